@@ -60,7 +60,7 @@ pub use names::{DataKey, Key, LedgerPiece, NodeId, NotAName, Tenant};
 pub use node::Node;
 pub use objects::{About, Away, Folder, Objects, S3, S3Settings, Tried};
 pub use open::{Environment, Place, Reached, Unusable, reach};
-pub use parts::{Shelf, Untransferred, Upload};
+pub use parts::{Shelf, Untransferred, Upload, hash_of};
 pub use probe::{Unfit, clear_probes, probe};
 pub use record::{Bytes, FarFile, FarLog, Fold, Full, Head, Kind, LogPiece, Record};
 pub use seat::{

@@ -13,6 +13,9 @@ use crate::limits::{NODE_BYTES_MAX, NUMBER_MAX};
 
 /// Characters of a workspace's name (CTL-10).
 const TENANT_CHARS: RangeInclusive<usize> = 3..=63;
+/// What the chain of the control store is called: no workspace is, since its last character is none that a name ends
+/// with.
+const CONTROL: &str = "control-";
 const NUMBER_DIGITS: usize = 20;
 const PART_DIGITS: usize = 5;
 
@@ -28,7 +31,7 @@ impl fmt::Display for NotAName {
 
 impl std::error::Error for NotAName {}
 
-/// The name of a workspace: `local`, or the slug of a tenant's.
+/// The name of a workspace: `local`, or the slug of a tenant's; or that of the control store, which has a chain, too.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Tenant(String);
@@ -56,7 +59,7 @@ fn check_word(what: &str, text: &str, chars: RangeInclusive<usize>) -> Result<()
 }
 
 macro_rules! words {
-    ($($name:ident, $what:literal, $chars:expr;)*) => {$(
+    ($($name:ident, $what:literal, $chars:expr, $beside:expr;)*) => {$(
         impl $name {
             /// This text, as a name.
             ///
@@ -64,7 +67,9 @@ macro_rules! words {
             /// What is allowed, where it is none.
             pub fn new(text: impl Into<String>) -> Result<Self, NotAName> {
                 let text = text.into();
-                check_word($what, &text, $chars)?;
+                if $beside != Some(&*text) {
+                    check_word($what, &text, $chars)?;
+                }
                 Ok(Self(text))
             }
 
@@ -98,8 +103,22 @@ macro_rules! words {
 }
 
 words! {
-    Tenant, "workspace", TENANT_CHARS;
-    NodeId, "node", 1..=NODE_BYTES_MAX;
+    Tenant, "workspace", TENANT_CHARS, Some(CONTROL);
+    NodeId, "node", 1..=NODE_BYTES_MAX, None;
+}
+
+impl Tenant {
+    /// What the chain of the control store is called.
+    #[must_use]
+    pub fn control() -> Self {
+        Self(CONTROL.to_owned())
+    }
+
+    /// Whether it is that.
+    #[must_use]
+    pub fn is_control(&self) -> bool {
+        self.0 == CONTROL
+    }
 }
 
 /// What an object of data is called: the epoch of whoever put it there, and a number of its own. Never
@@ -314,10 +333,23 @@ mod tests {
 
     #[test]
     fn a_name_is_one_plain_word() {
-        for right in ["local", "a-b", "abc9"] {
+        assert!(Tenant::control().is_control() && !Tenant::new("control").unwrap().is_control());
+        for right in ["local", "a-b", "abc9", "control-"] {
             assert_eq!(Tenant::new(right).unwrap().as_str(), right);
         }
-        for wrong in ["", "ab", "Abc", "abc-", "9abc", "a/b", "a b", "-ab", &"a".repeat(64)] {
+        for wrong in [
+            "",
+            "ab",
+            "Abc",
+            "abc-",
+            "-control",
+            "control--",
+            "9abc",
+            "a/b",
+            "a b",
+            "-ab",
+            &"a".repeat(64),
+        ] {
             assert!(Tenant::new(wrong).is_err(), "{wrong}");
         }
         assert!(NodeId::new("n").is_ok() && NodeId::new("").is_err());

@@ -175,7 +175,7 @@ impl Upload {
 ///
 /// # Errors
 /// They cannot be read.
-pub(crate) fn hash_of(source: &dyn DiskRead, from: u64, to: u64) -> Result<Hash, Untransferred> {
+pub fn hash_of(source: &dyn DiskRead, from: u64, to: u64) -> Result<Hash, Untransferred> {
     let mut hasher = Sha256::new();
     let mut at = from;
     let mut piece = vec![0; HASHED_TOGETHER];

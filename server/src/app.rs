@@ -1,5 +1,7 @@
 //! Builds the parts and owns the threads: the one place that reads the clock and randomness.
 
+mod among;
+
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -14,16 +16,17 @@ use engine::{
 };
 use kernels::Kernels;
 
-use crate::auth::{Created, Credentials, LOCAL_WORKSPACE, Prefix};
+use crate::auth::{
+    ClusterSecret, Created, Credentials, LOCAL_WORKSPACE, Prefix, take_shared_signing_key,
+};
 use crate::authority::Authority;
-use crate::cluster::{Cluster, Relay, Trust, Whereabouts};
 use crate::config::{Config, MailSecurity};
 use crate::console::Sessions;
 use crate::control::Control;
 use crate::data_dir::{self, CONTROL_FILE, workspace_dir};
 use crate::embed::Embedder;
 use crate::encoders::Encoders;
-use crate::govern::meter::{Blocks, Meter};
+use crate::govern::meter::Meter;
 use crate::govern::rate::{Buckets, Guesses};
 use crate::govern::{Audit, Rules, rules_file};
 use crate::ingest::read::PdfReader;
@@ -44,6 +47,8 @@ use crate::roots;
 use crate::seats::{Seats, is_locked};
 use crate::tenants::{self, Door, Tenants};
 use crate::workspace::{Opened, Workspace};
+
+use among::{blocks, cluster, keep_as_it_is, seats, secret, share_control};
 
 /// What the service is started with.
 #[derive(Debug, Clone)]
@@ -169,6 +174,18 @@ pub fn credentials(data: &Path) -> Result<(Credentials, Created), StartError> {
         .map_err(failed)
 }
 
+/// The same of a node that shares a secret with others: its signing key is the one that all of them derive.
+fn credentials_sharing(
+    data: &Path,
+    secret: Option<&ClusterSecret>,
+) -> Result<(Credentials, Created), StartError> {
+    let (credentials, created) = credentials(data)?;
+    let Some(secret) = secret else { return Ok((credentials, created)) };
+    let mut random = |bytes: &mut [u8]| SystemRandom.fill(bytes);
+    take_shared_signing_key(data, LOCAL_WORKSPACE, secret, &mut random).map_err(failed)?;
+    Ok((self::credentials(data)?.0, created))
+}
+
 /// Opens the store, the encoder and the ledger.
 pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started, StartError> {
     start_unless(settings, progress, &Cancel::new())
@@ -180,12 +197,18 @@ pub fn start_unless(
     progress: &mut dyn Progress,
     stopping: &Cancel,
 ) -> Result<Started, StartError> {
-    let (credentials, created) = credentials(&settings.data)?;
+    let secret = secret(settings)?;
+    let (credentials, created) = credentials_sharing(&settings.data, secret.as_deref())?;
     let workspace = workspace_dir(&settings.data);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let random: Arc<dyn Random> = Arc::new(SystemRandom);
     // The store first: it opens in milliseconds, and without it there is no need to fetch a model.
     let seats = seats(settings, (&clock, &random))?;
+    let control = settings.data.join(CONTROL_FILE);
+    let control = Arc::new(Control::at(&control, Arc::clone(&clock), Arc::clone(&random)));
+    // Before `local` becomes anything to the remote: a node with tenants of its own joins no others.
+    let control_chain = share_control(settings, seats.as_deref(), secret.as_ref(), &control)?;
+    let blocks = blocks((seats.as_deref(), secret.as_ref()), &control, control_chain.as_ref())?;
     let store = match &seats {
         None => Arc::new(open_store(&settings.data, &workspace, settings.options())?),
         Some(seats) => seat(seats, settings, &workspace, stopping)?,
@@ -193,8 +216,6 @@ pub fn start_unless(
     forget_server(&settings.data);
     forget_scratch(&settings.data);
     let encoders = bind_encoder(settings, store, progress)?;
-    let control = settings.data.join(CONTROL_FILE);
-    let control = Arc::new(Control::at(&control, Arc::clone(&clock), Arc::clone(&random)));
     let audit = open_audit(&workspace, &credentials, (&clock, &random), &control)?;
     let elsewhere = seats.as_ref().map(|seats| seats.ledger(LOCAL_WORKSPACE, &workspace));
     let elsewhere = elsewhere.transpose().map_err(failed)?;
@@ -210,6 +231,7 @@ pub fn start_unless(
         threads: threads.clone(),
         options: settings.options(),
         seats: seats.clone(),
+        secret: secret.clone(),
         clock: Arc::clone(&clock),
         random: Arc::clone(&random),
         rules: Arc::clone(&rules),
@@ -231,8 +253,10 @@ pub fn start_unless(
         })),
         tenants,
         authority: authority(settings, &*random)?,
-        meter: Meter::new(Arc::clone(&control) as Arc<dyn Blocks>),
+        meter: Meter::new(blocks),
         control,
+        control_chain,
+        secret,
         mail: letters(&settings.config, (&clock, &random))?,
         scheduled: Scheduled::new(settings.config.backup.clone()),
         config: settings.config.clone(),
@@ -254,28 +278,6 @@ pub fn start_unless(
         started: began,
     };
     Ok(Started { parts: Arc::new(parts), created })
-}
-
-/// This node's part in the remote that the settings name, if they name one.
-fn seats(
-    settings: &Settings,
-    with: (&Arc<dyn Clock>, &Arc<dyn Random>),
-) -> Result<Option<Arc<Seats>>, StartError> {
-    let Some(remote) = &settings.config.remote else { return Ok(None) };
-    Seats::open(remote, &settings.data, with).map(|seats| Some(Arc::new(seats))).map_err(failed)
-}
-
-/// This node among others, which passes calls on.
-fn cluster(seats: Option<&Arc<Seats>>) -> Result<Option<Cluster>, StartError> {
-    let Some(seats) = seats else { return Ok(None) };
-    let settings = seats.settings();
-    let roots = settings.ca_file.as_ref().map(|file| {
-        std::fs::read(file).map_err(|error| failed(format!("{}: {error}", file.display())))
-    });
-    let trust = Trust { roots: roots.transpose()?, allow_http: settings.allow_http };
-    let relay = Relay::new(&trust).map_err(failed)?;
-    let whereabouts: Arc<dyn Whereabouts> = Arc::clone(seats) as _;
-    Ok(Some(Cluster::new(whereabouts, relay)))
 }
 
 /// The store of `local` in its place there. One that is followed is waited for until it has a model: before,
@@ -393,6 +395,7 @@ pub fn open_or_make(data: &Path) -> Result<Kept, StartError> {
     let random: Arc<dyn Random> = Arc::new(SystemRandom);
     let file = data.join(CONTROL_FILE);
     let control = Arc::new(Control::at(&file, Arc::clone(&clock), Arc::clone(&random)));
+    keep_as_it_is(data, &control);
     let audit = open_audit(&workspace, &credentials, (&clock, &random), &control)?;
     let now = clock.now();
     Ok(Kept { store, audit, control, now })

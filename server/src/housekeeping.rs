@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::control::{Control, ControlError, SWEPT_TOGETHER_MAX};
 use crate::govern::meter::METER_FLUSH_EVERY;
 use crate::log::{self, Level, Value};
+use crate::operator::admin::remove_deleted;
 use crate::parts::Parts;
 use crate::ticker::Ticker;
 
@@ -83,9 +84,17 @@ fn sweep(parts: &Parts) {
     if !parts.control.exists() {
         return;
     }
+    if parts.control_chain.is_some()
+        && let Err(why) = remove_deleted(parts)
+    {
+        let fields = [("why", Value::Text(&why))];
+        log::event(Level::Warn, "the store of a deleted workspace was not removed", &fields);
+    }
     let swept = sweep_all(&parts.control);
     let read = parts.authority.as_ref().map_or(Ok(()), |it| it.read_keys(&parts.control));
-    if let Err(why) = swept.and(read) {
+    // That another node has it, or did not say anything for long, is told by whoever follows it.
+    let is_told = |why: &ControlError| matches!(why, ControlError::Far { .. });
+    if let Some(why) = swept.and(read).err().filter(|why| !is_told(why)) {
         let fields = [("why", Value::Text(&why))];
         log::event(Level::Warn, "the control store could not be swept; tried again", &fields);
     }

@@ -15,6 +15,7 @@ mod company;
 pub mod config;
 pub mod console;
 pub mod control;
+pub mod control_chain;
 mod counted;
 mod data_dir;
 mod each_piece;

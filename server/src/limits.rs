@@ -316,6 +316,9 @@ pub const RELAY_CONNECT_MAX: Duration = Duration::from_secs(5);
 /// How long another node may be silent: longer than a call may take there, and than between the comments of a stream.
 pub const RELAY_SILENCE_MAX: Duration = Duration::from_secs(130);
 
+/// How long a node waits for what another one answers it itself: well below what a call may wait for a block.
+pub const NODE_ANSWER_MAX: Duration = Duration::from_secs(4);
+
 const _: () = assert!(RELAY_SILENCE_MAX.as_secs() > CALL_TIME_MAX.as_secs());
 const _: () = assert!(RELAY_SILENCE_MAX.as_secs() > STREAM_COMMENT_EVERY.as_secs());
 

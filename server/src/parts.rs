@@ -9,12 +9,13 @@ use engine::Micros;
 use engine::os::clock::{Clock, Random};
 
 use crate::app::Encoding;
-use crate::auth::Checker;
+use crate::auth::{Checker, ClusterSecret};
 use crate::authority::Authority;
 use crate::cluster::{Cluster, NotHere, Wants};
 use crate::config::Config;
 use crate::console::Sessions;
 use crate::control::Control;
+use crate::control_chain::ControlChain;
 use crate::govern::identity::{Enforcement, Turn, in_ledger};
 use crate::govern::meter::Meter;
 use crate::govern::plans::{OPERATOR, Plan};
@@ -42,6 +43,10 @@ pub struct Parts {
     pub tenants: Tenants,
     /// Tenants, credentials, clients, grants, usage; opened by the first who needs it.
     pub control: Arc<Control>,
+    /// What makes that store one of several nodes', where they share a secret.
+    pub control_chain: Option<Arc<ControlChain>>,
+    /// The secret that this node shares with others, if it does.
+    pub secret: Option<Arc<ClusterSecret>>,
     /// Issues access tokens, where the hosted listener has an address known from outside.
     pub authority: Option<Authority>,
     /// Sends letters, where the settings say by which server.

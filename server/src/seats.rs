@@ -13,7 +13,9 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
+use std::sync::{
+    Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
+};
 use std::time::{Duration, Instant};
 
 use engine::os::clock::{Clock, Random};
@@ -26,7 +28,10 @@ use remote::{
     Seated, Standing, Taken, Tenant, Tracker, introduce, reach,
 };
 
+use crate::auth::ClusterSecret;
 use crate::config::remote::{Remote, Safe};
+use crate::control::Control;
+use crate::control_chain::{ControlChain, With};
 use crate::data_dir;
 use crate::govern::Elsewhere;
 use crate::log::{self, Level, Value};
@@ -61,6 +66,8 @@ pub struct Seats {
     /// Ends with this.
     _keeper: Keeper,
     places: Mutex<HashMap<String, Arc<RwLock<At>>>>,
+    /// The control store's place, where nodes share a secret.
+    control: OnceLock<Arc<ControlChain>>,
     /// How many wait for a workspace to be taken.
     waiting: AtomicUsize,
     /// What brings the ledgers of workspaces that are open.
@@ -134,9 +141,38 @@ impl Seats {
             random: Arc::clone(random),
             lag: Arc::default(),
             places: Mutex::default(),
+            control: OnceLock::new(),
             waiting: AtomicUsize::new(0),
             ledgers: Mutex::default(),
         })
+    }
+
+    /// Opens the control store's place: it is one of all nodes that share this secret.
+    ///
+    /// # Errors
+    /// Why not; with what to do.
+    pub fn open_control(
+        &self,
+        data: &Path,
+        control: &Arc<Control>,
+        secret: Arc<ClusterSecret>,
+    ) -> Result<Arc<ControlChain>, String> {
+        let with = With {
+            driver: self.driver.clone(),
+            node: self.node.clone(),
+            secret,
+            stale_max: self.settings.stale_max,
+            clock: Arc::clone(&self.clock),
+            random: Arc::clone(&self.random),
+        };
+        let opened = ControlChain::open(data, control, with);
+        let opened = opened.map_err(|why| format!("{}: {why}", self.settings.address))?;
+        Ok(Arc::clone(self.control.get_or_init(|| Arc::new(opened))))
+    }
+
+    /// What this node is called.
+    pub fn name(&self) -> &NodeId {
+        &self.name
     }
 
     /// The settings.

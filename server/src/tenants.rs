@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use engine::UPKEEP_PAUSE;
 
 pub use door::Door;
-pub(crate) use door::anchoring;
+pub(crate) use door::{anchoring, make_folders};
 pub use slug::{SLUG_CHARS, is_slug, slug_fault};
 
 use crate::limits::{

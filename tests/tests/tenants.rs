@@ -59,6 +59,7 @@ fn door(data: &Path, embedder: Arc<Embedder>) -> Door {
         rules: Arc::new(Rules::initial()),
         audit_sync: AuditSync::default(),
         control: control(data),
+        secret: None,
         seats: None,
         clock: Arc::new(SystemClock),
         random: Arc::new(SystemRandom),

@@ -2,7 +2,7 @@
 //! afterwards.
 //!
 //! Owns `keys/signing.key` and `credentials.toml` of the data folder. Both are made once and never
-//! written again by this module.
+//! written again by this module, but for a signing key that gives way to the one that all nodes share.
 
 use std::io;
 use std::path::Path;
@@ -12,7 +12,9 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use zeroize::Zeroizing;
 
 use super::check::{Checker, Principal, is_token68};
+use super::cluster_secret::ClusterSecret;
 use super::error::CredentialsError;
+use super::former::{PUBLIC_KEYS_MAX, former_keys, put_former};
 use super::private_file;
 use super::secret::{Random, Secret};
 use super::signing::Signer;
@@ -185,6 +187,34 @@ pub fn open_or_create_signing_key(
     Ok((read_seed(&path, &text)?, is_new))
 }
 
+/// Has a folder's signing key be the one that all nodes derive of `secret` for that workspace. The public half of
+/// another one that is there goes to `keys/former.json`, since it vouches for what it signed.
+///
+/// # Errors
+/// What stands in the way; then the key is as it was.
+pub fn take_shared_signing_key(
+    folder: &Path,
+    workspace: &str,
+    secret: &ClusterSecret,
+    random: &mut Random<'_>,
+) -> Result<(), CredentialsError> {
+    let shared = secret.signing_seed(workspace);
+    if let Some(own) = Credentials::signing_key(folder)? {
+        if own.public() == Signer::from_seed(&shared).public() {
+            return Ok(());
+        }
+        let mut former = vec![own.public()];
+        former.extend(former_keys(folder)?.into_iter().filter(|key| *key != own.public()));
+        former.truncate(PUBLIC_KEYS_MAX);
+        // First, so that no moment is without a witness of what was signed.
+        put_former(folder, &former, random)?;
+    }
+    private_file::make_folder(folder)?;
+    let keys = folder.join(KEYS_FOLDER);
+    private_file::make_folder(&keys)?;
+    private_file::replace(&keys.join(SIGNING_KEY_NAME), &text_of_seed(&shared), random)
+}
+
 /// The text of the private file at `path`, made by `make` if there is none; whether it was made.
 fn open_or_create(
     path: &Path,
@@ -208,7 +238,11 @@ fn open_or_create(
 fn seed_text(random: &mut Random<'_>) -> Zeroizing<String> {
     let mut seed = Zeroizing::new([0; 32]);
     random(&mut *seed);
-    let mut text = Zeroizing::new(BASE64_URL_SAFE_NO_PAD.encode(*seed));
+    text_of_seed(&seed)
+}
+
+fn text_of_seed(seed: &[u8; 32]) -> Zeroizing<String> {
+    let mut text = Zeroizing::new(BASE64_URL_SAFE_NO_PAD.encode(seed));
     text.push('\n');
     text
 }

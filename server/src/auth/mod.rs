@@ -4,7 +4,9 @@
 //! policy: it answers who a credential belongs to, never what they may do.
 
 mod check;
+mod cluster_secret;
 mod error;
+mod former;
 mod keys;
 mod private_file;
 mod secret;
@@ -14,8 +16,15 @@ mod token_cache;
 mod token_keys;
 
 pub use check::{BEARER_BYTES_MAX, Bearer, Checker, Principal, bearer_of};
+pub use cluster_secret::ClusterSecret;
 pub use error::CredentialsError;
-pub use keys::{Created, Credentials, LOCAL_WORKSPACE, Prefix, Shown, open_or_create_signing_key};
+pub(crate) use former::{
+    FORMER_KEYS, PUBLIC_KEYS_MAX, bytes_of_hex, former_keys, keys_of_json, keys_to_json, put_former,
+};
+pub use keys::{
+    Created, Credentials, LOCAL_WORKSPACE, Prefix, Shown, open_or_create_signing_key,
+    take_shared_signing_key,
+};
 pub(crate) use private_file::read as read_private_file;
 pub use secret::{Random, Secret, SecretHash};
 pub use signing::{KeyError, Signer, Verifier};

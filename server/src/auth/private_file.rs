@@ -52,6 +52,17 @@ pub(crate) fn read(
     path: &Path,
     bytes_max: u64,
 ) -> Result<Option<Zeroizing<String>>, CredentialsError> {
+    let Some(bytes) = read_bytes(path, bytes_max)? else { return Ok(None) };
+    let malformed = |why: String| CredentialsError::Malformed { path: path.to_owned(), why };
+    let text = std::str::from_utf8(&bytes).map_err(|_| malformed("it is not UTF-8 text".into()))?;
+    Ok(Some(Zeroizing::new(text.to_owned())))
+}
+
+/// The same, whatever its bytes are.
+pub(super) fn read_bytes(
+    path: &Path,
+    bytes_max: u64,
+) -> Result<Option<Zeroizing<Vec<u8>>>, CredentialsError> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -75,8 +86,20 @@ pub(crate) fn read(
     if bytes.len() as u64 > bytes_max {
         return Err(malformed(format!("it has more than {bytes_max} bytes")));
     }
-    let text = std::str::from_utf8(&bytes).map_err(|_| malformed("it is not UTF-8 text".into()))?;
-    Ok(Some(Zeroizing::new(text.to_owned())))
+    Ok(Some(bytes))
+}
+
+/// Puts `text` at `path`, durably, in place of what may be there.
+pub(super) fn replace(
+    path: &Path,
+    text: &str,
+    random: &mut Random<'_>,
+) -> Result<(), CredentialsError> {
+    let beside = beside(path, random);
+    write_new(&beside, text).map_err(|error| CredentialsError::disk("write", &beside, error))?;
+    std::fs::rename(&beside, path)
+        .map_err(|error| CredentialsError::disk("replace", path, error))?;
+    sync_folder(path.parent().unwrap_or(Path::new(".")))
 }
 
 /// Puts `text` at `path`, durably, and only if nothing is there: `false` if something is. The file

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use engine::Micros;
-use engine::os::clock::SystemRandom;
+use engine::os::clock::{Random, SystemRandom};
 use engine::os::disk::{Disk, RealDisk};
 use remote::{
     BootClock, Checked, Driver, Halt, Hex, Look, NodeId, NotAName, NotRestored, Reached, Sought,
@@ -20,7 +20,7 @@ use self::ledgers::Seen;
 use super::given::Flags;
 use super::tell::{shell_word, tell_line};
 use super::{Common, Failure};
-use crate::auth::LOCAL_WORKSPACE;
+use crate::auth::{ClusterSecret, LOCAL_WORKSPACE};
 use crate::config::remote::Remote;
 use crate::counted::counted;
 use crate::data_dir::workspace_dir;
@@ -40,6 +40,11 @@ pub(super) struct RemoteArgs {
 enum RemoteCommand {
     /// Try whether an object store can be written to: whether of many who create the same object just one does.
     Probe(Place),
+    /// Make the secret that all nodes of a remote share, in a file that only its owner may read.
+    Secret {
+        /// Where; bring the same file to every node, and name it there in remote.secret_file.
+        file: PathBuf,
+    },
     /// Who writes which workspace, and as of when.
     Status(Place),
     /// Read the records of workspaces, and look whether all that they name is there.
@@ -179,6 +184,7 @@ pub(super) fn run(args: &RemoteArgs) -> Result<(), Failure> {
     let common = &args.common;
     match &args.command {
         RemoteCommand::Probe(place) => probe(common, &place.reach()?),
+        RemoteCommand::Secret { file } => make_secret(common, file),
         RemoteCommand::Status(place) => status(common, &place.reach()?),
         RemoteCommand::Verify { place, workspace, bytes, erased, phrase } => {
             let far = place.reach()?;
@@ -201,6 +207,18 @@ pub(super) fn run(args: &RemoteArgs) -> Result<(), Failure> {
             bring_back(common, &place.reach()?, workspace, *as_of)
         }
     }
+}
+
+fn make_secret(common: &Common, file: &Path) -> Result<(), Failure> {
+    let mut random = |bytes: &mut [u8]| SystemRandom.fill(bytes);
+    ClusterSecret::make(file, &mut random).map_err(Failure::Could)?;
+    if common.json {
+        return tell_line(&json!({"file": file.to_string_lossy()}));
+    }
+    let file = shell_word(file);
+    tell_line(&format_args!(
+        "made {file}; bring the same file to every node, and start each with --set remote.secret_file={file}"
+    ))
 }
 
 fn probe(common: &Common, far: &Far) -> Result<(), Failure> {
@@ -331,6 +349,10 @@ fn bring_back(
     workspace: &Tenant,
     as_of: Option<Micros>,
 ) -> Result<(), Failure> {
+    if workspace.is_control() {
+        let why = "the control store is no workspace: a node that is started with the remote and its secret has it";
+        return Err(Failure::Usage(why.to_owned()));
+    }
     let data = common.data()?;
     let fresh = Fresh::at(&data).map_err(Failure::could)?;
     let store = workspace_dir(fresh.path()).join("store");

@@ -122,6 +122,10 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     if let Some(seats) = &parts.seats {
         seats.close(parts.local.name());
     }
+    // Last: ledgers that were closed have told it their last checkpoints.
+    if let Some(chain) = &parts.control_chain {
+        chain.end();
+    }
     sealed.map_err(Failure::could)
 }
 

@@ -38,6 +38,18 @@ const SAID_ANEW: [&str; 7] = [
     "x-request-id",
 ];
 
+/// The page that asks.
+const ORIGIN: &str = "origin";
+
+/// What of a call means something to the node that it is passed on to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Keeps {
+    /// The session that it names is one of that node.
+    pub session: bool,
+    /// The page that asks is judged there: it must be one of the address that all nodes have.
+    pub origin: bool,
+}
+
 /// What belongs to a session of this node.
 const OF_A_SESSION: [&str; 2] = ["mcp-session-id", "last-event-id"];
 
@@ -54,17 +66,13 @@ fn is_named(name: &str, mut connection: impl Iterator<Item = String>) -> bool {
 }
 
 /// The fields of a call that is passed on: the client's own, its credentials among them, and what this node says of it.
-pub(super) fn outward(
-    request: &Request,
-    (id, from): (&str, IpAddr),
-    keeps_session: bool,
-) -> HeaderMap {
+pub(super) fn outward(request: &Request, (id, from): (&str, IpAddr), keeps: Keeps) -> HeaderMap {
     let Request { headers, .. } = request;
     let mut out = HeaderMap::with_capacity(headers.len() + 3);
     for (name, value) in headers.iter() {
         let is_ours = is_among(name, &OF_A_HOP)
-            || is_among(name, &SAID_ANEW)
-            || (!keeps_session && is_among(name, &OF_A_SESSION))
+            || (is_among(name, &SAID_ANEW) && !(keeps.origin && name.eq_ignore_ascii_case(ORIGIN)))
+            || (!keeps.session && is_among(name, &OF_A_SESSION))
             || is_named(name, of(headers, "connection"));
         if is_ours {
             continue;
@@ -161,7 +169,7 @@ mod tests {
             ("Last-Event-Id", "0-1"),
         ]);
         let from = IpAddr::from([192, 0, 2, 7]);
-        let sent = outward(&request, ("r-1", from), false);
+        let sent = outward(&request, ("r-1", from), Keeps { session: false, origin: false });
         assert_eq!(
             names(&sent),
             [
@@ -181,7 +189,7 @@ mod tests {
             (&sent["x-request-id"], &sent["authorization"]),
             (&"r-1".parse().unwrap(), &"Bearer t".parse().unwrap())
         );
-        let whole = outward(&request, ("r-1", from), true);
+        let whole = outward(&request, ("r-1", from), Keeps { session: true, origin: false });
         assert!(whole.contains_key("mcp-session-id") && whole.contains_key("last-event-id"));
     }
 

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use age::{STALE_SECONDS, STALE_SECONDS_META, seconds};
+pub use fields::Keeps;
 pub use not_here::NotHere;
 pub use relay::{Passed, Relay, Trust};
 pub use whereabouts::{Peer, Taken, Where, Whereabouts};
@@ -21,6 +22,9 @@ use crate::config::remote::WrongNode;
 
 /// The header of a call that a node passes on: how often that was done.
 pub const HOP: &str = "recalld-hop";
+
+/// What stands for the control store where a workspace is asked for: no workspace is called so.
+pub const CONTROL: &str = "control-";
 
 /// What a call wants of its workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,12 +12,12 @@ use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::{Agent, Body, BodyReader, Timeout};
 use url::{Host, Url};
 
-use super::fields::{homeward, outward};
+use super::fields::{Keeps, homeward, outward};
 use super::not_here::NotHere;
 use super::whereabouts::Peer;
 use crate::limits::{
-    HEAD_BYTES_MAX, READ_BYTES_MAX, RELAY_BYTES_MAX, RELAY_CONNECT_MAX, RELAY_SILENCE_MAX,
-    RELAYS_MAX,
+    HEAD_BYTES_MAX, NODE_ANSWER_MAX, READ_BYTES_MAX, RELAY_BYTES_MAX, RELAY_CONNECT_MAX,
+    RELAY_SILENCE_MAX, RELAYS_MAX,
 };
 use crate::log::{self, Level, Value};
 use crate::net::{Call, Head, Method, Reply, Response, StreamSender};
@@ -49,8 +49,8 @@ pub struct Passed {
     pub reply: Reply,
     /// The address that counts as that of whoever calls.
     pub from: IpAddr,
-    /// Whether the session that it names is one of that node.
-    pub keeps_session: bool,
+    /// What of it means something to that node.
+    pub keeps: Keeps,
     /// Whether its answer goes on until somebody leaves.
     pub listens: bool,
     /// How its client is told that there is no answer.
@@ -87,7 +87,7 @@ impl Relay {
 
     /// Passes a call on, on a thread of its own. Never waits.
     pub fn pass(&self, passed: Passed) {
-        let Passed { peer, call, reply, from, keeps_session, listens, refused } = passed;
+        let Passed { peer, call, reply, from, keeps, listens, refused } = passed;
         let refuse = |reply: Reply, why: NotHere| reply.send((*refused)(&why));
         let Some(url) = peer.url.clone() else { return refuse(reply, NotHere::WrittenBy(peer)) };
         if let Err(why) = self.check(&url) {
@@ -96,7 +96,7 @@ impl Relay {
         }
         let Some(place) = self.threads.place() else { return refuse(reply, NotHere::Busy) };
         let agent = self.agent.clone();
-        place.run(move || match asked(&agent, &url, &call, from, keeps_session).and_then(came) {
+        place.run(move || match asked(&agent, &url, &call, from, keeps).and_then(came) {
             Ok(Came::Whole(answer)) => reply.send(answer),
             Ok(Came::Stream(head, mut body)) => {
                 let stream =
@@ -112,6 +112,32 @@ impl Relay {
                 reply.send(refused(&why));
             }
         });
+    }
+
+    /// Asks another node something itself, and waits for its answer: the status and at most `most` bytes.
+    ///
+    /// # Errors
+    /// There was none; what was asked may have been done.
+    pub fn ask(
+        &self,
+        peer: &Peer,
+        path: &str,
+        fields: &[(&str, &str)],
+        body: &[u8],
+        most: u64,
+    ) -> Result<(u16, Vec<u8>), String> {
+        let url = peer.url.as_deref().ok_or("does not say where it is (`remote.node_url`)")?;
+        self.check(url)?;
+        let at = format!("{}{path}", url.trim_end_matches('/'));
+        let mut sent = self.agent.post(&at);
+        for (name, value) in fields {
+            sent = sent.header(*name, *value);
+        }
+        let sent = sent.config().timeout_global(Some(NODE_ANSWER_MAX)).build();
+        let answer = sent.send(body).map_err(|error| format!("did not answer: {error}"))?;
+        let status = answer.status().as_u16();
+        let read = answer.into_body().into_with_config().limit(most).read_to_vec();
+        Ok((status, read.map_err(|error| format!("its answer broke off: {error}"))?))
     }
 
     /// Whether clients' credentials may be sent to such an address.
@@ -157,7 +183,7 @@ fn asked(
     url: &str,
     call: &Call,
     from: IpAddr,
-    keeps_session: bool,
+    keeps: Keeps,
 ) -> Result<Got<Body>, ureq::Error> {
     let request = &call.request;
     // The front end leaves the body out for HEAD, and tells its length.
@@ -170,7 +196,7 @@ fn asked(
         .uri(format!("{}{}", url.trim_end_matches('/'), request.target))
         .body(())
         .map_err(ureq::Error::Http)?;
-    *sent.headers_mut() = outward(request, (&call.id.to_string(), from), keeps_session);
+    *sent.headers_mut() = outward(request, (&call.id.to_string(), from), keeps);
     if request.body.is_empty() && request.method != Method::Post {
         return agent.run(sent);
     }

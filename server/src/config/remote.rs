@@ -61,6 +61,8 @@ pub struct Remote {
     pub ca_file: Option<PathBuf>,
     /// What becomes of a call that belongs to another node.
     pub wrong_node: WrongNode,
+    /// The file with the secret that all nodes share; never on the remote.
+    pub secret_file: Option<PathBuf>,
 }
 
 /// What becomes of a call that belongs to another node.
@@ -105,6 +107,7 @@ impl Remote {
             allow_http: false,
             ca_file: None,
             wrong_node: WrongNode::Proxy,
+            secret_file: None,
         }
     }
 }
@@ -183,6 +186,7 @@ pub(super) fn read(mut keys: Keys, folder: &Path) -> Result<Option<Remote>, KeyF
         wrong_node: keys
             .word("wrong_node", WrongNode::ALL, WrongNode::word)?
             .unwrap_or(WrongNode::Proxy),
+        secret_file: keys.text("secret_file", TEXT_BYTES_MAX)?.map(|file| folder.join(file)),
     };
     keys.finish()?;
     Ok(Some(remote))
@@ -209,7 +213,9 @@ pub(super) fn show(remote: Option<&Remote>) -> String {
     text("endpoint", remote.endpoint.as_deref());
     text("region", remote.region.as_deref());
     text("wrong_node", Some(remote.wrong_node.word()));
-    text("ca_file", remote.ca_file.as_ref().map(|file| file.to_string_lossy()).as_deref());
+    for (name, file) in [("secret_file", &remote.secret_file), ("ca_file", &remote.ca_file)] {
+        text(name, file.as_ref().map(|file| file.to_string_lossy()).as_deref());
+    }
     let hours = |length: Duration| length.as_secs() / 3600;
     let (keep, fine) = remote.keep;
     for (name, number) in [

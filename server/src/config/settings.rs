@@ -369,6 +369,13 @@ pub const SETTINGS: &[Setting] = &[
         "\"proxy\"",
         "What becomes of a call that belongs to another node: it is passed on, or its client is told where to ask.",
     ),
+    Setting::open(
+        "remote.secret_file",
+        Path,
+        "\"/etc/recalld/nodes.secret\"",
+        "A secret that is the same on all nodes, made by `recalld remote secret FILE`: with it a grounding token of \
+         one node is good on all, and tenants, their keys and quotas are known on all.",
+    ),
     Setting::new(
         "remote.keep_hours",
         Whole(0, super::remote::KEEP_HOURS_MAX),

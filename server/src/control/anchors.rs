@@ -8,6 +8,7 @@ use super::record::Record;
 use super::store::Control;
 use super::table::Look;
 use super::tenants::check_slug;
+use super::text::check_word;
 use crate::auth::LOCAL_WORKSPACE;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -41,8 +42,8 @@ pub struct LastCheckpoint {
 
 impl Anchor {
     /// Whether it covers more of a ledger than the one on record.
-    fn is_newer(&self, look: &impl Look, slug: &str) -> Result<bool, ControlError> {
-        let known: Option<Self> = look.find(slug.as_bytes())?;
+    fn is_newer(&self, look: &impl Look, key: &str) -> Result<bool, ControlError> {
+        let known: Option<Self> = look.find(key.as_bytes())?;
         match known {
             Some(known) if known.seq == self.seq && known.head != self.head => {
                 let why = format!("entry {} is on record with another hash", self.seq);
@@ -60,16 +61,42 @@ impl Control {
     /// # Errors
     /// `Refused` where `slug` is none, or two checkpoints of one entry differ; else a fault of the store.
     pub fn put_anchor(&self, slug: &str, last: &LastCheckpoint) -> Result<(), ControlError> {
+        match self.elsewhere.get() {
+            Some(elsewhere) => elsewhere.put_anchor(slug, last),
+            None => self.put_anchor_at(slug, slug, last),
+        }
+    }
+
+    /// The same, of a ledger that is this node's alone: each has one of its own of a workspace.
+    ///
+    /// # Errors
+    /// As [`Control::put_anchor`], and where `node` is none.
+    pub fn put_anchor_of(
+        &self,
+        slug: &str,
+        node: &str,
+        last: &LastCheckpoint,
+    ) -> Result<(), ControlError> {
+        check_word("node", node)?;
+        self.put_anchor_at(slug, &key_of(slug, node), last)
+    }
+
+    fn put_anchor_at(
+        &self,
+        slug: &str,
+        key: &str,
+        last: &LastCheckpoint,
+    ) -> Result<(), ControlError> {
         if slug != LOCAL_WORKSPACE {
             check_slug(slug)?;
         }
         let anchor = Anchor { seq: last.seq, head: Hash(last.head), at: last.at };
         // What is known already costs no transaction.
-        if !self.read(|view| anchor.is_newer(view, slug))? {
+        if !self.read(|view| anchor.is_newer(view, key))? {
             return Ok(());
         }
-        self.write(|change| match anchor.is_newer(change, slug)? {
-            true => change.put(slug.as_bytes(), &anchor),
+        self.write(|change| match anchor.is_newer(change, key)? {
+            true => change.put(key.as_bytes(), &anchor),
             false => Ok(()),
         })
     }
@@ -96,7 +123,16 @@ impl Control {
     /// # Errors
     /// A fault of the store.
     pub fn find_anchor(&self, slug: &str) -> Result<Option<LastCheckpoint>, ControlError> {
-        let found: Option<Anchor> = self.read(|view| view.find(slug.as_bytes()))?;
+        let key = match self.elsewhere.get() {
+            Some(elsewhere) => key_of(slug, elsewhere.node()),
+            None => slug.to_owned(),
+        };
+        let found: Option<Anchor> = self.read(|view| view.find(key.as_bytes()))?;
         Ok(found.map(|anchor| anchor.last()))
     }
+}
+
+/// No slug has a stroke in it.
+fn key_of(slug: &str, node: &str) -> String {
+    format!("{slug}/{node}")
 }

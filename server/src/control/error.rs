@@ -27,6 +27,12 @@ pub enum ControlError {
         /// The newest that this build reads.
         known: u32,
     },
+    /// Another node changes it, what is here is too old, or what carries it away did not answer: 503. The file is as it
+    /// was.
+    Far {
+        /// What stands in the way, and what to do.
+        why: String,
+    },
     /// What was asked cannot be: the caller's fault, and nothing was changed.
     Refused {
         /// What of it.
@@ -41,7 +47,11 @@ impl ControlError {
         Self::Unavailable { why: why.into() }
     }
 
-    pub(super) fn damaged(table: &'static str, why: impl Into<String>) -> Self {
+    pub(crate) fn far(why: impl Into<String>) -> Self {
+        Self::Far { why: why.into() }
+    }
+
+    pub(crate) fn damaged(table: &'static str, why: impl Into<String>) -> Self {
         Self::Damaged { table, why: why.into() }
     }
 
@@ -52,6 +62,11 @@ impl ControlError {
     /// Whether it is the store that is at fault, and the answer is 503.
     pub fn is_fault(&self) -> bool {
         !matches!(self, Self::Refused { .. })
+    }
+
+    /// Whether something in the file is at fault, so that it helps to open it again.
+    pub(super) fn is_of_record(&self) -> bool {
+        self.is_fault() && !matches!(self, Self::Far { .. })
     }
 
     /// Whether nothing can be asked of the file any more until it is opened again.
@@ -73,6 +88,7 @@ impl fmt::Display for ControlError {
                 "the control store has version {found}, and this build reads up to {known}; \
                  run the build that wrote it, or a newer one"
             ),
+            Self::Far { why } => f.write_str(why),
             Self::Refused { field, why } => write!(f, "`{field}`: {why}"),
         }
     }

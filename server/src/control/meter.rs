@@ -2,7 +2,7 @@
 
 use engine::Micros;
 
-use super::{Control, ControlError, Settlement};
+use super::{Block, Control, ControlError, Settlement};
 use crate::govern::Month;
 use crate::govern::meter::{self, Blocks, Unavailable};
 
@@ -16,13 +16,7 @@ impl Blocks for Control {
     ) -> Result<Option<meter::Block>, Unavailable> {
         let taken = Self::take_block(self, slug, &month.to_string(), wanted, quota);
         let taken = taken.map_err(unavailable)?;
-        Ok(taken.map(|block| meter::Block {
-            id: block.id,
-            calls: block.calls,
-            expires_at: Micros(
-                i64::try_from(block.expires_at).unwrap_or(i64::MAX / SECOND) * SECOND,
-            ),
-        }))
+        Ok(taken.map(meter::Block::from))
     }
 
     fn settle(&self, settlements: &[meter::Settlement]) -> Result<(), Unavailable> {
@@ -39,6 +33,14 @@ impl Blocks for Control {
             })
             .collect();
         Self::settle(self, &settlements).map_err(unavailable)
+    }
+}
+
+impl From<Block> for meter::Block {
+    fn from(block: Block) -> Self {
+        let Block { id, calls, expires_at, .. } = block;
+        let expires_at = i64::try_from(expires_at).unwrap_or(i64::MAX / SECOND) * SECOND;
+        Self { id, calls, expires_at: Micros(expires_at) }
     }
 }
 

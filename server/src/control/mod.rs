@@ -5,16 +5,19 @@
 //! know HTTP, OAuth's names for errors, nor what a plan allows: it keeps names of plans and scopes.
 
 mod anchors;
+mod carried;
 mod clients;
 mod codes;
 mod credentials;
 mod error;
+mod far;
 mod file;
 mod grants;
 mod hash;
 mod latest;
 mod mails;
 mod meter;
+mod operations;
 mod record;
 mod restored;
 mod sealed;
@@ -26,22 +29,28 @@ mod table;
 mod tenants;
 mod text;
 mod token_keys;
+mod turn;
 mod usage;
 
 #[cfg(test)]
 mod tests;
 
 pub use anchors::LastCheckpoint;
+pub use carried::{EachRow, Foreign};
 pub use clients::{CLIENTS_MAX, Client, ClientFault, NewClient};
 pub use codes::{CODES_MAX, CodeRequest, Holder, RedeemError, Redeemed, Redemption, SignInError};
 pub use credentials::{
     CREDENTIALS_EACH_MAX, Credential, CredentialFault, CredentialState, Issued, Kind, NewCredential,
 };
 pub use error::ControlError;
+pub use far::{Elsewhere, Far};
 pub use file::CACHE_BYTES_MAX;
 pub use grants::{GRANTS_EACH_MAX, Grant, REFRESH_SECONDS, RefreshError, Refreshed};
 pub use hash::{Hash, Seed};
 pub use mails::{LINK_SECONDS, Mail, MailError};
+pub use operations::{
+    KEY_BYTES_MAX, OPERATIONS_BYTES_MAX, Operation, Operations, TablesDigest, parse,
+};
 pub use record::RECORD_BYTES_MAX;
 pub use standing::{Hold, REVOKED_MAX, Standing, StandingFault};
 pub use store::{Control, VERSION};

@@ -20,7 +20,7 @@ impl Control {
     pub fn copy_to(&self, file: &Path, with_keys: bool) -> Result<(), ControlError> {
         let copy = Self::open(file, Arc::clone(&self.clock), Arc::clone(&self.random))?;
         let is_kept = |number: u8| with_keys || number != TokenKeyRecord::NUMBER;
-        self.read(|view| {
+        self.look(|view| {
             copy.write(|change| {
                 for (name, _) in TABLE_NAMES.iter().filter(|(_, number)| is_kept(*number)) {
                     view.walk(name, Bound::Unbounded, |key, value| {

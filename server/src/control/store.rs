@@ -4,9 +4,13 @@
 //! second, so that the store works again once the fault is over, whoever mended it. What was acknowledged is on disk
 //! by then (CTL-07).
 
+use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{
+    Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+};
+use std::time::Duration;
 
 use engine::Micros;
 use engine::os::clock::{Clock, Random};
@@ -14,12 +18,14 @@ use redb::{Database, ReadableDatabase};
 use serde::{Deserialize, Serialize};
 
 use super::error::ControlError;
+use super::far::{Elsewhere, Far};
 use super::file::{Mark, OnDisk, Place, guarded};
 use super::latest::Latest;
 use super::record::Record;
 use super::sealed::Seal;
 use super::sweep::TABLE_NAMES;
 use super::table::{Change, EXPIRIES, Health, Look, View};
+use super::turn::Turn;
 use crate::auth::Secret;
 
 /// The version of the tables that this build writes and reads.
@@ -33,14 +39,17 @@ const REOPEN_RECORD_MICROS: i64 = 60_000_000;
 const LOOK_MICROS: i64 = 1_000_000;
 const SECOND_MICROS: i64 = 1_000_000;
 
-const VERSION_KEY: &[u8] = b"version";
+/// How long a change waits for another one that is on its way to other nodes.
+pub(super) const TURN_WAIT_MAX: Duration = Duration::from_secs(2);
+
+pub(super) const VERSION_KEY: &[u8] = b"version";
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Meta {
     version: u32,
     /// The latest time, in seconds since 1970.
     #[serde(default)]
-    latest: u64,
+    pub(super) latest: u64,
 }
 
 impl Record for Meta {
@@ -54,7 +63,13 @@ pub struct Control {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) random: Arc<dyn Random>,
     state: RwLock<State>,
-    latest: Latest,
+    pub(super) latest: Latest,
+    /// What carries its changes to other nodes, if it is one of several.
+    pub(super) far: OnceLock<Arc<dyn Far>>,
+    /// Has the node that changes the store do what this one may not.
+    pub(super) elsewhere: OnceLock<Arc<dyn Elsewhere>>,
+    /// Whose turn it is to change something, where that may take its time.
+    pub(super) turn: Turn,
     /// No client that nobody signed in by ends before this: where those that make room are looked for.
     pub(super) no_client_unused_before: AtomicU64,
 }
@@ -149,7 +164,8 @@ impl Control {
         let state = State { open: None, tried_at: None, why, was_open: false };
         let (state, no_client_unused_before) = (RwLock::new(state), AtomicU64::default());
         let latest = Latest::default();
-        Self { place, clock, random, state, latest, no_client_unused_before }
+        let (far, elsewhere, turn) = (OnceLock::new(), OnceLock::new(), Turn::default());
+        Self { place, clock, random, state, latest, far, elsewhere, turn, no_client_unused_before }
     }
 
     /// Whether there is a store; where there is none, the first who changes something makes it.
@@ -187,8 +203,17 @@ impl Control {
         &self,
         act: impl FnOnce(&View<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
-        let health = Health::default();
+        self.far.get().map_or(Ok(()), |far| far.may_read())?;
         self.check_clock()?;
+        self.look(act)
+    }
+
+    /// The same, however old it is.
+    pub(super) fn look<T, E: From<ControlError>>(
+        &self,
+        act: impl FnOnce(&View<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let health = Health::default();
         let state = self.ours(|open| {
             // Whoever changes the file looks, too.
             let Ok(mut known) = open.known.try_lock() else { return Ok(true) };
@@ -214,10 +239,48 @@ impl Control {
         self.commit(act)
     }
 
-    /// The same, whatever the clock says.
+    /// The same, whatever the clock says. Where others have to know it, they will when this returns.
     fn commit<T, E: From<ControlError>>(
         &self,
         act: impl FnOnce(&Change<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let far = self.far.get();
+        let _turn = match far {
+            Some(far) => {
+                far.may_write()?;
+                Some(self.turn.take(TURN_WAIT_MAX)?)
+            }
+            None => None,
+        };
+        let (latest, is_carried) = (Cell::new(None), Cell::new(false));
+        let done = self.transact(act, |change| {
+            latest.set(self.latest.due());
+            if let Some(latest) = latest.get() {
+                change.put(VERSION_KEY, &Meta { version: VERSION, latest })?;
+            }
+            let Some(far) = far else { return Ok(()) };
+            let operations = change.recorded.as_ref().map(RefCell::take).unwrap_or_default();
+            if operations.is_empty() {
+                return Ok(());
+            }
+            let place = far.carry(&operations)?;
+            is_carried.set(true);
+            change.keep_place(&place)
+        });
+        match &done {
+            Ok(_) => latest.get().into_iter().for_each(|latest| self.latest.read(latest)),
+            // Others have it by now.
+            Err(_) if is_carried.get() => far.into_iter().for_each(|far| far.missed()),
+            Err(_) => {}
+        }
+        done
+    }
+
+    /// Changes the file in one transaction, which is on disk when this returns. `last` comes where `act` did not fail.
+    pub(super) fn transact<T, E: From<ControlError>>(
+        &self,
+        act: impl FnOnce(&Change<'_>) -> Result<T, E>,
+        last: impl FnOnce(&Change<'_>) -> Result<(), ControlError>,
     ) -> Result<T, E> {
         let health = Health::default();
         let state = self.ours(|open| {
@@ -227,18 +290,15 @@ impl Control {
         let done = state.open().and_then(|open| {
             let mut known = open.known();
             let transaction = guarded(|| open.database().begin_write())?;
-            let change = Change { transaction: &transaction, health: &health };
+            let recorded = self.far.get().map(|_| RefCell::default());
+            let change = Change { transaction: &transaction, health: &health, recorded };
             let done = act(&change);
-            let latest = self.latest.due().filter(|_| done.is_ok());
-            if let Some(latest) = latest {
-                change.put(VERSION_KEY, &Meta { version: VERSION, latest })?;
-            }
             if let Some(why) = health.fault().filter(|_| done.is_ok()) {
                 return Err(why);
             }
             if done.is_ok() {
+                last(&change)?;
                 guarded(|| transaction.commit())?;
-                latest.into_iter().for_each(|latest| self.latest.read(latest));
             } else {
                 // Whatever comes of it, nothing was changed.
                 drop(guarded(|| transaction.abort()));
@@ -306,7 +366,7 @@ impl Control {
         drop(state);
         let fault = done.as_ref().err().cloned().or_else(|| health.fault());
         let is_time = |why: &ControlError| {
-            why.is_of_file() || (why.is_fault() && self.is_time(tried_at, REOPEN_RECORD_MICROS))
+            why.is_of_file() || (why.is_of_record() && self.is_time(tried_at, REOPEN_RECORD_MICROS))
         };
         if let Some(why) = fault.filter(is_time) {
             self.close(tried_at, &why);
@@ -398,7 +458,7 @@ impl Control {
     fn make_tables(database: &Database) -> Result<(), ControlError> {
         let transaction = guarded(|| database.begin_write())?;
         let health = Health::default();
-        let change = Change { transaction: &transaction, health: &health };
+        let change = Change { transaction: &transaction, health: &health, recorded: None };
         for (name, _) in TABLE_NAMES {
             change.make(name)?;
         }

@@ -59,6 +59,10 @@ impl Control {
     /// # Errors
     /// A fault of the store.
     pub fn sweep(&self) -> Result<usize, ControlError> {
+        // Whoever changes it removes what is over.
+        if !self.may_change() {
+            return Ok(0);
+        }
         let now = self.now();
         if self.read(|view| view.over(now, 1))?.is_empty() && !self.is_time_to_keep() {
             return Ok(0);

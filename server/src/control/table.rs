@@ -7,11 +7,13 @@ use std::cell::RefCell;
 use std::ops::Bound;
 
 use redb::{
-    ReadTransaction, ReadableTable, ReadableTableMetadata, TableDefinition, WriteTransaction,
+    AccessGuard, ReadTransaction, ReadableTable, ReadableTableMetadata, TableDefinition,
+    WriteTransaction,
 };
 
 use super::error::ControlError;
 use super::file::guarded;
+use super::operations::Operations;
 use super::record::{Record, decode, encode};
 
 /// Key and value of every table are bytes.
@@ -22,7 +24,7 @@ pub(super) const EXPIRIES: &str = "expiries";
 
 const TIME_BYTES: usize = 8;
 
-fn table(name: &'static str) -> TableDefinition<'static, Bytes, Bytes> {
+pub(super) fn table(name: &'static str) -> TableDefinition<'static, Bytes, Bytes> {
     TableDefinition::new(name)
 }
 
@@ -160,6 +162,8 @@ pub(super) struct View<'a> {
 pub(super) struct Change<'a> {
     pub(super) transaction: &'a WriteTransaction,
     pub(super) health: &'a Health,
+    /// What was changed, where somebody wants to know.
+    pub(super) recorded: Option<RefCell<Operations>>,
 }
 
 fn value_in<T>(
@@ -268,13 +272,37 @@ impl Change<'_> {
         value: &[u8],
     ) -> Result<(), ControlError> {
         let opened = guarded(|| self.transaction.open_table(table(name)));
-        let put = opened.and_then(|mut table| guarded(|| table.insert(key, value).map(drop)));
+        let put = opened.and_then(|mut table| {
+            guarded(|| {
+                let before = table.insert(key, value)?;
+                self.note(name, key, before.as_ref().map(AccessGuard::value), Some(value));
+                Ok::<(), redb::StorageError>(())
+            })
+        });
         self.health.noted(put)
     }
 
-    fn delete(&self, name: &'static str, key: &[u8]) -> Result<(), ControlError> {
+    /// One row became another, where somebody wants to know.
+    fn note(&self, name: &str, key: &[u8], before: Option<&[u8]>, after: Option<&[u8]>) {
+        let Some(recorded) = &self.recorded else { return };
+        let mut recorded = recorded.borrow_mut();
+        for value in [before, after].into_iter().flatten() {
+            recorded.turned.turn(name, key, value);
+        }
+        recorded.push(name, key, after);
+    }
+
+    pub(super) fn delete(&self, name: &'static str, key: &[u8]) -> Result<(), ControlError> {
         let opened = guarded(|| self.transaction.open_table(table(name)));
-        let removed = opened.and_then(|mut table| guarded(|| table.remove(key).map(drop)));
+        let removed = opened.and_then(|mut table| {
+            guarded(|| {
+                let before = table.remove(key)?;
+                if let Some(before) = &before {
+                    self.note(name, key, Some(before.value()), None);
+                }
+                Ok::<(), redb::StorageError>(())
+            })
+        });
         self.health.noted(removed)
     }
 }

@@ -95,7 +95,8 @@ impl fmt::Display for TokenFault {
             Self::UnknownKey([a, b, c, d]) => {
                 write!(
                     f,
-                    "the token names the key {a:02x}{b:02x}{c:02x}{d:02x}, which is not trusted here"
+                    "the token names the key {a:02x}{b:02x}{c:02x}{d:02x}, which is not trusted here; each node \
+                     has keys of its own unless all share one `remote.secret_file`"
                 )
             }
             Self::Forged => f.write_str("the token's signature is not that of the key it names"),

@@ -18,8 +18,11 @@ use engine::ledger::{Decision, Outcome};
 use engine::{Micros, hex};
 use serde_json::{Map, Value, json};
 
+pub use self::tenants::remove_deleted;
+
 use self::act::Act;
 use crate::app::{self, StartError};
+use crate::cluster::{CONTROL, NotHere, Peer, Wants};
 use crate::config::Config;
 use crate::control::{Control, ControlError, LISTED_MAX, Tenant, TenantState};
 use crate::govern::{Audit, Trace, hash_call};
@@ -105,6 +108,7 @@ impl From<AdminError> for Refusal {
 /// `POST /operator/admin`: one act.
 pub fn serve_admin(ask: &Ask<'_>) -> Result<Response, Refusal> {
     let raw = super::arguments(ask.call)?;
+    check_node(ask.parts, &raw)?;
     let (parts, local) = (ask.parts, ask.parts.local.get());
     let office = Office {
         data: &parts.data,
@@ -117,6 +121,26 @@ pub fn serve_admin(ask: &Ask<'_>) -> Result<Response, Refusal> {
     };
     let done = administer(&office, &raw)?;
     Ok(Response::json(200, done.to_string().into_bytes()))
+}
+
+/// That this node may change what an act changes, before anything is done for it.
+fn check_node(parts: &Parts, raw: &Map<String, Value>) -> Result<(), Refusal> {
+    let act = Act::parse(&Value::Object(raw.clone()));
+    if !act.is_ok_and(|act| act.begun().is_some()) {
+        return Ok(());
+    }
+    match parts.reach(CONTROL, Wants::Writes) {
+        Ok(_) => Ok(()),
+        Err(NotHere::WrittenBy(Peer { node, url })) => {
+            let at = url.as_ref().map(|url| format!(", at {url}")).unwrap_or_default();
+            let detail =
+                format!("tenants and their keys are changed by node {node}{at}; do it there");
+            let mut body = json!({"detail": detail});
+            url.into_iter().for_each(|url| body["writer"] = url.into());
+            Err(Refusal::of(421, &body))
+        }
+        Err(why) => Err(why.refusal()),
+    }
 }
 
 /// The same for a command, where no server has the data. The first workspace of a tenant may come before the first

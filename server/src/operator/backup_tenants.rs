@@ -13,9 +13,9 @@ use super::backup::{Copies, MAKE_ROOM, copy_file, copy_store_to};
 use super::catalogue::Part;
 use super::copies;
 use super::keeping::{KeepError, Keeper};
-use super::trusted::{FORMER_KEYS, trusted_keys, verify_ledger_in};
+use super::trusted::{trusted_keys, verify_ledger_in};
 use super::workspaces::{Lent, Others};
-use crate::auth::Credentials;
+use crate::auth::{Credentials, FORMER_KEYS};
 use crate::data_dir::{CONTROL_FILE, tenant_dir};
 
 /// Where the control store is written before it is compared with the one of the backup before.

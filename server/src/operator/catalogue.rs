@@ -10,6 +10,7 @@ use engine::hex;
 use serde_json::{Value, json};
 
 use super::copies::{self, CopiedFile};
+use crate::auth::{bytes_of_hex, keys_of_json, keys_to_json};
 use crate::data_dir::{BACKUP_FILE, CONTROL_FILE};
 use crate::tenants::is_slug;
 
@@ -22,8 +23,6 @@ const FILES_MAX: usize = 365_552;
 const _: () = assert!(FILES_MAX == 65_536 + 16 + 3 * WORKSPACES_MAX);
 /// Bytes of the file: 300 for each file and each workspace.
 const FILE_BYTES_MAX: u64 = 160 << 20;
-/// Public keys that may have signed the ledger.
-pub(super) const PUBLIC_KEYS_MAX: usize = 64;
 
 /// What a backup says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,7 +103,7 @@ impl Catalogue {
             Some(CopiedFile {
                 path: row["path"].as_str().filter(|path| is_within(path))?.to_owned(),
                 bytes: row["bytes"].as_u64()?,
-                sha256: of_hex(row["sha256"].as_str()?)?,
+                sha256: bytes_of_hex(row["sha256"].as_str()?)?,
             })
         };
         let parts = match &said["workspaces"] {
@@ -143,30 +142,10 @@ impl Catalogue {
     }
 }
 
-/// Public keys as texts.
-pub(super) fn keys_to_json(keys: &[[u8; 32]]) -> Value {
-    keys.iter().map(|key| hex(key)).collect()
-}
-
-/// Public keys from their texts.
-pub(super) fn keys_of_json(said: &Value) -> Option<Vec<[u8; 32]>> {
-    let keys = said.as_array().filter(|keys| keys.len() <= PUBLIC_KEYS_MAX)?;
-    keys.iter().map(|key| of_hex(key.as_str()?)).collect()
-}
-
 /// Whether a path stays in the folder that it starts from.
 fn is_within(path: &str) -> bool {
     let parts = || Path::new(path).components();
     parts().next().is_some() && parts().all(|part| matches!(part, Component::Normal(_)))
-}
-
-fn of_hex(text: &str) -> Option<[u8; 32]> {
-    let mut bytes = [0; 32];
-    let is_hex = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    for (at, byte) in bytes.iter_mut().enumerate().filter(|_| is_hex) {
-        *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
-    }
-    is_hex.then_some(bytes)
 }
 
 #[cfg(test)]

@@ -10,18 +10,19 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use engine::os::clock::{SystemClock, SystemRandom};
+use engine::os::clock::{Random, SystemClock, SystemRandom};
 use engine::os::disk::RealDisk;
 use engine::{CopyError, OpenError, Reader};
 use serde_json::{Value, json};
 
 use super::backup::{KEY_FILES, real_path, store_of};
-use super::catalogue::{self, Catalogue};
+use super::catalogue::Catalogue;
 use super::copies::{self, CopiedFile};
 use super::keeping::KeepError;
 use super::known::Known;
 use super::told_disk::ToldDisk;
-use super::trusted::{FORMER_KEYS, verify_ledger, verify_ledger_in};
+use super::trusted::{verify_ledger, verify_ledger_in};
+use crate::auth::put_former;
 use crate::control::Control;
 use crate::data_dir::{CONTROL_FILE, RESTORING, check_restored, tenant_dir};
 use crate::net::Cancel;
@@ -74,9 +75,13 @@ pub fn restore(
     let failed = |why| KeepError::failed(why, "make sure that there is space, and try again");
     if !made.with_keys {
         // A new signing key is made at the first start; the old checkpoints keep their witness.
-        put_former(root, &made.public_keys).map_err(failed)?;
+        let mut random = |bytes: &mut [u8]| SystemRandom.fill(bytes);
+        let mut put = |folder: &Path, keys: &[[u8; 32]]| {
+            put_former(folder, keys, &mut random).map_err(|error| failed(error.to_string()))
+        };
+        put(root, &made.public_keys)?;
         for part in &made.parts {
-            put_former(&tenant_dir(root, &part.name), &part.public_keys).map_err(failed)?;
+            put(&tenant_dir(root, &part.name), &part.public_keys)?;
         }
     }
     let origin = from.canonicalize().map_err(copies::at(from)).map_err(failed)?;
@@ -105,13 +110,6 @@ fn end_sign_ins(root: &Path) -> Result<Option<usize>, KeepError> {
     ended
         .map(Some)
         .map_err(|why| KeepError::failed(format!("the restored control store: {why}"), ANOTHER))
-}
-
-/// Notes the keys that signed a ledger before it was restored.
-fn put_former(folder: &Path, keys: &[[u8; 32]]) -> Result<(), String> {
-    let former = json!({"public_keys": catalogue::keys_to_json(keys)});
-    let file = folder.join(FORMER_KEYS);
-    copies::put(&file, format!("{former:#}\n").as_bytes()).map_err(copies::at(&file))
 }
 
 /// The catalogue of a backup that was finished.

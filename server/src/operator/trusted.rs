@@ -3,18 +3,12 @@
 //! A data directory that was restored without its signing key gets a new one; `keys/former.json`
 //! keeps the public halves of the old ones (`format-spec/backup.md`). Makes no key.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use engine::ledger::{Report, VerifyWith, verify_telling};
-use serde_json::Value;
 
-use super::{catalogue, copies};
-use crate::auth::{Credentials, LOCAL_WORKSPACE, Verifier};
+use crate::auth::{Credentials, LOCAL_WORKSPACE, PUBLIC_KEYS_MAX, Verifier, former_keys};
 use crate::data_dir::{tenant_dir, workspace_dir};
-
-/// Public keys of signing keys that a data directory had before: they vouch for older checkpoints.
-pub(super) const FORMER_KEYS: &str = "keys/former.json";
 
 /// The ledger of a workspace in a data directory.
 pub struct LedgerPlace {
@@ -76,17 +70,8 @@ pub(super) fn ledger_of(root: &Path) -> PathBuf {
 /// The key that signs now, if there is one, and those that did before.
 pub(super) fn trusted_keys(data: &Path, own: Option<[u8; 32]>) -> Result<Vec<[u8; 32]>, String> {
     let mut keys: Vec<[u8; 32]> = own.into_iter().collect();
-    let file = data.join(FORMER_KEYS);
-    match fs::read(&file) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-        Err(error) => return Err(copies::at(&file)(error)),
-        Ok(text) => {
-            let said: Value = serde_json::from_slice(&text).unwrap_or_default();
-            let former = catalogue::keys_of_json(&said["public_keys"]);
-            keys.extend(former.ok_or_else(|| format!("{} is not a list of keys", file.display()))?);
-        }
-    }
-    keys.truncate(catalogue::PUBLIC_KEYS_MAX);
+    keys.extend(former_keys(data).map_err(|error| error.to_string())?);
+    keys.truncate(PUBLIC_KEYS_MAX);
     Ok(keys)
 }
 

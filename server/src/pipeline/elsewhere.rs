@@ -7,7 +7,9 @@
 use serde_json::{Value as Json, json};
 
 use super::{LOCAL, Refusal, Target, asks_from, route};
-use crate::cluster::{Cluster, HOP, NotHere, Passed, Peer, Place, STALE_SECONDS, Wants};
+use crate::cluster::{
+    CONTROL, Cluster, HOP, Keeps, NotHere, Passed, Peer, Place, STALE_SECONDS, Wants,
+};
 use crate::config::remote::WrongNode;
 use crate::mcp::{self, Endpoint};
 use crate::mcp_host::{Product, Visitor, changes};
@@ -16,6 +18,8 @@ use crate::parts::{Caller, Parts};
 
 /// What a call is, for whoever passes it on.
 struct Asked {
+    /// Whether it is for the control store, not for its caller's workspace.
+    is_for_control: bool,
     wants: Wants,
     /// Of a message of MCP: its id, or null.
     mcp: Option<Json>,
@@ -25,13 +29,20 @@ struct Asked {
 
 impl Asked {
     /// An operation of the HTTP API: they all read.
-    const READS: Self = Self { wants: Wants::Reads, mcp: None, listens: false };
+    const READS: Self =
+        Self { is_for_control: false, wants: Wants::Reads, mcp: None, listens: false };
+
+    /// Signing in, and all that comes of it: what is remembered of one step is where the next one goes.
+    const SIGNS_IN: Self = Self { is_for_control: true, wants: Wants::Writes, ..Self::READS };
 
     /// `None` where it is no call for a workspace, or one that finds out for itself.
     fn of(target: &Target, caller: &Caller, call: &Call) -> Option<Self> {
         match target {
             Target::Api(_) if !route::is_health(call) => Some(Self::READS),
             Target::Mcp => Some(Self::of_mcp(caller, call)),
+            Target::OAuthForm(_) | Target::Registration(_) | Target::SignIn(_) => {
+                Some(Self::SIGNS_IN)
+            }
             _ => None,
         }
     }
@@ -46,7 +57,8 @@ impl Asked {
         let wants = if changes(caller, &body) { Wants::Writes } else { Wants::Reads };
         let listens = body["method"] == "subscriptions/listen";
         let id = Some(&body["id"]).filter(|id| id.is_string() || id.is_i64() || id.is_u64());
-        Self { wants, mcp: Some(id.cloned().unwrap_or_default()), listens }
+        let mcp = Some(id.cloned().unwrap_or_default());
+        Self { wants, mcp, listens, ..Self::READS }
     }
 
     /// The answer that says why there is no other.
@@ -74,7 +86,8 @@ pub(super) fn steer(
     };
     // Of MCP, each call in it is told by itself that it cannot be answered, and others ask no workspace.
     let finds_out = asked.mcp.is_some() && asked.wants == Wants::Reads;
-    let (peer, is_followed) = match cluster.place(&caller.workspace, asked.wants) {
+    let workspace = if asked.is_for_control { CONTROL } else { &caller.workspace };
+    let (peer, is_followed) = match cluster.place(workspace, asked.wants) {
         Place::Here => return Some((call, reply)),
         Place::Follows(age) => match cluster.fresh(age) {
             Ok(seconds) => {
@@ -88,7 +101,7 @@ pub(super) fn steer(
         Place::Nowhere(why) => return refuse(reply, &NotHere::Nowhere(why)),
         Place::At { peer, is_followed } => (peer, is_followed),
     };
-    let is_of_session = is_followed && mcp::names_session(&call);
+    let is_of_session = is_followed && asked.mcp.is_some() && mcp::names_session(&call);
     if is_of_session && !knows(endpoint, caller, &call) {
         // A client whose session is over has to learn it, whatever it calls.
         return Some((call, reply));
@@ -139,6 +152,6 @@ fn pass(
     let from = asks_from(parts, &call);
     let (id, listens) = (asked.mcp, asked.listens);
     let refused = Box::new(move |why: &NotHere| Asked::refusal(id.as_ref(), why));
-    let keeps_session = !is_followed;
-    cluster.relay().pass(Passed { peer, call, reply, from, keeps_session, listens, refused });
+    let keeps = Keeps { session: !is_followed, origin: asked.is_for_control };
+    cluster.relay().pass(Passed { peer, call, reply, from, keeps, listens, refused });
 }

@@ -204,7 +204,8 @@ impl Pipeline {
             Target::OAuth(answer)
             | Target::OAuthForm(answer)
             | Target::Registration(answer)
-            | Target::SignIn(answer) => reply.send(answer(&self.parts, &call)),
+            | Target::SignIn(answer)
+            | Target::Nodes(answer) => reply.send(answer(&self.parts, &call)),
             Target::Mcp => match Visitor::of(caller, call.request.query()) {
                 Ok(visitor) => self.mcp.serve(&call, visitor, reply),
                 Err(fault) => reply.send(mcp::refusal(&Json::Null, &fault)),

@@ -3,6 +3,7 @@
 use super::authenticate::Gate;
 use super::{HOSTED, LOCAL, Refusal, cors};
 use crate::console::{self, assets};
+use crate::control_chain;
 use crate::net::{Call, Method, Reply, Response};
 use crate::oauth::pages::CONFIRM_PATH;
 use crate::oauth::{authorize, confirm, endpoints, metadata, registration, revoke, token};
@@ -32,6 +33,8 @@ pub enum Target {
     /// A page of the sign-in, or one that confirms an address; no other page may ask it, and it may wait for a
     /// stranger's server.
     SignIn(fn(&Parts, &Call) -> Response),
+    /// What another node asks, which shares a secret with this one.
+    Nodes(fn(&Parts, &Call) -> Response),
     /// The MCP endpoint.
     Mcp,
     /// A question or a call of the operator's, or an act of administration: answered at once.
@@ -77,6 +80,7 @@ impl Target {
             | Self::OAuthForm(_)
             | Self::Registration(_)
             | Self::SignIn(_)
+            | Self::Nodes(_)
             | Self::Mcp
             | Self::Operator(_) => false,
             Self::OperatorIngest
@@ -207,6 +211,7 @@ pub static ROUTES: &[Route] = &[
     asked(metadata::TOKEN, Target::OAuthForm(token::token)),
     asked(metadata::REVOKE, Target::OAuthForm(revoke::revoke)),
     asked(metadata::REGISTER, Target::Registration(registration::register)),
+    asked(control_chain::PATH, Target::Nodes(control_chain::serve)),
     mcp(Method::Post),
     mcp(Method::Get),
     mcp(Method::Delete),

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use remote::Role;
 
 use super::{At, Seats};
-use crate::cluster::{Peer, Taken, Where, Whereabouts};
+use crate::cluster::{CONTROL, Peer, Taken, Where, Whereabouts};
 use crate::config::remote::{Safe, WrongNode};
+use crate::control_chain::ControlStands;
 use crate::limits::{OPEN_WAIT_MAX, OPEN_WAITERS_MAX};
 
 /// Between two looks at whether a workspace was taken.
@@ -30,6 +31,14 @@ impl Seats {
         node.lapsed_for()
     }
 
+    /// Where the control store is: on each node by itself, unless they share one.
+    fn of_control(&self) -> Where {
+        match self.control.get().map(|chain| chain.stands()) {
+            None | Some(ControlStands::Leads) => Where::Here,
+            Some(ControlStands::Follows { age, writer }) => Where::Follows { age, writer },
+        }
+    }
+
     /// Whether a workspace is written here, for all that is known.
     fn leads(&self, workspace: &str) -> bool {
         let is_led = |at: &At| matches!(&at.role, Some(Role::Leads(carrier)) if !carrier.is_over());
@@ -43,6 +52,9 @@ fn peer(node: String, url: String) -> Peer {
 
 impl Whereabouts for Seats {
     fn of(&self, workspace: &str) -> Where {
+        if workspace == CONTROL {
+            return self.of_control();
+        }
         let unknown = Where::Follows { age: None, writer: None };
         // Whoever asks for it opens it, and finds out.
         let Some(at) = self.at(workspace) else { return Where::Here };

@@ -6,7 +6,7 @@
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::ledger::Anchor;
@@ -15,7 +15,7 @@ use engine::{Ground, Model, Options, Store};
 
 use super::{Closed, is_slug};
 use crate::app::Encoding;
-use crate::auth;
+use crate::auth::{self, ClusterSecret};
 use crate::config::AuditSync;
 use crate::control::{Control, ControlError, LastCheckpoint};
 use crate::data_dir;
@@ -45,6 +45,8 @@ pub struct Door {
     pub options: Options,
     /// Their places on a remote, where there is one.
     pub seats: Option<Arc<Seats>>,
+    /// What all nodes derive the keys of workspaces from, where they share a secret.
+    pub secret: Option<Arc<ClusterSecret>>,
     /// Who may see what: the same rules for all.
     pub rules: Arc<Rules>,
     /// When entries of their ledgers are on disk.
@@ -73,6 +75,11 @@ impl Door {
     /// Opens a workspace that was made before.
     pub(super) fn open(&self, name: &str) -> Result<Workspace, Closed> {
         let folder = data_dir::tenant_dir(&self.data, name);
+        // One that was made on another node has its folders here once somebody asks for it, whose key the control
+        // store knows.
+        if is_slug(name) && self.secret.is_some() && !folder.join("store").is_dir() {
+            make_folders(&folder).map_err(failed)?;
+        }
         if !is_slug(name) || !folder.join("store").is_dir() {
             return Err(Closed::Missing);
         }
@@ -87,6 +94,9 @@ impl Door {
         let embedder = self.embedder_of(store.snapshot().model())?;
         let encoders = Encoders::bind(store, embedder).map_err(failed)?;
         let mut random = |bytes: &mut [u8]| self.random.fill(bytes);
+        if let Some(secret) = &self.secret {
+            auth::take_shared_signing_key(&folder, name, secret, &mut random).map_err(failed)?;
+        }
         let signer = auth::open_or_create_signing_key(&folder, &mut random).map_err(failed)?.0;
         let with = (Arc::clone(&self.clock), Arc::clone(&self.random));
         let anchoring = anchoring(&self.control, name).map_err(failed)?;
@@ -137,6 +147,17 @@ impl Door {
     fn others(&self) -> MutexGuard<'_, Vec<Arc<Embedder>>> {
         self.others.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The folders of a workspace, as far as they are missing, for their owner alone.
+pub(crate) fn make_folders(folder: &Path) -> io::Result<()> {
+    for folder in [folder, &folder.join("store")] {
+        match DirBuilder::new().mode(0o700).create(folder) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => made?,
+        }
+    }
+    Ok(())
 }
 
 /// The last checkpoint of a workspace's ledger, and where the next ones are kept: nowhere for as long as there is no

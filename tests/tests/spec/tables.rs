@@ -187,7 +187,7 @@ fn limits_around_the_store_are_those_of_the_page() {
         ("BACKUPS_MAX", "operator/known.rs"),
         ("PENDING_MAX", "operator/known.rs"),
         ("ERASE_ITEMS_MAX", "operator/erase.rs"),
-        ("PUBLIC_KEYS_MAX", "operator/catalogue.rs"),
+        ("PUBLIC_KEYS_MAX", "auth/former.rs"),
         ("FILES_MAX", "operator/catalogue.rs"),
         ("WORKSPACES_MAX", "operator/catalogue.rs"),
     ];

@@ -1,8 +1,7 @@
 //! Workspaces: made, stopped, removed.
 
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 use serde_json::Value;
@@ -11,6 +10,8 @@ use super::act::{NewTenant, Removal};
 use super::{AdminError, Office, mails, page, shown};
 use crate::control::{self, LISTED_MAX, Tenant, TenantState};
 use crate::data_dir::tenant_dir;
+use crate::parts::Parts;
+use crate::tenants::make_folders;
 
 const PLAN: &str = "free";
 /// The store of a deleted workspace, until it is gone.
@@ -104,6 +105,37 @@ impl Office<'_> {
     }
 }
 
+/// Removes the stores of workspaces that were deleted on another node.
+///
+/// # Errors
+/// What stands in the way of the first that cannot be removed.
+pub fn remove_deleted(parts: &Parts) -> Result<(), String> {
+    let folders = tenant_dir(&parts.data, "");
+    let listed = match fs::read_dir(&folders) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        listed => listed.map_err(|error| format!("{}: {error}", folders.display()))?,
+    };
+    for entry in listed.flatten() {
+        let (folder, name) = (entry.path(), entry.file_name());
+        let Some(slug) = name.to_str().filter(|slug| control::check_slug(slug).is_ok()) else {
+            continue;
+        };
+        if !folder.join("store").is_dir() && !folder.join(REMOVED).is_dir() {
+            continue;
+        }
+        let tenant = parts.control.find_tenant(slug).map_err(|error| error.to_string())?;
+        if tenant.is_some_and(|tenant| tenant.state == TenantState::Deleted) {
+            let close = || {
+                let closed = parts.tenants.close(slug);
+                closed.map_err(|_| format!("{slug}: a call still works with its store"))
+            };
+            close()?;
+            remove_store(&folder, close)?;
+        }
+    }
+    Ok(())
+}
+
 /// Whether the making of a workspace ended before its folders were there. One that was ever open has a
 /// ledger and a key: where these are and the store is not, it has been lost, and none is made in its place.
 fn is_cut_short(tenant: &Tenant, folder: &Path) -> bool {
@@ -118,16 +150,6 @@ fn check_same(field: &'static str, asked: Option<&str>, begun: &str) -> Result<(
     }
     let why = format!("the workspace was begun with {begun:?}; give that, or leave it out");
     Err(AdminError::wrong(field, why))
-}
-
-fn make_folders(folder: &Path) -> io::Result<()> {
-    for folder in [folder, &folder.join("store")] {
-        match DirBuilder::new().mode(0o700).create(folder) {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            made => made?,
-        }
-    }
-    Ok(())
 }
 
 /// Takes the store from its place, so that nobody opens it any more, has whoever opened it meanwhile close it, and

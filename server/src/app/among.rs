@@ -1,0 +1,97 @@
+//! This node among others: its part in a remote, what it shares with other nodes, and how it asks them.
+//!
+//! Owns how these parts are made of the settings. Must not know what they are used for.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use engine::os::clock::{Clock, Random};
+
+use super::{Settings, StartError, failed};
+use crate::auth::ClusterSecret;
+use crate::cluster::{Cluster, Relay, Trust, Whereabouts};
+use crate::control::{Control, Foreign};
+use crate::control_chain::{self, ControlChain, ThroughWriter};
+use crate::govern::meter::Blocks;
+use crate::log::{self, Level};
+use crate::seats::Seats;
+
+/// This node's part in the remote that the settings name, if they name one.
+pub(super) fn seats(
+    settings: &Settings,
+    with: (&Arc<dyn Clock>, &Arc<dyn Random>),
+) -> Result<Option<Arc<Seats>>, StartError> {
+    let Some(remote) = &settings.config.remote else { return Ok(None) };
+    Seats::open(remote, &settings.data, with).map(|seats| Some(Arc::new(seats))).map_err(failed)
+}
+
+/// Has the control store be one of all nodes that share a secret, where they do.
+pub(super) fn share_control(
+    settings: &Settings,
+    seats: Option<&Seats>,
+    secret: Option<&Arc<ClusterSecret>>,
+    control: &Arc<Control>,
+) -> Result<Option<Arc<ControlChain>>, StartError> {
+    let (Some(seats), Some(secret)) = (seats, secret) else {
+        keep_as_it_is(&settings.data, control);
+        if seats.is_some() {
+            let what = "tenants and their keys stay on this node: `remote.secret_file` is not set";
+            log::event(Level::Warn, what, &[]);
+        }
+        return Ok(None);
+    };
+    let opened = seats.open_control(&settings.data, control, Arc::clone(secret));
+    opened.map(Some).map_err(failed)
+}
+
+/// Where quotas are on record: here, or where nodes share them, with the one that writes them.
+pub(super) fn blocks(
+    (seats, secret): (Option<&Seats>, Option<&Arc<ClusterSecret>>),
+    control: &Arc<Control>,
+    chain: Option<&Arc<ControlChain>>,
+) -> Result<Arc<dyn Blocks>, StartError> {
+    let (Some(seats), Some(secret), Some(chain)) = (seats, secret, chain) else {
+        return Ok(Arc::clone(control) as Arc<dyn Blocks>);
+    };
+    let relay = Relay::new(&trust(seats)?).map_err(failed)?;
+    let node = seats.name().to_string();
+    let through = Arc::new(ThroughWriter::new((control, chain), secret, node, relay));
+    control.ask_by(Arc::clone(&through) as _);
+    Ok(through)
+}
+
+/// A control store that is one of several nodes' is changed by none that does not follow their chain.
+pub(super) fn keep_as_it_is(data: &Path, control: &Control) {
+    let marker = data.join(control_chain::MARKER);
+    if marker.exists() {
+        let marker = marker.display();
+        control.carry_by(Arc::new(Foreign(format!(
+            "tenants and their keys are shared with other nodes: only a server with `remote.secret_file` may change \
+             them; start one, or remove {marker} to make them this node's own"
+        ))));
+    }
+}
+
+/// This node among others, which passes calls on.
+pub(super) fn cluster(seats: Option<&Arc<Seats>>) -> Result<Option<Cluster>, StartError> {
+    let Some(seats) = seats else { return Ok(None) };
+    let relay = Relay::new(&trust(seats)?).map_err(failed)?;
+    let whereabouts: Arc<dyn Whereabouts> = Arc::clone(seats) as _;
+    Ok(Some(Cluster::new(whereabouts, relay)))
+}
+
+/// How other nodes are trusted.
+fn trust(seats: &Seats) -> Result<Trust, StartError> {
+    let settings = seats.settings();
+    let roots = settings.ca_file.as_ref().map(|file| {
+        std::fs::read(file).map_err(|error| failed(format!("{}: {error}", file.display())))
+    });
+    Ok(Trust { roots: roots.transpose()?, allow_http: settings.allow_http })
+}
+
+/// The secret that this node shares with others, if the settings name one.
+pub(super) fn secret(settings: &Settings) -> Result<Option<Arc<ClusterSecret>>, StartError> {
+    let file = settings.config.remote.as_ref().and_then(|remote| remote.secret_file.as_ref());
+    let read = file.map(|file| ClusterSecret::read(file).map(Arc::new));
+    read.transpose().map_err(|why| failed(format!("remote.secret_file: {why}")))
+}

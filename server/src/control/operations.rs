@@ -1,0 +1,193 @@
+//! What a transaction changed, as bytes: so that another control store becomes the same by it.
+//!
+//! Owns the form of operations (format-spec/remote.md, The control store) and the digest that tells two stores apart.
+//! Must not know where they go, nor what records mean.
+
+use sha2::{Digest as _, Sha256};
+use zeroize::Zeroizing;
+
+use super::error::ControlError;
+use super::record::RECORD_BYTES_MAX;
+use super::sweep::TABLE_NAMES;
+use super::table::EXPIRIES;
+
+/// Bytes of a key: a hash, or a slug and an id; an address of a client is the longest.
+pub const KEY_BYTES_MAX: usize = 4096;
+/// Bytes of all operations of one transaction: of one that ends each grant of a workspace, and much more.
+pub const OPERATIONS_BYTES_MAX: usize = 63 << 20;
+/// Stands for `expiries`, which has no number among the tables.
+const EXPIRIES_NUMBER: u8 = 255;
+
+const REMOVED: u8 = 0;
+const PUT: u8 = 1;
+
+/// Tells two control stores apart: the XOR of the SHA-256 of all their rows, which are told apart by table and key.
+/// It finds where two went apart; against whoever makes rows on purpose it is no proof.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TablesDigest(pub [u8; 32]);
+
+impl TablesDigest {
+    /// With one row more, or one less.
+    pub(super) fn turn(&mut self, table: &str, key: &[u8], value: &[u8]) {
+        let mut hasher = Sha256::new();
+        hasher.update([number_of(table)]);
+        hasher.update((key.len() as u64).to_le_bytes());
+        hasher.update(key);
+        hasher.update(value);
+        self.add(&Self(hasher.finalize().into()));
+    }
+
+    /// What the rows of both make.
+    pub fn add(&mut self, other: &Self) {
+        self.0.iter_mut().zip(other.0).for_each(|(mine, theirs)| *mine ^= theirs);
+    }
+}
+
+/// One change of one row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Operation {
+    /// The table.
+    pub table: &'static str,
+    /// The key.
+    pub key: Vec<u8>,
+    /// What it is from then on; `None` where it goes.
+    pub value: Option<Vec<u8>>,
+}
+
+/// Changes in the order in which they were made, as bytes. They hold seeds of keys: wiped when dropped.
+#[derive(Default)]
+pub struct Operations {
+    bytes: Zeroizing<Vec<u8>>,
+    /// What they did to the digest of the store.
+    pub(super) turned: TablesDigest,
+}
+
+impl Operations {
+    /// Nothing was changed.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// As they go to others.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// What they did to the digest.
+    pub fn turned(&self) -> TablesDigest {
+        self.turned
+    }
+
+    /// Notes one more.
+    pub fn push(&mut self, table: &str, key: &[u8], value: Option<&[u8]>) {
+        let (kind, value) = value.map_or((REMOVED, &[][..]), |value| (PUT, value));
+        self.bytes.extend_from_slice(&[number_of(table), kind]);
+        for part in [key, value] {
+            let length = u32::try_from(part.len()).unwrap_or(u32::MAX);
+            self.bytes.extend_from_slice(&length.to_le_bytes());
+            self.bytes.extend_from_slice(part);
+        }
+    }
+}
+
+/// The operations that these bytes are.
+///
+/// # Errors
+/// What is wrong with them: they are of no build, or of a newer one.
+pub fn parse(mut bytes: &[u8]) -> Result<Vec<Operation>, ControlError> {
+    let wrong = |why: &str| ControlError::damaged("operations", why);
+    if bytes.len() > OPERATIONS_BYTES_MAX {
+        return Err(wrong("they have more bytes than there may be"));
+    }
+    let mut found = Vec::new();
+    while !bytes.is_empty() {
+        let cut = "they are cut off";
+        let (&[number, kind], rest) = bytes.split_first_chunk().ok_or_else(|| wrong(cut))?;
+        bytes = rest;
+        let table = table_of(number).ok_or_else(|| wrong("they name a table that is not known"))?;
+        let key = part(&mut bytes, KEY_BYTES_MAX).ok_or_else(|| wrong(cut))?;
+        let value = part(&mut bytes, RECORD_BYTES_MAX).ok_or_else(|| wrong(cut))?;
+        let value = match kind {
+            PUT => Some(value.to_vec()),
+            REMOVED if value.is_empty() => None,
+            _ => return Err(wrong("one is neither put nor removed")),
+        };
+        found.push(Operation { table, key: key.to_vec(), value });
+    }
+    Ok(found)
+}
+
+fn part<'a>(bytes: &mut &'a [u8], most: usize) -> Option<&'a [u8]> {
+    let (length, rest) = bytes.split_first_chunk()?;
+    let length = usize::try_from(u32::from_le_bytes(*length)).ok().filter(|it| *it <= most)?;
+    let (part, rest) = rest.split_at_checked(length)?;
+    *bytes = rest;
+    Some(part)
+}
+
+fn number_of(table: &str) -> u8 {
+    let found = TABLE_NAMES.iter().find(|(name, _)| *name == table);
+    found.map_or(EXPIRIES_NUMBER, |(_, number)| *number)
+}
+
+fn table_of(number: u8) -> Option<&'static str> {
+    if number == EXPIRIES_NUMBER {
+        return Some(EXPIRIES);
+    }
+    TABLE_NAMES.iter().find(|(_, one)| *one == number).map(|(name, _)| *name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> (Operations, Vec<Operation>) {
+        let wanted = vec![
+            Operation { table: "tenants", key: b"acme".to_vec(), value: Some(b"{}".to_vec()) },
+            Operation { table: EXPIRIES, key: vec![0; 9], value: Some(Vec::new()) },
+            Operation { table: "codes", key: vec![7; 32], value: None },
+        ];
+        let mut operations = Operations::default();
+        for Operation { table, key, value } in &wanted {
+            operations.push(table, key, value.as_deref());
+        }
+        (operations, wanted)
+    }
+
+    #[test]
+    fn operations_are_read_as_they_were_made_and_every_cut_is_found() {
+        let (operations, wanted) = sample();
+        let bytes = operations.bytes();
+        assert_eq!(parse(bytes).unwrap(), wanted);
+        let ends: Vec<usize> =
+            (0..bytes.len()).filter(|end| parse(&bytes[..*end]).is_ok()).collect();
+        assert_eq!(ends, [0, 16, 35], "whole operations, and nothing between");
+    }
+
+    #[test]
+    fn what_no_build_writes_is_refused() {
+        for wrong in [
+            &[99, 1, 0, 0, 0, 0, 0, 0, 0, 0][..],
+            &[1, 2, 0, 0, 0, 0, 0, 0, 0, 0],
+            &[1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 5],
+            &[1, 1, 255, 255, 255, 255],
+        ] {
+            assert!(parse(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn the_digest_is_of_what_is_there_and_not_of_how_it_came() {
+        let of = |rows: &[(&str, &[u8], &[u8])]| {
+            let mut digest = TablesDigest::default();
+            rows.iter().for_each(|(table, key, value)| digest.turn(table, key, value));
+            digest
+        };
+        let (one, two) = (("tenants", &b"a"[..], &b"1"[..]), ("tenants", &b"b"[..], &b"2"[..]));
+        assert_eq!(of(&[one, two]), of(&[two, one]));
+        assert_eq!(of(&[one, two, two]), of(&[one]));
+        assert_ne!(of(&[one]), of(&[two]));
+        assert_ne!(of(&[("tenants", b"ab", b"c")]), of(&[("tenants", b"a", b"bc")]));
+        assert_ne!(of(&[("tenants", b"a", b"1")]), of(&[("codes", b"a", b"1")]));
+    }
+}

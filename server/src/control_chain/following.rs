@@ -1,0 +1,537 @@
+//! The thread of this node's part in the control store: it follows the chain, and takes it where nobody has it.
+//!
+//! Owns the order of things: what comes from the chain, what of this disk counts, when this node may take it.
+
+use std::cell::Cell;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use engine::os::disk::RealDisk;
+use remote::core::{Claim, Collector, Follower, Found, Given, Mark, Polled, Stamp, Took, find};
+use remote::limits::LEFT_MAX;
+use remote::{Away, Bytes, Full, Kind, LogPiece, Nonce, NotSeated, Record, Shelf};
+use serde_json::json;
+
+use super::leading::{self, Lead};
+use super::place::{self, Place, Tables};
+use super::rows::{self, Reading};
+use super::sealed::Stands;
+use super::{
+    COLLECT_EVERY, ControlStands, LOOK_EVERY, LOOK_PAUSE_MIN, Level, MARKER, Shared, tell,
+};
+use crate::control::{Control, ControlError, Operation, TablesDigest, parse};
+use crate::operator::copies;
+
+/// How often it is looked again at once, while the chain goes on.
+const POLLS_MAX: usize = 64;
+/// How long after the start the first collection comes: by then records are known for long enough to go.
+const COLLECT_FIRST: Duration = Duration::from_secs(600);
+const DIGEST_BYTES: usize = 32;
+
+pub(super) struct Reader {
+    data: PathBuf,
+    shared: Arc<Shared>,
+    control: Arc<Control>,
+    claim: Option<Claim>,
+    follower: Follower,
+    /// What the store here is; `None` where it is nothing that the chain knows.
+    place: Option<Place>,
+    collector: Option<Collector>,
+    collect_at: Instant,
+    is_final: bool,
+    /// What came is not what its writer has: the store begins anew with a full record.
+    differs: Cell<bool>,
+}
+
+/// A commit as it comes.
+struct Commit {
+    digest: TablesDigest,
+    operations: Vec<Operation>,
+}
+
+impl Reader {
+    pub(super) fn open(
+        data: &Path,
+        shared: &Arc<Shared>,
+        control: &Arc<Control>,
+        claim: Option<Claim>,
+    ) -> Result<Self, String> {
+        let mut reader = Self {
+            data: data.to_owned(),
+            shared: Arc::clone(shared),
+            control: Arc::clone(control),
+            claim,
+            follower: Follower::new(None),
+            place: None,
+            collector: None,
+            collect_at: Instant::now() + COLLECT_FIRST,
+            is_final: false,
+            differs: Cell::new(false),
+        };
+        reader.begin_anew()?;
+        Ok(reader)
+    }
+
+    /// Whether it is of no use to try again.
+    pub(super) fn is_final(&self) -> bool {
+        self.is_final
+    }
+
+    pub(super) fn run(mut self) {
+        let mut told = None;
+        loop {
+            let is_ended = self.wait();
+            if is_ended {
+                break;
+            }
+            let why = self.turn().err();
+            if let Some(why) = why.as_ref().filter(|_| why != told) {
+                tell(Level::Warn, "the control store does not go on with its chain", why);
+            }
+            self.shared.known().trouble.clone_from(&why);
+            told = why;
+        }
+        let mut lead = self.shared.lead();
+        if let Some(Err(why)) = lead.as_mut().map(|lead| lead.give(&self.shared)) {
+            tell(Level::Warn, "the control store was not given away", &why.to_string());
+        }
+        *lead = None;
+        drop(lead);
+        let mut known = self.shared.known();
+        (known.leads, known.fresh) = (None, None);
+        self.shared.changed.notify_all();
+    }
+
+    /// Until it is time for the next look. Whether all is over.
+    fn wait(&self) -> bool {
+        self.shared.with.driver.halt.wait(LOOK_PAUSE_MIN);
+        let known = self.shared.known();
+        let waits = |known: &mut super::Known| !known.is_wanted && !known.is_ended;
+        let waited = self.shared.changed.wait_timeout_while(known, LOOK_EVERY, waits);
+        let mut known = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
+        known.is_wanted = false;
+        known.is_ended
+    }
+
+    /// Does what is due.
+    pub(super) fn turn(&mut self) -> Result<(), String> {
+        self.shared.known().looks.0 += 1;
+        let done = self.act();
+        let mut known = self.shared.known();
+        known.looks.1 = known.looks.0;
+        drop(known);
+        self.shared.changed.notify_all();
+        done
+    }
+
+    fn act(&mut self) -> Result<(), String> {
+        if self.shared.lead().is_some() {
+            return self.tend();
+        }
+        if self.collector.take().is_some() {
+            // This node wrote until now, perhaps more than it knows.
+            self.begin_anew()?;
+        }
+        self.follow()?;
+        self.take()
+    }
+
+    /// Goes on from what the store here is.
+    fn begin_anew(&mut self) -> Result<(), String> {
+        let is_ours = self.data.join(MARKER).exists();
+        let kept = match is_ours && self.control.exists() {
+            true => self.control.place().map_err(|error| error.to_string())?,
+            false => None,
+        };
+        let place = kept.map(|bytes| Place::read(&bytes)).transpose();
+        self.place = place.map_err(|error| error.to_string())?;
+        let place = self.place.as_ref().filter(|_| !self.differs.get());
+        self.follower = Follower::new(place.map(|place| place.mark.clone()));
+        Ok(())
+    }
+
+    /// Looks for more until there is none.
+    fn follow(&mut self) -> Result<(), String> {
+        for _ in 0..POLLS_MAX {
+            let follower = &mut self.follower;
+            let driver = &self.shared.with.driver;
+            let polled = driver.run(&self.shared.tenant, async |port| follower.poll(&port).await);
+            match polled {
+                None => return Ok(()),
+                Some(Polled::Newest | Polled::Empty) => return self.seen(),
+                Some(Polled::Away(Away { why, .. })) => return Err(why),
+                Some(Polled::Damage(damage)) => return Err(damage.to_string()),
+                Some(Polled::Records(records)) => {
+                    let done = self.take_in(&records);
+                    if done.is_err() {
+                        let again = self.begin_anew();
+                        return done.and(again);
+                    }
+                }
+            }
+        }
+        self.seen()
+    }
+
+    /// What is known now of how old the store here is.
+    fn seen(&mut self) -> Result<(), String> {
+        let is_free = self.is_free();
+        let at = self.follower.at().cloned();
+        if let (Some(at), Some(place)) = (&at, &mut self.place)
+            && at.hash != place.mark.hash
+        {
+            // Takes and gives bring nothing but themselves.
+            place.mark = at.clone();
+            let kept = self.control.keep_place(&|| Some(place.bytes()));
+            kept.map_err(|error| error.to_string())?;
+        }
+        let mut known = self.shared.known();
+        known.fresh = self.follower.fresh();
+        known.is_whole = self.place.as_ref().is_some_and(|place| place.mark.head.base > 0);
+        known.is_free = is_free;
+        known.at = at.map(|mark| mark.head);
+        Ok(())
+    }
+
+    /// Whether the chain's writer left it, or seems to be gone. A node that watches no others takes it for alive.
+    fn is_free(&self) -> bool {
+        let Some(at) = self.follower.at() else { return true };
+        let node = self.shared.with.node.as_deref();
+        match &at.given {
+            Some(Given { to: Some(to) }) => node.is_some_and(|node| node.writer().node == *to),
+            Some(Given { to: None }) => true,
+            None => node.is_some_and(|node| {
+                node.writer().node == at.head.node || !node.may_live(&at.head.node, at.head.run)
+            }),
+        }
+    }
+
+    /// Brings the store here to what these records say.
+    fn take_in(&mut self, records: &[Record]) -> Result<(), String> {
+        let Some(first) = records.first() else {
+            self.follower.applied();
+            return Ok(());
+        };
+        let is_ours = |place: &Place| place.mark.head.store == first.head.store;
+        if !self.place.as_ref().is_some_and(is_ours) {
+            self.set_aside(&first.head)?;
+            self.place = None;
+        }
+        // First: a store that is the chain's is never taken for one of this node's own.
+        self.mark_as_ours(first.head.store)?;
+        self.follower.applied();
+        let at = self.follower.at().cloned().ok_or("the chain has no record")?;
+        let known = self.place.clone();
+        let differs = self.differs.get();
+        let is_known = |full: &Record| {
+            known.as_ref().is_some_and(|place| !differs && place.mark.head.seq == full.head.seq)
+        };
+        let done = match &first.kind {
+            Kind::Full(full) if !is_known(first) => self.load(full, &records[1..], at),
+            _ => self.step(records, at),
+        };
+        self.place = Some(done?);
+        self.differs.set(false);
+        Ok(())
+    }
+
+    /// A store that goes on.
+    fn step(&self, records: &[Record], at: Mark) -> Result<Place, String> {
+        let known = self.place.clone();
+        let mut place = known.ok_or("the chain begins with no full record")?;
+        let commits = self.commits(records, &mut place)?;
+        place.mark = at;
+        let Some(last) = commits.last() else {
+            let kept = self.control.keep_place(&|| Some(place.bytes()));
+            return kept.map(|()| place).map_err(|error| error.to_string());
+        };
+        let wanted = last.digest;
+        let mut digest = place.digest();
+        place.digest = place::hash_of(wanted);
+        let all: Vec<Operation> =
+            commits.into_iter().flat_map(|commit| commit.operations).collect();
+        let applied = self.control.apply(&all, |turned| {
+            digest.add(&turned);
+            self.check(digest, wanted)?;
+            Ok(place.bytes())
+        });
+        applied.map(|()| place).map_err(|error| error.to_string())
+    }
+
+    /// A store that begins with a full record.
+    fn load(&self, full: &Full, behind: &[Record], at: Mark) -> Result<Place, String> {
+        let tables = Tables::read(&full.manifest)?;
+        let log = full.logs.first().ok_or("a full record has no log")?;
+        let mut seq = tables.seq;
+        let mut commits = self.frames(&log.rest, &mut seq)?;
+        let mut place = Place { mark: at, log: log.number, to: log.to(), digest: tables.digest };
+        commits.append(&mut self.commits_from(behind, &mut place, seq)?);
+        let wanted = commits.last().map_or(TablesDigest(tables.digest.0), |commit| commit.digest);
+        place.digest = place::hash_of(wanted);
+        let disk = RealDisk::open(&self.shared.folder).map_err(|error| error.to_string())?;
+        let loaded = self.load_from(full, tables.seq, &disk, commits, (&place, wanted));
+        rows::forget(&disk);
+        loaded.map(|()| place)
+    }
+
+    fn load_from(
+        &self,
+        full: &Full,
+        seq: u64,
+        disk: &RealDisk,
+        commits: Vec<Commit>,
+        (place, wanted): (&Place, TablesDigest),
+    ) -> Result<(), String> {
+        let file = full.files.first().ok_or("a full record has no tables")?;
+        let shared = &self.shared;
+        let shelf = Shelf { objects: &*shared.with.driver.objects, tenant: &shared.tenant };
+        let into = rows::fresh(disk)?;
+        let goes_on = || !shared.known().is_ended;
+        let fetched = shelf.fetch(file.key, (file.bytes, file.sha256), &*into, &goes_on);
+        fetched.map_err(|why| why.to_string())?;
+        let file = rows::written(disk)?;
+        let mut reading = Reading::begin(&*file, seq, &shared.seals);
+        let mut commits = commits.into_iter();
+        let mut next = || match reading.next()? {
+            Some(rows) => Ok(Some(rows)),
+            None => Ok(commits.next().map(|commit| commit.operations)),
+        };
+        let loaded = self.control.become_other(&mut next, |digest| {
+            self.check(digest, wanted)?;
+            Ok(place.bytes())
+        });
+        loaded.map_err(|error| error.to_string())
+    }
+
+    /// What these records bring, which follow on what is here.
+    fn commits(&self, records: &[Record], place: &mut Place) -> Result<Vec<Commit>, String> {
+        let seq = place.mark.head.seq;
+        self.commits_from(records, place, seq)
+    }
+
+    fn commits_from(
+        &self,
+        records: &[Record],
+        place: &mut Place,
+        mut seq: u64,
+    ) -> Result<Vec<Commit>, String> {
+        let mut commits = Vec::new();
+        for record in records {
+            match &record.kind {
+                Kind::Take | Kind::Give { .. } => {}
+                Kind::Step(pieces) => {
+                    for piece in pieces {
+                        let bytes = self.piece(piece, place)?;
+                        commits.append(&mut self.frames(&bytes, &mut seq)?);
+                    }
+                }
+                // All of it is here: what it says is compared.
+                Kind::Full(full) => {
+                    let tables = Tables::read(&full.manifest)?;
+                    let digest = commits.last().map_or(place.digest(), |last| last.digest);
+                    self.check(digest, TablesDigest(tables.digest.0))
+                        .map_err(|error| error.to_string())?;
+                    let log = full.logs.first().ok_or("a full record has no log")?;
+                    (place.log, place.to) = (log.number, log.to());
+                }
+            }
+            if record.head.seq != seq && !matches!(record.kind, Kind::Take | Kind::Give { .. }) {
+                let (number, said) = (record.head.number, record.head.seq);
+                return Err(format!(
+                    "record {number} is as of commit {said}, and brings up to {seq}"
+                ));
+            }
+        }
+        Ok(commits)
+    }
+
+    /// The bytes that a log has grown by.
+    fn piece(&self, piece: &LogPiece, place: &mut Place) -> Result<Vec<u8>, String> {
+        let LogPiece { number, from, to, .. } = *piece;
+        let here = if number == place.log { place.to } else { 0 };
+        if number < place.log || from != here {
+            return Err(format!(
+                "REM-04: log {number} goes on at {from}, and {here} bytes of it are here"
+            ));
+        }
+        (place.log, place.to) = (number, to);
+        match &piece.bytes {
+            Bytes::Here(bytes) => Ok(bytes.clone()),
+            Bytes::Object { key, sha256 } => {
+                let shared = &self.shared;
+                let shelf = Shelf { objects: &*shared.with.driver.objects, tenant: &shared.tenant };
+                shelf.small(*key, to - from, *sha256).map_err(|why| why.to_string())
+            }
+        }
+    }
+
+    fn frames(&self, mut bytes: &[u8], seq: &mut u64) -> Result<Vec<Commit>, String> {
+        let mut commits = Vec::new();
+        while !bytes.is_empty() {
+            *seq += 1;
+            let opened = self.shared.seals.open(Stands::Commit(*seq), &mut bytes);
+            let opened =
+                opened.map_err(|why| format!("commit {seq} of the control store: {why}"))?;
+            let (digest, operations) =
+                opened.split_first_chunk::<DIGEST_BYTES>().ok_or("a commit is cut off")?;
+            let operations = parse(operations).map_err(|error| error.to_string())?;
+            commits.push(Commit { digest: TablesDigest(*digest), operations });
+        }
+        Ok(commits)
+    }
+
+    fn check(&self, found: TablesDigest, wanted: TablesDigest) -> Result<(), ControlError> {
+        if found == wanted {
+            return Ok(());
+        }
+        self.differs.set(true);
+        let why = "what came of the control store is not what its writer has; it is fetched anew";
+        Err(ControlError::far(why))
+    }
+
+    /// What is here and is not the chain's is kept beside, or stands in the way.
+    fn set_aside(&mut self, head: &remote::Head) -> Result<(), String> {
+        if !self.control.exists() {
+            return Ok(());
+        }
+        let tenants = self.control.count_tenants().map_err(|error| error.to_string())?;
+        if tenants > 0 {
+            self.is_final = true;
+            return Err(format!(
+                "{} has {tenants} tenants of its own, and the remote has a control store of other nodes: two are never \
+                 made one. Serve these tenants with a prefix of their own; or, to give them up on this node, move {} \
+                 away",
+                self.data.display(),
+                self.data.join(crate::data_dir::CONTROL_FILE).display()
+            ));
+        }
+        let name = format!("control.left-{}-{}.redb", head.epoch, head.number);
+        let (left, path) = (self.left()?, self.data.join(&name));
+        if path.exists() {
+            return Ok(());
+        }
+        if left >= LEFT_MAX {
+            self.is_final = true;
+            let data = self.data.display();
+            return Err(format!(
+                "{left} control stores that were set aside are in {data}; remove one of control.left-*"
+            ));
+        }
+        self.control.copy_to(&path, true).map_err(|error| error.to_string())?;
+        tell(Level::Warn, "the control store of before was set aside", &name);
+        Ok(())
+    }
+
+    fn left(&self) -> Result<usize, String> {
+        let names = fs::read_dir(&self.data).map_err(copies::at(&self.data))?;
+        let is_left =
+            |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with("control.left-");
+        Ok(names.flatten().filter(is_left).count())
+    }
+
+    /// Notes for commands without a server that the store is one of several nodes'.
+    fn mark_as_ours(&self, store: Nonce) -> Result<(), String> {
+        let path = self.data.join(MARKER);
+        if path.exists() {
+            return Ok(());
+        }
+        let said = json!({"format": "recalld control place", "store": store});
+        copies::put(&path, format!("{said:#}\n").as_bytes()).map_err(copies::at(&path))
+    }
+
+    /// Takes the chain, where nobody has it.
+    fn take(&mut self) -> Result<(), String> {
+        let (Some(node), true) = (self.shared.with.node.clone(), self.is_free()) else {
+            return Ok(());
+        };
+        let Some(claim) = self.claim.as_mut().filter(|_| node.is_held()) else { return Ok(()) };
+        let (driver, tenant) = (&self.shared.with.driver, &self.shared.tenant);
+        let at = self.follower.at().cloned();
+        let found = driver.run(tenant, async |port| find(&port, at.as_ref()).await);
+        let Some(found) = found else { return Ok(()) };
+        let found: Option<Found> = found.map_err(|lost| NotSeated::from(lost).to_string())?;
+        let newest = found.as_ref().map(|found| &found.newest);
+        if newest.map(|mark| mark.hash) != at.as_ref().map(|mark| mark.hash)
+            || found.as_ref().is_some_and(|found| !node.may_take(claim, found))
+        {
+            return Ok(());
+        }
+        let random = &*self.shared.with.random;
+        let store = newest.map_or_else(|| Nonce::drawn(random), |mark| mark.head.store);
+        let stamp = Stamp { at: self.shared.with.clock.now().0, nonce: Nonce::drawn(random) };
+        let took =
+            driver.run(tenant, async |port| claim.take(&port, found.as_ref(), store, stamp).await);
+        match took {
+            None | Some(Took::Again) => Ok(()),
+            Some(Took::Held(holder)) => self.lead(*holder),
+            Some(Took::Unsure(why) | Took::Refused(why)) => Err(why),
+            Some(Took::Lost(lost)) => Err(NotSeated::from(lost).to_string()),
+        }
+    }
+
+    /// This node writes it from now on.
+    fn lead(&mut self, holder: remote::core::Holder) -> Result<(), String> {
+        let mark = holder.newest().clone();
+        let store = mark.head.store;
+        let said = |error: ControlError| error.to_string();
+        let place = match self.place.take() {
+            Some(place) => Place { mark, ..place },
+            // The chain begins with what is here.
+            None => {
+                let digest = self.control.copy_state(&mut || Ok(()), &mut |_, _, _| Ok(()));
+                let digest = place::hash_of(digest.map_err(said)?);
+                Place { mark, log: 0, to: 0, digest }
+            }
+        };
+        self.mark_as_ours(store)?;
+        self.control.keep_place(&|| Some(place.bytes())).map_err(said)?;
+        self.place = Some(place.clone());
+        *self.shared.lead() = Some(Lead::new(holder, place));
+        self.collector = leading::collector(&self.shared);
+        self.tend()?;
+        log_role(&self.shared);
+        Ok(())
+    }
+
+    /// What is due where this node writes it.
+    fn tend(&mut self) -> Result<(), String> {
+        let shared = Arc::clone(&self.shared);
+        let Some((wants_full, known)) =
+            shared.lead().as_ref().map(|lead| (lead.wants_full(), lead.known()))
+        else {
+            return Ok(());
+        };
+        let node = shared.with.node.as_deref();
+        let was_away = !shared.covers(known) && node.is_some_and(remote::Node::is_held);
+        if wants_full || was_away {
+            // After a lease that was over, a record of its own shows that nobody else came.
+            leading::make_full(&shared, &self.control)?;
+        }
+        let mut is_new = false;
+        if let Some(lead) = shared.lead().as_ref() {
+            let mut known = shared.known();
+            is_new = known.leads.is_none();
+            known.leads = Some(lead.known());
+            known.at = Some(lead.place().mark.head.clone());
+            known.is_free = false;
+            known.is_whole = true;
+        }
+        if is_new {
+            self.collect_at = Instant::now() + COLLECT_FIRST;
+        }
+        let is_due = Instant::now() >= self.collect_at;
+        if let Some(collector) = self.collector.as_mut().filter(|_| is_due) {
+            self.collect_at = Instant::now() + COLLECT_EVERY;
+            leading::collect(&shared, collector)?;
+        }
+        Ok(())
+    }
+}
+
+fn log_role(shared: &Shared) {
+    if shared.stands() == ControlStands::Leads {
+        crate::log::event(Level::Info, "this node writes the control store", &[]);
+    }
+}

@@ -1,0 +1,203 @@
+//! What a node has the writer of the control store do: blocks of quotas, and the last checkpoints of its ledgers.
+//!
+//! Owns both ends of that. What cannot be asked is answered no, and calls are answered 503 (NOD-33). Must not know who
+//! calls.
+
+use std::sync::{Arc, Weak};
+
+use engine::hex;
+use serde::Serialize;
+use serde_json::json;
+
+use super::between::{
+    Asked, Given, GivenBlock, MESSAGE_BYTES_MAX, PATH, SETTLEMENTS_MAX, SIGNED, Settled, is_signed,
+    signed,
+};
+use super::{ControlChain, ControlStands};
+use crate::auth::{ClusterSecret, bytes_of_hex};
+use crate::cluster::{HOP, Peer, Relay};
+use crate::control::{self, Control, ControlError, Elsewhere, LastCheckpoint};
+use crate::govern::Month;
+use crate::govern::meter::{Block, Blocks, Settlement, Unavailable};
+use crate::net::{Call, Response};
+use crate::parts::Parts;
+use crate::pipeline::refusal::Refusal;
+
+/// Blocks and anchors by way of the node that writes the control store.
+pub struct ThroughWriter {
+    /// Which has this in its turn.
+    control: Weak<Control>,
+    chain: Arc<ControlChain>,
+    secret: Arc<ClusterSecret>,
+    /// This node.
+    node: String,
+    relay: Relay,
+}
+
+impl ThroughWriter {
+    /// Over connections of its own.
+    pub fn new(
+        (control, chain): (&Arc<Control>, &Arc<ControlChain>),
+        secret: &Arc<ClusterSecret>,
+        node: String,
+        relay: Relay,
+    ) -> Self {
+        let (control, chain, secret) =
+            (Arc::downgrade(control), Arc::clone(chain), Arc::clone(secret));
+        Self { control, chain, secret, node, relay }
+    }
+
+    /// The writer, where that is another node.
+    fn writer(&self) -> Result<Option<Peer>, String> {
+        match self.chain.stands() {
+            ControlStands::Leads => Ok(None),
+            ControlStands::Follows { writer: Some(peer), .. } => Ok(Some(peer)),
+            ControlStands::Follows { writer: None, .. } => {
+                Err("no node gives out quotas now; one is about to: try again".to_owned())
+            }
+        }
+    }
+
+    fn control(&self) -> Result<Arc<Control>, String> {
+        self.control.upgrade().ok_or_else(|| "the control store is closed".to_owned())
+    }
+
+    fn ask(&self, peer: &Peer, asked: &Asked) -> Result<Vec<u8>, String> {
+        let body = serde_json::to_vec(asked).map_err(|error| error.to_string())?;
+        let field = signed(&self.secret, self.control()?.now(), &body);
+        let fields = [(SIGNED, &*field), (HOP, "1"), ("content-type", "application/json")];
+        let node = &peer.node;
+        let answer = self.relay.ask(peer, PATH, &fields, &body, MESSAGE_BYTES_MAX as u64);
+        let (status, answer) =
+            answer.map_err(|why| format!("node {node} gives out quotas, and {why}"))?;
+        match status {
+            200 => Ok(answer),
+            _ => {
+                let said: serde_json::Value = serde_json::from_slice(&answer).unwrap_or_default();
+                let detail = said["detail"].as_str().unwrap_or_default().to_owned();
+                Err(format!("node {node} gives out quotas, and answered {status}: {detail}"))
+            }
+        }
+    }
+}
+
+impl Blocks for ThroughWriter {
+    fn take_block(
+        &self,
+        slug: &str,
+        month: Month,
+        wanted: u32,
+        quota: Option<u64>,
+    ) -> Result<Option<Block>, Unavailable> {
+        let Some(peer) = self.writer().map_err(Unavailable)? else {
+            let control = self.control().map_err(Unavailable)?;
+            return Blocks::take_block(&*control, slug, month, wanted, quota);
+        };
+        let (slug, month) = (slug.to_owned(), month.to_string());
+        let asked = Asked::TakeBlock { slug, month, wanted, quota };
+        let answer = self.ask(&peer, &asked).map_err(Unavailable)?;
+        let given: Given = serde_json::from_slice(&answer)
+            .map_err(|error| Unavailable(format!("node {} said no block: {error}", peer.node)))?;
+        Ok(given.block.map(|GivenBlock { id, calls, expires_at }| {
+            control::Block { id, calls, used: 0, expires_at }.into()
+        }))
+    }
+
+    fn settle(&self, settlements: &[Settlement]) -> Result<(), Unavailable> {
+        let Some(peer) = self.writer().map_err(Unavailable)? else {
+            return Blocks::settle(&*self.control().map_err(Unavailable)?, settlements);
+        };
+        // To say one again changes nothing, so a message that got lost after others is no matter.
+        settlements.chunks(SETTLEMENTS_MAX).try_for_each(|some| {
+            let settlements = some.iter().map(|one| Settled {
+                slug: one.slug.to_string(),
+                month: one.month.to_string(),
+                block: one.block,
+                used: one.used,
+                keep: one.keep,
+            });
+            let asked = Asked::Settle { settlements: settlements.collect() };
+            self.ask(&peer, &asked).map(drop).map_err(Unavailable)
+        })
+    }
+}
+
+impl Elsewhere for ThroughWriter {
+    fn node(&self) -> &str {
+        &self.node
+    }
+
+    fn put_anchor(&self, slug: &str, last: &LastCheckpoint) -> Result<(), ControlError> {
+        let Some(peer) = self.writer().map_err(ControlError::far)? else {
+            let control = self.control().map_err(ControlError::far)?;
+            return control.put_anchor_of(slug, &self.node, last);
+        };
+        let LastCheckpoint { seq, head, at } = *last;
+        let (slug, node) = (slug.to_owned(), self.node.clone());
+        let asked = Asked::Anchor { slug, node, seq, head: hex(&head), at };
+        self.ask(&peer, &asked).map(drop).map_err(ControlError::far)
+    }
+}
+
+/// `POST /nodes/control`: what another node asks of the writer of the control store.
+pub fn serve(parts: &Parts, call: &Call) -> Response {
+    answer(parts, call).unwrap_or_else(Response::from)
+}
+
+fn answer(parts: &Parts, call: &Call) -> Result<Response, Refusal> {
+    let (Some(chain), Some(secret)) = (&parts.control_chain, &parts.secret) else {
+        return Err(Refusal::new(404, "This node shares no secret with others"));
+    };
+    let body = &call.request.body;
+    if body.len() > MESSAGE_BYTES_MAX {
+        return Err(Refusal::new(413, "A message between nodes has at most 1 MiB"));
+    }
+    let field = call.request.headers.get(SIGNED).unwrap_or_default();
+    if !is_signed(secret, field, parts.control.now(), body) {
+        let why = "The message is not signed by a node that shares the secret of this one, or its clock is wrong";
+        return Err(Refusal::new(401, why));
+    }
+    let asked: Asked = serde_json::from_slice(body)
+        .map_err(|error| Refusal::new(422, &format!("The message does not read: {error}")))?;
+    if chain.stands() != ControlStands::Leads {
+        return Err(Refusal::unavailable("This node does not write the control store (any more)"));
+    }
+    let failed = |error: ControlError| Refusal::unavailable(&error.to_string());
+    match asked {
+        Asked::TakeBlock { slug, month, wanted, quota } => {
+            let taken = parts.control.take_block(&slug, &month, wanted, quota).map_err(failed)?;
+            let block = taken.map(|control::Block { id, calls, expires_at, .. }| GivenBlock {
+                id,
+                calls,
+                expires_at,
+            });
+            Ok(told(&Given { block }))
+        }
+        Asked::Settle { settlements } => {
+            let settlements: Vec<control::Settlement<'_>> = settlements
+                .iter()
+                .take(SETTLEMENTS_MAX)
+                .map(|Settled { slug, month, block, used, keep }| control::Settlement {
+                    tenant: slug,
+                    month,
+                    block: *block,
+                    used: *used,
+                    keep: *keep,
+                })
+                .collect();
+            parts.control.settle(&settlements).map_err(failed)?;
+            Ok(told(&json!({})))
+        }
+        Asked::Anchor { slug, node, seq, head, at } => {
+            let head = bytes_of_hex(&head);
+            let head = head.ok_or_else(|| Refusal::new(422, "`head` is no hash"))?;
+            let last = LastCheckpoint { seq, head, at };
+            parts.control.put_anchor_of(&slug, &node, &last).map_err(failed)?;
+            Ok(told(&json!({})))
+        }
+    }
+}
+
+fn told(said: &impl Serialize) -> Response {
+    Response::json(200, serde_json::to_vec(said).unwrap_or_default())
+}

@@ -1,0 +1,9 @@
+//! Several nodes of one remote as programs: what is known on one of them is known on all.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod cluster;
+mod copies;
+mod keys;
+mod sign_in;
+mod tenants;

@@ -1,0 +1,195 @@
+//! Tenants, their keys and quotas on several nodes: known on all, changed by one, and by another one when that is gone.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use tests::house::{call, mcp};
+use tests::patience::wait_until;
+use tests::service::{Service, run, run_json};
+use tests::wire::{self, Answer};
+
+use crate::cluster::Cluster;
+
+const RECALL: &str = "retrieval_arbitrate_tool";
+
+/// A workspace of the plan `team`, and a key of it.
+pub(crate) fn tenant(data: &Path, slug: &str) -> String {
+    run_json(data, &["tenant", "create", slug, "--plan", "team"]);
+    key(data, slug)["secret"].as_str().unwrap().to_owned()
+}
+
+fn key(data: &Path, slug: &str) -> Value {
+    run_json(data, &["key", "issue", slug, "--kind", "bearer", "--name", "ada"])
+}
+
+/// The status of a question that no workspace is asked for.
+fn opens(node: &Service, key: &str) -> u16 {
+    wire::ask(node.hosted(), &mcp(key, "tools/list", &json!({}))).status
+}
+
+fn recall(node: &Service, key: &str) -> Answer {
+    call(node, key, RECALL, &json!({"query": "harbour"}))
+}
+
+/// Whether a call was answered with what a tool gives.
+fn is_given(answer: &Answer) -> bool {
+    answer.status == 200 && answer.json()["result"]["isError"] == false
+}
+
+/// What a command says that must fail.
+fn refused(data: &Path, arguments: &[&str]) -> String {
+    let output = run(data, arguments);
+    assert!(!output.status.success(), "{arguments:?}");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_tenant_that_is_made_on_one_node_is_known_on_all_and_so_is_what_is_revoked() {
+    let cluster = Cluster::new(true);
+    let (a, b, c) = (cluster.writer("a"), cluster.writer("b"), cluster.replica("c"));
+    let secret = tenant(a.data(), "acme");
+    for node in [&a, &b, &c] {
+        assert_eq!(opens(node, &secret), 200, "at once, since one that is not known is looked for");
+    }
+    let item = json!({"kind": "note", "title": "harbour", "text": "The harbour is in Oslo."});
+    let written = call(&b, &secret, "brain_remember", &item);
+    assert!(is_given(&written), "{}", written.text());
+    for (name, node) in [("a", &a), ("b", &b), ("c", &c)] {
+        wait_until(name, || recall(node, &secret).text().contains("Oslo"));
+    }
+    // Nothing of it lies there for whoever has no secret.
+    let has_slug = fs::read_dir(cluster.bucket().join("t/control-/chain")).unwrap().any(|entry| {
+        fs::read(entry.unwrap().path())
+            .is_ok_and(|bytes| bytes.windows(4).any(|part| part == b"acme"))
+    });
+    assert!(!has_slug);
+    let listed = run_json(b.data(), &["key", "list", "acme"]);
+    let id = listed["keys"][0]["id"].as_str().unwrap().to_owned();
+    run_json(a.data(), &["key", "revoke", "acme", &id]);
+    assert_eq!(opens(&a, &secret), 401);
+    for (name, node) in [("b", &b), ("c", &c)] {
+        wait_until(name, || opens(node, &secret) == 401);
+    }
+}
+
+#[test]
+fn what_changes_tenants_is_done_where_they_are_written_and_the_others_say_where() {
+    let cluster = Cluster::new(true);
+    let (a, b) = (cluster.writer("a"), cluster.writer("b"));
+    let said = refused(b.data(), &["tenant", "create", "acme"]);
+    assert!(said.contains("node a") && said.contains(a.hosted()), "{said}");
+    assert!(!b.data().join("tenants/acme").exists());
+    tenant(a.data(), "acme");
+    let listed = run_json(a.data(), &["tenant", "list"]);
+    wait_until("b lists the same", || run_json(b.data(), &["tenant", "list"]) == listed);
+    // A server that ends gives them away; without one nobody changes what others follow.
+    let data = a.data().to_owned();
+    assert!(a.terminate().success());
+    wait_until("b takes them over", || {
+        run(b.data(), &["tenant", "create", "next"]).status.success()
+    });
+    let said = refused(&data, &["tenant", "create", "other"]);
+    assert!(said.contains("shared with other nodes") && said.contains("control.json"), "{said}");
+}
+
+#[test]
+fn when_the_writer_of_tenants_is_killed_another_node_takes_them_over() {
+    let cluster = Cluster::new(true);
+    let quick = |name: &str| cluster.node_with(name, "--remote", &["remote.lease_seconds=5"]);
+    let (a, b) = (quick("a"), quick("b"));
+    let secret = tenant(a.data(), "acme");
+    assert!(is_given(&recall(&a, &secret)));
+    let before = run_json(a.data(), &["tenant", "list"]);
+    a.kill();
+    assert_eq!(opens(&b, &secret), 200);
+    wait_until("b takes them over", || {
+        run(b.data(), &["tenant", "create", "later", "--plan", "team"]).status.success()
+    });
+    let after = run_json(b.data(), &["tenant", "list"]);
+    assert_eq!(after["tenants"][0], before["tenants"][0]);
+    assert_eq!(after["tenants"].as_array().unwrap().len(), 2);
+    wait_until("tenants are answered", || is_given(&recall(&b, &secret)));
+    // The one that was killed comes back as a follower, and knows what was changed meanwhile.
+    let a = quick("a");
+    assert_eq!(run_json(a.data(), &["tenant", "list"]), after);
+    let later = key(b.data(), "later")["secret"].as_str().unwrap().to_owned();
+    assert_eq!(opens(&a, &later), 200);
+    assert!(refused(a.data(), &["tenant", "create", "third"]).contains("node b"));
+}
+
+#[test]
+fn a_quota_is_counted_across_nodes() {
+    let cluster = Cluster::new(true);
+    let (a, b) = (cluster.writer("a"), cluster.writer("b"));
+    let secret = tenant(a.data(), "acme");
+    run_json(a.data(), &["quota", "set", "acme", "20"]);
+    wait_until("b knows the quota", || {
+        let shown = run(b.data(), &["quota", "show", "acme", "--json"]).stdout;
+        serde_json::from_slice(&shown).is_ok_and(|shown: Value| shown["quota"] == 20)
+    });
+    let mut given = 0;
+    for turn in 0..60 {
+        let node = if turn % 2 == 0 { &a } else { &b };
+        given += usize::from(is_given(&recall(node, &secret)));
+    }
+    assert_eq!(given, 20);
+    for node in [&a, &b] {
+        assert!(recall(node, &secret).text().contains("quota"), "{}", recall(node, &secret).text());
+    }
+}
+
+#[test]
+fn what_is_known_of_tenants_is_not_answered_with_once_it_is_too_old() {
+    let cluster = Cluster::new(true);
+    let a = cluster.writer("a");
+    let secret = tenant(a.data(), "acme");
+    let b = cluster.node_with("b", "--replica-of", &["remote.stale_seconds_max=2"]);
+    assert_eq!(opens(&b, &secret), 200);
+    // Where the next record would be is something that cannot be read.
+    let chain = cluster.bucket().join("t/control-/chain");
+    let names = fs::read_dir(&chain)
+        .unwrap()
+        .filter_map(|entry| entry.unwrap().file_name().into_string().ok());
+    let newest = names.filter_map(|name| name.parse::<u64>().ok()).max().unwrap();
+    let next = chain.join(format!("{:020}", newest + 1));
+    fs::create_dir(&next).unwrap();
+    wait_until("it is too old", || opens(&b, &secret) == 503);
+    fs::remove_dir(&next).unwrap();
+    wait_until("it is known again", || opens(&b, &secret) == 200);
+}
+
+#[test]
+fn a_node_with_tenants_of_its_own_joins_no_others() {
+    let cluster = Cluster::new(true);
+    let alone = cluster.data("c");
+    let own = tenant(&alone, "mine");
+    assert!(!own.is_empty());
+    let a = cluster.writer("a");
+    tenant(a.data(), "acme");
+    let refused = cluster.refused("c");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && said.contains("1 tenants of its own"), "{said}");
+    let still = run_json(&alone, &["tenant", "list"]);
+    assert_eq!(still["tenants"][0]["slug"], "mine", "nothing was changed");
+    assert_eq!(run_json(a.data(), &["tenant", "list"])["tenants"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn the_first_node_brings_the_tenants_that_it_has() {
+    let cluster = Cluster::new(true);
+    let secret = tenant(&cluster.data("a"), "acme");
+    let (_a, b) = (cluster.writer("a"), cluster.replica("b"));
+    assert_eq!(opens(&b, &secret), 200);
+}
+
+#[test]
+fn without_a_secret_tenants_stay_on_their_node_and_the_start_says_so() {
+    let cluster = Cluster::new(false);
+    let a = cluster.writer("a");
+    let secret = tenant(a.data(), "acme");
+    let b = cluster.writer("b");
+    assert_eq!((opens(&a, &secret), opens(&b, &secret)), (200, 401));
+    let said = fs::read_to_string(a.data().with_extension("stderr")).unwrap();
+    assert!(said.contains("tenants and their keys stay on this node"), "{said}");
+}
