@@ -1,4 +1,4 @@
-//! What a node has copies of (`format-spec/remote.md`, Holds): so that whoever erases knows which nodes have to lose it.
+//! What a node has copies of (`format-spec/remote.md`, Erasure): so that whoever erases knows which nodes must lose it.
 
 use std::collections::BTreeMap;
 

@@ -185,7 +185,7 @@ impl Carrier {
         let _the_first_stays = self.shared.store.set(Arc::downgrade(store));
     }
 
-    /// Something may have left this folder's files that the chain has still, and no record says so: the next full record
+    /// Something may have left this folder's files that the chain has still, and no record says so: the next full one
     /// ends history. Said before the store is opened, that is its first.
     pub fn owes_erasure(&self) {
         self.shared.change(|inner| inner.state.owes_erasure = true);

@@ -1,6 +1,7 @@
 //! The items whose erasure is to reach a remote and the nodes that follow it: `erasing.json`, beside the store.
 //!
-//! An id is noted before anything hides the item, and stays until nothing of it is anywhere, whatever crashes in between.
+//! An id is noted before anything hides the item, and stays until nothing of it is anywhere, whatever crashes
+//! in between.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

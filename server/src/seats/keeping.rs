@@ -236,8 +236,8 @@ impl Seats {
         self.driver.chain.edge(&tenant).is_ok_and(|edge| edge.erased >= held.record.max(1))
     }
 
-    /// Goes on with the erasures of a workspace, and says how far they came; `None` where none waits. `is_out` says of an
-    /// item whether it is out of the files here. The list is read and written under `noting`.
+    /// Goes on with the erasures of a workspace, and says how far they came; `None` where none waits. `is_out` says of
+    /// an item whether it is out of the files here. The list is read and written under `noting`.
     ///
     /// # Errors
     /// The list cannot be read or written.

@@ -182,8 +182,8 @@ pub(super) fn forget_node(common: &Common, far: &Far, node: &NodeId) -> Result<(
         return tell_line(&json!({"address": address, "forgot": node.as_str()}));
     }
     tell_line(&format_args!(
-        "{address}: no erasure waits for node {node} any more; what was erased since it was heard last may be on its disk \
-         still, and it says anew what it has if it comes back"
+        "{address}: no erasure waits for node {node} any more; what was erased since it was heard last may be on \
+         its disk still, and it says anew what it has if it comes back"
     ))
 }
 
