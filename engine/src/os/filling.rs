@@ -237,6 +237,18 @@ impl Filling {
         }
     }
 
+    /// Returns once all of it is here. It is waited for as long as more of it comes.
+    ///
+    /// # Errors
+    /// What did not come, or not within [`FILL_WAIT_MAX`]; what did stays.
+    pub fn need_all(&self) -> Result<(), Unfilled> {
+        let step = MANY * FILL_THREADS_MAX;
+        while let Some(first) = self.first_absent(&(0..self.pages())) {
+            self.need(first * PAGE_BYTES..(first + step) * PAGE_BYTES)?;
+        }
+        Ok(())
+    }
+
     /// Brings the first piece that is absent; gives whether one was.
     ///
     /// # Errors
@@ -261,6 +273,7 @@ impl Filling {
         if !self.is_whole() && self.first_absent(&pages).is_some() {
             return None;
         }
+        let start = self.map.as_ptr().wrapping_add(bytes.start);
         // SAFETY: the range lies within the map, which lives as long as `self`. Each of its pages is
         // marked as here, and such a page never changes again: once the file is mapped, `fetch` alone
         // writes to it, only pages that `take` gave its thread, which are neither marked nor another
@@ -270,7 +283,7 @@ impl Filling {
         // `whole` from the start is never written. Everything else only renames or unlinks it, which a
         // map outlives; a foreign process that alters it regardless is outside what
         // format-spec/README.md promises. So no reference ever covers a byte that may change.
-        Some(unsafe { std::slice::from_raw_parts(self.map.as_ptr().add(bytes.start), bytes.len()) })
+        Some(unsafe { std::slice::from_raw_parts(start, bytes.len()) })
     }
 
     /// Gives whether the system took the advice. It changes nothing but time.
@@ -451,7 +464,7 @@ impl DiskRead for Arc<Filling> {
 
     fn bring(&self) -> Result<(), DiskError> {
         let fail = |why: Unfilled| io::Error::other(why.to_string());
-        self.need(0..self.map.len()).map_err(|why| DiskError::new("fill", &self.name, fail(why)))
+        self.need_all().map_err(|why| DiskError::new("fill", &self.name, fail(why)))
     }
 
     fn read_at(&self, at: u64, into: &mut [u8]) -> Result<(), DiskError> {

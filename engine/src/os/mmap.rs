@@ -224,7 +224,9 @@ impl FileBytes {
 
     /// All of the bytes, once they are here.
     pub(crate) fn whole(&self) -> Result<&[u8], Unfilled> {
-        self.need(0..self.length())?;
+        if let Self::Filling(file) = self {
+            file.need_all()?;
+        }
         Ok(self.as_slice())
     }
 }

@@ -164,7 +164,7 @@ fn answers(snapshot: &Snapshot) -> Result<Vec<String>, Damage> {
         found.push(format!(
             "{} {} {:?}",
             item.title,
-            item.text == text(item.id.0 as u32),
+            item.text == text(u32::try_from(item.id.0).unwrap()),
             embedding
         ));
     }

@@ -253,7 +253,9 @@ fn full_from(shared: &Shared, control: &Control, disk: &RealDisk) -> Result<(), 
     };
     let shelf = Shelf { objects: &*shared.with.driver.objects, tenant: &shared.tenant };
     let goes_on = || shared.lead_goes_on();
-    Upload::new(key, 0, bytes).send(shelf, &*file, &goes_on).map_err(|why| why.to_string())?;
+    Upload::new(key, 0, bytes)
+        .send(shelf, &*file, &goes_on, &|_| ())
+        .map_err(|why| why.to_string())?;
     let file = FarFile { name: tables_name(seq), key, bytes, sha256 };
     let done = {
         let mut lead = shared.lead();

@@ -186,10 +186,23 @@ impl ToolError {
         plain || matches!(self, Closed(_) | Unmetered(_) | Panicked)
     }
 
+    /// Whether it may name files of the server, or objects of its remote.
+    pub(super) fn may_name_files(&self) -> bool {
+        let is_filling = matches!(self, Self::NotHere(NotHere::Filling(_)));
+        is_filling
+            || matches!(
+                self,
+                Self::Damaged(_) | Self::Unaudited(_) | Self::Unsure(_) | Self::Unwritable(_)
+            )
+    }
+
     /// The same for those who may not know why: that may name a file.
     pub(super) fn without_why(mut self) -> Self {
         match &mut self {
-            Self::Unwritable(why) | Self::Unsure(why) | Self::Unaudited(why) => {
+            Self::Unwritable(why)
+            | Self::Unsure(why)
+            | Self::Unaudited(why)
+            | Self::NotHere(NotHere::Filling(why)) => {
                 IN_THE_LOG.clone_into(why);
             }
             Self::Damaged(damage) => IN_THE_LOG.clone_into(&mut damage.detail),

@@ -139,10 +139,7 @@ fn refused_unseen(
 
 /// An error as its caller is told it: a tenant learns nothing of the server's files. What it is not told the log has.
 fn told(caller: &Caller, operation: &'static str, error: ToolError) -> ToolError {
-    use ToolError::{Damaged, Unaudited, Unsure, Unwritable};
-    if caller.metered.is_none()
-        || !matches!(error, Damaged(_) | Unaudited(_) | Unsure(_) | Unwritable(_))
-    {
+    if caller.metered.is_none() || !error.may_name_files() {
         return error;
     }
     let fields = [

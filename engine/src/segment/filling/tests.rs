@@ -282,9 +282,10 @@ fn whoever_waits_is_told_what_went_wrong() {
         is_away: AtomicBool::new(true),
         ..Elsewhere::default()
     });
-    let filling = place.open(&from);
+    let filling = &place.open(&from);
     let found = std::thread::scope(|scope| {
-        let threads = [(); 2].map(|()| scope.spawn(|| filling.need(0..1)));
+        let byte = 3 << 20;
+        let threads = [(); 2].map(|()| scope.spawn(move || filling.need(byte..byte + 1)));
         begun.recv().unwrap();
         // The other one asks by itself where it came late.
         go.send(()).unwrap();
