@@ -101,7 +101,7 @@ fn what_no_longer_counts_is_collected_by_whoever_has_the_workspace() {
     let [one, bucket] = ["one", "bucket"].map(|name| scratch.path().join(name));
     std::fs::create_dir(&bucket).unwrap();
     let address = format!("file://{}", bucket.display());
-    imported(&one, &[item("first", "it abides")]);
+    let _ids = imported(&one, &[item("first", "it abides")]);
     let lease = "remote.lease_seconds=5";
     let writer =
         Service::start(&one, &["--remote", &address, "--set", &named("box-1"), "--set", lease]);

@@ -1,5 +1,7 @@
 //! The ledgers of two nodes of one workspace, on a folder that both share.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 

@@ -333,6 +333,7 @@ fn no_erasure_passes_a_backup_that_read_the_store_before_it() {
             random: &random,
             others: None,
             scheduled: None,
+            seats: None,
             turns: &turns,
             noting: &noting,
             cancel: &cancel,

@@ -126,7 +126,8 @@ impl World {
         let Role::Leads(carrier) = role else { panic!("it was first") };
         drop(store);
         assert!(carrier.give(None, PATIENCE));
-        self.writer.seat.note_carried(carrier.standing().seq).unwrap();
+        let standing = carrier.standing();
+        self.writer.seat.note_carried(standing.seq, standing.record).unwrap();
     }
 
     fn read(&self) -> u64 {

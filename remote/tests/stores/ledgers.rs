@@ -30,8 +30,9 @@ impl Volumes {
     fn grow(&self, volume: u64, bytes: u64) {
         let path = self.path(volume);
         let from = fs::metadata(&path).map_or(0, |about| about.len());
-        let grown: Vec<u8> =
-            (from..from + bytes).map(|at| (at * 31 + volume * 7 + at / 251) as u8).collect();
+        let grown: Vec<u8> = (from..from + bytes)
+            .map(|at| (at * 31 + volume * 7 + at / 251).to_le_bytes()[0])
+            .collect();
         File::options().append(true).create(true).open(path).unwrap().write_all(&grown).unwrap();
     }
 }
