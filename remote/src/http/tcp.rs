@@ -18,8 +18,7 @@ use ureq::unversioned::transport::{
 };
 use ureq::{Error, Timeout};
 
-/// The least that an address of several gets of the time to connect.
-const CONNECT_WAIT_MIN: Duration = Duration::from_millis(10);
+use crate::limits::CONNECT_WAIT_MIN;
 
 /// Makes them.
 #[derive(Debug)]
