@@ -501,3 +501,45 @@ impl PieceOf {
         Ok(bytes)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use engine::DiskError;
+
+    use super::*;
+
+    /// A log that has nothing but its head.
+    #[derive(Debug)]
+    struct Empty;
+
+    impl DiskRead for Empty {
+        fn bytes(&self) -> u64 {
+            64
+        }
+
+        fn read_at(&self, _: u64, _: &mut [u8]) -> Result<(), DiskError> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_a_full_record_leaves_behind_waits_for_nothing() {
+        let mut state = State::of_chain(&[]);
+        let mark = LogMark { log: 16, first_seq: 1, end: 64, seq: 0 };
+        state.began_log(mark, Box::new(Empty), Ticks(1));
+        state.manifest = Some(Outline {
+            bytes: Vec::new(),
+            number: 21,
+            floor: 19,
+            files: Vec::new(),
+            logs: Vec::new(),
+            last_seq: 0,
+            must_lead: false,
+            ends_erasure: false,
+        });
+        assert!(state.has_unsent() && state.unsent_since.is_some());
+        state.committed_full(21, &Named { files: BTreeSet::new(), logs: Vec::new() }, 0);
+        assert!(!state.has_unsent());
+        assert_eq!(state.unsent_since, None);
+    }
+}

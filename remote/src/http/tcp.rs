@@ -18,8 +18,7 @@ use ureq::unversioned::transport::{
 };
 use ureq::{Error, Timeout};
 
-/// The least that an address of several gets of the time to connect.
-const CONNECT_WAIT_MIN: Duration = Duration::from_millis(10);
+use crate::limits::CONNECT_WAIT_MIN;
 
 /// Makes them.
 #[derive(Debug)]
@@ -149,25 +148,23 @@ mod tests {
 
     use super::*;
 
-    /// Sends to and fro, and gives whether what comes next would be acknowledged at once.
-    fn talk(read: impl Fn(&TcpStream, &mut [u8]) -> io::Result<usize>) -> bool {
+    /// Reads what comes where the system meant to wait with its acknowledgment; whether it does not any more.
+    fn is_at_once(read: impl Fn(&TcpStream, &mut [u8]) -> io::Result<usize>) -> bool {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut theirs, _) = listener.accept().unwrap();
-        let mut heard = [0; 4];
-        for _ in 0..16 {
-            ours.write_all(b"ask?").unwrap();
-            theirs.read_exact(&mut heard).unwrap();
-            theirs.write_all(b"told").unwrap();
-            assert_eq!(read(&ours, &mut heard).unwrap(), 4);
-        }
+        theirs.write_all(b"told").unwrap();
+        // It is here once it can be looked at.
+        assert_eq!(ours.peek(&mut [0; 4]).unwrap(), 4);
+        set_tcp_quickack(&ours, false).unwrap();
+        assert_eq!(read(&ours, &mut [0; 4]).unwrap(), 4);
         tcp_quickack(&ours).unwrap()
     }
 
     #[test]
     fn what_comes_is_acknowledged_at_once() {
-        assert!(!talk(|mut stream, into| stream.read(into)), "the system does so by itself");
-        assert!(talk(receive));
+        assert!(!is_at_once(|mut stream, into| stream.read(into)), "the system does so by itself");
+        assert!(is_at_once(receive));
     }
 
     #[test]

@@ -11,6 +11,8 @@ pub const ENDPOINTS_MAX: usize = 16;
 
 /// How long a connection may take to come about, and a name to be looked up.
 pub const CONNECT_WAIT: Duration = Duration::from_secs(5);
+/// The least that each address of a host gets of it.
+pub const CONNECT_WAIT_MIN: Duration = Duration::from_millis(10);
 /// How long nothing may come or go, and how long a request without bytes may take.
 pub const ANSWER_WAIT: Duration = Duration::from_secs(15);
 /// A request with bytes may take as much longer as these would at this rate.

@@ -153,22 +153,6 @@ pub(crate) fn some(from: usize, count: usize) -> Vec<String> {
 }
 
 #[test]
-fn what_was_there_before_is_carried_and_then_nothing_waits() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(Ground::real(folder.path()).unwrap(), Options::default()).unwrap();
-    store.write(batch(&["before".to_owned()])).unwrap();
-    drop(store);
-    let memory = Arc::new(Memory::default());
-    let (carrier, store) =
-        Node::new("box-1", &memory).open(folder.path(), CarryWhen::Acknowledging);
-    assert!(carrier.settle(PATIENCE));
-    // The log that was found is sealed, and its bytes are in a segment: they wait no more.
-    assert_eq!(carrier.standing().unsent_bytes, 0);
-    assert_eq!(carrier.standing().unsent_for, Duration::ZERO);
-    drop(store);
-}
-
-#[test]
 fn what_is_acknowledged_is_in_the_chain() {
     let folder = tempfile::tempdir().unwrap();
     let memory = Arc::new(Memory::default());
