@@ -538,7 +538,11 @@ mod tests {
             ends_erasure: false,
         });
         assert!(state.has_unsent() && state.unsent_since.is_some());
-        state.committed_full(21, &Named { files: BTreeSet::new(), logs: Vec::new() }, 0);
+        state.committed_full(
+            21,
+            &Named { files: BTreeSet::new(), logs: Vec::new(), ends_erasure: false },
+            0,
+        );
         assert!(!state.has_unsent());
         assert_eq!(state.unsent_since, None);
     }
