@@ -37,7 +37,7 @@ pub const BEAT_BYTES_MAX: usize = 4 << 10;
 pub const GIVE_STEPS_MAX: usize = 16;
 /// Records that are read side by side where one after the other is asked for.
 pub const READ_AHEAD: usize = 8;
-/// Records that are asked for one after the other before more are read ahead: a reader that keeps up never asks for so many.
+/// Records that are asked for one after the other before more are read ahead: a reader that keeps up asks for fewer.
 pub const READ_AHEAD_AFTER: u32 = 3;
 /// Bytes of a piece of a ledger; so many in smaller ones become one.
 pub const LEDGER_PIECE_BYTES_MAX: u64 = 4 << 20;

@@ -197,13 +197,13 @@ fn asked_of_json(value: &Value) -> Asked {
 }
 
 impl Golden {
-    /// All that are kept, in order of name.
+    /// All that are kept, in order of name: a store's begins with its version.
     pub fn kept() -> io::Result<Vec<Self>> {
         let mut kept = Vec::new();
         for entry in fs::read_dir(folder())? {
             let entry = entry?;
-            if entry.file_type()?.is_dir() {
-                let name = entry.file_name().into_string().expect("names are ASCII");
+            let name = entry.file_name().into_string().expect("names are ASCII");
+            if entry.file_type()?.is_dir() && name.starts_with('v') {
                 let json = fs::read(folder().join(format!("{name}.json")))?;
                 let wanted = serde_json::from_slice(&json)?;
                 kept.push(Self { files: files(&entry.path())?, name, wanted });

@@ -74,8 +74,8 @@ impl Store {
     }
 
     /// Returns once everything that was written before the call survives a power cut, and is carried
-    /// where a [far](crate::Ground::far) acknowledges. With [`Durability::Interval`](crate::Durability::Interval) this is what upkeep calls at
-    /// each interval.
+    /// where a [far](crate::Ground::far) acknowledges. With
+    /// [`Durability::Interval`](crate::Durability::Interval) this is what upkeep calls at each interval.
     pub fn sync(&self) -> Result<(), WriteError> {
         let seq = self.writer()?.last_seq();
         self.settling.settle(seq, || self.sync_log(), || self.stop_error())

@@ -146,7 +146,12 @@ fn limits_are_those_of_the_page() {
         INDEX_RECALL_MIN_PERMILLE,
         APPROXIMATE_ROWS_MIN,
         UNINDEXED_SHARE_MAX,
+        FILL_BYTES,
+        FILL_WIDE_BYTES,
+        FILL_THREADS_MAX,
     ];
+    let wait = limits::FILL_WAIT_MAX.as_millis().try_into().unwrap();
+    let coded = [&coded[..], &[("FILL_WAIT_MAX", wait)]].concat();
     let of_words = values![words: TERM_BYTES_MAX, ROW_TERMS_MAX, SEGMENT_POSTINGS_MAX];
     let written: BTreeSet<(String, u64)> = table(&page("limits.md"), "| name | value | why |")
         .into_iter()
