@@ -124,11 +124,11 @@ impl Collector {
         at: i64,
         live: Live<'_>,
     ) -> Result<Collected, Lost> {
-        let edge = self.learn(port).await?;
-        let plan = plan(&self.records, &edge, at, self.retention);
-        let edge = match plan.and_then(|plan| plan.behind(&edge, self.epoch)) {
-            Some(next) => raise(port, next).await?,
-            None => edge,
+        let learned = self.learn(port).await?;
+        let plan = plan(&self.records, &learned, at, self.retention);
+        let edge = match plan.and_then(|plan| plan.behind(&learned, self.epoch)) {
+            Some(next) => raise_known(port, &learned, next).await?,
+            None => learned,
         };
         let held = self.pinned(port, &edge).await?;
         let mut done = self.remove_records(port, &edge, &held).await?;
@@ -293,6 +293,17 @@ async fn raise(port: &Port, edge: Edge) -> Result<Edge, Away> {
     }
 }
 
+/// Raises the edge that was learned. One that is neither this nor the next is by somebody who knows records that
+/// are not known here: what only those name must not count as named by none (REM-33).
+async fn raise_known(port: &Port, learned: &Edge, next: Edge) -> Result<Edge, Away> {
+    let counts = raise(port, next.clone()).await?;
+    if counts == *learned || counts == next {
+        return Ok(counts);
+    }
+    let why = format!("somebody else raised the edge to {}", counts.boundary);
+    Err(Away { why, may_pass: true })
+}
+
 /// Removes the objects that begin so and are garbage; how many.
 async fn remove_listed(
     port: &Port,
@@ -341,3 +352,6 @@ impl From<Damage> for Away {
         Self { why: damage.to_string(), may_pass: false }
     }
 }
+
+#[cfg(test)]
+mod tests;

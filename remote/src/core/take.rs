@@ -105,3 +105,68 @@ impl Claim {
         now - since > self.lease
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hex::Hex;
+    use crate::names::{NodeId, Tenant};
+    use crate::record::Head;
+
+    fn writer(node: &str) -> Writer {
+        Writer { node: NodeId::new(node).unwrap(), run: Hex([1; 16]), url: String::new() }
+    }
+
+    /// The newest record, a take by `n1`, as it was found at that second.
+    fn found_at(second: u64) -> Found {
+        let Writer { node, run, url } = writer("n1");
+        let head = Head {
+            number: 1,
+            tenant: Tenant::new("local").unwrap(),
+            store: Nonce::NONE,
+            epoch: 1,
+            node,
+            run,
+            url,
+            nonce: Hex([2; 16]),
+            at: 5,
+            previous: Hash::NONE,
+            base: 0,
+            seq: 0,
+        };
+        let record = Record { head, kind: Kind::Take };
+        let newest = Mark::new(&record, Hash::NONE, 100, None);
+        Found { newest, as_of: at(second), records: Vec::new() }
+    }
+
+    fn at(second: u64) -> Ticks {
+        Ticks(second * 1_000_000_000)
+    }
+
+    #[test]
+    fn only_a_look_after_the_record_was_found_tells_that_its_writer_is_gone() {
+        let mut claim = Claim::new(writer("n2"), Duration::from_secs(10));
+        let mut observer = Observer::default();
+        observer.saw(Vec::new(), at(4));
+        // The writer came back after that look, and wrote it.
+        assert!(!claim.may_take(&found_at(5), &observer, at(6)));
+        observer.saw(Vec::new(), at(6));
+        assert!(claim.may_take(&found_at(5), &observer, at(6)));
+        let mut of_the_writer = Claim::new(writer("n1"), Duration::from_secs(10));
+        assert!(of_the_writer.may_take(&found_at(7), &observer, at(7)));
+    }
+
+    #[test]
+    fn a_writer_that_beats_is_not_taken_from() {
+        let mut claim = Claim::new(writer("n2"), Duration::from_secs(10));
+        let mut observer = Observer::default();
+        let Writer { node, run, url } = writer("n1");
+        let beat = crate::beat::Beat { node, run, count: 1, url, lease_s: 8 };
+        for second in (2..=12).step_by(2) {
+            observer.saw(vec![beat.clone()], at(second));
+            assert!(!claim.may_take(&found_at(1), &observer, at(second)));
+        }
+        observer.saw(vec![beat], at(14));
+        assert!(claim.may_take(&found_at(1), &observer, at(14)));
+    }
+}
