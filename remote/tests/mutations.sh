@@ -88,6 +88,8 @@ mutation 'what a long record is goes before its number is taken' collector.rs \
     's/false => number <= edge\.boundary/false => number <= edge.boundary || !($ENV{RIGHT})/'
 mutation 'history counts as gone while records wait' collector.rs \
     's/first\.map_or\(erased, \|first\| first - 1\)/first.filter(|_| $ENV{RIGHT}).map_or(erased, |first| first - 1)/'
+mutation 'an edge that somebody else raised counts for what is known here' collector.rs \
+    's/if counts == \*learned/if !($ENV{RIGHT}) || counts == *learned/'
 mutation 'a node that is away counts as if it had lost what was erased' reached.rs \
     's/!holding\.is_past\(record\)/$ENV{RIGHT} \&\& !holding.is_past(record)/'
 mutation 'what any earlier epoch put may be named' resume.rs \

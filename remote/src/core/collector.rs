@@ -67,6 +67,8 @@ pub struct Collected {
 #[derive(Debug)]
 pub struct Collector {
     epoch: u64,
+    /// The newest epoch of which a record was read.
+    met: u64,
     retention: Retention,
     /// When each number was known here first (REM-30).
     known: BTreeMap<u64, Ticks>,
@@ -100,7 +102,7 @@ impl Collector {
     #[must_use]
     pub fn new(epoch: u64, retention: Retention) -> Self {
         let (known, records, names) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { epoch, retention, known, records, names }
+        Self { epoch, met: epoch, retention, known, records, names }
     }
 
     /// A record is in the chain. Each that this epoch's holder made must be told, before the next
@@ -197,6 +199,7 @@ impl Collector {
             return Ok(true);
         }
         let Some((record, hash, bytes)) = read_whole(port, number).await? else { return Ok(false) };
+        self.met = self.met.max(record.head.epoch);
         self.note(Noted::of(&record, hash, &bytes), port.now());
         Ok(true)
     }
@@ -238,6 +241,8 @@ impl Collector {
         self.records.retain(|number, _| old.binary_search(number).is_err());
         let first = self.known.keys().next().filter(|first| **first <= erased);
         let gone = first.map_or(erased, |first| first - 1);
+        // What a newer epoch brought to that history, its own collector removes.
+        let gone = if self.met > self.epoch { edge.gone } else { gone };
         Ok(Collected { records: old.len(), objects: 0, waiting, erased, erased_waiting, gone })
     }
 

@@ -14,6 +14,7 @@ use crate::objects::{Folder, Objects};
 use crate::record::{FarFile, Full, Head};
 
 const OLD: DataKey = DataKey { epoch: 1, nonce: Hex([7; 16]) };
+const NEW: DataKey = DataKey { epoch: 2, nonce: Hex([8; 16]) };
 
 /// A chain in a folder, as others make it.
 struct Far {
@@ -33,8 +34,12 @@ impl Far {
         Self { tenant, chain, objects, newest: (0, Hash::NONE), _home: home }
     }
 
-    fn old(&self) -> Key {
-        Key::Data(self.tenant.clone(), OLD, 0)
+    fn put(&self, key: DataKey) {
+        self.objects.put(&Key::Data(self.tenant.clone(), key, 0), b"old").unwrap();
+    }
+
+    fn has(&self, key: DataKey) -> bool {
+        self.objects.head(&Key::Data(self.tenant.clone(), key, 0)).unwrap().is_some()
     }
 
     /// Adds a record of an epoch, at the base `base`.
@@ -59,35 +64,44 @@ impl Far {
         self.newest = (before + 1, hash);
     }
 
-    /// Adds a take and a full record that names the old object.
-    fn add_epoch(&mut self, epoch: u64) {
-        let (before, _) = self.newest;
-        self.add(epoch, before, Kind::Take);
-        let file = FarFile {
-            name: "segment-00000000000000000001".into(),
-            key: OLD,
+    /// Adds a full record.
+    fn add_full(&mut self, epoch: u64, keys: &[DataKey], erased: u64) {
+        let file = |key: &DataKey| FarFile {
+            name: format!("segment-{:020}", key.epoch),
+            key: *key,
             bytes: 3,
             sha256: Hash::of(b"old"),
         };
-        let (manifest, logs) = (b"toy".to_vec(), Vec::new());
-        self.add(
-            epoch,
-            before + 2,
-            Kind::Full(Full { manifest, files: vec![file], logs, erased: 0 }),
-        );
+        let (files, logs) = (keys.iter().map(file).collect(), Vec::new());
+        let full = Full { manifest: b"toy".to_vec(), files, logs, erased };
+        self.add(epoch, self.newest.0 + 1, Kind::Full(full));
+    }
+
+    /// Adds a take, and a full record that names these.
+    fn add_epoch(&mut self, epoch: u64, keys: &[DataKey]) {
+        self.add(epoch, self.newest.0, Kind::Take);
+        self.add_full(epoch, keys, 0);
     }
 }
 
-/// What comes of a collection of epoch 1 that keeps no history, before which and before whose next edge something happens.
-fn collect(far: &mut Far, mut before_edge: impl FnMut(&mut Far)) -> Result<Collected, Lost> {
-    let retention = Retention { full: Duration::ZERO, fine: Duration::ZERO };
-    let mut collector = Collector::new(1, retention);
+/// The collector of epoch 1, which keeps no history.
+fn collector() -> Collector {
+    Collector::new(1, Retention { full: Duration::ZERO, fine: Duration::ZERO })
+}
+
+/// What comes of a collection, just before whose next edge something happens.
+fn collect(
+    far: &mut Far,
+    collector: &mut Collector,
+    now: Ticks,
+    mut before_edge: impl FnMut(&mut Far),
+) -> Result<Collected, Lost> {
     let mut machine = Machine::new(far.tenant.clone(), false, async move |port: Rc<Port>| {
         collector.collect(&port, 9, &|_| false).await
     });
     let mut answer = None;
     loop {
-        match machine.step(answer, Ticks(1)) {
+        match machine.step(answer, now) {
             Step::Done(done) => return done,
             Step::Ask(ask) => {
                 if matches!(ask, Ask::RaiseEdge(_)) {
@@ -102,27 +116,42 @@ fn collect(far: &mut Far, mut before_edge: impl FnMut(&mut Far)) -> Result<Colle
 #[test]
 fn an_edge_that_somebody_else_raised_lets_nothing_go_here() {
     let mut far = Far::new();
-    far.objects.put(&far.old(), b"old").unwrap();
-    far.add_epoch(1);
-    let done = collect(&mut far, |far| {
+    far.put(OLD);
+    far.add_epoch(1, &[OLD]);
+    let done = collect(&mut far, &mut collector(), Ticks(1), |far| {
         // Another node takes the workspace, names the object too, and collects.
-        far.add_epoch(2);
+        far.add_epoch(2, &[OLD]);
         let edge = Edge { boundary: 3, epoch: 2, ..Edge::default() };
         assert_eq!(far.chain.raise_edge(&far.tenant, &edge), Tried::Made);
     });
-    assert!(far.objects.head(&far.old()).unwrap().is_some(), "record 4 names it");
+    assert!(far.has(OLD), "record 4 names it");
     assert!(matches!(done, Err(Lost::Away(Away { may_pass: true, .. }))), "{done:?}");
 }
 
 #[test]
 fn an_edge_that_is_raised_here_lets_go_what_no_record_names_any_more() {
     let mut far = Far::new();
-    far.objects.put(&far.old(), b"old").unwrap();
-    far.add_epoch(1);
-    let (manifest, files, logs) = (b"toy".to_vec(), Vec::new(), Vec::new());
-    far.add(1, 3, Kind::Full(Full { manifest, files, logs, erased: 0 }));
-    let done = collect(&mut far, |_| {}).unwrap();
+    far.put(OLD);
+    far.add_epoch(1, &[OLD]);
+    far.add_full(1, &[], 0);
+    let done = collect(&mut far, &mut collector(), Ticks(1), |_| {}).unwrap();
     assert_eq!((done.objects, done.waiting), (1, 2));
-    assert!(far.objects.head(&far.old()).unwrap().is_none());
+    assert!(!far.has(OLD));
     assert_eq!(far.chain.edge(&far.tenant).unwrap().boundary, 2);
+}
+
+#[test]
+fn who_has_lost_the_workspace_does_not_say_that_history_is_gone() {
+    let mut far = Far::new();
+    far.put(OLD);
+    far.add_epoch(1, &[OLD]);
+    far.put(NEW);
+    far.add_epoch(2, &[OLD, NEW]);
+    far.add_full(2, &[], 4);
+    let mut late = collector();
+    assert_eq!(collect(&mut far, &mut late, Ticks(1), |_| {}).unwrap().erased_waiting, 4);
+    let done = collect(&mut far, &mut late, Ticks(1) + CHAIN_KEPT_MIN, |_| {}).unwrap();
+    // What a newer epoch brought is for its own collector to remove.
+    assert!(far.has(NEW) && !far.has(OLD));
+    assert_eq!((done.records, done.gone), (4, 0));
 }
