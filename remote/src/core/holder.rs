@@ -109,7 +109,8 @@ impl Holder {
         &self.newest
     }
 
-    /// A moment just before the newest record was sent.
+    /// A moment just before the newest record was sent. It says nothing of what others did once a give was sent: they
+    /// take the workspace at once, so whoever gives shows nothing by its lease from before that on.
     #[must_use]
     pub fn known(&self) -> Ticks {
         self.known

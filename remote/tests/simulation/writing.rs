@@ -197,6 +197,8 @@ impl Writing<'_> {
     async fn give(&mut self) -> Result<(), Over> {
         let to = self.ground.dice.borrow_mut().pick(&["", "", "n1", "n2", "n9"]);
         let to = remote::NodeId::new(to).ok();
+        // Others may take it as soon as the record is there, whether this node knows that it is or not.
+        self.node.known.set(None);
         self.commit(Kind::Give { to }).await?;
         Err(Over)
     }
