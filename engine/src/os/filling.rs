@@ -229,8 +229,9 @@ impl Filling {
             0 | 1 => self.gather(&wanted, until),
             threads => thread::scope(|scope| {
                 for _ in 1..threads {
-                    // What it meets is met here, too.
-                    scope.spawn(|| self.gather(&wanted, until));
+                    // What it meets is met here, too; and without a thread all is done here.
+                    let gather = || self.gather(&wanted, until);
+                    let _spawned = thread::Builder::new().spawn_scoped(scope, gather);
                 }
                 self.gather(&wanted, until)
             }),

@@ -61,6 +61,11 @@ pub async fn reached(port: &Port) -> Result<Option<Reached>, Away> {
 pub async fn holds(port: &Port) -> Result<Vec<Holds>, Away> {
     // A node has a beat and what it holds.
     let listed = port.list("node/", None, 2 * NODES_MAX).await?;
+    if listed.len() == 2 * NODES_MAX {
+        // Of who is not in the list nobody would be waited for.
+        let why = format!("there are more than {NODES_MAX} nodes; forget those that are gone");
+        return Err(Away { why, may_pass: false });
+    }
     let mut all = Vec::new();
     for about in listed {
         let Key::Holds(node) = &about.key else { continue };

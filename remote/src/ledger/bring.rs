@@ -167,7 +167,14 @@ impl LedgerBringer {
         loop {
             let left = wait.saturating_sub(self.driver.ticks.now() - begun);
             let Some(at) = self.turn(end, left)? else { return Ok(()) };
-            let Err(why) = self.bring_in_turn(at) else { continue };
+            let why = match self.bring_in_turn(at) {
+                Err(why) => why,
+                Ok(()) if self.inner().there >= end => return Ok(()),
+                Ok(()) => {
+                    let why = "the ledger here ends before what was to be brought".to_owned();
+                    return Err(why.into());
+                }
+            };
             let left = wait.saturating_sub(self.driver.ticks.now() - begun);
             if !why.may_pass || left.is_zero() || self.driver.halt.wait(pause.min(left)) {
                 return Err(why);
@@ -205,6 +212,7 @@ impl LedgerBringer {
     }
 
     fn bring_in_turn(&self, at: Option<At>) -> Result<(), NotBrought> {
+        let _ends_with_this = Turn(self);
         let (mut at, mut done) = (at, Ok(()));
         let volumes = self.volumes();
         match volumes {
@@ -222,13 +230,11 @@ impl LedgerBringer {
             }
         }
         let mut inner = self.inner();
-        inner.is_busy = false;
         inner.trouble = done.as_ref().err().map(ToString::to_string);
         if let Some(at) = &at {
             inner.there = (at.volume, at.to);
         }
         inner.at = at;
-        self.changed.notify_all();
         done
     }
 
@@ -258,7 +264,10 @@ impl LedgerBringer {
         for superfluous in sorted.values().map(|sorted| &sorted.superfluous) {
             self.remove(superfluous)?;
         }
-        let Some((&volume, sorted)) = sorted.last_key_value() else {
+        // What is missing in the middle is brought again, with all that comes behind it.
+        let is_broken = |(_, sorted): &(&u64, &Sorted)| sorted.hole.is_some();
+        let Some((&volume, sorted)) = sorted.iter().find(is_broken).or(sorted.last_key_value())
+        else {
             return Ok(Ok(At { lineage, volume: 0, to: 0, pieces: Vec::new() }));
         };
         let shorter = || format!("less than {} bytes of volume {volume} are here", sorted.end());
@@ -330,6 +339,16 @@ impl LedgerBringer {
         let is_done = joined.bytes() >= LEDGER_PIECE_BYTES_MAX - SMALL_PIECE_BYTES;
         at.pieces.splice(range, (!is_done).then_some(joined));
         Ok(())
+    }
+}
+
+/// The turn of one who brings; the next one's begins when it is dropped, by a panic too.
+struct Turn<'a>(&'a LedgerBringer);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.inner().is_busy = false;
+        self.0.changed.notify_all();
     }
 }
 

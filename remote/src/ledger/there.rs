@@ -85,6 +85,8 @@ pub(super) fn sort(pieces: &[LedgerPiece]) -> Sorted {
             sorted.superfluous.push(piece);
         } else if piece.from == end {
             sorted.counting.push(piece);
+        } else if piece.from < end {
+            // Of a time before something was missing: what it has is in others, too.
         } else {
             sorted.hole.get_or_insert(end);
             break;

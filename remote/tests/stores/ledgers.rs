@@ -211,3 +211,21 @@ fn what_is_missing_there_is_damage() {
         matches!(fetch(&bench), Err(NotFetched::Damaged(why)) if why.contains("missing from 100"))
     );
 }
+
+#[test]
+fn what_went_missing_in_the_middle_is_brought_again() {
+    let bench = Bench::new();
+    for _ in 0..3 {
+        bench.here.grow(1, 100);
+        bench.bringer().bring_all(Duration::ZERO).unwrap();
+    }
+    bench.here.grow(50, 40);
+    bench.bringer().bring_all(Duration::ZERO).unwrap();
+    bench.memory.forget(&bench.pieces()[1]);
+    assert!(bench.there()[0].hole().is_some());
+    bench.here.grow(50, 40);
+    let bringer = bench.bringer();
+    bringer.bring_all(Duration::ZERO).unwrap();
+    assert_eq!((bringer.take_begun_anew(), bench.there().len()), (None, 1));
+    bench.check(&bench.there()[0]);
+}

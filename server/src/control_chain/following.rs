@@ -476,7 +476,7 @@ impl Reader {
         let mark = holder.newest().clone();
         let store = mark.head.store;
         let said = |error: ControlError| error.to_string();
-        let place = match self.place.take() {
+        let place = match self.place.clone() {
             Some(place) => Place { mark, ..place },
             // The chain begins with what is here.
             None => {

@@ -275,13 +275,16 @@ pub(super) fn collector(shared: &Shared) -> Option<Collector> {
 
 /// Removes what no longer counts. Changes go on meanwhile.
 pub(super) fn collect(shared: &Shared, collector: &mut Collector) -> Result<(), String> {
-    let noted = match shared.lead().as_mut() {
-        Some(lead) => std::mem::take(&mut lead.noted),
+    let (epoch, noted) = match shared.lead().as_mut() {
+        Some(lead) => (lead.holder.epoch(), std::mem::take(&mut lead.noted)),
         None => return Ok(()),
     };
     let now = shared.now();
     noted.into_iter().for_each(|noted| collector.note(noted, now));
-    let is_live = |key: &DataKey| shared.lead().as_ref().is_some_and(|lead| lead.needs(key));
+    // What a writer put that is over, may be in the chain though nobody was told so.
+    let is_over = |lead: &Lead| lead.holder.epoch() != epoch;
+    let is_live =
+        |key: &DataKey| shared.lead().as_ref().is_none_or(|lead| is_over(lead) || lead.needs(key));
     let at = shared.with.clock.now().0;
     let driver = &shared.with.driver;
     let done =
