@@ -30,6 +30,8 @@ HERE = Path(__file__).parent
 WRITERS, REPLICAS = ("writer", "standby"), ("replica1", "replica2", "replica3")
 # As short as a lease can be: more fail-overs in the same time.
 LEASE = 5
+# Writes that may be under way while nodes are seen to be at the newest.
+LAST_AWAITED = 8
 # From the last fault until all nodes must be at the newest; the checker has the bound.
 QUIET_SECONDS_MAX = 90
 TOOK_SECONDS_MAX = 600
@@ -147,6 +149,7 @@ class Campaign:
         player.run(given.seconds)
         self.quiet()
         self.load.end()
+        self.all_shown()
         self.observer.end()
         self.look()
         self.end()
@@ -174,6 +177,14 @@ class Campaign:
                     self.told.tell("caught_up", node=node.name, asked=asked, at=now())
                     behind.remove(node)
             time.sleep(0.1)
+
+    def all_shown(self):
+        """What was written while nodes were looked at, is awaited at each of them."""
+        until, asker = now() + QUIET_SECONDS_MAX, nodes.Asker(load.WRITE_SECONDS_MAX)
+        for token, item, *_ in self.load.shared.acknowledged[-LAST_AWAITED:]:
+            for node in self.nodes:
+                while not load.read_one(self.told, asker, node, token, item) and now() < until:
+                    time.sleep(0.1)
 
     def look(self):
         """All that is there: at each node, and of the remote."""
