@@ -73,13 +73,13 @@ mutation 'objects that only kept records name are removed' collector.rs \
 mutation 'pins are not looked at' collector.rs \
     's/for number in pins\(port\)\.await\? \{/$& if !($ENV{RIGHT}) { continue; }/'
 mutation 'pins are looked at before the edge is raised' collector.rs \
-    's/let edge = self\.learn\(port\)\.await\?;/$& let early = if $ENV{RIGHT} { BTreeSet::new() } else { self.pinned(port, \&Edge { boundary: u64::MAX, ..edge.clone() }).await? };/; s/let held = self\.pinned\(port, &edge\)\.await\?;/let held = if $ENV{RIGHT} { self.pinned(port, \&edge).await? } else { early };/'
+    's/let learned = self\.learn\(port\)\.await\?;/$& let early = if $ENV{RIGHT} { BTreeSet::new() } else { self.pinned(port, \&Edge { boundary: u64::MAX, ..learned.clone() }).await? };/; s/let held = self\.pinned\(port, &edge\)\.await\?;/let held = if $ENV{RIGHT} { self.pinned(port, \&edge).await? } else { early };/'
 mutation 'a pin does not look at the edge' pin.rs \
     's/if edge\.is_below\(wanted\.number\)/if $ENV{RIGHT} \&\& edge.is_below(wanted.number)/'
 mutation 'a pin holds the record and not what it leans on' collector.rs \
     's/for number in base\.max\(edge\.erased \+ 1\)/for number in (if $ENV{RIGHT} { base } else { number }).max(edge.erased + 1)/'
 mutation 'records go before the edge rises' collector.rs \
-    's/(let plan = plan\(&self\.records, &edge, at, self\.retention\);)/if !($ENV{RIGHT}) \&\& let Some(plan) = plan(\&self.records, \&edge, at, self.retention) { let early = Edge { boundary: plan.boundary.max(edge.boundary), turn: 0, epoch: 0, erased: plan.erased.min(plan.boundary), gone: 0, kept: plan.kept }; let held = self.pinned(port, \&early).await?; self.remove_records(port, \&early, \&held).await?; }\n        $1/'
+    's/(let plan = plan\(&self\.records, &learned, at, self\.retention\);)/if !($ENV{RIGHT}) \&\& let Some(plan) = plan(\&self.records, \&learned, at, self.retention) { let early = Edge { boundary: plan.boundary.max(learned.boundary), turn: 0, epoch: 0, erased: plan.erased.min(plan.boundary), gone: 0, kept: plan.kept }; let held = self.pinned(port, \&early).await?; self.remove_records(port, \&early, \&held).await?; }\n        $1/'
 mutation 'the edge that was wanted counts, whatever is there' collector.rs \
     's/Tried::Made \| Tried::Unsure\(_\) => port\.edge\(\)\.await/Tried::Made | Tried::Unsure(_) if !($ENV{RIGHT}) => Ok(wanted), $&/; s/match port\.raise_edge\(edge\)/let wanted = edge.clone(); match port.raise_edge(edge)/'
 mutation 'what long records are goes while they count' collector.rs \
