@@ -7,11 +7,12 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::beat::Beat;
-use crate::core::{Beating, Claim, Found, Held, Observer, Writer};
+use crate::core::{Beating, Claim, Found, Given, Held, Observer, Writer};
 use crate::driver::Driver;
 use crate::limits::LEASE_SECONDS;
 use crate::names::NodeId;
 use crate::objects::Away;
+use crate::record::Head;
 use crate::ticks::Ticks;
 
 /// A node that may write: its beats are sent, and those of others watched, until it is dropped.
@@ -127,6 +128,18 @@ impl Node {
     #[must_use]
     pub fn may_live(&self, node: &NodeId, run: crate::hex::Nonce) -> bool {
         !self.shared.known().seen.has_lapsed(node, run)
+    }
+
+    /// Whether a chain whose newest record this is, for `at_for`, may be had for writing: its writer gave it away,
+    /// or seems to be gone. Cheap; whoever takes it finds out.
+    #[must_use]
+    pub fn may_be_free(&self, at: &Head, given: Option<&Given>, at_for: Duration) -> bool {
+        let own = self.writer();
+        match given {
+            Some(Given { to: Some(to) }) if *to != own.node => at_for > self.lease(),
+            Some(_) => true,
+            None => at.node == own.node || !self.may_live(&at.node, at.run),
+        }
     }
 
     /// What went wrong last, until something goes right.

@@ -24,7 +24,7 @@ use engine::{DiskError, Ground, OpenError, Options, Store};
 use self::here::Here;
 use self::memo::Memo;
 use crate::carry::{Carried, Carrier, CarryHow};
-use crate::core::{Claim, Found, Given, Holder, Lost, Mark, Port, Stamp, Took, find};
+use crate::core::{Claim, Found, Holder, Lost, Mark, Port, Stamp, Took, find};
 use crate::driver::Driver;
 use crate::fault::Damage;
 use crate::follow::{Cache, Moved, NotApplied, PartialDisk, Tracker};
@@ -219,14 +219,8 @@ impl Seat {
     /// gone. Cheap; the next opening finds out.
     #[must_use]
     pub fn may_be_free(&self, age: &Age) -> bool {
-        let Some(node) = &self.node else { return false };
-        let own = node.writer();
-        match &age.given {
-            Some(Given { to: Some(to) }) if *to != own.node => age.at_for > node.lease(),
-            Some(_) => true,
-            None if age.at.node == own.node => true,
-            None => !node.may_live(&age.at.node, age.at.run),
-        }
+        let node = self.node.as_ref();
+        node.is_some_and(|node| node.may_be_free(&age.at, age.given.as_ref(), age.at_for))
     }
 
     /// All up to a commit is in the chain, with this record: what ends as a writer and comes back as a follower has

@@ -198,13 +198,10 @@ impl Reader {
     /// Whether the chain's writer left it, or seems to be gone. A node that watches no others takes it for alive.
     fn is_free(&self) -> bool {
         let Some(at) = self.follower.at() else { return true };
-        let node = self.shared.with.node.as_deref();
-        match &at.given {
-            Some(Given { to: Some(to) }) => node.is_some_and(|node| node.writer().node == *to),
-            Some(Given { to: None }) => true,
-            None => node.is_some_and(|node| {
-                node.writer().node == at.head.node || !node.may_live(&at.head.node, at.head.run)
-            }),
+        match self.shared.with.node.as_deref() {
+            None => matches!(at.given, Some(Given { to: None })),
+            // Nobody gives it to one node, so none is waited for.
+            Some(node) => node.may_be_free(&at.head, at.given.as_ref(), Duration::ZERO),
         }
     }
 
