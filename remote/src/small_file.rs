@@ -6,6 +6,9 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
 /// The file's bytes; `None` where it is not there.
 ///
 /// # Errors
@@ -19,6 +22,24 @@ pub(crate) fn read(path: &Path, bytes_max: u64) -> Result<Option<Vec<u8>>, Strin
         }
         _ => fs::read(path).map(Some).map_err(|error| wrong(error.to_string())),
     }
+}
+
+/// What its JSON says; `None` where it is not there.
+///
+/// # Errors
+/// As [`read`]; or it is none of these.
+pub(crate) fn read_json<T: DeserializeOwned>(
+    path: &Path,
+    bytes_max: u64,
+) -> Result<Option<T>, String> {
+    let Some(bytes) = read(path, bytes_max)? else { return Ok(None) };
+    let said = serde_json::from_slice(&bytes);
+    said.map(Some).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// As [`put`], as JSON: of strings and numbers.
+pub(crate) fn put_json(folder: &Path, name: &str, what: &impl Serialize) -> io::Result<()> {
+    put(folder, name, &serde_json::to_vec(what)?)
 }
 
 /// Puts it there, for its owner only, and on disk.

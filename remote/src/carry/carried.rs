@@ -53,12 +53,11 @@ impl Carried {
     /// one before, or one that cannot be read, says nothing: all is sent again.
     #[must_use]
     pub fn of(home: &Path, store: Nonce, epoch: u64) -> Self {
-        let list = small_file::read(&home.join(FILE), CARRIED_BYTES_MAX).ok().flatten();
-        let list = list.and_then(|bytes| serde_json::from_slice::<List>(&bytes).ok());
+        let list = small_file::read_json::<List>(&home.join(FILE), CARRIED_BYTES_MAX);
         let is_ours = |list: &List| {
             list.format == FORMAT && list.store == store && may_resume(list.epoch, epoch)
         };
-        let left = list.filter(is_ours).map(|list| list.files).unwrap_or_default();
+        let left = list.ok().flatten().filter(is_ours).map(|list| list.files).unwrap_or_default();
         Self { home: home.to_owned(), store, epoch, left }
     }
 
@@ -74,8 +73,7 @@ impl Carried {
             epoch: self.epoch,
             files: files.collect(),
         };
-        let bytes = serde_json::to_vec(&list).expect("strings and numbers are JSON");
-        small_file::put(&self.home, FILE, &bytes)
+        small_file::put_json(&self.home, FILE, &list)
     }
 }
 

@@ -25,19 +25,17 @@ struct Memo {
 /// What is wrong with the file.
 pub(super) fn read(home: &Path) -> Result<Option<Nonce>, String> {
     let path = home.join(FILE);
-    let wrong = |why: String| format!("{}: {why}", path.display());
-    let Some(bytes) = small_file::read(&path, LEDGER_MEMO_BYTES_MAX)? else { return Ok(None) };
-    let memo: Memo = serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
-    match memo.format == FORMAT {
-        true => Ok(Some(memo.lineage)),
-        false => Err(wrong("of another format".into())),
+    match small_file::read_json::<Memo>(&path, LEDGER_MEMO_BYTES_MAX)? {
+        Some(memo) if memo.format != FORMAT => {
+            Err(format!("{}: of another format", path.display()))
+        }
+        memo => Ok(memo.map(|memo| memo.lineage)),
     }
 }
 
 /// Remembers it: a crash leaves this or what was there before.
 pub(super) fn write(home: &Path, lineage: Nonce) -> io::Result<()> {
-    let memo = Memo { format: FORMAT.into(), lineage };
-    small_file::put(home, FILE, &serde_json::to_vec(&memo)?)
+    small_file::put_json(home, FILE, &Memo { format: FORMAT.into(), lineage })
 }
 
 #[cfg(test)]

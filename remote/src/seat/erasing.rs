@@ -117,9 +117,8 @@ impl Erasing {
     }
 
     fn write(&self) -> Result<(), String> {
-        let bytes = serde_json::to_vec(&self.list).expect("strings and numbers are JSON");
         let path = self.home.join(FILE);
-        small_file::put(&self.home, FILE, &bytes)
+        small_file::put_json(&self.home, FILE, &self.list)
             .map_err(|error| format!("{}: {error}", path.display()))
     }
 }

@@ -51,17 +51,17 @@ impl Memo {
     /// What is wrong with the file.
     pub(super) fn read(home: &Path) -> Result<Option<Self>, String> {
         let path = home.join(FILE);
-        let wrong = |why: String| format!("{}: {why}", path.display());
-        let Some(bytes) = small_file::read(&path, MEMO_BYTES_MAX)? else { return Ok(None) };
-        let memo: Self =
-            serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
-        if memo.format == FORMAT { Ok(Some(memo)) } else { Err(wrong("of another format".into())) }
+        match small_file::read_json::<Self>(&path, MEMO_BYTES_MAX)? {
+            Some(memo) if memo.format != FORMAT => {
+                Err(format!("{}: of another format", path.display()))
+            }
+            memo => Ok(memo),
+        }
     }
 
     /// Puts it in place: a crash leaves this or what was there before.
     pub(super) fn write(&self, home: &Path) -> io::Result<()> {
-        let bytes = serde_json::to_vec(self).expect("strings and numbers are JSON");
-        small_file::put(home, FILE, &bytes)
+        small_file::put_json(home, FILE, self)
     }
 
     /// Whether what is here is another node's, which this one followed.
