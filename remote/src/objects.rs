@@ -7,6 +7,7 @@ use std::fmt;
 use std::fmt::Debug;
 use std::ops::Range;
 
+use crate::limits::LISTED_TOGETHER;
 use crate::names::Key;
 
 pub use folder::Folder;
@@ -52,6 +53,26 @@ pub trait Objects: Send + Sync + Debug {
     /// # Errors
     /// Some may be there still.
     fn remove(&self, keys: &[Key]) -> Result<(), Away>;
+}
+
+/// Has `with` look at each object whose key begins with `prefix`, ascending, as [`Objects::list`] has them.
+///
+/// # Errors
+/// The store did not answer; or what `with` says, which ends it.
+pub(crate) fn each(
+    objects: &dyn Objects,
+    prefix: &str,
+    mut with: impl FnMut(&About) -> Result<(), Away>,
+) -> Result<(), Away> {
+    let mut after = None;
+    loop {
+        let listed = objects.list(prefix, after.as_ref(), LISTED_TOGETHER)?;
+        listed.iter().try_for_each(&mut with)?;
+        match listed.last() {
+            Some(last) if listed.len() == LISTED_TOGETHER => after = Some(last.key.clone()),
+            _ => return Ok(()),
+        }
+    }
 }
 
 /// An object, without its bytes.

@@ -8,9 +8,9 @@ use crate::core::Mark;
 use crate::driver::Driver;
 use crate::hex::Hash;
 use crate::history::{NotRestored, numbers_above};
-use crate::limits::{LISTED_TOGETHER, REMOTE_FINDINGS_MAX};
+use crate::limits::REMOTE_FINDINGS_MAX;
 use crate::names::{DataKey, Key, Tenant};
-use crate::objects::Away;
+use crate::objects::{About, Away, each};
 use crate::parts::{Shelf, Untransferred};
 use crate::record::{Bytes, Kind, Record};
 
@@ -183,7 +183,6 @@ pub fn find_bytes(
     wanted: &[Sought],
 ) -> Result<Vec<String>, Away> {
     let mut found = Vec::new();
-    let mut after: Option<Key> = None;
     let longest = wanted.iter().map(|one| one.bytes.len()).max().unwrap_or_default();
     let has = |bytes: &[u8]| wanted.iter().any(|one| holds(bytes, &one.bytes));
     let has_in_ledger =
@@ -191,28 +190,21 @@ pub fn find_bytes(
     // The end of the part before, since what is looked for may lie across two.
     let mut end: Vec<u8> = Vec::new();
     let mut is_chain_here = false;
-    loop {
-        let prefix = format!("t/{tenant}/");
-        let listed = driver.objects.list(&prefix, after.as_ref(), LISTED_TOGETHER)?;
-        for about in &listed {
-            let Some(bytes) = driver.objects.get(&about.key, None, u64::MAX)? else { continue };
-            is_chain_here |= matches!(about.key, Key::Chain(..));
-            let goes_on = matches!(&about.key, Key::Data(_, _, part) if *part > 0);
-            let joined = if goes_on { [&end[..], &bytes].concat() } else { bytes };
-            let is_found = match &about.key {
-                Key::Ledger(..) => has_in_ledger(&joined),
-                _ => has(&joined),
-            };
-            if is_found && found.len() < REMOTE_FINDINGS_MAX {
-                found.push(about.key.to_string());
-            }
-            end = joined[joined.len().saturating_sub(longest)..].to_vec();
+    each(&*driver.objects, &format!("t/{tenant}/"), |About { key, .. }| {
+        let Some(bytes) = driver.objects.get(key, None, u64::MAX)? else { return Ok(()) };
+        is_chain_here |= matches!(key, Key::Chain(..));
+        let goes_on = matches!(key, Key::Data(_, _, part) if *part > 0);
+        let joined = if goes_on { [&end[..], &bytes].concat() } else { bytes };
+        let is_found = match key {
+            Key::Ledger(..) => has_in_ledger(&joined),
+            _ => has(&joined),
+        };
+        if is_found && found.len() < REMOTE_FINDINGS_MAX {
+            found.push(key.to_string());
         }
-        match listed.last() {
-            Some(last) if listed.len() == LISTED_TOGETHER => after = Some(last.key.clone()),
-            _ => break,
-        }
-    }
+        end = joined[joined.len().saturating_sub(longest)..].to_vec();
+        Ok(())
+    })?;
     if !is_chain_here {
         found.append(&mut in_chain(driver, tenant, has)?);
     }

@@ -7,9 +7,9 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use crate::hex::Nonce;
-use crate::limits::{LEDGER_PIECE_BYTES_MAX, LEDGER_PIECES_MAX, LISTED_TOGETHER};
+use crate::limits::{LEDGER_PIECE_BYTES_MAX, LEDGER_PIECES_MAX};
 use crate::names::{Key, LedgerPiece, NodeId, Tenant};
-use crate::objects::{Away, Objects};
+use crate::objects::{Away, Objects, each};
 
 /// One ledger: a node's, of one lineage.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,7 +101,7 @@ pub(super) fn sort(pieces: &[LedgerPiece]) -> Sorted {
 /// The storage did not answer, or there are too many pieces.
 pub fn ledgers(objects: &dyn Objects, tenant: &Tenant) -> Result<Vec<LedgerThere>, Away> {
     let mut found = BTreeMap::new();
-    each(objects, &format!("t/{tenant}/ledger/"), |node, piece| {
+    each_piece(objects, &format!("t/{tenant}/ledger/"), |node, piece| {
         let name = (node.clone(), piece.lineage);
         let of_ledger: &mut BTreeMap<u64, Vec<LedgerPiece>> = found.entry(name).or_default();
         of_ledger.entry(piece.volume).or_default().push(piece);
@@ -116,7 +116,7 @@ pub(super) fn pieces_of(
     (tenant, node, lineage): (&Tenant, &NodeId, Nonce),
 ) -> Result<BTreeMap<u64, Vec<LedgerPiece>>, Away> {
     let mut found: BTreeMap<u64, Vec<LedgerPiece>> = BTreeMap::new();
-    each(objects, &format!("t/{tenant}/ledger/{node}/"), |_, piece| {
+    each_piece(objects, &format!("t/{tenant}/ledger/{node}/"), |_, piece| {
         if piece.lineage == lineage {
             found.entry(piece.volume).or_default().push(piece);
         }
@@ -124,29 +124,23 @@ pub(super) fn pieces_of(
     Ok(found)
 }
 
-fn each(
+fn each_piece(
     objects: &dyn Objects,
     prefix: &str,
     mut with: impl FnMut(&NodeId, LedgerPiece),
 ) -> Result<(), Away> {
-    let (mut after, mut count) = (None, 0);
-    loop {
-        let listed = objects.list(prefix, after.as_ref(), LISTED_TOGETHER)?;
-        for about in &listed {
-            if let Key::Ledger(_, node, piece) = &about.key {
-                with(node, *piece);
-            }
-        }
-        count += listed.len();
+    let mut count = 0;
+    each(objects, prefix, |about| {
+        count += 1;
         if count > LEDGER_PIECES_MAX {
             let why = format!("{prefix} has more than {LEDGER_PIECES_MAX} pieces");
             return Err(Away { why, may_pass: false });
         }
-        match listed.last() {
-            Some(last) if listed.len() == LISTED_TOGETHER => after = Some(last.key.clone()),
-            _ => return Ok(()),
+        if let Key::Ledger(_, node, piece) = &about.key {
+            with(node, *piece);
         }
-    }
+        Ok(())
+    })
 }
 
 /// The bytes of a piece, which must be as many as its name says.
