@@ -1,18 +1,17 @@
 //! A workspace that nobody holds, collected by whoever asks: it is taken, collected and given back.
 
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use engine::os::clock::{Clock, Random};
 
 use crate::core::{
-    Claim, Collected, Collector, Committed, Found, Holder, Lost, Observer, Port, Retention, Stamp,
-    Took, find,
+    Claim, Collected, Collector, Committed, Found, Holder, Lost, Observer, Retention, Stamp, Took,
+    find,
 };
 use crate::driver::Driver;
 use crate::hex::Nonce;
-use crate::history::NotRestored;
+use crate::history::{NotRestored, run};
 use crate::limits::{CHAIN_KEPT_MIN, FIND_TRIES_MAX};
 use crate::names::Tenant;
 use crate::node::Node;
@@ -54,7 +53,7 @@ impl Sweeper {
         let mut claim = Claim::new(self.node.writer().clone(), self.node.lease());
         let mut was_watched = false;
         for _ in 0..FIND_TRIES_MAX {
-            let found = self.run(tenant, async |port| find(&port, None).await)??;
+            let found = run(&self.driver, tenant, async |port| find(&port, None).await)??;
             let Some(found) = found.filter(|found| found.newest.head.base > 0) else {
                 return Ok(Swept::Nothing);
             };
@@ -67,8 +66,9 @@ impl Sweeper {
                 continue;
             }
             let (store, stamp) = (found.newest.head.store, self.stamp());
-            let took =
-                self.run(tenant, async |port| claim.take(&port, Some(&found), store, stamp).await)?;
+            let took = run(&self.driver, tenant, async |port| {
+                claim.take(&port, Some(&found), store, stamp).await
+            })?;
             match took {
                 Took::Held(holder) => return self.collect(tenant, *holder, waits).map(Swept::Done),
                 Took::Again => {}
@@ -108,7 +108,7 @@ impl Sweeper {
         }
         let seq = holder.newest().head.seq;
         let stamp = self.stamp();
-        let given = self.run(tenant, async |port| {
+        let given = run(&self.driver, tenant, async |port| {
             holder.commit(&port, Kind::Give { to: None }, seq, stamp).await
         })?;
         let done = done?;
@@ -123,7 +123,7 @@ impl Sweeper {
 
     fn once(&self, tenant: &Tenant, collector: &mut Collector) -> Result<Collected, NotRestored> {
         let at = self.clock.now().0;
-        let done: Result<Collected, Lost> = self.run(tenant, async |port| {
+        let done: Result<Collected, Lost> = run(&self.driver, tenant, async |port| {
             // Nothing is put by this epoch.
             let done = collector.collect(&port, at, &|_| false).await?;
             collector.tell_gone(&port, &done).await?;
@@ -134,16 +134,5 @@ impl Sweeper {
 
     fn stamp(&self) -> Stamp {
         Stamp { at: self.clock.now().0, nonce: Nonce::drawn(&*self.random) }
-    }
-
-    fn run<'a, T, F>(
-        &self,
-        tenant: &Tenant,
-        body: impl FnOnce(Rc<Port>) -> F,
-    ) -> Result<T, NotRestored>
-    where
-        F: Future<Output = T> + 'a,
-    {
-        self.driver.run(tenant, body).ok_or(NotRestored::Over)
     }
 }

@@ -171,7 +171,8 @@ fn head_of(driver: &Driver, tenant: &Tenant, number: u64) -> Result<Head, NotRes
     Ok(record.head)
 }
 
-fn run<'a, T, F>(
+/// Runs a machine to its end.
+pub(crate) fn run<'a, T, F>(
     driver: &Driver,
     tenant: &Tenant,
     body: impl FnOnce(std::rc::Rc<Port>) -> F,

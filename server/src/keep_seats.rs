@@ -11,6 +11,7 @@ use std::time::Duration;
 use remote::Halt;
 use remote::limits::{HOLDS_PACE, LEDGER_DELAY};
 
+use crate::data_dir::tenant_dirs;
 use crate::encoders::Encoders;
 use crate::log::{self, Level, Value};
 use crate::parts::Parts;
@@ -91,11 +92,11 @@ fn collect(halt: &Halt, parts: &Parts, seats: &Seats) {
 
 /// Opens workspaces of tenants that nobody asks for, where something was erased elsewhere that is here still.
 fn catch_up(parts: &Parts, seats: &Seats) {
-    let Ok(entries) = std::fs::read_dir(parts.data.join("tenants")) else { return };
-    for name in entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()) {
+    let Ok(homes) = tenant_dirs(&parts.data) else { return };
+    for name in homes.iter().filter_map(|home| home.file_name()?.to_str()) {
         if name != parts.local.name()
-            && seats.is_behind(&parts.data, &name)
-            && let Err(closed) = parts.tenants.visit(&name)
+            && seats.is_behind(&parts.data, name)
+            && let Err(closed) = parts.tenants.visit(name)
         {
             let why = closed.to_string();
             let fields = [("workspace", Value::Text(&name)), ("why", Value::Text(&why))];

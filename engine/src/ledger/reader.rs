@@ -31,7 +31,7 @@ impl Reader {
 
     /// The files that hold it, oldest first, and how many bytes of each: what a copy takes.
     pub fn files(&self) -> impl Iterator<Item = (&Path, u64)> {
-        self.volumes.iter().map(|volume| (volume.path.as_path(), volume.bytes))
+        self.volumes().map(|(_, path, bytes)| (path, bytes))
     }
 
     /// The same files, each with its first entry.

@@ -104,11 +104,7 @@ impl Seats {
                 Some(Role::Leads(carrier)) => Arc::clone(carrier),
                 _ => continue,
             };
-            let done = match carrier.collect() {
-                Some(done) => done.map_err(|lost| NotSeated::from(lost).to_string()),
-                None => Err("it is written here no more".to_owned()),
-            };
-            swept.push(Swept { workspace, done });
+            swept.push(Swept { workspace, done: collect_by(&carrier) });
         }
         swept
     }
@@ -320,9 +316,12 @@ fn collected(carrier: &Carrier) -> Result<Collected, String> {
         let why = carrier.standing().trouble.unwrap_or_else(|| "it is slow".to_owned());
         return Err(format!("not all of it is on the remote yet ({why})"));
     }
+    collect_by(carrier)
+}
+
+fn collect_by(carrier: &Carrier) -> Result<Collected, String> {
     match carrier.collect() {
-        Some(Ok(done)) => Ok(done),
-        Some(Err(lost)) => Err(NotSeated::from(lost).to_string()),
+        Some(done) => done.map_err(|lost| NotSeated::from(lost).to_string()),
         None => Err("it is written here no more".to_owned()),
     }
 }
