@@ -1,6 +1,11 @@
 //! The audit of one workspace: every governed call leaves an entry before its answer leaves.
 
-use std::fmt;
+mod elsewhere;
+mod events;
+
+pub use elsewhere::{Elsewhere, Unrecorded};
+pub use events::Events;
+
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,15 +14,14 @@ use std::time::Duration;
 
 use engine::Micros;
 use engine::ledger::{
-    Anchor, AppendError, Decision, Draft, Effect, Ledger, LedgerOpenError, OpenWith, Outcome,
-    ReadError, Reader, Touched,
+    Anchor, AppendError, Decision, Draft, Ledger, LedgerOpenError, OpenWith, Outcome, ReadError,
+    Reader, Touched,
 };
 use engine::os::clock::{Clock, Random};
-use remote::limits::{CARRY_WAIT_MAX, FAR_HANG};
-use remote::{LedgerBringer, LedgerSource, LedgerVolume};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use self::events::{COUNTED_TOGETHER_MAX, Past};
 use crate::auth::Signer;
 use crate::config::AuditSync;
 use crate::log::{self, Level, Value as Field};
@@ -67,46 +71,6 @@ impl Receipt {
     }
 }
 
-/// Why a call was not recorded.
-#[derive(Debug)]
-pub enum Unrecorded {
-    /// The ledger took no entry.
-    Append(AppendError),
-    /// The entry is on this disk, and may not survive the loss of this machine, as it must before the answer.
-    NotBrought(String),
-}
-
-impl fmt::Display for Unrecorded {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Append(error) => error.fmt(f),
-            Self::NotBrought(why) => {
-                write!(f, "the entry is on this disk, and the remote did not take it: {why}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for Unrecorded {}
-
-impl From<AppendError> for Unrecorded {
-    fn from(error: AppendError) -> Self {
-        Self::Append(error)
-    }
-}
-
-/// Where entries survive the loss of this machine.
-#[derive(Debug)]
-pub struct Elsewhere {
-    /// Brings them there.
-    pub bringer: Arc<LedgerBringer>,
-    /// Whether the entry of a write is there before its call is answered (REM-82).
-    pub is_awaited: bool,
-}
-
-/// How long the end of a ledger waits until its last entries are elsewhere. What is not goes with the next start.
-const LAST_WAIT: Duration = Duration::from_secs(5);
-
 /// How long a ledger that failed is left alone before it is opened again, in microseconds.
 const REOPEN_MICROS: u64 = 1_000_000;
 
@@ -130,37 +94,6 @@ pub struct Anchoring {
     pub last: Option<Anchor>,
     /// Keeps one that is on disk. Called by the ledger's own thread, and by whoever closes it.
     pub keep: Box<dyn Fn(Anchor) + Send + Sync>,
-}
-
-/// Entries that are counted while others who ask the same wait: some tenth of a second.
-const COUNTED_TOGETHER_MAX: usize = 65_536;
-
-/// What the ledger held when it was opened.
-struct Past {
-    /// Reads the rest, until all is counted.
-    uncounted: Option<Reader>,
-    /// Where the rest begins.
-    next_seq: u64,
-    /// Sensitivity events of what comes before it.
-    events: Events,
-}
-
-impl Past {
-    /// Counts so many entries more. Gives whether all are counted.
-    fn count_on(&mut self, entries_max: usize) -> Result<bool, ReadError> {
-        let Some(reader) = &self.uncounted else { return Ok(true) };
-        let mut counted = 0;
-        for entry in reader.entries(self.next_seq)?.take(entries_max) {
-            let entry = entry?;
-            self.events = self.events.plus(Events::of(&entry.touched));
-            self.next_seq = entry.seq + 1;
-            counted += 1;
-        }
-        if counted < entries_max {
-            self.uncounted = None;
-        }
-        Ok(self.uncounted.is_none())
-    }
 }
 
 struct Shared {
@@ -205,38 +138,6 @@ impl State {
     }
 }
 
-/// Sensitivity events: items that were withheld, redacted, raised, lowered or erased, each time counting one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Events {
-    /// What callers can have noticed.
-    pub open: u64,
-    /// What was kept from callers. Told to all, they would say whether something hidden answers a question.
-    pub withheld: u64,
-}
-
-impl Events {
-    fn of(touched: &[Touched]) -> Self {
-        let mut events = Self::default();
-        for one in touched {
-            match one.effect {
-                Effect::Read | Effect::Written => {}
-                Effect::Withheld => events.withheld += 1,
-                _ => events.open += 1,
-            }
-        }
-        events
-    }
-
-    fn plus(self, other: Self) -> Self {
-        Self { open: self.open + other.open, withheld: self.withheld + other.withheld }
-    }
-
-    /// All of them.
-    pub fn all(self) -> u64 {
-        self.open + self.withheld
-    }
-}
-
 /// Microseconds since 1970.
 fn micros(clock: &dyn Clock) -> u64 {
     clock.now().0.max(0).unsigned_abs()
@@ -268,8 +169,7 @@ impl Audit {
         let ledger = Ledger::open(folder, with)?;
         // An end of its own: what comes later is counted as it comes.
         let past = ledger.reader().map_err(LedgerOpenError::Read)?;
-        let past =
-            Mutex::new(Past { uncounted: Some(past), next_seq: 1, events: Events::default() });
+        let past = Mutex::new(Past::of(past));
         let state = State {
             ledger: Some(ledger),
             why: "the ledger is closed".to_owned(),
@@ -305,8 +205,7 @@ impl Audit {
     #[must_use]
     pub fn brought(mut self, elsewhere: Option<Elsewhere>) -> Self {
         if let Some(elsewhere) = &elsewhere {
-            let source: Arc<dyn LedgerSource> = Arc::clone(&self.shared) as _;
-            elsewhere.bringer.of(Arc::downgrade(&source));
+            elsewhere.bring_of(&self.shared);
         }
         self.elsewhere = elsewhere;
         self
@@ -353,8 +252,8 @@ impl Audit {
             }
             state.ledger.as_mut().ok_or_else(closed)?.end_sync(done)?;
         }
-        if at_once {
-            self.bring()?;
+        if at_once && let Some(elsewhere) = &self.elsewhere {
+            elsewhere.await_all(&self.shared)?;
         }
         self.shared.changed.notify_one();
         Ok(Receipt {
@@ -364,19 +263,6 @@ impl Audit {
             rule: trace.rule.clone(),
             at,
         })
-    }
-
-    /// Returns once all that is on disk is elsewhere too, where that is to be awaited.
-    fn bring(&self) -> Result<(), Unrecorded> {
-        let Some(Elsewhere { bringer, is_awaited: true }) = &self.elsewhere else { return Ok(()) };
-        let state = self.shared.state();
-        let Some(end) = state.ledger.as_ref().map(Ledger::synced_end) else {
-            return Err(AppendError::Closed(state.why.clone()).into());
-        };
-        drop(state);
-        // While the remote is away, calls that would wait for it are many.
-        let wait = if bringer.trouble().is_some() { FAR_HANG } else { CARRY_WAIT_MAX };
-        bringer.bring(end, wait).map_err(|why| Unrecorded::NotBrought(why.to_string()))
     }
 
     /// The sensitivity events of all calls so far; `None` where `is_over` says that nobody waits for them any
@@ -484,11 +370,8 @@ impl Audit {
             }
             Some(Ok(None)) | None => {}
         }
-        if let Some(Elsewhere { bringer, .. }) = &self.elsewhere
-            && let Err(why) = bringer.bring_all(LAST_WAIT)
-        {
-            let fields = [("why", Field::Text(&why))];
-            log::event(Level::Warn, "the ledger's last entries are on this disk alone", &fields);
+        if let Some(elsewhere) = &self.elsewhere {
+            elsewhere.await_last();
         }
     }
 }
@@ -496,25 +379,6 @@ impl Audit {
 impl Drop for Audit {
     fn drop(&mut self) {
         self.close();
-    }
-}
-
-impl LedgerSource for Shared {
-    fn volumes(&self) -> Result<Vec<LedgerVolume>, String> {
-        let state = self.state();
-        let reader = match &state.ledger {
-            Some(ledger) => ledger.synced_reader(),
-            // Closed, all of it is on disk.
-            None if state.closing => Reader::open(&self.folder),
-            None => return Err(state.why.clone()),
-        };
-        let reader = reader.map_err(|error| error.to_string())?;
-        let volume = |(first_seq, path, bytes): (u64, &Path, u64)| LedgerVolume {
-            first_seq,
-            path: path.to_owned(),
-            bytes,
-        };
-        Ok(reader.volumes().map(volume).collect())
     }
 }
 
@@ -596,6 +460,7 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
+    use engine::ledger::Effect;
     use engine::os::clock::{SystemClock, SystemRandom};
 
     use super::*;
