@@ -93,14 +93,15 @@ impl Reader {
             self.shared.known().trouble.clone_from(&why);
             told = why;
         }
+        // From before the give is sent, another node may write (REM-41).
+        self.shared.known().leads = None;
         let mut lead = self.shared.lead();
         if let Some(Err(why)) = lead.as_mut().map(|lead| lead.give(&self.shared)) {
             tell(Level::Warn, "the control store was not given away", &why.to_string());
         }
         *lead = None;
         drop(lead);
-        let mut known = self.shared.known();
-        (known.leads, known.fresh) = (None, None);
+        self.shared.known().fresh = None;
         self.shared.changed.notify_all();
     }
 
