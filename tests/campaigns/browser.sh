@@ -23,6 +23,6 @@ timeout "$seconds_max" node "$page" "$url" "$scratch/credentials.json" "$folder/
 mkfifo "$scratch/pages"
 "$target/debug/examples/sign_in_pages" >"$scratch/pages" &
 pages_pid=$!
-trap 'kill "$pages_pid" "$server_pid" 2>/dev/null; rm -rf "$scratch"' EXIT
+trap 'end_scratch "$pages_pid" "$server_pid"' EXIT
 read -r -t 60 line <"$scratch/pages" || fail "the fixture did not say that it is ready"
 timeout "$seconds_max" node "$pages" "${line#ready }" "$folder/shots"

@@ -15,11 +15,7 @@ eras=("$@")
 
 scratch="$(mktemp -d)"
 server_pid=""
-cleanup() {
-    if [[ -n "$server_pid" ]]; then kill -9 "$server_pid" 2>/dev/null || true; fi
-    rm -rf "$scratch"
-}
-trap cleanup EXIT
+trap 'end_scratch $server_pid' EXIT
 
 install_clients
 build_program

@@ -30,7 +30,7 @@ scratch="$(mktemp -d)"
 root="$scratch/debian"
 server_pid=""
 cleanup() {
-    if [[ -n "$server_pid" ]]; then kill -9 "$server_pid" 2>/dev/null || true; fi
+    if [[ -n "$server_pid" ]]; then end_programs "$server_pid"; fi
     if mountpoint -q "$root/proc" 2>/dev/null; then umount "$root/proc"; fi
     rm -rf --one-file-system "$scratch"
 }

@@ -22,7 +22,7 @@ fi
 
 scratch="$(mktemp -d)"
 pid=""
-trap '[[ -z "$pid" ]] || kill -9 "$pid" 2>/dev/null; rm -rf "$scratch"' EXIT
+trap 'end_scratch $pid' EXIT
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout "$scratch/key.pem" -out "$scratch/certificate.pem" \
     -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost >/dev/null 2>&1
 chmod 600 "$scratch/key.pem"

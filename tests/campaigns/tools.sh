@@ -77,6 +77,18 @@ install_browser() {
         "playwright-core@$playwright" "axe-core@$axe" >/dev/null) || skip "playwright-core and axe-core cannot be installed"
 }
 
+# end_programs PID...: ends these, which the script began, and waits until they are gone.
+end_programs() {
+    kill -9 "$@" 2>/dev/null || true
+    wait "$@" 2>/dev/null || true
+}
+
+# end_scratch PID...: the same, and removes `$scratch` then: one that still writes there would keep it from going.
+end_scratch() {
+    if (($#)); then end_programs "$@"; fi
+    rm -rf "$scratch"
+}
+
 # start_server PROGRAM ARGUMENT...: `recalld serve` on scratch data and a free port; `$url` is where, `$scratch` a folder
 # that goes away with the script, as the server does, and `$scratch/credentials.json` what `credentials show` prints. Where
 # `$scratch` is there before, it is taken, with the data in it. `$line` is what the server said.
@@ -84,7 +96,7 @@ start_server() {
     local program="$1"
     shift
     [[ -n "${scratch:-}" ]] || scratch="$(mktemp -d)"
-    trap 'kill "$server_pid" 2>/dev/null; rm -rf "$scratch"' EXIT
+    trap 'end_scratch "$server_pid"' EXIT
     mkfifo "$scratch/ready"
     "$program" serve --local 127.0.0.1:0 --data "$scratch/data" "$@" >"$scratch/ready" 2>"$scratch/said" &
     server_pid=$!
