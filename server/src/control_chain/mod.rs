@@ -11,6 +11,8 @@ mod leading;
 mod place;
 mod rows;
 mod sealed;
+mod seen;
+mod signed;
 mod through;
 
 use std::path::Path;
@@ -20,7 +22,7 @@ use std::time::Duration;
 
 use engine::os::clock::{Clock, Random};
 use remote::core::Claim;
-use remote::{Driver, Head, Node, Tenant, Ticks};
+use remote::{Driver, Head, Node, Nonce, Tenant, Ticks};
 
 pub use between::PATH;
 pub use through::{ThroughWriter, serve};
@@ -28,6 +30,7 @@ pub use through::{ThroughWriter, serve};
 use self::following::Reader;
 use self::leading::Lead;
 use self::sealed::Seals;
+use self::seen::Seen;
 use crate::auth::ClusterSecret;
 use crate::cluster::Peer;
 use crate::control::{Control, ControlError, Far, Operations};
@@ -69,6 +72,8 @@ pub struct With {
 /// This node's part in the control store, until it is dropped.
 pub struct ControlChain {
     shared: Arc<Shared>,
+    /// What other nodes said to this one.
+    seen: Seen,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -83,6 +88,8 @@ pub enum ControlStands {
         age: Option<Duration>,
         /// Who writes it, if that is known and it gives signs of life.
         writer: Option<Peer>,
+        /// That node's process.
+        run: Option<Nonce>,
     },
 }
 
@@ -156,7 +163,7 @@ impl ControlChain {
         }
         let thread = thread::Builder::new().name("control".to_owned());
         let thread = thread.spawn(move || reader.run()).map_err(|error| error.to_string())?;
-        Ok(Self { shared, thread: Mutex::new(Some(thread)) })
+        Ok(Self { shared, seen: Seen::default(), thread: Mutex::new(Some(thread)) })
     }
 
     /// How it stands.
@@ -222,17 +229,18 @@ impl Shared {
                 return ControlStands::Leads;
             }
             let age = self.with.node.as_ref().and_then(|node| node.lapsed_for());
-            return ControlStands::Follows { age, writer: None };
+            return ControlStands::Follows { age, writer: None, run: None };
         }
         let fresh = known.fresh.filter(|_| known.is_whole);
         let age = fresh.map(|fresh| self.now() - fresh);
         let own = self.with.node.as_ref().map(|node| &node.writer().node);
         let writer = known.at.as_ref().filter(|at| !known.is_free && own != Some(&at.node));
+        let run = writer.map(|at| at.run);
         let writer = writer.map(|at| Peer {
             node: at.node.to_string(),
             url: Some(at.url.clone()).filter(|url| !url.is_empty()),
         });
-        ControlStands::Follows { age, writer }
+        ControlStands::Follows { age, writer, run }
     }
 
     fn catch_up(&self) -> bool {

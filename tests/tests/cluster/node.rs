@@ -119,7 +119,7 @@ impl Node {
         let settings = settings(&data, Some(model), Duration::from_secs(60));
         let mut parts = app::start(&settings, &mut Silent).unwrap().parts;
         if let Some(told) = told {
-            let relay = Relay::new(&Trust::default()).unwrap();
+            let relay = Arc::new(Relay::new(&Trust::default()).unwrap());
             let whereabouts = Arc::clone(told) as Arc<dyn Whereabouts>;
             let own = Arc::get_mut(&mut parts).expect("nobody else has it yet");
             own.cluster = Some(Cluster::new(whereabouts, relay));
