@@ -6,5 +6,6 @@ mod between;
 mod cluster;
 mod copies;
 mod keys;
+mod revoked;
 mod sign_in;
 mod tenants;
