@@ -42,8 +42,11 @@ pub(crate) fn put_json(folder: &Path, name: &str, what: &impl Serialize) -> io::
     put(folder, name, &serde_json::to_vec(what)?)
 }
 
-/// Puts it there, for its owner only, and on disk.
-pub(crate) fn put(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+/// Puts it there, for its owner only, and on disk. A crash leaves it, or what was there before.
+///
+/// # Errors
+/// It cannot be written.
+pub fn put(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     let fresh = folder.join(format!("{name}.new"));
     let mut open = File::options();
     let mut file = open.write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;

@@ -26,7 +26,7 @@ use remote::core::{Claim, Retention, Writer};
 use remote::{
     Address, BootClock, Cache, CarryHow, CarryWhen, Coordinator, Driver, Halt, Holdings, Holds,
     Keeper, LedgerBringer, Node, NodeId, Nonce, NotOurs, NotSeated, Place, Reached, Role,
-    S3Settings, Seat, Seated, Standing, Taken, Tenant, Tracker, introduce, reach,
+    S3Settings, Seat, Seated, Standing, Taken, Tenant, Tracker, introduce, put_small_file, reach,
 };
 
 use crate::auth::ClusterSecret;
@@ -496,7 +496,8 @@ fn kept_name(data: &Path, fresh: &str) -> Result<NodeId, String> {
         Ok(text) => NodeId::new(text.trim()).map_err(|why| failed(why.to_string())),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let name = format!("node-{fresh}");
-            fs::write(&path, format!("{name}\n")).map_err(|error| failed(error.to_string()))?;
+            let put = put_small_file(data, NODE_FILE, format!("{name}\n").as_bytes());
+            put.map_err(|error| failed(error.to_string()))?;
             NodeId::new(name).map_err(|why| failed(why.to_string()))
         }
         Err(error) => Err(failed(error.to_string())),
