@@ -33,6 +33,11 @@ impl Turn {
         *is_taken = true;
         Ok(Taken(self))
     }
+
+    /// Whether somebody has it now.
+    pub(super) fn is_taken(&self) -> bool {
+        *self.is_taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Drop for Taken<'_> {
@@ -50,7 +55,7 @@ mod tests {
     fn one_has_the_turn_and_another_one_is_told_so() {
         let turn = Turn::default();
         let taken = turn.take(Duration::ZERO).unwrap();
-        assert!(turn.take(Duration::ZERO).is_err());
+        assert!(turn.take(Duration::ZERO).is_err() && turn.is_taken());
         drop(taken);
         assert!(turn.take(Duration::ZERO).is_ok());
     }
