@@ -10,9 +10,10 @@ use std::sync::Arc;
 use engine::os::disk::RealDisk;
 use remote::core::{Claim, Follower, Mark, Polled};
 use remote::limits::LEFT_MAX;
-use remote::{Away, Bytes, FarLog, Full, Kind, LogPiece, Nonce, Record, Shelf};
+use remote::{Away, Bytes, FarLog, Full, Kind, LogPiece, Record, Shelf};
 
 use super::leading::SINCE_BYTES_MAX;
+use super::marker::Marker;
 use super::place::{self, Place, Tables};
 use super::rows::{self, Reading};
 use super::sealed::Stands;
@@ -35,8 +36,8 @@ pub(super) struct Reader {
     pub(super) follower: Follower,
     /// What the store here is; `None` where it is nothing that the chain knows.
     pub(super) place: Option<Place>,
-    /// The store of the chain that this one is of, or is about to begin: as the disk has it.
-    pub(super) noted: Option<Nonce>,
+    /// The chain that the store here is of, or is about to begin: as the disk has it.
+    pub(super) noted: Option<Marker>,
     is_final: bool,
     /// What is here is not what its writer has: the store begins anew with a full record.
     pub(super) differs: Cell<bool>,
@@ -67,6 +68,10 @@ impl Reader {
             differs: Cell::new(false),
         };
         reader.begin_anew()?;
+        if let Some(store) = reader.noted.as_ref().map(|noted| noted.store) {
+            // The node may be called something else by now.
+            reader.note(store)?;
+        }
         reader.check_rows()?;
         Ok(reader)
     }
@@ -420,7 +425,8 @@ impl Reader {
         let tenants = self.control.count_tenants().map_err(|error| error.to_string())?;
         if tenants > 0 {
             self.is_final = true;
-            if self.noted != Some(head.store) && self.kept()?.is_none() {
+            let is_noted = self.noted.is_some() && !self.has_noted(head.store);
+            if is_noted && self.kept()?.is_none() {
                 // It was to begin a chain, and another node was faster.
                 marker::withdraw(&self.data)?;
                 self.noted = None;

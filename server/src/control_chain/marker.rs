@@ -18,14 +18,32 @@ const FORMAT: &str = "recalld control place";
 /// Bytes of it.
 const MARKER_BYTES_MAX: u64 = 4096;
 
-#[derive(Serialize, Deserialize)]
-struct Marker {
+/// What it says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Marker {
     format: String,
-    store: Nonce,
+    /// Of the chain that the control store is of, or is about to begin.
+    pub(super) store: Nonce,
+    /// What this node is called, if it may write.
+    node: Option<String>,
 }
 
-/// The store of the chain that this control store is of, or is about to begin.
-pub(super) fn read(data: &Path) -> Result<Option<Nonce>, String> {
+impl Marker {
+    pub(super) fn new(store: Nonce, node: Option<String>) -> Self {
+        Self { format: FORMAT.to_owned(), store, node }
+    }
+}
+
+/// What the node of a data directory is called that shares its control store with others.
+///
+/// # Errors
+/// The file does not read.
+pub fn node_of(data: &Path) -> Result<Option<String>, String> {
+    Ok(read(data)?.and_then(|marker| marker.node))
+}
+
+/// What it says; nothing where it is not there.
+pub(super) fn read(data: &Path) -> Result<Option<Marker>, String> {
     let path = data.join(MARKER);
     let wrong = |why: &str| format!("{}: {why}", path.display());
     match fs::metadata(&path) {
@@ -38,16 +56,15 @@ pub(super) fn read(data: &Path) -> Result<Option<Nonce>, String> {
     let marker: Marker =
         serde_json::from_slice(&bytes).map_err(|error| wrong(&error.to_string()))?;
     match marker.format == FORMAT {
-        true => Ok(Some(marker.store)),
+        true => Ok(Some(marker)),
         false => Err(wrong("it is of another format")),
     }
 }
 
 /// Says so, on disk when this returns.
-pub(super) fn put(data: &Path, store: Nonce) -> Result<(), String> {
+pub(super) fn put(data: &Path, marker: &Marker) -> Result<(), String> {
     let path = data.join(MARKER);
-    let marker = Marker { format: FORMAT.to_owned(), store };
-    let mut bytes = serde_json::to_vec_pretty(&marker).map_err(|error| error.to_string())?;
+    let mut bytes = serde_json::to_vec_pretty(marker).map_err(|error| error.to_string())?;
     bytes.push(b'\n');
     copies::put(&path, &bytes).map_err(copies::at(&path))
 }
@@ -70,8 +87,10 @@ mod tests {
         let folder = TempDir::new().unwrap();
         let data = folder.path();
         assert_eq!(read(data), Ok(None));
-        put(data, Hex([7; 16])).unwrap();
-        assert_eq!(read(data), Ok(Some(Hex([7; 16]))));
+        let marker = Marker::new(Hex([7; 16]), Some("a".to_owned()));
+        put(data, &marker).unwrap();
+        assert_eq!(read(data), Ok(Some(marker)));
+        assert_eq!(node_of(data), Ok(Some("a".to_owned())));
         for wrong in ["", "{}", r#"{"format":"other","store":"07070707070707070707070707070707"}"#]
         {
             fs::write(data.join(MARKER), wrong).unwrap();

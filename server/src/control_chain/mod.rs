@@ -28,7 +28,7 @@ use remote::core::Claim;
 use remote::{Driver, Head, Node, Tenant, Ticks};
 
 pub use between::PATH;
-pub use marker::MARKER;
+pub use marker::{MARKER, node_of};
 pub use through::{ThroughWriter, serve};
 
 use self::carrying::Carrying;
@@ -40,6 +40,8 @@ use crate::cluster::Peer;
 use crate::control::{Control, ControlError};
 use crate::log::{self, Level, Value};
 
+/// What is said first of a control store that is one of several nodes'.
+pub const SHARED: &str = "shared with other nodes";
 /// Where tables lie on their way to the remote or from it.
 const FOLDER: &str = "control.far";
 /// How long after one look at the chain the next one comes.
@@ -188,9 +190,12 @@ impl ControlChain {
         self.shared.catch_up()
     }
 
-    /// What went wrong last, until something goes right.
-    pub fn trouble(&self) -> Option<String> {
-        self.shared.known().trouble.clone()
+    /// Who writes it and how old what is here is, for people.
+    ///
+    /// # Errors
+    /// The same, where it is too old to be answered with.
+    pub fn told(&self) -> Result<String, String> {
+        self.shared.told()
     }
 
     /// Gives the store away, for another node to write it, and follows no more. A remote that does not answer is not
@@ -314,6 +319,35 @@ impl Shared {
         let waits = |known: &mut Known| known.looks.1 < wanted && !known.is_ended;
         drop(self.changed.wait_timeout_while(known, LOOK_WAIT_MAX, waits));
         true
+    }
+
+    fn told(&self) -> Result<String, String> {
+        let (number, trouble) = {
+            let known = self.known();
+            (known.at.as_ref().map_or(0, |at| at.number), known.trouble.clone())
+        };
+        let (age, writer) = match self.stands() {
+            ControlStands::Leads => {
+                return Ok(format!("{SHARED}; this node writes it, record {number}"));
+            }
+            ControlStands::Follows { age, writer } => (age, writer),
+        };
+        let who = writer.map_or_else(
+            || "no node writes it now".to_owned(),
+            |Peer { node, .. }| format!("node {node} writes it"),
+        );
+        let why = trouble.map(|why| format!("; {why}")).unwrap_or_default();
+        match age {
+            Some(age) if age <= self.with.stale_max => Ok(format!(
+                "{SHARED}; {who}; all of {} s ago is here, up to record {number}{why}",
+                age.as_secs()
+            )),
+            Some(age) => Err(format!(
+                "{SHARED}; {who}; no word of it for {} s, record {number} is here{why}",
+                age.as_secs()
+            )),
+            None => Err(format!("{SHARED}; {who}; no word of it since the start{why}")),
+        }
     }
 
     /// Somebody else writes it, or nobody does.

@@ -10,6 +10,7 @@ use remote::{Head, Nonce, NotSeated};
 
 use super::following::Reader;
 use super::leading::{self, Lead};
+use super::marker::Marker;
 use super::place::{self, Place};
 use super::{COLLECT_EVERY, Level, Shared, marker, tell};
 use crate::log;
@@ -98,7 +99,7 @@ impl Reader {
 
     /// Whether the chain that this is the newest record of is another node's to begin.
     fn may_not_begin(&self, head: &Head) -> bool {
-        head.base == 0 && self.noted != Some(head.store)
+        head.base == 0 && !self.has_noted(head.store)
     }
 
     /// Takes the chain, where nobody has it.
@@ -150,19 +151,25 @@ impl Reader {
     /// The store of a chain that this node is about to begin: noted first, so that it knows the chain for its own
     /// whatever comes between (REM-95).
     fn begins(&mut self, fresh: Nonce) -> Result<Nonce, String> {
-        match self.noted {
-            Some(noted) if self.place.is_none() => Ok(noted),
+        match &self.noted {
+            Some(noted) if self.place.is_none() => Ok(noted.store),
             _ => self.note(fresh).map(|()| fresh),
         }
     }
 
     /// Notes which chain the store here is of.
     pub(super) fn note(&mut self, store: Nonce) -> Result<(), String> {
-        if self.noted != Some(store) {
-            marker::put(&self.data, store)?;
-            self.noted = Some(store);
+        let node = self.shared.with.node.as_ref().map(|node| node.writer().node.to_string());
+        let marker = Marker::new(store, node);
+        if self.noted.as_ref() != Some(&marker) {
+            marker::put(&self.data, &marker)?;
+            self.noted = Some(marker);
         }
         Ok(())
+    }
+
+    pub(super) fn has_noted(&self, store: Nonce) -> bool {
+        self.noted.as_ref().is_some_and(|noted| noted.store == store)
     }
 
     /// This node writes it from now on; or gives it back, so that nobody waits for it.

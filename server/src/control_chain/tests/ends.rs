@@ -60,9 +60,7 @@ fn whoever_was_to_begin_a_chain_and_came_late_has_its_tenants_for_its_own() {
     let mut late = bench.start("late", "late");
     let mut first = bench.start("first", "first");
     // Between the note of the late one and its record comes the record of the other one.
-    late.wire.after_each_put(|_| Ok(()));
-    super::super::marker::put(&bench.data("late"), remote::Hex([3; 16])).unwrap();
-    late.reader.begin_anew().unwrap();
+    late.reader.note(remote::Hex([3; 16])).unwrap();
     first.turn().unwrap();
     let why = late.turn().unwrap_err();
     assert!(why.contains("1 tenants of its own"), "{why}");

@@ -166,3 +166,18 @@ fn old_records_of_the_chain_and_their_objects_go() {
     b.turn().unwrap();
     assert_eq!(b.digest(), a.digest());
 }
+
+#[test]
+fn it_is_told_who_writes_and_since_when_there_is_no_word() {
+    let bench = Bench::new();
+    let mut a = bench.start("a", "a");
+    a.turn().unwrap();
+    let mut b = bench.start("b", "b");
+    let told = |node: &Machine| node.reader.shared.told();
+    assert!(told(&b).unwrap_err().contains("no word of it since the start"), "{:?}", told(&b));
+    b.turn().unwrap();
+    assert!(told(&a).unwrap().contains("this node writes it, record 2"), "{:?}", told(&a));
+    assert!(told(&b).unwrap().contains("node a writes it; all of 0 s ago"), "{:?}", told(&b));
+    b.hours.pass(Duration::from_secs(61));
+    assert!(told(&b).unwrap_err().contains("no word of it for 61 s, record 2"), "{:?}", told(&b));
+}
