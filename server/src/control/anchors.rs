@@ -128,7 +128,8 @@ impl Control {
     ) -> Result<Vec<(String, LastCheckpoint)>, ControlError> {
         let key = |slug: &str| node.map_or_else(|| slug.to_owned(), |node| key_of(slug, node));
         let after = after.map(key);
-        let from = after.as_deref().map_or(Bound::Unbounded, |key| Bound::Excluded(key.as_bytes()));
+        let after = after.as_deref().map(str::as_bytes);
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let mut found = Vec::new();
         self.read(|view| {
             view.walk(Anchor::TABLE, from, |key, value| {

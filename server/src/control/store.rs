@@ -125,10 +125,10 @@ impl Drop for Open {
 impl Drop for Control {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some(open) = &state.open {
-            if self.place.mark().is_ok_and(|found| found != open.known().mark) {
-                open.seal.set();
-            }
+        if let Some(open) = &state.open
+            && self.place.mark().is_ok_and(|found| found != open.known().mark)
+        {
+            open.seal.set();
         }
     }
 }
