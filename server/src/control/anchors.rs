@@ -103,8 +103,8 @@ impl Control {
         })
     }
 
-    /// The last checkpoints that were noted of this node's ledgers, in order of their workspaces, after that of `after`:
-    /// `most` at most.
+    /// The last checkpoints that were noted of this node's ledgers, in order of their workspaces, after that of
+    /// `after`: `most` at most.
     ///
     /// # Errors
     /// A fault of the store.
