@@ -66,7 +66,8 @@ pub use parts::{Shelf, Untransferred, Upload, hash_of};
 pub use probe::{Unfit, clear_probes, probe};
 pub use record::{Bytes, FarFile, FarLog, Fold, Full, Head, Kind, LogPiece, Record};
 pub use seat::{
-    Age, Erasing, Following, Lag, NotSeated, Role, Seat, Seated, Taken, held_in, is_followed,
+    Age, Erasing, Following, Holdings, Lag, NotSeated, Owed, Role, Seat, Seated, Taken, held_in,
+    is_followed, may_have_bytes,
 };
 pub use ticks::{BootClock, TickSource, Ticks};
 pub use verify::{Checked, Look, verify};

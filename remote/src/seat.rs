@@ -8,10 +8,12 @@ mod erasing;
 mod following;
 mod held;
 mod here;
+mod holdings;
 mod memo;
 
-pub use erasing::Erasing;
+pub use erasing::{Erasing, Owed};
 pub use following::{Age, Following, Lag};
+pub use holdings::Holdings;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -164,6 +166,12 @@ pub fn held_in(home: &Path) -> Result<Option<Holding>, String> {
     let Some(memo) = Memo::read(home)? else { return Ok(None) };
     let left = here::left(home).map_err(|error| format!("{}: {error}", home.display()))?;
     Ok(Some(Holding { record: memo.record, left: u32::try_from(left.len()).unwrap_or(u32::MAX) }))
+}
+
+/// Whether bytes of a workspace may be in its folder: of one that was only begun to be fetched, too.
+#[must_use]
+pub fn may_have_bytes(home: &Path) -> bool {
+    here::has_bytes(home).unwrap_or(true)
 }
 
 /// What was decided about a workspace.

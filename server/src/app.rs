@@ -48,7 +48,7 @@ use crate::seats::{Seats, is_locked};
 use crate::tenants::{self, Door, Tenants};
 use crate::workspace::{Opened, Workspace};
 
-use among::{blocks, cluster, keep_as_it_is, seats, secret, share_control};
+use among::{blocks, cluster, keep_as_it_is, relay, seats, secret, share_control};
 
 /// What the service is started with.
 #[derive(Debug, Clone)]
@@ -208,7 +208,8 @@ pub fn start_unless(
     let control = Arc::new(Control::at(&control, Arc::clone(&clock), Arc::clone(&random)));
     // Before `local` becomes anything to the remote: a node with tenants of its own joins no others.
     let control_chain = share_control(settings, seats.as_deref(), secret.as_ref(), &control)?;
-    let blocks = blocks((seats.as_deref(), secret.as_ref()), &control, control_chain.as_ref())?;
+    let relay = relay(seats.as_ref())?;
+    let blocks = blocks((seats.as_ref(), relay.as_ref()), &control, control_chain.as_ref());
     let store = match &seats {
         None => Arc::new(open_store(&settings.data, &workspace, settings.options())?),
         Some(seats) => seat(seats, settings, &workspace, stopping)?,
@@ -264,7 +265,7 @@ pub fn start_unless(
         strangers: Buckets::new(began),
         guesses: Guesses::new(began),
         console: Sessions::default(),
-        cluster: cluster(seats.as_ref())?,
+        cluster: cluster(seats.as_ref(), relay),
         seats,
         threads,
         pdf: settings.pdf.clone(),

@@ -15,7 +15,7 @@ pub(crate) const CONTROL_FILE: &str = "control.redb";
 /// The folder of the scratch store of a benchmark, while that runs.
 pub(crate) const BENCH_SCRATCH: &str = "bench-scratch";
 /// The folder of the workspaces.
-const TENANTS: &str = "tenants";
+pub(crate) const TENANTS: &str = "tenants";
 /// The folder in a data directory that is there, while it is restored.
 pub(crate) const RESTORING: &str = "restoring";
 

@@ -3,6 +3,7 @@
 //! Owns the node's part in a remote: its name, its signs of life, and the place of each workspace that is open. Must
 //! not know what calls want of a workspace.
 
+mod holding;
 mod keeping;
 mod whereabouts;
 
@@ -23,9 +24,9 @@ use engine::os::disk::{Disk, RealDisk};
 use engine::{OpenError, Options, Store};
 use remote::core::{Claim, Retention, Writer};
 use remote::{
-    Address, BootClock, Cache, CarryHow, CarryWhen, Coordinator, Driver, Halt, Holds, Keeper,
-    LedgerBringer, Node, NodeId, Nonce, NotOurs, NotSeated, Place, Reached, Role, S3Settings, Seat,
-    Seated, Standing, Taken, Tenant, Tracker, introduce, reach,
+    Address, BootClock, Cache, CarryHow, CarryWhen, Coordinator, Driver, Halt, Holdings, Holds,
+    Keeper, LedgerBringer, Node, NodeId, Nonce, NotOurs, NotSeated, Place, Reached, Role,
+    S3Settings, Seat, Seated, Standing, Taken, Tenant, Tracker, introduce, reach,
 };
 
 use crate::auth::ClusterSecret;
@@ -55,8 +56,10 @@ pub struct Seats {
     node: Option<Arc<Node>>,
     /// What it is called, a replica too.
     name: NodeId,
-    /// What it said last that it has.
+    /// What it said last that it has; `None` where that is not known.
     told: Mutex<Option<Holds>>,
+    /// What the folders of workspaces have.
+    holdings: Holdings,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
     /// How long after its making each record was shown that is followed.
@@ -137,6 +140,7 @@ impl Seats {
             name,
             node,
             told: Mutex::default(),
+            holdings: Holdings::default(),
             clock: Arc::clone(clock),
             random: Arc::clone(random),
             lag: Arc::default(),

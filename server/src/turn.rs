@@ -1,9 +1,9 @@
-//! One at a time: a turn that callers wait for, and give up waiting for when nobody needs them.
+//! One at a time: a turn that callers wait for, and give up waiting for when nobody needs them, or after a while.
+//!
+//! Owns whose turn it is. Must not know what is done in it.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-
-use crate::tools::ToolError;
 
 /// How often one who waits looks whether it still should.
 const LOOK: Duration = Duration::from_millis(100);
@@ -25,23 +25,35 @@ impl Turns {
         Self { taken: Mutex::new(false), freed: Condvar::new() }
     }
 
-    /// Waits for the turn, or until `is_over` says that it is no longer wanted.
-    pub fn take(&self, is_over: &dyn Fn() -> bool) -> Result<Turn<'_>, ToolError> {
+    /// Waits for the turn; `None` where `is_over` says before that it is no longer wanted.
+    pub fn take(&self, is_over: &dyn Fn() -> bool) -> Option<Turn<'_>> {
         let mut taken = self.taken();
         while *taken {
             if is_over() {
-                return Err(ToolError::Cancelled);
+                return None;
             }
-            let waited = self.freed.wait_timeout(taken, LOOK);
-            taken = waited.unwrap_or_else(PoisonError::into_inner).0;
+            taken = self.wait(taken, LOOK);
         }
         *taken = true;
-        Ok(Turn(self))
+        Some(Turn(self))
+    }
+
+    /// Waits for the turn so long at most.
+    pub fn take_within(&self, patience: Duration) -> Option<Turn<'_>> {
+        let mut taken = self.wait(self.taken(), patience);
+        // Whoever has it still keeps it.
+        (!std::mem::replace(&mut *taken, true)).then(|| Turn(self))
     }
 
     /// Whether somebody has it now.
     pub fn is_taken(&self) -> bool {
         *self.taken()
+    }
+
+    /// Until it is free, or for so long.
+    fn wait<'a>(&self, taken: MutexGuard<'a, bool>, most: Duration) -> MutexGuard<'a, bool> {
+        let waited = self.freed.wait_timeout_while(taken, most, |taken| *taken);
+        waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
     fn taken(&self) -> MutexGuard<'_, bool> {
@@ -66,12 +78,14 @@ mod tests {
         assert!(!turns.is_taken());
         let first = turns.take(&|| false).unwrap();
         assert!(turns.is_taken());
-        assert!(turns.take(&|| true).is_err(), "taken, and not worth waiting for");
+        assert!(turns.take(&|| true).is_none(), "taken, and not worth waiting for");
+        assert!(turns.take_within(Duration::ZERO).is_none(), "nor for ever");
         std::thread::scope(|scope| {
-            let second = scope.spawn(|| turns.take(&|| false).is_ok());
+            let second = scope.spawn(|| turns.take(&|| false).is_some());
             drop(first);
             assert!(second.join().unwrap());
         });
-        assert!(turns.take(&|| true).is_ok(), "free again");
+        assert!(turns.take_within(Duration::ZERO).is_some(), "free again");
+        assert!(turns.take(&|| true).is_some(), "and again");
     }
 }

@@ -89,7 +89,9 @@ struct Inner {
     /// `None` while somebody is at it, and before it is known.
     at: Option<At>,
     is_busy: bool,
-    /// The end of what is there: a volume, and bytes of it.
+    /// The farthest end that anybody wanted to be there: a volume, and bytes of it.
+    wanted: (u64, u64),
+    /// The end of what is there.
     there: (u64, u64),
     trouble: Option<String>,
     begun_anew: Option<String>,
@@ -101,6 +103,8 @@ struct At {
     lineage: Nonce,
     volume: u64,
     to: u64,
+    /// Where that volume is here, once something of it was sent.
+    path: Option<PathBuf>,
     /// The pieces at the end of that volume that may yet become one.
     pieces: Vec<LedgerPiece>,
 }
@@ -195,7 +199,9 @@ impl LedgerBringer {
 
     /// Waits for what is to be brought, or for the turn to bring it; `None` once it is there.
     fn turn(&self, end: (u64, u64), left: Duration) -> Result<Option<Option<At>>, NotBrought> {
-        let inner = self.inner();
+        let mut inner = self.inner();
+        // Whoever has the next turn brings it for this one, too.
+        inner.wanted = inner.wanted.max(end);
         let is_waiting = |inner: &mut Inner| inner.is_busy && inner.there < end;
         let waited = self.changed.wait_timeout_while(inner, left, is_waiting);
         let (mut inner, _) = waited.unwrap_or_else(PoisonError::into_inner);
@@ -208,13 +214,17 @@ impl LedgerBringer {
             return Err(NotBrought { why, may_pass: true });
         }
         inner.is_busy = true;
+        inner.wanted = inner.wanted.max(end);
         Ok(Some(inner.at.take()))
     }
 
     fn bring_in_turn(&self, at: Option<At>) -> Result<(), NotBrought> {
         let _ends_with_this = Turn(self);
         let (mut at, mut done) = (at, Ok(()));
-        let volumes = self.volumes();
+        let wanted = self.inner().wanted;
+        // One that only grew is known: the folder is looked at again when another volume began.
+        let grown = at.as_ref().and_then(|at| at.grown(wanted));
+        let volumes = grown.map_or_else(|| self.volumes(), |grown| Ok(vec![grown]));
         match volumes {
             Err(why) => done = Err(why),
             Ok(volumes) => {
@@ -231,6 +241,10 @@ impl LedgerBringer {
         }
         let mut inner = self.inner();
         inner.trouble = done.as_ref().err().map(ToString::to_string);
+        if done.is_err() {
+            // What cannot be brought keeps nothing else from it.
+            inner.wanted = (0, 0);
+        }
         if let Some(at) = &at {
             inner.there = (at.volume, at.to);
         }
@@ -248,7 +262,7 @@ impl LedgerBringer {
         }
         let lineage = Nonce::drawn(&*self.random);
         memo::write(&self.home, lineage).map_err(|error| error.to_string())?;
-        Ok(At { lineage, volume: 0, to: 0, pieces: Vec::new() })
+        Ok(At::nothing(lineage))
     }
 
     /// What is there of a ledger, or why it is not the one that is here.
@@ -268,7 +282,7 @@ impl LedgerBringer {
         let is_broken = |(_, sorted): &(&u64, &Sorted)| sorted.hole.is_some();
         let Some((&volume, sorted)) = sorted.iter().find(is_broken).or(sorted.last_key_value())
         else {
-            return Ok(Ok(At { lineage, volume: 0, to: 0, pieces: Vec::new() }));
+            return Ok(Ok(At::nothing(lineage)));
         };
         let shorter = || format!("less than {} bytes of volume {volume} are here", sorted.end());
         let here = volumes.iter().find(|here| here.first_seq == volume);
@@ -288,7 +302,7 @@ impl LedgerBringer {
         let is_large = |piece: &LedgerPiece| piece.bytes() == LEDGER_PIECE_BYTES_MAX;
         let large = sorted.counting.iter().rposition(is_large).map_or(0, |at| at + 1);
         let pieces = sorted.counting[large..].to_vec();
-        Ok(Ok(At { lineage, volume, to: sorted.end(), pieces }))
+        Ok(Ok(At { lineage, volume, to: sorted.end(), path: None, pieces }))
     }
 
     fn key(&self, piece: &LedgerPiece) -> Key {
@@ -308,6 +322,7 @@ impl LedgerBringer {
                 at.pieces.clear();
                 (at.volume, at.to) = (here.first_seq, 0);
             }
+            at.path = Some(here.path.clone());
             while at.to < here.bytes {
                 let to = here.bytes.min(at.to + LEDGER_PIECE_BYTES_MAX);
                 let (lineage, volume) = (at.lineage, at.volume);
@@ -339,6 +354,18 @@ impl LedgerBringer {
         let is_done = joined.bytes() >= LEDGER_PIECE_BYTES_MAX - SMALL_PIECE_BYTES;
         at.pieces.splice(range, (!is_done).then_some(joined));
         Ok(())
+    }
+}
+
+impl At {
+    fn nothing(lineage: Nonce) -> Self {
+        Self { lineage, volume: 0, to: 0, path: None, pieces: Vec::new() }
+    }
+
+    /// The volume that it ends in, where that is to be there up to `end` and no other.
+    fn grown(&self, (volume, bytes): (u64, u64)) -> Option<LedgerVolume> {
+        let path = self.path.clone().filter(|_| volume == self.volume)?;
+        Some(LedgerVolume { first_seq: volume, path, bytes })
     }
 }
 

@@ -113,7 +113,7 @@ impl Folder {
         let mut folders = vec![prefix.trim_end_matches('/').to_owned()];
         while let Some(folder) = folders.pop() {
             let entries = match fs::read_dir(self.root.join(&folder)) {
-                Err(error) if is_nothing(&error) => continue,
+                Err(error) if self.is_nothing(&error) => continue,
                 entries => entries?,
             };
             for entry in entries {
@@ -145,7 +145,7 @@ impl Folder {
 
     fn try_head(&self, key: Key) -> io::Result<Option<About>> {
         let metadata = match fs::metadata(self.path(&key)) {
-            Err(error) if is_nothing(&error) => return Ok(None),
+            Err(error) if self.is_nothing(&error) => return Ok(None),
             metadata => metadata?,
         };
         let age = SystemTime::now().duration_since(metadata.modified()?);
@@ -160,7 +160,7 @@ impl Folder {
         most: u64,
     ) -> io::Result<Option<Vec<u8>>> {
         let file = match File::open(self.path(key)) {
-            Err(error) if is_nothing(&error) => return Ok(None),
+            Err(error) if self.is_nothing(&error) => return Ok(None),
             file => file?,
         };
         let length = file.metadata()?.len();
@@ -180,7 +180,7 @@ impl Folder {
         for key in keys {
             let path = self.path(key);
             match fs::remove_file(&path) {
-                Err(error) if is_nothing(&error) => continue,
+                Err(error) if self.is_nothing(&error) => continue,
                 removed => removed?,
             }
             folders.extend(path.parent().map(Path::to_owned));
@@ -190,12 +190,19 @@ impl Folder {
         folders.iter().try_for_each(|folder| sync_folder(folder))
     }
 
+    /// Whether there is no such object: what is mounted nowhere has none either, and of that nothing is known.
+    fn is_nothing(&self, error: &io::Error) -> bool {
+        matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+            && self.root.join(UNFINISHED).is_dir()
+    }
+
     fn away(&self, key: &dyn std::fmt::Display, error: &io::Error) -> Away {
         let full = "; there must be room, and the folder must be writable";
         let advice = match error.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::ReadOnlyFilesystem => {
                 full
             }
+            ErrorKind::NotFound | ErrorKind::NotADirectory => "; is the folder there, and mounted?",
             ErrorKind::PermissionDenied => "; its files must belong to the user of this process",
             _ => "",
         };
@@ -281,10 +288,6 @@ impl Objects for Folder {
     }
 }
 
-fn is_nothing(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
-}
-
 /// Makes a folder if there is none, for good. Somebody else may make it meanwhile.
 fn make_folder(folder: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(folder) {
@@ -335,6 +338,26 @@ mod tests {
         Folder::open(root.path(), Arc::default()).unwrap();
         let left: Vec<bool> = names.iter().map(|name| beside.join(name).exists()).collect();
         assert_eq!(left, [false, true, true]);
+    }
+
+    #[test]
+    fn of_a_folder_that_went_away_nothing_is_known() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("mounted");
+        let objects = Folder::open(&folder, Arc::default()).unwrap();
+        assert_eq!(objects.get(&Key::About, None, 100).unwrap(), None);
+        assert!(objects.list("t/", None, 10).unwrap().is_empty());
+        fs::rename(&folder, root.path().join("away")).unwrap();
+        // As a place is where nothing is mounted.
+        fs::create_dir(&folder).unwrap();
+        let told = objects.get(&Key::About, None, 100).unwrap_err();
+        assert!(
+            told.why.contains("is the folder there, and mounted?") && told.may_pass,
+            "{told:?}"
+        );
+        assert!(objects.head(&Key::About).is_err());
+        assert!(objects.list("t/", None, 10).is_err());
+        assert!(objects.remove(&[Key::About]).is_err());
     }
 
     #[test]

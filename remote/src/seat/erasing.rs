@@ -26,8 +26,26 @@ pub struct Erasing {
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct List {
     format: String,
-    /// Ids, and the record before which history goes, once that is in the chain.
-    ids: BTreeMap<String, Option<u64>>,
+    /// How many notes were ever made.
+    notes: u64,
+    /// By id.
+    ids: BTreeMap<String, Noted>,
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Noted {
+    /// Which note it is: the last one of this id.
+    note: u64,
+    /// The record before which history goes, once that is in the chain.
+    record: Option<u64>,
+}
+
+/// An item of which no record says yet that history goes, as it was noted last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Owed {
+    /// The item.
+    pub id: u128,
+    note: u64,
 }
 
 impl Erasing {
@@ -42,7 +60,7 @@ impl Erasing {
         let path = home.join(FILE);
         let wrong = |why: &str| format!("{}: {why}; mend it, or restore it", path.display());
         let list = match small_file::read(&path, ERASING_BYTES_MAX)? {
-            None => List { format: FORMAT.into(), ids: BTreeMap::new() },
+            None => List { format: FORMAT.into(), ..List::default() },
             Some(bytes) => {
                 serde_json::from_slice(&bytes).map_err(|error| wrong(&error.to_string()))?
             }
@@ -61,7 +79,9 @@ impl Erasing {
     pub fn note(&mut self, ids: impl IntoIterator<Item = u128>) -> Result<(), String> {
         for id in ids {
             // What is asked for once more is to be proven once more.
-            self.list.ids.insert(format!("{id:032x}"), None);
+            self.list.notes += 1;
+            let noted = Noted { note: self.list.notes, record: None };
+            self.list.ids.insert(format!("{id:032x}"), noted);
         }
         if self.list.ids.len() > ERASING_MAX {
             return Err(format!("more than {ERASING_MAX} items wait for a remote to lose them"));
@@ -72,7 +92,7 @@ impl Erasing {
     /// Whether an item may have left the files here, and no record says yet that history goes.
     #[must_use]
     pub fn owes(&self) -> bool {
-        self.list.ids.values().any(Option::is_none)
+        self.list.ids.values().any(|noted| noted.record.is_none())
     }
 
     /// How many items wait.
@@ -83,25 +103,31 @@ impl Erasing {
 
     /// The items of which no record says yet that history goes.
     #[must_use]
-    pub fn owed(&self) -> Vec<u128> {
-        let owed = self.list.ids.iter().filter(|(_, ended)| ended.is_none());
-        owed.filter_map(|(id, _)| u128::from_str_radix(id, 16).ok()).collect()
+    pub fn owed(&self) -> Vec<Owed> {
+        let owed = self.list.ids.iter().filter(|(_, noted)| noted.record.is_none());
+        let owed = owed.map(|(id, noted)| {
+            let id = u128::from_str_radix(id, 16).ok()?;
+            Some(Owed { id, note: noted.note })
+        });
+        owed.flatten().collect()
     }
 
     /// The newest record by which items ended that wait here.
     #[must_use]
     pub fn newest(&self) -> Option<u64> {
-        self.list.ids.values().flatten().max().copied()
+        self.list.ids.values().filter_map(|noted| noted.record).max()
     }
 
-    /// These were out of the files here before this record was made, which ends history.
+    /// These were out of the files here before this record was made, which ends history. One that was noted again
+    /// meanwhile is owed still.
     ///
     /// # Errors
     /// The list could not be written.
-    pub fn ended_by(&mut self, ids: &[u128], record: u64) -> Result<(), String> {
-        for id in ids {
-            if let Some(ended) = self.list.ids.get_mut(&format!("{id:032x}")) {
-                *ended = Some(record);
+    pub fn ended_by(&mut self, owed: &[Owed], record: u64) -> Result<(), String> {
+        for Owed { id, note } in owed {
+            let noted = self.list.ids.get_mut(&format!("{id:032x}"));
+            if let Some(noted) = noted.filter(|noted| noted.note == *note) {
+                noted.record = Some(record);
             }
         }
         self.write()
@@ -112,7 +138,7 @@ impl Erasing {
     /// # Errors
     /// The list could not be written.
     pub fn everywhere(&mut self, record: u64) -> Result<(), String> {
-        self.list.ids.retain(|_, ended| ended.is_none_or(|ended| ended > record));
+        self.list.ids.retain(|_, noted| noted.record.is_none_or(|ended| ended > record));
         self.write()
     }
 

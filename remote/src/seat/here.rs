@@ -156,6 +156,18 @@ impl Here {
     }
 }
 
+/// Whether a workspace's folder has files of a store, or a store that was set aside.
+pub(super) fn has_bytes(home: &Path) -> io::Result<bool> {
+    let there = |found: io::Result<bool>| match found {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        found => found,
+    };
+    let has_file = fs::read_dir(home.join(STORE)).map(|mut entries| {
+        entries.any(|entry| entry.map_or(true, |entry| entry.file_name() != LOCK))
+    });
+    Ok(there(has_file)? || there(left(home).map(|left| !left.is_empty()))?)
+}
+
 /// Stores that were set aside.
 pub(super) fn left(home: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = fs::read_dir(home)?;

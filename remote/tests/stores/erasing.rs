@@ -97,7 +97,9 @@ fn an_erasure_is_everywhere_once_the_last_node_that_was_away_has_come_back() {
     assert!(carrier(&led).settle(PATIENCE));
     carrier(&led).collect().unwrap().unwrap();
     let record = far(&one).record;
-    list.ended_by(&[secret.0], record).unwrap();
+    let owed = list.owed();
+    assert_eq!(owed.iter().map(|owed| owed.id).collect::<Vec<_>>(), [secret.0]);
+    list.ended_by(&owed, record).unwrap();
     assert!(!far(&one).is_gone(record), "records are not known for long enough");
     until("the second has it", || shown(&second) >= record);
     // For all of them: no clock may run ten times as fast as another.
@@ -157,4 +159,28 @@ fn an_erasure_that_a_crash_cut_short_before_its_record_ends_history_all_the_same
     assert_eq!((collected.erased_waiting, memory.holds(SECRET)), (0, false), "{collected:?}");
     assert!(far(&one).is_gone(far(&one).record));
     assert_eq!(texts(&led.store), ["what stays"]);
+}
+
+#[test]
+fn an_erasure_that_is_asked_for_again_is_not_ended_by_what_was_on_its_way() {
+    let root = tempfile::tempdir().unwrap();
+    let home = root.path().join("one");
+    let mut one = Machine::over("box-1", Arc::<Memory>::default(), &home, false);
+    drop(one.open().unwrap());
+    let list = || Erasing::of(&home).unwrap().unwrap();
+    list().note([7, 8]).unwrap();
+    let on_its_way = list().owed();
+    list().note([7]).unwrap();
+    list().ended_by(&on_its_way, 5).unwrap();
+    let owed = list().owed();
+    assert_eq!(owed.iter().map(|owed| owed.id).collect::<Vec<_>>(), [7]);
+    // Nor where the first one was over and gone from the list before.
+    list().ended_by(&owed, 6).unwrap();
+    list().everywhere(6).unwrap();
+    assert_eq!(list().waiting(), 0);
+    list().note([7]).unwrap();
+    list().ended_by(&[&on_its_way[..], &owed].concat(), 6).unwrap();
+    assert!(list().owes());
+    list().ended_by(&list().owed(), 9).unwrap();
+    assert_eq!((list().owes(), list().newest()), (false, Some(9)));
 }

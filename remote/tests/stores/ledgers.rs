@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ use remote::{
     NotFetched, ObjectChain, Tenant, ledgers,
 };
 
-/// Volumes in a folder; all of them count as synced.
-struct Volumes(PathBuf);
+/// Volumes in a folder; all of them count as synced. Counts how often somebody looks.
+struct Volumes(PathBuf, AtomicUsize);
 
 impl Volumes {
     fn path(&self, volume: u64) -> PathBuf {
@@ -39,6 +39,7 @@ impl Volumes {
 
 impl LedgerSource for Volumes {
     fn volumes(&self) -> Result<Vec<LedgerVolume>, String> {
+        self.1.fetch_add(1, Ordering::SeqCst);
         let volumes = [1, 50].into_iter().filter(|&volume| self.path(volume).exists());
         let of = |first_seq| {
             let path = self.path(first_seq);
@@ -65,7 +66,11 @@ impl Bench {
         let folder = tempfile::tempdir().unwrap();
         let ledger = folder.path().join("ledger");
         fs::create_dir(&ledger).unwrap();
-        Self { memory: Arc::default(), here: Arc::new(Volumes(ledger)), folder }
+        Self {
+            memory: Arc::default(),
+            here: Arc::new(Volumes(ledger, AtomicUsize::new(0))),
+            folder,
+        }
     }
 
     fn bringer(&self) -> LedgerBringer {
@@ -228,4 +233,35 @@ fn what_went_missing_in_the_middle_is_brought_again() {
     bringer.bring_all(Duration::ZERO).unwrap();
     assert_eq!((bringer.take_begun_anew(), bench.there().len()), (None, 1));
     bench.check(&bench.there()[0]);
+}
+
+#[test]
+fn the_folder_is_looked_at_again_when_another_volume_began_and_not_for_each_entry() {
+    let bench = Bench::new();
+    let bringer = bench.bringer();
+    let looks = || bench.here.1.load(Ordering::SeqCst);
+    bench.here.grow(1, 100);
+    bringer.bring((1, 100), PATIENCE).unwrap();
+    let begun = looks();
+    for bytes in [200, 300, 400] {
+        bench.here.grow(1, 100);
+        bringer.bring((1, bytes), PATIENCE).unwrap();
+    }
+    assert_eq!(looks(), begun);
+    // What was not sent of the volume before comes with the next one.
+    bench.here.grow(1, 50);
+    bench.here.grow(50, 10);
+    bringer.bring((50, 10), PATIENCE).unwrap();
+    assert_eq!(looks(), begun + 1);
+    bench.here.grow(50, 10);
+    bringer.bring((50, 20), PATIENCE).unwrap();
+    assert_eq!(looks(), begun + 1);
+    let there = bench.there();
+    assert_eq!(there.len(), 1);
+    bench.check(&there[0]);
+    // One that is not as long as that is not told as brought.
+    let refused = bringer.bring((50, 30), Duration::ZERO).unwrap_err();
+    assert!(!refused.may_pass, "{refused}");
+    bench.here.grow(50, 5);
+    bringer.bring((50, 25), Duration::ZERO).unwrap();
 }

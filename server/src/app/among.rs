@@ -46,18 +46,17 @@ pub(super) fn share_control(
 
 /// Where quotas are on record: here, or where nodes share them, with the one that writes them.
 pub(super) fn blocks(
-    (seats, secret): (Option<&Seats>, Option<&Arc<ClusterSecret>>),
+    (seats, relay): (Option<&Arc<Seats>>, Option<&Arc<Relay>>),
     control: &Arc<Control>,
     chain: Option<&Arc<ControlChain>>,
-) -> Result<Arc<dyn Blocks>, StartError> {
-    let (Some(seats), Some(secret), Some(chain)) = (seats, secret, chain) else {
-        return Ok(Arc::clone(control) as Arc<dyn Blocks>);
+) -> Arc<dyn Blocks> {
+    let (Some(seats), Some(relay), Some(chain)) = (seats, relay, chain) else {
+        return Arc::clone(control) as Arc<dyn Blocks>;
     };
-    let relay = Relay::new(&trust(seats)?).map_err(failed)?;
-    let node = seats.name().to_string();
-    let through = Arc::new(ThroughWriter::new((control, chain), secret, node, relay));
+    let (node, relay) = (seats.name().clone(), Arc::clone(relay));
+    let through = Arc::new(ThroughWriter::new((control, chain), node, relay));
     control.ask_by(Arc::clone(&through) as _);
-    Ok(through)
+    through
 }
 
 /// A control store that is one of several nodes' is changed by none that does not follow their chain.
@@ -72,12 +71,16 @@ pub(super) fn keep_as_it_is(data: &Path, control: &Control) {
     }
 }
 
-/// This node among others, which passes calls on.
-pub(super) fn cluster(seats: Option<&Arc<Seats>>) -> Result<Option<Cluster>, StartError> {
+/// What asks other nodes, where there is a remote that may have some.
+pub(super) fn relay(seats: Option<&Arc<Seats>>) -> Result<Option<Arc<Relay>>, StartError> {
     let Some(seats) = seats else { return Ok(None) };
-    let relay = Relay::new(&trust(seats)?).map_err(failed)?;
-    let whereabouts: Arc<dyn Whereabouts> = Arc::clone(seats) as _;
-    Ok(Some(Cluster::new(whereabouts, relay)))
+    Relay::new(&trust(seats)?).map(|relay| Some(Arc::new(relay))).map_err(failed)
+}
+
+/// This node among others, which passes calls on.
+pub(super) fn cluster(seats: Option<&Arc<Seats>>, relay: Option<Arc<Relay>>) -> Option<Cluster> {
+    let whereabouts = Arc::clone(seats?) as Arc<dyn Whereabouts>;
+    Some(Cluster::new(whereabouts, relay?))
 }
 
 /// How other nodes are trusted.

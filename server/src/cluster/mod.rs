@@ -56,12 +56,12 @@ pub enum Place {
 /// This node among others.
 pub struct Cluster {
     whereabouts: Arc<dyn Whereabouts>,
-    relay: Relay,
+    relay: Arc<Relay>,
 }
 
 impl Cluster {
     /// With one that knows where workspaces are.
-    pub fn new(whereabouts: Arc<dyn Whereabouts>, relay: Relay) -> Self {
+    pub fn new(whereabouts: Arc<dyn Whereabouts>, relay: Arc<Relay>) -> Self {
         Self { whereabouts, relay }
     }
 

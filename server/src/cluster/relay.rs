@@ -114,7 +114,7 @@ impl Relay {
         });
     }
 
-    /// Asks another node something itself, and waits for its answer: the status and at most `most` bytes.
+    /// Asks another node something itself, and waits for its answer, of at most `most` bytes.
     ///
     /// # Errors
     /// There was none; what was asked may have been done.
@@ -125,7 +125,7 @@ impl Relay {
         fields: &[(&str, &str)],
         body: &[u8],
         most: u64,
-    ) -> Result<(u16, Vec<u8>), String> {
+    ) -> Result<Got<Vec<u8>>, String> {
         let url = peer.url.as_deref().ok_or("does not say where it is (`remote.node_url`)")?;
         self.check(url)?;
         let at = format!("{}{path}", url.trim_end_matches('/'));
@@ -135,9 +135,10 @@ impl Relay {
         }
         let sent = sent.config().timeout_global(Some(NODE_ANSWER_MAX)).build();
         let answer = sent.send(body).map_err(|error| format!("did not answer: {error}"))?;
-        let status = answer.status().as_u16();
-        let read = answer.into_body().into_with_config().limit(most).read_to_vec();
-        Ok((status, read.map_err(|error| format!("its answer broke off: {error}"))?))
+        let (head, body) = answer.into_parts();
+        let read = body.into_with_config().limit(most).read_to_vec();
+        let read = read.map_err(|error| format!("its answer broke off: {error}"))?;
+        Ok(Got::from_parts(head, read))
     }
 
     /// Whether clients' credentials may be sent to such an address.

@@ -128,7 +128,7 @@ impl Control {
     /// # Errors
     /// A fault of the store, or a change that takes too long.
     pub fn keep_place(&self, place: &dyn Fn() -> Option<Vec<u8>>) -> Result<(), ControlError> {
-        let _turn = self.turn.take(super::store::TURN_WAIT_MAX)?;
+        let _turn = self.turn()?;
         let Some(place) = place() else { return Ok(()) };
         self.transact(|change| change.keep_place(&place), |_| Ok(()))
     }
@@ -197,7 +197,7 @@ impl Control {
         begun: &mut dyn FnMut() -> Result<(), ControlError>,
         each: EachRow<'_>,
     ) -> Result<TablesDigest, ControlError> {
-        let mut turn = Some(self.turn.take(super::store::TURN_WAIT_MAX)?);
+        let mut turn = Some(self.turn()?);
         self.look(|view| {
             begun()?;
             // Others go on: this state stays what it is.

@@ -29,7 +29,6 @@ mod table;
 mod tenants;
 mod text;
 mod token_keys;
-mod turn;
 mod usage;
 
 #[cfg(test)]

@@ -25,8 +25,8 @@ use super::record::Record;
 use super::sealed::Seal;
 use super::sweep::TABLE_NAMES;
 use super::table::{Change, EXPIRIES, Health, Look, View};
-use super::turn::Turn;
 use crate::auth::Secret;
+use crate::turn::{Turn, Turns};
 
 /// The version of the tables that this build writes and reads.
 pub const VERSION: u32 = 1;
@@ -40,7 +40,7 @@ const LOOK_MICROS: i64 = 1_000_000;
 const SECOND_MICROS: i64 = 1_000_000;
 
 /// How long a change waits for another one that is on its way to other nodes.
-pub(super) const TURN_WAIT_MAX: Duration = Duration::from_secs(2);
+const TURN_WAIT_MAX: Duration = Duration::from_secs(2);
 
 pub(super) const VERSION_KEY: &[u8] = b"version";
 
@@ -69,7 +69,7 @@ pub struct Control {
     /// Has the node that changes the store do what this one may not.
     pub(super) elsewhere: OnceLock<Arc<dyn Elsewhere>>,
     /// Whose turn it is to change something, where that may take its time.
-    pub(super) turn: Turn,
+    pub(super) turns: Turns,
     /// No client that nobody signed in by ends before this: where those that make room are looked for.
     pub(super) no_client_unused_before: AtomicU64,
 }
@@ -163,8 +163,17 @@ impl Control {
         let state = State { open: None, tried_at: None, why, was_open: false };
         let (state, no_client_unused_before) = (RwLock::new(state), AtomicU64::default());
         let latest = Latest::default();
-        let (far, elsewhere, turn) = (OnceLock::new(), OnceLock::new(), Turn::default());
-        Self { place, clock, random, state, latest, far, elsewhere, turn, no_client_unused_before }
+        let (far, elsewhere, turns) = (OnceLock::new(), OnceLock::new(), Turns::new());
+        Self { place, clock, random, state, latest, far, elsewhere, turns, no_client_unused_before }
+    }
+
+    /// Waits until it may change what others will know.
+    ///
+    /// # Errors
+    /// Another change takes too long.
+    pub(super) fn turn(&self) -> Result<Turn<'_>, ControlError> {
+        let why = "a change of the control store is on its way to other nodes; try again";
+        self.turns.take_within(TURN_WAIT_MAX).ok_or_else(|| ControlError::far(why))
     }
 
     /// Whether there is a store; where there is none, the first who changes something makes it.
@@ -249,7 +258,7 @@ impl Control {
         let _turn = match far {
             Some(far) => {
                 far.may_write()?;
-                Some(self.turn.take(TURN_WAIT_MAX)?)
+                Some(self.turn()?)
             }
             None => None,
         };
@@ -373,7 +382,7 @@ impl Control {
             why.is_of_file()
                 || (why.is_of_record()
                     && self.is_time(tried_at, REOPEN_RECORD_MICROS)
-                    && !self.turn.is_taken())
+                    && !self.turns.is_taken())
         };
         if let Some(why) = fault.filter(is_time) {
             self.close(tried_at, &why);

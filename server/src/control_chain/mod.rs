@@ -13,6 +13,8 @@ mod marker;
 mod place;
 mod rows;
 mod sealed;
+mod seen;
+mod signed;
 mod taking;
 #[cfg(test)]
 mod tests;
@@ -25,7 +27,7 @@ use std::time::Duration;
 
 use engine::os::clock::{Clock, Random};
 use remote::core::Claim;
-use remote::{Driver, Head, Node, Tenant, Ticks};
+use remote::{Driver, Head, Node, Nonce, Tenant, Ticks};
 
 pub use between::PATH;
 pub use marker::{MARKER, node_of};
@@ -35,6 +37,7 @@ use self::carrying::Carrying;
 use self::following::Reader;
 use self::leading::Lead;
 use self::sealed::Seals;
+use self::seen::Seen;
 use crate::auth::ClusterSecret;
 use crate::cluster::Peer;
 use crate::control::{Control, ControlError};
@@ -91,6 +94,8 @@ impl Patience {
 /// This node's part in the control store, until it is dropped.
 pub struct ControlChain {
     shared: Arc<Shared>,
+    /// What other nodes said to this one.
+    seen: Seen,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -105,6 +110,8 @@ pub enum ControlStands {
         age: Option<Duration>,
         /// Who writes it, if that is known and it gives signs of life.
         writer: Option<Peer>,
+        /// That node's process.
+        run: Option<Nonce>,
     },
 }
 
@@ -176,7 +183,7 @@ impl ControlChain {
         }
         let thread = thread::Builder::new().name("control".to_owned());
         let thread = thread.spawn(move || reader.run()).map_err(|error| error.to_string())?;
-        Ok(Self { shared, thread: Mutex::new(Some(thread)) })
+        Ok(Self { shared, seen: Seen::default(), thread: Mutex::new(Some(thread)) })
     }
 
     /// How it stands.
@@ -294,17 +301,18 @@ impl Shared {
                 return ControlStands::Leads;
             }
             let age = self.with.node.as_ref().and_then(|node| node.lapsed_for());
-            return ControlStands::Follows { age, writer: None };
+            return ControlStands::Follows { age, writer: None, run: None };
         }
         let fresh = known.fresh.filter(|_| known.is_whole);
         let age = fresh.map(|fresh| self.now() - fresh);
         let own = self.with.node.as_ref().map(|node| &node.writer().node);
         let writer = known.at.as_ref().filter(|at| !known.is_free && own != Some(&at.node));
+        let run = writer.map(|at| at.run);
         let writer = writer.map(|at| Peer {
             node: at.node.to_string(),
             url: Some(at.url.clone()).filter(|url| !url.is_empty()),
         });
-        ControlStands::Follows { age, writer }
+        ControlStands::Follows { age, writer, run }
     }
 
     fn catch_up(&self) -> bool {
@@ -330,7 +338,7 @@ impl Shared {
             ControlStands::Leads => {
                 return Ok(format!("{SHARED}; this node writes it, record {number}"));
             }
-            ControlStands::Follows { age, writer } => (age, writer),
+            ControlStands::Follows { age, writer, .. } => (age, writer),
         };
         let who = writer.map_or_else(
             || "no node writes it now".to_owned(),

@@ -6,15 +6,14 @@
 use std::sync::{Arc, Weak};
 
 use engine::hex;
+use remote::{NodeId, Nonce};
 use serde::Serialize;
 use serde_json::json;
 
-use super::between::{
-    Asked, Given, GivenBlock, MESSAGE_BYTES_MAX, PATH, SETTLEMENTS_MAX, SIGNED, Settled, is_signed,
-    signed,
-};
-use super::{ControlChain, ControlStands};
-use crate::auth::{ClusterSecret, bytes_of_hex};
+use super::between::{Asked, Given, GivenBlock, MESSAGE_BYTES_MAX, PATH, SETTLEMENTS_MAX, Settled};
+use super::signed::{Envelope, SIGNED};
+use super::{ControlChain, ControlStands, With};
+use crate::auth::bytes_of_hex;
 use crate::cluster::{HOP, Peer, Relay};
 use crate::control::{self, Control, ControlError, Elsewhere, LastCheckpoint};
 use crate::govern::Month;
@@ -28,31 +27,35 @@ pub struct ThroughWriter {
     /// Which has this in its turn.
     control: Weak<Control>,
     chain: Arc<ControlChain>,
-    secret: Arc<ClusterSecret>,
     /// This node.
-    node: String,
-    relay: Relay,
+    node: NodeId,
+    relay: Arc<Relay>,
+}
+
+/// The node that writes the control store, and its process.
+struct Writer {
+    peer: Peer,
+    run: Nonce,
 }
 
 impl ThroughWriter {
-    /// Over connections of its own.
+    /// For the node of this name.
     pub fn new(
         (control, chain): (&Arc<Control>, &Arc<ControlChain>),
-        secret: &Arc<ClusterSecret>,
-        node: String,
-        relay: Relay,
+        node: NodeId,
+        relay: Arc<Relay>,
     ) -> Self {
-        let (control, chain, secret) =
-            (Arc::downgrade(control), Arc::clone(chain), Arc::clone(secret));
-        Self { control, chain, secret, node, relay }
+        Self { control: Arc::downgrade(control), chain: Arc::clone(chain), node, relay }
     }
 
     /// The writer, where that is another node.
-    fn writer(&self) -> Result<Option<Peer>, String> {
+    fn writer(&self) -> Result<Option<Writer>, String> {
         match self.chain.stands() {
             ControlStands::Leads => Ok(None),
-            ControlStands::Follows { writer: Some(peer), .. } => Ok(Some(peer)),
-            ControlStands::Follows { writer: None, .. } => {
+            ControlStands::Follows { writer: Some(peer), run: Some(run), .. } => {
+                Ok(Some(Writer { peer, run }))
+            }
+            ControlStands::Follows { .. } => {
                 Err("no node gives out quotas now; one is about to: try again".to_owned())
             }
         }
@@ -62,20 +65,38 @@ impl ThroughWriter {
         self.control.upgrade().ok_or_else(|| "the control store is closed".to_owned())
     }
 
-    fn ask(&self, peer: &Peer, asked: &Asked) -> Result<Vec<u8>, String> {
+    /// Asks, and gives what was answered: by that node, and to this question.
+    fn ask(&self, writer: &Writer, asked: &Asked) -> Result<Vec<u8>, String> {
+        let node = &writer.peer.node;
+        let failed = |why: String| format!("node {node} gives out quotas, and {why}");
         let body = serde_json::to_vec(asked).map_err(|error| error.to_string())?;
-        let field = signed(&self.secret, self.control()?.now(), &body);
+        let With { secret, random, .. } = &self.chain.shared.with;
+        let envelope = Envelope {
+            from: self.node.clone(),
+            to: NodeId::new(&**node).map_err(|why| why.to_string())?,
+            run: writer.run,
+            at: self.control()?.now(),
+            nonce: Nonce::drawn(&**random),
+        };
+        let (field, asked) = envelope.sign(secret, &body);
         let fields = [(SIGNED, &*field), (HOP, "1"), ("content-type", "application/json")];
-        let node = &peer.node;
-        let answer = self.relay.ask(peer, PATH, &fields, &body, MESSAGE_BYTES_MAX as u64);
-        let (status, answer) =
-            answer.map_err(|why| format!("node {node} gives out quotas, and {why}"))?;
+        let answer = self.relay.ask(&writer.peer, PATH, &fields, &body, MESSAGE_BYTES_MAX as u64);
+        let answer = answer.map_err(failed)?;
+        let (status, said) = (answer.status().as_u16(), answer.body());
+        let field = answer.headers().get(SIGNED).and_then(|field| field.to_str().ok());
+        if !asked.is_answered_by(secret, field.unwrap_or_default(), (status, said)) {
+            // Anybody may have said it, so none of it is believed or told on.
+            return Err(failed(format!(
+                "an answer came ({status}) that is not signed by it: is `remote.secret_file` the same there, and does \
+                 nobody stand between?"
+            )));
+        }
         match status {
-            200 => Ok(answer),
+            200 => Ok(answer.into_body()),
             _ => {
-                let said: serde_json::Value = serde_json::from_slice(&answer).unwrap_or_default();
-                let detail = said["detail"].as_str().unwrap_or_default().to_owned();
-                Err(format!("node {node} gives out quotas, and answered {status}: {detail}"))
+                let said: serde_json::Value = serde_json::from_slice(said).unwrap_or_default();
+                let detail = said["detail"].as_str().unwrap_or_default();
+                Err(failed(format!("answered {status}: {detail}")))
             }
         }
     }
@@ -89,22 +110,23 @@ impl Blocks for ThroughWriter {
         wanted: u32,
         quota: Option<u64>,
     ) -> Result<Option<Block>, Unavailable> {
-        let Some(peer) = self.writer().map_err(Unavailable)? else {
+        let Some(writer) = self.writer().map_err(Unavailable)? else {
             let control = self.control().map_err(Unavailable)?;
             return Blocks::take_block(&*control, slug, month, wanted, quota);
         };
         let (slug, month) = (slug.to_owned(), month.to_string());
         let asked = Asked::TakeBlock { slug, month, wanted, quota };
-        let answer = self.ask(&peer, &asked).map_err(Unavailable)?;
-        let given: Given = serde_json::from_slice(&answer)
-            .map_err(|error| Unavailable(format!("node {} said no block: {error}", peer.node)))?;
+        let answer = self.ask(&writer, &asked).map_err(Unavailable)?;
+        let given: Given = serde_json::from_slice(&answer).map_err(|error| {
+            Unavailable(format!("node {} said no block: {error}", writer.peer.node))
+        })?;
         Ok(given.block.map(|GivenBlock { id, calls, expires_at }| {
             control::Block { id, calls, used: 0, expires_at }.into()
         }))
     }
 
     fn settle(&self, settlements: &[Settlement]) -> Result<(), Unavailable> {
-        let Some(peer) = self.writer().map_err(Unavailable)? else {
+        let Some(writer) = self.writer().map_err(Unavailable)? else {
             return Blocks::settle(&*self.control().map_err(Unavailable)?, settlements);
         };
         // To say one again changes nothing, so a message that got lost after others is no matter.
@@ -117,25 +139,24 @@ impl Blocks for ThroughWriter {
                 keep: one.keep,
             });
             let asked = Asked::Settle { settlements: settlements.collect() };
-            self.ask(&peer, &asked).map(drop).map_err(Unavailable)
+            self.ask(&writer, &asked).map(drop).map_err(Unavailable)
         })
     }
 }
 
 impl Elsewhere for ThroughWriter {
     fn node(&self) -> &str {
-        &self.node
+        self.node.as_str()
     }
 
     fn put_anchor(&self, slug: &str, last: &LastCheckpoint) -> Result<(), ControlError> {
-        let Some(peer) = self.writer().map_err(ControlError::far)? else {
+        let Some(writer) = self.writer().map_err(ControlError::far)? else {
             let control = self.control().map_err(ControlError::far)?;
-            return control.put_anchor_of(slug, &self.node, last);
+            return control.put_anchor_of(slug, self.node(), last);
         };
         let LastCheckpoint { seq, head, at } = *last;
-        let (slug, node) = (slug.to_owned(), self.node.clone());
-        let asked = Asked::Anchor { slug, node, seq, head: hex(&head), at };
-        self.ask(&peer, &asked).map(drop).map_err(ControlError::far)
+        let asked = Asked::Anchor { slug: slug.to_owned(), seq, head: hex(&head), at };
+        self.ask(&writer, &asked).map(drop).map_err(ControlError::far)
     }
 }
 
@@ -145,21 +166,43 @@ pub fn serve(parts: &Parts, call: &Call) -> Response {
 }
 
 fn answer(parts: &Parts, call: &Call) -> Result<Response, Refusal> {
-    let (Some(chain), Some(secret)) = (&parts.control_chain, &parts.secret) else {
+    let Some(chain) = &parts.control_chain else {
         return Err(Refusal::new(404, "This node shares no secret with others"));
     };
     let body = &call.request.body;
     if body.len() > MESSAGE_BYTES_MAX {
         return Err(Refusal::new(413, "A message between nodes has at most 1 MiB"));
     }
+    let With { secret, node, .. } = &chain.shared.with;
     let field = call.request.headers.get(SIGNED).unwrap_or_default();
-    if !is_signed(secret, field, parts.control.now(), body) {
-        let why = "The message is not signed by a node that shares the secret of this one, or its clock is wrong";
+    let Some((envelope, asked)) = Envelope::of(secret, field, body) else {
+        let why = "The message is not signed by a node that shares the secret of this one";
         return Err(Refusal::new(401, why));
-    }
+    };
+    let own = node.as_ref().map(|node| node.writer());
+    let done = match own {
+        Some(own) if own.node == envelope.to && own.run == envelope.run => {
+            let taken = chain.seen.take((envelope.at, envelope.nonce), parts.control.now());
+            taken
+                .map_err(|not| Refusal::new(401, not.why()))
+                .and_then(|()| act(parts, &envelope, body))
+        }
+        _ => {
+            let why = "The message is for another node, or for this one before it was started";
+            Err(Refusal::new(401, why))
+        }
+    };
+    let answer = done.unwrap_or_else(Response::from);
+    let field = asked.sign_answer(secret, answer.head.status, &answer.body);
+    Ok(answer.header(SIGNED, field))
+}
+
+/// Does what a node asks that may.
+fn act(parts: &Parts, envelope: &Envelope, body: &[u8]) -> Result<Response, Refusal> {
     let asked: Asked = serde_json::from_slice(body)
         .map_err(|error| Refusal::new(422, &format!("The message does not read: {error}")))?;
-    if chain.stands() != ControlStands::Leads {
+    let stands = parts.control_chain.as_ref().map(|chain| chain.stands());
+    if stands != Some(ControlStands::Leads) {
         return Err(Refusal::unavailable("This node does not write the control store (any more)"));
     }
     let failed = |error: ControlError| Refusal::unavailable(&error.to_string());
@@ -188,11 +231,12 @@ fn answer(parts: &Parts, call: &Call) -> Result<Response, Refusal> {
             parts.control.settle(&settlements).map_err(failed)?;
             Ok(told(&json!({})))
         }
-        Asked::Anchor { slug, node, seq, head, at } => {
+        Asked::Anchor { slug, seq, head, at } => {
             let head = bytes_of_hex(&head);
             let head = head.ok_or_else(|| Refusal::new(422, "`head` is no hash"))?;
             let last = LastCheckpoint { seq, head, at };
-            parts.control.put_anchor_of(&slug, &node, &last).map_err(failed)?;
+            let node = envelope.from.as_str();
+            parts.control.put_anchor_of(&slug, node, &last).map_err(failed)?;
             Ok(told(&json!({})))
         }
     }

@@ -36,8 +36,8 @@ pub(super) fn erase(keeper: &Keeper<'_>) -> Result<Option<FarErasure>, KeepError
         let waiting = list.map_or(0, |list| list.waiting());
         return Ok((waiting > 0).then(|| FarErasure::unserved(waiting)));
     };
-    let is_out = out_of(keeper.store);
-    seats.go_on_erasing(keeper.data, name, &is_out, keeper.noting).map_err(failed)
+    let look = || out_of(keeper.store);
+    seats.go_on_erasing(keeper.data, name, &look, keeper.noting).map_err(failed)
 }
 
 /// What a server does by itself: goes on in all workspaces that it has open. Gives what waits.
@@ -56,18 +56,17 @@ pub(super) fn go_on(parts: &Parts) -> Result<(), String> {
             held = parts.tenants.visit(&name).map_err(|closed| closed.to_string())?;
             &held.store
         };
-        let is_out = out_of(store);
-        seats.go_on_erasing(&parts.data, &name, &is_out, &local.noting)?;
+        seats.go_on_erasing(&parts.data, &name, &|| out_of(store), &local.noting)?;
     }
     Ok(())
 }
 
 /// Whether an item was erased and is out of the store's files, as of now.
-fn out_of(store: &Store) -> impl Fn(u128) -> bool + use<> {
+fn out_of(store: &Store) -> Box<dyn Fn(u128) -> bool> {
     // In this order: what is hidden in between is not in the snapshot's list of what was erased.
     let snapshot = store.snapshot();
     let is_all_out = store.erasures_pending().is_ok_and(|pending| pending == 0);
-    move |id| is_all_out && snapshot.is_erased(id).unwrap_or(false)
+    Box::new(move |id| is_all_out && snapshot.is_erased(id).unwrap_or(false))
 }
 
 /// For a report.

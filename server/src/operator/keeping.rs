@@ -28,7 +28,7 @@ use crate::net::Cancel;
 use crate::parts::{Caller, Parts};
 use crate::seats::Seats;
 use crate::tenants::is_slug;
-use crate::tools::Progress;
+use crate::tools::{Progress, ToolError};
 use crate::turn::{Turn, Turns};
 use crate::workspace::Workspace;
 
@@ -131,9 +131,9 @@ impl<'a> Keeper<'a> {
 
     /// Waits until no other job runs.
     pub(super) fn turn(&self) -> Result<Turn<'a>, KeepError> {
-        self.turns
-            .take(&|| self.cancel.is_raised())
-            .map_err(|error| KeepError::failed(error, "ask again when the other job is done"))
+        self.turns.take(&|| self.cancel.is_raised()).ok_or_else(|| {
+            KeepError::failed(ToolError::Cancelled, "ask again when the other job is done")
+        })
     }
 
     /// The lock under which `backups.json` is changed. Held for moments, never for a copy.

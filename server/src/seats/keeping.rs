@@ -1,17 +1,11 @@
-//! What a node does for the remote as a whole: it removes what no longer counts, says what it has copies of, and knows
-//! how far erasures came.
+//! What a node does for the remote as a whole: it removes what no longer counts, and knows how far erasures came.
 
-use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use remote::core::{Collected, Reached, reached};
-use remote::limits::HOLDS_BYTES_MAX;
-use remote::{
-    Carrier, Erasing, Holding, Holds, Key, NotSeated, Role, Tenant, clear_probes, held_in,
-};
+use remote::{Carrier, Erasing, Holding, NotSeated, Owed, Role, Tenant, clear_probes};
 use serde_json::{Value, json};
 
 use super::{Seats, seen};
@@ -153,87 +147,8 @@ impl Seats {
         }
     }
 
-    /// Of which workspaces a data directory has bytes, and what.
-    fn holds(&self, data: &Path) -> Result<Holds, String> {
-        let folder = data.join("tenants");
-        let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
-        let mut workspaces = BTreeMap::new();
-        for entry in fs::read_dir(&folder).map_err(failed)? {
-            let name = entry.map_err(failed)?.file_name();
-            let Some(tenant) = name.to_str().and_then(|name| Tenant::new(name).ok()) else {
-                continue;
-            };
-            let held = held_in(&tenant_dir(data, tenant.as_str()))?;
-            let place = self.at(tenant.as_str());
-            if held.is_none() && place.is_none() {
-                continue;
-            }
-            let held = held.unwrap_or_default();
-            // One that is open is further than its folder remembers; one that changes is not waited for.
-            let open = place.and_then(|at| match &at.try_read().ok()?.role {
-                Some(Role::Leads(carrier)) => Some(carrier.standing().record),
-                Some(Role::Follows(following)) => Some(following.age().at.number),
-                None => None,
-            });
-            let record = open.unwrap_or_default().max(held.record);
-            workspaces.insert(tenant, Holding { record, ..held });
-        }
-        Ok(Holds { node: self.name.clone(), workspaces })
-    }
-
-    /// Says that this node is about to have a workspace, where nothing of it was here yet.
-    ///
-    /// # Errors
-    /// Nobody heard it.
-    pub(super) fn announce(&self, name: &str, home: &Path) -> Result<(), NotSeated> {
-        if held_in(home).map_err(NotSeated::Here)?.is_some() {
-            return Ok(());
-        }
-        let tenant = Tenant::new(name).map_err(|why| NotSeated::Here(why.to_string()))?;
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let away = |away: remote::Away| NotSeated::Away(away.why);
-        let key = Key::Holds(self.name.clone());
-        let mut holds = match &*told {
-            Some(told) => told.clone(),
-            // Of the run before: what it had is here still.
-            None => {
-                match self.driver.objects.get(&key, None, HOLDS_BYTES_MAX as u64).map_err(away)? {
-                    Some(bytes) => Holds::decode(&bytes).map_err(NotSeated::Damage)?,
-                    None => Holds { node: self.name.clone(), workspaces: BTreeMap::new() },
-                }
-            }
-        };
-        holds.workspaces.entry(tenant).or_default();
-        self.driver.objects.put(&key, &holds.encode()).map_err(away)?;
-        *told = Some(holds);
-        Ok(())
-    }
-
-    /// Says what this node has, if that is not what it said last.
-    ///
-    /// # Errors
-    /// Nobody heard it; or what is here cannot be read.
-    pub fn tell_holds(&self, data: &Path) -> Result<(), String> {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let holds = self.holds(data)?;
-        if told.as_ref() == Some(&holds) {
-            return Ok(());
-        }
-        let key = Key::Holds(self.name.clone());
-        self.driver.objects.put(&key, &holds.encode()).map_err(|away| away.why)?;
-        *told = Some(holds);
-        Ok(())
-    }
-
-    /// Whether a workspace that is not open has something still that was erased elsewhere.
-    pub fn is_behind(&self, data: &Path, name: &str) -> bool {
-        let (Ok(tenant), None) = (Tenant::new(name), self.at(name)) else { return false };
-        let Ok(Some(held)) = held_in(&tenant_dir(data, name)) else { return false };
-        self.driver.chain.edge(&tenant).is_ok_and(|edge| edge.erased >= held.record.max(1))
-    }
-
-    /// Goes on with the erasures of a workspace, and says how far they came; `None` where none waits. `is_out` says of
-    /// an item whether it is out of the files here. The list is read and written under `noting`.
+    /// Goes on with the erasures of a workspace, and says how far they came; `None` where none waits. What `look` gives
+    /// says of an item whether it is out of the files here, as of then. The list is read and written under `noting`.
     ///
     /// # Errors
     /// The list cannot be read or written.
@@ -241,7 +156,7 @@ impl Seats {
         &self,
         data: &Path,
         name: &str,
-        is_out: &dyn Fn(u128) -> bool,
+        look: &dyn Fn() -> Box<dyn Fn(u128) -> bool>,
         noting: &Mutex<()>,
     ) -> Result<Option<FarErasure>, String> {
         let home = tenant_dir(data, name);
@@ -252,7 +167,9 @@ impl Seats {
         let (found, noting_moment) = list()?;
         drop(noting_moment);
         let Some(found) = found.filter(|found| found.waiting() > 0) else { return Ok(None) };
-        let owed: Vec<u128> = found.owed().into_iter().filter(|id| is_out(*id)).collect();
+        // After the list was read: what is on it is hidden by now. An older look does not know what was asked again.
+        let is_out = look();
+        let owed: Vec<Owed> = found.owed().into_iter().filter(|owed| is_out(owed.id)).collect();
         let tenant = Tenant::new(name).map_err(|why| why.to_string())?;
         let known = found.newest().zip(self.reached_by(&tenant).ok().flatten());
         let mut why = None;

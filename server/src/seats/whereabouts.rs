@@ -35,7 +35,7 @@ impl Seats {
     fn of_control(&self) -> Where {
         match self.control.get().map(|chain| chain.stands()) {
             None | Some(ControlStands::Leads) => Where::Here,
-            Some(ControlStands::Follows { age, writer }) => Where::Follows { age, writer },
+            Some(ControlStands::Follows { age, writer, .. }) => Where::Follows { age, writer },
         }
     }
 

@@ -5,6 +5,7 @@
 
 mod node;
 mod seats;
+mod unsure;
 
 use std::io::Write;
 use std::sync::Arc;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use server::app;
 use server::cluster::{Cluster, Peer, Relay, Taken, Trust, Where, Whereabouts};
 use server::config::remote::WrongNode;
-use server::model::Silent;
+use server::model;
 use server::net::{Limits, Listen, NetConfig, Server, ShutdownHandle};
 use server::pipeline::{HOSTED, LOCAL, Pipeline};
 use tempfile::TempDir;
@@ -21,6 +21,8 @@ use tests::mcp_client;
 use tests::service::{self, scratch, settings};
 use tests::tiny_model::Tiny;
 use tests::wire::{self, Answer, Ask, Client};
+
+use crate::unsure::Silent;
 
 /// How old an answer may be.
 pub(crate) const STALE_MAX: Duration = Duration::from_secs(30);
@@ -97,6 +99,15 @@ pub(crate) struct Node {
 impl Node {
     /// One that is told where workspaces are, or is alone; with the credentials of another one, where that is given.
     pub(crate) fn start(told: Option<&Arc<Told>>, like: Option<&Self>) -> Self {
+        Self::made(told, like, None)
+    }
+
+    /// One that is alone, and whose store is carried by this.
+    pub(crate) fn carried(far: &Arc<Silent>) -> Self {
+        Self::made(None, None, Some(far))
+    }
+
+    fn made(told: Option<&Arc<Told>>, like: Option<&Self>, far: Option<&Arc<Silent>>) -> Self {
         let scratch = scratch();
         let data = scratch.path().join("data");
         if let Some(other) = like {
@@ -115,11 +126,14 @@ impl Node {
         let addresses = server.addresses().unwrap();
         let at = |id| addresses.iter().find(|(of, _)| *of == id).unwrap().1;
         let (local, hosted) = (at(LOCAL), at(HOSTED));
-        let model = Tiny::new(1, 16).write(scratch.path(), "model");
-        let settings = settings(&data, Some(model), Duration::from_secs(60));
-        let mut parts = app::start(&settings, &mut Silent).unwrap().parts;
+        let tiny = Tiny::new(1, 16).write(scratch.path(), "model");
+        let settings = settings(&data, Some(tiny), Duration::from_secs(60));
+        let mut parts = app::start(&settings, &mut model::Silent).unwrap().parts;
+        if let Some(far) = far {
+            far.carry(&parts);
+        }
         if let Some(told) = told {
-            let relay = Relay::new(&Trust::default()).unwrap();
+            let relay = Arc::new(Relay::new(&Trust::default()).unwrap());
             let whereabouts = Arc::clone(told) as Arc<dyn Whereabouts>;
             let own = Arc::get_mut(&mut parts).expect("nobody else has it yet");
             own.cluster = Some(Cluster::new(whereabouts, relay));

@@ -15,9 +15,9 @@ const LOCAL: &str = "local";
 const ASKERS: usize = 8;
 const QUESTIONS: usize = 20_000;
 
-fn seats(remote: &Path, data: &Path) -> Seats {
+fn seats(remote: &Path, data: &Path, is_replica: bool) -> Seats {
     let address = format!("file://{}", remote.display());
-    let settings = Remote { is_replica: false, ..Remote::at(address) };
+    let settings = Remote { is_replica, ..Remote::at(address) };
     let (clock, random): (Arc<dyn Clock>, Arc<dyn Random>) =
         (Arc::new(SystemClock), Arc::new(SystemRandom));
     Seats::open(&settings, data, (&clock, &random)).unwrap()
@@ -28,7 +28,7 @@ fn those_who_ask_do_not_keep_one_another_from_knowing() {
     let folder = TempDir::new().unwrap();
     let (remote, data) = (folder.path().join("remote"), folder.path().join("data"));
     std::fs::create_dir(&data).unwrap();
-    let seats = seats(&remote, &data);
+    let seats = seats(&remote, &data, false);
     let store = seats.open_store(LOCAL, &data.join(LOCAL), Options::default(), &|| true).unwrap();
     thread::scope(|scope| {
         for _ in 0..ASKERS {
@@ -41,4 +41,44 @@ fn those_who_ask_do_not_keep_one_another_from_knowing() {
     });
     drop(store);
     seats.close(LOCAL);
+}
+
+/// The workspaces that a node said last that it has bytes of.
+fn said(remote: &Path, seats: &Seats) -> Vec<String> {
+    let bytes = std::fs::read(remote.join(format!("node/{}/holds", seats.name()))).unwrap();
+    let holds: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+    holds["workspaces"].as_object().unwrap().keys().cloned().collect()
+}
+
+#[test]
+fn what_was_said_before_the_first_byte_stays_said_for_as_long_as_there_may_be_one() {
+    let folder = TempDir::new().unwrap();
+    let (remote, data) = (folder.path().join("remote"), folder.path().join("data"));
+    let home = data.join("tenants/acme");
+    std::fs::create_dir_all(&home).unwrap();
+    // What there is to follow comes later, or is cut off.
+    let writer = folder.path().join("writer");
+    std::fs::create_dir(&writer).unwrap();
+    drop(seats(&remote, &writer, false));
+    let replica = seats(&remote, &data, true);
+    let begins = |seats: &Seats| {
+        seats.open_store("acme", &home, Options::default(), &|| false).unwrap_err();
+        seats.tell_holds(&data).unwrap();
+        assert_eq!(said(&remote, seats), ["acme"], "it may come any moment");
+        seats.close("acme");
+        seats.tell_holds(&data).unwrap();
+    };
+    begins(&replica);
+    assert!(said(&remote, &replica).is_empty(), "nothing of it came");
+    let part = home.join("store/part");
+    std::fs::write(&part, "some bytes").unwrap();
+    begins(&replica);
+    assert_eq!(said(&remote, &replica), ["acme"]);
+    drop(replica);
+    let replica = seats(&remote, &data, true);
+    replica.tell_holds(&data).unwrap();
+    assert_eq!(said(&remote, &replica), ["acme"], "what the run before said");
+    std::fs::remove_file(&part).unwrap();
+    replica.tell_holds(&data).unwrap();
+    assert!(said(&remote, &replica).is_empty());
 }

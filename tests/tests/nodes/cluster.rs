@@ -72,6 +72,13 @@ impl Cluster {
         Service::start(&self.data(node), &arguments)
     }
 
+    /// A link by which that node, once it starts, reaches the objects.
+    pub(crate) fn way(&self, node: &str) -> PathBuf {
+        let way = self.data(node).with_extension("way");
+        std::os::unix::fs::symlink(self.bucket(), &way).unwrap();
+        way
+    }
+
     /// Where objects lie.
     pub(crate) fn bucket(&self) -> PathBuf {
         self.scratch.path().join("bucket")
@@ -86,7 +93,8 @@ impl Cluster {
     /// What a node is started with.
     pub(crate) fn arguments(&self, node: &str, how: &str) -> Vec<String> {
         let port = free_port();
-        let bucket = self.bucket();
+        let way = self.data(node).with_extension("way");
+        let bucket = if way.exists() { way } else { self.bucket() };
         let mut arguments: Vec<String> = [
             "--model".to_owned(),
             self.model.display().to_string(),

@@ -2,8 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod between;
 mod cluster;
 mod copies;
 mod keys;
+mod revoked;
 mod sign_in;
 mod tenants;

@@ -103,8 +103,8 @@ fn measure(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, To
 fn turn(context: &Context<'_>) -> Result<Turn<'static>, ToolError> {
     let until = Instant::now() + TIME_MAX;
     let turn = TURN.take(&|| context.is_over() || Instant::now() >= until);
-    turn.map_err(|over| match context.is_over() {
-        true => over,
+    turn.ok_or_else(|| match context.is_over() {
+        true => ToolError::Cancelled,
         false => ToolError::argument("n", "cannot be measured now: another such benchmark runs"),
     })
 }

@@ -1,0 +1,87 @@
+//! For how long a key that was taken back on one node is good on another, which does not hear of it.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tests::house::mcp;
+use tests::patience::wait_until;
+use tests::service::{Service, run, run_json};
+use tests::wire;
+
+use crate::cluster::Cluster;
+use crate::tenants::tenant;
+
+/// How old what a node knows of keys may be: a writer that is gone answers for longer than another one needs to take
+/// its place.
+const STALE_MAX: Duration = Duration::from_secs(5);
+const STALE: &str = "remote.stale_seconds_max=5";
+
+fn opens(node: &Service, key: &str) -> u16 {
+    wire::ask(node.hosted(), &mcp(key, "tools/list", &json!({}))).status
+}
+
+/// Puts a link in place that leads there.
+fn leads(way: &Path, to: &Path) {
+    let fresh = way.with_extension("fresh");
+    symlink(to, &fresh).unwrap();
+    fs::rename(&fresh, way).unwrap();
+}
+
+/// Takes the only key of the workspace back at that node.
+fn revoke(node: &Service) -> Instant {
+    let listed = run_json(node.data(), &["key", "list", "acme"]);
+    let id = listed["keys"][0]["id"].as_str().unwrap();
+    run_json(node.data(), &["key", "revoke", "acme", id]);
+    Instant::now()
+}
+
+/// Asks a node that hears nothing until it says so. Whatever was asked later than that is not answered with what it
+/// knew.
+fn goes_out(node: &Service, key: &str, revoked: Instant) {
+    wait_until("it says that it does not know", || {
+        let asked = Instant::now();
+        let status = opens(node, key);
+        assert!(status == 503 || asked - revoked <= STALE_MAX, "{status}");
+        status == 503
+    });
+    assert_eq!(opens(node, key), 503, "and goes on saying so");
+}
+
+#[test]
+fn a_node_that_hears_nothing_takes_a_key_that_was_taken_back_for_no_longer_than_it_may_be_behind() {
+    let cluster = Cluster::new(true);
+    let a = cluster.writer("a");
+    let secret = tenant(a.data(), "acme");
+    let way = cluster.way("b");
+    let b = cluster.node_with("b", "--replica-of", &[STALE]);
+    assert_eq!(opens(&b, &secret), 200);
+    leads(&way, &way);
+    let revoked = revoke(&a);
+    assert_eq!(opens(&a, &secret), 401, "at once where it was done");
+    goes_out(&b, &secret, revoked);
+    leads(&way, &cluster.bucket());
+    wait_until("it has heard", || opens(&b, &secret) == 401);
+}
+
+#[test]
+fn nor_does_the_one_that_wrote_before() {
+    let cluster = Cluster::new(true);
+    let way = cluster.way("a");
+    let lease = "remote.lease_seconds=5";
+    let a = cluster.node_with("a", "--remote", &[STALE, lease]);
+    let secret = tenant(a.data(), "acme");
+    let b = cluster.node_with("b", "--remote", &[lease]);
+    assert_eq!((opens(&a, &secret), opens(&b, &secret)), (200, 200));
+    leads(&way, &way);
+    wait_until("b takes them over", || {
+        run(b.data(), &["tenant", "create", "later", "--plan", "team"]).status.success()
+    });
+    let revoked = revoke(&b);
+    assert_ne!(opens(&a, &secret), 401, "it cannot know");
+    goes_out(&a, &secret, revoked);
+    leads(&way, &cluster.bucket());
+    wait_until("it has heard", || opens(&a, &secret) == 401);
+}
