@@ -2,10 +2,10 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::control::{Control, ControlError, SWEPT_TOGETHER_MAX};
-use crate::govern::meter::METER_FLUSH_EVERY;
+use crate::govern::meter::{METER_FLUSH_EVERY, METER_FLUSH_SHARED_EVERY};
 use crate::log::{self, Level, Value};
 use crate::operator::admin::remove_deleted;
 use crate::parts::Parts;
@@ -32,7 +32,12 @@ impl Housekeeping {
     pub fn start(parts: Arc<Parts>) -> io::Result<Self> {
         let [metered, swept, refused] = [(); 3].map(|()| Arc::clone(&parts));
         let mut told = None;
+        let mut flushed: Option<Instant> = None;
         let flush = Ticker::start("meter", METER_FLUSH_EVERY, move || {
+            if metered.control_chain.is_some() && told.is_none() && is_early(flushed) {
+                return;
+            }
+            flushed = Some(Instant::now());
             let why = metered.meter.flush(metered.clock.now()).err().map(|why| why.to_string());
             // Said once: it is tried twice a second.
             if let Some(why) = why.as_ref().filter(|_| why != told) {
@@ -58,6 +63,11 @@ impl Drop for Housekeeping {
             log::event(Level::Warn, "what was used last could not be written", &fields);
         }
     }
+}
+
+/// Whether what was used can wait, where several nodes share its record.
+fn is_early(flushed: Option<Instant>) -> bool {
+    flushed.is_some_and(|at| at.elapsed() < METER_FLUSH_SHARED_EVERY)
 }
 
 /// What strangers did at the sign-in page.
@@ -97,5 +107,17 @@ fn sweep(parts: &Parts) {
     if let Some(why) = swept.and(read).err().filter(|why| !is_told(why)) {
         let fields = [("why", Value::Text(&why))];
         log::event(Level::Warn, "the control store could not be swept; tried again", &fields);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_used_waits_only_behind_what_was_just_written() {
+        let now = Instant::now();
+        assert!(!is_early(None) && is_early(Some(now)));
+        assert!(now.checked_sub(METER_FLUSH_SHARED_EVERY).is_none_or(|at| !is_early(Some(at))));
     }
 }

@@ -16,6 +16,7 @@ use super::Failure;
 use super::remote::Remote;
 use crate::auth::LOCAL_WORKSPACE;
 use crate::control::{Control, LISTED_MAX};
+use crate::control_chain::node_of;
 use crate::data_dir::{CONTROL_FILE, workspace_dir};
 use crate::model::hex_digest;
 use crate::tenants::is_slug;
@@ -34,9 +35,10 @@ pub(super) fn of(data: &Path) -> Result<BTreeMap<String, Anchor>, String> {
         });
     };
     let control = Control::at(&file, Arc::new(SystemClock), Arc::new(SystemRandom));
+    let node = node_of(data)?;
     let (mut all, mut after) = (BTreeMap::new(), None);
     loop {
-        let page = control.anchors(after.as_deref(), LISTED_MAX);
+        let page = control.anchors_of(node.as_deref(), after.as_deref(), LISTED_MAX);
         let page = page.map_err(|error| error.to_string())?;
         let is_last = page.len() < LISTED_MAX;
         after = page.last().map(|(workspace, _)| workspace.clone());

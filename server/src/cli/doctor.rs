@@ -21,6 +21,7 @@ use super::tell::{tell, tell_line};
 use super::{Common, Failure, descriptors};
 use crate::app::SERVING;
 use crate::config::serving::Serving;
+use crate::control_chain::{MARKER, SHARED};
 use crate::counted::counted;
 use crate::data_dir;
 use crate::limits::{CONNECTIONS_MAX, DESCRIPTORS_BESIDE};
@@ -167,12 +168,15 @@ fn look(args: &DoctorArgs) -> Result<Vec<Finding>, Failure> {
             findings.extend(parts(&desk));
             findings.push(ledger(&desk));
         }
-        Err(failure) => findings.push(Finding::of(
-            "store",
-            State::Bad,
-            failure.why(),
-            "mend that first; recalld verify looks closer",
-        )),
+        Err(failure) => {
+            findings.push(Finding::of(
+                "store",
+                State::Bad,
+                failure.why(),
+                "mend that first; recalld verify looks closer",
+            ));
+            findings.extend(shared(&data));
+        }
     }
     findings.push(backups(common, &data));
     Ok(findings)
@@ -358,15 +362,18 @@ fn parts(desk: &Desk) -> Vec<Finding> {
         if check["ok"] == true {
             Finding::good(&name, detail)
         } else {
-            Finding::of(&name, State::Bad, detail, remedy_of(&name))
+            Finding::of(&name, State::Bad, detail, remedy_of(&name, detail))
         }
     };
     told["checks"].as_array().into_iter().flatten().map(finding).collect()
 }
 
 /// What to do about a part that fails.
-fn remedy_of(part: &str) -> &'static str {
+fn remedy_of(part: &str, detail: &str) -> &'static str {
     match part {
+        "control store" if detail.starts_with(SHARED) => {
+            "see whether the remote answers: recalld remote status; and whether the node that writes runs"
+        }
         "store" => "recalld verify says what is damaged; recalld salvage or restore brings it back",
         "encoder" => {
             "the model's files are not those that the store was made with; give them by --model"
@@ -377,6 +384,19 @@ fn remedy_of(part: &str) -> &'static str {
         "clock" => "set the clock; if it was set back on purpose: recalld clock accept",
         _ => "see the log",
     }
+}
+
+/// That tenants are shared with other nodes, where no server is there to say more.
+fn shared(data: &Path) -> Option<Finding> {
+    let is_shared = data.join(MARKER).exists() && !data.join(SERVING).exists();
+    is_shared.then(|| {
+        Finding::of(
+            "control store",
+            State::Worth,
+            format!("{SHARED}, whom nobody follows here now: it is as it was last"),
+            "recalld serve with the settings of the remote follows them",
+        )
+    })
 }
 
 fn ledger(desk: &Desk) -> Finding {

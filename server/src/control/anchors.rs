@@ -1,10 +1,12 @@
 //! The last checkpoint of each ledger, so that one whose tail was cut off shows it (CTL-80).
 
+use std::ops::Bound;
+
 use serde::{Deserialize, Serialize};
 
 use super::error::ControlError;
 use super::hash::Hash;
-use super::record::Record;
+use super::record::{Record, decode};
 use super::store::Control;
 use super::table::Look;
 use super::tenants::check_slug;
@@ -101,7 +103,8 @@ impl Control {
         })
     }
 
-    /// The last checkpoints that were noted, in order of their workspaces, after that of `after`: `most` at most.
+    /// The last checkpoints that were noted of this node's ledgers, in order of their workspaces, after that of
+    /// `after`: `most` at most.
     ///
     /// # Errors
     /// A fault of the store.
@@ -110,12 +113,34 @@ impl Control {
         after: Option<&str>,
         most: usize,
     ) -> Result<Vec<(String, LastCheckpoint)>, ControlError> {
-        let after = after.map(str::as_bytes);
-        let found = self.read(|view| view.list::<Anchor>(&[], after, most))?;
-        let named = |(key, anchor): (Vec<u8>, Anchor)| {
-            (String::from_utf8_lossy(&key).into_owned(), anchor.last())
-        };
-        Ok(found.into_iter().map(named).collect())
+        self.anchors_of(self.elsewhere.get().map(|elsewhere| elsewhere.node()), after, most)
+    }
+
+    /// The same, of the ledgers of one of several nodes, or of one that is alone.
+    ///
+    /// # Errors
+    /// A fault of the store.
+    pub fn anchors_of(
+        &self,
+        node: Option<&str>,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<Vec<(String, LastCheckpoint)>, ControlError> {
+        let key = |slug: &str| node.map_or_else(|| slug.to_owned(), |node| key_of(slug, node));
+        let after = after.map(key);
+        let after = after.as_deref().map(str::as_bytes);
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut found = Vec::new();
+        self.read(|view| {
+            view.walk(Anchor::TABLE, from, |key, value| {
+                let key = String::from_utf8_lossy(key);
+                if let Some(slug) = whose(&key, node) {
+                    found.push((slug.to_owned(), decode::<Anchor>(value)?.last()));
+                }
+                Ok(found.len() < most)
+            })
+        })?;
+        Ok(found)
     }
 
     /// The last checkpoint of a workspace's ledger that was noted.
@@ -135,4 +160,13 @@ impl Control {
 /// No slug has a stroke in it.
 fn key_of(slug: &str, node: &str) -> String {
     format!("{slug}/{node}")
+}
+
+/// The workspace, if it is of a ledger of that node.
+fn whose<'a>(key: &'a str, node: Option<&str>) -> Option<&'a str> {
+    match (key.split_once('/'), node) {
+        (None, None) => Some(key),
+        (Some((slug, of)), Some(node)) if of == node => Some(slug),
+        _ => None,
+    }
 }

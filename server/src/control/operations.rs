@@ -55,7 +55,7 @@ pub struct Operation {
 }
 
 /// Changes in the order in which they were made, as bytes. They hold seeds of keys: wiped when dropped.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub struct Operations {
     bytes: Zeroizing<Vec<u8>>,
     /// What they did to the digest of the store.

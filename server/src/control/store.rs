@@ -75,7 +75,7 @@ pub struct Control {
 }
 
 struct State {
-    open: Option<Open>,
+    open: Option<Arc<Open>>,
     /// When the file was opened last, or was to be; `None` before.
     tried_at: Option<Micros>,
     /// Why it is not open.
@@ -99,7 +99,7 @@ struct Known {
 }
 
 impl State {
-    fn open(&self) -> Result<&Open, ControlError> {
+    fn open(&self) -> Result<&Arc<Open>, ControlError> {
         self.open.as_ref().ok_or_else(|| self.why.clone())
     }
 }
@@ -125,11 +125,10 @@ impl Drop for Open {
 impl Drop for Control {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some(open) = &mut state.open {
-            let known = open.known.get_mut().unwrap_or_else(PoisonError::into_inner);
-            if self.place.mark().is_ok_and(|found| found != known.mark) {
-                open.seal.set();
-            }
+        if let Some(open) = &state.open
+            && self.place.mark().is_ok_and(|found| found != open.known().mark)
+        {
+            open.seal.set();
         }
     }
 }
@@ -236,7 +235,9 @@ impl Control {
             let transaction = guarded(|| open.database().begin_read())?;
             Ok(act(&View { transaction: &transaction, health: &health }))
         });
-        self.finish(state, &health, done)?
+        let tried_at = state.tried_at;
+        drop(state);
+        self.finish(tried_at, &health, done)?
     }
 
     /// Changes the store in one transaction, which is on disk when this returns. Where `act` fails, nothing changes.
@@ -296,7 +297,10 @@ impl Control {
             let known = open.known();
             Ok(self.place.mark()? == known.mark)
         })?;
-        let done = state.open().and_then(|open| {
+        let (open, tried_at) = (state.open().cloned(), state.tried_at);
+        // One that waits for other nodes keeps nobody from having the file opened anew.
+        let held = Some(state).filter(|_| self.far.get().is_none());
+        let done = open.and_then(|open| {
             let mut known = open.known();
             let transaction = guarded(|| open.database().begin_write())?;
             let recorded = self.far.get().map(|_| RefCell::default());
@@ -316,7 +320,8 @@ impl Control {
             known.mark = self.place.mark().unwrap_or_default();
             Ok(done)
         });
-        self.finish(state, &health, done)?
+        drop(held);
+        self.finish(tried_at, &health, done)?
     }
 
     /// That the clock goes on: nothing is told or changed by one that was set back (CTL-09).
@@ -367,15 +372,17 @@ impl Control {
     /// Closes the file if an act met with a fault of it.
     fn finish<T>(
         &self,
-        state: RwLockReadGuard<'_, State>,
+        tried_at: Option<Micros>,
         health: &Health,
         done: Result<T, ControlError>,
     ) -> Result<T, ControlError> {
-        let tried_at = state.tried_at;
-        drop(state);
         let fault = done.as_ref().err().cloned().or_else(|| health.fault());
+        // While a change is on its way to other nodes the file is in use, and one record can wait.
         let is_time = |why: &ControlError| {
-            why.is_of_file() || (why.is_of_record() && self.is_time(tried_at, REOPEN_RECORD_MICROS))
+            why.is_of_file()
+                || (why.is_of_record()
+                    && self.is_time(tried_at, REOPEN_RECORD_MICROS)
+                    && !self.turns.is_taken())
         };
         if let Some(why) = fault.filter(is_time) {
             self.close(tried_at, &why);
@@ -393,7 +400,7 @@ impl Control {
             state.tried_at = Some(self.clock.now());
             match self.open_now(!state.was_open) {
                 Ok(open) => {
-                    state.open = Some(open);
+                    state.open = Some(Arc::new(open));
                     state.was_open = true;
                 }
                 Err(why) => state.why = why,

@@ -1,48 +1,46 @@
 //! The thread of this node's part in the control store: it follows the chain, and takes it where nobody has it.
 //!
-//! Owns the order of things: what comes from the chain, what of this disk counts, when this node may take it.
+//! Owns the order of things: what comes from the chain, and what of this disk counts.
 
 use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use engine::os::disk::RealDisk;
-use remote::core::{Claim, Collector, Follower, Found, Given, Mark, Polled, Stamp, Took, find};
+use remote::core::{Claim, Follower, Mark, Polled};
 use remote::limits::LEFT_MAX;
-use remote::{Away, Bytes, Full, Kind, LogPiece, Nonce, NotSeated, Record, Shelf};
-use serde_json::json;
+use remote::{Away, Bytes, FarLog, Full, Kind, LogPiece, Record, Shelf};
 
-use super::leading::{self, Lead};
+use super::leading::SINCE_BYTES_MAX;
+use super::marker::Marker;
 use super::place::{self, Place, Tables};
 use super::rows::{self, Reading};
 use super::sealed::Stands;
-use super::{
-    COLLECT_EVERY, ControlStands, LOOK_EVERY, LOOK_PAUSE_MIN, Level, MARKER, Shared, tell,
-};
+use super::taking::{Taking, give_away};
+use super::{LOOK_EVERY, LOOK_PAUSE_MIN, Level, Shared, marker, tell};
 use crate::control::{Control, ControlError, Operation, TablesDigest, parse};
 use crate::operator::copies;
 
 /// How often it is looked again at once, while the chain goes on.
 const POLLS_MAX: usize = 64;
-/// How long after the start the first collection comes: by then records are known for long enough to go.
-const COLLECT_FIRST: Duration = Duration::from_secs(600);
 const DIGEST_BYTES: usize = 32;
+const DIFFERS: &str =
+    "what is here of the control store is not what its writer has; it is fetched anew";
 
 pub(super) struct Reader {
-    data: PathBuf,
-    shared: Arc<Shared>,
-    control: Arc<Control>,
-    claim: Option<Claim>,
-    follower: Follower,
+    pub(super) data: PathBuf,
+    pub(super) shared: Arc<Shared>,
+    pub(super) control: Arc<Control>,
+    pub(super) taking: Taking,
+    pub(super) follower: Follower,
     /// What the store here is; `None` where it is nothing that the chain knows.
-    place: Option<Place>,
-    collector: Option<Collector>,
-    collect_at: Instant,
+    pub(super) place: Option<Place>,
+    /// The chain that the store here is of, or is about to begin: as the disk has it.
+    pub(super) noted: Option<Marker>,
     is_final: bool,
-    /// What came is not what its writer has: the store begins anew with a full record.
-    differs: Cell<bool>,
+    /// What is here is not what its writer has: the store begins anew with a full record.
+    pub(super) differs: Cell<bool>,
 }
 
 /// A commit as it comes.
@@ -62,16 +60,37 @@ impl Reader {
             data: data.to_owned(),
             shared: Arc::clone(shared),
             control: Arc::clone(control),
-            claim,
+            taking: Taking::new(claim),
             follower: Follower::new(None),
             place: None,
-            collector: None,
-            collect_at: Instant::now() + COLLECT_FIRST,
+            noted: None,
             is_final: false,
             differs: Cell::new(false),
         };
         reader.begin_anew()?;
+        if let Some(store) = reader.noted.as_ref().map(|noted| noted.store) {
+            // The node may be called something else by now.
+            reader.note(store)?;
+        }
+        reader.check_rows()?;
         Ok(reader)
+    }
+
+    /// Looks whether somebody else wrote to the file while it was closed.
+    fn check_rows(&mut self) -> Result<(), String> {
+        let Some(place) = &self.place else { return Ok(()) };
+        let found = self.control.copy_state(&mut || Ok(()), &mut |_, _, _| Ok(()));
+        if found.map_err(|error| error.to_string())? == place.digest() {
+            return Ok(());
+        }
+        tell(Level::Warn, "the control store has other rows than it was left with", DIFFERS);
+        // Where the chain has nothing yet, it begins with what is here.
+        let is_begun = place.mark.head.base > 0;
+        self.differs.set(is_begun);
+        let place = self.place.take().filter(|_| is_begun);
+        self.follower = Follower::new(None);
+        self.place = place;
+        Ok(())
     }
 
     /// Whether it is of no use to try again.
@@ -86,22 +105,17 @@ impl Reader {
             if is_ended {
                 break;
             }
-            let why = self.turn().err();
+            let why = self.turn().err().or_else(|| self.awaited());
             if let Some(why) = why.as_ref().filter(|_| why != told) {
                 tell(Level::Warn, "the control store does not go on with its chain", why);
             }
             self.shared.known().trouble.clone_from(&why);
             told = why;
         }
-        // From before the give is sent, another node may write (REM-41).
-        self.shared.known().leads = None;
-        let mut lead = self.shared.lead();
-        if let Some(Err(why)) = lead.as_mut().map(|lead| lead.give(&self.shared)) {
-            tell(Level::Warn, "the control store was not given away", &why.to_string());
-        }
-        *lead = None;
-        drop(lead);
-        self.shared.known().fresh = None;
+        give_away(&self.shared);
+        let mut known = self.shared.known();
+        (known.fresh, known.is_over) = (None, true);
+        drop(known);
         self.shared.changed.notify_all();
     }
 
@@ -131,7 +145,7 @@ impl Reader {
         if self.shared.lead().is_some() {
             return self.tend();
         }
-        if self.collector.take().is_some() {
+        if self.taking.ended() {
             // This node wrote until now, perhaps more than it knows.
             self.begin_anew()?;
         }
@@ -140,17 +154,22 @@ impl Reader {
     }
 
     /// Goes on from what the store here is.
-    fn begin_anew(&mut self) -> Result<(), String> {
-        let is_ours = self.data.join(MARKER).exists();
-        let kept = match is_ours && self.control.exists() {
-            true => self.control.place().map_err(|error| error.to_string())?,
-            false => None,
-        };
-        let place = kept.map(|bytes| Place::read(&bytes)).transpose();
-        self.place = place.map_err(|error| error.to_string())?;
+    pub(super) fn begin_anew(&mut self) -> Result<(), String> {
+        self.noted = marker::read(&self.data)?;
+        self.place = if self.noted.is_some() { self.kept()? } else { None };
         let place = self.place.as_ref().filter(|_| !self.differs.get());
         self.follower = Follower::new(place.map(|place| place.mark.clone()));
         Ok(())
+    }
+
+    /// What the store here says that it is.
+    fn kept(&self) -> Result<Option<Place>, String> {
+        if !self.control.exists() {
+            return Ok(None);
+        }
+        let kept = self.control.place().map_err(|error| error.to_string())?;
+        let place = kept.map(|bytes| Place::read(&bytes)).transpose();
+        place.map_err(|error| error.to_string())
     }
 
     /// Looks for more until there is none.
@@ -196,19 +215,13 @@ impl Reader {
         Ok(())
     }
 
-    /// Whether the chain's writer left it, or seems to be gone. A node that watches no others takes it for alive.
-    fn is_free(&self) -> bool {
-        let Some(at) = self.follower.at() else { return true };
-        match self.shared.with.node.as_deref() {
-            None => matches!(at.given, Some(Given { to: None })),
-            // Nobody gives it to one node, so none is waited for.
-            Some(node) => node.may_be_free(&at.head, at.given.as_ref(), Duration::ZERO),
-        }
-    }
-
     /// Brings the store here to what these records say.
     fn take_in(&mut self, records: &[Record]) -> Result<(), String> {
-        let Some(first) = records.first() else {
+        // Takes and gives bring nothing but themselves.
+        let brings = |record: &Record| matches!(record.kind, Kind::Step(_) | Kind::Full(_));
+        let Some((first, _)) =
+            records.iter().position(brings).map(|at| &records[at..]).and_then(<[_]>::split_first)
+        else {
             self.follower.applied();
             return Ok(());
         };
@@ -218,7 +231,7 @@ impl Reader {
             self.place = None;
         }
         // First: a store that is the chain's is never taken for one of this node's own.
-        self.mark_as_ours(first.head.store)?;
+        self.note(first.head.store)?;
         self.follower.applied();
         let at = self.follower.at().cloned().ok_or("the chain has no record")?;
         let known = self.place.clone();
@@ -263,7 +276,7 @@ impl Reader {
         let tables = Tables::read(&full.manifest)?;
         let log = full.logs.first().ok_or("a full record has no log")?;
         let mut seq = tables.seq;
-        let mut commits = self.frames(&log.rest, &mut seq)?;
+        let mut commits = self.frames(&self.whole(log)?, &mut seq)?;
         let mut place = Place { mark: at, log: log.number, to: log.to(), digest: tables.digest };
         commits.append(&mut self.commits_from(behind, &mut place, seq)?);
         let wanted = commits.last().map_or(TablesDigest(tables.digest.0), |commit| commit.digest);
@@ -365,6 +378,22 @@ impl Reader {
         }
     }
 
+    /// All of the log of a full record.
+    fn whole(&self, log: &FarLog) -> Result<Vec<u8>, String> {
+        if log.to() > SINCE_BYTES_MAX as u64 {
+            return Err(format!("REM-02: a full record has a log of {} bytes", log.to()));
+        }
+        let shared = &self.shared;
+        let shelf = Shelf { objects: &*shared.with.driver.objects, tenant: &shared.tenant };
+        let mut bytes = Vec::new();
+        for fold in &log.folds {
+            let more = shelf.small(fold.key, fold.to - fold.from, fold.sha256);
+            bytes.append(&mut more.map_err(|why| why.to_string())?);
+        }
+        bytes.extend_from_slice(&log.rest);
+        Ok(bytes)
+    }
+
     fn frames(&self, mut bytes: &[u8], seq: &mut u64) -> Result<Vec<Commit>, String> {
         let mut commits = Vec::new();
         while !bytes.is_empty() {
@@ -385,8 +414,7 @@ impl Reader {
             return Ok(());
         }
         self.differs.set(true);
-        let why = "what came of the control store is not what its writer has; it is fetched anew";
-        Err(ControlError::far(why))
+        Err(ControlError::far(DIFFERS))
     }
 
     /// What is here and is not the chain's is kept beside, or stands in the way.
@@ -397,6 +425,12 @@ impl Reader {
         let tenants = self.control.count_tenants().map_err(|error| error.to_string())?;
         if tenants > 0 {
             self.is_final = true;
+            let is_noted = self.noted.is_some() && !self.has_noted(head.store);
+            if is_noted && self.kept()?.is_none() {
+                // It was to begin a chain, and another node was faster.
+                marker::withdraw(&self.data)?;
+                self.noted = None;
+            }
             return Err(format!(
                 "{} has {tenants} tenants of its own, and the remote has a control store of other nodes: two are never \
                  made one. Serve these tenants with a prefix of their own; or, to give them up on this node, move {} \
@@ -427,109 +461,5 @@ impl Reader {
         let is_left =
             |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with("control.left-");
         Ok(names.flatten().filter(is_left).count())
-    }
-
-    /// Notes for commands without a server that the store is one of several nodes'.
-    fn mark_as_ours(&self, store: Nonce) -> Result<(), String> {
-        let path = self.data.join(MARKER);
-        if path.exists() {
-            return Ok(());
-        }
-        let said = json!({"format": "recalld control place", "store": store});
-        copies::put(&path, format!("{said:#}\n").as_bytes()).map_err(copies::at(&path))
-    }
-
-    /// Takes the chain, where nobody has it.
-    fn take(&mut self) -> Result<(), String> {
-        let (Some(node), true) = (self.shared.with.node.clone(), self.is_free()) else {
-            return Ok(());
-        };
-        let Some(claim) = self.claim.as_mut().filter(|_| node.is_held()) else { return Ok(()) };
-        let (driver, tenant) = (&self.shared.with.driver, &self.shared.tenant);
-        let at = self.follower.at().cloned();
-        let found = driver.run(tenant, async |port| find(&port, at.as_ref()).await);
-        let Some(found) = found else { return Ok(()) };
-        let found: Option<Found> = found.map_err(|lost| NotSeated::from(lost).to_string())?;
-        let newest = found.as_ref().map(|found| &found.newest);
-        if newest.map(|mark| mark.hash) != at.as_ref().map(|mark| mark.hash)
-            || found.as_ref().is_some_and(|found| !node.may_take(claim, found))
-        {
-            return Ok(());
-        }
-        let random = &*self.shared.with.random;
-        let store = newest.map_or_else(|| Nonce::drawn(random), |mark| mark.head.store);
-        let stamp = Stamp { at: self.shared.with.clock.now().0, nonce: Nonce::drawn(random) };
-        let took =
-            driver.run(tenant, async |port| claim.take(&port, found.as_ref(), store, stamp).await);
-        match took {
-            None | Some(Took::Again) => Ok(()),
-            Some(Took::Held(holder)) => self.lead(*holder),
-            Some(Took::Unsure(why) | Took::Refused(why)) => Err(why),
-            Some(Took::Lost(lost)) => Err(NotSeated::from(lost).to_string()),
-        }
-    }
-
-    /// This node writes it from now on.
-    fn lead(&mut self, holder: remote::core::Holder) -> Result<(), String> {
-        let mark = holder.newest().clone();
-        let store = mark.head.store;
-        let said = |error: ControlError| error.to_string();
-        let place = match self.place.clone() {
-            Some(place) => Place { mark, ..place },
-            // The chain begins with what is here.
-            None => {
-                let digest = self.control.copy_state(&mut || Ok(()), &mut |_, _, _| Ok(()));
-                let digest = place::hash_of(digest.map_err(said)?);
-                Place { mark, log: 0, to: 0, digest }
-            }
-        };
-        self.mark_as_ours(store)?;
-        self.control.keep_place(&|| Some(place.bytes())).map_err(said)?;
-        self.place = Some(place.clone());
-        *self.shared.lead() = Some(Lead::new(holder, place));
-        self.collector = leading::collector(&self.shared);
-        self.tend()?;
-        log_role(&self.shared);
-        Ok(())
-    }
-
-    /// What is due where this node writes it.
-    fn tend(&mut self) -> Result<(), String> {
-        let shared = Arc::clone(&self.shared);
-        let Some((wants_full, known)) =
-            shared.lead().as_ref().map(|lead| (lead.wants_full(), lead.known()))
-        else {
-            return Ok(());
-        };
-        let node = shared.with.node.as_deref();
-        let was_away = !shared.covers(known) && node.is_some_and(remote::Node::is_held);
-        if wants_full || was_away {
-            // After a lease that was over, a record of its own shows that nobody else came.
-            leading::make_full(&shared, &self.control)?;
-        }
-        let mut is_new = false;
-        if let Some(lead) = shared.lead().as_ref() {
-            let mut known = shared.known();
-            is_new = known.leads.is_none();
-            known.leads = Some(lead.known());
-            known.at = Some(lead.place().mark.head.clone());
-            known.is_free = false;
-            known.is_whole = true;
-        }
-        if is_new {
-            self.collect_at = Instant::now() + COLLECT_FIRST;
-        }
-        let is_due = Instant::now() >= self.collect_at;
-        if let Some(collector) = self.collector.as_mut().filter(|_| is_due) {
-            self.collect_at = Instant::now() + COLLECT_EVERY;
-            leading::collect(&shared, collector)?;
-        }
-        Ok(())
-    }
-}
-
-fn log_role(shared: &Shared) {
-    if shared.stands() == ControlStands::Leads {
-        crate::log::event(Level::Info, "this node writes the control store", &[]);
     }
 }

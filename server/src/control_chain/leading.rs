@@ -7,10 +7,12 @@ use std::cell::RefCell;
 
 use engine::os::disk::RealDisk;
 use remote::core::{Collected, Collector, Committed, Fenced, Holder, Noted, Retention, Stamp};
-use remote::limits::{INLINE_BYTES_MAX, PART_BYTES, STEP_BYTES_WANTED, STEPS_MAX, STEPS_WANTED};
+use remote::limits::{
+    INLINE_BYTES_MAX, PART_BYTES, STEP_BYTES_MAX, STEP_BYTES_WANTED, STEPS_MAX, STEPS_WANTED,
+};
 use remote::{
-    Bytes, DataKey, FarFile, FarLog, Full, Hash, Kind, LogPiece, Nonce, NotSeated, Shelf, Ticks,
-    Upload, hash_of,
+    Away, Bytes, DataKey, FarFile, FarLog, Fold, Full, Hash, Kind, LogPiece, Nonce, NotSeated,
+    Shelf, Ticks, Upload, hash_of,
 };
 use zeroize::Zeroizing;
 
@@ -25,6 +27,10 @@ const KEPT: Retention =
     Retention { full: std::time::Duration::from_secs(3600), fine: std::time::Duration::ZERO };
 /// Where tables are large, so many times the bytes of steps are as much as they are before they are written again.
 const STEPS_SHARE: usize = 4;
+/// Bytes of frames behind a copy of the tables, until its record is there. With more it is copied anew.
+pub(super) const SINCE_BYTES_MAX: usize = 32 << 20;
+/// How often such frames become an object before the record: each time fewer came meanwhile.
+const FOLDS_EACH_MAX: usize = 8;
 
 /// An epoch of this node.
 pub(super) struct Lead {
@@ -40,18 +46,35 @@ pub(super) struct Lead {
     /// Objects that a record is about to name.
     naming: Vec<DataKey>,
     is_over: bool,
+    /// The file here has other rows than those that were carried.
+    differs: bool,
 }
 
 /// Frames behind a copy of the tables.
 struct Since {
     seq: u64,
+    /// Objects that have the first of them.
+    folds: Vec<Fold>,
+    /// Those behind.
     frames: Vec<u8>,
+}
+
+impl Since {
+    fn folded(&self) -> u64 {
+        self.folds.last().map_or(0, |fold| fold.to)
+    }
+
+    fn is_too_much(&self) -> bool {
+        let folded = usize::try_from(self.folded()).unwrap_or(usize::MAX);
+        folded.saturating_add(self.frames.len()) > SINCE_BYTES_MAX
+    }
 }
 
 impl Lead {
     pub(super) fn new(holder: Holder, place: Place) -> Self {
         let (since, noted, naming) = (None, Vec::new(), Vec::new());
-        Self { holder, place, since, tables_bytes: 0, noted, naming, is_over: false }
+        let (is_over, differs) = (false, false);
+        Self { holder, place, since, tables_bytes: 0, noted, naming, is_over, differs }
     }
 
     /// Whether another node has it by now, or nobody knows.
@@ -83,6 +106,18 @@ impl Lead {
             || (behind.steps >= STEPS_WANTED && is_much)
     }
 
+    /// Whether the file here is found to be another one than the chain's.
+    pub(super) fn differs(&self) -> bool {
+        self.differs
+    }
+
+    /// Whether no change can be made before tables are written again.
+    pub(super) fn is_stuck(&self) -> bool {
+        let behind = self.place.mark.behind;
+        let is_much = behind.bytes >= STEP_BYTES_MAX || behind.steps >= STEPS_MAX;
+        is_much || self.place.mark.head.base == 0
+    }
+
     /// Brings a change into the chain. Gives the place of a store that has it.
     pub(super) fn carry(
         &mut self,
@@ -110,7 +145,7 @@ impl Lead {
         if let Some(since) = &mut self.since {
             since.frames.extend_from_slice(&frame);
         }
-        self.since.take_if(|since| since.frames.len() > INLINE_BYTES_MAX);
+        self.since.take_if(|since| since.is_too_much());
         (self.place.to, self.place.digest) = (to, digest);
         Ok(self.place.bytes())
     }
@@ -118,12 +153,8 @@ impl Lead {
     /// A frame that is too long for a record.
     fn object(&mut self, shared: &Shared, frame: &[u8]) -> Result<Bytes, ControlError> {
         let key = self.key(shared);
-        let parts = frame.chunks(usize::try_from(PART_BYTES).unwrap_or(usize::MAX));
-        for (part, bytes) in (0..).zip(parts) {
-            let name = remote::Key::Data(shared.tenant.clone(), key, part);
-            let put = shared.with.driver.objects.put(&name, bytes);
-            put.map_err(|away| ControlError::far(format!("the remote took no change: {away}")))?;
-        }
+        let put = put_object(shared, key, frame);
+        put.map_err(|away| ControlError::far(format!("the remote took no change: {away}")))?;
         Ok(Bytes::Object { key, sha256: Hash::of(frame) })
     }
 
@@ -183,7 +214,7 @@ impl Lead {
     /// Begins a log behind the commit that tables are copied of, which it gives.
     fn begin_log(&mut self) -> u64 {
         let seq = self.place.mark.head.seq;
-        self.since = Some(Since { seq, frames: Vec::new() });
+        self.since = Some(Since { seq, folds: Vec::new(), frames: Vec::new() });
         (self.place.log, self.place.to) = (seq + 1, 0);
         seq
     }
@@ -195,16 +226,58 @@ impl Lead {
         file: FarFile,
     ) -> Result<(), ControlError> {
         let since = self.since.take().filter(|since| since.seq == seq);
-        let why = "too much was changed while its tables were copied";
-        let since = since.ok_or_else(|| ControlError::far(why))?;
+        let since = since.filter(|since| since.frames.len() <= INLINE_BYTES_MAX);
+        let since = since.ok_or_else(too_much)?;
         let manifest = Tables::new(seq, self.place.digest).bytes();
-        let log =
-            FarLog { number: seq + 1, first_seq: seq + 1, folds: Vec::new(), rest: since.frames };
+        let Since { folds, frames: rest, .. } = since;
+        let log = FarLog { number: seq + 1, first_seq: seq + 1, folds, rest };
         self.tables_bytes = usize::try_from(file.bytes).unwrap_or(usize::MAX);
         let full = Full { manifest, files: vec![file], logs: vec![log], erased: 0 };
         let newest = self.place.mark.head.seq;
         self.commit(shared, Kind::Full(full), newest)
     }
+}
+
+fn too_much() -> ControlError {
+    ControlError::far("too much was changed while its tables were copied")
+}
+
+fn put_object(shared: &Shared, key: DataKey, bytes: &[u8]) -> Result<(), Away> {
+    let parts = bytes.chunks(usize::try_from(PART_BYTES).unwrap_or(usize::MAX));
+    (0..).zip(parts).try_for_each(|(part, bytes)| {
+        let name = remote::Key::Data(shared.tenant.clone(), key, part);
+        shared.with.driver.objects.put(&name, bytes)
+    })
+}
+
+/// Brings frames that came while tables were copied, where they are too many for the record. Changes go on meanwhile:
+/// less comes while less is brought.
+fn fold(shared: &Shared, seq: u64) -> Result<(), ControlError> {
+    for _ in 0..FOLDS_EACH_MAX {
+        let (key, from, frames) = {
+            let mut lead = shared.lead();
+            let lead = lead.as_mut().ok_or_else(lost)?;
+            let since =
+                lead.since.as_ref().filter(|since| since.seq == seq).ok_or_else(too_much)?;
+            if since.frames.len() <= INLINE_BYTES_MAX / 2 {
+                return Ok(());
+            }
+            let (from, frames) = (since.folded(), since.frames.clone());
+            (lead.key(shared), from, frames)
+        };
+        put_object(shared, key, &frames).map_err(|away| ControlError::far(away.to_string()))?;
+        let mut lead = shared.lead();
+        let lead = lead.as_mut().ok_or_else(lost)?;
+        let since = lead.since.as_mut().filter(|since| since.seq == seq).ok_or_else(too_much)?;
+        let (to, sha256) = (from + frames.len() as u64, Hash::of(&frames));
+        since.frames.drain(..frames.len());
+        since.folds.push(Fold { key, from, to, sha256 });
+    }
+    Ok(())
+}
+
+fn lost() -> ControlError {
+    ControlError::far("another node writes the control store")
 }
 
 /// Writes all tables to the remote, and the record that names them. Changes go on meanwhile.
@@ -220,7 +293,6 @@ pub(super) fn make_full(shared: &Shared, control: &Control) -> Result<(), String
 
 fn full_from(shared: &Shared, control: &Control, disk: &RealDisk) -> Result<(), String> {
     let writing: RefCell<Option<Writing<'_>>> = RefCell::new(None);
-    let lost = || ControlError::far("another node writes the control store");
     let sealing = (&shared.seals, &*shared.with.random);
     let (mut seq, mut wanted) = (0, None);
     let copied = control.copy_state(
@@ -241,6 +313,7 @@ fn full_from(shared: &Shared, control: &Control, disk: &RealDisk) -> Result<(), 
     );
     let digest = copied.map_err(|error| error.to_string())?;
     if Some(digest) != wanted {
+        shared.lead().as_mut().into_iter().for_each(|lead| lead.differs = true);
         return Err("the rows of the control store are not those that were carried".to_owned());
     }
     writing.into_inner().map_or(Ok(()), Writing::end)?;
@@ -257,6 +330,7 @@ fn full_from(shared: &Shared, control: &Control, disk: &RealDisk) -> Result<(), 
         .send(shelf, &*file, &goes_on, &|_| ())
         .map_err(|why| why.to_string())?;
     let file = FarFile { name: tables_name(seq), key, bytes, sha256 };
+    fold(shared, seq).map_err(|why| why.to_string())?;
     let done = {
         let mut lead = shared.lead();
         let lead = lead.as_mut().ok_or_else(lost).map_err(|why| why.to_string())?;

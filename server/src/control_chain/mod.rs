@@ -6,13 +6,18 @@
 //! nor who asks for them.
 
 mod between;
+mod carrying;
 mod following;
 mod leading;
+mod marker;
 mod place;
 mod rows;
 mod sealed;
 mod seen;
 mod signed;
+mod taking;
+#[cfg(test)]
+mod tests;
 mod through;
 
 use std::path::Path;
@@ -25,19 +30,21 @@ use remote::core::Claim;
 use remote::{Driver, Head, Node, Nonce, Tenant, Ticks};
 
 pub use between::PATH;
+pub use marker::{MARKER, node_of};
 pub use through::{ThroughWriter, serve};
 
+use self::carrying::Carrying;
 use self::following::Reader;
 use self::leading::Lead;
 use self::sealed::Seals;
 use self::seen::Seen;
 use crate::auth::ClusterSecret;
 use crate::cluster::Peer;
-use crate::control::{Control, ControlError, Far, Operations};
+use crate::control::{Control, ControlError};
 use crate::log::{self, Level, Value};
 
-/// The file that says, to commands without a server, that a control store is one of several nodes'.
-pub const MARKER: &str = "control.json";
+/// What is said first of a control store that is one of several nodes'.
+pub const SHARED: &str = "shared with other nodes";
 /// Where tables lie on their way to the remote or from it.
 const FOLDER: &str = "control.far";
 /// How long after one look at the chain the next one comes.
@@ -50,6 +57,10 @@ const LOOK_WAIT_MAX: Duration = Duration::from_secs(2);
 const COLLECT_EVERY: Duration = Duration::from_secs(3600);
 /// How long a start waits between two looks.
 const START_PAUSE: Duration = Duration::from_millis(250);
+/// How long a change waits for the remote before nobody knows.
+const CARRY_WAIT_MAX: Duration = Duration::from_secs(10);
+/// How long an end waits for the store to be given away, and as long again for what is called off then.
+const END_WAIT_MAX: Duration = Duration::from_secs(5);
 /// How often a start looks until the store is what the chain says.
 const START_TRIES_MAX: usize = 8;
 
@@ -67,6 +78,17 @@ pub struct With {
     pub clock: Arc<dyn Clock>,
     /// Randomness.
     pub random: Arc<dyn Random>,
+}
+
+/// How long what waits for the remote waits.
+#[derive(Debug, Clone, Copy)]
+struct Patience {
+    carry: Duration,
+    end: Duration,
+}
+
+impl Patience {
+    const MOST: Self = Self { carry: CARRY_WAIT_MAX, end: END_WAIT_MAX };
 }
 
 /// This node's part in the control store, until it is dropped.
@@ -96,6 +118,7 @@ pub enum ControlStands {
 /// What the thread, and whoever asks the store, share.
 struct Shared {
     with: With,
+    patience: Patience,
     tenant: Tenant,
     seals: Seals,
     folder: std::path::PathBuf,
@@ -121,8 +144,13 @@ struct Known {
     trouble: Option<String>,
     /// How many looks began, and ended.
     looks: (u64, u64),
+    /// What this node wrote last may be in the chain and is not here: its epoch is over.
+    is_missed: bool,
     is_wanted: bool,
+    /// All is to end.
     is_ended: bool,
+    /// All has ended.
+    is_over: bool,
 }
 
 impl ControlChain {
@@ -132,25 +160,17 @@ impl ControlChain {
     /// # Errors
     /// The remote did not answer, the secret is another one, or this node has tenants of its own.
     pub fn open(data: &Path, control: &Arc<Control>, with: With) -> Result<Self, String> {
-        let halt = Arc::default();
-        let with = With { driver: Driver { halt, ..with.driver }, ..with };
-        let shared = Arc::new(Shared {
-            tenant: Tenant::control(),
-            seals: Seals(Arc::clone(&with.secret)),
-            folder: data.join(FOLDER),
-            lead: Mutex::default(),
-            known: Mutex::default(),
-            changed: Condvar::new(),
-            with,
-        });
-        control.carry_by(Arc::clone(&shared) as Arc<dyn Far>);
-        let claim = shared.with.node.as_ref();
-        let claim = claim.map(|node| Claim::new(node.writer().clone(), node.lease()));
-        let mut reader = Reader::open(data, &shared, control, claim)?;
+        let reader = Reader::begin(data, control, with, Patience::MOST)?;
+        Self::begin(reader)
+    }
+
+    fn begin(mut reader: Reader) -> Result<Self, String> {
+        let shared = Arc::clone(&reader.shared);
         for tries in 1.. {
             match reader.turn() {
                 Ok(()) if shared.is_ready() => break,
                 Ok(()) if tries < START_TRIES_MAX => {
+                    shared.known().trouble = reader.awaited();
                     shared.with.driver.halt.wait(START_PAUSE);
                 }
                 Ok(()) => break,
@@ -177,18 +197,31 @@ impl ControlChain {
         self.shared.catch_up()
     }
 
-    /// What went wrong last, until something goes right.
-    pub fn trouble(&self) -> Option<String> {
-        self.shared.known().trouble.clone()
+    /// Who writes it and how old what is here is, for people.
+    ///
+    /// # Errors
+    /// The same, where it is too old to be answered with.
+    pub fn told(&self) -> Result<String, String> {
+        self.shared.told()
     }
 
-    /// Gives the store away, for another node to write it, and follows no more.
+    /// Gives the store away, for another node to write it, and follows no more. A remote that does not answer is not
+    /// waited for: others take the store then once this node's lease is over.
     pub fn end(&self) {
         self.shared.known().is_ended = true;
         self.shared.changed.notify_all();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = thread {
+        let Some(thread) = thread else { return };
+        let mut is_over = self.shared.wait_until_over(&thread);
+        if !is_over {
+            self.shared.with.driver.halt.raise();
+            is_over = self.shared.wait_until_over(&thread);
+        }
+        if is_over {
             let _its_panic_is_on_stderr = thread.join();
+        } else {
+            let why = "the remote does not answer";
+            tell(Level::Warn, "the control store was not given away", why);
         }
     }
 }
@@ -199,13 +232,52 @@ impl Drop for ControlChain {
     }
 }
 
+impl Reader {
+    /// This node's part, without a thread yet.
+    fn begin(
+        data: &Path,
+        control: &Arc<Control>,
+        with: With,
+        patience: Patience,
+    ) -> Result<Self, String> {
+        let halt = Arc::default();
+        let with = With { driver: Driver { halt, ..with.driver }, ..with };
+        let shared = Arc::new(Shared {
+            tenant: Tenant::control(),
+            seals: Seals(Arc::clone(&with.secret)),
+            folder: data.join(FOLDER),
+            lead: Mutex::default(),
+            known: Mutex::default(),
+            changed: Condvar::new(),
+            patience,
+            with,
+        });
+        control.carry_by(Arc::new(Carrying(Arc::clone(&shared))));
+        let claim = shared.with.node.as_ref();
+        let claim = claim.map(|node| Claim::new(node.writer().clone(), node.lease()));
+        Self::open(data, &shared, control, claim)
+    }
+}
+
 impl Shared {
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The epoch of this node, if it has one that goes on.
     fn lead(&self) -> MutexGuard<'_, Option<Lead>> {
-        self.lead.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut lead = self.lead.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::take(&mut self.known().is_missed) {
+            *lead = None;
+        }
+        lead
+    }
+
+    /// Waits so long for its thread to end; whether it has.
+    fn wait_until_over(&self, thread: &JoinHandle<()>) -> bool {
+        let goes_on = |known: &mut Known| !known.is_over && !thread.is_finished();
+        let waited = self.changed.wait_timeout_while(self.known(), self.patience.end, goes_on);
+        waited.unwrap_or_else(PoisonError::into_inner).0.is_over || thread.is_finished()
     }
 
     fn now(&self) -> Ticks {
@@ -257,6 +329,35 @@ impl Shared {
         true
     }
 
+    fn told(&self) -> Result<String, String> {
+        let (number, trouble) = {
+            let known = self.known();
+            (known.at.as_ref().map_or(0, |at| at.number), known.trouble.clone())
+        };
+        let (age, writer) = match self.stands() {
+            ControlStands::Leads => {
+                return Ok(format!("{SHARED}; this node writes it, record {number}"));
+            }
+            ControlStands::Follows { age, writer, .. } => (age, writer),
+        };
+        let who = writer.map_or_else(
+            || "no node writes it now".to_owned(),
+            |Peer { node, .. }| format!("node {node} writes it"),
+        );
+        let why = trouble.map(|why| format!("; {why}")).unwrap_or_default();
+        match age {
+            Some(age) if age <= self.with.stale_max => Ok(format!(
+                "{SHARED}; {who}; all of {} s ago is here, up to record {number}{why}",
+                age.as_secs()
+            )),
+            Some(age) => Err(format!(
+                "{SHARED}; {who}; no word of it for {} s, record {number} is here{why}",
+                age.as_secs()
+            )),
+            None => Err(format!("{SHARED}; {who}; no word of it since the start{why}")),
+        }
+    }
+
     /// Somebody else writes it, or nobody does.
     fn elsewhere(&self) -> ControlError {
         let trouble = self.known().trouble.clone();
@@ -276,7 +377,7 @@ impl Shared {
     }
 }
 
-impl Far for Shared {
+impl Shared {
     fn may_read(&self) -> Result<(), ControlError> {
         let most = self.with.stale_max;
         match self.stands() {
@@ -304,26 +405,12 @@ impl Far for Shared {
         if self.known().leads.is_some() { Ok(()) } else { Err(self.elsewhere()) }
     }
 
-    fn carry(&self, operations: &Operations) -> Result<Vec<u8>, ControlError> {
-        let mut lead = self.lead();
-        let Some(leads) = lead.as_mut() else {
-            drop(lead);
-            return Err(self.elsewhere());
-        };
-        let done = leads.carry(self, operations);
-        drop(lead);
-        self.drop_if_over();
-        done
-    }
-
+    /// What is in the chain comes back to this store as to any other.
     fn missed(&self) {
-        // What is in the chain comes back to this store as to any other.
-        *self.lead() = None;
+        self.known().is_missed = true;
         self.lost();
     }
-}
 
-impl Shared {
     /// Whether what is made for the epoch of this node is still wanted.
     fn lead_goes_on(&self) -> bool {
         !self.known().is_ended

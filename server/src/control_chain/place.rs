@@ -25,6 +25,11 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// Of a chain of which nothing is known but this record.
+    pub(super) fn begun(mark: Mark) -> Self {
+        Self { mark, log: 0, to: 0, digest: Hash::NONE }
+    }
+
     pub(super) fn bytes(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("numbers and texts are JSON")
     }

@@ -32,6 +32,10 @@ pub const BLOCK_TIME: Duration = Duration::from_secs(600);
 /// one write, within the second that is promised.
 pub const METER_FLUSH_EVERY: Duration = Duration::from_millis(500);
 
+/// The same where blocks are on record for several nodes: each write is a request to their remote. What could not be
+/// written is tried as often as alone.
+pub const METER_FLUSH_SHARED_EVERY: Duration = Duration::from_secs(3);
+
 /// A block gives nothing so shortly before its record expires: a call has at most [`CALL_TIME_MAX`], and what it
 /// used is written after it.
 const GIVE_MARGIN: Duration = Duration::from_secs(180);

@@ -2,8 +2,11 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
+use engine::os::clock::{SystemClock, SystemRandom};
 use serde_json::{Value, json};
+use server::control::Control;
 use tests::house::{call, mcp};
 use tests::patience::wait_until;
 use tests::service::{Service, run, run_json};
@@ -192,4 +195,74 @@ fn without_a_secret_tenants_stay_on_their_node_and_the_start_says_so() {
     assert_eq!((opens(&a, &secret), opens(&b, &secret)), (200, 401));
     let said = fs::read_to_string(a.data().with_extension("stderr")).unwrap();
     assert!(said.contains("tenants and their keys stay on this node"), "{said}");
+}
+
+#[test]
+fn a_workspace_that_is_deleted_elsewhere_loses_its_store_here_and_keeps_its_ledger() {
+    let cluster = Cluster::new(true);
+    let (a, b) = (cluster.writer("a"), cluster.writer("b"));
+    let secret = tenant(a.data(), "acme");
+    wait_until("b answers", || is_given(&recall(&b, &secret)));
+    let home = b.data().join("tenants/acme");
+    assert!(home.join("store").is_dir());
+    assert!(b.terminate().success());
+    run_json(a.data(), &["tenant", "delete", "acme", "--confirm", "acme"]);
+    // What is due each minute is due at a start.
+    let b = cluster.writer("b");
+    wait_until("its store goes", || !home.join("store").exists());
+    assert!(home.join("ledger").is_dir());
+    assert_eq!(opens(&b, &secret), 401);
+}
+
+#[test]
+fn each_node_has_the_last_checkpoints_of_its_own_ledgers_on_record() {
+    let cluster = Cluster::new(true);
+    let (a, b) = (cluster.writer("a"), cluster.writer("b"));
+    let secret = tenant(a.data(), "acme");
+    for node in [&a, &b] {
+        wait_until("it answers", || is_given(&recall(node, &secret)));
+    }
+    let folders = [a.data().to_owned(), b.data().to_owned()];
+    // The ledgers of b end with a checkpoint that a notes, those of a with one that a notes itself.
+    assert!(b.terminate().success() && a.terminate().success());
+    let path = folders[0].join("control.redb");
+    let control = Control::open(&path, Arc::new(SystemClock), Arc::new(SystemRandom)).unwrap();
+    let [of_a, of_b] =
+        [Some("a"), Some("b")].map(|node| control.anchors_of(node, None, 9).unwrap());
+    drop(control);
+    for anchors in [&of_a, &of_b] {
+        assert!(anchors.iter().any(|(slug, last)| slug == "acme" && last.seq > 0), "{anchors:?}");
+    }
+    assert_ne!(of_a, of_b, "each has ledgers of its own");
+    for data in &folders {
+        let checked = run_json(data, &["ledger", "verify", "--all"]);
+        assert_eq!(checked["ok"], true, "{checked}");
+    }
+    // A tail that is cut off shows on the node that had it.
+    let a = cluster.writer("a");
+    let checked = run_json(a.data(), &["ledger", "verify", "--all"]);
+    assert_eq!(checked["ok"], true, "{checked}");
+}
+
+/// What `recalld doctor` says of the control store.
+fn doctor(data: &Path) -> String {
+    let said: Value = serde_json::from_slice(&run(data, &["doctor", "--json"]).stdout).unwrap();
+    let findings = said["findings"].as_array().unwrap();
+    let found = findings.iter().find(|finding| finding["name"] == "control store").unwrap();
+    found["detail"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn the_doctor_says_who_writes_tenants_and_how_far_this_node_is() {
+    let cluster = Cluster::new(true);
+    let (a, b) = (cluster.writer("a"), cluster.replica("b"));
+    tenant(a.data(), "acme");
+    let said = doctor(a.data());
+    assert!(said.starts_with("shared with other nodes; this node writes it, record "), "{said}");
+    let record = said.rsplit(' ').next().unwrap().to_owned();
+    wait_until("b has it", || doctor(b.data()).ends_with(&format!("up to record {record}")));
+    assert!(doctor(b.data()).contains("node a writes it; all of "), "{}", doctor(b.data()));
+    let data = b.data().to_owned();
+    assert!(b.terminate().success());
+    assert!(doctor(&data).contains("nobody follows here now"), "{}", doctor(&data));
 }

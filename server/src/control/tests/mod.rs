@@ -3,6 +3,7 @@
 mod clock;
 mod crossing;
 mod faults;
+mod slow;
 mod tenants;
 mod tokens;
 

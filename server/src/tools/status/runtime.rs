@@ -5,6 +5,7 @@ use std::time::Instant;
 use serde_json::{Map, Value, json};
 
 use super::known_vector::{SCALE, SENTENCE, VECTOR};
+use crate::control_chain::{MARKER, SHARED};
 use crate::counted::counted;
 use crate::embed::Embedder;
 use crate::model::DEFAULT_NAME;
@@ -134,13 +135,25 @@ fn ledger(context: &Context<'_>) -> Found {
     }
 }
 
-/// It can be read, where there is one.
+/// It can be read, where there is one; and where it is one of several nodes', who writes it and how old it is.
 fn control_store(context: &Context<'_>) -> Found {
-    let control = &context.parts.control;
-    if !control.exists() {
+    let parts = context.parts;
+    // Which nodes there are is nothing that a tenant needs to know.
+    match &parts.control_chain {
+        Some(chain) if context.caller.metered.is_none() => {
+            let told = chain.told()?;
+            parts.control.ready().map_err(|error| format!("{told}; {error}"))?;
+            return Ok(told);
+        }
+        _ => {}
+    }
+    if !parts.control.exists() {
         return Ok("none yet: no tenant was made".to_owned());
     }
-    control.ready().map_err(|error| error.to_string())?;
+    parts.control.ready().map_err(|error| error.to_string())?;
+    if context.caller.metered.is_none() && parts.data.join(MARKER).exists() {
+        return Ok(format!("{SHARED}, whom nobody follows here now: it is as it was last"));
+    }
     Ok("readable".to_owned())
 }
 

@@ -1,0 +1,102 @@
+//! `control.json`: that the control store of this data directory is one of several nodes', and of which chain.
+//!
+//! Owns that file. It is there before a store is brought to what a chain says, and before a chain is begun, so that a
+//! node which stopped in between knows by it what it was about to do.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use remote::Nonce;
+use serde::{Deserialize, Serialize};
+
+use crate::operator::copies;
+
+/// The file that says, to commands without a server, that a control store is one of several nodes'.
+pub const MARKER: &str = "control.json";
+const FORMAT: &str = "recalld control place";
+/// Bytes of it.
+const MARKER_BYTES_MAX: u64 = 4096;
+
+/// What it says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Marker {
+    format: String,
+    /// Of the chain that the control store is of, or is about to begin.
+    pub(super) store: Nonce,
+    /// What this node is called, if it may write.
+    node: Option<String>,
+}
+
+impl Marker {
+    pub(super) fn new(store: Nonce, node: Option<String>) -> Self {
+        Self { format: FORMAT.to_owned(), store, node }
+    }
+}
+
+/// What the node of a data directory is called that shares its control store with others.
+///
+/// # Errors
+/// The file does not read.
+pub fn node_of(data: &Path) -> Result<Option<String>, String> {
+    Ok(read(data)?.and_then(|marker| marker.node))
+}
+
+/// What it says; nothing where it is not there.
+pub(super) fn read(data: &Path) -> Result<Option<Marker>, String> {
+    let path = data.join(MARKER);
+    let wrong = |why: &str| format!("{}: {why}", path.display());
+    match fs::metadata(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(wrong(&error.to_string())),
+        Ok(about) if about.len() > MARKER_BYTES_MAX => return Err(wrong("it is too long")),
+        Ok(_) => {}
+    }
+    let bytes = fs::read(&path).map_err(copies::at(&path))?;
+    let marker: Marker =
+        serde_json::from_slice(&bytes).map_err(|error| wrong(&error.to_string()))?;
+    match marker.format == FORMAT {
+        true => Ok(Some(marker)),
+        false => Err(wrong("it is of another format")),
+    }
+}
+
+/// Says so, on disk when this returns.
+pub(super) fn put(data: &Path, marker: &Marker) -> Result<(), String> {
+    let path = data.join(MARKER);
+    let mut bytes = serde_json::to_vec_pretty(marker).map_err(|error| error.to_string())?;
+    bytes.push(b'\n');
+    copies::put(&path, &bytes).map_err(copies::at(&path))
+}
+
+/// The store here is this node's own after all.
+pub(super) fn withdraw(data: &Path) -> Result<(), String> {
+    let path = data.join(MARKER);
+    fs::remove_file(&path).map_err(copies::at(&path))
+}
+
+#[cfg(test)]
+mod tests {
+    use remote::Hex;
+    use tempfile::TempDir;
+
+    use super::*;
+
+    #[test]
+    fn what_is_noted_is_read_and_nothing_is_made_up() {
+        let folder = TempDir::new().unwrap();
+        let data = folder.path();
+        assert_eq!(read(data), Ok(None));
+        let marker = Marker::new(Hex([7; 16]), Some("a".to_owned()));
+        put(data, &marker).unwrap();
+        assert_eq!(read(data), Ok(Some(marker)));
+        assert_eq!(node_of(data), Ok(Some("a".to_owned())));
+        for wrong in ["", "{}", r#"{"format":"other","store":"07070707070707070707070707070707"}"#]
+        {
+            fs::write(data.join(MARKER), wrong).unwrap();
+            assert!(read(data).unwrap_err().contains(MARKER), "{wrong}");
+        }
+        withdraw(data).unwrap();
+        assert_eq!(read(data), Ok(None));
+    }
+}

@@ -1,0 +1,136 @@
+//! A node that stops, or cannot go on, at any point of its way: the next start knows what was, and nobody waits for it.
+
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use remote::Key;
+
+use super::{Bench, Machine, make, until};
+use crate::control_chain::{ControlChain, ControlStands, Patience};
+
+/// Stops a node right after record `number` of it is there, before it knows.
+fn stop_after(node: &mut Machine, number: u64) {
+    node.wire.after_each_put(move |key| {
+        assert!(!matches!(key, Key::Chain(_, at) if *at == number), "it stops here");
+        Ok(())
+    });
+    let stopped = catch_unwind(AssertUnwindSafe(|| node.turn()));
+    assert!(stopped.is_err(), "{stopped:?}");
+}
+
+#[test]
+fn a_founder_that_stops_before_anything_is_there_begins_the_chain_when_it_is_back() {
+    // After its take, and after its first full record.
+    for (number, kinds) in [(1, vec!["take"]), (2, vec!["take", "full"])] {
+        let bench = Bench::new();
+        make(&bench.control("a"), "acme").unwrap();
+        let mut first = bench.start("a", "a");
+        stop_after(&mut first, number);
+        assert_eq!(bench.kinds(), kinds);
+        drop(first);
+        // As a machine that took the name of the first one, so that it need not wait until that seems to be gone.
+        let mut other = bench.start("a", "other");
+        other.turn().unwrap();
+        if number == 1 {
+            assert_ne!(other.stands(), ControlStands::Leads, "it would begin without its tenants");
+            let said = other.reader.awaited().unwrap();
+            assert!(said.contains("node a began the control store"), "{said}");
+        } else {
+            assert_eq!(other.slugs(), ["acme"]);
+            let shared = Arc::clone(&other.reader.shared);
+            crate::control_chain::taking::give_away(&shared);
+        }
+        let mut again = bench.start("a", "a");
+        again.turn().unwrap();
+        assert_eq!(again.stands(), ControlStands::Leads);
+        assert_eq!(again.slugs(), ["acme"]);
+        make(&again.control, "next").unwrap();
+        other.turn().unwrap();
+        assert_eq!((other.slugs(), other.reader.awaited()), (again.slugs(), None));
+        assert_eq!(other.digest(), again.digest());
+    }
+}
+
+#[test]
+fn whoever_was_to_begin_a_chain_and_came_late_has_its_tenants_for_its_own() {
+    let bench = Bench::new();
+    make(&bench.control("late"), "mine").unwrap();
+    let mut late = bench.start("late", "late");
+    let mut first = bench.start("first", "first");
+    // Between the note of the late one and its record comes the record of the other one.
+    late.reader.note(remote::Hex([3; 16])).unwrap();
+    first.turn().unwrap();
+    let why = late.turn().unwrap_err();
+    assert!(why.contains("1 tenants of its own"), "{why}");
+    assert!(late.reader.is_final() && !bench.data("late").join("control.json").exists());
+}
+
+#[test]
+fn an_epoch_that_cannot_be_used_is_given_back_and_another_node_has_it_at_once() {
+    let bench = Bench::new();
+    let mut a = bench.start("a", "a");
+    a.turn().unwrap();
+    make(&a.control, "acme").unwrap();
+    let mut b = bench.start("b", "b");
+    b.turn().unwrap();
+    crate::control_chain::taking::give_away(&a.reader.shared);
+    assert_eq!(bench.kinds().last(), Some(&"give"));
+    // The file of b is gone in the moment in which b takes the chain.
+    let (file, away) = (bench.data("b").join("control.redb"), bench.data("b").join("away"));
+    let (from, to) = (file.clone(), away.clone());
+    let takes = u64::try_from(bench.kinds().len()).unwrap() + 1;
+    b.wire.after_each_put(move |key| {
+        if matches!(key, Key::Chain(_, at) if *at == takes) {
+            fs::rename(&from, &to).unwrap();
+        }
+        Ok(())
+    });
+    let why = b.turn().unwrap_err();
+    assert!(why.contains("control.redb"), "{why}");
+    assert_eq!(bench.kinds().split_off(bench.kinds().len() - 3), ["give", "take", "give"]);
+    assert!(b.reader.shared.lead().is_none() && b.stands() != ControlStands::Leads);
+    fs::rename(&away, &file).unwrap();
+    a.turn().unwrap();
+    assert_eq!(a.stands(), ControlStands::Leads, "nobody waits for a lease");
+    make(&a.control, "next").unwrap();
+    until("b reads its file again", || b.turn().is_ok());
+    assert_eq!(b.digest(), a.digest());
+}
+
+#[test]
+fn a_founder_that_cannot_bring_its_tables_begins_once_it_can() {
+    let bench = Bench::new();
+    make(&bench.control("a"), "acme").unwrap();
+    let mut a = bench.start("a", "a");
+    // Where its tables would lie is something else.
+    fs::write(bench.data("a").join("control.far"), "").unwrap();
+    assert!(a.turn().is_err());
+    assert_eq!(bench.kinds(), ["take", "give"]);
+    fs::remove_file(bench.data("a").join("control.far")).unwrap();
+    drop(a);
+    let mut a = bench.start("a", "a");
+    a.turn().unwrap();
+    assert_eq!((a.stands(), a.slugs()), (ControlStands::Leads, vec!["acme".to_owned()]));
+}
+
+#[test]
+fn an_end_does_not_wait_for_a_remote_that_does_not_answer() {
+    let bench = Bench::new();
+    let short = Patience { end: Duration::from_millis(50), ..Patience::MOST };
+    let a = bench.start_with("a", "a", short);
+    let (wire, control, node) = (Arc::clone(&a.wire), a.control, a.node);
+    let chain = ControlChain::begin(a.reader).unwrap();
+    until("it leads", || chain.stands() == ControlStands::Leads);
+    make(&control, "acme").unwrap();
+    wire.cut();
+    let changing = std::thread::spawn(move || make(&control, "next"));
+    until("a change is on its way", || wire.waiting() > 0);
+    chain.end();
+    assert!(!changing.is_finished() && wire.waiting() > 0, "it is still");
+    assert_ne!(chain.stands(), ControlStands::Leads);
+    wire.mend();
+    assert!(changing.join().unwrap().is_err());
+    drop((chain, node));
+}
