@@ -141,6 +141,24 @@ fn an_edge_that_is_raised_here_lets_go_what_no_record_names_any_more() {
 }
 
 #[test]
+fn edges_that_count_no_more_go_however_many_there_are() {
+    let mut far = Far::new();
+    far.add_epoch(1, &[]);
+    far.add_full(1, &[], 0);
+    let last = 2 * NUMBERS_AT_ONCE as u64 + 3;
+    for turn in 0..=last {
+        let edge = Edge { boundary: 2, turn, epoch: 1, ..Edge::default() };
+        assert_eq!(far.chain.raise_edge(&far.tenant, &edge), Tried::Made);
+    }
+    collect(&mut far, &mut collector(), Ticks(1), |_| {}).unwrap();
+    let left = far.objects.list("t/local/edge/", None, usize::MAX).unwrap();
+    let left: Vec<Key> = left.into_iter().map(|about| about.key).collect();
+    let edge = |turn| Key::Edge(far.tenant.clone(), 2, turn);
+    assert_eq!(left, [edge(last - 2), edge(last - 1), edge(last)]);
+    assert_eq!(far.chain.edge(&far.tenant).unwrap().turn, last);
+}
+
+#[test]
 fn who_has_lost_the_workspace_does_not_say_that_history_is_gone() {
     let mut far = Far::new();
     far.put(OLD);
