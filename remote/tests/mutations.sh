@@ -1,7 +1,7 @@
 #!/bin/sh
 # Breaks the protocol on purpose, in a scratch copy, and says after how many seeds the simulation notices:
-# remote/tests/mutations.sh [SEEDS]. Fails where it does not notice, or where an edit no longer finds its place
-# in the sources.
+# remote/tests/mutations.sh [SEEDS]. Where few or no seeds show something, tests of one case each are to notice it.
+# Fails where nothing does, or where an edit no longer finds its place in the sources.
 set -eu
 
 cd "$(dirname "$0")/../.."
@@ -10,14 +10,17 @@ seeds=${1:-300}
 . tests/mutating.sh
 begin far_mutations
 
-# The simulation as it is in the copy by now, as the program NAME.
+# build TESTS NAME: tests as they are in the copy by now, as the program NAME; those of the library are `remote`.
 build() {
-    (cd "$scratch/copy" && CARGO_TARGET_DIR="$scratch" cargo test -q --release -p remote --test simulation --no-run)
-    cp "$(find "$scratch/release/deps" -name 'simulation-*' -perm -u+x -type f | head -n 1)" "$scratch/$1"
+    which="--test $1"
+    [ "$1" != remote ] || which=--lib
+    rm -f "$scratch/release/deps/$1"-*
+    # shellcheck disable=SC2086
+    (cd "$scratch/copy" && CARGO_TARGET_DIR="$scratch" cargo test -q --release -p remote $which --no-run)
+    cp "$(find "$scratch/release/deps" -name "$1-*" -perm -u+x -type f | head -n 1)" "$scratch/$2"
 }
 
-rm -f "$scratch"/release/deps/simulation-*
-build whole
+build simulation whole
 
 mutation 'the edge is not read after a creation' remote/src/core/create.rs \
     's/let is_fresh = /$&!($ENV{RIGHT}) || /'
@@ -101,7 +104,9 @@ mutation 'a holder believes in its lease though it was over in between' remote/s
 # never became a long record and goes only with its number (`remote/tests/clients/etcd.rs`), and an observer that counts
 # the time in which it did not look (`lapse.rs`).
 
-build edited
+build simulation edited
+build remote units
+build stores stores
 program=$scratch/edited
 # Where none is in force, all must go as without the edits, to the last event: an edit that changes something by itself
 # would count as what is found by others.
@@ -123,6 +128,11 @@ while read -r name; do
             > "$scratch/out" 2>&1 || true
         found=$(sed -n 's/^\([A-Za-z()]*, seed [0-9]*\): at [0-9]* s: \(C[0-9]\).*/\1, \2/p' "$scratch/out" | head -n 1)
         [ -z "$found" ] || break
+    done
+    for program_of_tests in units stores; do
+        [ -z "$found" ] || break
+        MUTATION=$number timeout 600 "$scratch/$program_of_tests" > "$scratch/out" 2>&1 || true
+        found=$(sed -n 's/^test \(.*\) \.\.\. FAILED$/the test \1/p' "$scratch/out" | head -n 1)
     done
     echo "$name: ${found:-NOT NOTICED in $seeds seeds}"
     [ -n "$found" ] || missed=1

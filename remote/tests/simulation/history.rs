@@ -181,8 +181,10 @@ impl History {
         self.given = Some((self.now, false));
     }
 
+    /// Answers that a stop held up come up to nine minutes after all is healed.
     pub(crate) fn may_be_given(&self) -> bool {
-        self.given.is_none() && self.now < (TROUBLE + 300) * SECOND
+        let quiet = (TROUBLE + 560) * SECOND..(TROUBLE + 760) * SECOND;
+        self.given.is_none() && quiet.contains(&self.now)
     }
 
     /// Somebody has it.

@@ -57,7 +57,7 @@ impl Writing<'_> {
         }
         let names: &[&str] = match is_quiet {
             false => &["", "", "n1", "n2", "n9"],
-            // Once, to one that never comes, and early: what else goes by time in quiet needs a writer that stays.
+            // Once, and to one that never comes: what else goes by time in quiet needs a writer that stays.
             true if self.node.exact.get() && self.ground.history.borrow().may_be_given() => &["n9"],
             true => &[],
         };

@@ -49,7 +49,7 @@ impl Fetch for Pages {
         if self.is_away.load(Ordering::SeqCst) {
             return Err("the store is away".to_owned());
         }
-        let mut bytes = vec![0; (range.end - range.start) as usize];
+        let mut bytes = vec![0; usize::try_from(range.end - range.start).unwrap()];
         self.file.read_exact_at(&mut bytes, range.start).unwrap();
         Ok(bytes)
     }
