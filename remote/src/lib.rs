@@ -17,6 +17,7 @@ pub mod core;
 mod counts;
 mod driver;
 mod edge;
+mod erased;
 mod fault;
 mod follow;
 mod hex;
@@ -46,6 +47,7 @@ pub use chain::{Chain, Etcd, EtcdObjects, ObjectChain};
 pub use counts::{Counts, Op, Outcome};
 pub use driver::{Driver, Halt};
 pub use edge::{Edge, Kept};
+pub use erased::find_erased;
 pub use fault::Damage;
 pub use follow::{
     Cache, CacheUse, Keeper, LocalCopy, Moved, NotApplied, PartialDisk, Tended, Tracker,
@@ -67,4 +69,4 @@ pub use seat::{
     Age, Erasing, Following, Lag, NotSeated, Role, Seat, Seated, Taken, held_in, is_followed,
 };
 pub use ticks::{BootClock, TickSource, Ticks};
-pub use verify::{Checked, Look, Sought, find_bytes, verify};
+pub use verify::{Checked, Look, verify};

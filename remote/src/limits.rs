@@ -133,6 +133,8 @@ pub const ERASING_MAX: usize = 65_536;
 pub const ERASING_BYTES_MAX: u64 = 8 << 20;
 /// Workspaces that are listed.
 pub const TENANTS_MAX: usize = 100_000;
+/// Objects with the bytes of an id whose erasure is to be proven; each is remembered until a state explains it.
+pub const ERASED_OBJECTS_MAX: usize = 100_000;
 /// What a look through a remote names of all that is wrong.
 pub const REMOTE_FINDINGS_MAX: usize = 100;
 /// Objects that are listed before they are looked at.

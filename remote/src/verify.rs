@@ -1,5 +1,4 @@
-//! Looking through what lies on the storage: whether chains and objects are what they must be, and whether some
-//! bytes are anywhere.
+//! Looking through what lies on the storage: whether chains and objects are what they must be.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +8,8 @@ use crate::driver::Driver;
 use crate::hex::Hash;
 use crate::history::{NotRestored, numbers_above};
 use crate::limits::REMOTE_FINDINGS_MAX;
-use crate::names::{DataKey, Key, Tenant};
-use crate::objects::{About, Away, each};
+use crate::names::{DataKey, Tenant};
+use crate::objects::Away;
 use crate::parts::{Shelf, Untransferred};
 use crate::record::{Bytes, Kind, Record};
 
@@ -162,72 +161,4 @@ fn note(record: &Record, named: &mut BTreeMap<DataKey, Named>) {
             folds.for_each(|fold| add(fold.key, fold.to - fold.from, fold.sha256));
         }
     }
-}
-
-/// Bytes that are looked for.
-#[derive(Debug, Clone)]
-pub struct Sought {
-    /// They themselves.
-    pub bytes: Vec<u8>,
-    /// Whether they must not be in ledgers either.
-    pub in_ledgers: bool,
-}
-
-/// The objects of a workspace, records and all, that have one of these runs of bytes in them.
-///
-/// # Errors
-/// The storage did not answer.
-pub fn find_bytes(
-    driver: &Driver,
-    tenant: &Tenant,
-    wanted: &[Sought],
-) -> Result<Vec<String>, Away> {
-    let mut found = Vec::new();
-    let longest = wanted.iter().map(|one| one.bytes.len()).max().unwrap_or_default();
-    let has = |bytes: &[u8]| wanted.iter().any(|one| holds(bytes, &one.bytes));
-    let has_in_ledger =
-        |bytes: &[u8]| wanted.iter().any(|one| one.in_ledgers && holds(bytes, &one.bytes));
-    // The end of the part before, since what is looked for may lie across two.
-    let mut end: Vec<u8> = Vec::new();
-    let mut is_chain_here = false;
-    each(&*driver.objects, &format!("t/{tenant}/"), |About { key, .. }| {
-        let Some(bytes) = driver.objects.get(key, None, u64::MAX)? else { return Ok(()) };
-        is_chain_here |= matches!(key, Key::Chain(..));
-        let goes_on = matches!(key, Key::Data(_, _, part) if *part > 0);
-        let joined = if goes_on { [&end[..], &bytes].concat() } else { bytes };
-        let is_found = match key {
-            Key::Ledger(..) => has_in_ledger(&joined),
-            _ => has(&joined),
-        };
-        if is_found && found.len() < REMOTE_FINDINGS_MAX {
-            found.push(key.to_string());
-        }
-        end = joined[joined.len().saturating_sub(longest)..].to_vec();
-        Ok(())
-    })?;
-    if !is_chain_here {
-        found.append(&mut in_chain(driver, tenant, has)?);
-    }
-    Ok(found)
-}
-
-/// The same of a chain that is not kept among the objects.
-fn in_chain(
-    driver: &Driver,
-    tenant: &Tenant,
-    has: impl Fn(&[u8]) -> bool,
-) -> Result<Vec<String>, Away> {
-    let mut found = Vec::new();
-    let edge = driver.chain.edge(tenant)?;
-    let kept = edge.kept.iter().map(|kept| kept.number);
-    for number in kept.chain(numbers_above(driver, tenant, &edge)?) {
-        if driver.chain.read(tenant, number)?.is_some_and(|bytes| has(&bytes)) {
-            found.push(format!("record {number}"));
-        }
-    }
-    Ok(found)
-}
-
-fn holds(bytes: &[u8], wanted: &[u8]) -> bool {
-    !wanted.is_empty() && bytes.windows(wanted.len()).any(|part| part == wanted)
 }

@@ -91,6 +91,26 @@ fn an_erasure_waits_by_name_for_each_node_that_has_it() {
     drop((second, third, writer));
 }
 
+#[test]
+fn an_erasure_that_ended_before_is_proven_of_the_remote() {
+    let scratch = scratch();
+    let [one, bucket] = ["one", "bucket"].map(|name| scratch.path().join(name));
+    std::fs::create_dir(&bucket).unwrap();
+    let address = format!("file://{}", bucket.display());
+    let lines = [item("secret", &format!("the {PHRASE} is here")), item("other", "it abides")];
+    let ids = imported(&one, &lines);
+    let erased = run(&one, &["erase", &ids("secret"), "--reason", "asked for", "--yes"]);
+    assert_eq!(erased.status.code(), Some(0), "{erased:?}");
+    let writer = Service::start(&one, &["--remote", &address, "--set", &named("box-1")]);
+    let proof = |id: &str| remote(&["verify", &address, "--erased", id, "--phrase", PHRASE]);
+    wait_until("it is carried", || !holding(&bucket, "it abides").is_empty());
+    let proven = proof(&ids("secret"));
+    assert_eq!(proven.status.code(), Some(0), "{proven:?}");
+    // Its tombstone has been carried: no other object could have the id.
+    assert_fails(&proof(&ids("other")), 1, &["is still in", "nothing says that it was erased"]);
+    drop(writer);
+}
+
 fn replica_again(data: &Path, address: &str) -> Service {
     Service::start(data, &["--replica-of", address, "--set", &named("box-3")])
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::memory::Memory;
 use crate::{PATIENCE, until};
 use engine::os::clock::{Clock, Micros, SystemRandom};
-use engine::os::disk::RealDisk;
+use engine::os::disk::{Disk, RealDisk};
 use engine::{Batch, FullSpeed, Ground, ItemDraft, Options, Reader, Snapshot, Store};
 use remote::core::{Claim, Found, Holder, Retention, Stamp, Took, Writer, find};
 use remote::limits::GIVE_STEPS_MAX;
@@ -322,10 +322,17 @@ fn what_was_erased_is_nowhere_once_it_was_collected() {
     store.write(batch(&some(1, 1))).unwrap();
     assert!(carrier.settle(PATIENCE));
     assert!(memory.holds(&secret));
-    let wanted = [remote::Sought { bytes: secret.clone().into_bytes(), in_ledgers: true }];
-    assert!(!remote::find_bytes(&node.driver, &tenant(), &wanted).unwrap().is_empty());
+    let id = written.items[1].0;
+    let left = |phrase: Option<&str>, name: &str| {
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(&folder.path().join(name)).unwrap());
+        remote::find_erased(&node.driver, &tenant(), (id, phrase), &disk).unwrap()
+    };
+    let found = left(Some(&secret), "left-0");
+    assert!(found.iter().any(|what| what.ends_with("has the phrase")), "{found:?}");
+    assert!(found.iter().any(|what| what.contains("nothing says that it was erased")), "{found:?}");
+    assert!(found.iter().any(|what| what.contains("has an item with the id")), "{found:?}");
 
-    store.erase(&[written.items[1].0], "officer", "asked for", &FullSpeed).unwrap();
+    store.erase(&[id], "officer", "asked for", &FullSpeed).unwrap();
     assert!(carrier.settle(PATIENCE));
     let found = node.found().unwrap();
     let erased = |record: &remote::Record| match &record.kind {
@@ -340,10 +347,24 @@ fn what_was_erased_is_nowhere_once_it_was_collected() {
     let second = carrier.collect().unwrap().unwrap();
     assert_eq!(second.erased_waiting, 0, "{first:?} {second:?}");
     assert!(!memory.holds(&secret));
-    assert!(remote::find_bytes(&node.driver, &tenant(), &wanted).unwrap().is_empty());
+    assert_eq!(left(Some(&secret), "left-1"), Vec::<String>::new());
     assert_eq!(texts(&node.copy(&folder.path().join("copy"))), some(0, 2));
     store.write(batch(&some(2, 1))).unwrap();
     assert_eq!(texts(&node.copy(&folder.path().join("later"))), some(0, 3));
+
+    // Its tombstone names it, in a log and in segments; whatever nobody names may not.
+    store.seal().unwrap();
+    store.write(batch(&some(3, 1))).unwrap();
+    assert!(carrier.settle(PATIENCE));
+    assert_eq!(left(Some(&secret), "left-2"), Vec::<String>::new());
+    let stray = remote::Key::Data(
+        tenant(),
+        remote::DataKey { epoch: 9, nonce: remote::Nonce::drawn(&SystemRandom) },
+        0,
+    );
+    remote::Objects::put(&*memory, &stray, &id.to_le_bytes()).unwrap();
+    let found = left(None, "left-3");
+    assert_eq!(found, [format!("{stray} has the id, and no state that is kept names it")]);
 }
 
 #[test]

@@ -11,13 +11,14 @@ use engine::Micros;
 use engine::os::clock::{Random, SystemRandom};
 use engine::os::disk::{Disk, RealDisk};
 use remote::{
-    BootClock, Checked, Driver, Halt, Hex, Look, NodeId, NotAName, NotRestored, Reached, Sought,
-    Tenant, find_bytes, restore, tenants, verify,
+    BootClock, Checked, Driver, Halt, Hex, Look, NodeId, NotAName, NotRestored, Reached, Tenant,
+    find_erased, restore, tenants, verify,
 };
 use serde_json::{Value, json};
 
 use self::ledgers::Seen;
 use super::given::Flags;
+use super::scratch::Scratch;
 use super::tell::{shell_word, tell_line};
 use super::{Common, Failure};
 use crate::auth::{ClusterSecret, LOCAL_WORKSPACE};
@@ -321,26 +322,25 @@ fn look_for(
     phrase: Option<&str>,
 ) -> Result<(), Failure> {
     let number = names::parse_item(id).map_err(|why| Failure::Usage(format!("--erased: {why}")))?;
-    // A ledger goes on naming what was erased.
-    let id_bytes = number.0.to_le_bytes().to_vec();
-    let mut wanted = vec![Sought { bytes: id_bytes, in_ledgers: false }];
-    let phrase = phrase.map(|phrase| phrase.as_bytes().to_vec());
-    wanted.extend(phrase.map(|bytes| Sought { bytes, in_ledgers: true }));
+    let scratch = Scratch::create("recalld-erased")?;
     let mut found = Vec::new();
     for tenant in workspaces {
-        found
-            .append(&mut find_bytes(&far.driver, tenant, &wanted).map_err(|away| far.could(away))?);
+        let folder = scratch.path().join(tenant.as_str());
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(&folder).map_err(Failure::could)?);
+        let left = find_erased(&far.driver, tenant, (number.0, phrase), &disk);
+        let left = left.map_err(|why| far.could(why))?;
+        found.extend(left.iter().map(|what| format!("{tenant}: {what}")));
     }
     if common.json {
-        tell_line(&json!({"id": id, "found_in": found}))?;
+        tell_line(&json!({"id": id, "found": found}))?;
     }
     if found.is_empty() {
         return match common.json {
             true => Ok(()),
-            false => tell_line(&format_args!("{id} is in no object of {}", far.address)),
+            false => tell_line(&format_args!("nothing of {id} is left in {}", far.address)),
         };
     }
-    Err(Failure::No(format!("{id} is still in {}: {}", far.address, found.join(", "))))
+    Err(Failure::No(format!("{id} is still in {}: {}", far.address, found.join("; "))))
 }
 
 fn bring_back(

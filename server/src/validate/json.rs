@@ -83,6 +83,16 @@ impl Reader<'_> {
     }
 
     fn value(&mut self) -> Result<Json, Unreadable> {
+        match self.peek() {
+            Some(b'"') => Ok(Json::Text(self.string()?)),
+            Some(b'{') => self.nested(Self::object),
+            Some(b'[') => self.nested(Self::list),
+            _ => self.plain(),
+        }
+    }
+
+    /// A word or a number; by itself, so that what is nested keeps none of this on the stack.
+    fn plain(&mut self) -> Result<Json, Unreadable> {
         const WORDS: [(&str, Json); 6] = [
             ("null", Json::Null),
             ("true", Json::Bool(true)),
@@ -91,21 +101,14 @@ impl Reader<'_> {
             ("Infinity", Json::Float(f64::INFINITY)),
             ("-Infinity", Json::Float(f64::NEG_INFINITY)),
         ];
-        match self.peek() {
-            Some(b'"') => Ok(Json::Text(self.string()?)),
-            Some(b'{') => self.nested(Self::object),
-            Some(b'[') => self.nested(Self::list),
-            _ => {
-                let rest = &self.text[self.at..];
-                if let Some((word, value)) =
-                    WORDS.into_iter().find(|(word, _)| rest.starts_with(word.as_bytes()))
-                {
-                    self.at += word.len();
-                    return Ok(value);
-                }
-                self.number()
-            }
+        let rest = &self.text[self.at..];
+        if let Some((word, value)) =
+            WORDS.into_iter().find(|(word, _)| rest.starts_with(word.as_bytes()))
+        {
+            self.at += word.len();
+            return Ok(value);
         }
+        self.number()
     }
 
     fn nested(

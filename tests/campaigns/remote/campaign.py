@@ -19,6 +19,7 @@ from pathlib import Path
 
 import chain
 import checker
+import erasing
 import history
 import load
 import nodes
@@ -34,6 +35,8 @@ LEASE = 5
 LAST_AWAITED = 8
 # From the last fault until all nodes must be at the newest; the checker has the bound.
 QUIET_SECONDS_MAX = 90
+# Whoever erases waits for minutes at the end, so a short run does not.
+ERASES_FROM_SECONDS = 120
 TOOK_SECONDS_MAX = 600
 
 
@@ -122,6 +125,9 @@ class Campaign:
         self.nodes = [self.node(place) for place in self.places]
         self.observer = chain.Observer(self.remote.source, self.told, given.seed)
         self.load = load.Load(self.nodes, self.told, given.seed)
+        self.eraser = None
+        if given.seconds >= ERASES_FROM_SECONDS:
+            self.eraser = erasing.Eraser(self.nodes, self.load.shared, self.told, given.program, given.seed)
         self.wrong = []
 
     def node(self, place):
@@ -144,14 +150,15 @@ class Campaign:
         for node in self.nodes[1:]:
             node.wait_ready()
         self.observer.start()
-        self.load.begin()
+        self.load.begin(also=[self.eraser.run] if self.eraser else [])
         player = Player(self.nodes, self.load, self.told, given.seed, LEASE, self.between, self.remote.services())
         player.run(given.seconds)
         self.quiet()
         self.load.end()
         self.all_shown()
+        ends = self.eraser.finish(self.remote, self.ask) if self.eraser else None
         self.observer.end()
-        self.look()
+        self.look(ends)
         self.end()
 
     def quiet(self):
@@ -181,22 +188,29 @@ class Campaign:
     def all_shown(self):
         """What was written while nodes were looked at, is awaited at each of them."""
         until, asker = now() + QUIET_SECONDS_MAX, nodes.Asker(load.WRITE_SECONDS_MAX)
+        erased = self.eraser.wanted if self.eraser else {}
         for token, item, *_ in self.load.shared.acknowledged[-LAST_AWAITED:]:
+            if token in erased:
+                continue
             for node in self.nodes:
                 while not load.read_one(self.told, asker, node, token, item) and now() < until:
                     time.sleep(0.1)
 
-    def look(self):
-        """All that is there: at each node, and of the remote."""
+    def look(self, ends):
+        """All that is there: at each node, and of the remote; `ends` is the record before which history is erased."""
         for node in self.nodes:
             self.shown(node.name, None, node.data, node.place.before)
         said = self.ask("remote", "verify", *self.remote.options(), "--bytes")
         self.told.tell("verified", good=said.returncode == 0, said=(said.stdout + said.stderr).strip()[-600:])
         self.restored("restored", None)
-        # As of some moment of the run.
-        acknowledged = self.load.shared.acknowledged
+        if self.eraser:
+            self.eraser.prove(self.remote, self.ask)
+            self.eraser.search(self.remote.source)
+        # As of some moment of the run, of which there is history still.
+        began = self.observer.known[ends]["made"] / 1000 - (time.time() - now()) if ends in self.observer.known else 0
+        acknowledged = [at for *_, at in self.load.shared.acknowledged if at > began]
         if acknowledged:
-            _, _, at = random.Random(self.given.seed).choice(acknowledged[len(acknowledged) // 4:])
+            at = random.Random(self.given.seed).choice(acknowledged[len(acknowledged) // 4:])
             self.restored("restored as of then", at + (time.time() - now()))
 
     def restored(self, where, as_of):

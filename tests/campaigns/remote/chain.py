@@ -14,6 +14,8 @@ from history import now
 TENANT = "t/local/"
 # Numbers that are listed of etcd at once.
 LISTED_MAX = 10_000
+# Values that are read of etcd at once.
+READ_MAX = 100
 # Records that are read once more when all is over.
 AGAIN_AT_END = 200
 
@@ -39,6 +41,11 @@ class Folder:
         except FileNotFoundError:
             return None
 
+    def everything(self):
+        """Name and content of all that is there."""
+        files = (path for path in self.root.rglob("*") if path.is_file())
+        return ((str(path.relative_to(self.root)), path.read_bytes()) for path in files)
+
 
 class Bucket:
     """Objects of an S3 store, below a prefix; where AWS_* say."""
@@ -61,6 +68,10 @@ class Bucket:
         if not answer.good:
             raise Away(str(answer))
         return answer.body
+
+    def everything(self):
+        """Name and content of all that is there."""
+        return ((key, self.get(key) or b"") for key in self.names(""))
 
 
 class Etcd:
@@ -111,6 +122,15 @@ class Etcd:
         number = key.rpartition("/")[2]
         return self.objects.get(f"{TENANT}body/{number}-{value.split()[1][:32].decode()}")
 
+    def everything(self):
+        """Name and content of all that is there, and of all objects."""
+        yield from self.objects.everything()
+        after = self.prefix
+        while found := self.range(after, self.prefix[:-1] + chr(ord(self.prefix[-1]) + 1), limit=READ_MAX):
+            for one in found:
+                yield plain(one["key"]).decode(), plain(one["value"])
+            after = plain(found[-1]["key"]).decode() + "\0"
+
 
 def coded(text):
     return base64.b64encode(text.encode()).decode()
@@ -141,7 +161,8 @@ class Observer:
 
     def __init__(self, source, told, seed):
         self.source, self.told = source, told
-        self.known, self.newest, self.boundary = {}, 0, 0
+        # The edge's boundary and its turn, of which the second is not always in the name.
+        self.known, self.newest, self.place = {}, 0, (0, 0)
         self.dice = random.Random(seed)
         self.over = threading.Event()
         self.thread = threading.Thread(target=self._run, name="observer")
@@ -176,7 +197,7 @@ class Observer:
 
     def _look(self, whole):
         for name in self.source.names(TENANT + "edge/"):
-            self._edge(int(name))
+            self._edge(name)
         after = "" if whole else f"{self.newest:020}"
         numbers = sorted(int(name) for name in self.source.names(TENANT + "chain/", after))
         at = now()
@@ -193,14 +214,17 @@ class Observer:
             self.told.tell("record", at=at, **self.known[number])
             self.newest = max(self.newest, number)
 
-    def _edge(self, boundary):
-        if boundary <= self.boundary:
+    def _edge(self, name):
+        boundary, _, turn = name.partition("-")
+        place = int(boundary), int(turn or 0)
+        if place <= self.place:
             return
-        content = self.source.get(f"{TENANT}edge/{boundary:020}")
+        content = self.source.get(f"{TENANT}edge/{name}")
         if content is not None:
-            self.boundary = boundary
-            kept = [one["number"] for one in json.loads(content)["kept"]]
-            self.told.tell("edge", at=now(), boundary=boundary, kept=kept)
+            self.place = place
+            edge = json.loads(content)
+            self.told.tell("edge", at=now(), boundary=place[0], turn=place[1], erased=edge["erased"],
+                           gone=edge["gone"], kept=[one["number"] for one in edge["kept"]])
 
     def _again(self, number):
         content = self.source.get(f"{TENANT}chain/{number:020}")

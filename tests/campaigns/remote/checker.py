@@ -9,6 +9,7 @@
     C4  an answer that may be S seconds old has all that was acknowledged S seconds before it was asked for
     C5  `recalld remote verify --bytes` finds all as it must be
     C6  what was refused before anything was written is nowhere
+    C7  what was erased is gone in time once all is quiet: no object and no disk has a word of it, and nobody shows it
     C8  writes are taken again in time after the writer went, and all nodes show the newest once all is quiet
 """
 
@@ -47,6 +48,10 @@ class Checker:
             self.by[event["is"]].append(event)
         self.run = self.by["run"][0]
         self.acknowledged = [one for one in self.by["write"] if one["outcome"] == "acknowledged"]
+        # What somebody wanted to be erased: when that was asked for first. From then on it may be there or not.
+        self.erased = {}
+        for one in self.by["erase"]:
+            self.erased.setdefault(one["token"], one["asked"])
         self.asked = sorted((one["asked"], one["answered"]) for one in self.acknowledged)
         # The first answer of all that were asked for then or later.
         self.first = list(itertools.accumulate((answered for _, answered in reversed(self.asked)), min))[::-1]
@@ -55,7 +60,7 @@ class Checker:
         """All that is wrong, in words."""
         found = []
         for rule in (self.c1_shown, self.c1_as_of, self.c2_records, self.c2_newest, self.c3, self.c4, self.c5,
-                     self.c6, self.c8_taken, self.c8_caught_up):
+                     self.c6, self.c7_gone, self.c7_left, self.c8_taken, self.c8_caught_up):
             wrong = list(rule())
             found += wrong[:FAULTS_OF_A_KIND_MAX]
             if len(wrong) > FAULTS_OF_A_KIND_MAX:
@@ -75,7 +80,7 @@ class Checker:
             seen[one["token"]] = f"acknowledged by {one['node']} at {one['answered']:.3f}"
         for where, tokens in places.items():
             for token, how in seen.items():
-                if token not in tokens:
+                if token not in tokens and token not in self.erased:
                     yield f"C1: {token} was {how} and is not at {where}"
 
     def c1_as_of(self):
@@ -85,7 +90,7 @@ class Checker:
             at, tokens = shown["as_of"] - self.run["wall"], set(shown["tokens"])
             for one in self.by["write"]:
                 before = one["outcome"] == "acknowledged" and one["answered"] < at - MEASURED_WITHIN
-                if before and one["token"] not in tokens:
+                if before and one["token"] not in tokens and one["token"] not in self.erased:
                     yield f"C1: {one['token']} was acknowledged {at - one['answered']:.3f} s before what is restored"
                 if one["asked"] > at + MEASURED_WITHIN and one["token"] in tokens:
                     yield f"C1: {one['token']} was asked for {one['asked'] - at:.3f} s after what is restored"
@@ -132,7 +137,7 @@ class Checker:
         acknowledged = {one["token"]: one["answered"] for one in self.acknowledged}
         for one in self.by["read"]:
             at = acknowledged.get(one["token"])
-            if one["found"] or at is None:
+            if one["found"] or at is None or self.erased.get(one["token"], one["answered"]) < one["answered"]:
                 continue
             age = one["asked"] - at
             if age > (one["stale"] or 0):
@@ -152,6 +157,30 @@ class Checker:
             for token in refused.keys() & set(shown["tokens"]):
                 one = refused[token]
                 yield f"C6: {token} was refused by {one['node']} ({one['why']}) and is at {shown['where']}"
+
+    def c7_gone(self):
+        if self.erased and not self.by["everywhere"]:
+            yield "C7: nobody looked whether what was erased is gone"
+        for one in self.by["everywhere"]:
+            if not one["good"]:
+                yield f"C7: not gone everywhere: {one['open'] or one['said']} {one['why']}"
+        for one in self.by["proven"]:
+            if not one["good"]:
+                yield f"C7: {one['token']} at {one['where']}: {one['said']}"
+
+    def c7_left(self):
+        for one in self.by["searched"]:
+            for token, name in one["erased"].items():
+                yield f"C7: {token} was erased and is in {name} of {one['where']}"
+            if not one["others"]:
+                yield f"C7: the search finds no word of any item in {one['where']}, and so shows nothing"
+        searched = {one["where"] for one in self.by["searched"]}
+        for where in ["the remote", *self.run["nodes"]] if self.erased else []:
+            if where not in searched:
+                yield f"C7: nobody searched {where}"
+        for shown in self.by["shown"]:
+            for token in self.erased.keys() & set(shown["tokens"]):
+                yield f"C7: {token} was erased and is shown by {shown['where']}"
 
     def taken(self, at):
         """How long after a time the first write was acknowledged that was asked for since."""
@@ -194,6 +223,9 @@ class Checker:
         print("writes:", told(writes), "; answers of", told(reads), "; no answer to", len(self.by["unread"]))
         print(f"records: {told(kinds)}; {len(epochs)} epochs, {len(self.by['again'])} records read again")
         print("faults:", told(collections.Counter(one["kind"] for one in self.by["fault"])))
+        done = collections.Counter("done" if one["done"] else "not" for one in self.by["erase"])
+        collected = collections.Counter("well" if one["code"] == 0 else "not" for one in self.by["collect"])
+        print(f"erasures: {len(self.erased)} items; asked for: {told(done)}; collections: {told(collected)}")
         for one, took in self.fail_overs():
             print(f"  {one['kind']} at {one['at'] - self.run['at']:.1f} s: the next write after {took:.1f} s")
 

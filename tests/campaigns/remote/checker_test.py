@@ -32,7 +32,7 @@ def shown(where, tokens, as_of=None):
 
 def well():
     """A run of 60 s: the writer is killed at 20, the standby writes from 28 on, and all is quiet at 50."""
-    tokens = ["a", "b", "c", "last"]
+    tokens = ["b", "c", "last"]
     return [
         {"is": "run", "at": 0.0, "wall": 1000.0, "seed": 1, "mode": "folder", "lease": 5, "nodes": NODES},
         record(1, kind="take"), record(2, kind="full"), record(3), {"is": "newest", "at": 4.0, "number": 3},
@@ -42,10 +42,15 @@ def well():
         {"is": "fault", "kind": "kill-writer", "target": "writer", "at": 20.0, "until": 30.0, "steady": True},
         record(4, epoch=2, kind="take"), record(5, epoch=2), {"is": "newest", "at": 29.0, "number": 5},
         {"is": "again", "at": 30.0, "number": 2, "content": "content2"}, write("c", 28.0, node="standby"),
+        {"is": "erase", "node": "standby", "token": "a", "asked": 40.0, "answered": 40.5, "done": True, "why": None},
+        read("a", 41.0, found=False), read("a", 41.0, stale=9, node="standby"),
         {"is": "quiet", "at": 50.0}, write("last", 51.0, node="standby"),
         *({"is": "caught_up", "node": node, "asked": 52.0, "at": 52.1} for node in NODES),
         *(shown(node, tokens) for node in NODES), shown("restored", tokens),
-        shown("restored as of then", ["a", "b"], as_of=1021.0), {"is": "verified", "good": True, "said": ""},
+        {"is": "everywhere", "at": 58.0, "good": True, "open": [], "said": {}, "why": ""},
+        {"is": "proven", "where": "the remote", "token": "a", "good": True, "said": ""},
+        *({"is": "searched", "where": where, "erased": {}, "others": 3} for where in ["the remote", *NODES]),
+        shown("restored as of then", ["b"], as_of=1021.0), {"is": "verified", "good": True, "said": ""},
     ]
 
 
@@ -68,13 +73,13 @@ def with_(*more):
 
 
 BROKEN = [
-    ("a lost write", "C1", changed({"is": "shown", "where": "standby"}, tokens=["b", "c", "last"])),
-    ("one that is not restored", "C1", changed({"is": "shown", "where": "restored"}, tokens=["a", "b", "last"])),
+    ("a lost write", "C1", changed({"is": "shown", "where": "standby"}, tokens=["c", "last"])),
+    ("one that is not restored", "C1", changed({"is": "shown", "where": "restored"}, tokens=["b", "last"])),
     ("what was shown once is gone", "C1", with_(read("unsure", 25.0))),
     ("a node that nobody looked at", "C1", without({"is": "shown", "where": "writer"})),
-    ("a restore as of a time without what was there", "C1", changed({"where": "restored as of then"}, tokens=["a"])),
+    ("a restore as of a time without what was there", "C1", changed({"where": "restored as of then"}, tokens=[])),
     ("a restore as of a time with what came later", "C1",
-     changed({"where": "restored as of then"}, tokens=["a", "b", "c"])),
+     changed({"where": "restored as of then"}, tokens=["b", "c"])),
     ("a record with two contents", "C2", changed({"is": "again", "number": 2}, content="other")),
     ("a record that names another one before it", "C2", changed({"is": "record", "number": 3}, previous="hash1")),
     ("an epoch that falls", "C2", with_(record(6, epoch=1))),
@@ -89,7 +94,15 @@ BROKEN = [
     ("a remote that is not as it must be", "C5", changed({"is": "verified"}, good=False)),
     ("a remote that nobody looked through", "C5", without({"is": "verified"})),
     ("what was refused is there", "C6", changed({"is": "shown", "where": "standby"},
-                                                tokens=["a", "b", "c", "last", "refused"])),
+                                                tokens=["b", "c", "last", "refused"])),
+    ("what was erased is shown", "C7", changed({"is": "shown", "where": "standby"}, tokens=["a", "b", "c", "last"])),
+    ("what was erased is on a disk", "C7", changed({"is": "searched", "where": "standby"}, erased={"a": "store/log"})),
+    ("a search that finds nothing at all", "C7", changed({"is": "searched", "where": "the remote"}, others=0)),
+    ("a node that nobody searched", "C7", without({"is": "searched", "where": "writer"})),
+    ("what was erased is not gone in time", "C7", changed({"is": "everywhere"}, good=False)),
+    ("erased, and nobody asked whether it is gone", "C7", without({"is": "everywhere"})),
+    ("the program finds something of it", "C7", changed({"is": "proven"}, good=False)),
+    ("gone before it was to be erased", "C4", with_(read("a", 30.0, found=False))),
     ("a fail-over that takes too long", "C8", changed({"is": "write", "token": "c"}, asked=40.0, answered=40.1)),
     ("nothing is written once all is quiet", "C8", changed({"is": "write", "token": "last"}, outcome="unsure")),
     ("a node that stays behind", "C8", without({"is": "caught_up", "node": "standby"})),

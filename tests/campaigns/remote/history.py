@@ -9,12 +9,18 @@ Each line has `is`, and times are seconds of one clock of this machine that neve
     newest    at, number: the newest number of the chain, at each look
     record    at, number, content, hash, previous, kind, epoch, node, run, seq, made: when it was seen first
     again     at, number, content: when it was read once more
-    edge      at, boundary, kept
+    edge      at, boundary, turn, erased, gone, kept
     fault     kind, target, at, until, steady (all was well before), settings of it
     quiet     at: from here on nothing is done to anybody
     caught_up node, asked, at: the node shows what was acknowledged before it was asked
     shown     where, as_of (date or none), tokens: all that is there at the end
     verified  good, said
+    erase     node, token, asked, answered, done, why: an item whose word has to go, and what came of asking once
+    collect   node, asked, answered, code, why
+    forgotten node, code, said: one whose disk was wiped; removed: node, folder: a store that was set aside
+    everywhere  at, good, open (words that nobody said are erased), said, why: whether all that was erased is gone
+    proven    where, token, good, said: what the program finds of it
+    searched  where, erased (word: in what), others (how many): words of items in the bytes that are there at the end
 """
 
 import json

@@ -55,11 +55,13 @@ class Load:
         self.shared = Shared(nodes, told, seed)
         self.threads = []
 
-    def begin(self, writers=WRITERS):
+    def begin(self, writers=WRITERS, also=()):
+        """Writers, a reader of each node, and what else shall run until the load ends."""
         for number in range(writers):
             self.threads.append(self.shared.run(write, self.shared, number))
         for node in self.shared.nodes:
             self.threads.append(self.shared.run(read, self.shared, node))
+        self.threads += [self.shared.run(body) for body in also]
 
     def end(self):
         self.shared.over.set()

@@ -1,0 +1,214 @@
+//! Whether anything of what was erased is left on the storage.
+//!
+//! An id stays where a tombstone has it, or a list of what others replaced, so its bytes alone say little. Every state
+//! that can be had from the storage and has them is brought into a directory, and looked through there as any store
+//! is; what no such state explains is left. Must not know how a store keeps what stays.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use engine::os::disk::Disk;
+use engine::verify_erased;
+
+use crate::driver::Driver;
+use crate::edge::Edge;
+use crate::follow::LocalCopy;
+use crate::hex::Hash;
+use crate::history::{NotRestored, numbers_above};
+use crate::limits::{ERASED_OBJECTS_MAX, REMOTE_FINDINGS_MAX};
+use crate::names::{Key, Tenant};
+use crate::objects::{About, Away, each};
+use crate::parts::Shelf;
+use crate::record::{Kind, Record};
+
+/// What is left on the storage of an item or edge with number `id` of a workspace, in words, at most
+/// [`REMOTE_FINDINGS_MAX`] of them; and of `phrase` in any of its bytes. Each state of the workspace that names the id
+/// is brought to `disk`, which holds nothing.
+///
+/// # Errors
+/// The storage does not answer, what is there cannot be, or it changed meanwhile.
+pub fn find_erased(
+    driver: &Driver,
+    tenant: &Tenant,
+    (id, phrase): (u128, Option<&str>),
+    disk: &Arc<dyn Disk>,
+) -> Result<Vec<String>, NotRestored> {
+    let mut search = Search {
+        driver,
+        tenant,
+        id,
+        phrase: phrase.filter(|phrase| !phrase.is_empty()),
+        found: Vec::new(),
+        unexplained: BTreeSet::new(),
+        disk,
+        copy: LocalCopy::over(Arc::clone(disk)),
+    };
+    search.bytes()?;
+    if !search.unexplained.is_empty() {
+        search.states()?;
+    }
+    for key in std::mem::take(&mut search.unexplained) {
+        search.find(format!("{key} has the id, and no state that is kept names it"));
+    }
+    Ok(search.found)
+}
+
+struct Search<'a> {
+    driver: &'a Driver,
+    tenant: &'a Tenant,
+    id: u128,
+    phrase: Option<&'a str>,
+    found: Vec<String>,
+    /// Objects and records with the id's bytes, of which nobody said yet why.
+    unexplained: BTreeSet<Key>,
+    disk: &'a Arc<dyn Disk>,
+    copy: LocalCopy,
+}
+
+/// A full record and the steps behind it that were read so far.
+#[derive(Default)]
+struct State {
+    records: Vec<Record>,
+    /// The keys of their bytes, and of themselves.
+    keys: BTreeSet<Key>,
+    /// The number that comes next.
+    next: u64,
+}
+
+impl Search<'_> {
+    fn find(&mut self, what: String) {
+        if self.found.len() < REMOTE_FINDINGS_MAX {
+            self.found.push(what);
+        }
+    }
+
+    /// Looks into the bytes of all objects of the workspace, records and all.
+    fn bytes(&mut self) -> Result<(), NotRestored> {
+        let driver = self.driver;
+        // The end of the part before, since what is looked for may lie across two.
+        let mut end: Vec<u8> = Vec::new();
+        let longest = self.phrase.map_or(0, str::len).max(size_of::<u128>());
+        let mut is_chain_here = false;
+        each(&*driver.objects, &format!("t/{}/", self.tenant), |About { key, .. }| {
+            let Some(bytes) = driver.objects.get(key, None, u64::MAX)? else { return Ok(()) };
+            is_chain_here |= matches!(key, Key::Chain(..));
+            let goes_on = matches!(key, Key::Data(_, _, part) if *part > 0);
+            let joined = if goes_on { [&end[..], &bytes].concat() } else { bytes };
+            self.see(key, &joined);
+            end = joined[joined.len().saturating_sub(longest)..].to_vec();
+            Ok(())
+        })?;
+        if is_chain_here {
+            return self.has_room();
+        }
+        // A coordinator has the chain.
+        for number in self.numbers(&driver.chain.edge(self.tenant)?)? {
+            if let Some(bytes) = driver.chain.read(self.tenant, number)? {
+                self.see(&Key::Chain(self.tenant.clone(), number), &bytes);
+            }
+        }
+        self.has_room()
+    }
+
+    fn see(&mut self, key: &Key, bytes: &[u8]) {
+        if let Some(phrase) = self.phrase
+            && holds(bytes, phrase.as_bytes())
+        {
+            self.find(format!("{key} has the phrase"));
+        }
+        // A ledger goes on naming what was erased.
+        let is_ledger = matches!(key, Key::Ledger(..));
+        let has_id = !is_ledger && holds(bytes, &self.id.to_le_bytes());
+        if has_id && self.unexplained.len() <= ERASED_OBJECTS_MAX {
+            // A file's parts count as one.
+            self.unexplained.insert(match key {
+                Key::Data(tenant, data, _) => Key::Data(tenant.clone(), *data, 0),
+                key => key.clone(),
+            });
+        }
+    }
+
+    fn has_room(&self) -> Result<(), NotRestored> {
+        match self.unexplained.len() > ERASED_OBJECTS_MAX {
+            true => Err(NotRestored::Away(format!(
+                "more than {ERASED_OBJECTS_MAX} objects have the id's bytes"
+            ))),
+            false => Ok(()),
+        }
+    }
+
+    /// Records that can be read, ascending.
+    fn numbers(&self, edge: &Edge) -> Result<Vec<u64>, Away> {
+        let mut numbers: Vec<u64> = edge.kept.iter().map(|kept| kept.number).collect();
+        numbers.append(&mut numbers_above(self.driver, self.tenant, edge)?);
+        Ok(numbers)
+    }
+
+    /// Brings each state here that has something to explain: a full record and all steps behind it at once, which
+    /// have all bytes of the states between.
+    fn states(&mut self) -> Result<(), NotRestored> {
+        let mut state = State::default();
+        for number in self.numbers(&self.driver.chain.edge(self.tenant)?)? {
+            if self.driver.halt.is_raised() {
+                return Err(NotRestored::Over);
+            }
+            // It was collected meanwhile.
+            let Some(bytes) = self.driver.chain.read(self.tenant, number)? else { continue };
+            let (record, hash) = Record::decode(&bytes).map_err(NotRestored::Damage)?;
+            if matches!(record.kind, Kind::Full(_)) {
+                self.look_into(std::mem::take(&mut state))?;
+                state.next = number;
+            }
+            state.add(self.tenant, record, hash);
+        }
+        self.look_into(state)
+    }
+
+    fn look_into(&mut self, state: State) -> Result<(), NotRestored> {
+        if self.unexplained.is_disjoint(&state.keys) {
+            return Ok(());
+        }
+        let shelf = Shelf { objects: &*self.driver.objects, tenant: self.tenant };
+        let goes_on = || !self.driver.halt.is_raised();
+        self.copy.apply(shelf, &state.records, &goes_on).map_err(NotRestored::Files)?;
+        self.copy.clear().map_err(|error| NotRestored::Files(error.into()))?;
+        let last = state.next - 1;
+        let looked = verify_erased(&**self.disk, self.id, self.phrase, &mut |_| {});
+        let erasure = looked.map_err(|error| NotRestored::Away(error.to_string()))?;
+        if erasure.is_proven() {
+            self.unexplained.retain(|key| !state.keys.contains(key));
+            return Ok(());
+        }
+        let whole = match () {
+            () if erasure.is_pending => Some("its erasure is still pending".to_owned()),
+            () if !erasure.has_tombstone => Some("nothing says that it was erased".to_owned()),
+            () => erasure.verified.findings.first().map(ToString::to_string),
+        };
+        for why in whole.into_iter().chain(erasure.left) {
+            self.find(format!("as of record {last}: {why}"));
+        }
+        // It is told by the state and not by each object.
+        self.unexplained.retain(|key| !state.keys.contains(key));
+        Ok(())
+    }
+}
+
+impl State {
+    /// The next record, where it is that: behind a gap nothing can be had until the next full record.
+    fn add(&mut self, tenant: &Tenant, record: Record, hash: Hash) {
+        let number = record.head.number;
+        if number != self.next {
+            return;
+        }
+        self.next = number + 1;
+        self.keys.insert(Key::Chain(tenant.clone(), number));
+        self.keys.insert(Key::Body(tenant.clone(), number, hash.half()));
+        let data = record.keys().into_iter();
+        self.keys.extend(data.map(|data| Key::Data(tenant.clone(), data, 0)));
+        self.records.push(record);
+    }
+}
+
+fn holds(bytes: &[u8], wanted: &[u8]) -> bool {
+    bytes.windows(wanted.len()).any(|part| part == wanted)
+}
