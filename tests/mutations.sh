@@ -1,35 +1,18 @@
 #!/bin/sh
 # Breaks the engine on purpose, in a scratch copy, and says after how many seeds the simulation notices:
 # tests/mutations.sh [SEEDS]. Fails where it does not notice, or where an edit no longer finds its place
-# in the sources. All edits are made at once and built once; a variable chooses the one that is in force.
+# in the sources.
 set -eu
 
 cd "$(dirname "$0")/.."
 seeds=${1:-400}
-scratch=${CARGO_TARGET_DIR:-$PWD/target}/mutations
-missed=0
-
-rm -rf "$scratch/copy"
-mkdir -p "$scratch/copy"
-: > "$scratch/names"
-git ls-files -z --cached --others --exclude-standard | xargs -0 cp -p --parents -t "$scratch/copy"
-
-# mutation NAME FILE EDIT: EDIT is a Perl substitution over the whole file. In what it puts there,
-# $ENV{RIGHT} is a condition that is false while this mutation is in force.
-mutation() {
-    echo "$1" >> "$scratch/names"
-    number=$(wc -l < "$scratch/names")
-    cp "$scratch/copy/$2" "$scratch/before"
-    RIGHT="std::env::var(\"MUTATION\").as_deref() != Ok(\"$number\")" perl -0pi -e "$3" "$scratch/copy/$2"
-    if cmp -s "$scratch/before" "$scratch/copy/$2"; then
-        echo "$1: the edit of $2 finds nothing to change"
-        missed=1
-    fi
-}
+# shellcheck source=tests/mutating.sh
+. tests/mutating.sh
+begin mutations
 
 mutation 'a write is acknowledged before its log is synced' engine/src/store.rs \
     's/if self\.options\.durability == Durability::Sync \{/if self.options.durability == Durability::Sync && $ENV{RIGHT} {/'
-mutation 'a sync of an interval does nothing' engine/src/store.rs \
+mutation 'a sync of an interval does nothing' engine/src/store/showing.rs \
     's/(pub fn sync\(&self\) -> Result<\(\), WriteError> \{)/$1 if !($ENV{RIGHT}) { return Ok(()); }/'
 mutation 'names are not synced after a rename' engine/src/os/disk.rs \
     's/(rename_whole\(disk, name, bytes\)\?;\s*)disk\.sync_names\(\)/$1if $ENV{RIGHT} { disk.sync_names()?; } Ok(())/'
@@ -46,7 +29,7 @@ mutation 'what was retired while a job ran is not carried over' engine/src/store
 mutation 'old logs are dropped before the publish' engine/src/store/writer/jobs.rs \
     's/(self\.replace\(job, made\);\s*)(self\.publish\(disk\))/$1if !($ENV{RIGHT}) { for name in self.doomed.iter().filter(|name| name.starts_with("log-")) { let _ = disk.remove(name); } } $2/'
 mutation 'doomed files are removed before the publish' engine/src/store/writer.rs \
-    's/(self\.try_publish\(disk\)\.map_err)/if !($ENV{RIGHT}) { self.doomed.retain(|name| disk.remove(name).is_err()); } $1/'
+    's/(let bytes = self\.try_publish\(disk\)\.map_err)/if !($ENV{RIGHT}) { self.doomed.retain(|name| disk.remove(name).is_err()); } $1/'
 mutation 'replayed frames are not written anew' engine/src/store.rs \
     's/if must_seal \{/if must_seal && $ENV{RIGHT} {/'
 mutation 'how far the log was on disk is not written' engine/src/store/writer.rs \
@@ -68,11 +51,11 @@ mutation 'edges of an erased item stay' engine/src/keeping/erase.rs \
 mutation 'sources that go are not noted' engine/src/keeping/erase.rs \
     's/writer\.erase_too\(/if $ENV{RIGHT} { $&/; s/(erase_too\(sources\.iter\(\)\.copied\(\)\);)/$1 }/'
 mutation 'removed names of erased files are not synced, nor leftovers removed' engine/src/store/writer.rs \
-    's/if old_log \|\| old_manifest \|\| lost \{/if (old_log || old_manifest || lost) && $ENV{RIGHT} {/'
+    's/self\.manifest\.leftovers\(names\)\.into_iter\(\)/$&.filter(|_| $ENV{RIGHT})/'
 mutation 'compaction takes what a flush has taken' engine/src/store/writer/jobs.rs \
     's/self\.claimed\.contains\(&self\.manifest\.segments\[at\]\.number\)/$ENV{RIGHT} && $&/'
 mutation 'a flush takes what compaction has taken' engine/src/store/writer/jobs.rs \
-    's/if is_taken \|\| size/if is_taken && $ENV{RIGHT} || size/'
+    's/if is_taken \|\| /if is_taken && $ENV{RIGHT} || /'
 mutation 'a move to another model does not name it' engine/src/keeping/reembed.rs \
     's/writer\.manifest\.model = Some\(self\.to\);/if $ENV{RIGHT} { $& }/'
 mutation 'a move to another model leaves a segment out' engine/src/keeping/reembed.rs \
@@ -83,8 +66,8 @@ mutation 'names of a backup are not synced before its manifest' engine/src/keepi
     's/self\.to\.sync_names\(\)\.map_err\(target\)\?;/if $ENV{RIGHT} { $& }/'
 mutation 'a backup removes what it replaces before its manifest' engine/src/keeping/backup.rs \
     's/let bytes = self\.made\.put_in_place\(self\.to\)/if !($ENV{RIGHT}) { for name in names { self.to.remove(name).map_err(target)?; } } $&/'
-mutation 'a backup is made of what is not synced' engine/src/store.rs \
-    's/self\.sync_with\(what_to_copy\)/if !($ENV{RIGHT}) { return self.writer().map(|writer| what_to_copy(&writer)); } $&/'
+mutation 'a backup is made of what is not synced' engine/src/store/showing.rs \
+    's/let \(snapshot, bytes, copied\) = self\.sync_with/if !($ENV{RIGHT}) { return self.writer().map(|writer| what_to_copy(&writer)); } $&/'
 mutation 'a restore puts the manifest first' engine/src/keeping/backup.rs \
     's/for file in manifest\.listed\(\) \{/if !($ENV{RIGHT}) { let name = layout::name(FileKind::Manifest, manifest.number); write_file(to, &name, &from.read(&name, MANIFEST_BYTES_MAX).map_err(source)?).map_err(target)?; } $&/'
 mutation 'a torn frame in the middle counts as the end' engine/src/log/reader.rs \

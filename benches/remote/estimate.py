@@ -14,9 +14,10 @@ GB = 1e9
 # Of an open store, docs/operations.md: memory that no file stands behind, and file cache for each embedding.
 STORE_MEMORY_BYTES, CACHE_BYTES_EACH, NODE_MEMORY_BYTES = 20 << 20, 1.1 * 1024, 100 << 20
 OPEN_STORES_MAX = 64
-# Seconds between two looks at others' signs of life, between two looks of a follower that nobody asks, and of one that
-# was asked in the last ten seconds. A sign of life comes every fifth of a lease.
-LOOK_SECONDS, COLD_SECONDS, WARM_SECONDS = 2, 5, 0.25
+# Seconds between two looks of a follower that nobody asks, and of one that was asked in the last ten seconds.
+COLD_SECONDS, WARM_SECONDS = 5, 0.25
+# A sign of life comes every fifth of a lease, a look at those of others every fourth.
+SIGNS_A_LEASE, LOOKS_A_LEASE = 5, 4
 
 
 def arguments():
@@ -60,12 +61,13 @@ def main():
     openings = given.tenants * given.openings_a_day * DAYS * (1 + given.replicas)
     followed = opened * given.replicas * MINUTES * 60
     looks = followed * (given.asked_share / WARM_SECONDS + (1 - given.asked_share) / COLD_SECONDS)
+    signs, sights = (writers * MINUTES * 60 / given.lease * each for each in (SIGNS_A_LEASE, LOOKS_A_LEASE))
     rows = [
         ("stored", stored / GB, "GB", stored / GB * given.storage_price),
         ("writes", given.writes_a_day * DAYS / 1000 * given.creations, "creations", None),
-        ("signs of life", writers * MINUTES * 60 / (given.lease / 5), "puts", None),
-        ("looks at signs of life: lists", writers * MINUTES * 60 / LOOK_SECONDS, "lists", None),
-        ("looks at signs of life: reads", writers * writers * MINUTES * 60 / LOOK_SECONDS, "reads", None),
+        ("signs of life", signs, "puts", None),
+        ("looks at signs of life: lists", sights, "lists", None),
+        ("looks at signs of life: reads", writers * sights, "reads", None),
         ("openings: lists", openings * given.opening_lists, "lists", None),
         ("openings: reads", openings * given.opening_reads, "reads", None),
         ("looks of followers", looks, "reads", None),

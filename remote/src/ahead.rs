@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::thread;
 
 use crate::chain::Chain;
-use crate::limits::{READ_AHEAD, READ_AHEAD_AFTER};
+use crate::limits::{READ_AHEAD, READ_AHEAD_AFTER, READ_AHEAD_BYTES_MAX};
 use crate::names::Tenant;
 use crate::objects::Away;
 
@@ -21,6 +21,8 @@ pub(crate) struct Ahead {
     /// The direction of the last two asks, and how many of them went that way.
     upward: bool,
     run: u32,
+    /// Bytes of the largest record of those asks.
+    largest: usize,
 }
 
 impl Ahead {
@@ -35,11 +37,13 @@ impl Ahead {
         chain: &dyn Chain,
     ) -> Result<Option<Vec<u8>>, Away> {
         self.note(number);
-        match self.read.remove(&number) {
-            Some(bytes) => Ok(Some(bytes)),
-            None if self.run < READ_AHEAD_AFTER => chain.read(tenant, number),
-            None => self.read_on(number, tenant, chain),
-        }
+        let found = match self.read.remove(&number) {
+            Some(bytes) => Some(bytes),
+            None if self.run < READ_AHEAD_AFTER => chain.read(tenant, number)?,
+            None => self.read_on(number, tenant, chain)?,
+        };
+        self.largest = self.largest.max(found.as_ref().map_or(0, Vec::len));
+        Ok(found)
     }
 
     fn note(&mut self, number: u64) {
@@ -53,10 +57,12 @@ impl Ahead {
         (self.upward, self.last) = (upward, Some(number));
         if self.run <= 1 {
             self.read.clear();
+            self.largest = 0;
         }
     }
 
-    /// Reads this record, and those that come next in the direction.
+    /// Reads this record, and those that come next in the direction: as many as have room if none is larger than
+    /// those before. Of larger ones the next are kept for which there is room.
     fn read_on(
         &mut self,
         number: u64,
@@ -69,7 +75,7 @@ impl Ahead {
             false => number.checked_sub(step).filter(|&number| number > 0),
         };
         let others: Vec<(u64, OnceLock<Vec<u8>>)> =
-            (1..READ_AHEAD as u64).filter_map(next).map(|n| (n, OnceLock::new())).collect();
+            (1..=self.beside()).filter_map(next).map(|n| (n, OnceLock::new())).collect();
         let own = thread::scope(|scope| {
             for (number, found) in &others {
                 let read = move || {
@@ -82,12 +88,21 @@ impl Ahead {
             }
             chain.read(tenant, number)
         });
+        let mut room = READ_AHEAD_BYTES_MAX;
         for (number, found) in others {
-            if let Some(bytes) = found.into_inner() {
-                self.read.insert(number, bytes);
-            }
+            let Some(bytes) = found.into_inner() else { continue };
+            self.largest = self.largest.max(bytes.len());
+            let Some(left) = room.checked_sub(bytes.len()) else { break };
+            room = left;
+            self.read.insert(number, bytes);
         }
         own
+    }
+
+    /// How many records are read beside the one that is asked for.
+    fn beside(&self) -> u64 {
+        let fit = READ_AHEAD_BYTES_MAX / self.largest.max(1);
+        fit.min(READ_AHEAD - 1) as u64
     }
 }
 
@@ -105,6 +120,14 @@ mod tests {
     struct Counted {
         newest: Mutex<u64>,
         asked: Mutex<Vec<u64>>,
+        /// Bytes of each record.
+        bytes: usize,
+    }
+
+    impl Counted {
+        fn of(newest: u64, bytes: usize) -> Self {
+            Self { newest: Mutex::new(newest), asked: Mutex::default(), bytes }
+        }
     }
 
     impl Chain for Counted {
@@ -119,7 +142,9 @@ mod tests {
         fn read(&self, _: &Tenant, number: u64) -> Result<Option<Vec<u8>>, Away> {
             self.asked.lock().unwrap().push(number);
             let is_there = (1..=*self.newest.lock().unwrap()).contains(&number);
-            Ok(is_there.then(|| number.to_le_bytes().to_vec()))
+            let mut bytes = number.to_le_bytes().to_vec();
+            bytes.resize(self.bytes, 0);
+            Ok(is_there.then_some(bytes))
         }
 
         fn numbers(&self, _: &Tenant, _: u64, _: usize) -> Result<Vec<u64>, Away> {
@@ -150,12 +175,12 @@ mod tests {
     fn read(ahead: &mut Ahead, chain: &Counted, number: u64) -> Option<u64> {
         let tenant = Tenant::new("local").unwrap();
         let bytes = ahead.read(number, &tenant, chain).unwrap();
-        bytes.map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap()))
+        bytes.map(|bytes| u64::from_le_bytes(*bytes.first_chunk().unwrap()))
     }
 
     #[test]
     fn each_record_is_read_once_in_either_direction() {
-        let chain = Counted { newest: Mutex::new(40), asked: Mutex::default() };
+        let chain = Counted::of(40, 8);
         let mut ahead = Ahead::default();
         for number in (11..=40).rev().chain(12..=40) {
             assert_eq!(read(&mut ahead, &chain, number), Some(number));
@@ -170,8 +195,28 @@ mod tests {
     }
 
     #[test]
+    fn large_records_are_read_ahead_as_far_as_there_is_room() {
+        for (bytes, most) in [(READ_AHEAD_BYTES_MAX / 3, 3), (READ_AHEAD_BYTES_MAX + 1, 0)] {
+            let chain = Counted::of(30, bytes);
+            let mut ahead = Ahead::default();
+            for number in 1..=30 {
+                assert_eq!(read(&mut ahead, &chain, number), Some(number));
+                assert!(ahead.read.len() <= most, "{} of {bytes} bytes", ahead.read.len());
+            }
+            let mut asked = chain.asked.lock().unwrap().clone();
+            asked.retain(|&number| number <= 30);
+            assert_eq!(asked.len(), 30, "each once");
+        }
+        // The next ones are larger than those before.
+        let chain = Counted::of(30, READ_AHEAD_BYTES_MAX / 2);
+        let mut ahead = Ahead { largest: 8, ..Ahead::default() };
+        ahead.read_on(10, &Tenant::new("local").unwrap(), &chain).unwrap();
+        assert_eq!(ahead.read.keys().copied().collect::<Vec<_>>(), [8, 9], "those that come next");
+    }
+
+    #[test]
     fn that_a_record_is_not_there_is_asked_each_time() {
-        let chain = Counted { newest: Mutex::new(10), asked: Mutex::default() };
+        let chain = Counted::of(10, 8);
         let mut ahead = Ahead::default();
         for number in 1..=10 {
             assert_eq!(read(&mut ahead, &chain, number), Some(number));

@@ -1,18 +1,16 @@
 //! A workspace that nobody holds, collected by whoever asks: it is taken, collected and given back.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use engine::os::clock::{Clock, Random};
 
 use crate::core::{
-    Claim, Collected, Collector, Committed, Found, Holder, Lost, Observer, Retention, Stamp, Took,
-    find,
+    Claim, Collected, Collector, Committed, Holder, Lost, Retention, Stamp, Took, find,
 };
 use crate::driver::Driver;
 use crate::hex::Nonce;
 use crate::history::{NotRestored, run};
-use crate::limits::{CHAIN_KEPT_MIN, FIND_TRIES_MAX};
+use crate::limits::{CHAIN_KEPT_MIN, FIND_TRIES_MAX, PAUSE_MIN};
 use crate::names::Tenant;
 use crate::node::Node;
 use crate::record::{Head, Kind};
@@ -62,7 +60,8 @@ impl Sweeper {
                 if std::mem::replace(&mut was_watched, true) {
                     return Ok(Swept::Held(Box::new(found.newest.head)));
                 }
-                self.driver.halt.wait(self.watch(&found)?);
+                // Longer than that, not as long.
+                self.driver.halt.wait(self.node.knows_after(&found.newest) + PAUSE_MIN);
                 continue;
             }
             let (store, stamp) = (found.newest.head.store, self.stamp());
@@ -77,15 +76,6 @@ impl Sweeper {
             }
         }
         Err(NotRestored::Away("others write its chain faster than it can be taken".into()))
-    }
-
-    /// How long the writer of a record is to be watched.
-    fn watch(&self, found: &Found) -> Result<Duration, NotRestored> {
-        let head = &found.newest.head;
-        let beats = self.driver.chain.beats()?;
-        let lease = beats.iter().find(|beat| beat.node == head.node).map_or(0, |beat| beat.lease_s);
-        let lease = Duration::from_secs(lease.into());
-        Ok(lease + lease / 4 + 2 * Observer::PACE)
     }
 
     fn collect(

@@ -39,6 +39,8 @@ pub const GIVE_STEPS_MAX: usize = 16;
 pub const READ_AHEAD: usize = 8;
 /// Records that are asked for one after the other before more are read ahead: a reader that keeps up asks for fewer.
 pub const READ_AHEAD_AFTER: u32 = 3;
+/// Bytes of records that were read ahead and not asked for yet.
+pub const READ_AHEAD_BYTES_MAX: usize = 2 * RECORD_BYTES_MAX;
 /// Bytes of a piece of a ledger; so many in smaller ones become one.
 pub const LEDGER_PIECE_BYTES_MAX: u64 = 4 << 20;
 /// A piece of a ledger is small if it has less bytes.

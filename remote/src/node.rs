@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::beat::Beat;
-use crate::core::{Beating, Claim, Found, Given, Held, Observer, Writer};
+use crate::core::{Beating, Claim, Found, Given, Held, Mark, Observer, Writer};
 use crate::driver::Driver;
 use crate::limits::LEASE_SECONDS;
 use crate::names::NodeId;
@@ -142,6 +142,20 @@ impl Node {
         }
     }
 
+    /// How long it takes at the most to know whether the writer of a record leaves its chain to this node, where nobody
+    /// looked at it before.
+    #[must_use]
+    pub fn knows_after(&self, newest: &Mark) -> Duration {
+        let seen = Arc::clone(&self.shared.known().seen);
+        match &newest.given {
+            Some(_) => self.lease(),
+            None => {
+                let lease = seen.lease(&newest.head.node).unwrap_or_default();
+                lease + lease / 4 + 2 * seen.pace(self.lease())
+            }
+        }
+    }
+
     /// What went wrong last, until something goes right.
     #[must_use]
     pub fn trouble(&self) -> Option<String> {
@@ -185,7 +199,8 @@ impl Shared {
             if let Err(away) = self.look() {
                 self.known().trouble = Some(away.why);
             }
-            if self.driver.halt.wait(Observer::PACE) {
+            let pace = self.known().seen.pace(self.lease);
+            if self.driver.halt.wait(pace) {
                 return;
             }
         }

@@ -268,6 +268,9 @@ impl Seat {
         let mut tracker = tracker.unwrap_or_else(|| self.tracker(&here.kept));
         // What drove it before is over.
         tracker.drive_with(self.driver.clone());
+        if let (Some(claim), Some(at)) = (claim.as_deref_mut(), tracker.at()) {
+            claim.saw(at, tracker.at_since());
+        }
         for _ in 0..OPEN_TRIES_MAX {
             let Some(found) = self.find()? else {
                 let claim = claim.as_deref_mut().ok_or(NotSeated::Nothing)?;

@@ -137,6 +137,26 @@ struct State {
     last: Option<Unfilled>,
 }
 
+/// Pages that a thread has taken to bring them. With this they are given back, and all that wait are told.
+struct Flight<'a> {
+    of: &'a Filling,
+    piece: Range<usize>,
+    /// Why they did not come.
+    failure: Option<Unfilled>,
+}
+
+impl Drop for Flight<'_> {
+    fn drop(&mut self) {
+        let mut state = self.of.state();
+        state.in_flight.retain(|page| !self.piece.contains(page));
+        if self.failure.is_some() {
+            state.failures += 1;
+            state.last = self.failure.take();
+        }
+        self.of.changed.notify_all();
+    }
+}
+
 impl fmt::Debug for Filling {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (absent, bytes) = (self.absent.load(Ordering::Relaxed), self.map.len());
@@ -343,17 +363,19 @@ impl Filling {
                 }
             };
             drop(state);
-            let brought = self.bring(&piece);
+            self.bring_taken(piece)?;
             state = self.state();
-            state.in_flight.retain(|page| !piece.contains(page));
-            if let Err(why) = &brought {
-                state.failures += 1;
-                state.last = Some(why.clone());
-            }
-            self.changed.notify_all();
-            brought?;
         }
         Ok(())
+    }
+
+    /// Has these pages here, which are the caller's until this ends, however it does.
+    fn bring_taken(&self, piece: Range<usize>) -> Result<(), Unfilled> {
+        let panicked = format!("{}: whoever fetched it panicked", self.name);
+        let mut flight = Flight { of: self, piece, failure: Some(Unfilled::Away(panicked)) };
+        let brought = self.bring(&flight.piece);
+        flight.failure = brought.clone().err();
+        brought
     }
 
     fn wait<'a>(&self, state: MutexGuard<'a, State>, left: Duration) -> MutexGuard<'a, State> {

@@ -5,17 +5,18 @@
 //! have a list of terms for a dictionary),
 //! so readers know one shape.
 
+use std::iter;
 use std::sync::Arc;
 
 use crate::error::Damage;
-use crate::ids::{EdgeId, ItemId};
+use crate::ids::{EdgeId, ItemId, Row};
 use crate::item::Batch;
 use crate::limits::TAIL_PARTS_MAX;
 use crate::merge::{HeapMerged, merge};
 use crate::os::mmap::AlignedBytes;
 use crate::part::Part;
 use crate::segment::Segment;
-use crate::state::{Bits, RowState};
+use crate::state::RowState;
 
 /// Neighbouring parts of the tail, of about one size, that become one. With 2 a commit of one item
 /// costs a merge each time; with more, queries look through more parts.
@@ -31,6 +32,28 @@ pub(crate) struct Rows {
     sealed: usize,
     /// The first parts of the tail, which a flush is writing: they stay as they are meanwhile.
     frozen: usize,
+}
+
+/// A part that is about to become the newest one, and the rows that go with it.
+#[derive(Debug)]
+pub(crate) struct Addition {
+    part: Part,
+    retired: Vec<Retired>,
+}
+
+/// A row of a part, by the part's place, and what becomes of it.
+#[derive(Debug)]
+struct Retired {
+    part: usize,
+    row: Row,
+    how: How,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum How {
+    Superseded,
+    Tombstoned,
+    EdgeTombstoned,
 }
 
 impl Rows {
@@ -61,54 +84,84 @@ impl Rows {
         rows: AlignedBytes,
         batches: impl IntoIterator<Item = &'a Batch>,
     ) -> Result<(), Damage> {
+        let addition = self.prepare(rows, batches)?;
+        self.take(addition)
+    }
+
+    /// The first half of [`Rows::add`], which changes nothing: the look-ups, that may meet pages which are
+    /// not here.
+    pub(crate) fn prepare<'a>(
+        &self,
+        rows: AlignedBytes,
+        batches: impl IntoIterator<Item = &'a Batch>,
+    ) -> Result<Addition, Damage> {
         let segment = Arc::new(Segment::held(rows));
         let header = *segment.header();
         let state = RowState::fresh(header.items as usize, header.edges as usize);
-        self.parts.push(Part { segment, state: Arc::new(state) });
+        let part = Part { segment, state: Arc::new(state) };
+        let mut retired = Vec::new();
         for batch in batches {
-            self.retire_for(batch)?;
+            self.find_retired(&part, batch, &mut retired)?;
+        }
+        Ok(Addition { part, retired })
+    }
+
+    /// The second half. No commit came between them, nor anything that took another's place.
+    pub(crate) fn take(&mut self, addition: Addition) -> Result<(), Damage> {
+        self.parts.push(addition.part);
+        for Retired { part, row, how } in addition.retired {
+            let state = Arc::make_mut(&mut self.parts[part].state);
+            let bits = match how {
+                How::Superseded => &mut state.superseded,
+                How::Tombstoned => &mut state.tombstoned,
+                How::EdgeTombstoned => &mut state.edges_tombstoned,
+            };
+            bits.insert(row);
         }
         self.merge_tail()
     }
 
-    fn retire_for(&mut self, batch: &Batch) -> Result<(), Damage> {
+    /// Which rows a batch retires, those of `newest` among them.
+    fn find_retired(
+        &self,
+        newest: &Part,
+        batch: &Batch,
+        retired: &mut Vec<Retired>,
+    ) -> Result<(), Damage> {
         let by_items = batch.items.iter().flat_map(|item| &item.supersedes);
         // What an erased item replaced is superseded for good, where the item itself never was too.
         let by_erased = batch.tombstones.iter().flat_map(|stone| &stone.supersedes);
         for &old in by_items.chain(by_erased) {
-            self.retire(old, |state| &mut state.superseded)?;
+            let item = self.newest_with(newest, |segment| segment.row_of_item(old))?;
+            retired.extend(item.map(|(part, row)| Retired { part, row, how: How::Superseded }));
         }
         for stone in &batch.tombstones {
-            if !self.retire(ItemId(stone.target), |state| &mut state.tombstoned)? {
-                self.hide_edge(EdgeId(stone.target))?;
-            }
+            let (item, edge) = (ItemId(stone.target), EdgeId(stone.target));
+            let item = self.newest_with(newest, |segment| segment.row_of_item(item))?;
+            let found = match item {
+                Some((part, row)) => Some(Retired { part, row, how: How::Tombstoned }),
+                None => self
+                    .newest_with(newest, |segment| segment.row_of_edge(edge))?
+                    .map(|(part, row)| Retired { part, row, how: How::EdgeTombstoned }),
+            };
+            retired.extend(found);
         }
         Ok(())
     }
 
-    /// Sets a bit of an item's row; `false` where there is no such item.
-    fn retire(
-        &mut self,
-        id: ItemId,
-        bits: impl Fn(&mut RowState) -> &mut Bits,
-    ) -> Result<bool, Damage> {
-        for part in self.parts.iter_mut().rev() {
-            if let Some(row) = part.segment.row_of_item(id)? {
-                bits(Arc::make_mut(&mut part.state)).insert(row);
-                return Ok(true);
+    /// The newest part in which a row is found, `newest` behind all others, and the row.
+    fn newest_with(
+        &self,
+        newest: &Part,
+        row: impl Fn(&Segment) -> Result<Option<Row>, Damage>,
+    ) -> Result<Option<(usize, Row)>, Damage> {
+        let older = self.parts.iter().enumerate().rev();
+        for (at, part) in iter::once((self.parts.len(), newest)).chain(older) {
+            if let Some(row) = row(&part.segment)? {
+                return Ok(Some((at, row)));
             }
         }
-        Ok(false)
-    }
-
-    fn hide_edge(&mut self, id: EdgeId) -> Result<(), Damage> {
-        for part in self.parts.iter_mut().rev() {
-            if let Some(row) = part.segment.row_of_edge(id)? {
-                Arc::make_mut(&mut part.state).edges_tombstoned.insert(row);
-                break;
-            }
-        }
-        Ok(())
+        Ok(None)
     }
 
     /// Keeps the tail's parts few: [`TAIL_RUN`] neighbours of about one size, or smaller, become one.

@@ -257,15 +257,16 @@ impl Writer {
             return Err(WriteError::refused("erase", why));
         }
         let records = u32::try_from(batch.records()).expect("BATCH_RECORDS_MAX is checked");
-        self.need_log(disk)?;
+        // All that is read comes before the log: once a batch is there, it is a commit.
         let seq = self.next_seq;
+        let addition = self.rows.prepare(rows.committed(seq), [batch])?;
+        self.need_log(disk)?;
         let log = self.log.as_mut().expect("made above");
         log.append(seq, payload, records).map_err(|error| self.stop(error))?;
         self.next_seq += 1;
         self.manifest.erasures.extend(erasures.map(|stone| stone.target));
         self.count_erasures();
-        let added = self.rows.add(rows.committed(seq), [batch]);
-        added.map_err(|damage| self.stop_for(damage))?;
+        self.rows.take(addition).map_err(|damage| self.stop_for(damage))?;
         Ok(seq)
     }
 

@@ -148,6 +148,10 @@ impl Collector {
     /// # Errors
     /// No answer; it is told after the next collection.
     pub async fn tell_gone(&self, port: &Port, done: &Collected) -> Result<(), Away> {
+        // Nothing was ever erased, as a rule.
+        if done.gone == 0 {
+            return Ok(());
+        }
         let edge = port.edge().await?;
         if edge.gone >= done.gone {
             return Ok(());
@@ -346,10 +350,22 @@ impl Needs {
 
 /// Removes edges that count no more. Some are left for whoever is just reading one.
 async fn remove_edges(port: &Port) -> Result<(), Away> {
-    let found = port.list(&format!("t/{}/edge/", port.tenant()), None, NUMBERS_AT_ONCE).await?;
-    let mut keys: Vec<Key> = found.into_iter().map(|about| about.key).collect();
-    keys.truncate(keys.len().saturating_sub(1 + EDGES_KEPT));
-    if keys.is_empty() { Ok(()) } else { port.remove(keys).await }
+    let prefix = format!("t/{}/edge/", port.tenant());
+    let (mut after, mut newest) = (None, Vec::new());
+    loop {
+        let found = port.list(&prefix, after.take(), NUMBERS_AT_ONCE).await?;
+        let is_last = found.len() < NUMBERS_AT_ONCE;
+        newest.extend(found.into_iter().map(|about| about.key));
+        let counting = newest.split_off(newest.len().saturating_sub(1 + EDGES_KEPT));
+        let old = std::mem::replace(&mut newest, counting);
+        after = newest.last().cloned();
+        if !old.is_empty() {
+            port.remove(old).await?;
+        }
+        if is_last {
+            return Ok(());
+        }
+    }
 }
 
 impl From<Damage> for Away {

@@ -102,8 +102,13 @@ struct Seen {
 }
 
 impl Observer {
-    /// How long after one look the next one is due at the latest: half of the shortest lease.
-    pub const PACE: Duration = Duration::from_secs(*LEASE_SECONDS.start() as u64 / 2);
+    /// How long after one look the next one is due: a quarter of the shortest lease of which is known, which leaves
+    /// as long again before counting begins anew. `own` is the lease of whoever looks.
+    #[must_use]
+    pub fn pace(&self, own: Duration) -> Duration {
+        let leases = self.seen.values().map(|seen| seen.lease);
+        leases.fold(own, Duration::min) / 4
+    }
 
     /// These are the beats of all nodes, as they came just before `now`. Where one look is longer after
     /// another than half of a lease, counting begins anew: what is seen then may have come just now.
@@ -131,6 +136,12 @@ impl Observer {
     #[must_use]
     pub fn looked(&self) -> Option<Ticks> {
         self.looked
+    }
+
+    /// The lease of a node's newest beat, if it has one.
+    #[must_use]
+    pub fn lease(&self, node: &NodeId) -> Option<Duration> {
+        self.seen.get(node).map(|seen| seen.lease)
     }
 
     /// Whether that run of that node is gone, as of the last look: its beat stood still, or another run's
@@ -189,6 +200,18 @@ mod tests {
         assert!(!look(&mut observer, 0..=2, &[beat(1, 1)]));
         assert!(!look(&mut observer, 60..=70, &[beat(1, 1)]));
         assert!(look(&mut observer, 72..=72, &[beat(1, 1)]));
+    }
+
+    #[test]
+    fn looks_come_as_often_as_the_shortest_lease_wants_them() {
+        let mut observer = Observer::default();
+        assert_eq!(observer.pace(Duration::from_secs(60)), Duration::from_secs(15));
+        let other = Beat { node: NodeId::new("n2").unwrap(), lease_s: 40, ..beat(2, 1) };
+        observer.saw(vec![other.clone()], at(1));
+        assert_eq!(observer.pace(Duration::from_secs(60)), Duration::from_secs(10));
+        observer.saw(vec![other, beat(1, 1)], at(2));
+        assert_eq!(observer.pace(Duration::from_secs(60)), Duration::from_secs(2));
+        assert_eq!(observer.pace(Duration::from_secs(5)), Duration::from_millis(1250));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::ticks::Ticks;
 pub struct Claim {
     writer: Writer,
     lease: Duration,
-    /// A give that names another, and when it was first seen.
+    /// A give that names another, and since when it is known to be the newest record.
     given: Option<(Hash, Ticks)>,
 }
 
@@ -43,6 +43,14 @@ impl Claim {
         Self { writer, lease, given: None }
     }
 
+    /// This has been the newest record for a while: what is waited for where it is given to another node counts from
+    /// `since` on, whoever noticed it.
+    pub fn saw(&mut self, newest: &Mark, since: Ticks) {
+        if self.given.is_none_or(|(seen, _)| seen != newest.hash) {
+            self.given = Some((newest.hash, since));
+        }
+    }
+
     /// Whether the writer of the newest record leaves the workspace to us. An operator may know better.
     ///
     /// Beats count only if they were looked at after the record was found: a writer that was gone before may
@@ -51,7 +59,8 @@ impl Claim {
         let (newest, head) = (&found.newest, &found.newest.head);
         match &newest.given {
             Some(Given { to: Some(to) }) if *to != self.writer.node => {
-                self.has_waited(newest.hash, now)
+                self.saw(newest, now);
+                self.given.is_some_and(|(_, since)| now - since > self.lease)
             }
             Some(_) => true,
             // A run of this node that is over, or an epoch of this run that is.
@@ -96,13 +105,6 @@ impl Claim {
             Err(away) => return Took::Unsure(away.why),
         }
         Took::Held(Box::new(Holder::new(self.writer.clone(), mark, sent)))
-    }
-
-    /// Whether one lease went by since this give was seen first.
-    fn has_waited(&mut self, give: Hash, now: Ticks) -> bool {
-        let seen = self.given.filter(|(seen, _)| *seen == give);
-        let (_, since) = *self.given.insert(seen.unwrap_or((give, now)));
-        now - since > self.lease
     }
 }
 
@@ -154,6 +156,28 @@ mod tests {
         assert!(claim.may_take(&found_at(5), &observer, at(6)));
         let mut of_the_writer = Claim::new(writer("n1"), Duration::from_secs(10));
         assert!(of_the_writer.may_take(&found_at(7), &observer, at(7)));
+    }
+
+    #[test]
+    fn what_is_given_to_a_node_that_never_comes_is_free_after_a_lease() {
+        let given = |to: &str| {
+            let found = found_at(1);
+            let given = Some(Given { to: NodeId::new(to).ok() });
+            Found { newest: Mark { given, ..found.newest }, ..found }
+        };
+        let observer = Observer::default();
+        let mut claim = Claim::new(writer("n2"), Duration::from_secs(10));
+        for second in [100, 105, 110] {
+            assert!(!claim.may_take(&given("n9"), &observer, at(second)), "{second}");
+        }
+        assert!(claim.may_take(&given("n9"), &observer, at(111)));
+        assert!(claim.may_take(&given("n2"), &observer, at(100)), "it is its own");
+        assert!(claim.may_take(&given(""), &observer, at(100)), "it is anybody's");
+        // Somebody noticed it before this claim.
+        let mut later = Claim::new(writer("n2"), Duration::from_secs(10));
+        later.saw(&given("n9").newest, at(100));
+        later.saw(&given("n9").newest, at(108));
+        assert!(later.may_take(&given("n9"), &observer, at(111)));
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub struct Tracker {
     tenant: Tenant,
     follower: Follower,
     copy: LocalCopy,
+    /// Since when its record is known.
+    at_since: Ticks,
 }
 
 /// What one look at the chain came to.
@@ -48,15 +50,17 @@ impl Tracker {
     /// Over a directory whose lock whoever calls this has. What is in it is used where it is what the chain says.
     #[must_use]
     pub fn new(driver: Driver, tenant: Tenant, disk: Arc<dyn Disk>) -> Self {
-        let (follower, copy) = (Follower::new(None), LocalCopy::over(disk));
-        Self { driver, tenant, follower, copy }
+        Self::keeping(driver, tenant, LocalCopy::over(disk))
     }
 
     /// The same, where a segment that is not here is fetched when it is used.
     #[must_use]
     pub fn filling(driver: Driver, tenant: Tenant, kept: Arc<PartialDisk>) -> Self {
-        let (follower, copy) = (Follower::new(None), LocalCopy::filling(kept));
-        Self { driver, tenant, follower, copy }
+        Self::keeping(driver, tenant, LocalCopy::filling(kept))
+    }
+
+    fn keeping(driver: Driver, tenant: Tenant, copy: LocalCopy) -> Self {
+        Self { driver, tenant, follower: Follower::new(None), copy, at_since: Ticks(0) }
     }
 
     /// From now on it is driven by this, which may be ended by itself.
@@ -74,6 +78,12 @@ impl Tracker {
     #[must_use]
     pub fn at(&self) -> Option<&Mark> {
         self.follower.at()
+    }
+
+    /// A moment since which that record is known.
+    #[must_use]
+    pub fn at_since(&self) -> Ticks {
+        self.at_since
     }
 
     /// A moment such that all that was acknowledged before it is in the files; `None` where that is not known.
@@ -105,7 +115,7 @@ impl Tracker {
             Polled::Damage(damage) => return Moved::Damage(damage),
             Polled::Records(records) => records,
         };
-        let Self { driver, tenant, follower, copy } = self;
+        let Self { driver, tenant, follower, copy, .. } = self;
         let shelf = Shelf { objects: &*driver.objects, tenant };
         let applied = copy.apply(shelf, &records, &|| !driver.halt.is_raised());
         match applied {
@@ -130,7 +140,11 @@ impl Tracker {
     /// # Errors
     /// The directory.
     pub fn settled(&mut self) -> Result<(), DiskError> {
+        let before = self.at().map(|at| at.hash);
         self.follower.applied();
+        if self.at().map(|at| at.hash) != before {
+            self.at_since = self.driver.ticks.now();
+        }
         self.copy.clear()
     }
 

@@ -275,6 +275,12 @@ impl LedgerBringer {
         let there = pieces_of(objects, (&self.tenant, &self.node, lineage))?;
         let sorted: BTreeMap<u64, Sorted> =
             there.iter().map(|(&volume, pieces)| (volume, sort(pieces))).collect();
+        for piece in to_compare(&sorted) {
+            if let Some(why) = self.differs(&piece, volumes)? {
+                return Ok(Err(why));
+            }
+        }
+        // Only now: of another ledger nothing is removed, whatever is here.
         for superfluous in sorted.values().map(|sorted| &sorted.superfluous) {
             self.remove(superfluous)?;
         }
@@ -284,25 +290,29 @@ impl LedgerBringer {
         else {
             return Ok(Ok(At::nothing(lineage)));
         };
-        let shorter = || format!("less than {} bytes of volume {volume} are here", sorted.end());
-        let here = volumes.iter().find(|here| here.first_seq == volume);
-        let Some(here) = here.filter(|here| here.bytes >= sorted.end()) else {
-            return Ok(Err(shorter()));
-        };
-        if let Some(last) = sorted.counting.last() {
-            let there = match piece_bytes(objects, &self.key(last), last) {
-                Ok(bytes) => bytes,
-                Err(NotFetched::Away(away)) => return Err(away.into()),
-                Err(why) => return Ok(Err(why.to_string())),
-            };
-            if there != bytes_of(here, last.from, last.to)? {
-                return Ok(Err(format!("volume {volume} has other bytes here from {}", last.from)));
-            }
-        }
         let is_large = |piece: &LedgerPiece| piece.bytes() == LEDGER_PIECE_BYTES_MAX;
         let large = sorted.counting.iter().rposition(is_large).map_or(0, |at| at + 1);
         let pieces = sorted.counting[large..].to_vec();
         Ok(Ok(At { lineage, volume, to: sorted.end(), path: None, pieces }))
+    }
+
+    /// Why a piece is not of the ledger that is here, if it is not.
+    fn differs(
+        &self,
+        piece: &LedgerPiece,
+        volumes: &[LedgerVolume],
+    ) -> Result<Option<String>, NotBrought> {
+        let LedgerPiece { volume, from, to, .. } = *piece;
+        let here = volumes.iter().find(|here| here.first_seq == volume);
+        let Some(here) = here.filter(|here| here.bytes >= to) else {
+            return Ok(Some(format!("less than {to} bytes of volume {volume} are here")));
+        };
+        match piece_bytes(&*self.driver.objects, &self.key(piece), piece) {
+            Ok(there) if there == bytes_of(here, from, to)? => Ok(None),
+            Ok(_) => Ok(Some(format!("volume {volume} has other bytes here from {from}"))),
+            Err(NotFetched::Away(away)) => Err(away.into()),
+            Err(why) => Ok(Some(why.to_string())),
+        }
     }
 
     fn key(&self, piece: &LedgerPiece) -> Key {
@@ -377,6 +387,21 @@ impl Drop for Turn<'_> {
         self.0.inner().is_busy = false;
         self.0.changed.notify_all();
     }
+}
+
+/// The pieces by which it is seen whether a ledger there is the one that is here (REM-81). Each entry has the hash of the
+/// one before it, so that what is equal at its end is equal from the start on; what follows a hole, or is in another
+/// piece as well, may be another's.
+fn to_compare(there: &BTreeMap<u64, Sorted>) -> Vec<LedgerPiece> {
+    let mut pieces = Vec::new();
+    let mut is_behind_hole = false;
+    for (&volume, sorted) in there {
+        let is_last = there.last_key_value().is_some_and(|(&last, _)| last == volume);
+        is_behind_hole |= sorted.hole.is_some();
+        let last = sorted.counting.last().filter(|_| is_last || is_behind_hole);
+        pieces.extend(last.into_iter().chain(&sorted.other).chain(&sorted.superfluous));
+    }
+    pieces
 }
 
 /// Which of these pieces, which follow one another, are to be one.

@@ -63,6 +63,8 @@ pub(super) struct Sorted {
     /// They follow one another from 0.
     pub(super) counting: Vec<LedgerPiece>,
     pub(super) superfluous: Vec<LedgerPiece>,
+    /// What is neither: behind a hole, or of a time before something was missing.
+    pub(super) other: Vec<LedgerPiece>,
     /// Where bytes are missing before the next piece.
     pub(super) hole: Option<u64>,
 }
@@ -85,11 +87,12 @@ pub(super) fn sort(pieces: &[LedgerPiece]) -> Sorted {
             sorted.superfluous.push(piece);
         } else if piece.from == end {
             sorted.counting.push(piece);
-        } else if piece.from < end {
-            // Of a time before something was missing: what it has is in others, too.
         } else {
-            sorted.hole.get_or_insert(end);
-            break;
+            // One that begins before it, of a time before something was missing, has what others have, too.
+            if piece.from > end {
+                sorted.hole.get_or_insert(end);
+            }
+            sorted.other.push(piece);
         }
     }
     sorted

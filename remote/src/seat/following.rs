@@ -81,7 +81,7 @@ impl Following {
     ) -> io::Result<Self> {
         let driver = Driver { halt: Arc::default(), ..driver };
         let fresh = tracker.fresh();
-        let at_since = driver.ticks.now();
+        let at_since = tracker.at_since();
         let known = Known { fresh, at, at_since, trouble: None, used: None, is_ended: false };
         let (known, changed) = (Mutex::new(known), Condvar::new());
         let shared = Arc::new(Shared { driver, lag, clock, kept, known, changed });
@@ -153,7 +153,7 @@ impl Shared {
                 known.trouble = trouble;
                 if let Some(at) = tracker.at().filter(|at| at.hash != known.at.hash) {
                     known.at.clone_from(at);
-                    known.at_since = self.driver.ticks.now();
+                    known.at_since = tracker.at_since();
                 }
             }
             // What came may not be all.

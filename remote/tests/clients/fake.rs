@@ -1,12 +1,12 @@
 //! Objects in memory: honest, or as stores are met that are not.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::{Arc, Barrier};
 
 use remote::limits::{PROBE_RACERS, PROBE_ROUNDS};
 use remote::{About, Away, Chain, Key, ObjectChain, Objects, Tried};
 
+use crate::plain::Plain;
 use crate::suite;
 
 /// What is wrong with a store.
@@ -34,7 +34,7 @@ pub(crate) enum Flaw {
 #[derive(Debug)]
 pub(crate) struct Fake {
     flaw: Flaw,
-    objects: Mutex<BTreeMap<String, (Key, Vec<u8>)>>,
+    objects: Plain,
     together: Barrier,
 }
 
@@ -42,42 +42,31 @@ impl Fake {
     /// An empty store.
     pub(crate) fn open(flaw: Flaw) -> Arc<dyn Objects> {
         let together = Barrier::new(PROBE_RACERS);
-        Arc::new(Self { flaw, objects: Mutex::default(), together })
+        Arc::new(Self { flaw, objects: Plain::default(), together })
     }
 }
 
 impl Objects for Fake {
     fn put(&self, key: &Key, bytes: &[u8]) -> Result<(), Away> {
-        let value = (key.clone(), bytes.to_vec());
-        self.objects.lock().unwrap().insert(key.to_string(), value);
-        Ok(())
+        self.objects.put(key, bytes)
     }
 
     fn put_new(&self, key: &Key, bytes: &[u8]) -> Tried {
-        let name = key.to_string();
-        let value = (key.clone(), bytes.to_vec());
-        if self.flaw == Flaw::LooksFirst {
-            let is_there = self.objects.lock().unwrap().contains_key(&name);
-            self.together.wait();
-            if !is_there {
-                self.objects.lock().unwrap().insert(name, value);
-                return Tried::Made;
-            }
-            return Tried::Unsure("409".into());
-        }
-        let mut objects = self.objects.lock().unwrap();
-        let is_there = objects.contains_key(&name);
+        let overwrite = || self.objects.lock().insert(key.to_string(), bytes.to_vec()).is_some();
         match self.flaw {
-            Flaw::Overwrites if matches!(key, Key::Probe(_, PROBE_ROUNDS)) => {
-                objects.insert(name, value);
+            Flaw::LooksFirst => {
+                let is_there = self.objects.lock().contains_key(&key.to_string());
+                self.together.wait();
+                if is_there {
+                    return Tried::Unsure("409".into());
+                }
+                overwrite();
             }
-            Flaw::Ignores => drop(objects.insert(name, value)),
-            Flaw::KeepsAnother if is_there => {
-                objects.insert(name, value);
-                return Tried::Unsure("500".into());
-            }
-            _ if is_there => return Tried::Unsure("412".into()),
-            _ => drop(objects.insert(name, value)),
+            Flaw::Overwrites if matches!(key, Key::Probe(_, PROBE_ROUNDS)) => drop(overwrite()),
+            Flaw::Ignores => drop(overwrite()),
+            Flaw::KeepsAnother if overwrite() => return Tried::Unsure("500".into()),
+            Flaw::KeepsAnother => {}
+            _ => return self.objects.put_new(key, bytes),
         }
         Tried::Made
     }
@@ -88,53 +77,26 @@ impl Objects for Fake {
         range: Option<Range<u64>>,
         most: u64,
     ) -> Result<Option<Vec<u8>>, Away> {
-        let objects = self.objects.lock().unwrap();
-        let Some((_, bytes)) = objects.get(&key.to_string()) else { return Ok(None) };
-        let mut range = range.unwrap_or(0..bytes.len() as u64);
-        if self.flaw == Flaw::WrongRange {
-            range = 0..range.end - range.start;
-        }
-        let place = |at: u64| usize::try_from(at).unwrap().min(bytes.len());
-        let found = bytes[place(range.start)..place(range.end)].to_vec();
-        if found.len() as u64 > most {
-            return Err(Away { why: "too long".into(), may_pass: false });
-        }
-        Ok(Some(found))
+        let range = match range {
+            Some(range) if self.flaw == Flaw::WrongRange => Some(0..range.end - range.start),
+            range => range,
+        };
+        self.objects.get(key, range, most)
     }
 
     fn head(&self, key: &Key) -> Result<Option<About>, Away> {
-        let objects = self.objects.lock().unwrap();
-        let about = |(key, bytes): &(Key, Vec<u8>)| {
-            let (key, bytes) = (key.clone(), bytes.len() as u64);
-            About { key, bytes, age_s: 0 }
-        };
-        Ok(objects.get(&key.to_string()).map(about))
+        self.objects.head(key)
     }
 
     fn list(&self, prefix: &str, after: Option<&Key>, most: usize) -> Result<Vec<About>, Away> {
-        if self.flaw == Flaw::ListsLate {
-            return Ok(Vec::new());
+        match self.flaw {
+            Flaw::ListsLate => Ok(Vec::new()),
+            _ => self.objects.list(prefix, after, most),
         }
-        let after = after.map(Key::to_string);
-        let objects = self.objects.lock().unwrap();
-        let found = objects
-            .iter()
-            .filter(|(name, _)| name.starts_with(prefix) && Some(*name) > after.as_ref())
-            .take(most);
-        let about = |(key, bytes): &(Key, Vec<u8>)| About {
-            key: key.clone(),
-            bytes: bytes.len() as u64,
-            age_s: 0,
-        };
-        Ok(found.map(|(_, object)| about(object)).collect())
     }
 
     fn remove(&self, keys: &[Key]) -> Result<(), Away> {
-        if self.flaw != Flaw::Keeps {
-            let mut objects = self.objects.lock().unwrap();
-            keys.iter().for_each(|key| drop(objects.remove(&key.to_string())));
-        }
-        Ok(())
+        if self.flaw == Flaw::Keeps { Ok(()) } else { self.objects.remove(keys) }
     }
 }
 

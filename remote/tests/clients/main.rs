@@ -6,6 +6,8 @@
 mod etcd;
 mod fake;
 mod folder;
+#[path = "../shared/plain.rs"]
+mod plain;
 mod s3;
 mod signing_in;
 mod suite;

@@ -14,10 +14,14 @@ use remote::core::{Collected, Mark, Reached};
 use remote::{DataKey, Edge, Hash, Key, NodeId, Nonce, Record};
 
 use crate::node::Node;
+use crate::run::TROUBLE;
 use crate::store::{Happened, State};
 use crate::toy::{Tokens, contains, line};
 
 const SECOND: u64 = 1_000_000_000;
+/// How long others may need at the most to have what is given to a node that never comes: a lease, by a slow clock,
+/// and ten attempts of each, which come by chance.
+const GIVEN_MAX: u64 = 120 * SECOND;
 
 /// Numbers of a run.
 #[derive(Debug, Default, Clone, Copy)]
@@ -110,6 +114,8 @@ pub(crate) struct History {
     named: BTreeMap<DataKey, BTreeSet<u64>>,
     stored: BTreeMap<u64, Stored>,
     last_token: u64,
+    /// When it was given in quiet to a node that never comes, and whether somebody has it since.
+    given: Option<(u64, bool)>,
     pub(crate) last_acknowledged: u64,
 }
 
@@ -167,6 +173,34 @@ impl History {
         let is_newer = self.stored.values().any(|stored| stored.epoch > epoch);
         if !is_newer && number > edge.boundary {
             self.wrong(format!("C8: epoch {epoch} halts at {number}, and nobody else has it"));
+        }
+    }
+
+    /// It was given to a node that never comes; once.
+    pub(crate) fn gives(&mut self) {
+        self.given = Some((self.now, false));
+    }
+
+    /// Answers that a stop held up come up to nine minutes after all is healed.
+    pub(crate) fn may_be_given(&self) -> bool {
+        let quiet = (TROUBLE + 560) * SECOND..(TROUBLE + 760) * SECOND;
+        self.given.is_none() && quiet.contains(&self.now)
+    }
+
+    /// Somebody has it.
+    pub(crate) fn taken(&mut self) {
+        self.is_free_by(self.now);
+        self.given = self.given.map(|(since, _)| (since, true));
+    }
+
+    fn is_free_by(&mut self, now: u64) {
+        if let Some((since, false)) = self.given
+            && now - since > GIVEN_MAX
+        {
+            let since = since / SECOND;
+            self.wrong(format!(
+                "C8: given at {since} s to a node that never came, and nobody had it"
+            ));
         }
     }
 
@@ -292,6 +326,7 @@ impl History {
     pub(crate) fn ends(&mut self, tokens: &Tokens, newest: &Mark, state: &State, settled: u64) {
         self.saw(newest, "the end");
         let now = self.now;
+        self.is_free_by(now);
         self.answers(&Shown::new(tokens.clone()), now, "the end");
         let edge = state.edge(&newest.head.tenant);
         for (&number, (_, made)) in &state.chain {

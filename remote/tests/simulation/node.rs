@@ -124,6 +124,11 @@ impl Node {
         Writer { node: self.name.clone(), run: self.run.get(), url: String::new() }
     }
 
+    /// How long after one look at beats the next one is due.
+    fn pace(&self) -> Duration {
+        self.observer.borrow().pace(Duration::from_secs(LEASE_SECONDS.into()))
+    }
+
     pub(crate) fn holds_lease(&self, now: Ticks) -> bool {
         self.held.get().is_some_and(|held| held.covers(now, now))
     }
@@ -171,7 +176,8 @@ async fn look(port: Rc<Port>, node: Rc<Node>) {
         if let Ok(beats) = port.beats().await {
             node.observer.borrow_mut().saw(beats, port.now());
         }
-        port.wait(Observer::PACE).await;
+        let pace = node.pace();
+        port.wait(pace).await;
     }
 }
 
@@ -205,6 +211,7 @@ async fn role(port: Rc<Port>, ground: Rc<Ground>, node: Rc<Node>) {
     let mut claim = Claim::new(node.writer(), Duration::from_secs(LEASE_SECONDS.into()));
     loop {
         let holder = follow(&port, &ground, &node, &mut claim).await;
+        ground.history.borrow_mut().taken();
         ground.history.borrow_mut().counts.takes += 1;
         node.epoch.set(holder.epoch());
         node.known.set(Some(holder.known()));
@@ -247,6 +254,7 @@ async fn follow(port: &Port, ground: &Ground, node: &Node, claim: &mut Claim) ->
             },
         }
         if let Some(at) = follower.at() {
+            claim.saw(at, port.now());
             ground.history.borrow_mut().saw(at, node.name.as_str());
             node.disk.borrow_mut().at = Some(at.clone());
         }
@@ -290,7 +298,7 @@ async fn take(port: &Port, ground: &Ground, node: &Node, claim: &mut Claim) -> O
     if let Some(found) = &found {
         ground.history.borrow_mut().saw(&found.newest, node.name.as_str());
         // The next look comes after what was found.
-        port.wait(Observer::PACE).await;
+        port.wait(node.pace()).await;
         if !claim.may_take(found, &node.observer.borrow(), port.now()) {
             return None;
         }

@@ -13,8 +13,8 @@ use crate::toy::Toy;
 use crate::world::{Ground, SECOND, World, seconds};
 
 /// When everything is healed, and when a run ends, in seconds.
-const TROUBLE: u64 = 2_000;
-const END: u64 = TROUBLE + 1_200;
+pub(crate) const TROUBLE: u64 = 2_000;
+const END: u64 = TROUBLE + 1_700;
 /// When a run ends in which a clock may take three times as long for what a collector waits for.
 const FAR_END: u64 = TROUBLE + 2_400;
 

@@ -55,8 +55,14 @@ impl Writing<'_> {
         if self.ground.chance(0.04) {
             return self.erase().await;
         }
-        if !is_quiet && self.ground.chance(0.02) {
-            return self.give().await;
+        let names: &[&str] = match is_quiet {
+            false => &["", "", "n1", "n2", "n9"],
+            // Once, and to one that never comes: what else goes by time in quiet needs a writer that stays.
+            true if self.node.exact.get() && self.ground.history.borrow().may_be_given() => &["n9"],
+            true => &[],
+        };
+        if !names.is_empty() && self.ground.chance(0.02) {
+            return self.give(names, is_quiet).await;
         }
         self.write().await
     }
@@ -194,12 +200,14 @@ impl Writing<'_> {
         Ok(())
     }
 
-    async fn give(&mut self) -> Result<(), Over> {
-        let to = self.ground.dice.borrow_mut().pick(&["", "", "n1", "n2", "n9"]);
+    async fn give(&mut self, names: &[&str], is_timed: bool) -> Result<(), Over> {
+        let to = self.ground.dice.borrow_mut().pick(names);
         let to = remote::NodeId::new(to).ok();
         // Others may take it as soon as the record is there, whether this node knows that it is or not.
         self.node.known.set(None);
-        self.commit(Kind::Give { to }).await?;
+        if self.commit(Kind::Give { to }).await? && is_timed {
+            self.ground.history.borrow_mut().gives();
+        }
         Err(Over)
     }
 

@@ -172,6 +172,57 @@ fn a_ledger_that_is_another_than_what_is_there_begins_anew_and_says_so() {
     bench.check(bench.there().iter().find(is_whole).unwrap());
 }
 
+/// As where a node's disk was put back to what it was earlier, or somebody went on with a copy of it.
+#[test]
+fn of_a_ledger_that_went_another_way_somewhere_nothing_is_removed() {
+    for what in ["the longest piece", "a superfluous one", "behind a hole", "a later volume"] {
+        let bench = Bench::new();
+        for _ in 0..4 {
+            bench.here.grow(1, 100);
+            bench.bringer().bring_all(Duration::ZERO).unwrap();
+        }
+        bench.here.grow(50, 40);
+        bench.bringer().bring_all(Duration::ZERO).unwrap();
+        let [first, second, third, ..] = &bench.pieces()[..] else { panic!("five pieces") };
+        let whole = first.replace("-00000000000000000100", "-00000000000000000200");
+        let bytes = |length| fs::read(bench.here.path(1)).unwrap()[..length].to_vec();
+        match what {
+            "the longest piece" => {
+                bench.memory.insert(&whole, vec![9; 200]);
+                bench.memory.forget(third);
+            }
+            "a superfluous one" => {
+                bench.memory.insert(&whole, bytes(200));
+                bench.memory.tamper(second, |bytes| bytes[7] ^= 1);
+            }
+            "behind a hole" => {
+                bench.memory.forget(second);
+                bench.memory.tamper(third, |bytes| bytes[7] ^= 1);
+            }
+            _ => {
+                bench.memory.forget(second);
+                bench.memory.tamper(&bench.pieces()[3], |bytes| bytes[7] ^= 1);
+            }
+        }
+        let kept = bench.pieces();
+        let bringer = bench.bringer();
+        bringer.bring_all(Duration::ZERO).unwrap();
+        let why = bringer.take_begun_anew().unwrap_or_else(|| panic!("{what}: not noticed"));
+        assert!(why.contains("has other bytes here"), "{what}: {why}");
+        let names = bench.pieces();
+        assert!(kept.iter().all(|name| names.contains(name)), "{what}: {kept:?} {names:?}");
+        assert_eq!(bench.there().len(), 2, "{what}");
+        let brought = |ledger: &&LedgerThere| ledger.bytes() == 440 && ledger.hole().is_none();
+        let folder = tempfile::tempdir().unwrap();
+        let is_here = bench.there().iter().filter(brought).any(|ledger| {
+            let into = folder.path().join(ledger.lineage.to_string());
+            ledger.fetch(&*bench.memory, &tenant(), &into).unwrap();
+            fs::read(into.join(volume_name(1))).unwrap() == bytes(400)
+        });
+        assert!(is_here, "{what}");
+    }
+}
+
 #[test]
 fn while_the_storage_is_away_nothing_counts_as_brought_and_later_all_is() {
     let bench = Bench::new();

@@ -8,6 +8,8 @@ mod filling;
 mod keeping;
 mod ledgers;
 mod memory;
+#[path = "../shared/plain.rs"]
+mod plain;
 mod seats;
 
 use std::time::{Duration, Instant};

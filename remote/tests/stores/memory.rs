@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use remote::{About, Away, Key, Objects, Tried};
 
-/// Objects by the text of their keys.
+use crate::plain::Plain;
+
+/// Objects, and what is told and counted of them.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
-    objects: Mutex<BTreeMap<String, Vec<u8>>>,
+    objects: Plain,
     is_away: AtomicBool,
     /// How many more parts of files it takes, where it is told.
     room: Mutex<Option<usize>>,
@@ -69,21 +71,21 @@ impl Memory {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Vec<u8>>> {
-        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
+        self.objects.lock()
     }
 
-    fn here(&self) -> Result<MutexGuard<'_, BTreeMap<String, Vec<u8>>>, Away> {
+    fn here(&self) -> Result<&Plain, Away> {
         self.requests.fetch_add(1, Ordering::SeqCst);
         if self.is_away.load(Ordering::SeqCst) {
             return Err(Away { why: "it is away".into(), may_pass: true });
         }
-        Ok(self.lock())
+        Ok(&self.objects)
     }
 }
 
 impl Objects for Memory {
     fn put(&self, key: &Key, bytes: &[u8]) -> Result<(), Away> {
-        let mut objects = self.here()?;
+        let objects = self.here()?;
         if matches!(key, Key::Data(..)) {
             match &mut *self.room.lock().unwrap() {
                 Some(0) => return Err(Away { why: "it takes no more".into(), may_pass: true }),
@@ -92,18 +94,14 @@ impl Objects for Memory {
             }
             self.put.lock().unwrap().push(key.to_string());
         }
-        objects.insert(key.to_string(), bytes.to_vec());
-        Ok(())
+        objects.put(key, bytes)
     }
 
     fn put_new(&self, key: &Key, bytes: &[u8]) -> Tried {
-        let Ok(mut objects) = self.here() else { return Tried::Unsure("it is away".into()) };
-        let name = key.to_string();
-        if objects.contains_key(&name) {
-            return Tried::Unsure("412".into());
+        match self.here() {
+            Ok(objects) => objects.put_new(key, bytes),
+            Err(away) => Tried::Unsure(away.why),
         }
-        objects.insert(name, bytes.to_vec());
-        Tried::Made
     }
 
     fn get(
@@ -112,14 +110,8 @@ impl Objects for Memory {
         range: Option<Range<u64>>,
         most: u64,
     ) -> Result<Option<Vec<u8>>, Away> {
-        let objects = self.here()?;
-        let Some(bytes) = objects.get(&key.to_string()) else { return Ok(None) };
-        let (from, to) = range.map_or((0, bytes.len()), |range| {
-            let at = |place: u64| usize::try_from(place).unwrap().min(bytes.len());
-            (at(range.start), at(range.end))
-        });
-        let bytes = bytes[from..to].to_vec();
-        if matches!(key, Key::Data(..)) {
+        let found = self.here()?.get(key, range, most)?;
+        if let (Key::Data(..), Some(bytes)) = (key, &found) {
             self.read.fetch_add(bytes.len() as u64, Ordering::SeqCst);
             let reads = self.reads.fetch_add(1, Ordering::SeqCst);
             let of = self.one_fails_of.load(Ordering::SeqCst);
@@ -127,32 +119,18 @@ impl Objects for Memory {
                 return Err(Away { why: "it is away".into(), may_pass: true });
             }
         }
-        assert!(bytes.len() as u64 <= most, "{key} is larger than was asked for");
-        Ok(Some(bytes))
+        Ok(found)
     }
 
     fn head(&self, key: &Key) -> Result<Option<About>, Away> {
-        let objects = self.here()?;
-        let about =
-            |bytes: &Vec<u8>| About { key: key.clone(), bytes: bytes.len() as u64, age_s: 0 };
-        Ok(objects.get(&key.to_string()).map(about))
+        self.here()?.head(key)
     }
 
     fn list(&self, prefix: &str, after: Option<&Key>, most: usize) -> Result<Vec<About>, Away> {
-        let objects = self.here()?;
-        let after = after.map(ToString::to_string).unwrap_or_default();
-        let found = objects.iter().filter(|(name, _)| name.starts_with(prefix) && **name > after);
-        let about = |(name, bytes): (&String, &Vec<u8>)| {
-            Some(About { key: Key::parse(name)?, bytes: bytes.len() as u64, age_s: 0 })
-        };
-        Ok(found.filter_map(about).take(most).collect())
+        self.here()?.list(prefix, after, most)
     }
 
     fn remove(&self, keys: &[Key]) -> Result<(), Away> {
-        let mut objects = self.here()?;
-        for key in keys {
-            objects.remove(&key.to_string());
-        }
-        Ok(())
+        self.here()?.remove(keys)
     }
 }

@@ -228,6 +228,31 @@ fn who_comes_second_follows_until_the_first_gives() {
     assert!(left(&folder.path().join("one")).is_empty(), "all that was here is in the chain");
 }
 
+#[test]
+fn what_was_given_to_a_node_that_never_comes_is_had_after_one_lease() {
+    let folder = tempfile::tempdir().unwrap();
+    let memory = Arc::new(Memory::default());
+    let mut one = Machine::new("box-1", &memory, &folder.path().join("one"), false);
+    let mut two = Machine::new("box-2", &memory, &folder.path().join("two"), false);
+    let Seated { store, role } = one.open().unwrap();
+    store.write(batch("one")).unwrap();
+    let Role::Leads(carrier) = role else { panic!("it was first") };
+    drop(store);
+    assert!(carrier.give(NodeId::new("box-9").ok(), PATIENCE));
+    drop(carrier);
+
+    let followed = two.open().unwrap();
+    let Role::Follows(following) = followed.role else { panic!("it is given to another") };
+    assert!(!two.seat.may_be_free(&following.age()));
+    two.pass(Duration::from_secs(LEASE_S.into()));
+    until("a lease is over", || two.seat.may_be_free(&following.age()));
+    drop(followed.store);
+    let tracker = following.end();
+    until("it is heard again", || two.seat.node.as_ref().unwrap().is_held());
+    let led = two.seat.open(tracker, two.claim.as_mut()).unwrap();
+    assert!(matches!(led.role, Role::Leads(_)), "not after another one");
+}
+
 /// Stores that were set aside.
 fn left(home: &Path) -> Vec<String> {
     let names = std::fs::read_dir(home).unwrap().map(|entry| entry.unwrap().file_name());

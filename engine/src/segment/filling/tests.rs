@@ -44,6 +44,8 @@ struct Elsewhere {
     asked: Mutex<Vec<Range<u64>>>,
     /// Told of each fetch, which goes on once it is answered.
     held: Option<(Sender<()>, Mutex<Receiver<()>>)>,
+    /// Whether the next fetch panics.
+    panics: AtomicBool,
 }
 
 impl Elsewhere {
@@ -62,6 +64,7 @@ impl Fetch for Elsewhere {
             told.send(()).unwrap();
             go.lock().unwrap().recv().unwrap();
         }
+        assert!(!self.panics.swap(false, Ordering::SeqCst), "as the test wants it");
         if self.is_away.load(Ordering::SeqCst) {
             return Err("the store is away".to_owned());
         }
@@ -295,6 +298,17 @@ fn whoever_waits_is_told_what_went_wrong() {
     for why in found {
         assert_eq!(why, Err(Unfilled::Away("the store is away".to_owned())));
     }
+}
+
+#[test]
+fn pages_of_one_that_panicked_are_fetched_by_the_next() {
+    let (place, from) = (Place::new(), Elsewhere::of(bytes()));
+    let filling = &place.open(&from);
+    from.panics.store(true, Ordering::SeqCst);
+    let byte = 3 << 20;
+    let need = || filling.need(byte..byte + 1);
+    std::thread::scope(|scope| assert!(scope.spawn(need).join().is_err()));
+    assert_eq!(need(), Ok(()), "it waits for nobody");
 }
 
 #[test]

@@ -1,4 +1,7 @@
-//! Threads that meet at the writer: syncs that fail once, flushes beside an erasure, full logs.
+//! Threads that meet at the writer: syncs that fail once, flushes beside an erasure, full logs. And a store
+//! some pages of which are elsewhere.
+
+mod filling;
 
 use std::fmt;
 use std::fs;
@@ -21,11 +24,13 @@ use crate::store::{Options, Store};
 /// What happens at a sync instead of it, or before it.
 type Act = Box<dyn FnOnce() -> Result<(), DiskError> + Send>;
 
-/// A folder on which something happens, once, at the next sync of a log.
+/// A folder on which something happens, once, at the next sync of a log, and whose segments may fill.
 #[derive(Debug, Clone)]
 struct Hooked {
     beneath: RealDisk,
     hook: Arc<Hook>,
+    /// Where the bytes of segments come from that are mapped.
+    source: Option<Arc<filling::Elsewhere>>,
 }
 
 #[derive(Default)]
@@ -45,7 +50,7 @@ struct HookedFile {
 
 impl Hooked {
     fn on(folder: &TempDir) -> Self {
-        Self { beneath: RealDisk::open(folder.path()).unwrap(), hook: Arc::default() }
+        Self { beneath: RealDisk::open(folder.path()).unwrap(), hook: Arc::default(), source: None }
     }
 
     fn at_next_sync(&self, act: impl FnOnce() -> Result<(), DiskError> + Send + 'static) {
@@ -100,7 +105,10 @@ impl Disk for Hooked {
     }
 
     fn map(&self, name: &str) -> Result<FileBytes, DiskError> {
-        self.beneath.map(name)
+        match &self.source {
+            Some(source) => source.map(name),
+            None => self.beneath.map(name),
+        }
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {

@@ -1,4 +1,4 @@
-//! A collection that is stopped for long, while another node takes the workspace.
+//! A collection, or a look for the newest record, that is stopped for long, while another node takes the workspace.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::chain::{Chain, ObjectChain};
-use crate::core::{Ask, Machine, Step};
+use crate::core::{Ask, Machine, Step, find};
 use crate::counts::Counts;
 use crate::hex::Hex;
 use crate::names::{NodeId, Tenant};
@@ -96,21 +96,51 @@ fn collect(
     now: Ticks,
     mut before_edge: impl FnMut(&mut Far),
 ) -> Result<Collected, Lost> {
-    let mut machine = Machine::new(far.tenant.clone(), false, async move |port: Rc<Port>| {
-        collector.collect(&port, 9, &|_| false).await
-    });
+    let body = async move |port: Rc<Port>| collector.collect(&port, 9, &|_| false).await;
+    let machine = Machine::new(far.tenant.clone(), false, body);
+    run(far, machine, now, |far, ask| {
+        if matches!(ask, Ask::RaiseEdge(_)) {
+            before_edge(far);
+        }
+    })
+}
+
+/// Runs a machine to its end; what is told of each ask comes before it.
+fn run<T>(
+    far: &mut Far,
+    mut machine: Machine<'_, T>,
+    now: Ticks,
+    mut before: impl FnMut(&mut Far, &Ask),
+) -> T {
     let mut answer = None;
     loop {
         match machine.step(answer, now) {
             Step::Done(done) => return done,
             Step::Ask(ask) => {
-                if matches!(ask, Ask::RaiseEdge(_)) {
-                    before_edge(far);
-                }
+                before(far, &ask);
                 answer = Some(ask.perform(&far.tenant, &far.chain, &*far.objects));
             }
         }
     }
+}
+
+#[test]
+fn what_is_below_the_edge_once_it_was_read_is_not_the_newest() {
+    let mut far = Far::new();
+    far.add_epoch(1, &[]);
+    let body = async move |port: Rc<Port>| find(&port, None).await;
+    let machine = Machine::new(far.tenant.clone(), false, body);
+    let mut edges = 0;
+    let found = run(&mut far, machine, Ticks(1), |far, ask| {
+        edges += usize::from(matches!(ask, Ask::Edge));
+        // All was read by then, and another node takes the workspace, writes and collects.
+        if edges == 2 && far.newest.0 == 2 {
+            far.add_epoch(2, &[]);
+            let edge = Edge { boundary: 3, epoch: 2, ..Edge::default() };
+            assert_eq!(far.chain.raise_edge(&far.tenant, &edge), Tried::Made);
+        }
+    });
+    assert_eq!(found.unwrap().unwrap().newest.head.number, 4);
 }
 
 #[test]
@@ -138,6 +168,24 @@ fn an_edge_that_is_raised_here_lets_go_what_no_record_names_any_more() {
     assert_eq!((done.objects, done.waiting), (1, 2));
     assert!(!far.has(OLD));
     assert_eq!(far.chain.edge(&far.tenant).unwrap().boundary, 2);
+}
+
+#[test]
+fn edges_that_count_no_more_go_however_many_there_are() {
+    let mut far = Far::new();
+    far.add_epoch(1, &[]);
+    far.add_full(1, &[], 0);
+    let last = 2 * NUMBERS_AT_ONCE as u64 + 3;
+    for turn in 0..=last {
+        let edge = Edge { boundary: 2, turn, epoch: 1, ..Edge::default() };
+        assert_eq!(far.chain.raise_edge(&far.tenant, &edge), Tried::Made);
+    }
+    collect(&mut far, &mut collector(), Ticks(1), |_| {}).unwrap();
+    let left = far.objects.list("t/local/edge/", None, usize::MAX).unwrap();
+    let left: Vec<Key> = left.into_iter().map(|about| about.key).collect();
+    let edge = |turn| Key::Edge(far.tenant.clone(), 2, turn);
+    assert_eq!(left, [edge(last - 2), edge(last - 1), edge(last)]);
+    assert_eq!(far.chain.edge(&far.tenant).unwrap().turn, last);
 }
 
 #[test]

@@ -1,0 +1,116 @@
+//! Writes to a store whose segments are elsewhere but for some pages.
+
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+use super::*;
+use crate::ids::ItemId;
+use crate::item::TombstoneDraft;
+use crate::os::filling::Fetch;
+use crate::reading::snapshot::Status;
+
+/// Items of the store: their ids have more than four pages.
+const ITEMS: u128 = 20_000;
+/// An item that replaces one whose id is on another page.
+const NEW: ItemId = ItemId(15_000);
+const OLD: ItemId = ItemId(5_000);
+
+/// A folder of whole segments that can be out of reach, and gives no page more than is asked for.
+#[derive(Debug)]
+pub(super) struct Elsewhere {
+    folder: PathBuf,
+    /// Where what came of them is.
+    here: PathBuf,
+    is_away: Arc<AtomicBool>,
+}
+
+impl Elsewhere {
+    pub(super) fn map(&self, name: &str) -> Result<FileBytes, DiskError> {
+        let path = self.folder.join(name);
+        let file = File::open(&path).map_err(|error| DiskError::new("map", name, error))?;
+        let bytes = file.metadata().unwrap().len();
+        let source = Arc::new(Pages { file, is_away: Arc::clone(&self.is_away) });
+        let opened = crate::segment::filling::open(&self.here.join(name), bytes, source);
+        Ok(FileBytes::Filling(opened.unwrap()))
+    }
+}
+
+#[derive(Debug)]
+struct Pages {
+    file: File,
+    is_away: Arc<AtomicBool>,
+}
+
+impl Fetch for Pages {
+    fn fetch(&self, range: Range<u64>) -> Result<Vec<u8>, String> {
+        if self.is_away.load(Ordering::SeqCst) {
+            return Err("the store is away".to_owned());
+        }
+        let mut bytes = vec![0; usize::try_from(range.end - range.start).unwrap()];
+        self.file.read_exact_at(&mut bytes, range.start).unwrap();
+        Ok(bytes)
+    }
+
+    fn has_room(&self) -> bool {
+        false
+    }
+}
+
+/// A sealed store in a folder.
+fn write_store(disk: &Hooked) {
+    let items = (1..=ITEMS).map(|id| ItemDraft {
+        id: Some(ItemId(id)),
+        kind: "note".to_owned(),
+        modality: "text".to_owned(),
+        supersedes: (id == NEW.0).then_some(OLD).into_iter().collect(),
+        ..ItemDraft::default()
+    });
+    let items: Vec<_> = items.collect();
+    let store = disk.open(Options::default());
+    for items in items.chunks(1000) {
+        store.write(Batch { items: items.to_vec(), ..Batch::default() }).unwrap();
+    }
+    store.seal().unwrap();
+}
+
+#[test]
+fn a_write_that_lacks_a_page_is_tried_again_and_the_writer_goes_on() {
+    let (folder, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut disk = Hooked::on(&folder);
+    write_store(&disk);
+    let is_away = Arc::new(AtomicBool::new(false));
+    let (from, here) = (folder.path().to_owned(), here.path().to_owned());
+    disk.source = Some(Arc::new(Elsewhere { folder: from, here, is_away: Arc::clone(&is_away) }));
+    let options = || Options { merge_bytes_max: 0, ..Options::default() };
+    let store = disk.open(options());
+    let snapshot = store.snapshot();
+    let place = snapshot.find(NEW).unwrap().unwrap();
+    assert_eq!(snapshot.item(place).unwrap().supersedes, [OLD]);
+    is_away.store(true, Ordering::SeqCst);
+    // All that is checked of it is here; the item that it replaced, whose row it retires for good, is not.
+    let erase = || {
+        let stone = TombstoneDraft { target: NEW.0, erase: true, ..TombstoneDraft::default() };
+        Batch { tombstones: vec![stone], ..Batch::default() }
+    };
+    let before = store.snapshot().seq();
+    let told = store.write(erase()).unwrap_err();
+    assert!(matches!(told, WriteError::Postponed { .. }), "{told}");
+    assert_eq!(store.stopped(), None);
+    assert_eq!(store.erasures_pending().unwrap(), 0, "nothing of it is noted");
+    let next = store.write(note("written meanwhile")).unwrap();
+    assert_eq!(next.seq, before + 1, "nothing of it is in the log");
+    is_away.store(false, Ordering::SeqCst);
+    store.write(erase()).unwrap();
+    let look = |store: &Store| {
+        let snapshot = store.snapshot();
+        let status = |id| snapshot.status(snapshot.find(id).unwrap().unwrap()).unwrap();
+        assert_eq!((status(NEW), status(OLD)), (Status::Tombstoned, Status::Superseded));
+        assert_eq!(snapshot.seq(), before + 2);
+    };
+    look(&store);
+    drop(store);
+    look(&disk.open(options()));
+}
