@@ -148,3 +148,44 @@ impl Place {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use super::*;
+    use crate::core::{Answer, Ask, Machine, Step};
+    use crate::edge::Edge;
+    use crate::names::Tenant;
+
+    #[test]
+    fn what_is_refused_after_a_doubt_may_be_there_all_the_same() {
+        let bytes: Arc<[u8]> = b"ours".as_slice().into();
+        let sent = Arc::clone(&bytes);
+        let body = async move |port: Rc<Port>| create(&port, 7, &sent, port.now(), false).await;
+        let mut machine = Machine::new(Tenant::new("local").unwrap(), false, body);
+        let (mut answer, mut tried) = (None, 0);
+        let created = loop {
+            let ask = match machine.step(answer, Ticks(1)) {
+                Step::Done(created) => break created,
+                Step::Ask(ask) => ask,
+            };
+            answer = Some(match ask {
+                Ask::Create { number: 7, .. } => {
+                    tried += 1;
+                    // The first attempt is on its way still when the second one is refused.
+                    Answer::Tried(match tried {
+                        1 => Tried::Unsure("500".into()),
+                        _ => Tried::Refused("403".into()),
+                    })
+                }
+                Ask::Read(7) => Answer::Bytes(Ok((tried > 1).then(|| bytes.to_vec()))),
+                Ask::Edge => Answer::Edge(Ok(Edge::default())),
+                Ask::Wait(_) => Answer::Waited,
+                other => panic!("it asks {other:?}"),
+            });
+        };
+        assert!(matches!(created, Created::Mine), "{created:?}");
+        assert_eq!(tried, 2);
+    }
+}
