@@ -389,9 +389,9 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// The pieces by which it is seen whether a ledger there is the one that is here (REM-81). Each entry has the hash of the
-/// one before it, so that what is equal at its end is equal from the start on; what follows a hole, or is in another
-/// piece as well, may be another's.
+/// The pieces by which it is seen whether a ledger there is the one that is here (REM-81). Each entry has the hash of
+/// the one before it, so that what is equal at its end is equal from the start on; what follows a hole, or is in
+/// another piece as well, may be another's.
 fn to_compare(there: &BTreeMap<u64, Sorted>) -> Vec<LedgerPiece> {
     let mut pieces = Vec::new();
     let mut is_behind_hole = false;

@@ -6,7 +6,7 @@
 mod etcd;
 mod fake;
 mod folder;
-#[path = "../shared/plain.rs"]
+#[path = "../both/plain.rs"]
 mod plain;
 mod s3;
 mod signing_in;

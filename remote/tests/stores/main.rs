@@ -8,7 +8,7 @@ mod filling;
 mod keeping;
 mod ledgers;
 mod memory;
-#[path = "../shared/plain.rs"]
+#[path = "../both/plain.rs"]
 mod plain;
 mod seats;
 
