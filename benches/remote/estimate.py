@@ -29,14 +29,14 @@ def arguments():
     number("--items", 1e9, "items of all tenants")
     number("--tenants", 1e5, "tenants")
     number("--writes-a-day", 1e7, "items written a day")
-    number("--creations", 1010, "creations and puts for a thousand writes")
-    number("--bytes-sent", 4.3e6, "bytes sent for a thousand writes")
+    number("--creations", 2040, "creations and puts for a thousand writes: one for its record, one for the ledger's entry")
+    number("--bytes-sent", 4.9e6, "bytes sent for a thousand writes")
     number("--bytes-an-item", 2200, "bytes of an item on the storage")
     number("--history", 0.5, "share of that which is history: replaced, and kept for remote.keep_hours")
     number("--open-share", 0.01, "share of tenants that are open at a time: asked within the last 300 s")
     number("--openings-a-day", 5, "how often a tenant is opened a day")
-    number("--opening-lists", 6, "lists of one opening")
-    number("--opening-reads", 260, "reads of one opening: the full record and each step behind it, twice")
+    number("--opening-lists", 3, "lists of one opening")
+    number("--opening-reads", 70, "reads of one opening: 7 where its writer gave it away, the steps as well where it writes on")
     number("--replicas", 1, "nodes that follow what one writes")
     number("--asked-share", 0.1, "share of the time in which an open tenant is asked: what follows it looks often then")
     number("--lease", 15, "remote.lease_seconds")
@@ -64,7 +64,7 @@ def main():
     signs, sights = (writers * MINUTES * 60 / given.lease * each for each in (SIGNS_A_LEASE, LOOKS_A_LEASE))
     rows = [
         ("stored", stored / GB, "GB", stored / GB * given.storage_price),
-        ("writes", given.writes_a_day * DAYS / 1000 * given.creations, "creations", None),
+        ("writes", given.writes_a_day * DAYS / 1000 * given.creations, "creations, puts", None),
         ("signs of life", signs, "puts", None),
         ("looks at signs of life: lists", sights, "lists", None),
         ("looks at signs of life: reads", writers * sights, "reads", None),

@@ -58,6 +58,10 @@ impl Sweeper {
             if !self.node.may_take(&mut claim, &found) {
                 // Whether its writer lives is known after it was watched for so long.
                 if std::mem::replace(&mut was_watched, true) {
+                    // Nobody could look whether it lives.
+                    if let Some(why) = self.node.trouble() {
+                        return Err(NotRestored::Away(why));
+                    }
                     return Ok(Swept::Held(Box::new(found.newest.head)));
                 }
                 // Longer than that, not as long.

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use engine::os::disk::Disk;
-use engine::verify_erased;
+use engine::{ItemId, hex, verify_erased};
 
 use crate::driver::Driver;
 use crate::edge::Edge;
@@ -21,45 +21,74 @@ use crate::objects::{About, Away, each};
 use crate::parts::Shelf;
 use crate::record::{Kind, Record};
 
-/// What is left on the storage of an item or edge with number `id` of a workspace, in words, at most
-/// [`REMOTE_FINDINGS_MAX`] of them; and of `phrase` in any of its bytes. Each state of the workspace that names the id
-/// is brought to `disk`, which holds nothing.
+/// What there is on the storage of an item or edge that was erased.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Left {
+    /// What is left of it, in words, at most [`REMOTE_FINDINGS_MAX`] of them.
+    pub found: Vec<String>,
+    /// Whether a state that can be had says that it was erased. Where none does, nothing is proven.
+    pub has_tombstone: bool,
+}
+
+/// What there is on the storage of an item or edge with number `id` of a workspace, and of `phrase` in any of its
+/// bytes. Each state of the workspace that names the id is brought to `disk`, which holds nothing.
 ///
 /// # Errors
-/// The storage does not answer, what is there cannot be, or it changed meanwhile.
+/// The storage does not answer, or what is there cannot be.
 pub fn find_erased(
     driver: &Driver,
     tenant: &Tenant,
     (id, phrase): (u128, Option<&str>),
     disk: &Arc<dyn Disk>,
-) -> Result<Vec<String>, NotRestored> {
+) -> Result<Left, NotRestored> {
     let mut search = Search {
         driver,
         tenant,
         id,
+        forms: forms(id),
         phrase: phrase.filter(|phrase| !phrase.is_empty()),
-        found: Vec::new(),
+        left: Left::default(),
         unexplained: BTreeSet::new(),
         disk,
         copy: LocalCopy::over(Arc::clone(disk)),
     };
     search.bytes()?;
-    if !search.unexplained.is_empty() {
-        search.states()?;
+    // Objects are there before a record names them, and may go while this reads: they are looked for once more.
+    for _ in 0..2 {
+        if !search.unexplained.is_empty() {
+            search.states()?;
+        }
     }
     for key in std::mem::take(&mut search.unexplained) {
-        search.find(format!("{key} has the id, and no state that is kept names it"));
+        let is_chain = matches!(key, Key::Chain(..));
+        if is_chain || driver.objects.head(&key)?.is_some() {
+            search.find(format!(
+                "{key} has the id, and no state that is kept names it (of what is written just now, ask again)"
+            ));
+        }
     }
-    Ok(search.found)
+    Ok(search.left)
+}
+
+/// The spellings of an id: in a cell, in a manifest, as people see it.
+fn forms(id: u128) -> [Vec<u8>; 4] {
+    let bytes = id.to_le_bytes();
+    [
+        bytes.to_vec(),
+        hex(&bytes).into_bytes(),
+        format!("{id:032x}").into_bytes(),
+        ItemId(id).to_string().into_bytes(),
+    ]
 }
 
 struct Search<'a> {
     driver: &'a Driver,
     tenant: &'a Tenant,
     id: u128,
+    forms: [Vec<u8>; 4],
     phrase: Option<&'a str>,
-    found: Vec<String>,
-    /// Objects and records with the id's bytes, of which nobody said yet why.
+    left: Left,
+    /// Objects and records with the id, of which nobody said yet why.
     unexplained: BTreeSet<Key>,
     disk: &'a Arc<dyn Disk>,
     copy: LocalCopy,
@@ -77,8 +106,8 @@ struct State {
 
 impl Search<'_> {
     fn find(&mut self, what: String) {
-        if self.found.len() < REMOTE_FINDINGS_MAX {
-            self.found.push(what);
+        if self.left.found.len() < REMOTE_FINDINGS_MAX {
+            self.left.found.push(what);
         }
     }
 
@@ -87,7 +116,8 @@ impl Search<'_> {
         let driver = self.driver;
         // The end of the part before, since what is looked for may lie across two.
         let mut end: Vec<u8> = Vec::new();
-        let longest = self.phrase.map_or(0, str::len).max(size_of::<u128>());
+        let forms = self.forms.iter().map(Vec::len).max().unwrap_or_default();
+        let longest = self.phrase.map_or(0, str::len).max(forms);
         let mut is_chain_here = false;
         each(&*driver.objects, &format!("t/{}/", self.tenant), |About { key, .. }| {
             let Some(bytes) = driver.objects.get(key, None, u64::MAX)? else { return Ok(()) };
@@ -118,7 +148,7 @@ impl Search<'_> {
         }
         // A ledger goes on naming what was erased.
         let is_ledger = matches!(key, Key::Ledger(..));
-        let has_id = !is_ledger && holds(bytes, &self.id.to_le_bytes());
+        let has_id = !is_ledger && self.forms.iter().any(|form| holds(bytes, form));
         if has_id && self.unexplained.len() <= ERASED_OBJECTS_MAX {
             // A file's parts count as one.
             self.unexplained.insert(match key {
@@ -154,12 +184,12 @@ impl Search<'_> {
             }
             // It was collected meanwhile.
             let Some(bytes) = self.driver.chain.read(self.tenant, number)? else { continue };
-            let (record, hash) = Record::decode(&bytes).map_err(NotRestored::Damage)?;
+            let (record, _) = Record::decode(&bytes).map_err(NotRestored::Damage)?;
             if matches!(record.kind, Kind::Full(_)) {
                 self.look_into(std::mem::take(&mut state))?;
                 state.next = number;
             }
-            state.add(self.tenant, record, hash);
+            state.add(self.tenant, record, Hash::of(&bytes));
         }
         self.look_into(state)
     }
@@ -175,6 +205,7 @@ impl Search<'_> {
         let last = state.next - 1;
         let looked = verify_erased(&**self.disk, self.id, self.phrase, &mut |_| {});
         let erasure = looked.map_err(|error| NotRestored::Away(error.to_string()))?;
+        self.left.has_tombstone |= erasure.has_tombstone;
         if erasure.is_proven() {
             self.unexplained.retain(|key| !state.keys.contains(key));
             return Ok(());
@@ -195,14 +226,14 @@ impl Search<'_> {
 
 impl State {
     /// The next record, where it is that: behind a gap nothing can be had until the next full record.
-    fn add(&mut self, tenant: &Tenant, record: Record, hash: Hash) {
+    fn add(&mut self, tenant: &Tenant, record: Record, of_bytes: Hash) {
         let number = record.head.number;
         if number != self.next {
             return;
         }
         self.next = number + 1;
         self.keys.insert(Key::Chain(tenant.clone(), number));
-        self.keys.insert(Key::Body(tenant.clone(), number, hash.half()));
+        self.keys.insert(Key::Body(tenant.clone(), number, of_bytes.half()));
         let data = record.keys().into_iter();
         self.keys.extend(data.map(|data| Key::Data(tenant.clone(), data, 0)));
         self.records.push(record);

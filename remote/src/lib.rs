@@ -47,7 +47,7 @@ pub use chain::{Chain, Etcd, EtcdObjects, ObjectChain};
 pub use counts::{Counts, Op, Outcome};
 pub use driver::{Driver, Halt};
 pub use edge::{Edge, Kept};
-pub use erased::find_erased;
+pub use erased::{Left, find_erased};
 pub use fault::Damage;
 pub use follow::{
     Cache, CacheUse, Keeper, LocalCopy, Moved, NotApplied, PartialDisk, Tended, Tracker,

@@ -119,6 +119,7 @@ for name in whole edited; do
 done
 cmp "$scratch/whole.counts" "$scratch/edited.counts"
 MUTATION=0 RECALLD_FAR_SEEDS=$seeds "$program" nothing_is_lost
+for program_of_tests in units stores; do MUTATION=0 timeout 600 "$scratch/$program_of_tests"; done
 number=0
 while read -r name; do
     number=$((number + 1))

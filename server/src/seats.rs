@@ -5,6 +5,7 @@
 
 mod holding;
 mod keeping;
+mod same;
 mod whereabouts;
 
 pub use keeping::{FarErasure, Swept};
@@ -126,7 +127,7 @@ impl Seats {
             true => None,
             false => {
                 let with = (&reached, &driver, &**random);
-                Some(Arc::new(begin_to_live(settings, name.clone(), with)?))
+                Some(Arc::new(begin_to_live(settings, (data, name.clone()), with)?))
             }
         };
         let cache = cache(settings, data)?;
@@ -163,6 +164,7 @@ impl Seats {
     ) -> Result<Arc<ControlChain>, String> {
         let with = With {
             driver: self.driver.clone(),
+            name: self.name.clone(),
             node: self.node.clone(),
             secret,
             stale_max: self.settings.stale_max,
@@ -455,12 +457,12 @@ pub fn reached(settings: &Remote) -> Result<Reached, String> {
 /// Tries whether the remote may be written to, and begins to send signs of life.
 fn begin_to_live(
     settings: &Remote,
-    node: NodeId,
+    (data, node): (&Path, NodeId),
     (reached, driver, random): (&Reached, &Driver, &dyn Random),
 ) -> Result<Node, String> {
     let address = &settings.address;
     reached.probe().map_err(|unfit| format!("{address}: {unfit}"))?;
-    introduce(&*reached.objects, Some(Nonce::drawn(random)))
+    same::recognise(data, address, &*reached.objects, Nonce::drawn(random))
         .map_err(|why| format!("{address}: {why}"))?;
     let writer = Writer {
         node,

@@ -102,11 +102,13 @@ struct Seen {
 }
 
 impl Observer {
-    /// How long after one look the next one is due: a quarter of the shortest lease of which is known, which leaves
-    /// as long again before counting begins anew. `own` is the lease of whoever looks.
+    /// How long after one look the next one is due: a quarter of the shortest lease that may be held, which leaves
+    /// as long again before counting begins anew. `own` is the lease of whoever looks; of nodes that are gone nobody
+    /// looks at the lease.
     #[must_use]
     pub fn pace(&self, own: Duration) -> Duration {
-        let leases = self.seen.values().map(|seen| seen.lease);
+        let lives = |seen: &&Seen| self.looked.is_some_and(|now| !seen.has_stood_still(now));
+        let leases = self.seen.values().filter(lives).map(|seen| seen.lease);
         leases.fold(own, Duration::min) / 4
     }
 
@@ -150,8 +152,17 @@ impl Observer {
     pub fn has_lapsed(&self, node: &NodeId, run: Nonce) -> bool {
         let Some(now) = self.looked else { return false };
         let Some(seen) = self.seen.get(node) else { return true };
-        let since = if seen.run == run { seen.since } else { seen.run_since };
-        now - since > seen.lease + seen.lease / 4
+        if seen.run == run { seen.has_stood_still(now) } else { seen.is_over(seen.run_since, now) }
+    }
+}
+
+impl Seen {
+    fn has_stood_still(&self, now: Ticks) -> bool {
+        self.is_over(self.since, now)
+    }
+
+    fn is_over(&self, since: Ticks, now: Ticks) -> bool {
+        now - since > self.lease + self.lease / 4
     }
 }
 
@@ -209,9 +220,15 @@ mod tests {
         let other = Beat { node: NodeId::new("n2").unwrap(), lease_s: 40, ..beat(2, 1) };
         observer.saw(vec![other.clone()], at(1));
         assert_eq!(observer.pace(Duration::from_secs(60)), Duration::from_secs(10));
-        observer.saw(vec![other, beat(1, 1)], at(2));
+        observer.saw(vec![other.clone(), beat(1, 1)], at(2));
         assert_eq!(observer.pace(Duration::from_secs(60)), Duration::from_secs(2));
         assert_eq!(observer.pace(Duration::from_secs(5)), Duration::from_millis(1250));
+        // It is gone.
+        for second in (4..=14).step_by(2) {
+            let other = Beat { count: second, ..other.clone() };
+            observer.saw(vec![other, beat(1, 1)], at(second));
+        }
+        assert_eq!(observer.pace(Duration::from_secs(60)), Duration::from_secs(10));
     }
 
     #[test]

@@ -323,16 +323,23 @@ fn look_for(
 ) -> Result<(), Failure> {
     let number = names::parse_item(id).map_err(|why| Failure::Usage(format!("--erased: {why}")))?;
     let scratch = Scratch::create("recalld-erased")?;
-    let mut found = Vec::new();
+    let (mut found, mut has_tombstone) = (Vec::new(), false);
     for tenant in workspaces {
         let folder = scratch.path().join(tenant.as_str());
         let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(&folder).map_err(Failure::could)?);
         let left = find_erased(&far.driver, tenant, (number.0, phrase), &disk);
         let left = left.map_err(|why| far.could(why))?;
-        found.extend(left.iter().map(|what| format!("{tenant}: {what}")));
+        has_tombstone |= left.has_tombstone;
+        found.extend(left.found.iter().map(|what| format!("{tenant}: {what}")));
     }
     if common.json {
-        tell_line(&json!({"id": id, "found": found}))?;
+        tell_line(&json!({"id": id, "found": found, "has_tombstone": has_tombstone}))?;
+    }
+    if !has_tombstone && found.is_empty() {
+        return Err(Failure::No(format!(
+            "nothing in {} says that {id} was ever erased, so nothing is proven; see that the id is right",
+            far.address
+        )));
     }
     if found.is_empty() {
         return match common.json {

@@ -219,9 +219,8 @@ impl Reader {
     fn take_in(&mut self, records: &[Record]) -> Result<(), String> {
         // Takes and gives bring nothing but themselves.
         let brings = |record: &Record| matches!(record.kind, Kind::Step(_) | Kind::Full(_));
-        let Some((first, _)) =
-            records.iter().position(brings).map(|at| &records[at..]).and_then(<[_]>::split_first)
-        else {
+        let records = records.iter().position(brings).map_or(&[][..], |at| &records[at..]);
+        let Some((first, rest)) = records.split_first() else {
             self.follower.applied();
             return Ok(());
         };
@@ -240,7 +239,7 @@ impl Reader {
             known.as_ref().is_some_and(|place| !differs && place.mark.head.seq == full.head.seq)
         };
         let done = match &first.kind {
-            Kind::Full(full) if !is_known(first) => self.load(full, &records[1..], at),
+            Kind::Full(full) if !is_known(first) => self.load(full, rest, at),
             _ => self.step(records, at),
         };
         self.place = Some(done?);

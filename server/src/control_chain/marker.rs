@@ -24,12 +24,12 @@ pub(super) struct Marker {
     format: String,
     /// Of the chain that the control store is of, or is about to begin.
     pub(super) store: Nonce,
-    /// What this node is called, if it may write.
-    node: Option<String>,
+    /// What this node is called.
+    node: String,
 }
 
 impl Marker {
-    pub(super) fn new(store: Nonce, node: Option<String>) -> Self {
+    pub(super) fn new(store: Nonce, node: String) -> Self {
         Self { format: FORMAT.to_owned(), store, node }
     }
 }
@@ -39,7 +39,7 @@ impl Marker {
 /// # Errors
 /// The file does not read.
 pub fn node_of(data: &Path) -> Result<Option<String>, String> {
-    Ok(read(data)?.and_then(|marker| marker.node))
+    Ok(read(data)?.map(|marker| marker.node))
 }
 
 /// What it says; nothing where it is not there.
@@ -87,7 +87,7 @@ mod tests {
         let folder = TempDir::new().unwrap();
         let data = folder.path();
         assert_eq!(read(data), Ok(None));
-        let marker = Marker::new(Hex([7; 16]), Some("a".to_owned()));
+        let marker = Marker::new(Hex([7; 16]), "a".to_owned());
         put(data, &marker).unwrap();
         assert_eq!(read(data), Ok(Some(marker)));
         assert_eq!(node_of(data), Ok(Some("a".to_owned())));

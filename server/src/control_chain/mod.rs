@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use engine::os::clock::{Clock, Random};
 use remote::core::Claim;
-use remote::{Driver, Head, Node, Nonce, Tenant, Ticks};
+use remote::{Driver, Head, Node, NodeId, Nonce, Tenant, Ticks};
 
 pub use between::PATH;
 pub use marker::{MARKER, node_of};
@@ -68,6 +68,8 @@ const START_TRIES_MAX: usize = 8;
 pub struct With {
     /// Where chains and objects are.
     pub driver: Driver,
+    /// What this node is called.
+    pub name: NodeId,
     /// This node, if it may write.
     pub node: Option<Arc<Node>>,
     /// What all nodes share.
@@ -425,12 +427,18 @@ impl Shared {
         }
     }
 
+    /// This node does not write it from here on: what is here now is all there was, and is looked at as a copy (NOD-30).
+    fn grows_old(&self) {
+        let mut known = self.known();
+        let Some(leads) = known.leads.take() else { return };
+        let until = if self.covers(leads) { self.now() } else { leads };
+        known.fresh = known.fresh.max(Some(until));
+    }
+
     /// This node writes it no more.
     fn lost(&self) {
-        let mut known = self.known();
-        known.leads = None;
-        known.is_wanted = true;
-        drop(known);
+        self.grows_old();
+        self.known().is_wanted = true;
         self.changed.notify_all();
         log::event(Level::Warn, "this node writes the control store no more; it follows", &[]);
     }

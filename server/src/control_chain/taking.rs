@@ -159,8 +159,7 @@ impl Reader {
 
     /// Notes which chain the store here is of.
     pub(super) fn note(&mut self, store: Nonce) -> Result<(), String> {
-        let node = self.shared.with.node.as_ref().map(|node| node.writer().node.to_string());
-        let marker = Marker::new(store, node);
+        let marker = Marker::new(store, self.shared.with.name.to_string());
         if self.noted.as_ref() != Some(&marker) {
             marker::put(&self.data, &marker)?;
             self.noted = Some(marker);
@@ -261,7 +260,7 @@ impl Reader {
         let is_due = Instant::now() >= self.taking.collect_at;
         if let Some(collector) = self.taking.collector.as_mut().filter(|_| is_due) {
             self.taking.collect_at = Instant::now() + COLLECT_EVERY;
-            leading::collect(&shared, collector)?;
+            return made.and(leading::collect(&shared, collector));
         }
         made
     }
@@ -270,7 +269,7 @@ impl Reader {
 /// Gives the chain to whoever wants it, if this node has it.
 pub(super) fn give_away(shared: &Shared) {
     // From before the give is sent, another node may write (REM-41).
-    shared.known().leads = None;
+    shared.grows_old();
     let mut lead = shared.lead();
     if let Some(Err(why)) = lead.as_mut().map(|lead| lead.give(shared)) {
         tell(Level::Warn, "the control store was not given away", &why.to_string());

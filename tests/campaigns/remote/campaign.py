@@ -156,9 +156,10 @@ class Campaign:
         self.quiet()
         self.load.end()
         self.all_shown()
-        ends = self.eraser.finish(self.remote, self.ask) if self.eraser else None
+        if self.eraser:
+            self.eraser.finish(self.remote, self.ask)
         self.observer.end()
-        self.look(ends)
+        self.look()
         self.end()
 
     def quiet(self):
@@ -196,8 +197,8 @@ class Campaign:
                 while not load.read_one(self.told, asker, node, token, item) and now() < until:
                     time.sleep(0.1)
 
-    def look(self, ends):
-        """All that is there: at each node, and of the remote; `ends` is the record before which history is erased."""
+    def look(self):
+        """All that is there: at each node, and of the remote."""
         for node in self.nodes:
             self.shown(node.name, None, node.data, node.place.before)
         said = self.ask("remote", "verify", *self.remote.options(), "--bytes")
@@ -206,12 +207,14 @@ class Campaign:
         if self.eraser:
             self.eraser.prove(self.remote, self.ask)
             self.eraser.search(self.remote.source)
-        # As of some moment of the run, of which there is history still.
-        began = self.observer.known[ends]["made"] / 1000 - (time.time() - now()) if ends in self.observer.known else 0
+        # As of some moment of the run, of which there is history still: from the record on that an erasure ended with.
+        first = self.observer.known.get(self.observer.erased + 1)
+        wall = time.time() - now()
+        began = first["made"] / 1e6 - wall if first else 0
         acknowledged = [at for *_, at in self.load.shared.acknowledged if at > began]
         if acknowledged:
             at = random.Random(self.given.seed).choice(acknowledged[len(acknowledged) // 4:])
-            self.restored("restored as of then", at + (time.time() - now()))
+            self.restored("restored as of then", at + wall)
 
     def restored(self, where, as_of):
         data = self.folder / where.replace(" ", "-")

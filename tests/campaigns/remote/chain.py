@@ -163,6 +163,8 @@ class Observer:
         self.source, self.told = source, told
         # The edge's boundary and its turn, of which the second is not always in the name.
         self.known, self.newest, self.place = {}, 0, (0, 0)
+        # Up to where history went because something in it was erased.
+        self.erased = 0
         self.dice = random.Random(seed)
         self.over = threading.Event()
         self.thread = threading.Thread(target=self._run, name="observer")
@@ -223,6 +225,7 @@ class Observer:
         if content is not None:
             self.place = place
             edge = json.loads(content)
+            self.erased = max(self.erased, edge["erased"])
             self.told.tell("edge", at=now(), boundary=place[0], turn=place[1], erased=edge["erased"],
                            gone=edge["gone"], kept=[one["number"] for one in edge["kept"]])
 

@@ -84,6 +84,8 @@ class Checker:
                     yield f"C1: {token} was {how} and is not at {where}"
 
     def c1_as_of(self):
+        if not any(shown["as_of"] is not None for shown in self.by["shown"]):
+            yield "C1: nothing was restored as of a time"
         for shown in self.by["shown"]:
             if shown["as_of"] is None:
                 continue

@@ -5,6 +5,7 @@ import copy
 import sys
 
 from checker import Checker
+from erasing import words
 
 NODES = ["writer", "standby"]
 
@@ -80,6 +81,7 @@ BROKEN = [
     ("a restore as of a time without what was there", "C1", changed({"where": "restored as of then"}, tokens=[])),
     ("a restore as of a time with what came later", "C1",
      changed({"where": "restored as of then"}, tokens=["b", "c"])),
+    ("nothing restored as of a time", "C1", without({"where": "restored as of then"})),
     ("a record with two contents", "C2", changed({"is": "again", "number": 2}, content="other")),
     ("a record that names another one before it", "C2", changed({"is": "record", "number": 3}, previous="hash1")),
     ("an epoch that falls", "C2", with_(record(6, epoch=1))),
@@ -118,6 +120,8 @@ def main():
         found = Checker(events).faults()
         if not found or not all(fault.startswith(rule) for fault in found):
             wrong.append(f"{name}: {rule} is to be broken, and found was {found or 'nothing'}")
+    if words(10, b"...beaconwac1n23 is wac0n5\0wac1n2") != {"wac1n23", "wac0n5", "wac1n2"}:
+        wrong.append("words of items are not found where texts follow one another")
     for fault in wrong:
         print("FAILED: the checker:", fault)
     if not wrong:

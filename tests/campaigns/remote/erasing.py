@@ -24,6 +24,11 @@ ASKED_AGAIN_SECONDS = 5
 PROVEN_MAX = 3
 
 
+def words(seed, content):
+    """The words of items that stand anywhere in some bytes; texts may follow one another without anything between."""
+    return {found.decode() for found in re.findall(rb"w%xc\d+n\d+(?!\d)" % seed, content)}
+
+
 class Eraser:
     """Erases at whoever writes, and remembers which words have to go."""
 
@@ -86,8 +91,7 @@ class Eraser:
         return said.returncode, json.loads(lines[-1]) if lines else None, said.stderr.strip()[-300:]
 
     def finish(self, remote, ask):
-        """All is quiet: what is open is erased, and awaited until it is gone everywhere. Gives the record with which
-        history ends."""
+        """All is quiet: what is open is erased, and awaited until it is gone everywhere."""
         until, report, why = now() + EVERYWHERE_SECONDS_MAX, None, "nobody writes"
         while now() < until:
             for token in sorted(self.open):
@@ -97,12 +101,12 @@ class Eraser:
                 _, report, why = self.command(node, "erase", "--pending")
                 if report and report.get("everywhere") is True:
                     break
-                if report and report["remote"]["state"] == "nodes":
-                    self.tidy(report["remote"]["nodes"], remote, ask)
+                told = (report or {}).get("remote") or {}
+                if told.get("state") == "nodes":
+                    self.tidy(told["nodes"], remote, ask)
             time.sleep(ASKED_AGAIN_SECONDS)
         good = bool(report) and report.get("everywhere") is True and not self.open
         self.told.tell("everywhere", at=now(), good=good, open=sorted(self.open), said=report, why=why)
-        return ((report or {}).get("remote") or {}).get("record")
 
     def tidy(self, waited_for, remote, ask):
         """What is an operator's to do: a disk that was wiped is waited for no more, and stores that were set aside go."""
@@ -143,10 +147,9 @@ class Eraser:
             self.searched(node.name, ((str(path.relative_to(node.data)), path.read_bytes()) for path in files))
 
     def searched(self, where, contents):
-        word = re.compile(rb"\bw%xc\d+n\d+\b" % self.shared.seed)
         erased, others = {}, set()
         for name, content in contents:
-            for token in {found.decode() for found in word.findall(content)}:
+            for token in words(self.shared.seed, content):
                 if token in self.wanted:
                     erased.setdefault(token, name)
                 else:

@@ -22,6 +22,12 @@ fn a_change_waits_for_the_remote_for_a_while_and_reads_do_not() {
     make(&a.control, "acme").unwrap();
     let new = NewCredential { kind: Kind::Bearer, name: None, scopes: &[], expires_at: None };
     let key = a.control.issue_credential("acme", &new, &Prefix::default()).unwrap();
+    // It writes for longer than what is here may be old.
+    a.hours.pass(Duration::from_secs(120));
+    until("it goes on", || {
+        a.turn().unwrap();
+        a.stands() == ControlStands::Leads
+    });
     let find = || a.control.find_credential(key.secret.expose().as_bytes(), &[Kind::Bearer]);
     a.wire.cut();
     let (control, wire) = (Arc::clone(&a.control), Arc::clone(&a.wire));
@@ -31,6 +37,11 @@ fn a_change_waits_for_the_remote_for_a_while_and_reads_do_not() {
     let why = changing.join().unwrap().unwrap_err().to_string();
     assert!(why.contains("done or not"), "{why}");
     assert_ne!(a.stands(), ControlStands::Leads);
+    assert_eq!(
+        find().unwrap().1.slug,
+        "acme",
+        "all that was here a moment ago is no older than that"
+    );
     assert!(make(&a.control, "third").is_err());
     a.wire.mend();
     until("what became of it is looked for", || {

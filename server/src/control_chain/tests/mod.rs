@@ -93,6 +93,7 @@ impl Bench {
         let control = Arc::new(self.control(disk));
         let with = With {
             driver,
+            name: NodeId::new(name).unwrap(),
             node: Some(Arc::clone(&node)),
             secret: Arc::new(ClusterSecret::of([7; 32])),
             stale_max: Duration::from_secs(60),

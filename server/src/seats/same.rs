@@ -1,0 +1,120 @@
+//! Which remote a data directory was carried to. One that lost all it had, and a folder that is not mounted, look like a
+//! new one: whoever began there would acknowledge what nobody else sees.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use remote::{Nonce, NotOurs, Objects, introduce, put_small_file};
+use serde::{Deserialize, Serialize};
+
+/// Where that is kept.
+const FILE: &str = "carried-to.json";
+const FORMAT: &str = "recalld remote of a node";
+/// Bytes of it: an address is at most a few hundred.
+const CARRIED_TO_BYTES_MAX: u64 = 8 << 10;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Known {
+    format: String,
+    /// As it was given.
+    address: String,
+    /// What the remote called itself.
+    id: Nonce,
+}
+
+/// Makes sure that the remote at an address is the one that these data were carried to before, if they were; else it
+/// is from now on. A remote without anything becomes one that calls itself `fresh`.
+///
+/// # Errors
+/// It does not answer; it is another thing, or another remote; the file does not read, or cannot be written.
+pub(super) fn recognise(
+    data: &Path,
+    address: &str,
+    objects: &dyn Objects,
+    fresh: Nonce,
+) -> Result<(), String> {
+    let known = read(data)?.filter(|known| known.address == address);
+    let begin_anew = || {
+        format!(
+            "is it mounted, and the one that is meant? To carry everything to it anew, remove {}",
+            data.join(FILE).display()
+        )
+    };
+    let id = match introduce(objects, known.is_none().then_some(fresh)) {
+        Ok(id) => id,
+        Err(NotOurs::Empty) => {
+            return Err(format!("what was carried there is not there any more; {}", begin_anew()));
+        }
+        Err(why) => return Err(why.to_string()),
+    };
+    match known {
+        Some(known) if known.id == id => Ok(()),
+        Some(known) => Err(format!(
+            "it is the remote {id}, and what is here was carried to {}; {}",
+            known.id,
+            begin_anew()
+        )),
+        None => note(data, Known { format: FORMAT.to_owned(), address: address.to_owned(), id }),
+    }
+}
+
+fn note(data: &Path, known: Known) -> Result<(), String> {
+    let bytes = serde_json::to_vec(&known).map_err(|error| error.to_string())?;
+    let put = put_small_file(data, FILE, &bytes);
+    put.map_err(|error| format!("{}: {error}", data.join(FILE).display()))
+}
+
+fn read(data: &Path) -> Result<Option<Known>, String> {
+    let path = data.join(FILE);
+    let wrong = |why: &str| format!("{}: {why}", path.display());
+    match fs::metadata(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(wrong(&error.to_string())),
+        Ok(about) if about.len() > CARRIED_TO_BYTES_MAX => return Err(wrong("it is too long")),
+        Ok(_) => {}
+    }
+    let bytes = fs::read(&path).map_err(|error| wrong(&error.to_string()))?;
+    let known: Known = serde_json::from_slice(&bytes).map_err(|error| wrong(&error.to_string()))?;
+    match known.format == FORMAT {
+        true => Ok(Some(known)),
+        false => Err(wrong("it is of another format")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use remote::{Folder, Hex, Key};
+
+    use super::*;
+
+    #[test]
+    fn a_remote_that_lost_what_it_had_is_no_new_one() {
+        let scratch = tempfile::tempdir().unwrap();
+        let data = scratch.path().join("data");
+        fs::create_dir(&data).unwrap();
+        let there =
+            |name: &str| Folder::open(&scratch.path().join(name), Default::default()).unwrap();
+        let (one, other) = (there("one"), there("other"));
+        let begin = |address: &str, objects: &Folder, fresh: u8| {
+            recognise(&data, address, objects, Hex([fresh; 16]))
+        };
+        begin("file:///one", &one, 1).unwrap();
+        begin("file:///one", &one, 2).unwrap();
+        // What is mounted there now.
+        let why = begin("file:///one", &other, 3).unwrap_err();
+        assert!(why.contains("not there any more") && why.contains(FILE), "{why}");
+        assert_eq!(other.get(&Key::About, None, 100).unwrap(), None, "nothing was begun");
+        introduce(&other, Some(Hex([4; 16]))).unwrap();
+        let why = begin("file:///one", &other, 5).unwrap_err();
+        assert!(why.contains(&"04".repeat(16)) && why.contains(&"01".repeat(16)), "{why}");
+        // Another address is meant so.
+        begin("file:///other", &other, 6).unwrap();
+        for wrong in
+            ["", "{}", r#"{"format":"x","address":"a","id":"01010101010101010101010101010101"}"#]
+        {
+            fs::write(data.join(FILE), wrong).unwrap();
+            assert!(begin("file:///other", &other, 7).unwrap_err().contains(FILE), "{wrong}");
+        }
+    }
+}
