@@ -108,8 +108,8 @@ fn an_erasure_that_ended_before_is_proven_of_the_remote() {
     assert_eq!(proven.status.code(), Some(0), "{proven:?}");
     // Its tombstone has been carried: no other object could have the id.
     assert_fails(&proof(&ids("other")), 1, &["is still in", "nothing says that it was erased"]);
-    let unknown = remote(&["verify", &address, "--erased", "itm_0000000000000000000000000a"]);
-    assert_fails(&unknown, 1, &["says that itm_0000000000000000000000000a was ever erased"]);
+    let unknown = remote(&["verify", &address, "--erased", "itm_01m8c35d29fja6jxnpxt5k4f28"]);
+    assert_fails(&unknown, 1, &["says that itm_01m8c35d29fja6jxnpxt5k4f28 was ever erased"]);
     drop(writer);
 }
 

@@ -427,7 +427,8 @@ impl Shared {
         }
     }
 
-    /// This node does not write it from here on: what is here now is all there was, and is looked at as a copy (NOD-30).
+    /// This node does not write it from here on: what is here now is all there was, and is looked at as a copy
+    /// (NOD-30).
     fn grows_old(&self) {
         let mut known = self.known();
         let Some(leads) = known.leads.take() else { return };

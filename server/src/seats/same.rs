@@ -1,5 +1,5 @@
-//! Which remote a data directory was carried to. One that lost all it had, and a folder that is not mounted, look like a
-//! new one: whoever began there would acknowledge what nobody else sees.
+//! Which remote a data directory was carried to. One that lost all it had, and a folder that is not mounted, look
+//! like a new one: whoever began there would acknowledge what nobody else sees.
 
 use std::fs;
 use std::io::ErrorKind;
