@@ -28,10 +28,7 @@ pub(crate) fn read(path: &Path, bytes_max: u64) -> Result<Option<Vec<u8>>, Strin
 ///
 /// # Errors
 /// As [`read`]; or it is none of these.
-pub(crate) fn read_json<T: DeserializeOwned>(
-    path: &Path,
-    bytes_max: u64,
-) -> Result<Option<T>, String> {
+pub fn read_json<T: DeserializeOwned>(path: &Path, bytes_max: u64) -> Result<Option<T>, String> {
     let Some(bytes) = read(path, bytes_max)? else { return Ok(None) };
     let said = serde_json::from_slice(&bytes);
     said.map(Some).map_err(|error| format!("{}: {error}", path.display()))

@@ -4,10 +4,9 @@
 //! node which stopped in between knows by it what it was about to do.
 
 use std::fs;
-use std::io;
 use std::path::Path;
 
-use remote::Nonce;
+use remote::{Nonce, read_small_json};
 use serde::{Deserialize, Serialize};
 
 use crate::operator::copies;
@@ -45,19 +44,11 @@ pub fn node_of(data: &Path) -> Result<Option<String>, String> {
 /// What it says; nothing where it is not there.
 pub(super) fn read(data: &Path) -> Result<Option<Marker>, String> {
     let path = data.join(MARKER);
-    let wrong = |why: &str| format!("{}: {why}", path.display());
-    match fs::metadata(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(wrong(&error.to_string())),
-        Ok(about) if about.len() > MARKER_BYTES_MAX => return Err(wrong("it is too long")),
-        Ok(_) => {}
-    }
-    let bytes = fs::read(&path).map_err(copies::at(&path))?;
-    let marker: Marker =
-        serde_json::from_slice(&bytes).map_err(|error| wrong(&error.to_string()))?;
-    match marker.format == FORMAT {
-        true => Ok(Some(marker)),
-        false => Err(wrong("it is of another format")),
+    match read_small_json::<Marker>(&path, MARKER_BYTES_MAX)? {
+        Some(marker) if marker.format != FORMAT => {
+            Err(format!("{}: it is of another format", path.display()))
+        }
+        read => Ok(read),
     }
 }
 

@@ -1,11 +1,9 @@
 //! Which remote a data directory was carried to. One that lost all it had, and a folder that is not mounted, look
 //! like a new one: whoever began there would acknowledge what nobody else sees.
 
-use std::fs;
-use std::io::ErrorKind;
 use std::path::Path;
 
-use remote::{Nonce, NotOurs, Objects, introduce, put_small_file};
+use remote::{Nonce, NotOurs, Objects, introduce, put_small_file, read_small_json};
 use serde::{Deserialize, Serialize};
 
 /// Where that is kept.
@@ -67,23 +65,18 @@ fn note(data: &Path, known: Known) -> Result<(), String> {
 
 fn read(data: &Path) -> Result<Option<Known>, String> {
     let path = data.join(FILE);
-    let wrong = |why: &str| format!("{}: {why}", path.display());
-    match fs::metadata(&path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(wrong(&error.to_string())),
-        Ok(about) if about.len() > CARRIED_TO_BYTES_MAX => return Err(wrong("it is too long")),
-        Ok(_) => {}
-    }
-    let bytes = fs::read(&path).map_err(|error| wrong(&error.to_string()))?;
-    let known: Known = serde_json::from_slice(&bytes).map_err(|error| wrong(&error.to_string()))?;
-    match known.format == FORMAT {
-        true => Ok(Some(known)),
-        false => Err(wrong("it is of another format")),
+    match read_small_json::<Known>(&path, CARRIED_TO_BYTES_MAX)? {
+        Some(known) if known.format != FORMAT => {
+            Err(format!("{}: it is of another format", path.display()))
+        }
+        read => Ok(read),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use remote::{Folder, Hex, Key};
 
     use super::*;
