@@ -27,7 +27,7 @@ pub(crate) fn read(path: &Path, bytes_max: u64) -> Result<Option<Vec<u8>>, Strin
 /// What its JSON says; `None` where it is not there.
 ///
 /// # Errors
-/// As [`read`]; or it is none of these.
+/// It cannot be read, or is longer than `bytes_max`, or says none of these; with its path.
 pub fn read_json<T: DeserializeOwned>(path: &Path, bytes_max: u64) -> Result<Option<T>, String> {
     let Some(bytes) = read(path, bytes_max)? else { return Ok(None) };
     let said = serde_json::from_slice(&bytes);
