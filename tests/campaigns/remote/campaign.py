@@ -155,9 +155,10 @@ class Campaign:
         player.run(given.seconds)
         self.quiet()
         self.load.end()
-        self.all_shown()
         if self.eraser:
             self.eraser.finish(self.remote, self.ask)
+            self.write_on()
+        self.all_shown()
         self.observer.end()
         self.look()
         self.end()
@@ -184,6 +185,14 @@ class Campaign:
                 if load.read_one(self.told, asker, node, last[0], last[1]):
                     self.told.tell("caught_up", node=node.name, asked=asked, at=now())
                     behind.remove(node)
+            time.sleep(0.1)
+
+    def write_on(self):
+        """Some history behind the last erasure, to be restored as of."""
+        asker, leader = nodes.Asker(load.WRITE_SECONDS_MAX), self.load.shared.leader
+        for count in range(LAST_AWAITED // 2):
+            token = f"w{self.given.seed:x}on{count}"
+            load.write_one(self.load.shared, asker, leader or self.nodes[0], f"{token} is written on", token, "last")
             time.sleep(0.1)
 
     def all_shown(self):
