@@ -10,14 +10,14 @@ use std::sync::Arc;
 use engine::os::disk::Disk;
 use engine::{ItemId, hex, verify_erased};
 
+use crate::ahead::Ahead;
 use crate::driver::Driver;
-use crate::edge::Edge;
 use crate::follow::LocalCopy;
 use crate::hex::Hash;
-use crate::history::{NotRestored, numbers_above};
+use crate::history::{NotRestored, readable_numbers};
 use crate::limits::{ERASED_OBJECTS_MAX, REMOTE_FINDINGS_MAX};
 use crate::names::{Key, Tenant};
-use crate::objects::{About, Away, each};
+use crate::objects::{About, each};
 use crate::parts::Shelf;
 use crate::record::{Kind, Record};
 
@@ -132,8 +132,9 @@ impl Search<'_> {
             return self.has_room();
         }
         // A coordinator has the chain.
-        for number in self.numbers(&driver.chain.edge(self.tenant)?)? {
-            if let Some(bytes) = driver.chain.read(self.tenant, number)? {
+        let mut ahead = Ahead::default();
+        for number in readable_numbers(driver, self.tenant)? {
+            if let Some(bytes) = ahead.read(number, self.tenant, &*driver.chain)? {
                 self.see(&Key::Chain(self.tenant.clone(), number), &bytes);
             }
         }
@@ -167,23 +168,17 @@ impl Search<'_> {
         }
     }
 
-    /// Records that can be read, ascending.
-    fn numbers(&self, edge: &Edge) -> Result<Vec<u64>, Away> {
-        let mut numbers: Vec<u64> = edge.kept.iter().map(|kept| kept.number).collect();
-        numbers.append(&mut numbers_above(self.driver, self.tenant, edge)?);
-        Ok(numbers)
-    }
-
     /// Brings each state here that has something to explain: a full record and all steps behind it at once, which
     /// have all bytes of the states between.
     fn states(&mut self) -> Result<(), NotRestored> {
-        let mut state = State::default();
-        for number in self.numbers(&self.driver.chain.edge(self.tenant)?)? {
+        let (mut state, mut ahead) = (State::default(), Ahead::default());
+        for number in readable_numbers(self.driver, self.tenant)? {
             if self.driver.halt.is_raised() {
                 return Err(NotRestored::Over);
             }
             // It was collected meanwhile.
-            let Some(bytes) = self.driver.chain.read(self.tenant, number)? else { continue };
+            let read = ahead.read(number, self.tenant, &*self.driver.chain)?;
+            let Some(bytes) = read else { continue };
             let (record, _) = Record::decode(&bytes).map_err(NotRestored::Damage)?;
             if matches!(record.kind, Kind::Full(_)) {
                 self.look_into(std::mem::take(&mut state))?;
@@ -206,8 +201,9 @@ impl Search<'_> {
         let looked = verify_erased(&**self.disk, self.id, self.phrase, &mut |_| {});
         let erasure = looked.map_err(|error| NotRestored::Away(error.to_string()))?;
         self.left.has_tombstone |= erasure.has_tombstone;
+        // What is wrong with one that is not proven is told by the state, and not by each object.
+        self.unexplained.retain(|key| !state.keys.contains(key));
         if erasure.is_proven() {
-            self.unexplained.retain(|key| !state.keys.contains(key));
             return Ok(());
         }
         let whole = match () {
@@ -218,8 +214,6 @@ impl Search<'_> {
         for why in whole.into_iter().chain(erasure.left) {
             self.find(format!("as of record {last}: {why}"));
         }
-        // It is told by the state and not by each object.
-        self.unexplained.retain(|key| !state.keys.contains(key));
         Ok(())
     }
 }

@@ -117,9 +117,7 @@ fn pinned_restore(
 
 /// The newest record that was made at that time or before, of those that are kept.
 fn number_as_of(driver: &Driver, tenant: &Tenant, as_of: Option<i64>) -> Result<u64, NotRestored> {
-    let edge = driver.chain.edge(tenant)?;
-    let mut numbers: Vec<u64> = edge.kept.iter().map(|kept| kept.number).collect();
-    numbers.append(&mut numbers_above(driver, tenant, &edge)?);
+    let numbers = readable_numbers(driver, tenant)?;
     let Some(&newest) = numbers.last() else { return Err(NotRestored::Missing) };
     let Some(as_of) = as_of else { return Ok(newest) };
     // Records' times never fall along the chain.
@@ -143,6 +141,14 @@ fn number_as_of(driver: &Driver, tenant: &Tenant, as_of: Option<i64>) -> Result<
             Err(NotRestored::TooOld(head_of(driver, tenant, first)?.at))
         }
     }
+}
+
+/// The numbers of all records that can be read: those that the edge keeps, and those above it.
+pub(crate) fn readable_numbers(driver: &Driver, tenant: &Tenant) -> Result<Vec<u64>, Away> {
+    let edge = driver.chain.edge(tenant)?;
+    let mut numbers: Vec<u64> = edge.kept.iter().map(|kept| kept.number).collect();
+    numbers.append(&mut numbers_above(driver, tenant, &edge)?);
+    Ok(numbers)
 }
 
 /// All numbers above an edge.

@@ -69,6 +69,6 @@ pub use seat::{
     Age, Erasing, Following, Holdings, Lag, NotSeated, Owed, Role, Seat, Seated, Taken, held_in,
     is_followed, may_have_bytes,
 };
-pub use small_file::{put as put_small_file, read_json as read_small_json};
+pub use small_file::{put as put_small_file, read_noted};
 pub use ticks::{BootClock, TickSource, Ticks};
 pub use verify::{Checked, Look, verify};

@@ -28,10 +28,30 @@ pub(crate) fn read(path: &Path, bytes_max: u64) -> Result<Option<Vec<u8>>, Strin
 ///
 /// # Errors
 /// It cannot be read, or is longer than `bytes_max`, or says none of these; with its path.
-pub fn read_json<T: DeserializeOwned>(path: &Path, bytes_max: u64) -> Result<Option<T>, String> {
+pub(crate) fn read_json<T: DeserializeOwned>(
+    path: &Path,
+    bytes_max: u64,
+) -> Result<Option<T>, String> {
     let Some(bytes) = read(path, bytes_max)? else { return Ok(None) };
     let said = serde_json::from_slice(&bytes);
     said.map(Some).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// What a file's JSON says, of which `said` gives the format; `None` where it is not there.
+///
+/// # Errors
+/// It cannot be read, or is longer than `bytes_max`, or says none of these, or in another format; with its path.
+pub fn read_noted<T: DeserializeOwned>(
+    path: &Path,
+    bytes_max: u64,
+    (format, said): (&str, fn(&T) -> &str),
+) -> Result<Option<T>, String> {
+    match read_json(path, bytes_max)? {
+        Some(noted) if said(&noted) != format => {
+            Err(format!("{}: of another format", path.display()))
+        }
+        noted => Ok(noted),
+    }
 }
 
 /// As [`put`], as JSON: of strings and numbers.

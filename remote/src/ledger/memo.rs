@@ -25,12 +25,9 @@ struct Memo {
 /// What is wrong with the file.
 pub(super) fn read(home: &Path) -> Result<Option<Nonce>, String> {
     let path = home.join(FILE);
-    match small_file::read_json::<Memo>(&path, LEDGER_MEMO_BYTES_MAX)? {
-        Some(memo) if memo.format != FORMAT => {
-            Err(format!("{}: of another format", path.display()))
-        }
-        memo => Ok(memo.map(|memo| memo.lineage)),
-    }
+    let memo =
+        small_file::read_noted(&path, LEDGER_MEMO_BYTES_MAX, (FORMAT, |memo: &Memo| &memo.format))?;
+    Ok(memo.map(|memo| memo.lineage))
 }
 
 /// Remembers it: a crash leaves this or what was there before.

@@ -50,13 +50,11 @@ impl Memo {
     /// # Errors
     /// What is wrong with the file.
     pub(super) fn read(home: &Path) -> Result<Option<Self>, String> {
-        let path = home.join(FILE);
-        match small_file::read_json::<Self>(&path, MEMO_BYTES_MAX)? {
-            Some(memo) if memo.format != FORMAT => {
-                Err(format!("{}: of another format", path.display()))
-            }
-            memo => Ok(memo),
-        }
+        small_file::read_noted(
+            &home.join(FILE),
+            MEMO_BYTES_MAX,
+            (FORMAT, |memo: &Self| &memo.format),
+        )
     }
 
     /// Puts it in place: a crash leaves this or what was there before.

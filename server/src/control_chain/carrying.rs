@@ -105,11 +105,7 @@ fn carry(shared: &Shared, way: &Way, operations: &Operations) {
         return;
     };
     let done = leads.carry(shared, operations);
-    let is_over = lead.take_if(|lead| lead.is_over()).is_some();
-    drop(lead);
-    if is_over {
-        shared.lost();
-    }
+    shared.drop_if_over(lead);
     way.go_on(|stage| matches!(stage, Stage::Sent), Stage::Done(done));
 }
 

@@ -331,12 +331,10 @@ fn full_from(shared: &Shared, control: &Control, disk: &RealDisk) -> Result<(), 
         .map_err(|why| why.to_string())?;
     let file = FarFile { name: tables_name(seq), key, bytes, sha256 };
     fold(shared, seq).map_err(|why| why.to_string())?;
-    let done = {
-        let mut lead = shared.lead();
-        let lead = lead.as_mut().ok_or_else(lost).map_err(|why| why.to_string())?;
-        lead.commit_full(shared, seq, file)
-    };
-    shared.drop_if_over();
+    let mut lead = shared.lead();
+    let leads = lead.as_mut().ok_or_else(lost);
+    let done = leads.and_then(|leads| leads.commit_full(shared, seq, file));
+    shared.drop_if_over(lead);
     done.map_err(|why| why.to_string())?;
     let place = || shared.lead().as_ref().map(|lead| lead.place.bytes());
     control.keep_place(&place).map_err(|why| why.to_string())

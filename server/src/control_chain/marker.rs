@@ -6,10 +6,10 @@
 use std::fs;
 use std::path::Path;
 
-use remote::{Nonce, read_small_json};
+use remote::{Nonce, put_small_file, read_noted};
 use serde::{Deserialize, Serialize};
 
-use crate::operator::copies;
+use crate::operator::copies::at;
 
 /// The file that says, to commands without a server, that a control store is one of several nodes'.
 pub const MARKER: &str = "control.json";
@@ -43,27 +43,20 @@ pub fn node_of(data: &Path) -> Result<Option<String>, String> {
 
 /// What it says; nothing where it is not there.
 pub(super) fn read(data: &Path) -> Result<Option<Marker>, String> {
-    let path = data.join(MARKER);
-    match read_small_json::<Marker>(&path, MARKER_BYTES_MAX)? {
-        Some(marker) if marker.format != FORMAT => {
-            Err(format!("{}: it is of another format", path.display()))
-        }
-        read => Ok(read),
-    }
+    read_noted(&data.join(MARKER), MARKER_BYTES_MAX, (FORMAT, |marker: &Marker| &marker.format))
 }
 
 /// Says so, on disk when this returns.
 pub(super) fn put(data: &Path, marker: &Marker) -> Result<(), String> {
-    let path = data.join(MARKER);
     let mut bytes = serde_json::to_vec_pretty(marker).map_err(|error| error.to_string())?;
     bytes.push(b'\n');
-    copies::put(&path, &bytes).map_err(copies::at(&path))
+    put_small_file(data, MARKER, &bytes).map_err(at(&data.join(MARKER)))
 }
 
 /// The store here is this node's own after all.
 pub(super) fn withdraw(data: &Path) -> Result<(), String> {
     let path = data.join(MARKER);
-    fs::remove_file(&path).map_err(copies::at(&path))
+    fs::remove_file(&path).map_err(at(&path))
 }
 
 #[cfg(test)]

@@ -377,9 +377,7 @@ impl Shared {
         };
         ControlError::far(why)
     }
-}
 
-impl Shared {
     fn may_read(&self) -> Result<(), ControlError> {
         let most = self.with.stale_max;
         match self.stands() {
@@ -419,10 +417,10 @@ impl Shared {
     }
 
     /// Ends the epoch of this node where it is over.
-    fn drop_if_over(&self) {
-        let mut lead = self.lead();
-        if lead.take_if(|lead| lead.is_over()).is_some() {
-            drop(lead);
+    fn drop_if_over(&self, mut lead: MutexGuard<'_, Option<Lead>>) {
+        let is_over = lead.take_if(|lead| lead.is_over()).is_some();
+        drop(lead);
+        if is_over {
             self.lost();
         }
     }

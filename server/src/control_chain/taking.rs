@@ -3,6 +3,7 @@
 //! Owns when it may take the chain, who may begin one, and that nothing half done stays where it cannot. Must not know
 //! what records bring.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use remote::core::{Claim, Collector, Found, Given, Holder, Mark, Stamp, Took, find};
@@ -132,7 +133,7 @@ impl Reader {
         {
             return Ok(None);
         }
-        let random = std::sync::Arc::clone(&self.shared.with.random);
+        let random = Arc::clone(&self.shared.with.random);
         let store = match newest {
             Some(mark) => mark.head.store,
             None => self.begins(Nonce::drawn(&*random))?,
@@ -223,7 +224,7 @@ impl Reader {
 
     /// What is due where this node writes it.
     pub(super) fn tend(&mut self) -> Result<(), String> {
-        let shared = std::sync::Arc::clone(&self.shared);
+        let shared = Arc::clone(&self.shared);
         let Some((wants_full, known)) =
             shared.lead().as_ref().map(|lead| (lead.wants_full(), lead.known()))
         else {

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use remote::{Nonce, NotOurs, Objects, introduce, put_small_file, read_small_json};
+use remote::{Nonce, NotOurs, Objects, introduce, put_small_file, read_noted};
 use serde::{Deserialize, Serialize};
 
 /// Where that is kept.
@@ -64,13 +64,7 @@ fn note(data: &Path, known: Known) -> Result<(), String> {
 }
 
 fn read(data: &Path) -> Result<Option<Known>, String> {
-    let path = data.join(FILE);
-    match read_small_json::<Known>(&path, CARRIED_TO_BYTES_MAX)? {
-        Some(known) if known.format != FORMAT => {
-            Err(format!("{}: it is of another format", path.display()))
-        }
-        read => Ok(read),
-    }
+    read_noted(&data.join(FILE), CARRIED_TO_BYTES_MAX, (FORMAT, |known: &Known| &known.format))
 }
 
 #[cfg(test)]

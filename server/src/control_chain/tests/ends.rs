@@ -70,11 +70,7 @@ fn whoever_was_to_begin_a_chain_and_came_late_has_its_tenants_for_its_own() {
 #[test]
 fn an_epoch_that_cannot_be_used_is_given_back_and_another_node_has_it_at_once() {
     let bench = Bench::new();
-    let mut a = bench.start("a", "a");
-    a.turn().unwrap();
-    make(&a.control, "acme").unwrap();
-    let mut b = bench.start("b", "b");
-    b.turn().unwrap();
+    let (mut a, mut b) = bench.two();
     crate::control_chain::taking::give_away(&a.reader.shared);
     assert_eq!(bench.kinds().last(), Some(&"give"));
     // The file of b is gone in the moment in which b takes the chain.

@@ -97,11 +97,7 @@ fn a_full_record_comes_about_while_much_is_changed() {
 #[test]
 fn what_differs_is_told_and_fetched_anew() {
     let bench = Bench::new();
-    let mut a = bench.start("a", "a");
-    a.turn().unwrap();
-    make(&a.control, "acme").unwrap();
-    let mut b = bench.start("b", "b");
-    b.turn().unwrap();
+    let (a, b) = bench.two();
     drop(b);
     // Somebody else wrote to its file.
     make(&bench.control("b"), "stranger").unwrap();

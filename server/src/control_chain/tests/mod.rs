@@ -71,6 +71,16 @@ impl Bench {
         Control::open(&path, Arc::new(SystemClock), Arc::new(SystemRandom)).unwrap()
     }
 
+    /// One that writes and has a tenant, and one that follows it.
+    pub(super) fn two(&self) -> (Machine, Machine) {
+        let mut a = self.start("a", "a");
+        a.turn().unwrap();
+        make(&a.control, "acme").unwrap();
+        let mut b = self.start("b", "b");
+        b.turn().unwrap();
+        (a, b)
+    }
+
     /// The node of this name, on this disk.
     pub(super) fn start(&self, name: &str, disk: &str) -> Machine {
         self.start_with(name, disk, Patience::MOST)
