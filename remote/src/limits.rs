@@ -69,6 +69,9 @@ const _: () = assert!(
 pub const LEASE_SECONDS: RangeInclusive<u32> = 5..=300;
 /// Nodes whose beats are looked at.
 pub const NODES_MAX: usize = 1024;
+/// Runs of a node that are remembered beside the one that is there: as many as begin in a long lease, where each ends
+/// after some seconds.
+pub const RUNS_BEFORE_MAX: usize = 64;
 /// How long a creation is tried before nobody knows.
 pub const CREATE_WAIT_MAX: Duration = Duration::from_secs(30);
 /// The first pause between two attempts; each is twice as long as the one before.

@@ -75,12 +75,15 @@ impl Taking {
 
 impl Reader {
     /// Whether the chain's writer left it, or seems to be gone. A node that watches no others takes it for alive.
-    pub(super) fn is_free(&self) -> bool {
+    pub(super) fn is_free(&mut self) -> bool {
         let Some(at) = self.follower.at() else { return true };
-        match self.shared.with.node.as_deref() {
-            None => matches!(at.given, Some(Given { to: None })),
-            // Nobody gives it to one node, so none is waited for.
-            Some(node) => node.may_be_free(&at.head, at.given.as_ref(), Duration::ZERO),
+        match (self.shared.with.node.as_deref(), &mut self.taking.claim) {
+            (Some(node), Some(claim)) => {
+                let now = self.shared.now();
+                let known = claim.saw(at, now);
+                node.may_be_free(&at.head, at.given.as_ref(), now - known)
+            }
+            _ => matches!(at.given, Some(Given { to: None })),
         }
     }
 
