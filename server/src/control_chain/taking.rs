@@ -13,7 +13,8 @@ use super::following::Reader;
 use super::leading::{self, Lead};
 use super::marker::Marker;
 use super::place::{self, Place};
-use super::{COLLECT_EVERY, Level, Shared, marker, tell};
+use super::shared::Shared;
+use super::{COLLECT_EVERY, Level, marker, tell};
 use crate::log;
 
 /// How long after the start the first collection comes: by then records are known for long enough to go.
