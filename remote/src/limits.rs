@@ -130,6 +130,8 @@ pub const RESTORE_TRIES_MAX: usize = 8;
 pub const HOLDS_BYTES_MAX: usize = 16 << 20;
 /// How often a node says anew what it has copies of.
 pub const HOLDS_PACE: Duration = Duration::from_secs(10);
+/// After so many of these pauses it looks whether what it said is there.
+pub const HOLDS_ROUNDS: u64 = 6;
 /// Items whose erasure is to reach a remote and its nodes still.
 pub const ERASING_MAX: usize = 65_536;
 /// Bytes of the list of these.
