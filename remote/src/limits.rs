@@ -69,6 +69,9 @@ const _: () = assert!(
 pub const LEASE_SECONDS: RangeInclusive<u32> = 5..=300;
 /// Nodes whose beats are looked at.
 pub const NODES_MAX: usize = 1024;
+/// Runs of a node that are remembered beside the one that is there: as many as begin in a long lease, where each ends
+/// after some seconds.
+pub const RUNS_BEFORE_MAX: usize = 64;
 /// How long a creation is tried before nobody knows.
 pub const CREATE_WAIT_MAX: Duration = Duration::from_secs(30);
 /// The first pause between two attempts; each is twice as long as the one before.
@@ -127,6 +130,8 @@ pub const RESTORE_TRIES_MAX: usize = 8;
 pub const HOLDS_BYTES_MAX: usize = 16 << 20;
 /// How often a node says anew what it has copies of.
 pub const HOLDS_PACE: Duration = Duration::from_secs(10);
+/// After so many of these pauses it looks whether what it said is there.
+pub const HOLDS_ROUNDS: u64 = 6;
 /// Items whose erasure is to reach a remote and its nodes still.
 pub const ERASING_MAX: usize = 65_536;
 /// Bytes of the list of these.

@@ -10,7 +10,6 @@ use crate::beat::Beat;
 use crate::core::{Beating, Claim, Found, Given, Held, Mark, Observer, Writer};
 use crate::driver::Driver;
 use crate::limits::LEASE_SECONDS;
-use crate::names::NodeId;
 use crate::objects::Away;
 use crate::record::Head;
 use crate::ticks::Ticks;
@@ -124,10 +123,11 @@ impl Node {
         claim.may_take(found, &seen, self.shared.driver.ticks.now())
     }
 
-    /// Whether that node, in that run, is known to live or may.
+    /// Whether the writer of a record that has been known for `at_for` is known to live or may.
     #[must_use]
-    pub fn may_live(&self, node: &NodeId, run: crate::hex::Nonce) -> bool {
-        !self.shared.known().seen.has_lapsed(node, run)
+    pub fn may_live(&self, at: &Head, at_for: Duration) -> bool {
+        let known = self.shared.driver.ticks.now() - at_for;
+        !self.shared.known().seen.has_lapsed(&at.node, at.run, known)
     }
 
     /// Whether a chain whose newest record this is, for `at_for`, may be had for writing: its writer gave it away,
@@ -138,7 +138,7 @@ impl Node {
         match given {
             Some(Given { to: Some(to) }) if *to != own.node => at_for > self.lease(),
             Some(_) => true,
-            None => at.node == own.node || !self.may_live(&at.node, at.run),
+            None => at.node == own.node || !self.may_live(at, at_for),
         }
     }
 

@@ -219,7 +219,7 @@ impl Seat {
     /// takes it for alive.
     #[must_use]
     pub fn may_be_gone(&self, age: &Age) -> bool {
-        let is_silent = |node: &Node| !node.may_live(&age.at.node, age.at.run);
+        let is_silent = |node: &Node| !node.may_live(&age.at, age.at_for);
         age.given.is_some() || self.node.as_deref().is_some_and(is_silent)
     }
 

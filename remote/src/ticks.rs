@@ -20,6 +20,14 @@ impl Sub for Ticks {
     }
 }
 
+impl Sub<Duration> for Ticks {
+    type Output = Self;
+
+    fn sub(self, length: Duration) -> Self {
+        Self(self.0.saturating_sub(u64::try_from(length.as_nanos()).unwrap_or(u64::MAX)))
+    }
+}
+
 impl Add<Duration> for Ticks {
     type Output = Self;
 

@@ -254,7 +254,7 @@ pub fn start_unless(
         })),
         tenants,
         authority: authority(settings, &*random)?,
-        meter: Meter::new(blocks),
+        meter: Meter::new(blocks, Arc::clone(&random)),
         control,
         control_chain,
         secret,

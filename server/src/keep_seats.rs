@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use remote::Halt;
-use remote::limits::{HOLDS_PACE, LEDGER_DELAY};
+use remote::limits::{HOLDS_PACE, HOLDS_ROUNDS, LEDGER_DELAY};
 
 use crate::data_dir::tenant_dirs;
 use crate::encoders::Encoders;
@@ -107,8 +107,8 @@ fn catch_up(parts: &Parts, seats: &Seats) {
 
 fn tell_holds(halt: &Halt, parts: &Parts, seats: &Seats) {
     let mut told = None;
-    loop {
-        let why = seats.tell_holds(&parts.data).err();
+    for round in 1.. {
+        let why = seats.tell_holds(&parts.data, round % HOLDS_ROUNDS == 0).err();
         if let Some(why) = why.as_ref().filter(|_| why != told) {
             let fields = [("why", Value::Text(why))];
             log::event(Level::Warn, "nobody was told what this node has copies of", &fields);

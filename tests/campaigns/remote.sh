@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # One writer, one standby and three replicas of a workspace on object storage, as processes on loopback: loaded by clients
-# that write and read at all of them, and hurt meanwhile. Nodes are killed, wiped, stopped past their lease and cut off; the
-# store and the coordinator are stopped, slow, and fail in the middle of requests. Then a checker judges all that was asked
-# and answered, and the chain as a stranger saw it: nothing that was acknowledged is lost, no answer is older than it says,
-# no pointer moves back, no epoch has two writers (`remote/checker.py` has the rules).
+# that write and read at all of them, and that make, revoke and use keys which all share; and hurt meanwhile. Nodes are
+# killed, wiped, stopped past their lease and cut off; the store and the coordinator are stopped, slow, and fail in the
+# middle of requests. Then a checker judges all that was asked and answered, and the chains as a stranger saw them: nothing
+# that was acknowledged is lost, no answer is older than it says, no pointer moves back, no epoch has two writers, no key
+# opens long after it was revoked, no quota is overrun (`remote/checker.py` has the rules).
 #   tests/campaigns/remote.sh [folder|ceph|garage-etcd [SECONDS [PROGRAM]]]
 # RECALLD_TEST_SEED=N draws the same faults again; the moments differ. The short form: tests/campaigns/remote.sh folder 45
 #

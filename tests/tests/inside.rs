@@ -255,7 +255,7 @@ fn a_clock_that_is_set_back_gives_nothing_away_and_what_was_good_is_good_again()
         let file = folder.path().join("control.redb");
         let control = Control::open(&file, Arc::clone(&clock) as _, Arc::new(SystemRandom));
         parts.control = Arc::new(control.unwrap());
-        parts.meter = Meter::new(Arc::clone(&parts.control) as _);
+        parts.meter = Meter::new(Arc::clone(&parts.control) as _, Arc::new(SystemRandom));
         parts.clock = Arc::clone(&clock) as _;
     });
     let control = &service.parts.control;

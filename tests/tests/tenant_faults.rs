@@ -222,7 +222,7 @@ fn a_server_that_is_killed_charges_nothing_twice_and_its_blocks_expire() {
     let Usage { used, blocks, .. } = control.usage("acme", &month).unwrap();
     assert!(used <= charged && used >= charged.saturating_sub(calls), "{used} of {charged}");
     assert!(!blocks.is_empty(), "the killed servers left blocks behind");
-    let block = control.take_block("acme", &month, 64, Some(quota)).unwrap().unwrap();
+    let block = control.take_block("acme", &month, 1, 64, Some(quota)).unwrap().unwrap();
     let Usage { used: now, blocks, .. } = control.usage("acme", &month).unwrap();
     assert_eq!((now, blocks.len()), (used, 1), "only the new block is out: {block:?}");
     assert_eq!(u64::from(block.calls), 64.min((quota - used) / 16));

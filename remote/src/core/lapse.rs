@@ -1,12 +1,12 @@
 //! Signs of life, from both sides: how long a node may hold that it lives, and when another may hold that
 //! it does not (REM-41, REM-42). Each counts on its own clock; what the other's says is never compared.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use crate::beat::Beat;
 use crate::hex::Nonce;
-use crate::limits::{LEASE_SECONDS, NODES_MAX};
+use crate::limits::{LEASE_SECONDS, NODES_MAX, RUNS_BEFORE_MAX};
 use crate::names::NodeId;
 use crate::ticks::Ticks;
 
@@ -96,9 +96,12 @@ struct Seen {
     run: Nonce,
     count: u64,
     lease: Duration,
-    /// When it was first seen as it is, and when first with this run.
+    /// When it was first seen as it is, when first with this run, and when first at all.
     since: Ticks,
     run_since: Ticks,
+    first: Ticks,
+    /// Runs that were seen before this one, and when another one was first seen in their place.
+    before: VecDeque<(Nonce, Ticks)>,
 }
 
 impl Observer {
@@ -121,15 +124,9 @@ impl Observer {
             let lease = lease_of(&beat);
             let is_watched = last.is_some_and(|last| now - last <= lease / 2);
             let old = before.remove(&beat.node).filter(|_| is_watched);
-            let run_since = old.as_ref().filter(|old| old.run == beat.run).map(|old| old.run_since);
-            let since = old.filter(|old| (old.run, old.count) == (beat.run, beat.count));
-            let seen = Seen {
-                run: beat.run,
-                count: beat.count,
-                lease,
-                since: since.map_or(now, |old| old.since),
-                run_since: run_since.unwrap_or(now),
-            };
+            let mut seen = old.unwrap_or_else(|| Seen::new(&beat, now));
+            seen.lease = lease;
+            seen.goes_on(&beat, now);
             self.seen.insert(beat.node, seen);
         }
     }
@@ -146,17 +143,51 @@ impl Observer {
         self.seen.get(node).map(|seen| seen.lease)
     }
 
-    /// Whether that run of that node is gone, as of the last look: its beat stood still, or another run's
-    /// was in its place, for one and a quarter of its lease; or it has none.
+    /// Whether that run of that node is gone, as of the last look: its beat stood still, or other runs'
+    /// were in its place, for one and a quarter of its lease; or it has none. It was known at `known` that the run
+    /// had been there, if not before.
     #[must_use]
-    pub fn has_lapsed(&self, node: &NodeId, run: Nonce) -> bool {
+    pub fn has_lapsed(&self, node: &NodeId, run: Nonce, known: Ticks) -> bool {
         let Some(now) = self.looked else { return false };
         let Some(seen) = self.seen.get(node) else { return true };
-        if seen.run == run { seen.has_stood_still(now) } else { seen.is_over(seen.run_since, now) }
+        if seen.run == run {
+            return seen.has_stood_still(now);
+        }
+        let left = seen.before.iter().find(|(before, _)| *before == run).map(|(_, left)| *left);
+        // One that was never seen is older than the run that is there, and than all that was seen since it was known.
+        let left = left.unwrap_or_else(|| seen.run_since.min(seen.first.max(known)));
+        seen.is_over(left, now)
     }
 }
 
 impl Seen {
+    fn new(beat: &Beat, now: Ticks) -> Self {
+        Self {
+            run: beat.run,
+            count: beat.count,
+            lease: lease_of(beat),
+            since: now,
+            run_since: now,
+            first: now,
+            before: VecDeque::new(),
+        }
+    }
+
+    fn goes_on(&mut self, beat: &Beat, now: Ticks) {
+        if self.run != beat.run {
+            if self.before.len() >= RUNS_BEFORE_MAX {
+                self.before.pop_front();
+            }
+            self.before.push_back((self.run, now));
+            // It may be that two processes go by one name.
+            self.before.retain(|(run, _)| *run != beat.run);
+            (self.run, self.run_since, self.since) = (beat.run, now, now);
+        } else if self.count != beat.count {
+            self.since = now;
+        }
+        self.count = beat.count;
+    }
+
     fn has_stood_still(&self, now: Ticks) -> bool {
         self.is_over(self.since, now)
     }
@@ -191,13 +222,17 @@ mod tests {
         beats: &[Beat],
     ) -> bool {
         seconds.step_by(2).for_each(|second| observer.saw(beats.to_vec(), at(second)));
-        observer.has_lapsed(&NodeId::new("n1").unwrap(), crate::hex::Hex([1; 16]))
+        has_lapsed(observer, 1, 0)
+    }
+
+    fn has_lapsed(observer: &Observer, run: u8, known: u64) -> bool {
+        observer.has_lapsed(&NodeId::new("n1").unwrap(), crate::hex::Hex([run; 16]), at(known))
     }
 
     #[test]
     fn a_beat_that_stands_still_has_lapsed_after_a_lease_and_a_quarter() {
         let mut observer = Observer::default();
-        assert!(!observer.has_lapsed(&NodeId::new("n1").unwrap(), Nonce::NONE), "nobody looked");
+        assert!(!has_lapsed(&observer, 0, 0), "nobody looked");
         assert!(!look(&mut observer, 0..=10, &[beat(1, 1)]));
         assert!(!look(&mut observer, 12..=22, &[beat(1, 2)]));
         assert!(look(&mut observer, 24..=24, &[beat(1, 2)]));
@@ -237,6 +272,38 @@ mod tests {
         assert!(!look(&mut observer, 0..=2, &[beat(1, 1)]));
         assert!(!look(&mut observer, 4..=14, &[beat(2, 1)]));
         assert!(look(&mut observer, 16..=16, &[beat(2, 7)]));
+    }
+
+    #[test]
+    fn a_node_that_begins_again_and_again_keeps_no_earlier_run_alive() {
+        let mut observer = Observer::default();
+        assert!(!look(&mut observer, 0..=2, &[beat(1, 1)]));
+        for second in (4..=14).step_by(2) {
+            let run = u8::try_from(second).unwrap();
+            assert!(!look(&mut observer, second..=second, &[beat(run, 1)]), "{second}");
+        }
+        assert!(look(&mut observer, 16..=16, &[beat(16, 1)]), "other runs were there for 12 s");
+        assert!(!has_lapsed(&observer, 6, 0), "and in place of this one for 8 s");
+        assert!(!has_lapsed(&observer, 16, 0));
+        // One that was there before anybody looked, or between two looks: from when it was known on.
+        assert!(has_lapsed(&observer, 99, 0) && has_lapsed(&observer, 99, 5));
+        assert!(!has_lapsed(&observer, 99, 6));
+        // One that comes back is there.
+        assert!(!look(&mut observer, 18..=18, &[beat(1, 2)]));
+        assert!(!look(&mut observer, 20..=30, &[beat(2, 1)]));
+        assert!(look(&mut observer, 32..=32, &[beat(2, 1)]));
+    }
+
+    #[test]
+    fn what_is_remembered_of_runs_has_a_bound_and_what_is_forgotten_is_over() {
+        let mut observer = Observer::default();
+        for second in 0..=2 * RUNS_BEFORE_MAX {
+            let run = u8::try_from(second).unwrap();
+            observer.saw(vec![beat(run, 1)], at(second.try_into().unwrap()));
+        }
+        let seen = &observer.seen[&NodeId::new("n1").unwrap()];
+        assert_eq!(seen.before.len(), RUNS_BEFORE_MAX);
+        assert!(has_lapsed(&observer, 3, 0));
     }
 
     #[test]

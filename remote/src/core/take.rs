@@ -17,8 +17,8 @@ use crate::ticks::Ticks;
 pub struct Claim {
     writer: Writer,
     lease: Duration,
-    /// A give that names another, and since when it is known to be the newest record.
-    given: Option<(Hash, Ticks)>,
+    /// The newest record, and since when it is known to be that.
+    known: Option<(Hash, Ticks)>,
 }
 
 /// What came of an attempt.
@@ -40,14 +40,15 @@ impl Claim {
     /// A node's. `lease` is how long those wait that are not named by a give.
     #[must_use]
     pub fn new(writer: Writer, lease: Duration) -> Self {
-        Self { writer, lease, given: None }
+        Self { writer, lease, known: None }
     }
 
-    /// This has been the newest record for a while: what is waited for where it is given to another node counts from
-    /// `since` on, whoever noticed it.
-    pub fn saw(&mut self, newest: &Mark, since: Ticks) {
-        if self.given.is_none_or(|(seen, _)| seen != newest.hash) {
-            self.given = Some((newest.hash, since));
+    /// This has been the newest record for a while: what is waited for counts from `since` on, or from when it was
+    /// told of before. Gives that.
+    pub fn saw(&mut self, newest: &Mark, since: Ticks) -> Ticks {
+        match self.known {
+            Some((hash, since)) if hash == newest.hash => since,
+            _ => self.known.insert((newest.hash, since)).1,
         }
     }
 
@@ -57,16 +58,15 @@ impl Claim {
     /// have come back and written it.
     pub fn may_take(&mut self, found: &Found, observer: &Observer, now: Ticks) -> bool {
         let (newest, head) = (&found.newest, &found.newest.head);
+        let known = self.saw(newest, now);
         match &newest.given {
-            Some(Given { to: Some(to) }) if *to != self.writer.node => {
-                self.saw(newest, now);
-                self.given.is_some_and(|(_, since)| now - since > self.lease)
-            }
+            Some(Given { to: Some(to) }) if *to != self.writer.node => now - known > self.lease,
             Some(_) => true,
             // A run of this node that is over, or an epoch of this run that is.
             None if head.node == self.writer.node => true,
             None => {
-                observer.looked() > Some(found.as_of) && observer.has_lapsed(&head.node, head.run)
+                observer.looked() > Some(found.as_of)
+                    && observer.has_lapsed(&head.node, head.run, known)
             }
         }
     }

@@ -11,10 +11,11 @@ impl Blocks for Control {
         &self,
         slug: &str,
         month: Month,
+        id: u64,
         wanted: u32,
         quota: Option<u64>,
     ) -> Result<Option<meter::Block>, Unavailable> {
-        let taken = Self::take_block(self, slug, &month.to_string(), wanted, quota);
+        let taken = Self::take_block(self, slug, &month.to_string(), id, wanted, quota);
         let taken = taken.map_err(unavailable)?;
         Ok(taken.map(meter::Block::from))
     }

@@ -1,4 +1,4 @@
-//! What calls were used, and the blocks of the quota that are out (CTL-90 to CTL-92).
+//! What calls were used, and the blocks of the quota that are out (CTL-90 to CTL-93).
 
 use serde::{Deserialize, Serialize};
 
@@ -60,6 +60,17 @@ impl Usage {
     fn held(&self) -> u64 {
         self.blocks.iter().map(|block| u64::from(block.calls.saturating_sub(block.used))).sum()
     }
+
+    /// A block that was taken by this id, for whoever did not hear of it.
+    fn out(&self, id: u64) -> Result<Option<Block>, ControlError> {
+        let out = self.blocks.iter().find(|block| block.id == id).copied();
+        match out {
+            Some(Block { used: 1.., .. }) => {
+                Err(ControlError::refused("block", "it is in use already"))
+            }
+            out => Ok(out),
+        }
+    }
 }
 
 /// What became of a block so far.
@@ -92,37 +103,41 @@ fn check_month(month: &str) -> Result<(), ControlError> {
 
 impl Control {
     /// Takes up to `wanted` calls out of what is left of a month's quota; `None` where nothing is. Without a quota
-    /// there is always something left.
+    /// there is always something left. Whoever did not hear what became of a block asks for it again by its `id`, and
+    /// is given the same one (CTL-93).
     ///
     /// # Errors
-    /// `Refused` where the workspace is not active, `month` is none, or too many blocks are out; else a fault of
-    /// the store.
+    /// `Refused` where the workspace is not active, `month` is none, too many blocks are out, or the block is in use;
+    /// else a fault of the store.
     pub fn take_block(
         &self,
         slug: &str,
         month: &str,
+        id: u64,
         wanted: u32,
         quota: Option<u64>,
     ) -> Result<Option<Block>, ControlError> {
         check_month(month)?;
         let now = self.now();
-        let id = u64::from_le_bytes(self.random());
         let key = under(slug, month);
-        // Whoever goes on asking for what is used up costs no write.
-        let is_used_up = quota.is_some()
-            && self.read(|view| -> Result<bool, ControlError> {
-                check_active(view, slug)?;
-                Ok(calls_of_block(&usage_in(view, &key, now)?, wanted, quota) == 0)
-            })?;
-        if is_used_up {
-            return Ok(None);
+        // Whoever asks again, or goes on asking for what is used up, costs no write.
+        let known = self.read(|view| -> Result<Option<Option<Block>>, ControlError> {
+            check_active(view, slug)?;
+            let usage = usage_in(view, &key, now)?;
+            let out = usage.out(id)?;
+            let is_used_up = || calls_of_block(&usage, wanted, quota) == 0;
+            Ok(if out.is_none() && !is_used_up() { None } else { Some(out) })
+        })?;
+        if let Some(known) = known {
+            return Ok(known);
         }
         self.write(|change| {
             check_active(change, slug)?;
             let mut usage = usage_in(change, &key, now)?;
+            let out = usage.out(id)?;
             let calls = calls_of_block(&usage, wanted, quota);
-            if calls == 0 {
-                return Ok(None);
+            if out.is_some() || calls == 0 {
+                return Ok(out);
             }
             if usage.blocks.len() >= BLOCKS_OUT_MAX {
                 let why = format!("{BLOCKS_OUT_MAX} are out; wait until some are back");

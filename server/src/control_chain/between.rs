@@ -16,7 +16,7 @@ pub(super) const SETTLEMENTS_MAX: usize = 4096;
 #[serde(tag = "act", rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Asked {
     /// Part of a workspace's quota.
-    TakeBlock { slug: String, month: String, wanted: u32, quota: Option<u64> },
+    TakeBlock { slug: String, month: String, block: u64, wanted: u32, quota: Option<u64> },
     /// What was used of such parts.
     Settle { settlements: Vec<Settled> },
     /// The last checkpoint of a ledger of the node that asks.
@@ -41,7 +41,6 @@ pub(super) struct Given {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct GivenBlock {
-    pub(super) id: u64,
     pub(super) calls: u32,
     /// In seconds since 1970.
     pub(super) expires_at: u64,

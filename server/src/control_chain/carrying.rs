@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::Shared;
+use super::shared::Shared;
 use crate::control::{ControlError, Far, Operations};
 
 /// Carries the changes of the control store, each on a thread that may outlast whoever waits for it.

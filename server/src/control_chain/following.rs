@@ -17,8 +17,9 @@ use super::marker::Marker;
 use super::place::{self, Place, Tables};
 use super::rows::{self, Reading};
 use super::sealed::Stands;
+use super::shared::{Known, Shared};
 use super::taking::{Taking, give_away};
-use super::{LOOK_EVERY, LOOK_PAUSE_MIN, Level, Shared, marker, tell};
+use super::{LOOK_EVERY, LOOK_PAUSE_MIN, Level, marker, tell};
 use crate::control::{Control, ControlError, Operation, TablesDigest, parse};
 use crate::operator::copies;
 
@@ -123,7 +124,7 @@ impl Reader {
     fn wait(&self) -> bool {
         self.shared.with.driver.halt.wait(LOOK_PAUSE_MIN);
         let known = self.shared.known();
-        let waits = |known: &mut super::Known| !known.is_wanted && !known.is_ended;
+        let waits = |known: &mut Known| !known.is_wanted && !known.is_ended;
         let waited = self.shared.changed.wait_timeout_while(known, LOOK_EVERY, waits);
         let mut known = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
         known.is_wanted = false;

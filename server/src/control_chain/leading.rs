@@ -16,10 +16,10 @@ use remote::{
 };
 use zeroize::Zeroizing;
 
-use super::Shared;
 use super::place::{self, Place, Tables, tables_name};
 use super::rows::{self, Writing};
 use super::sealed::Stands;
+use super::shared::Shared;
 use crate::control::{Control, ControlError, OPERATIONS_BYTES_MAX, Operations};
 
 /// What is kept of the chain behind the newest full record: time for whoever reads it right now.

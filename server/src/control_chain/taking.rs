@@ -13,7 +13,8 @@ use super::following::Reader;
 use super::leading::{self, Lead};
 use super::marker::Marker;
 use super::place::{self, Place};
-use super::{COLLECT_EVERY, Level, Shared, marker, tell};
+use super::shared::Shared;
+use super::{COLLECT_EVERY, Level, marker, tell};
 use crate::log;
 
 /// How long after the start the first collection comes: by then records are known for long enough to go.
@@ -75,12 +76,15 @@ impl Taking {
 
 impl Reader {
     /// Whether the chain's writer left it, or seems to be gone. A node that watches no others takes it for alive.
-    pub(super) fn is_free(&self) -> bool {
+    pub(super) fn is_free(&mut self) -> bool {
         let Some(at) = self.follower.at() else { return true };
-        match self.shared.with.node.as_deref() {
-            None => matches!(at.given, Some(Given { to: None })),
-            // Nobody gives it to one node, so none is waited for.
-            Some(node) => node.may_be_free(&at.head, at.given.as_ref(), Duration::ZERO),
+        match (self.shared.with.node.as_deref(), &mut self.taking.claim) {
+            (Some(node), Some(claim)) => {
+                let now = self.shared.now();
+                let known = claim.saw(at, now);
+                node.may_be_free(&at.head, at.given.as_ref(), now - known)
+            }
+            _ => matches!(at.given, Some(Given { to: None })),
         }
     }
 

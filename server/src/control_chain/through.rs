@@ -107,20 +107,21 @@ impl Blocks for ThroughWriter {
         &self,
         slug: &str,
         month: Month,
+        id: u64,
         wanted: u32,
         quota: Option<u64>,
     ) -> Result<Option<Block>, Unavailable> {
         let Some(writer) = self.writer().map_err(Unavailable)? else {
             let control = self.control().map_err(Unavailable)?;
-            return Blocks::take_block(&*control, slug, month, wanted, quota);
+            return Blocks::take_block(&*control, slug, month, id, wanted, quota);
         };
         let (slug, month) = (slug.to_owned(), month.to_string());
-        let asked = Asked::TakeBlock { slug, month, wanted, quota };
+        let asked = Asked::TakeBlock { slug, month, block: id, wanted, quota };
         let answer = self.ask(&writer, &asked).map_err(Unavailable)?;
         let given: Given = serde_json::from_slice(&answer).map_err(|error| {
             Unavailable(format!("node {} said no block: {error}", writer.peer.node))
         })?;
-        Ok(given.block.map(|GivenBlock { id, calls, expires_at }| {
+        Ok(given.block.map(|GivenBlock { calls, expires_at }| {
             control::Block { id, calls, used: 0, expires_at }.into()
         }))
     }
@@ -207,13 +208,11 @@ fn act(parts: &Parts, envelope: &Envelope, body: &[u8]) -> Result<Response, Refu
     }
     let failed = |error: ControlError| Refusal::unavailable(&error.to_string());
     match asked {
-        Asked::TakeBlock { slug, month, wanted, quota } => {
-            let taken = parts.control.take_block(&slug, &month, wanted, quota).map_err(failed)?;
-            let block = taken.map(|control::Block { id, calls, expires_at, .. }| GivenBlock {
-                id,
-                calls,
-                expires_at,
-            });
+        Asked::TakeBlock { slug, month, block, wanted, quota } => {
+            let taken = parts.control.take_block(&slug, &month, block, wanted, quota);
+            let block = taken
+                .map_err(failed)?
+                .map(|control::Block { calls, expires_at, .. }| GivenBlock { calls, expires_at });
             Ok(told(&Given { block }))
         }
         Asked::Settle { settlements } => {

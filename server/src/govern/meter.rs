@@ -4,7 +4,7 @@
 //! Owns which calls of which block are given, used and free again. Must not know how a block is kept (that is
 //! behind [`Blocks`]), nor the time: each call says when it is.
 //!
-//! What holds at every moment (GOV-10 to GOV-16): a call that runs has a place in a block that is on record; a
+//! What holds at every moment (GOV-10 to GOV-16, GOV-25): a call that runs has a place in a block that is on record; a
 //! block gives no more than it has; a block ends long before its record does. So the calls that run
 //! are never more than the quota, whoever dies when. In doubt the answer is no.
 
@@ -17,6 +17,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use engine::Micros;
+use engine::os::clock::Random;
 
 use super::month::Month;
 use crate::limits::CALL_TIME_MAX;
@@ -39,6 +40,10 @@ pub const METER_FLUSH_SHARED_EVERY: Duration = Duration::from_secs(3);
 /// A block gives nothing so shortly before its record expires: a call has at most [`CALL_TIME_MAX`], and what it
 /// used is written after it.
 const GIVE_MARGIN: Duration = Duration::from_secs(180);
+
+/// So long a block of which nobody knows whether it was taken is asked for by the same id. After that, what it could
+/// still give is not worth it, and it expires.
+const ASKED_AGAIN_MAX: Duration = Duration::from_secs(240);
 
 /// So shortly before, what is out of it counts as used, and it ends.
 const END_MARGIN: Duration = Duration::from_secs(30);
@@ -69,7 +74,8 @@ const FLUSH_OVERDUE: Duration = Duration::from_secs(10);
 const USED_UP_FOR: Duration = Duration::from_secs(1);
 
 const _: () = assert!(GIVE_MARGIN.as_secs() > CALL_TIME_MAX.as_secs() + END_MARGIN.as_secs());
-const _: () = assert!(BLOCK_TIME.as_secs() > 2 * GIVE_MARGIN.as_secs());
+const _: () =
+    assert!(BLOCK_TIME.as_secs() >= 2 * GIVE_MARGIN.as_secs() + ASKED_AGAIN_MAX.as_secs());
 
 const NOT_WRITTEN: &str = "calls that were used cannot be written; none is given until they can";
 
@@ -116,14 +122,16 @@ impl std::error::Error for Unavailable {}
 /// Where blocks are on record.
 pub trait Blocks: Send + Sync {
     /// Takes up to `wanted` calls out of what is left of the quota, durably; `None` where nothing is. Without a
-    /// quota there is always something left, and what is used is counted as well.
+    /// quota there is always something left, and what is used is counted as well. A block that was taken by this `id`
+    /// and gave nothing yet is given again.
     ///
     /// # Errors
-    /// The record cannot be written.
+    /// The record cannot be written, or nobody knows whether it is.
     fn take_block(
         &self,
         slug: &str,
         month: Month,
+        id: u64,
         wanted: u32,
         quota: Option<u64>,
     ) -> Result<Option<Block>, Unavailable>;
@@ -205,10 +213,33 @@ struct Account {
     taken: Condvar,
 }
 
+/// A block that was asked for.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    id: u64,
+    month: Month,
+    at: Micros,
+}
+
+impl Asked {
+    /// Whether it is worth to be asked for again.
+    fn is_open(&self, now: Micros) -> bool {
+        passed(self.at, now).is_some_and(|passed| passed < ASKED_AGAIN_MAX)
+    }
+}
+
+/// How much time passed; `None` where the clock went back.
+fn passed(since: Micros, now: Micros) -> Option<Duration> {
+    let passed = now.0.checked_sub(since.0).and_then(|passed| u64::try_from(passed).ok());
+    passed.map(Duration::from_micros)
+}
+
 #[derive(Debug, Default)]
 struct State {
     blocks: Vec<Held>,
     is_taking: bool,
+    /// What was asked for last, as long as nobody knows what became of it.
+    asked: Option<Asked>,
     /// How many wait for that.
     waiting: usize,
     /// What was used could not be written, while that of others could.
@@ -239,8 +270,7 @@ impl State {
     /// Whether it was found a moment ago that nothing is left of this quota.
     fn is_used_up(&self, month: Month, quota: Option<u64>, now: Micros) -> bool {
         self.used_up.is_some_and(|(of, left, at)| {
-            let since = now.0.checked_sub(at.0).and_then(|since| u64::try_from(since).ok());
-            let is_fresh = since.is_some_and(|since| Duration::from_micros(since) < USED_UP_FOR);
+            let is_fresh = passed(at, now).is_some_and(|passed| passed < USED_UP_FOR);
             (of, Some(left)) == (month, quota) && is_fresh
         })
     }
@@ -249,7 +279,20 @@ impl State {
     fn is_needed(&self, now: Micros) -> bool {
         let is_fresh =
             |(month, quota, _): &(Month, u64, Micros)| self.is_used_up(*month, Some(*quota), now);
-        !self.blocks.is_empty() || self.used_up.as_ref().is_some_and(is_fresh)
+        !self.blocks.is_empty()
+            || self.used_up.as_ref().is_some_and(is_fresh)
+            || self.asked.is_some_and(|asked| asked.is_open(now))
+    }
+
+    /// The id of the block to ask for: of one that may have been taken without our hearing of it, else a new one.
+    fn ask(&mut self, month: Month, now: Micros, random: &dyn Random) -> u64 {
+        let again = self.asked.filter(|asked| asked.month == month && asked.is_open(now));
+        let new = || {
+            let mut id = [0; 8];
+            random.fill(&mut id);
+            Asked { id: u64::from_le_bytes(id), month, at: now }
+        };
+        self.asked.insert(again.unwrap_or_else(new)).id
     }
 
     fn find(&mut self, month: Month, block: u64) -> Option<&mut Held> {
@@ -340,6 +383,7 @@ impl Drop for TakeTurn<'_> {
 /// [`METER_FLUSH_EVERY`], and [`Meter::close`] at the end.
 pub struct Meter {
     blocks: Arc<dyn Blocks>,
+    random: Arc<dyn Random>,
     accounts: RwLock<HashMap<Arc<str>, Arc<Account>>>,
     /// Held by who settles, so that nobody writes an older number over a newer one.
     settling: Mutex<Begin>,
@@ -362,9 +406,10 @@ impl fmt::Debug for Meter {
 
 impl Meter {
     /// Nothing is reserved yet.
-    pub fn new(blocks: Arc<dyn Blocks>) -> Self {
+    pub fn new(blocks: Arc<dyn Blocks>, random: Arc<dyn Random>) -> Self {
         Self {
             blocks,
+            random,
             accounts: RwLock::default(),
             settling: Mutex::default(),
             is_failing: AtomicBool::new(false),
@@ -463,7 +508,7 @@ impl Meter {
         quota: Option<u64>,
         now: Micros,
     ) -> Result<u64, Refusal> {
-        let taken = self.take_out(slug, month, quota, now);
+        let taken = self.take_out(account, slug, month, quota, now);
         let mut state = account.locked();
         let given = taken.and_then(|block| {
             let held = Held { block, month, used: 0, out: 0, written: 0, is_ending: false };
@@ -489,12 +534,18 @@ impl Meter {
     /// A block out of the quota; if need be out of what earlier ones of ours give back.
     fn take_out(
         &self,
+        account: &Account,
         slug: &str,
         month: Month,
         quota: Option<u64>,
         now: Micros,
     ) -> Result<Block, Refusal> {
-        let once = || self.blocks.take_block(slug, month, BLOCK_CALLS_MAX, quota);
+        let once = || {
+            let id = account.locked().ask(month, now, &*self.random);
+            let taken = self.blocks.take_block(slug, month, id, BLOCK_CALLS_MAX, quota)?;
+            account.locked().asked = None;
+            Ok::<_, Unavailable>(taken)
+        };
         if let Some(block) = once()? {
             return Ok(block);
         }

@@ -10,6 +10,7 @@ use engine::Micros;
 use crate::auth::token::TokenRefusal;
 use crate::authority::{Authority, NoToken};
 use crate::control::{ControlError, CredentialFault, Hold, Kind, StandingFault, Tenant};
+use crate::control_chain::CaughtUp;
 use crate::govern::Judged;
 use crate::govern::identity::Turn;
 use crate::govern::rate::key_of;
@@ -31,19 +32,22 @@ pub(super) enum NoCaller {
 }
 
 /// The caller of an access token or a key. `takes_tokens` where the route is the resource that access tokens are for.
-/// What is not known here may have been issued on another node a moment ago, so it is looked for there once.
+/// What is not known here may have been issued on another node a moment ago, so it is looked for there once: where that
+/// cannot be done, nobody can tell whether it is good (NOD-30).
 pub(super) fn caller(
     parts: &Parts,
     presented: &str,
     takes_tokens: bool,
 ) -> Result<Caller, NoCaller> {
-    match caller_here(parts, presented, takes_tokens) {
-        Err(NoCaller::Wrong | NoCaller::Ended)
-            if parts.control_chain.as_ref().is_some_and(|chain| chain.catch_up()) =>
-        {
-            caller_here(parts, presented, takes_tokens)
-        }
-        found => found,
+    let found = caller_here(parts, presented, takes_tokens);
+    let (Err(NoCaller::Wrong | NoCaller::Ended), Some(chain)) = (&found, &parts.control_chain)
+    else {
+        return found;
+    };
+    match (chain.catch_up(), &found) {
+        (CaughtUp::Here, _) => caller_here(parts, presented, takes_tokens),
+        (CaughtUp::Unknown, Err(NoCaller::Wrong)) => Err(NoCaller::Unavailable),
+        (CaughtUp::Needless | CaughtUp::Unknown, _) => found,
     }
 }
 

@@ -31,17 +31,21 @@ impl Seats {
         Ok(())
     }
 
-    /// Says what this node has, if that is not what it said last.
+    /// Says what this node has, if that is not what it said last. `looks` asks whether that is there still: what it
+    /// said before that may have come late and be in its place, and somebody may have taken this node for gone.
     ///
     /// # Errors
     /// Nobody heard it; or what is here cannot be read.
-    pub fn tell_holds(&self, data: &Path) -> Result<(), String> {
+    pub fn tell_holds(&self, data: &Path, looks: bool) -> Result<(), String> {
         let found = self.found(data)?;
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_known = told.is_some();
-        let said = self.said(told.take()).map_err(|why| why.to_string())?;
-        let holds = self.holds(data, found, &said);
-        if holds != said || !is_known {
+        let last = told.take();
+        let is_known = last.is_some();
+        let kept = last.clone().filter(|_| !looks);
+        let there = self.said(kept).map_err(|why| why.to_string())?;
+        let before = last.iter().chain([&there]).flat_map(|said| said.workspaces.keys());
+        let holds = self.holds(data, found, before);
+        if holds != there || !is_known {
             self.say(&holds).map_err(|why| why.to_string())?;
         }
         *told = Some(holds);
@@ -90,11 +94,16 @@ impl Seats {
         self.holdings.look(&data.join(TENANTS), UNIX_EPOCH + Duration::from_micros(since))
     }
 
-    /// What is to be said, where the folders had this a moment ago and that was said before.
-    fn holds(&self, data: &Path, found: BTreeMap<Tenant, Holding>, said: &Holds) -> Holds {
+    /// What is to be said, where the folders had this a moment ago and these were said before.
+    fn holds<'a>(
+        &self,
+        data: &Path,
+        found: BTreeMap<Tenant, Holding>,
+        said: impl Iterator<Item = &'a Tenant>,
+    ) -> Holds {
         let mut workspaces = found;
         // What was said before its first byte came stays until it is sure that none did.
-        for tenant in said.workspaces.keys() {
+        for tenant in said {
             let may_be_here = || {
                 let name = tenant.as_str();
                 self.at(name).is_some() || may_have_bytes(&tenant_dir(data, name))

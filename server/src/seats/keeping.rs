@@ -184,7 +184,7 @@ impl Seats {
                 Err(error) => why = Some(error),
             }
         }
-        why = self.tell_holds(data).err().or(why);
+        why = self.tell_holds(data, false).err().or(why);
         let far = self.reached_by(&tenant);
         if let Err(error) = &far {
             why = Some(error.clone());

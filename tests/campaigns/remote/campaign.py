@@ -21,16 +21,19 @@ import chain
 import checker
 import erasing
 import history
+import keys
 import load
 import nodes
 from faults import Player
 from history import now
-from network import Between, Loopback, Namespace, can_be_cut
+from network import Between, Loopback, Namespace, can_be_cut, free_ports
 
 HERE = Path(__file__).parent
 WRITERS, REPLICAS = ("writer", "standby"), ("replica1", "replica2", "replica3")
 # As short as a lease can be: more fail-overs in the same time.
 LEASE = 5
+# How old what a node tells may be: short, so that what was revoked is tried past that.
+STALE = 10
 # Writes that may be under way while nodes are seen to be at the newest.
 LAST_AWAITED = 8
 # From the last fault until all nodes must be at the newest; the checker has the bound.
@@ -61,17 +64,21 @@ class Remote:
         self.members = []
         if mode == "folder":
             self.address, self.stores = f"file://{folder}/objects", {}
-            self.source = chain.Folder(folder / "objects")
             return
         store = urllib.parse.urlsplit(os.environ["AWS_ENDPOINT_URL"])
         self.address = f"s3://{os.environ['REMOTE_BUCKET']}/{self.prefix}"
         self.stores = {"store": (store.hostname, store.port)}
-        self.source = chain.Bucket(os.environ["REMOTE_BUCKET"], self.prefix)
         if mode == "garage-etcd":
             text = os.environ["REMOTE_COORDINATOR"].removeprefix("etcd://")
             self.members = [(host, int(port)) for host, port in (one.split(":") for one in text.split(","))]
             self.stores |= {f"member{number}": one for number, one in enumerate(self.members, 1)}
-            self.source = chain.Etcd(self.members, self.prefix, self.source)
+
+    def source(self):
+        """What is there, for a stranger's eyes; for one thread."""
+        if self.mode == "folder":
+            return chain.Folder(self.folder / "objects")
+        objects = chain.Bucket(os.environ["REMOTE_BUCKET"], self.prefix)
+        return chain.Etcd(self.members, self.prefix, objects) if self.members else objects
 
     def coordinator(self, where):
         return ["--coordinator", f"etcd://{','.join(where)}/{self.prefix}"] if self.members else []
@@ -85,8 +92,7 @@ class Remote:
         if not between:
             return [], {}
         members = [between.reached(place, f"member{number}") for number in range(1, len(self.members) + 1)]
-        options = [*self.coordinator(members), "--set", "remote.allow_http=true"]
-        return options, {"AWS_ENDPOINT_URL": f"http://{between.reached(place, 'store')}"}
+        return self.coordinator(members), {"AWS_ENDPOINT_URL": f"http://{between.reached(place, 'store')}"}
 
     def services(self):
         """What can be done to it: commands that hurt and heal."""
@@ -111,7 +117,7 @@ def places(folder_alone):
     why = "objects of a folder are reached without a network" if folder_alone else can_be_cut()
     if why:
         print(f"!!! no node has a network of its own: {why}", flush=True)
-        return [Loopback(name) for name in names]
+        return [Loopback(name, port) for name, port in zip(names, free_ports(len(names)))]
     return [Namespace(name, number) for number, name in enumerate(names)]
 
 
@@ -122,50 +128,63 @@ class Campaign:
         self.remote = Remote(given.mode, folder)
         self.places = places(given.mode == "folder")
         self.between = Between(self.places, self.remote.stores, given.seed) if self.remote.stores else None
+        self.secret = folder / "nodes.secret"
+        subprocess.run([given.program, "remote", "secret", self.secret], check=True, stdout=subprocess.DEVNULL)
         self.nodes = [self.node(place) for place in self.places]
-        self.observer = chain.Observer(self.remote.source, self.told, given.seed)
+        self.observers = {name: chain.Observer(self.remote.source(), self.told, given.seed, name)
+                          for name in chain.CHAINS}
         self.load = load.Load(self.nodes, self.told, given.seed)
+        self.keys = keys.Keys(self.nodes, self.load.shared, self.told, given.program, given.seed)
         self.eraser = None
         if given.seconds >= ERASES_FROM_SECONDS:
             self.eraser = erasing.Eraser(self.nodes, self.load.shared, self.told, given.program, given.seed)
+        self.quiet_at = None
         self.wrong = []
 
     def node(self, place):
         options, environment = self.remote.reached(self.between, place)
         role = "--remote" if place.name in WRITERS else "--replica-of"
+        host, port = place.hosted
+        settings = {"secret_file": self.secret, "stale_seconds_max": STALE, "allow_http": "true",
+                    "node_url": f"http://{self.between.reached(place, 'node') if self.between else f'{host}:{port}'}"}
         if place.name in WRITERS:
-            options += ["--set", f"remote.lease_seconds={LEASE}", "--set", f"remote.node={place.name}"]
+            settings |= {"lease_seconds": LEASE, "node": place.name}
+        options += [word for name, value in settings.items() for word in ("--set", f"remote.{name}={value}")]
         return nodes.Node(place.name, place, self.folder, self.given.program,
-                          [role, self.remote.address, *options], environment)
+                          [role, self.remote.address, *options], environment, place.hosted)
 
     def play(self):
         given = self.given
         names = [node.name for node in self.nodes]
         self.told.tell("run", at=now(), wall=time.time() - now(), seed=given.seed, mode=given.mode, lease=LEASE,
-                       nodes=names)
+                       stale=STALE, nodes=names)
         self.nodes[0].begin()
         self.nodes[0].wait_ready()
         for node in self.nodes[1:]:
             node.begin()
         for node in self.nodes[1:]:
             node.wait_ready()
-        self.observer.start()
-        self.load.begin(also=[self.eraser.run] if self.eraser else [])
+        self.keys.begin()
+        for observer in self.observers.values():
+            observer.start()
+        self.load.begin(also=[*self.keys.bodies(), *([self.eraser.run] if self.eraser else [])])
         player = Player(self.nodes, self.load, self.told, given.seed, LEASE, self.between, self.remote.services())
         player.run(given.seconds)
         self.quiet()
         self.load.end()
+        self.keys.finish(self.quiet_at + QUIET_SECONDS_MAX)
         if self.eraser:
             self.eraser.finish(self.remote, self.ask)
             self.write_on()
         self.all_shown()
-        self.observer.end()
+        for observer in self.observers.values():
+            observer.end()
         self.look()
         self.end()
 
     def quiet(self):
         """Nothing is done any more: all nodes come to the newest."""
-        at = now()
+        at = self.quiet_at = now()
         self.told.tell("quiet", at=at)
         asker = nodes.Asker(load.WRITE_SECONDS_MAX)
         writers = [node for node in self.nodes if node.may_write]
@@ -215,9 +234,10 @@ class Campaign:
         self.restored("restored", None)
         if self.eraser:
             self.eraser.prove(self.remote, self.ask)
-            self.eraser.search(self.remote.source)
+            self.eraser.search(self.remote.source())
         # As of some moment of the run, of which there is history still: from the record on that an erasure ended with.
-        first = self.observer.known.get(self.observer.erased + 1)
+        observer = self.observers["local"]
+        first = observer.known.get(observer.erased + 1)
         wall = time.time() - now()
         began = first["made"] / 1e6 - wall if first else 0
         acknowledged = [at for *_, at in self.load.shared.acknowledged if at > began]
@@ -259,7 +279,8 @@ class Campaign:
     def close(self):
         """Whatever happened: no process and no network stays."""
         self.load.shared.over.set()
-        self.observer.over.set()
+        for observer in self.observers.values():
+            observer.over.set()
         for node in self.nodes:
             if node.process:
                 node.end(9)

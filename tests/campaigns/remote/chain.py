@@ -11,7 +11,8 @@ from pathlib import Path
 import s3
 from history import now
 
-TENANT = "t/local/"
+# What is looked at: the workspace of the campaign, and the store of tenants and their keys.
+CHAINS = ("local", "control-")
 # Numbers that are listed of etcd at once.
 LISTED_MAX = 10_000
 # Values that are read of etcd at once.
@@ -103,16 +104,17 @@ class Etcd:
         return self.ask("/v3/kv/range", body).get("kvs", [])
 
     def names(self, prefix, after=""):
-        if prefix != TENANT + "chain/":
-            found = self.range(self.prefix + TENANT + "edge")
+        if not prefix.endswith("/chain/"):
+            found = self.range(self.prefix + prefix.removesuffix("/"))
             return [plain(one["value"]).decode() for one in found]
         whole = self.prefix + prefix
         found = self.range(whole + after + "\0" if after else whole, whole + ":", keys_only=True, limit=LISTED_MAX)
         return sorted(plain(one["key"]).decode().removeprefix(whole) for one in found)
 
     def get(self, key):
-        if key.startswith(TENANT + "edge/"):
-            key = TENANT + "kept"
+        tenant, _, rest = key.removeprefix("t/").partition("/")
+        if rest.startswith("edge/"):
+            key = f"t/{tenant}/kept"
         found = self.range(self.prefix + key)
         if not found:
             return None
@@ -120,7 +122,7 @@ class Etcd:
         if not value.startswith(b"body "):
             return value
         number = key.rpartition("/")[2]
-        return self.objects.get(f"{TENANT}body/{number}-{value.split()[1][:32].decode()}")
+        return self.objects.get(f"t/{tenant}/body/{number}-{value.split()[1][:32].decode()}")
 
     def everything(self):
         """Name and content of all that is there, and of all objects."""
@@ -159,15 +161,15 @@ class Observer:
     # Every so many looks all numbers are listed, and not those behind the newest alone.
     WHOLE_EVERY = 20
 
-    def __init__(self, source, told, seed):
-        self.source, self.told = source, told
+    def __init__(self, source, told, seed, chain):
+        self.source, self.told, self.chain, self.tenant = source, told, chain, f"t/{chain}/"
         # The edge's boundary and its turn, of which the second is not always in the name.
         self.known, self.newest, self.place = {}, 0, (0, 0)
         # Up to where history went because something in it was erased.
         self.erased = 0
         self.dice = random.Random(seed)
         self.over = threading.Event()
-        self.thread = threading.Thread(target=self._run, name="observer")
+        self.thread = threading.Thread(target=self._run, name=f"observer of {chain}")
         self.failed = None
 
     def start(self):
@@ -198,22 +200,22 @@ class Observer:
                 return
 
     def _look(self, whole):
-        for name in self.source.names(TENANT + "edge/"):
+        for name in self.source.names(self.tenant + "edge/"):
             self._edge(name)
         after = "" if whole else f"{self.newest:020}"
-        numbers = sorted(int(name) for name in self.source.names(TENANT + "chain/", after))
+        numbers = sorted(int(name) for name in self.source.names(self.tenant + "chain/", after))
         at = now()
         if whole and numbers:
-            self.told.tell("newest", at=at, number=numbers[-1])
+            self.told.tell("newest", chain=self.chain, at=at, number=numbers[-1])
         for number in numbers:
             if number in self.known:
                 continue
-            content = self.source.get(f"{TENANT}chain/{number:020}")
+            content = self.source.get(f"{self.tenant}chain/{number:020}")
             if content is None:
                 # Removed meanwhile, or not to be had from this member yet.
                 return
             self.known[number] = record_of(number, content)
-            self.told.tell("record", at=at, **self.known[number])
+            self.told.tell("record", chain=self.chain, at=at, **self.known[number])
             self.newest = max(self.newest, number)
 
     def _edge(self, name):
@@ -221,15 +223,16 @@ class Observer:
         place = int(boundary), int(turn or 0)
         if place <= self.place:
             return
-        content = self.source.get(f"{TENANT}edge/{name}")
+        content = self.source.get(f"{self.tenant}edge/{name}")
         if content is not None:
             self.place = place
             edge = json.loads(content)
             self.erased = max(self.erased, edge["erased"])
-            self.told.tell("edge", at=now(), boundary=place[0], turn=place[1], erased=edge["erased"],
+            self.told.tell("edge", chain=self.chain, at=now(), boundary=place[0], turn=place[1], erased=edge["erased"],
                            gone=edge["gone"], kept=[one["number"] for one in edge["kept"]])
 
     def _again(self, number):
-        content = self.source.get(f"{TENANT}chain/{number:020}")
+        content = self.source.get(f"{self.tenant}chain/{number:020}")
         if content is not None:
-            self.told.tell("again", at=now(), number=number, content=hashlib.sha256(content).hexdigest())
+            self.told.tell("again", chain=self.chain, at=now(), number=number,
+                           content=hashlib.sha256(content).hexdigest())

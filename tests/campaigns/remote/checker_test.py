@@ -10,9 +10,9 @@ from erasing import words
 NODES = ["writer", "standby"]
 
 
-def record(number, epoch=1, kind="step", **more):
+def record(number, epoch=1, kind="step", chain="local", **more):
     writer = NODES[(epoch - 1) % 2]
-    return {"is": "record", "at": float(number), "number": number, "content": f"content{number}",
+    return {"is": "record", "chain": chain, "at": float(number), "number": number, "content": f"content{number}",
             "hash": f"hash{number}", "previous": f"hash{number - 1}", "kind": kind, "epoch": epoch, "node": writer,
             "run": f"run{epoch}", "seq": number, "made": number * 1000, **more}
 
@@ -27,6 +27,20 @@ def read(token, asked, found=True, stale=None, node="writer"):
             "stale": stale}
 
 
+def key(name, asked, outcome="acknowledged", what="key"):
+    return {"is": what, "node": "writer", "name": name, "asked": asked, "answered": asked + 0.1, "outcome": outcome,
+            "why": None}
+
+
+def use(name, asked, status=200, node="standby"):
+    return {"is": "use", "node": node, "name": name, "asked": asked, "answered": asked + 0.01, "status": status}
+
+
+def call(outcome, asked):
+    return {"is": "call", "node": "writer", "tenant": "spent0", "asked": asked, "answered": asked + 0.01,
+            "outcome": outcome, "why": None}
+
+
 def shown(where, tokens, as_of=None):
     return {"is": "shown", "where": where, "as_of": as_of, "tokens": tokens}
 
@@ -35,18 +49,33 @@ def well():
     """A run of 60 s: the writer is killed at 20, the standby writes from 28 on, and all is quiet at 50."""
     tokens = ["b", "c", "last"]
     return [
-        {"is": "run", "at": 0.0, "wall": 1000.0, "seed": 1, "mode": "folder", "lease": 5, "nodes": NODES},
-        record(1, kind="take"), record(2, kind="full"), record(3), {"is": "newest", "at": 4.0, "number": 3},
+        {"is": "run", "at": 0.0, "wall": 1000.0, "seed": 1, "mode": "folder", "lease": 5, "stale": 10, "nodes": NODES},
+        record(1, kind="take"), record(2, kind="full"), record(3),
+        {"is": "newest", "chain": "local", "at": 4.0, "number": 3},
         write("a", 10.0), write("b", 15.0), read("a", 12.0), read("b", 15.5, found=False, stale=1, node="standby"),
         read("b", 17.0, stale=1, node="standby"), write("refused", 18.0, outcome="refused", node="standby"),
         write("unsure", 19.9, outcome="unsure"),
         {"is": "fault", "kind": "kill-writer", "target": "writer", "at": 20.0, "until": 30.0, "steady": True},
-        record(4, epoch=2, kind="take"), record(5, epoch=2), {"is": "newest", "at": 29.0, "number": 5},
-        {"is": "again", "at": 30.0, "number": 2, "content": "content2"}, write("c", 28.0, node="standby"),
+        record(4, epoch=2, kind="take"), record(5, epoch=2),
+        {"is": "newest", "chain": "local", "at": 29.0, "number": 5},
+        {"is": "again", "chain": "local", "at": 30.0, "number": 2, "content": "content2"},
+        write("c", 28.0, node="standby"),
         {"is": "erase", "node": "standby", "token": "a", "asked": 40.0, "answered": 40.5, "done": True, "why": None},
         read("a", 41.0, found=False), read("a", 41.0, stale=9, node="standby"),
-        {"is": "quiet", "at": 50.0}, write("last", 51.0, node="standby"),
+        *(record(number, chain="control-", kind=kind) for number, kind in ((1, "take"), (2, "full"), (3, "step"))),
+        record(4, epoch=2, chain="control-", kind="take"),
+        {"is": "newest", "chain": "control-", "at": 29.0, "number": 4},
+        {"is": "again", "chain": "control-", "at": 30.0, "number": 3, "content": "content3"},
+        key("k0", 10.0), key("k1", 11.0), key("k2", 21.0, outcome="refused"), key("k3", 21.5, outcome="unsure"),
+        use("k0", 10.2), use("k1", 11.2), use("k0", 21.0, status=503), use("k1", 22.0, status=None),
+        key("k1", 30.0, what="revoke", outcome="unsure"), use("k1", 30.2, status=401), key("k1", 31.0, what="revoke"),
+        use("k1", 41.0), use("k1", 42.0, status=401),
+        {"is": "quota", "tenant": "spent0", "limit": 2, "at": 12.0},
+        *(call(outcome, 13.0) for outcome in ("given", "given", "refused", "unsure")),
+        {"is": "quiet", "at": 50.0}, key("k4", 50.5), write("last", 51.0, node="standby"),
         *({"is": "caught_up", "node": node, "asked": 52.0, "at": 52.1} for node in NODES),
+        *(use(name, 53.0, status, node) for name, status in (("k0", 200), ("k1", 401), ("k4", 200)) for node in NODES),
+        *({"is": "listed", "node": node, "at": 54.0, "names": ["k4", "k3", "k1", "k0"]} for node in NODES),
         *(shown(node, tokens) for node in NODES), shown("restored", tokens),
         {"is": "everywhere", "at": 58.0, "good": True, "open": [], "said": {}, "why": ""},
         {"is": "proven", "where": "the remote", "token": "a", "good": True, "said": ""},
@@ -69,6 +98,12 @@ def without(where):
     return change
 
 
+def only(keeps):
+    def change(events):
+        events[:] = [one for one in events if keeps(one)]
+    return change
+
+
 def with_(*more):
     return lambda events: events.extend(more)
 
@@ -83,11 +118,19 @@ BROKEN = [
      changed({"where": "restored as of then"}, tokens=["b", "c"])),
     ("nothing restored as of a time", "C1", without({"where": "restored as of then"})),
     ("a record with two contents", "C2", changed({"is": "again", "number": 2}, content="other")),
+    ("a record of the control store with two contents", "C2",
+     changed({"is": "again", "chain": "control-"}, content="other")),
+    ("a chain that nobody saw", "C2", only(lambda one: one.get("chain") != "control-")),
+    ("an epoch of the control store that falls", "C2", with_(record(5, chain="control-"))),
+    ("a pointer of the control store moved back", "C2",
+     with_({"is": "newest", "chain": "control-", "at": 31.0, "number": 3})),
+    ("two writers of the control store in one epoch", "C3",
+     changed({"is": "record", "chain": "control-", "number": 3}, node="standby")),
     ("a record that names another one before it", "C2", changed({"is": "record", "number": 3}, previous="hash1")),
     ("an epoch that falls", "C2", with_(record(6, epoch=1))),
     ("a take of the same epoch", "C2", with_(record(6, epoch=2, kind="take"))),
     ("commits that fall", "C2", changed({"is": "record", "number": 5}, seq=1)),
-    ("a pointer moved back", "C2", with_({"is": "newest", "at": 31.0, "number": 4})),
+    ("a pointer moved back", "C2", with_({"is": "newest", "chain": "local", "at": 31.0, "number": 4})),
     ("a record behind the newest", "C2", lambda events: events.append(events.pop(events.index(record(3))))),
     ("two writers in one epoch", "C3", changed({"is": "record", "number": 5}, node="writer")),
     ("two runs in one epoch", "C3", changed({"is": "record", "number": 3}, run="run7")),
@@ -109,6 +152,19 @@ BROKEN = [
     ("nothing is written once all is quiet", "C8", changed({"is": "write", "token": "last"}, outcome="unsure")),
     ("a node that stays behind", "C8", without({"is": "caught_up", "node": "standby"})),
     ("a run that was never quiet", "C8", without({"is": "quiet"})),
+    ("no key can be made once all is quiet", "C8", changed({"is": "key", "name": "k4"}, answered=90.0)),
+    ("a key that is refused at once", "C9", with_(use("k0", 10.3, status=401))),
+    ("a key that is refused during a fail-over", "C9", changed({"is": "use", "status": 503}, status=401)),
+    ("a key that was revoked and is taken for too long", "C9", changed({"is": "use", "asked": 41.0}, asked=41.2)),
+    ("a key that a node never takes", "C9", changed({"is": "use", "name": "k0", "asked": 53.0}, status=503)),
+    ("a key that a node never refuses", "C9", changed({"is": "use", "name": "k1", "asked": 53.0}, status=503)),
+    ("a key that a node was not shown", "C9", without({"is": "use", "name": "k4"})),
+    ("a key that is not listed", "C9", changed({"is": "listed"}, names=["k4", "k1"])),
+    ("a key that was refused and is listed", "C9", changed({"is": "listed"}, names=["k4", "k2", "k1", "k0"])),
+    ("a node that lists no keys", "C9", without({"is": "listed"})),
+    ("no key was ever revoked", "C9", only(lambda one: one.get("name") != "k1")),
+    ("a quota that is overrun", "C10", with_(call("given", 14.0))),
+    ("no call was let through", "C10", only(lambda one: one["is"] != "call")),
 ]
 
 

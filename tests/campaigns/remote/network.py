@@ -1,20 +1,38 @@
 """Where nodes stand: each in a network namespace of its own where this machine lets us, else on its loopback alone.
 
-A node reaches what it keeps things in by a proxy of ours, at its end of a pair of virtual interfaces; cut off is to
-take that end down, so that packets are lost. Clients reach a node from within its namespace, whose loopback stays.
-Where there are no namespaces, the proxy stops passing on what that node says, which is less: connections stay open.
+A node reaches what it keeps things in by a proxy of ours, at our end of a pair of virtual interfaces, and others reach
+it by the same; cut off is to take that end down, so that packets are lost. Clients reach a node from within its
+namespace, whose loopback stays. Where there are no namespaces, the proxy stops passing on what that node says, which is
+less: connections stay open.
 """
 
 import contextlib
 import ctypes
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
 from pathlib import Path
 
 CLONE_NEWNET = 0x40000000
+
+
+# Where a node is reached by others. Below what connections are given, so that it stays free while a node is away.
+PORTS = range(20_000, 32_000)
+
+
+def free_ports(count):
+    """So many, and no two the same."""
+    found = []
+    for port in random.sample(PORTS, len(PORTS)):
+        with contextlib.suppress(OSError), socket.socket() as one:
+            one.bind(("127.0.0.1", port))
+            found.append(port)
+        if len(found) == count:
+            return found
+    raise SystemExit(f"FAILED: {count} ports of {PORTS} are not free")
 
 
 def run(*command):
@@ -41,8 +59,9 @@ class Loopback:
 
     before = ()
 
-    def __init__(self, name):
+    def __init__(self, name, port):
         self.name, self.gate = name, "127.0.0.1"
+        self.hosted = self.gate, port
 
     def connect(self, address, timeout):
         return socket.create_connection(address, timeout)
@@ -63,13 +82,14 @@ class Namespace:
         # Of what is set apart for trying networks out (RFC 2544); a block for each process.
         block = os.getpid() % 1024 * 64 + number * 4
         self.gate, self.own = (f"198.18.{block >> 8 & 255}.{(block & 255) + one}" for one in (1, 2))
+        self.hosted = self.own, PORTS[0]
         run("ip", "netns", "add", self.space)
         self.before = ("ip", "netns", "exec", self.space)
         run("ip", "link", "add", self.link, "type", "veth", "peer", "name", "far", "netns", self.space)
         run("ip", "address", "add", f"{self.gate}/30", "dev", self.link)
         run("ip", "link", "set", self.link, "up")
         for words in (("address", "add", f"{self.own}/30", "dev", "far"), ("link", "set", "far", "up"),
-                      ("link", "set", "lo", "up")):
+                      ("link", "set", "lo", "up"), ("route", "add", "default", "via", self.gate)):
             run(*self.before, "ip", *words)
 
     def cut(self, is_cut):
@@ -105,10 +125,11 @@ class Between:
     """The proxy, and who is cut off."""
 
     def __init__(self, places, stores, seed):
-        """`stores` are names and addresses of what each place reaches."""
+        """`stores` are names and addresses of what each place reaches. All places reach each node."""
         self.places, self.held = places, set()
         routes = [{"name": f"{place.name} {store}", "listen": [place.gate, 0], "to": to}
                   for place in places for store, to in stores.items()]
+        routes += [{"name": f"{place.name} node", "listen": [place.gate, 0], "to": place.hosted} for place in places]
         command = [sys.executable, Path(__file__).with_name("proxy.py"), json.dumps(routes), str(seed)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.listens = json.loads(self.process.stdout.readline())

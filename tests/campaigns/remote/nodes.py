@@ -19,8 +19,10 @@ AGAIN_SECONDS = 1.0
 class Node:
     """One node, and its process while it has one."""
 
-    def __init__(self, name, place, folder, program, options, environment):
+    def __init__(self, name, place, folder, program, options, environment, hosted):
         self.name, self.place, self.program, self.options = name, place, program, options
+        # Where those with keys reach it, from its own place.
+        self.hosted = hosted
         self.data, self.log = Path(folder) / name, Path(folder) / f"{name}.log"
         self.environment = {**os.environ, **environment}
         self.process, self.address = None, None
@@ -31,6 +33,9 @@ class Node:
         self.wanted = False
         self.ended_alone = []
         self._lock = threading.RLock()
+        # Held while a command asks it, and while its disk is made empty: without a server, a command would begin what
+        # is there anew.
+        self.asked = threading.Lock()
 
     @property
     def may_write(self):
@@ -43,7 +48,7 @@ class Node:
             if self.process and self.process.poll() is None:
                 return
             command = [*self.place.before, self.program, "serve", "--json", "--local", "127.0.0.1:0",
-                       "--data", self.data, *self.options]
+                       "--hosted", "{}:{}".format(*self.hosted), "--data", self.data, *self.options]
             self.life += 1
             self.address, self.began_at = None, time.perf_counter()
             with self.log.open("ab") as log:
@@ -95,7 +100,8 @@ class Node:
 
     def wipe(self):
         """The machine is gone with its disk."""
-        shutil.rmtree(self.data, ignore_errors=True)
+        with self.asked:
+            shutil.rmtree(self.data, ignore_errors=True)
 
     def last_words(self):
         return self.log.read_text(errors="replace")[-400:].strip() if self.log.exists() else ""
@@ -114,20 +120,26 @@ class NotAsked(Exception):
 
 
 class Asker:
-    """Connections to all nodes, for one thread."""
+    """Connections to all nodes, for one thread: to where no key is asked for, or to where it is."""
 
-    def __init__(self, timeout):
-        self.timeout, self.connections = timeout, {}
+    def __init__(self, timeout, hosted=False):
+        self.timeout, self.hosted, self.connections = timeout, hosted, {}
 
-    def call(self, node, tool, arguments):
+    def call(self, node, tool, arguments, key=None):
         """Status, fields and body of an answer."""
-        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
-        return self.ask(node, "POST", "/mcp", json.dumps(message))
+        return self.mcp(node, "tools/call", {"name": tool, "arguments": arguments}, key)
 
-    def ask(self, node, method, path, body=None):
+    def mcp(self, node, method, params, key=None):
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        return self.ask(node, "POST", "/mcp", json.dumps(message), key)
+
+    def ask(self, node, method, path, body=None, key=None):
         connection = self._connection(node)
+        fields = {"Content-Type": "application/json"} if body else {}
+        if key:
+            fields["Authorization"] = f"Bearer {key}"
         try:
-            connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
+            connection.request(method, path, body, fields)
             answer = connection.getresponse()
             return answer.status, dict((k.lower(), v) for k, v in answer.getheaders()), json.loads(answer.read())
         except (OSError, http.client.HTTPException, ValueError) as error:
@@ -142,6 +154,8 @@ class Asker:
         address, life = node.address, node.life
         if address is None:
             raise NotAsked(f"{node.name} is not there")
+        if self.hosted:
+            address = node.hosted
         connection = http.client.HTTPConnection(*address, timeout=self.timeout)
         connection.auto_open = 0
         try:

@@ -63,10 +63,10 @@ fn what_was_said_before_the_first_byte_stays_said_for_as_long_as_there_may_be_on
     let replica = seats(&remote, &data, true);
     let begins = |seats: &Seats| {
         seats.open_store("acme", &home, Options::default(), &|| false).unwrap_err();
-        seats.tell_holds(&data).unwrap();
+        seats.tell_holds(&data, false).unwrap();
         assert_eq!(said(&remote, seats), ["acme"], "it may come any moment");
         seats.close("acme");
-        seats.tell_holds(&data).unwrap();
+        seats.tell_holds(&data, false).unwrap();
     };
     begins(&replica);
     assert!(said(&remote, &replica).is_empty(), "nothing of it came");
@@ -76,9 +76,36 @@ fn what_was_said_before_the_first_byte_stays_said_for_as_long_as_there_may_be_on
     assert_eq!(said(&remote, &replica), ["acme"]);
     drop(replica);
     let replica = seats(&remote, &data, true);
-    replica.tell_holds(&data).unwrap();
+    replica.tell_holds(&data, false).unwrap();
     assert_eq!(said(&remote, &replica), ["acme"], "what the run before said");
     std::fs::remove_file(&part).unwrap();
-    replica.tell_holds(&data).unwrap();
+    replica.tell_holds(&data, false).unwrap();
     assert!(said(&remote, &replica).is_empty());
+}
+
+#[test]
+fn what_was_said_is_said_again_where_something_else_is_in_its_place() {
+    let folder = TempDir::new().unwrap();
+    let (remote, data) = (folder.path().join("remote"), folder.path().join("data"));
+    let home = data.join("tenants/acme");
+    std::fs::create_dir_all(data.join("tenants")).unwrap();
+    let seats = seats(&remote, &data, false);
+    seats.tell_holds(&data, false).unwrap();
+    let place = remote.join(format!("node/{}/holds", seats.name()));
+    let earlier = std::fs::read(&place).unwrap();
+    std::fs::create_dir(&home).unwrap();
+    drop(seats.open_store("acme", &home, Options::default(), &|| true).unwrap());
+    seats.close("acme");
+    seats.tell_holds(&data, false).unwrap();
+    assert_eq!(said(&remote, &seats), ["acme"]);
+    // What was said first comes late.
+    std::fs::write(&place, &earlier).unwrap();
+    seats.tell_holds(&data, false).unwrap();
+    assert!(said(&remote, &seats).is_empty(), "nobody looked");
+    seats.tell_holds(&data, true).unwrap();
+    assert_eq!(said(&remote, &seats), ["acme"]);
+    // Somebody takes it for gone.
+    std::fs::remove_file(&place).unwrap();
+    seats.tell_holds(&data, true).unwrap();
+    assert_eq!(said(&remote, &seats), ["acme"]);
 }

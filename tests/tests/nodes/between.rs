@@ -15,11 +15,16 @@ use tests::wire::{Answer, Client};
 use crate::cluster::Cluster;
 use crate::tenants::tenant;
 
+/// Part of a message that asks for a block.
+const TAKE_BLOCK: &[u8] = b"\"take_block\"";
+
 /// What the one between does with a message.
 #[derive(Clone)]
 enum Does {
     /// Hands it on to that address.
     HandsOn(String),
+    /// Hands a question for a block on to that address, and loses the answer.
+    LosesBlocks(String),
     /// Answers this in its place.
     Answers(u16, String, Option<String>),
 }
@@ -56,11 +61,16 @@ impl Between {
         self.heard.lock().unwrap().does = Some(does);
     }
 
-    /// The last message that asked for a block, and its answer.
-    fn block(&self) -> (Vec<u8>, Answer) {
+    /// Messages that asked for a block, and what was answered to them.
+    fn blocks(&self) -> Vec<(Vec<u8>, Answer)> {
         let heard = self.heard.lock().unwrap();
-        let asks = |(message, _): &&(Vec<u8>, Answer)| has(message, b"\"take_block\"");
-        heard.messages.iter().rev().find(asks).expect("a block was asked for").clone()
+        let asks = |(message, _): &&(Vec<u8>, Answer)| has(message, TAKE_BLOCK);
+        heard.messages.iter().filter(asks).cloned().collect()
+    }
+
+    /// The last of them.
+    fn block(&self) -> (Vec<u8>, Answer) {
+        self.blocks().pop().expect("a block was asked for")
     }
 }
 
@@ -84,12 +94,16 @@ fn pass(stream: &mut TcpStream, heard: &Mutex<Heard>) {
     stream.read_exact(&mut body).unwrap();
     message.extend(body);
     let does = heard.lock().unwrap().does.clone().unwrap();
+    let is_lost = matches!(does, Does::LosesBlocks(_)) && has(&message, TAKE_BLOCK);
     let (status, signed, said) = match does {
         Does::Answers(status, said, signed) => (status, signed, said.into_bytes()),
-        Does::HandsOn(to) => {
+        Does::HandsOn(to) | Does::LosesBlocks(to) => {
             let answer = play(&message, &to);
             let signed = answer.header("recalld-signed").map(str::to_owned);
             heard.lock().unwrap().messages.push((message, answer.clone()));
+            if is_lost {
+                return;
+            }
             (answer.status, signed, answer.body)
         }
     };
@@ -179,4 +193,25 @@ fn what_one_between_answers_is_not_believed() {
     }
     between.does(hands_on);
     wait_until("b gives calls again", || is_given(&recall(&b, &secret)));
+}
+
+#[test]
+fn a_block_whose_answer_was_lost_is_not_taken_twice() {
+    let cluster = Cluster::new(true);
+    let (between, a, b, secret) = nodes(&cluster);
+    between.does(Does::LosesBlocks(a.hosted().to_owned()));
+    wait_until("some answers were lost", || {
+        assert!(!is_given(&recall(&b, &secret)));
+        between.blocks().len() >= 3
+    });
+    between.does(Does::HandsOn(a.hosted().to_owned()));
+    wait_until("b gives a call", || is_given(&recall(&b, &secret)));
+    let asked = |(message, answer): (Vec<u8>, Answer)| {
+        let body = message.windows(4).position(|end| end == b"\r\n\r\n").unwrap() + 4;
+        let asked: serde_json::Value = serde_json::from_slice(&message[body..]).unwrap();
+        (asked["block"].as_u64().unwrap(), answer.text())
+    };
+    let mut asked: Vec<_> = between.blocks().into_iter().map(asked).collect();
+    asked.dedup();
+    assert_eq!(asked.len(), 1, "one block, and each answer says the same of it: {asked:?}");
 }

@@ -75,7 +75,7 @@ fn change(control: &Control) -> String {
     let (good, over) = (issue("acme"), issue("acme"));
     control.revoke_credential("acme", &over.credential.id).unwrap();
     control.token_keys().unwrap();
-    control.take_block("acme", "2026-11", 8, Some(100)).unwrap();
+    control.take_block("acme", "2026-11", 1, 8, Some(100)).unwrap();
     control.delete_tenant("other").unwrap();
     good.secret.expose().to_owned()
 }

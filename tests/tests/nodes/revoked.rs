@@ -85,3 +85,20 @@ fn nor_does_the_one_that_wrote_before() {
     leads(&way, &cluster.bucket());
     wait_until("it has heard", || opens(&a, &secret) == 401);
 }
+
+#[test]
+fn a_key_that_a_node_cannot_look_for_is_not_refused() {
+    let cluster = Cluster::new(true);
+    let a = cluster.writer("a");
+    let first = tenant(a.data(), "acme");
+    let way = cluster.way("b");
+    let b = cluster.replica("b");
+    assert_eq!(opens(&b, &first), 200);
+    leads(&way, &way);
+    let issued = run_json(a.data(), &["key", "issue", "acme", "--kind", "bearer", "--name", "bob"]);
+    let second = issued["secret"].as_str().unwrap();
+    assert_eq!(opens(&b, &first), 200, "what it knows is not old yet");
+    assert_eq!(opens(&b, second), 503, "nobody can tell");
+    leads(&way, &cluster.bucket());
+    wait_until("it has heard", || opens(&b, second) == 200);
+}

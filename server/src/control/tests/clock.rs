@@ -19,7 +19,7 @@ fn while_the_clock_is_behind_nothing_is_told_or_changed_and_it_goes_on_by_itself
     assert!(is_closed(&control.find_tenant("acme")));
     assert!(is_closed(&control.suspend_tenant("acme")));
     assert!(is_closed(&control.sweep()));
-    assert!(is_closed(&control.take_block("acme", "2026-11", 1, None)));
+    assert!(is_closed(&control.take_block("acme", "2026-11", 1, 1, None)));
     ground.clock.pass(1);
     assert!(control.suspend_tenant("acme").is_ok());
 }

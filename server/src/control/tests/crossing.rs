@@ -29,7 +29,7 @@ const MONTH: &str = "2026-11";
 fn prepare(control: &Control, client: &str) -> Other {
     make_tenant(control, "other");
     let redeemed = sign_in(control, "other", client);
-    control.take_block("other", MONTH, 5, Some(80)).unwrap();
+    control.take_block("other", MONTH, 1, 5, Some(80)).unwrap();
     control.put_anchor("other", &LastCheckpoint { seq: 1, head: [1; 32], at: START }).unwrap();
     let link = control.set_email("other", "o@example.org", &Prefix::default()).unwrap();
     Other { bearer: issue(control, "other", Kind::Bearer), redeemed, link }
@@ -92,7 +92,9 @@ fn act(
             mine.extend(refreshed.ok().map(|refreshed| refreshed.refresh));
         }
         17 => drop(control.revoke_refresh(secret, client)),
-        18 => drop(control.take_block(slug, MONTH, number.into(), Some(100))),
+        18 => {
+            drop(control.take_block(slug, MONTH, 1 + u64::from(number), number.into(), Some(100)))
+        }
         19 => {
             let one = Settlement {
                 tenant: slug,

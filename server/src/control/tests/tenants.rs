@@ -198,19 +198,23 @@ fn blocks_never_exceed_the_quota() {
     let ground = Ground::new();
     let control = &ground.control;
     make_tenant(control, "acme");
-    let take = |wanted| control.take_block("acme", "2026-11", wanted, Some(100)).unwrap();
-    let first = take(64).unwrap();
+    let mut ids = 0..;
+    let mut take = |month, quota| {
+        let id = ids.next().unwrap();
+        control.take_block("acme", month, id, 64, quota).unwrap()
+    };
+    let first = take("2026-11", Some(100)).unwrap();
     assert_eq!((first.calls, first.expires_at), (6, START + 600), "a sixteenth of 100");
     let mut out = u64::from(first.calls);
-    while let Some(block) = take(64) {
+    while let Some(block) = take("2026-11", Some(100)) {
         out += u64::from(block.calls);
     }
     assert_eq!(out, 100);
-    assert_eq!(control.take_block("acme", "2026-12", 64, Some(100)).unwrap().unwrap().calls, 6);
-    assert_eq!(control.take_block("acme", "2026-11", 64, None).unwrap().unwrap().calls, 64);
-    assert!(control.take_block("acme", "2026-13", 1, None).is_err());
-    assert!(control.take_block("nobody", "2026-11", 1, None).is_err());
-    assert!(control.take_block("local", "2026-11", 1, None).unwrap().is_some());
+    assert_eq!(take("2026-12", Some(100)).unwrap().calls, 6);
+    assert_eq!(take("2026-11", None).unwrap().calls, 64);
+    assert!(control.take_block("acme", "2026-13", 1, 1, None).is_err());
+    assert!(control.take_block("nobody", "2026-11", 1, 1, None).is_err());
+    assert!(control.take_block("local", "2026-11", 1, 1, None).unwrap().is_some());
 }
 
 #[test]
@@ -219,7 +223,7 @@ fn what_was_used_is_written_once_however_often_it_is_said() {
     let control = &ground.control;
     make_tenant(control, "acme");
     let month = "2026-11";
-    let block = control.take_block("acme", month, 10, None).unwrap().unwrap();
+    let block = control.take_block("acme", month, 1, 10, None).unwrap().unwrap();
     let settle = |used, keep| {
         let one = Settlement { tenant: "acme", month, block: block.id, used, keep };
         control.settle(&[one]).unwrap();
@@ -235,11 +239,34 @@ fn what_was_used_is_written_once_however_often_it_is_said() {
 }
 
 #[test]
+fn a_block_that_is_asked_for_again_is_the_same_until_it_is_in_use() {
+    let ground = Ground::new();
+    let control = &ground.control;
+    make_tenant(control, "acme");
+    let month = "2026-11";
+    let take = |id| control.take_block("acme", month, id, 64, Some(2));
+    let first = take(7).unwrap();
+    assert_eq!(first.map(|block| (block.id, block.calls)), Some((7, 1)));
+    ground.clock.pass(100);
+    assert_eq!(take(7).unwrap(), first, "as it was, with the time that it has left");
+    assert!(take(8).unwrap().is_some());
+    assert_eq!(take(9).unwrap(), None);
+    assert_eq!(take(7).unwrap(), first, "also where nothing else is left");
+    let used = Settlement { tenant: "acme", month, block: 7, used: 1, keep: true };
+    control.settle(&[used]).unwrap();
+    assert!(take(7).is_err_and(|error| error.to_string().contains("in use")));
+    assert_eq!(control.usage("acme", month).unwrap().blocks.len(), 2);
+}
+
+#[test]
 fn what_a_crash_left_of_a_block_is_free_after_ten_minutes() {
     let ground = Ground::new();
     make_tenant(&ground.control, "acme");
     let month = "2026-11";
-    let take = |control: &Control| control.take_block("acme", month, 64, Some(2)).unwrap();
+    let mut ids = 0..;
+    let mut take = |control: &Control| {
+        control.take_block("acme", month, ids.next().unwrap(), 64, Some(2)).unwrap()
+    };
     let block = take(&ground.control).unwrap();
     assert!(take(&ground.control).is_some() && take(&ground.control).is_none());
     let one = Settlement { tenant: "acme", month, block: block.id, used: 1, keep: true };

@@ -54,6 +54,39 @@ fn a_founder_that_stops_before_anything_is_there_begins_the_chain_when_it_is_bac
 }
 
 #[test]
+fn a_chain_that_is_removed_is_begun_anew_by_a_node_that_notes_none() {
+    let bench = Bench::new();
+    let remove = || fs::remove_dir_all(bench.objects("chain").parent().unwrap()).unwrap();
+    let mut founder = bench.start("a", "lost");
+    stop_after(&mut founder, 1);
+    drop(founder);
+    let mut waits = bench.start("a", "a");
+    waits.turn().unwrap();
+    assert_ne!(waits.stands(), ControlStands::Leads);
+    drop(waits);
+    // The founder is lost for good.
+    remove();
+    let mut anew = bench.start("a", "a");
+    anew.turn().unwrap();
+    assert_eq!(anew.stands(), ControlStands::Leads);
+    make(&anew.control, "acme").unwrap();
+    drop(anew);
+    // The secret is.
+    remove();
+    let mut noted = bench.start("a", "a");
+    let turned = noted.turn();
+    assert!(turned.is_err() && noted.stands() != ControlStands::Leads, "{turned:?}");
+    drop(noted);
+    fs::remove_file(bench.data("a").join("control.json")).unwrap();
+    let mut anew = bench.start("a", "a");
+    anew.turn().unwrap();
+    assert_eq!((anew.stands(), anew.slugs()), (ControlStands::Leads, vec!["acme".to_owned()]));
+    let mut other = bench.start("b", "b");
+    other.turn().unwrap();
+    assert_eq!(other.digest(), anew.digest());
+}
+
+#[test]
 fn whoever_was_to_begin_a_chain_and_came_late_has_its_tenants_for_its_own() {
     let bench = Bench::new();
     make(&bench.control("late"), "mine").unwrap();

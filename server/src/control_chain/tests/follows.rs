@@ -61,7 +61,7 @@ fn a_full_record_comes_about_while_much_is_changed() {
     let mut a = bench.start("a", "a");
     a.turn().unwrap();
     make(&a.control, "acme").unwrap();
-    let take = |_| a.control.take_block("acme", MONTH, 8, None).unwrap().unwrap();
+    let take = |id| a.control.take_block("acme", MONTH, id, 8, None).unwrap().unwrap();
     let blocks: Vec<_> = (0..100).map(take).collect();
     let control = Arc::clone(&a.control);
     let mut rounds = 0;

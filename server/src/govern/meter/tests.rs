@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 
+use engine::os::clock::SystemRandom;
 use proptest::prelude::*;
 
 use super::*;
@@ -26,10 +27,11 @@ struct Usage {
 #[derive(Default)]
 struct Record {
     usage: Mutex<BTreeMap<(String, String), Usage>>,
-    next: AtomicU64,
     now: Mutex<i64>,
     is_failing: AtomicBool,
     is_panicking: AtomicBool,
+    /// What is done is not told.
+    is_unheard: AtomicBool,
     /// Whose usage cannot be written.
     broken: Mutex<Option<String>>,
     taking: AtomicU64,
@@ -54,6 +56,13 @@ impl Record {
         self.is_failing.store(is_failing, Ordering::SeqCst);
     }
 
+    fn heard(&self, block: Block) -> Result<Option<Block>, Unavailable> {
+        if self.is_unheard.load(Ordering::SeqCst) {
+            return Err(Unavailable("no answer came".to_owned()));
+        }
+        Ok(Some(block))
+    }
+
     fn check(&self) -> Result<(), Unavailable> {
         if self.is_failing.load(Ordering::SeqCst) {
             return Err(Unavailable("the record is read-only".to_owned()));
@@ -68,6 +77,7 @@ impl Blocks for Record {
         &self,
         slug: &str,
         month: Month,
+        id: u64,
         wanted: u32,
         quota: Option<u64>,
     ) -> Result<Option<Block>, Unavailable> {
@@ -80,6 +90,10 @@ impl Blocks for Record {
         let mut usage = self.usage.lock().unwrap();
         let usage = usage.entry((slug.to_owned(), month.to_string())).or_default();
         usage.out.retain(|_, (.., expires_at)| expires_at.0 > now);
+        if let Some(&(calls, written, expires_at)) = usage.out.get(&id) {
+            assert_eq!(written, 0, "asked for again while it is in use");
+            return self.heard(Block { id, calls, expires_at });
+        }
         let out: u64 =
             usage.out.values().map(|(calls, written, _)| u64::from(calls - written)).sum();
         let left = quota.map_or(u64::MAX, |quota| quota.saturating_sub(usage.used + out));
@@ -88,10 +102,9 @@ impl Blocks for Record {
         }
         let share = u32::try_from((left / 16).max(1)).unwrap_or(u32::MAX);
         let calls = wanted.min(share);
-        let id = self.next.fetch_add(1, Ordering::SeqCst);
         let expires_at = Micros(now + micros(BLOCK_TIME));
         usage.out.insert(id, (calls, 0, expires_at));
-        Ok(Some(Block { id, calls, expires_at }))
+        self.heard(Block { id, calls, expires_at })
     }
 
     fn settle(&self, settlements: &[Settlement]) -> Result<(), Unavailable> {
@@ -121,7 +134,7 @@ impl Blocks for Record {
 fn meter(record: &Arc<Record>) -> Meter {
     // However long another thread is not given its turn.
     let crowd_wait = TAKE_WAIT_MAX;
-    Meter { crowd_wait, ..Meter::new(Arc::clone(record) as Arc<dyn Blocks>) }
+    Meter { crowd_wait, ..Meter::new(Arc::clone(record) as _, Arc::new(SystemRandom)) }
 }
 
 fn is_unavailable<T>(outcome: &Result<T, Refusal>) -> bool {
@@ -129,6 +142,47 @@ fn is_unavailable<T>(outcome: &Result<T, Refusal>) -> bool {
 }
 
 const NOW: Micros = Micros(NOVEMBER);
+
+#[test]
+fn a_block_that_nobody_heard_of_is_asked_for_again_and_is_the_same() {
+    let record = Record::at(NOVEMBER);
+    let meter = meter(&record);
+    let at = |seconds: i64| {
+        *record.now.lock().unwrap() = NOVEMBER + seconds * SECOND;
+        Micros(NOVEMBER + seconds * SECOND)
+    };
+    let call = |now| meter.reserve("acme", Some(100), now).map(Reservation::commit);
+    record.is_unheard.store(true, Ordering::SeqCst);
+    for seconds in 0..8 {
+        assert!(is_unavailable(&call(at(seconds))));
+        // Whoever has nothing else to remember of a workspace remembers that.
+        meter.flush(at(seconds)).unwrap();
+    }
+    assert_eq!(record.out(), 1, "one block is out, however often it was asked for");
+    record.is_unheard.store(false, Ordering::SeqCst);
+    (0..6).for_each(|_| call(at(239)).unwrap());
+    assert_eq!(record.out(), 1, "and it is the one that gives calls");
+    call(at(239)).unwrap();
+    assert_eq!(record.out(), 2, "once it is used up, another one is taken");
+}
+
+#[test]
+fn a_block_that_nobody_heard_of_for_long_is_left_to_expire() {
+    let record = Record::at(NOVEMBER);
+    let meter = meter(&record);
+    record.is_unheard.store(true, Ordering::SeqCst);
+    assert!(is_unavailable(&meter.reserve("acme", Some(100), NOW)));
+    record.is_unheard.store(false, Ordering::SeqCst);
+    let late = Micros(NOVEMBER + micros(ASKED_AGAIN_MAX));
+    *record.now.lock().unwrap() = late.0;
+    meter.reserve("acme", Some(100), late).unwrap().commit();
+    assert_eq!(record.out(), 2);
+    let over = Micros(NOVEMBER + micros(BLOCK_TIME));
+    *record.now.lock().unwrap() = over.0;
+    meter.reserve("acme", Some(100), over).unwrap().commit();
+    meter.flush(over).unwrap();
+    assert_eq!(record.out(), 1, "the first one expired, the second goes on");
+}
 
 #[test]
 fn a_record_that_cannot_be_written_stops_its_own_workspace_alone() {
