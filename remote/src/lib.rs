@@ -17,6 +17,7 @@ pub mod core;
 mod counts;
 mod driver;
 mod edge;
+mod empty;
 mod erased;
 mod fault;
 mod follow;
@@ -47,6 +48,7 @@ pub use chain::{Chain, Etcd, EtcdObjects, ObjectChain};
 pub use counts::{Counts, Op, Outcome};
 pub use driver::{Driver, Halt};
 pub use edge::{Edge, Kept};
+pub use empty::{Emptied, Emptying};
 pub use erased::{Left, find_erased};
 pub use fault::Damage;
 pub use follow::{

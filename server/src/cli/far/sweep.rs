@@ -161,7 +161,7 @@ fn sweeper(far: &Far) -> Result<Sweeper, Failure> {
     let (full, fine) = far.settings.keep;
     Ok(Sweeper {
         driver: driver.clone(),
-        node,
+        node: Arc::new(node),
         retention: Retention { full, fine },
         clock: Arc::new(SystemClock),
         random: Arc::new(SystemRandom),
