@@ -12,4 +12,5 @@ mod state;
 mod writing;
 
 pub use carried::Carried;
+pub(crate) use carried::FILE as CARRIED_FILE;
 pub use carrier::{Carrier, CarryHow, CarryWhen, Over, Standing};

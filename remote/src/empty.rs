@@ -1,5 +1,5 @@
-//! A workspace that was deleted: all that lies of it on the storage goes, but for what says so (`format-spec/remote.md`,
-//! Emptying).
+//! A workspace that was deleted: all that lies of it on the storage goes, but for what says so
+//! (`format-spec/remote.md`, Emptying).
 //!
 //! Owns one step at a time: what was done is read in the chain, so whoever ends in the middle is followed by whoever
 //! comes next. Must not know who deleted it, nor when.

@@ -12,7 +12,7 @@ use crate::{PATIENCE, until};
 use engine::{Options, Store};
 use remote::{
     About, Away, CarryWhen, Key, NodeId, NotSeated, ObjectChain, Objects, Role, Seated, Tried,
-    held_in,
+    forget, held_in, may_have_bytes,
 };
 
 impl Machine {
@@ -219,6 +219,18 @@ fn a_node_that_went_silent_is_followed_by_another_and_what_only_it_had_is_set_as
     let ground = engine::Ground::real(&home.join(&left[0])).unwrap();
     let aside = Store::open(ground, Options::default()).unwrap();
     assert_eq!(texts(&aside), ["carried", "not carried"]);
+    drop((aside, followed, one));
+
+    // Its store is gone for good: nothing here says any more that there is anything.
+    std::fs::remove_dir_all(home.join("store")).unwrap();
+    std::fs::write(home.join("remote-ledger.json"), "of the ledger").unwrap();
+    assert!(held_in(&home).unwrap().is_some_and(|held| held.left == 1));
+    for _ in 0..2 {
+        forget(&home).unwrap();
+        assert!(held_in(&home).unwrap().is_none() && !may_have_bytes(&home));
+    }
+    let entries = std::fs::read_dir(&home).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(entries.collect::<Vec<_>>(), ["remote-ledger.json"], "the ledger stays");
 }
 
 #[test]

@@ -106,6 +106,11 @@ fn readable(row: &Value) -> String {
     let (records, objects) =
         (counted(number("records"), "record"), counted(number("objects"), "object"));
     let mut text = format!("{workspace}: {records} and {objects} were removed");
+    match row["emptied"].as_bool() {
+        None => {}
+        Some(true) => return text + "; it was deleted, and nothing of it is left",
+        Some(false) => text.push_str(" of what was deleted"),
+    }
     match number("waiting") {
         0 => {}
         waiting => {
