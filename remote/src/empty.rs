@@ -16,7 +16,7 @@ use crate::holds::Holds;
 use crate::limits::FIND_TRIES_MAX;
 use crate::names::Tenant;
 use crate::node::Node;
-use crate::record::{Full, Head, Kind};
+use crate::record::{Full, Head, Kind, Record};
 
 /// What is known of a workspace that is being emptied, from one step to the next.
 #[derive(Debug)]
@@ -60,10 +60,15 @@ impl Found {
     /// The epoch that emptied the chain, where all rows are gone and none came since (REM-72).
     #[must_use]
     pub fn emptied_by(&self) -> Option<u64> {
-        let [record] = &self.records[..] else { return None };
-        let Kind::Full(full) = &record.kind else { return None };
-        says_so(full, record.head.number).then_some(record.head.epoch)
+        emptied_by(&self.records)
     }
+}
+
+/// The same of the records that lead to one from its base, those that bring something.
+pub(crate) fn emptied_by(records: &[Record]) -> Option<u64> {
+    let [record] = records else { return None };
+    let Kind::Full(full) = &record.kind else { return None };
+    says_so(full, record.head.number).then_some(record.head.epoch)
 }
 
 impl Sweeper {

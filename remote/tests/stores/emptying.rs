@@ -9,9 +9,14 @@ use crate::carry;
 use crate::machine::{Machine, batch, texts};
 use crate::memory::Memory;
 use crate::{PATIENCE, until};
+use engine::far::Listing;
 use engine::os::clock::{SystemClock, SystemRandom};
-use remote::core::{Found, Retention, find};
-use remote::{Emptied, Emptying, Holds, Look, NotRestored, Role, Seated, Sweeper, Tenant, verify};
+use engine::os::disk::{Disk, RealDisk};
+use remote::core::{Committed, Found, Retention, Stamp, find};
+use remote::{
+    Bytes, Edge, Emptied, Emptying, Full, Head, Holds, Kind, LogPiece, Look, NotRestored, Role,
+    Seated, Sweeper, Tenant, restore, verify,
+};
 
 const MARKER: &str = "the combination of the safe on the third floor";
 const MINUTES: Duration = Duration::from_secs(301);
@@ -123,6 +128,11 @@ fn nothing_that_was_written_is_left_and_who_follows_shows_nothing() {
     let checked = verify(&two.seat.driver, &tenant(), Look::Bytes).unwrap();
     assert!(checked.findings.is_empty() && checked.objects == 0, "{checked:?}");
 
+    let node = two.seat.node.as_ref().unwrap().writer().node.clone();
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(&root.path().join("restored")).unwrap());
+    let into = (&disk, &SystemRandom as _);
+    let restored = restore(&two.seat.driver, &tenant(), &node, None, into);
+    assert!(matches!(restored, Err(NotRestored::Emptied)), "{restored:?}");
     following.touch();
     until("what is followed is gone", || texts(&followed).is_empty());
     until("it follows on", || following.age().at.number == last.newest.head.number);
@@ -137,6 +147,15 @@ fn nothing_that_was_written_is_left_and_who_follows_shows_nothing() {
     assert!(found(&two).emptied_by().is_none());
     drop((followed, following));
     assert_eq!(texts(&replica.open().unwrap().store), ["after"]);
+}
+
+/// Has the newest edge say that nothing is known to be gone.
+fn forget_gone(memory: &Memory) {
+    let edge = memory.names("t/local/edge/").pop().unwrap();
+    memory.tamper(&edge, |bytes| {
+        let edge = Edge::decode(bytes).unwrap();
+        *bytes = Edge { gone: 0, ..edge }.encode();
+    });
 }
 
 #[test]
@@ -168,20 +187,56 @@ fn whoever_ends_in_the_middle_is_followed_by_another() {
     assert_eq!(found(&three).newest.head.number, given);
     assert!(!memory.holds(MARKER));
 
-    // It was emptied, and whoever did it ended before it was given away: a new epoch does it anew.
-    carry::Node::new("box-9", &memory).take();
-    let edge = memory.names("t/local/edge/").pop().unwrap();
-    memory.tamper(&edge, |bytes| {
-        let text = String::from_utf8(bytes.clone()).unwrap();
-        let at = text.find("\"gone\":").unwrap();
-        let end = at + text[at..].find(',').unwrap();
-        *bytes = format!("{}\"gone\":0{}", &text[..at], &text[end..]).into();
-    });
+    // Another epoch came since: one that gave it away and may have put what no record names, one that emptied it and was
+    // not given away, and one that wrote. Each is taken, and emptied anew.
+    let Kind::Full(full) = &found(&three).records[0].kind else { panic!("it is emptied") };
+    let piece = |bytes: &[u8]| LogPiece {
+        number: 99,
+        first_seq: 1,
+        from: 0,
+        to: bytes.len() as u64,
+        bytes: Bytes::Here(bytes.to_vec()),
+    };
+    let kinds: [&dyn Fn(u64) -> Kind; 3] = [
+        &|_| Kind::Give { to: None },
+        &|erased| Kind::Full(Full { erased, ..full.clone() }),
+        &|_| Kind::Step(vec![piece(MARKER.as_bytes())]),
+    ];
+    for kind in kinds {
+        forget_gone(&memory);
+        let node = carry::Node::new("box-9", &memory);
+        let (mut holder, _) = node.take();
+        let Head { number, seq, epoch, .. } = holder.newest().head.clone();
+        let stamp = Stamp { at: 6, nonce: carry::nonce(3) };
+        let kind = kind(number);
+        let committed =
+            node.driver.run(&tenant(), async |port| holder.commit(&port, kind, seq, stamp).await);
+        assert!(matches!(committed, Some(Committed::Done(_))), "{committed:?}");
+        let mut known = begin(&sweeping);
+        assert!(matches!(step(&sweeping, &mut known), Emptied::Waiting(_)));
+        assert!(found(&three).newest.head.epoch > epoch, "it was taken");
+        passes();
+        assert!(matches!(step(&sweeping, &mut known), Emptied::Done(_)));
+        assert!(!memory.holds(MARKER));
+    }
+    let Kind::Full(full) = &found(&three).records[0].kind else { panic!("it is emptied") };
+    let listing = Listing::read(&full.manifest).unwrap();
+    assert_eq!(listing.log_floor(), 100, "above a log that no manifest named");
+}
+
+#[test]
+fn a_store_in_which_nothing_was_ever_written_is_emptied_as_any() {
+    let root = tempfile::tempdir().unwrap();
+    let memory = Arc::new(Memory::default());
+    let mut one = machine("box-1", &memory, root.path());
+    give(one.open().unwrap());
+    let two = machine("box-2", &memory, root.path());
+    assert!(found(&two).newest.head.base > 0 && found(&two).emptied_by().is_none());
+    let sweeping = sweeper(&two);
     let mut known = begin(&sweeping);
     assert!(matches!(step(&sweeping, &mut known), Emptied::Waiting(_)));
-    passes();
+    two.pass(MINUTES);
     assert!(matches!(step(&sweeping, &mut known), Emptied::Done(_)));
-    assert!(found(&three).newest.head.number > given + 2);
 }
 
 #[test]

@@ -377,6 +377,9 @@ fn bring_back(
                 far.address
             ))
         }
+        NotRestored::Emptied => {
+            Failure::No(format!("{}: workspace {workspace}: {why}", far.address))
+        }
         NotRestored::Missing => {
             Failure::No(format!("{}: there is no workspace {workspace}", far.address))
         }
