@@ -8,9 +8,11 @@ mod carried;
 mod carrier;
 mod plan;
 mod sending;
+mod shared;
 mod state;
 mod writing;
 
 pub use carried::Carried;
 pub(crate) use carried::FILE as CARRIED_FILE;
-pub use carrier::{Carrier, CarryHow, CarryWhen, Over, Standing};
+pub use carrier::{Carrier, CarryHow, Standing};
+pub use shared::{CarryWhen, Over};

@@ -2,7 +2,7 @@
 
 use std::sync::PoisonError;
 
-use super::carrier::{Inner, Shared};
+use super::shared::{Inner, Shared};
 use super::state::Sent;
 use crate::limits::{PAUSE_MAX, PAUSE_MIN};
 use crate::parts::{Shelf, Untransferred, hash_of};

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use engine::Seq;
 
-use super::carrier::{CarryWhen, Over, Shared};
 use super::plan::{Chain, FullOf, Next, StepOf};
+use super::shared::{CarryWhen, Over, Shared};
 use super::state::{Keys, Named, PieceOf};
 use crate::core::{Committed, Fenced, Holder};
 use crate::limits::{GIVE_STEPS_MAX, INLINE_BYTES_MAX, PAUSE_MAX, PAUSE_MIN};
