@@ -125,6 +125,8 @@ fn readable(row: &Value) -> String {
     }
     match number("erased_waiting") {
         0 => text,
+        // All that waits of one that was deleted is from before that.
+        _ if row["emptied"].is_boolean() => text,
         erased => format!("{text}; of these {erased} from before an erasure"),
     }
 }
