@@ -32,7 +32,7 @@ pub struct Sweeper {
     /// Where chains and objects are.
     pub driver: Driver,
     /// Who takes them, for as long as it lasts.
-    pub node: Node,
+    pub node: Arc<Node>,
     /// How far back they can be had.
     pub retention: Retention,
     /// The time.
@@ -100,14 +100,19 @@ impl Sweeper {
                 Ok(Collected { records, objects, ..next })
             });
         }
+        let given = self.give(tenant, &mut holder);
+        done.and_then(|done| given.map(|()| done))
+    }
+
+    /// Gives back what was collected.
+    pub(crate) fn give(&self, tenant: &Tenant, holder: &mut Holder) -> Result<(), NotRestored> {
         let seq = holder.newest().head.seq;
         let stamp = self.stamp();
         let given = run(&self.driver, tenant, async |port| {
             holder.commit(&port, Kind::Give { to: None }, seq, stamp).await
         })?;
-        let done = done?;
         match given {
-            Committed::Done(_) | Committed::Fenced(_) => Ok(done),
+            Committed::Done(_) | Committed::Fenced(_) => Ok(()),
             other => Err(NotRestored::Away(format!(
                 "it was collected, and not given back: {other:?}; it is free once the sign of life of {} is over",
                 self.node.writer().node
@@ -115,10 +120,14 @@ impl Sweeper {
         }
     }
 
-    fn once(&self, tenant: &Tenant, collector: &mut Collector) -> Result<Collected, NotRestored> {
+    /// Collects for an epoch that puts nothing.
+    pub(crate) fn once(
+        &self,
+        tenant: &Tenant,
+        collector: &mut Collector,
+    ) -> Result<Collected, NotRestored> {
         let at = self.clock.now().0;
         let done: Result<Collected, Lost> = run(&self.driver, tenant, async |port| {
-            // Nothing is put by this epoch.
             let done = collector.collect(&port, at, &|_| false).await?;
             collector.tell_gone(&port, &done).await?;
             Ok(done)
@@ -126,7 +135,7 @@ impl Sweeper {
         Ok(done?)
     }
 
-    fn stamp(&self) -> Stamp {
+    pub(crate) fn stamp(&self) -> Stamp {
         Stamp { at: self.clock.now().0, nonce: Nonce::drawn(&*self.random) }
     }
 }

@@ -13,5 +13,6 @@ mod state;
 mod writing;
 
 pub use carried::Carried;
+pub(crate) use carried::FILE as CARRIED_FILE;
 pub use carrier::{Carrier, CarryHow, Standing};
 pub use shared::{CarryWhen, Over};

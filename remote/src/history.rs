@@ -9,6 +9,7 @@ use engine::os::disk::Disk;
 use crate::core::{Lost, Mark, Pin, Pinned, Port, pin, reach};
 use crate::driver::Driver;
 use crate::edge::Edge;
+use crate::empty::emptied_by;
 use crate::fault::Damage;
 use crate::follow::{LocalCopy, NotApplied};
 use crate::hex::Nonce;
@@ -23,6 +24,8 @@ use crate::record::{Head, Record};
 pub enum NotRestored {
     /// The remote has no such workspace.
     Missing,
+    /// It was deleted, and nothing of it is left.
+    Emptied,
     /// Nothing that is kept is as old as that; what is kept begins at this time, microseconds since 1970.
     TooOld(i64),
     /// The storage did not answer.
@@ -39,6 +42,7 @@ impl fmt::Display for NotRestored {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing => f.write_str("the remote has no such workspace"),
+            Self::Emptied => f.write_str("it was deleted, and nothing of it is left"),
             Self::TooOld(_) => f.write_str("nothing as old as that is kept"),
             Self::Away(why) => f.write_str(why),
             Self::Damage(damage) => damage.fmt(f),
@@ -108,6 +112,9 @@ fn pinned_restore(
         let why = format!("record {number}, or one that leads to it, is gone");
         return Err(NotRestored::Damage(Damage::new("REM-04", why)));
     };
+    if emptied_by(&records).is_some() {
+        return Err(NotRestored::Emptied);
+    }
     let mut copy = LocalCopy::over(Arc::clone(disk));
     let shelf = Shelf { objects: &*driver.objects, tenant };
     copy.apply(shelf, &records, &|| !driver.halt.is_raised()).map_err(NotRestored::Files)?;

@@ -17,6 +17,7 @@ pub mod core;
 mod counts;
 mod driver;
 mod edge;
+mod empty;
 mod erased;
 mod fault;
 mod follow;
@@ -47,6 +48,7 @@ pub use chain::{Chain, Etcd, EtcdObjects, ObjectChain};
 pub use counts::{Counts, Op, Outcome};
 pub use driver::{Driver, Halt};
 pub use edge::{Edge, Kept};
+pub use empty::{Emptied, Emptying};
 pub use erased::{Left, find_erased};
 pub use fault::Damage;
 pub use follow::{
@@ -66,8 +68,8 @@ pub use parts::{Shelf, Untransferred, Upload, hash_of};
 pub use probe::{Unfit, clear_probes, probe};
 pub use record::{Bytes, FarFile, FarLog, Fold, Full, Head, Kind, LogPiece, Record};
 pub use seat::{
-    Age, Erasing, Following, Holdings, Lag, NotSeated, Owed, Role, Seat, Seated, Taken, held_in,
-    is_followed, may_have_bytes,
+    Age, Erasing, Following, Holdings, Lag, NotSeated, Owed, Role, Seat, Seated, Taken, forget,
+    held_in, is_followed, may_have_bytes,
 };
 pub use small_file::{put as put_small_file, read_noted};
 pub use ticks::{BootClock, TickSource, Ticks};

@@ -16,6 +16,8 @@ pub use following::{Age, Following, Lag};
 pub use holdings::Holdings;
 
 use std::fmt;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,7 +27,7 @@ use engine::{DiskError, Ground, OpenError, Options, Store};
 
 use self::here::Here;
 use self::memo::Memo;
-use crate::carry::{Carried, Carrier, CarryHow};
+use crate::carry::{CARRIED_FILE, Carried, Carrier, CarryHow};
 use crate::core::{Claim, Found, Holder, Lost, Mark, Port, Stamp, Took, find};
 use crate::driver::Driver;
 use crate::fault::Damage;
@@ -172,6 +174,21 @@ pub fn held_in(home: &Path) -> Result<Option<Holding>, String> {
 #[must_use]
 pub fn may_have_bytes(home: &Path) -> bool {
     here::has_bytes(home).unwrap_or(true)
+}
+
+/// Has the folder of a workspace whose store is gone for good forget what it was to a remote: what was set aside goes,
+/// and what says that anything is here goes last. Done again, it removes what is left.
+///
+/// # Errors
+/// What cannot be removed.
+pub fn forget(home: &Path) -> io::Result<()> {
+    let gone = |removed: io::Result<()>| match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    };
+    here::left(home)?.into_iter().try_for_each(|left| gone(fs::remove_dir_all(left)))?;
+    let files = [CARRIED_FILE, erasing::FILE, memo::FILE].into_iter();
+    files.map(|file| home.join(file)).try_for_each(|file| gone(fs::remove_file(file)))
 }
 
 /// What was decided about a workspace.

@@ -1,4 +1,5 @@
-//! The threads that change the role of a workspace where that is due, have old objects removed, and bring ledgers.
+//! The threads that change the role of a workspace where that is due, have old objects and deleted workspaces
+//! removed, and bring ledgers.
 //!
 //! Owns when that is looked at, and the change of `local`, which is open all the time; a tenant's workspace is opened
 //! anew by whoever asks for it next.
@@ -9,11 +10,12 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use remote::Halt;
-use remote::limits::{HOLDS_PACE, HOLDS_ROUNDS, LEDGER_DELAY};
+use remote::limits::{CHAIN_KEPT_MIN, HOLDS_PACE, HOLDS_ROUNDS, LEDGER_DELAY};
 
 use crate::data_dir::tenant_dirs;
 use crate::encoders::Encoders;
 use crate::log::{self, Level, Value};
+use crate::operator::{Emptying, empty_deleted};
 use crate::parts::Parts;
 use crate::recall::Meaning;
 use crate::seats::Seats;
@@ -24,6 +26,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 const COLLECT_EVERY: Duration = Duration::from_secs(3600);
 /// How long after the start the first one comes: by then records are known for long enough to go.
 const COLLECT_FIRST: Duration = Duration::from_secs(600);
+/// How long after a step that left records the next one comes: by then they may go.
+const EMPTY_AGAIN: Duration = CHAIN_KEPT_MIN.saturating_add(Duration::from_secs(1));
 
 /// Those threads, until this is dropped.
 pub(crate) struct KeepSeats {
@@ -42,11 +46,13 @@ impl KeepSeats {
         let Some(seats) = &parts.seats else { return Ok(kept) };
         let spawn = |name: &str| thread::Builder::new().name(name.to_owned());
         let (halt, theirs, parts) = (Arc::clone(&kept.halt), Arc::clone(seats), Arc::clone(parts));
-        let (holder, sweeper) = (Arc::clone(&parts), Arc::clone(&parts));
+        let [holder, sweeper, emptier] = [(); 3].map(|()| Arc::clone(&parts));
         kept.threads.push(spawn("seats").spawn(move || change(&halt, &parts, &theirs))?);
         // Apart, since it may take minutes.
         let (halt, theirs) = (Arc::clone(&kept.halt), Arc::clone(seats));
         kept.threads.push(spawn("collect").spawn(move || collect(&halt, &sweeper, &theirs))?);
+        let halt = Arc::clone(&kept.halt);
+        kept.threads.push(spawn("empty").spawn(move || empty(&halt, &emptier))?);
         let (halt, theirs) = (Arc::clone(&kept.halt), Arc::clone(seats));
         kept.threads.push(spawn("holds").spawn(move || tell_holds(&halt, &holder, &theirs))?);
         let (halt, theirs) = (Arc::clone(&kept.halt), Arc::clone(seats));
@@ -87,6 +93,22 @@ fn collect(halt: &Halt, parts: &Parts, seats: &Seats) {
         seats.collect_all();
         catch_up(parts, seats);
         pause = COLLECT_EVERY;
+    }
+}
+
+/// Empties deleted workspaces on the remote; until records of one may go it is looked at more often.
+fn empty(halt: &Arc<Halt>, parts: &Parts) {
+    let mut pause = COLLECT_FIRST;
+    while !halt.wait(pause) {
+        let done = empty_deleted(parts, None, halt);
+        if let Err(why) = &done {
+            let fields = [("why", Value::Text(why))];
+            log::event(Level::Warn, "deleted workspaces are on the remote still", &fields);
+        }
+        pause = match done.is_ok_and(|all| all.iter().any(Emptying::waits)) {
+            true => EMPTY_AGAIN,
+            false => COLLECT_EVERY,
+        };
     }
 }
 

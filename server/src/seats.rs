@@ -3,11 +3,13 @@
 //! Owns the node's part in a remote: its name, its signs of life, and the place of each workspace that is open. Must
 //! not know what calls want of a workspace.
 
+mod emptying;
 mod holding;
 mod keeping;
 mod same;
 mod whereabouts;
 
+pub use emptying::Step;
 pub use keeping::{FarErasure, Swept};
 
 use std::collections::HashMap;
@@ -25,9 +27,10 @@ use engine::os::disk::{Disk, RealDisk};
 use engine::{OpenError, Options, Store};
 use remote::core::{Claim, Retention, Writer};
 use remote::{
-    Address, BootClock, Cache, CarryHow, CarryWhen, Coordinator, Driver, Halt, Holdings, Holds,
+    Address, Cache, CarryHow, CarryWhen, Coordinator, Driver, Emptying, Halt, Holdings, Holds,
     Keeper, LedgerBringer, Node, NodeId, Nonce, NotOurs, NotSeated, Place, Reached, Role,
-    S3Settings, Seat, Seated, Standing, Taken, Tenant, Tracker, introduce, put_small_file, reach,
+    S3Settings, Seat, Seated, Standing, Taken, Tenant, TickSource, Tracker, introduce,
+    put_small_file, reach,
 };
 
 use crate::auth::ClusterSecret;
@@ -72,6 +75,8 @@ pub struct Seats {
     places: Mutex<HashMap<String, Arc<RwLock<At>>>>,
     /// The control store's place, where nodes share a secret.
     control: OnceLock<Arc<ControlChain>>,
+    /// Deleted workspaces that are being emptied on the remote.
+    emptying: Mutex<HashMap<String, Emptying>>,
     /// How many wait for a workspace to be taken.
     waiting: AtomicUsize,
     /// What brings the ledgers of workspaces that are open.
@@ -114,12 +119,13 @@ impl Seats {
         settings: &Remote,
         data: &Path,
         (clock, random): (&Arc<dyn Clock>, &Arc<dyn Random>),
+        ticks: Arc<dyn TickSource>,
     ) -> Result<Self, String> {
         let reached = reached(settings)?;
         let driver = Driver {
             chain: Arc::clone(&reached.chain),
             objects: Arc::clone(&reached.objects),
-            ticks: Arc::new(BootClock),
+            ticks,
             halt: Arc::new(Halt::default()),
         };
         let name = name_of(settings, data, &**random)?;
@@ -147,6 +153,7 @@ impl Seats {
             lag: Arc::default(),
             places: Mutex::default(),
             control: OnceLock::new(),
+            emptying: Mutex::default(),
             waiting: AtomicUsize::new(0),
             ledgers: Mutex::default(),
         })

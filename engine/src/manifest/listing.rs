@@ -1,8 +1,11 @@
 //! What a manifest says, for whoever copies the files of a store without opening it.
 
-use super::{ListedFile, Manifest, Model, json};
-use crate::error::OpenError;
+use std::collections::BTreeSet;
+
+use super::{ListedFile, Manifest, Model, READ_VERSION, WRITE_VERSION, json};
+use crate::error::{Damage, OpenError};
 use crate::ids::{Seq, StoreId};
+use crate::os::clock::Micros;
 
 /// A manifest that was checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,6 +14,46 @@ pub struct Listing(Manifest);
 impl Listing {
     pub(crate) fn of(manifest: Manifest) -> Self {
         Self(manifest)
+    }
+
+    /// That of a store that holds nothing.
+    pub fn first(store: StoreId, created_at: Micros) -> Self {
+        Self(Manifest::first(store, created_at))
+    }
+
+    /// The bytes of the manifest that comes next where all rows are gone as of commit `seq`: it lists nothing, and no
+    /// log up to `last_log` is needed any more.
+    ///
+    /// # Errors
+    /// Damage, where a number is too large; or a version that this build does not write.
+    pub fn emptied(&self, seq: Seq, last_log: u64) -> Result<Vec<u8>, OpenError> {
+        if !self.0.may_write() {
+            let (file, version) = ("a manifest".to_owned(), self.0.write_version);
+            return Err(OpenError::TooNew { file, version });
+        }
+        let too_large = || Damage::new("MAN-06", "a number is too large");
+        let next = |number: u64| number.checked_add(1).ok_or_else(too_large);
+        let next_file = self.0.next_file.max(next(last_log)?);
+        let emptied = Manifest {
+            read_version: READ_VERSION,
+            write_version: WRITE_VERSION,
+            number: next(self.0.number)?,
+            last_seq: seq,
+            synced_seq: seq,
+            log_floor: next_file,
+            next_file,
+            segments: Vec::new(),
+            logs: Vec::new(),
+            erasures: BTreeSet::new(),
+            ..self.0
+        };
+        emptied.check()?;
+        Ok(emptied.encode())
+    }
+
+    /// Whether it lists neither a file nor a log.
+    pub fn is_empty(&self) -> bool {
+        self.0.segments.is_empty() && self.0.logs.is_empty()
     }
 
     /// The manifest in these bytes of a file.

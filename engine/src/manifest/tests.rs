@@ -250,3 +250,23 @@ fn the_longest_manifest_is_read_again() {
     longer.logs.insert(0, half - 1 - LOGS_MAX as u64);
     assert_rule(&decode("m", &longer.encode()), "MAN-02");
 }
+
+#[test]
+fn what_comes_behind_all_that_went_lists_nothing_and_leaves_nothing() {
+    let before = Listing::of(sample());
+    assert!(!before.is_empty());
+    // A log is there that no manifest has named so far.
+    let after = Listing::read(&before.emptied(15, 40).unwrap()).unwrap();
+    assert!(after.is_empty() && after.files().next().is_none());
+    assert_eq!((after.number(), after.last_seq(), after.synced_seq()), (2, 15, 15));
+    assert_eq!((after.store(), after.model()), (before.store(), before.model()));
+    assert_eq!((after.log_floor(), after.erasures()), (41, 0));
+    let names = ["log-", "segment-", "manifest-"].map(|kind| format!("{kind}{:020}", 1));
+    assert_eq!(after.leaves_behind(&names), names);
+    let next = Listing::read(&after.emptied(15, 0).unwrap()).unwrap();
+    assert_eq!((next.number(), next.log_floor()), (3, 41));
+    assert!(before.emptied(15, u64::MAX).is_err() && before.emptied(NUMBER_MAX + 1, 40).is_err());
+    let newer = Manifest { write_version: WRITE_VERSION + 1, ..sample() };
+    let refused = Listing::of(newer).emptied(15, 40).unwrap_err();
+    assert!(matches!(refused, OpenError::TooNew { version, .. } if version > WRITE_VERSION));
+}

@@ -17,7 +17,7 @@ use crate::names::DataKey;
 use crate::parts::Runs;
 use crate::small_file;
 
-const FILE: &str = "carried.json";
+pub(crate) const FILE: &str = "carried.json";
 const FORMAT: &str = "recalld carried";
 
 /// The list of one workspace, of the epoch that writes it.

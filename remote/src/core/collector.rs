@@ -105,6 +105,12 @@ impl Collector {
         Self { epoch, met: epoch, retention, known, records, names }
     }
 
+    /// Whose objects and those of earlier ones it removes.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
     /// A record is in the chain. Each that this epoch's holder made must be told, before the next
     /// collection; others are found.
     pub fn note(&mut self, mut noted: Noted, now: Ticks) {

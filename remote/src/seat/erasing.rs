@@ -13,7 +13,7 @@ use crate::hex::Hex;
 use crate::limits::{ERASING_BYTES_MAX, ERASING_MAX};
 use crate::small_file;
 
-const FILE: &str = "erasing.json";
+pub(super) const FILE: &str = "erasing.json";
 const FORMAT: &str = "recalld erasing";
 
 /// The list of one workspace.

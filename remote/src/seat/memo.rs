@@ -10,7 +10,7 @@ use crate::names::NodeId;
 use crate::record::Head;
 use crate::small_file;
 
-const FILE: &str = "remote.json";
+pub(super) const FILE: &str = "remote.json";
 const FORMAT: &str = "recalld remote place";
 /// Longest file that is read.
 const MEMO_BYTES_MAX: u64 = 4 << 10;

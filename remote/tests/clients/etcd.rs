@@ -28,7 +28,11 @@ fn client(hosts: &str, user: Option<&str>) -> Client {
     Client { etcd: etcd.0, objects, counts: etcd.1 }
 }
 
-fn open(hosts: &str, user: Option<&str>, objects: &Arc<dyn Objects>) -> (Etcd, Arc<Counts>) {
+pub(crate) fn open(
+    hosts: &str,
+    user: Option<&str>,
+    objects: &Arc<dyn Objects>,
+) -> (Etcd, Arc<Counts>) {
     let at = Coordinator::parse(&format!("etcd://{hosts}/box")).unwrap();
     let environment = |name: &str| user.filter(|_| name == "ETCDCTL_USER").map(str::to_owned);
     let counts = Arc::<Counts>::default();

@@ -3,9 +3,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod coordinated;
 mod etcd;
 mod fake;
 mod folder;
+#[path = "../both/machine.rs"]
+mod machine;
 #[path = "../both/plain.rs"]
 mod plain;
 mod s3;

@@ -33,6 +33,11 @@ impl Etcds {
         });
     }
 
+    /// The values of all keys.
+    pub(crate) fn values(&self) -> Vec<Vec<u8>> {
+        self.with(|etcd| etcd.pairs.values().map(|pair| bytes(&json!(pair.value))).collect())
+    }
+
     /// From now on this token is wanted.
     pub(crate) fn wants(&self, token: &str) {
         self.with(|etcd| etcd.token = Some(token.into()));

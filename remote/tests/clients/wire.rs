@@ -82,9 +82,9 @@ impl<A: Acts> Server<A> {
         self.state().fates.entry(method.into()).or_default().extend(fates.iter().cloned());
     }
 
-    /// Changes what is there.
-    pub(crate) fn with(&self, act: impl FnOnce(&mut A)) {
-        act(&mut self.state().acts);
+    /// Changes what is there, or looks at it.
+    pub(crate) fn with<T>(&self, act: impl FnOnce(&mut A) -> T) -> T {
+        act(&mut self.state().acts)
     }
 
     /// What came since this was asked last.

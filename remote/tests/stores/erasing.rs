@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::machine::{Machine, batch, texts};
 use crate::memory::Memory;
-use crate::seats::{Machine, batch, texts};
 use crate::{PATIENCE, until};
 use engine::FullSpeed;
 use remote::core::{Reached, reached};

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crate::machine::Machine;
 use crate::memory::Memory;
-use crate::seats::Machine;
 use crate::{PATIENCE, until};
 use engine::{
     Batch, Damage, Filter, FullSpeed, ItemDraft, ItemId, Model, Remedy, Snapshot, Store,

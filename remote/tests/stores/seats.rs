@@ -6,35 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::machine::{LEASE_S, Machine, batch, texts};
 use crate::memory::Memory;
 use crate::{PATIENCE, until};
-use engine::os::clock::{SystemClock, SystemRandom};
-use engine::{Batch, ItemDraft, Options, Store};
-use remote::core::{Claim, Retention, Writer};
+use engine::{Options, Store};
 use remote::{
-    About, Away, BootClock, Cache, CarryHow, CarryWhen, Driver, Halt, Hex, Key, Node, NodeId,
-    NotSeated, ObjectChain, Objects, Role, Seat, Seated, Taken, Tenant, TickSource, Ticks, Tried,
-    held_in,
+    About, Away, CarryWhen, Key, NodeId, NotSeated, ObjectChain, Objects, Role, Seated, Tried,
+    forget, held_in, may_have_bytes,
 };
-
-const LEASE_S: u32 = 5;
-
-/// Time that can be made to run fast.
-#[derive(Debug, Default)]
-struct Told(AtomicU64);
-
-impl TickSource for Told {
-    fn now(&self) -> Ticks {
-        Ticks(self.0.load(Ordering::SeqCst) + BootClock.now().0)
-    }
-}
-
-/// One machine.
-pub(crate) struct Machine {
-    pub(crate) seat: Seat,
-    pub(crate) claim: Option<Claim>,
-    ticks: Arc<Told>,
-}
 
 impl Machine {
     pub(crate) fn new(name: &str, memory: &Arc<Memory>, home: &Path, is_replica: bool) -> Self {
@@ -47,67 +26,9 @@ impl Machine {
         home: &Path,
         is_replica: bool,
     ) -> Self {
-        let ticks = Arc::new(Told::default());
-        let driver = Driver {
-            chain: Arc::new(ObjectChain::new(Arc::clone(&objects))),
-            objects,
-            ticks: Arc::clone(&ticks) as _,
-            halt: Arc::new(Halt::default()),
-        };
-        let mut run = [0; 16];
-        engine::os::clock::Random::fill(&SystemRandom, &mut run);
-        let writer = Writer { node: NodeId::new(name).unwrap(), run: Hex(run), url: name.into() };
-        let start = || Node::start(driver.clone(), writer.clone(), LEASE_S).unwrap();
-        let node = (!is_replica).then(|| Arc::new(start()));
-        if let Some(node) = &node {
-            until("the node is heard", || node.is_held());
-        }
-        let lease = Duration::from_secs(LEASE_S.into());
-        let claim = node.as_ref().map(|_| Claim::new(writer.clone(), lease));
-        let retention = Retention { full: Duration::ZERO, fine: Duration::ZERO };
-        std::fs::create_dir_all(home).unwrap();
-        let seat = Seat {
-            driver,
-            node,
-            tenant: Tenant::new("local").unwrap(),
-            home: home.to_owned(),
-            options: Options::default(),
-            how: CarryHow { when: CarryWhen::Acknowledging, retention },
-            clock: Arc::new(SystemClock),
-            random: Arc::new(SystemRandom),
-            lag: Arc::new(|_| ()),
-            cache: Cache::new(1 << 30),
-            taken: Taken::default(),
-        };
-        Self { seat, claim, ticks }
+        let chain = Arc::new(ObjectChain::new(Arc::clone(&objects)));
+        Self::with(name, (chain, objects), home, is_replica)
     }
-
-    /// Time goes by for it alone.
-    pub(crate) fn pass(&self, length: Duration) {
-        self.ticks.0.fetch_add(u64::try_from(length.as_nanos()).unwrap(), Ordering::SeqCst);
-    }
-
-    pub(crate) fn open(&mut self) -> Result<Seated, NotSeated> {
-        self.seat.open(None, self.claim.as_mut())
-    }
-}
-
-pub(crate) fn batch(text: &str) -> Batch {
-    let item = ItemDraft {
-        kind: "note".into(),
-        modality: "text".into(),
-        recorded_by: "somebody".into(),
-        via: "a test".into(),
-        text: text.into(),
-        ..ItemDraft::default()
-    };
-    Batch { items: vec![item], ..Batch::default() }
-}
-
-pub(crate) fn texts(store: &Store) -> Vec<String> {
-    let snapshot = store.snapshot();
-    let places = snapshot.places().unwrap();
-    places.map(|place| snapshot.item(place).unwrap().text.to_owned()).collect()
 }
 
 #[test]
@@ -298,6 +219,18 @@ fn a_node_that_went_silent_is_followed_by_another_and_what_only_it_had_is_set_as
     let ground = engine::Ground::real(&home.join(&left[0])).unwrap();
     let aside = Store::open(ground, Options::default()).unwrap();
     assert_eq!(texts(&aside), ["carried", "not carried"]);
+    drop((aside, followed, one));
+
+    // Its store is gone for good: nothing here says any more that there is anything.
+    std::fs::remove_dir_all(home.join("store")).unwrap();
+    std::fs::write(home.join("remote-ledger.json"), "of the ledger").unwrap();
+    assert!(held_in(&home).unwrap().is_some_and(|held| held.left == 1));
+    for _ in 0..2 {
+        forget(&home).unwrap();
+        assert!(held_in(&home).unwrap().is_none() && !may_have_bytes(&home));
+    }
+    let entries = std::fs::read_dir(&home).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(entries.collect::<Vec<_>>(), ["remote-ledger.json"], "the ledger stays");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use engine::os::clock::{Clock, Random};
+use remote::BootClock;
 
 use super::{Settings, StartError, failed};
 use crate::auth::ClusterSecret;
@@ -22,7 +23,8 @@ pub(super) fn seats(
     with: (&Arc<dyn Clock>, &Arc<dyn Random>),
 ) -> Result<Option<Arc<Seats>>, StartError> {
     let Some(remote) = &settings.config.remote else { return Ok(None) };
-    Seats::open(remote, &settings.data, with).map(|seats| Some(Arc::new(seats))).map_err(failed)
+    let seats = Seats::open(remote, &settings.data, with, Arc::new(BootClock));
+    seats.map(|seats| Some(Arc::new(seats))).map_err(failed)
 }
 
 /// Has the control store be one of all nodes that share a secret, where they do.

@@ -248,7 +248,7 @@ fn status(common: &Common, far: &Far) -> Result<(), Failure> {
             "workspace": tenant.as_str(), "node": head.node.as_str(), "url": head.url,
             "given": found.newest.given.is_some(), "epoch": head.epoch, "record": head.number,
             "seq": head.seq, "at": names::time(Micros(head.at)),
-            "erased": erased.as_ref().map(sweep::erased),
+            "emptied": found.emptied_by().is_some(), "erased": erased.as_ref().map(sweep::erased),
         }));
     }
     if common.json {
@@ -264,6 +264,7 @@ fn readable(row: &Value) -> String {
     let word = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
     let number = |key: &str| row[key].as_u64().unwrap_or_default();
     let by = match row["given"] == true {
+        _ if row["emptied"] == true => format!("deleted, and emptied by node {}", word("node")),
         true => format!("given away by node {}", word("node")),
         false => format!("written by node {} {}", word("node"), word("url")),
     };
@@ -375,6 +376,9 @@ fn bring_back(
                 "{}: nothing as old as that is kept; the oldest is of {at}",
                 far.address
             ))
+        }
+        NotRestored::Emptied => {
+            Failure::No(format!("{}: workspace {workspace}: {why}", far.address))
         }
         NotRestored::Missing => {
             Failure::No(format!("{}: there is no workspace {workspace}", far.address))

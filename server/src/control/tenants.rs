@@ -46,6 +46,9 @@ pub struct Tenant {
     /// When it was deleted.
     #[serde(default)]
     pub deleted_at: Option<u64>,
+    /// When it was known first that the object store has nothing of it any more.
+    #[serde(default)]
+    pub emptied_at: Option<u64>,
     /// Tokens that were issued before are good no more.
     #[serde(default)]
     pub tokens_not_before: u64,
@@ -126,6 +129,7 @@ impl Control {
             state: TenantState::Active,
             made_at: self.now(),
             deleted_at: None,
+            emptied_at: None,
             tokens_not_before: 0,
             email: None,
             email_verified_at: None,
@@ -199,6 +203,45 @@ impl Control {
             end_grants(change, slug, now, |_| true)?;
             change.put(slug.as_bytes(), &tenant)?;
             Ok(tenant)
+        })
+    }
+
+    /// Workspaces that were deleted at that time or before, and of which the object store may have something.
+    ///
+    /// # Errors
+    /// A fault of the store.
+    pub fn to_empty(&self, deleted_by: u64) -> Result<Vec<String>, ControlError> {
+        let is_due = |tenant: &Tenant| {
+            tenant.state == TenantState::Deleted
+                && tenant.emptied_at.is_none()
+                && tenant.deleted_at.is_none_or(|at| at <= deleted_by)
+        };
+        let (mut due, mut after) = (Vec::new(), None);
+        loop {
+            // A page at a time, so that nobody waits for all.
+            let found = self.tenants(after.as_deref(), LISTED_MAX)?;
+            due.extend(found.iter().filter(|tenant| is_due(tenant)).map(|it| it.slug.clone()));
+            match found.last() {
+                Some(last) if found.len() == LISTED_MAX => after = Some(last.slug.clone()),
+                _ => return Ok(due),
+            }
+        }
+    }
+
+    /// The object store has nothing any more of a workspace that was deleted.
+    ///
+    /// # Errors
+    /// `Refused` where there is no such one; else a fault of the store.
+    pub fn note_emptied(&self, slug: &str) -> Result<(), ControlError> {
+        let now = self.now();
+        self.write(|change| {
+            let found = find_tenant(change, slug)?;
+            let deleted = found.filter(|tenant| tenant.state == TenantState::Deleted);
+            let mut tenant = deleted.ok_or_else(|| {
+                ControlError::refused("slug", "there is no such workspace that was deleted")
+            })?;
+            tenant.emptied_at.get_or_insert(now);
+            change.put(slug.as_bytes(), &tenant)
         })
     }
 

@@ -267,6 +267,7 @@ fn shown(tenant: &Tenant) -> Value {
     json!({
         "slug": tenant.slug, "title": tenant.title, "plan": tenant.plan, "state": tenant.state,
         "made_at": time(tenant.made_at), "deleted_at": tenant.deleted_at.map(time),
+        "emptied_at": tenant.emptied_at.map(time),
         "email": tenant.email, "email_verified_at": tenant.email_verified_at.map(time),
         "calls_per_month": tenant.calls_per_month,
     })

@@ -1,11 +1,16 @@
-//! `POST /operator/collect`: removes from the remote what no longer counts, of the workspaces that this node writes.
+//! `POST /operator/collect`: removes from the remote what no longer counts, of the workspaces that this node writes,
+//! and what is there of deleted ones.
+
+use std::sync::Arc;
 
 use engine::ledger::Outcome;
 use serde_json::{Value, json};
 
 use super::arguments;
+use super::empty_deleted::{Emptying, emptied_by, empty_deleted};
 use super::keeping::{KeepError, Keeper, Note};
 use crate::net::Response;
+use crate::parts::Parts;
 use crate::pipeline::refusal::Refusal;
 use crate::rest::{Ask, refuse};
 use crate::seats::{Seats, Swept};
@@ -29,25 +34,32 @@ pub fn serve_collect(ask: &Ask<'_>) -> Result<Response, Refusal> {
     let cancel = &ask.call.cancel;
     let keeper = Keeper::of(ask.parts, &local, ask.caller, cancel, &|_, _, _| {});
     let only = wanted.workspace.as_ref().map(|name| &*name.0);
-    let report = collect(&keeper, seats, &Value::Object(raw.clone()), only);
+    let with = (ask.parts, &**seats);
+    let report = collect(&keeper, with, &Value::Object(raw.clone()), only);
     let report = report.map_err(|error| Refusal::unavailable(&error.to_string()))?;
     Ok(Response::json(200, report.to_string().into_bytes()))
 }
 
 fn collect(
     keeper: &Keeper<'_>,
-    seats: &Seats,
+    (parts, seats): (&Parts, &Seats),
     raw: &Value,
     only: Option<&str>,
 ) -> Result<Value, KeepError> {
     let swept = seats.collect(only);
     let probes = seats.clear_probes();
+    // That tenants cannot be read is told by the thread that does this every hour.
+    let emptied = empty_deleted(parts, only, &Arc::default()).unwrap_or_default();
     let is_done = swept.iter().all(|swept| swept.done.is_ok());
+    let is_done = is_done && emptied.iter().all(Emptying::is_right);
     let outcome = if is_done { Outcome::Done } else { Outcome::Failed };
     keeper.record(Note { outcome, ..Note::of("recalld remote gc", raw) })?;
-    let written_by = only.filter(|_| swept.is_empty()).and_then(|name| seats.written_by(name));
+    let unknown = only.filter(|_| swept.is_empty() && emptied.is_empty());
+    let written_by =
+        unknown.and_then(|name| seats.written_by(name).or_else(|| emptied_by(parts, name)));
+    let rows = swept.iter().map(Swept::to_json).chain(emptied.iter().map(Emptying::to_json));
     Ok(json!({
-        "workspaces": swept.iter().map(Swept::to_json).collect::<Vec<_>>(),
+        "workspaces": rows.collect::<Vec<_>>(),
         "written_by": written_by, "probes": probes.as_ref().ok(),
     }))
 }

@@ -2,25 +2,43 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use engine::Options;
 use engine::os::clock::{Clock, Random, SystemClock, SystemRandom};
+use engine::{Batch, ItemDraft, Options, Store};
+use remote::{BootClock, Emptied, Halt, TickSource, Ticks};
 use server::cluster::{Where, Whereabouts};
 use server::config::remote::Remote;
-use server::seats::Seats;
+use server::seats::{Seats, Step};
 use tempfile::TempDir;
+use tests::kept::{assert_gone, files, holding};
 
 const LOCAL: &str = "local";
 const ASKERS: usize = 8;
 const QUESTIONS: usize = 20_000;
 
 fn seats(remote: &Path, data: &Path, is_replica: bool) -> Seats {
+    seats_at(remote, data, is_replica, Arc::new(BootClock))
+}
+
+/// For whom time goes by as `ticks` say.
+fn seats_at(remote: &Path, data: &Path, is_replica: bool, ticks: Arc<dyn TickSource>) -> Seats {
     let address = format!("file://{}", remote.display());
     let settings = Remote { is_replica, ..Remote::at(address) };
     let (clock, random): (Arc<dyn Clock>, Arc<dyn Random>) =
         (Arc::new(SystemClock), Arc::new(SystemRandom));
-    Seats::open(&settings, data, (&clock, &random)).unwrap()
+    Seats::open(&settings, data, (&clock, &random), ticks).unwrap()
+}
+
+/// Time that can be made to run fast.
+#[derive(Debug, Default)]
+struct Told(AtomicU64);
+
+impl TickSource for Told {
+    fn now(&self) -> Ticks {
+        Ticks(self.0.load(Ordering::SeqCst) + BootClock.now().0)
+    }
 }
 
 #[test]
@@ -108,4 +126,72 @@ fn what_was_said_is_said_again_where_something_else_is_in_its_place() {
     std::fs::remove_file(&place).unwrap();
     seats.tell_holds(&data, true).unwrap();
     assert_eq!(said(&remote, &seats), ["acme"]);
+}
+
+const MARKER: &str = "quincunx zephyrine";
+
+/// Writes the marker into the log of a store.
+fn write(store: &Store) {
+    let item = ItemDraft {
+        kind: "note".into(),
+        modality: "text".into(),
+        recorded_by: "somebody".into(),
+        via: "a test".into(),
+        text: MARKER.into(),
+        ..ItemDraft::default()
+    };
+    store.write(Batch { items: vec![item], ..Batch::default() }).unwrap();
+}
+
+#[test]
+fn nothing_of_a_deleted_workspace_is_left_and_nobody_loses_one_that_lives() {
+    let folder = TempDir::new().unwrap();
+    let [bucket, data, other] = ["remote", "one", "two"].map(|name| folder.path().join(name));
+    let [home, elsewhere] = [&data, &other].map(|data| data.join("tenants/acme"));
+    for home in [&home, &elsewhere] {
+        std::fs::create_dir_all(home).unwrap();
+    }
+    let ticks = Arc::new(Told::default());
+    let seats_of_one = seats_at(&bucket, &data, false, Arc::clone(&ticks) as _);
+    let open = || seats_of_one.open_store("acme", &home, Options::default(), &|| true).unwrap();
+    let halt = Arc::new(Halt::default());
+    let empty = |is_shared| seats_of_one.empty("acme", is_shared, &halt).unwrap();
+    let spared = |is_shared| match empty(is_shared) {
+        Step::Came(Emptied::Spared(why)) => why,
+        other => panic!("{other:?}"),
+    };
+    let store = open();
+    write(&store);
+    store.seal().unwrap();
+    write(&store);
+    assert!(spared(true).contains("open here"));
+    // Another node has it, which may have tenants of its own.
+    let replica = seats_at(&bucket, &other, true, Arc::clone(&ticks) as _);
+    let followed = replica.open_store("acme", &elsewhere, Options::default(), &|| true).unwrap();
+    replica.tell_holds(&other, false).unwrap();
+    drop(store);
+    seats_of_one.close("acme");
+    let why = spared(false);
+    assert!(why.contains(&replica.name().to_string()) && why.contains("forget-node"), "{why}");
+    assert!(!holding(&bucket, MARKER).is_empty());
+    replica.end_following("acme");
+    drop(followed);
+    replica.close("acme");
+    std::fs::remove_dir_all(elsewhere.join("store")).unwrap();
+    remote::forget(&elsewhere).unwrap();
+    replica.tell_holds(&other, false).unwrap();
+
+    let first = empty(false);
+    assert!(matches!(first, Step::Came(Emptied::Waiting(_))), "{first:?}");
+    assert!(files(&bucket.join("t/acme/data")).is_empty(), "objects go at once");
+    assert!(!holding(&bucket, MARKER).is_empty(), "records are not known for long enough");
+    ticks.0.fetch_add(301_000_000_000, Ordering::SeqCst);
+    let second = empty(false);
+    assert!(matches!(second, Step::Came(Emptied::Done(_))), "{second:?}");
+    assert_gone(&bucket, MARKER);
+    let there = files(&bucket.join("t"));
+    assert!(matches!(empty(true), Step::Came(Emptied::Done(_))));
+    assert_eq!(files(&bucket.join("t")), there, "it is done");
+    let refused = replica.empty("acme", true, &halt).unwrap_err();
+    assert!(refused.contains("replica"), "{refused}");
 }

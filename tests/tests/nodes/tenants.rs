@@ -214,6 +214,55 @@ fn a_workspace_that_is_deleted_elsewhere_loses_its_store_here_and_keeps_its_ledg
     assert_eq!(opens(&b, &secret), 401);
 }
 
+/// What `recalld remote gc` of a data directory says of one workspace.
+fn collected(data: &Path, slug: &str) -> Value {
+    let said = run(data, &["remote", "gc", "--workspace", slug, "--json"]).stdout;
+    let said: Value = serde_json::from_slice(&said).unwrap();
+    said["workspaces"][0].clone()
+}
+
+#[test]
+fn a_deleted_workspace_leaves_the_remote_once_it_can_be_restored_no_more() {
+    let cluster = Cluster::new(true);
+    let a = cluster.writer("a");
+    let secret = tenant(a.data(), "acme");
+    let item = json!({"kind": "note", "title": "harbour", "text": "The harbour is in Oslo."});
+    assert!(is_given(&call(&a, &secret, "brain_remember", &item)));
+    run_json(a.data(), &["tenant", "delete", "acme", "--confirm", "acme"]);
+    let home = a.data().join("tenants/acme");
+    assert!(home.join("ledger").is_dir() && !home.join("remote.json").exists());
+    let kept = collected(a.data(), "acme");
+    let why = kept["why"].as_str().unwrap();
+    assert!(why.contains("can be restored until") && why.contains("keep_hours"), "{why}");
+    let address = format!("file://{}", cluster.bucket().display());
+    let status = |data: &Path| {
+        let said = run(data, &["remote", "status", &address]).stdout;
+        let said = String::from_utf8(said).unwrap();
+        said.lines().find(|line| line.starts_with("acme: ")).unwrap().to_owned()
+    };
+    assert!(status(a.data()).contains("given away by node a"), "{}", status(a.data()));
+    assert!(a.terminate().success());
+
+    let keeps_none = ["remote.keep_hours=0", "remote.keep_fine_hours=0"];
+    let a = cluster.node_with("a", "--remote", &keeps_none);
+    let b = cluster.node_with("b", "--remote", &keeps_none);
+    let mut first = Value::Null;
+    wait_until("a writes the tenants again", || {
+        first = collected(a.data(), "acme");
+        first["waiting"].is_u64()
+    });
+    assert_eq!(first["emptied"], false, "{first}");
+    assert!(first["waiting"].as_u64() > Some(0), "records wait for five minutes: {first}");
+    assert!(status(a.data()).contains("deleted, and emptied by node a"), "{}", status(a.data()));
+    // Once more: nothing new is done, and what waits goes on waiting.
+    let second = collected(a.data(), "acme");
+    assert_eq!((&second["records"], &second["objects"]), (&json!(0), &json!(0)), "{second}");
+    let refused = refused(b.data(), &["remote", "gc", "--workspace", "acme"]);
+    assert!(refused.contains("does not write acme now; node a does"), "{refused}");
+    let verified = run(a.data(), &["remote", "verify", &address, "--bytes"]);
+    assert!(verified.status.success(), "{verified:?}");
+}
+
 #[test]
 fn each_node_has_the_last_checkpoints_of_its_own_ledgers_on_record() {
     let cluster = Cluster::new(true);

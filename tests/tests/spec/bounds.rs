@@ -55,6 +55,7 @@ const ROOMS: &[&str] = &[
     "server/src/ingest/read/table.rs",
     "server/src/pipeline/forwarded.rs",
     "server/src/recall",
+    "server/src/seats/emptying.rs",
     "server/src/secrets",
     "server/src/tools/agent_state",
     "server/src/tools/artifacts",

@@ -106,6 +106,11 @@ fn readable(row: &Value) -> String {
     let (records, objects) =
         (counted(number("records"), "record"), counted(number("objects"), "object"));
     let mut text = format!("{workspace}: {records} and {objects} were removed");
+    match row["emptied"].as_bool() {
+        None => {}
+        Some(true) => return text + "; it was deleted, and nothing of it is left",
+        Some(false) => text.push_str(" of what was deleted"),
+    }
     match number("waiting") {
         0 => {}
         waiting => {
@@ -120,6 +125,8 @@ fn readable(row: &Value) -> String {
     }
     match number("erased_waiting") {
         0 => text,
+        // All that waits of one that was deleted is from before that.
+        _ if row["emptied"].is_boolean() => text,
         erased => format!("{text}; of these {erased} from before an erasure"),
     }
 }
@@ -161,7 +168,7 @@ fn sweeper(far: &Far) -> Result<Sweeper, Failure> {
     let (full, fine) = far.settings.keep;
     Ok(Sweeper {
         driver: driver.clone(),
-        node,
+        node: Arc::new(node),
         retention: Retention { full, fine },
         clock: Arc::new(SystemClock),
         random: Arc::new(SystemRandom),

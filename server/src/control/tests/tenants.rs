@@ -26,6 +26,27 @@ fn slugs_are_as_they_must_be_and_never_used_again() {
 }
 
 #[test]
+fn what_is_deleted_waits_to_be_emptied_until_that_is_on_record() {
+    let ground = Ground::new();
+    let control = &ground.control;
+    let slugs: Vec<String> = (0..LISTED_MAX + 2).map(|number| format!("t{number:04}")).collect();
+    slugs.iter().for_each(|slug| make_tenant(control, slug));
+    assert_eq!(control.to_empty(u64::MAX).unwrap(), [""; 0]);
+    let (first, last) = (&*slugs[0], &**slugs.last().unwrap());
+    control.delete_tenant(first).unwrap();
+    control.delete_tenant(last).unwrap();
+    assert_eq!(control.to_empty(START - 1).unwrap(), [""; 0], "not for so long yet");
+    assert_eq!(control.to_empty(START).unwrap(), [first, last]);
+    control.note_emptied(first).unwrap();
+    assert_eq!(control.to_empty(START).unwrap(), [last]);
+    assert!(control.note_emptied(&slugs[1]).is_err(), "it lives");
+    assert!(control.note_emptied("nobody").is_err());
+    let found = |ground: &Ground| ground.control.find_tenant(first).unwrap().unwrap().emptied_at;
+    let ground = ground.reopened();
+    assert_eq!(found(&ground), Some(START));
+}
+
+#[test]
 fn lists_come_in_pages() {
     let ground = Ground::new();
     let control = &ground.control;

@@ -84,9 +84,8 @@ impl Office<'_> {
         let found =
             found.ok_or_else(|| AdminError::No(format!("there is no workspace {slug:?}")))?;
         let folder = tenant_dir(self.data, slug);
-        let is_there = |name: &str| folder.join(name).symlink_metadata().is_ok();
         let tenant = match found.state {
-            TenantState::Deleted if !is_there("store") && !is_there(REMOVED) => {
+            TenantState::Deleted if !may_have_store(&folder) => {
                 return Err(AdminError::No(format!("the workspace {slug:?} is deleted already")));
             }
             TenantState::Deleted => found,
@@ -120,7 +119,7 @@ pub fn remove_deleted(parts: &Parts) -> Result<(), String> {
         let Some(slug) = name.to_str().filter(|slug| control::check_slug(slug).is_ok()) else {
             continue;
         };
-        if !folder.join("store").is_dir() && !folder.join(REMOVED).is_dir() {
+        if !may_have_store(&folder) {
             continue;
         }
         let tenant = parts.control.find_tenant(slug).map_err(|error| error.to_string())?;
@@ -152,8 +151,15 @@ fn check_same(field: &'static str, asked: Option<&str>, begun: &str) -> Result<(
     Err(AdminError::wrong(field, why))
 }
 
+/// Whether anything of a store is in a workspace's folder, or it says that there may be.
+fn may_have_store(folder: &Path) -> bool {
+    let is_there = |name: &str| folder.join(name).symlink_metadata().is_ok();
+    is_there("store") || is_there(REMOVED) || !matches!(remote::held_in(folder), Ok(None))
+}
+
 /// Takes the store from its place, so that nobody opens it any more, has whoever opened it meanwhile close it, and
-/// removes it. The ledger stays, with the key that it is checked with.
+/// removes it, with what was set aside of it and what it was to a remote. The ledger stays, with the key that it is
+/// checked with.
 fn remove_store(folder: &Path, close: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
     let (store, removed) = (folder.join("store"), folder.join(REMOVED));
     let said = |error: io::Error| format!("{}: {error}", store.display());
@@ -168,5 +174,9 @@ fn remove_store(folder: &Path, close: impl FnOnce() -> Result<(), String>) -> Re
         _ => {}
     }
     close()?;
-    remove()
+    remove()?;
+    match remote::forget(folder) {
+        Err(error) if !gone(&error) => Err(said(error)),
+        _ => Ok(()),
+    }
 }
