@@ -413,7 +413,7 @@ fn open_audit(
     let signer = credentials.signer().clone();
     let folder = workspace.join("ledger");
     let with = (Arc::clone(clock), Arc::clone(random));
-    match tenants::anchoring(control, LOCAL_WORKSPACE) {
+    match tenants::anchoring(control, LOCAL_WORKSPACE, &folder) {
         Ok(anchoring) => Audit::open_anchored(&folder, LOCAL_WORKSPACE, signer, with, anchoring),
         Err(why) => {
             let fields = [("why", Value::Text(&why))];

@@ -3,6 +3,7 @@
 //! Owns opening, closing and upkeep of the stores of tenants. `local` is not among them: it is open all the
 //! time. Must not know who may use a workspace.
 
+mod anchoring;
 mod door;
 mod keep;
 mod slug;
@@ -17,8 +18,9 @@ use std::time::{Duration, Instant};
 
 use engine::UPKEEP_PAUSE;
 
+pub(crate) use anchoring::anchoring;
 pub use door::Door;
-pub(crate) use door::{anchoring, make_folders};
+pub(crate) use door::make_folders;
 pub use slug::{SLUG_CHARS, is_slug, slug_fault};
 
 use crate::limits::{

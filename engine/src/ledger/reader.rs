@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::entry::{Entry, ReceiptId};
+use super::entry::{Entry, Hash, ReceiptId};
 use super::error::ReadError;
 use super::walk::{Step, Volume, Walk, volumes};
 
@@ -43,6 +43,21 @@ impl Reader {
     /// before a torn tail; stops at the first damage, with an error.
     pub fn entries(&self, from_seq: u64) -> Result<Entries, ReadError> {
         Ok(Entries { walk: Some(self.walk_from(from_seq)?), from_seq })
+    }
+
+    /// The hash of its first entry, which tells one ledger from another; `None` where it has no entry.
+    ///
+    /// # Errors
+    /// It cannot be read, or its beginning is damaged.
+    pub fn first_hash(&self) -> Result<Option<Hash>, ReadError> {
+        let mut walk = self.walk_from(1)?;
+        loop {
+            match walk.step()? {
+                Step::Entry(_) => return Ok(walk.volume().map(|volume| volume.chain.head)),
+                Step::Checkpoint(_) => {}
+                Step::End | Step::Torn { .. } => return Ok(None),
+            }
+        }
     }
 
     /// The entry with this receipt. Reads the ledger from its start: rare enough a

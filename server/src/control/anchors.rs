@@ -5,7 +5,7 @@ use std::ops::Bound;
 use serde::{Deserialize, Serialize};
 
 use super::error::ControlError;
-use super::hash::Hash;
+use super::hash::{Hash, hex};
 use super::record::{Record, decode};
 use super::store::Control;
 use super::table::Look;
@@ -18,11 +18,23 @@ pub(super) struct Anchor {
     seq: u64,
     head: Hash,
     at: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    first: Option<Hash>,
 }
 
 impl Anchor {
+    fn of(last: &LastCheckpoint) -> Self {
+        Self { seq: last.seq, head: Hash(last.head), at: last.at, first: last.first.map(Hash) }
+    }
+
     fn last(&self) -> LastCheckpoint {
-        LastCheckpoint { seq: self.seq, head: *self.head.bytes(), at: self.at }
+        let first = self.first.map(|first| *first.bytes());
+        LastCheckpoint { seq: self.seq, head: *self.head.bytes(), at: self.at, first }
+    }
+
+    /// Whether it is of another ledger than the one that begins with that entry. One that does not say is of any.
+    fn is_of_another(&self, first: Option<Hash>) -> bool {
+        self.first.is_some() && self.first != first
     }
 }
 
@@ -40,6 +52,9 @@ pub struct LastCheckpoint {
     pub head: [u8; 32],
     /// When it was made, in seconds since 1970.
     pub at: u64,
+    /// The hash of the ledger's first entry, which tells it from another one of the same workspace; `None` where
+    /// nobody said.
+    pub first: Option<[u8; 32]>,
 }
 
 impl Anchor {
@@ -63,13 +78,14 @@ impl Control {
     /// # Errors
     /// `Refused` where `slug` is none, or two checkpoints of one entry differ; else a fault of the store.
     pub fn put_anchor(&self, slug: &str, last: &LastCheckpoint) -> Result<(), ControlError> {
-        match self.elsewhere.get() {
-            Some(elsewhere) => elsewhere.put_anchor(slug, last),
-            None => self.put_anchor_at(slug, slug, last),
+        if let Some(elsewhere) = self.elsewhere.get() {
+            return elsewhere.put_anchor(slug, last);
         }
+        self.put_anchor_at(slug, slug, last)
     }
 
-    /// The same, of a ledger that is this node's alone: each has one of its own of a workspace.
+    /// The same, of a ledger that is this node's alone: each has one of its own of a workspace. A node that lost its
+    /// disk begins another one, whose checkpoints take the place of those of the one before; that one's is kept apart.
     ///
     /// # Errors
     /// As [`Control::put_anchor`], and where `node` is none.
@@ -80,7 +96,33 @@ impl Control {
         last: &LastCheckpoint,
     ) -> Result<(), ControlError> {
         check_word("node", node)?;
-        self.put_anchor_at(slug, &key_of(slug, node), last)
+        let key = key_of(slug, node);
+        let first = last.first.map(Hash);
+        let known: Option<Anchor> = self.read(|view| view.find(key.as_bytes()))?;
+        if let (Some(first), Some(known)) = (first, known)
+            && known.is_of_another(Some(first))
+        {
+            self.exchange(&key, first)?;
+        }
+        self.put_anchor_at(slug, &key, last)
+    }
+
+    /// Puts what is on record apart, and what was put apart of the ledger that begins with that entry in its place.
+    fn exchange(&self, key: &str, first: Hash) -> Result<(), ControlError> {
+        self.write(|change| {
+            let known: Option<Anchor> = change.find(key.as_bytes())?;
+            let Some((known, of)) = known.and_then(|known| Some((known.first?, known))) else {
+                return Ok(());
+            };
+            if known == first {
+                return Ok(());
+            }
+            change.put(apart(key, known).as_bytes(), &of)?;
+            match change.find::<Anchor>(apart(key, first).as_bytes())? {
+                Some(earlier) => change.put(key.as_bytes(), &earlier),
+                None => change.remove::<Anchor>(key.as_bytes()).map(drop),
+            }
+        })
     }
 
     fn put_anchor_at(
@@ -92,7 +134,7 @@ impl Control {
         if slug != LOCAL_WORKSPACE {
             check_slug(slug)?;
         }
-        let anchor = Anchor { seq: last.seq, head: Hash(last.head), at: last.at };
+        let anchor = Anchor::of(last);
         // What is known already costs no transaction.
         if !self.read(|view| anchor.is_newer(view, key))? {
             return Ok(());
@@ -155,11 +197,38 @@ impl Control {
         let found: Option<Anchor> = self.read(|view| view.find(key.as_bytes()))?;
         Ok(found.map(|anchor| anchor.last()))
     }
+
+    /// The same, of the very ledger that begins with that entry, or has none yet. Where this node is alone there is no
+    /// other one.
+    ///
+    /// # Errors
+    /// A fault of the store.
+    pub fn find_anchor_of(
+        &self,
+        slug: &str,
+        first: Option<[u8; 32]>,
+    ) -> Result<Option<LastCheckpoint>, ControlError> {
+        let Some(elsewhere) = self.elsewhere.get() else { return self.find_anchor(slug) };
+        let (key, first) = (key_of(slug, elsewhere.node()), first.map(Hash));
+        let found: Option<Anchor> = self.read(|view| {
+            let found = view.find::<Anchor>(key.as_bytes())?;
+            match (found.filter(|anchor| !anchor.is_of_another(first)), first) {
+                (None, Some(first)) => view.find(apart(&key, first).as_bytes()),
+                (found, _) => Ok(found),
+            }
+        })?;
+        Ok(found.map(|anchor| anchor.last()))
+    }
 }
 
 /// No slug has a stroke in it.
 fn key_of(slug: &str, node: &str) -> String {
     format!("{slug}/{node}")
+}
+
+/// Where the last checkpoint of a ledger is that its node has no more: of no node, since no name has a stroke in it.
+fn apart(key: &str, first: Hash) -> String {
+    format!("{key}/{}", hex(first.bytes()))
 }
 
 /// The workspace, if it is of a ledger of that node.

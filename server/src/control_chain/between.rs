@@ -20,7 +20,7 @@ pub(super) enum Asked {
     /// What was used of such parts.
     Settle { settlements: Vec<Settled> },
     /// The last checkpoint of a ledger of the node that asks.
-    Anchor { slug: String, seq: u64, head: String, at: u64 },
+    Anchor { slug: String, seq: u64, head: String, at: u64, first: Option<String> },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -155,8 +155,9 @@ impl Elsewhere for ThroughWriter {
             let control = self.control().map_err(ControlError::far)?;
             return control.put_anchor_of(slug, self.node(), last);
         };
-        let LastCheckpoint { seq, head, at } = *last;
-        let asked = Asked::Anchor { slug: slug.to_owned(), seq, head: hex(&head), at };
+        let LastCheckpoint { seq, head, at, first } = *last;
+        let (head, first) = (hex(&head), first.map(|first| hex(&first)));
+        let asked = Asked::Anchor { slug: slug.to_owned(), seq, head, at, first };
         self.ask(&writer, &asked).map(drop).map_err(ControlError::far)
     }
 }
@@ -230,10 +231,12 @@ fn act(parts: &Parts, envelope: &Envelope, body: &[u8]) -> Result<Response, Refu
             parts.control.settle(&settlements).map_err(failed)?;
             Ok(told(&json!({})))
         }
-        Asked::Anchor { slug, seq, head, at } => {
-            let head = bytes_of_hex(&head);
-            let head = head.ok_or_else(|| Refusal::new(422, "`head` is no hash"))?;
-            let last = LastCheckpoint { seq, head, at };
+        Asked::Anchor { slug, seq, head, at, first } => {
+            let hash = |hex: String| bytes_of_hex(&hex);
+            let no_hash = || Refusal::new(422, "`head` or `first` is no hash");
+            let head = hash(head).ok_or_else(no_hash)?;
+            let first = first.map(|first| hash(first).ok_or_else(no_hash)).transpose()?;
+            let last = LastCheckpoint { seq, head, at, first };
             let node = envelope.from.as_str();
             parts.control.put_anchor_of(&slug, node, &last).map_err(failed)?;
             Ok(told(&json!({})))

@@ -83,9 +83,9 @@ impl Others<'_> {
                 let (signer, _) = signer.map_err(|why| failed(&why))?;
                 let (clock, random): (Arc<dyn Clock>, Arc<dyn Random>) =
                     (Arc::new(SystemClock), Arc::new(SystemRandom));
-                let anchoring =
-                    tenants::anchoring(self.control, name).map_err(|why| failed(&why))?;
                 let ledger = folder.join("ledger");
+                let anchoring = tenants::anchoring(self.control, name, &ledger);
+                let anchoring = anchoring.map_err(|why| failed(&why))?;
                 let with = (clock, random);
                 let audit = Audit::open_anchored(&ledger, name, signer.clone(), with, anchoring);
                 let audit = audit.map_err(|why| failed(&why))?;

@@ -9,22 +9,20 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use engine::ledger::Anchor;
 use engine::os::clock::{Clock, Random};
 use engine::{Ground, Model, Options, Store};
 
-use super::{Closed, is_slug};
+use super::{Closed, anchoring, is_slug};
 use crate::app::Encoding;
 use crate::auth::{self, ClusterSecret};
 use crate::config::AuditSync;
-use crate::control::{Control, ControlError, LastCheckpoint};
+use crate::control::Control;
 use crate::data_dir;
 use crate::embed::Embedder;
 use crate::encoders::Encoders;
-use crate::govern::{Anchoring, Audit, Rules};
+use crate::govern::{Audit, Rules};
 use crate::ingest::Roots;
 use crate::limits::{TENANT_MODELS_MAX, TENANT_TAIL_BYTES_SEAL};
-use crate::log::{self, Level, Value};
 use crate::model::Silent;
 use crate::model_file;
 use crate::recall::{Meaning, Threads};
@@ -99,8 +97,8 @@ impl Door {
         }
         let signer = auth::open_or_create_signing_key(&folder, &mut random).map_err(failed)?.0;
         let with = (Arc::clone(&self.clock), Arc::clone(&self.random));
-        let anchoring = anchoring(&self.control, name).map_err(failed)?;
         let ledger = folder.join("ledger");
+        let anchoring = anchoring(&self.control, name, &ledger).map_err(failed)?;
         let audit = Audit::open_anchored(&ledger, name, signer.clone(), with, anchoring);
         let audit = audit.map_err(failed)?.syncing(self.audit_sync);
         let elsewhere = self.seats.as_ref().map(|seats| seats.ledger(name, &folder)).transpose();
@@ -158,25 +156,6 @@ pub(crate) fn make_folders(folder: &Path) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// The last checkpoint of a workspace's ledger, and where the next ones are kept: nowhere for as long as there is no
-/// control store, which those make who need it.
-pub(crate) fn anchoring(control: &Arc<Control>, name: &str) -> Result<Anchoring, ControlError> {
-    let last = if control.exists() { control.find_anchor(name)? } else { None };
-    let last = last.map(|last| Anchor { seq: last.seq, head: last.head });
-    let (control, name) = (Arc::clone(control), name.to_owned());
-    let keep = move |Anchor { seq, head }: Anchor| {
-        if !control.exists() {
-            return;
-        }
-        let at = control.now();
-        if let Err(why) = control.put_anchor(&name, &LastCheckpoint { seq, head, at }) {
-            let fields = [("workspace", Value::Text(&name)), ("why", Value::Text(&why))];
-            log::event(Level::Warn, "the ledger's last checkpoint was not kept", &fields);
-        }
-    };
-    Ok(Anchoring { last, keep: Box::new(keep) })
 }
 
 fn failed(why: impl ToString) -> Closed {

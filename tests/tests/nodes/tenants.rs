@@ -293,6 +293,33 @@ fn each_node_has_the_last_checkpoints_of_its_own_ledgers_on_record() {
     assert_eq!(checked["ok"], true, "{checked}");
 }
 
+#[test]
+fn a_node_that_lost_its_disk_comes_back_under_its_name_and_begins_other_ledgers() {
+    let cluster = Cluster::new(true);
+    let (a, b) = (cluster.writer("a"), cluster.writer("b"));
+    let secret = tenant(a.data(), "acme");
+    wait_until("b answers", || is_given(&recall(&b, &secret)));
+    // In good order, so that its last checkpoints are on record.
+    assert!(b.terminate().success());
+    std::fs::remove_dir_all(cluster.data("b")).unwrap();
+    // Twice: what is on record comes to an empty disk after the first start.
+    for _ in 0..2 {
+        let b = cluster.writer("b");
+        wait_until("b answers again", || is_given(&recall(&b, &secret)));
+        assert!(b.terminate().success());
+    }
+    let checked = run_json(&cluster.data("b"), &["ledger", "verify", "--all"]);
+    assert_eq!(checked["ok"], true, "{checked}");
+    // One that is shorter than its own last checkpoint is refused as ever.
+    let volume = cluster.data("b").join("tenants/acme/ledger").join(engine::ledger::volume_name(1));
+    let whole = std::fs::read(&volume).unwrap();
+    std::fs::write(&volume, &whole[..whole.len() * 2 / 3]).unwrap();
+    let b = cluster.writer("b");
+    assert!(!is_given(&recall(&b, &secret)));
+    std::fs::write(&volume, &whole).unwrap();
+    wait_until("b answers again", || is_given(&recall(&b, &secret)));
+}
+
 /// What `recalld doctor` says of the control store.
 fn doctor(data: &Path) -> String {
     let said: Value = serde_json::from_slice(&run(data, &["doctor", "--json"]).stdout).unwrap();

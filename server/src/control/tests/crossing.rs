@@ -30,7 +30,9 @@ fn prepare(control: &Control, client: &str) -> Other {
     make_tenant(control, "other");
     let redeemed = sign_in(control, "other", client);
     control.take_block("other", MONTH, 1, 5, Some(80)).unwrap();
-    control.put_anchor("other", &LastCheckpoint { seq: 1, head: [1; 32], at: START }).unwrap();
+    control
+        .put_anchor("other", &LastCheckpoint { seq: 1, head: [1; 32], at: START, first: None })
+        .unwrap();
     let link = control.set_email("other", "o@example.org", &Prefix::default()).unwrap();
     Other { bearer: issue(control, "other", Kind::Bearer), redeemed, link }
 }
@@ -105,7 +107,9 @@ fn act(
             };
             drop(control.settle(&[one]));
         }
-        20 => drop(control.put_anchor(slug, &LastCheckpoint { seq: 5, head: [9; 32], at: 1 })),
+        20 => drop(
+            control.put_anchor(slug, &LastCheckpoint { seq: 5, head: [9; 32], at: 1, first: None }),
+        ),
         21 => mine.extend(control.set_email(slug, "o@example.org", &prefix).ok()),
         22 => drop(control.verify_email(secret)),
         _ => drop(control.sweep()),

@@ -465,7 +465,7 @@ fn a_new_key_signs_and_the_old_one_stays_until_its_tokens_are_over() {
 fn an_anchor_never_goes_back() {
     let ground = Ground::new();
     let control = &ground.control;
-    let at = |seq, byte| LastCheckpoint { seq, head: [byte; 32], at: START };
+    let at = |seq, byte| LastCheckpoint { seq, head: [byte; 32], at: START, first: None };
     assert_eq!(control.find_anchor("local").unwrap(), None);
     control.put_anchor("local", &at(9, 1)).unwrap();
     control.put_anchor("local", &at(8, 2)).unwrap();
@@ -474,6 +474,52 @@ fn an_anchor_never_goes_back() {
     control.put_anchor("local", &at(10, 3)).unwrap();
     let ground = ground.reopened();
     assert_eq!(ground.control.find_anchor("local").unwrap(), Some(at(10, 3)));
+}
+
+struct NodeA;
+
+impl Elsewhere for NodeA {
+    fn node(&self) -> &str {
+        "a"
+    }
+
+    fn put_anchor(&self, _: &str, _: &LastCheckpoint) -> Result<(), ControlError> {
+        Err(ControlError::refused("slug", "nothing is put through it here"))
+    }
+}
+
+#[test]
+fn a_node_that_lost_its_disk_has_another_ledger_and_each_is_held_against_its_own() {
+    let ground = Ground::new();
+    let control = &ground.control;
+    let at = |seq, first| LastCheckpoint {
+        seq,
+        head: [u8::try_from(seq).unwrap(); 32],
+        at: START,
+        first,
+    };
+    let (old, new) = (Some([1; 32]), Some([2; 32]));
+    control.put_anchor_of("local", "b", &at(50, None)).unwrap();
+    control.put_anchor_of("local", "a", &at(9, old)).unwrap();
+    let alone = control.find_anchor_of("local", new).unwrap();
+    assert_eq!(alone, None, "this is of nodes");
+    control.ask_by(Arc::new(NodeA));
+    let held = |first| control.find_anchor_of("local", first).unwrap();
+    assert_eq!([held(old), held(new), held(None)], [Some(at(9, old)), None, None]);
+    control.put_anchor_of("local", "a", &at(3, new)).unwrap();
+    assert_eq!(control.find_anchor("local").unwrap(), Some(at(3, new)), "the one that it has");
+    assert_eq!([held(old), held(new), held(None)], [Some(at(9, old)), Some(at(3, new)), None]);
+    let listed = control.anchors(None, 9).unwrap();
+    assert_eq!(listed, [("local".to_owned(), at(3, new))]);
+    // The disk comes back after all, with less than is on record of it.
+    control.put_anchor_of("local", "a", &at(8, old)).unwrap();
+    assert_eq!([held(old), held(new)], [Some(at(9, old)), Some(at(3, new))]);
+    assert_eq!(control.find_anchor("local").unwrap(), Some(at(9, old)));
+    // Of what is on record without a first entry it is not known that it is another's.
+    let of_b = control.anchors_of(Some("b"), None, 9).unwrap();
+    assert_eq!(of_b, [("local".to_owned(), at(50, None))]);
+    control.put_anchor_of("local", "b", &at(7, new)).unwrap();
+    assert_eq!(control.anchors_of(Some("b"), None, 9).unwrap(), of_b);
 }
 
 #[test]
