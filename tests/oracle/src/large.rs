@@ -1,12 +1,14 @@
-//! Texts of a mebibyte that are as hard as one kind of content can make them.
+//! Long texts that are as hard as one kind of content can make them.
 
 use crate::dice::Dice;
 use crate::strings;
 
-const BYTES: usize = 1 << 20;
+/// How long they are, and how long for a short run: what grows faster than its text is seen there as well.
+pub const BYTES: usize = 1 << 20;
+pub const SHORT_BYTES: usize = 1 << 18;
 
-/// Each by its name.
-pub fn all(seed: u64, words: &[String]) -> Vec<(&'static str, String)> {
+/// Each by its name, of so many bytes at least.
+pub fn all(seed: u64, words: &[String], bytes: usize) -> Vec<(&'static str, String)> {
     let mut dice = Dice::new(seed, "large", 0);
     let mut texts: Vec<(&'static str, String)> = [
         ("one word", "a"),
@@ -34,11 +36,11 @@ pub fn all(seed: u64, words: &[String]) -> Vec<(&'static str, String)> {
         ("controls", "\u{0}\u{7}\u{7f}"),
         ("formats", "\u{200b}\u{feff}\u{ad}"),
     ]
-    .map(|(name, piece)| (name, piece.repeat(BYTES.div_ceil(piece.len()))))
+    .map(|(name, piece)| (name, piece.repeat(bytes.div_ceil(piece.len()))))
     .into();
     let grown = |dice: &mut Dice, piece: &dyn Fn(&mut Dice) -> String| {
-        let mut text = String::with_capacity(2 * BYTES);
-        while text.len() < BYTES {
+        let mut text = String::with_capacity(2 * bytes);
+        while text.len() < bytes {
             text.push_str(&piece(dice));
         }
         text

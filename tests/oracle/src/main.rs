@@ -6,8 +6,8 @@
 //!
 //! Compares every Unicode scalar value in its contexts, `N` random strings, documents of this
 //! repository and texts of a mebibyte, under many settings. A difference is made as small as it
-//! gets, printed escaped, and ends the program with 1. `--short` leaves out most settings and most
-//! of what is not assigned; `--setting` takes only those with the text in their names; `--speed`
+//! gets, printed escaped, and ends the program with 1. `--short` leaves out most settings, most of
+//! what is not assigned and most documents, and its long texts are shorter; `--setting` takes only those with the text in their names; `--speed`
 //! measures instead.
 
 mod compare;
@@ -36,6 +36,8 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// Random strings for all settings together, where no number is given.
 const STRINGS: usize = 200_000;
+/// A short run takes each of so many documents.
+const SHORT_RUN_TAKES_EACH: usize = 8;
 
 struct Arguments {
     published: Value,
@@ -115,16 +117,18 @@ fn one(
     }
     if setting.documents {
         let mut dice = Dice::new(arguments.seed, "documents", 0);
-        for text in documents {
+        let each = if arguments.short { SHORT_RUN_TAKES_EACH } else { 1 };
+        for text in documents.iter().step_by(each) {
             tally.add("documents", &mut pair, text, None)?;
             tally.add("documents", &mut pair, strings::cut(&mut dice, text), Some(256))?;
         }
     }
     if setting.large {
-        for (_, text) in large::all(arguments.seed, words) {
-            tally.add("texts of 1 MiB", &mut pair, &text, None)?;
+        let bytes = if arguments.short { large::SHORT_BYTES } else { large::BYTES };
+        for (_, text) in large::all(arguments.seed, words, bytes) {
+            tally.add("long texts", &mut pair, &text, None)?;
             for limit in [3, 17, 256] {
-                tally.add("texts of 1 MiB", &mut pair, &text, Some(limit))?;
+                tally.add("long texts", &mut pair, &text, Some(limit))?;
             }
         }
     }

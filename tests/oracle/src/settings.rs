@@ -19,7 +19,7 @@ pub struct Setting {
     pub scalars: Scalars,
     /// Documents are tried.
     pub documents: bool,
-    /// Texts of a mebibyte are tried.
+    /// Long texts are tried.
     pub large: bool,
 }
 

@@ -26,7 +26,7 @@ pub fn measure(published: &Value) -> Outcome<()> {
         ("128 tokens", SENTENCE.repeat(9)),
         ("1000 tokens", SENTENCE.repeat(71)),
     ];
-    texts.extend(large::all(1, &words));
+    texts.extend(large::all(1, &words, large::BYTES));
     println!(
         "text, bytes, tokens, microseconds of the reference, ours, ratio, ours cut off at 256"
     );
