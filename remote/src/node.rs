@@ -208,12 +208,87 @@ impl Shared {
 
     /// Looks at the beats of all nodes.
     fn look(&self) -> Result<(), Away> {
+        // What is said while they come may be missing among them.
+        let began = self.driver.ticks.now();
         let beats = self.driver.chain.beats()?;
         let now = self.driver.ticks.now();
         let mut known = self.known();
         let mut seen = (*known.seen).clone();
-        seen.saw(beats, now);
+        seen.saw(beats, began, now);
         known.seen = Arc::new(seen);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::Range;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+    use crate::chain::ObjectChain;
+    use crate::hex::Hex;
+    use crate::names::{Key, NodeId};
+    use crate::objects::{About, Objects, Tried};
+    use crate::ticks::TickSource;
+
+    #[derive(Debug, Default)]
+    struct Seconds(AtomicU64);
+
+    impl TickSource for Seconds {
+        fn now(&self) -> Ticks {
+            Ticks(self.0.load(Ordering::SeqCst) * 1_000_000_000)
+        }
+    }
+
+    /// Nothing is there, which it takes three seconds to say.
+    #[derive(Debug)]
+    struct Slow(Arc<Seconds>);
+
+    impl Objects for Slow {
+        fn put(&self, _: &Key, _: &[u8]) -> Result<(), Away> {
+            unreachable!("nothing is put here")
+        }
+
+        fn put_new(&self, _: &Key, _: &[u8]) -> Tried {
+            unreachable!("nothing is put here")
+        }
+
+        fn get(&self, _: &Key, _: Option<Range<u64>>, _: u64) -> Result<Option<Vec<u8>>, Away> {
+            unreachable!("there is nothing to get")
+        }
+
+        fn head(&self, _: &Key) -> Result<Option<About>, Away> {
+            unreachable!("there is nothing to ask about")
+        }
+
+        fn list(&self, _: &str, _: Option<&Key>, _: usize) -> Result<Vec<About>, Away> {
+            self.0.0.fetch_add(3, Ordering::SeqCst);
+            Ok(Vec::new())
+        }
+
+        fn remove(&self, _: &[Key]) -> Result<(), Away> {
+            unreachable!("there is nothing to remove")
+        }
+    }
+
+    #[test]
+    fn what_is_said_while_beats_are_looked_at_may_be_missing_among_them() {
+        let ticks = Arc::new(Seconds::default());
+        let objects: Arc<dyn Objects> = Arc::new(Slow(Arc::clone(&ticks)));
+        let chain = Arc::new(ObjectChain::new(Arc::clone(&objects)));
+        let shared = Shared {
+            driver: Driver { chain, objects, ticks, halt: Arc::default() },
+            writer: Writer {
+                node: NodeId::new("n2").unwrap(),
+                run: Hex([1; 16]),
+                url: String::new(),
+            },
+            lease: Duration::from_secs(5),
+            known: Mutex::default(),
+        };
+        shared.look().unwrap();
+        // A writer may have come and written a record after the first second.
+        assert_eq!(shared.known().seen.looked(), Some(Ticks(0)));
     }
 }

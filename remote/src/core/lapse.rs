@@ -88,7 +88,14 @@ impl Held {
 #[derive(Debug, Default, Clone)]
 pub struct Observer {
     seen: BTreeMap<NodeId, Seen>,
-    looked: Option<Ticks>,
+    looked: Option<Look>,
+}
+
+/// When the newest look began, and when all of it was here.
+#[derive(Debug, Clone, Copy)]
+struct Look {
+    began: Ticks,
+    ended: Ticks,
 }
 
 #[derive(Debug, Clone)]
@@ -96,9 +103,8 @@ struct Seen {
     run: Nonce,
     count: u64,
     lease: Duration,
-    /// When it was first seen as it is, when first with this run, and when first at all.
+    /// When it was first seen as it is, and when first at all.
     since: Ticks,
-    run_since: Ticks,
     first: Ticks,
     /// Runs that were seen before this one, and when another one was first seen in their place.
     before: VecDeque<(Nonce, Ticks)>,
@@ -110,15 +116,19 @@ impl Observer {
     /// looks at the lease.
     #[must_use]
     pub fn pace(&self, own: Duration) -> Duration {
-        let lives = |seen: &&Seen| self.looked.is_some_and(|now| !seen.has_stood_still(now));
+        let lives = |seen: &&Seen| self.looked().is_some_and(|began| !seen.has_stood_still(began));
         let leases = self.seen.values().filter(lives).map(|seen| seen.lease);
         leases.fold(own, Duration::min) / 4
     }
 
-    /// These are the beats of all nodes, as they came just before `now`. Where one look is longer after
-    /// another than half of a lease, counting begins anew: what is seen then may have come just now.
-    pub fn saw(&mut self, beats: Vec<Beat>, now: Ticks) {
-        let last = self.looked.replace(now);
+    /// These are the beats of all nodes, which were asked for just after `began` and came just before `now`: each was
+    /// read at some time in between. Where one look is longer after another than half of a lease, counting begins
+    /// anew: what is seen then may have come just now. A look that began before the newest one tells nothing.
+    pub fn saw(&mut self, beats: Vec<Beat>, began: Ticks, now: Ticks) {
+        if self.looked() > Some(began) {
+            return;
+        }
+        let last = self.looked.replace(Look { began, ended: now }).map(|last| last.ended);
         let mut before = std::mem::take(&mut self.seen);
         for beat in beats.into_iter().take(NODES_MAX) {
             let lease = lease_of(&beat);
@@ -131,10 +141,10 @@ impl Observer {
         }
     }
 
-    /// When all beats were looked at last.
+    /// When the newest look at all beats began: what was said before that was seen.
     #[must_use]
     pub fn looked(&self) -> Option<Ticks> {
-        self.looked
+        self.looked.map(|look| look.began)
     }
 
     /// The lease of a node's newest beat, if it has one.
@@ -148,15 +158,15 @@ impl Observer {
     /// had been there, if not before.
     #[must_use]
     pub fn has_lapsed(&self, node: &NodeId, run: Nonce, known: Ticks) -> bool {
-        let Some(now) = self.looked else { return false };
+        let Some(began) = self.looked() else { return false };
         let Some(seen) = self.seen.get(node) else { return true };
         if seen.run == run {
-            return seen.has_stood_still(now);
+            return seen.has_stood_still(began);
         }
         let left = seen.before.iter().find(|(before, _)| *before == run).map(|(_, left)| *left);
-        // One that was never seen is older than the run that is there, and than all that was seen since it was known.
-        let left = left.unwrap_or_else(|| seen.run_since.min(seen.first.max(known)));
-        seen.is_over(left, now)
+        // One that was never seen may be the newest: that it was not there counts since it was known.
+        let left = left.unwrap_or_else(|| seen.first.max(known));
+        seen.is_over(left, began)
     }
 }
 
@@ -167,7 +177,6 @@ impl Seen {
             count: beat.count,
             lease: lease_of(beat),
             since: now,
-            run_since: now,
             first: now,
             before: VecDeque::new(),
         }
@@ -181,7 +190,7 @@ impl Seen {
             self.before.push_back((self.run, now));
             // It may be that two processes go by one name.
             self.before.retain(|(run, _)| *run != beat.run);
-            (self.run, self.run_since, self.since) = (beat.run, now, now);
+            (self.run, self.since) = (beat.run, now);
         } else if self.count != beat.count {
             self.since = now;
         }
@@ -215,13 +224,18 @@ mod tests {
         Ticks(second * 1_000_000_000)
     }
 
+    /// A look that is over at once.
+    fn saw(observer: &mut Observer, beats: Vec<Beat>, second: u64) {
+        observer.saw(beats, at(second), at(second));
+    }
+
     /// Looks every two seconds in these seconds, at what beats there are then.
     fn look(
         observer: &mut Observer,
         seconds: std::ops::RangeInclusive<u64>,
         beats: &[Beat],
     ) -> bool {
-        seconds.step_by(2).for_each(|second| observer.saw(beats.to_vec(), at(second)));
+        seconds.step_by(2).for_each(|second| saw(observer, beats.to_vec(), second));
         has_lapsed(observer, 1, 0)
     }
 
@@ -253,15 +267,15 @@ mod tests {
         let mut observer = Observer::default();
         assert_eq!(observer.pace(Duration::from_secs(60)), Duration::from_secs(15));
         let other = Beat { node: NodeId::new("n2").unwrap(), lease_s: 40, ..beat(2, 1) };
-        observer.saw(vec![other.clone()], at(1));
+        saw(&mut observer, vec![other.clone()], 1);
         assert_eq!(observer.pace(Duration::from_secs(60)), Duration::from_secs(10));
-        observer.saw(vec![other.clone(), beat(1, 1)], at(2));
+        saw(&mut observer, vec![other.clone(), beat(1, 1)], 2);
         assert_eq!(observer.pace(Duration::from_secs(60)), Duration::from_secs(2));
         assert_eq!(observer.pace(Duration::from_secs(5)), Duration::from_millis(1250));
         // It is gone.
         for second in (4..=14).step_by(2) {
             let other = Beat { count: second, ..other.clone() };
-            observer.saw(vec![other, beat(1, 1)], at(second));
+            saw(&mut observer, vec![other, beat(1, 1)], second);
         }
         assert_eq!(observer.pace(Duration::from_secs(60)), Duration::from_secs(10));
     }
@@ -285,7 +299,7 @@ mod tests {
         assert!(look(&mut observer, 16..=16, &[beat(16, 1)]), "other runs were there for 12 s");
         assert!(!has_lapsed(&observer, 6, 0), "and in place of this one for 8 s");
         assert!(!has_lapsed(&observer, 16, 0));
-        // One that was there before anybody looked, or between two looks: from when it was known on.
+        // One that nobody saw: from when it was known on.
         assert!(has_lapsed(&observer, 99, 0) && has_lapsed(&observer, 99, 5));
         assert!(!has_lapsed(&observer, 99, 6));
         // One that comes back is there.
@@ -295,11 +309,39 @@ mod tests {
     }
 
     #[test]
+    fn a_run_that_nobody_saw_may_be_the_newest() {
+        let mut observer = Observer::default();
+        for second in 0..=20 {
+            saw(&mut observer, vec![beat(1, second)], second);
+        }
+        // It took the place of this one since, or this one's last beat came late and lies over its.
+        assert!(!has_lapsed(&observer, 2, 20) && !has_lapsed(&observer, 2, 10));
+        assert!(has_lapsed(&observer, 2, 9), "it had time to be seen");
+    }
+
+    #[test]
+    fn a_look_counts_from_its_end_up_to_its_beginning() {
+        let mut observer = Observer::default();
+        observer.saw(vec![beat(1, 1)], at(0), at(3));
+        for second in (5..=13).step_by(2) {
+            saw(&mut observer, vec![beat(1, 1)], second);
+        }
+        observer.saw(vec![beat(1, 1)], at(13), at(16));
+        assert!(!has_lapsed(&observer, 1, 0), "it was seen for 10 s");
+        // One that began before tells nothing.
+        observer.saw(vec![], at(12), at(17));
+        assert_eq!(observer.looked(), Some(at(13)));
+        assert!(!has_lapsed(&observer, 1, 0));
+        observer.saw(vec![beat(1, 1)], at(14), at(17));
+        assert!(has_lapsed(&observer, 1, 0));
+    }
+
+    #[test]
     fn what_is_remembered_of_runs_has_a_bound_and_what_is_forgotten_is_over() {
         let mut observer = Observer::default();
         for second in 0..=2 * RUNS_BEFORE_MAX {
             let run = u8::try_from(second).unwrap();
-            observer.saw(vec![beat(run, 1)], at(second.try_into().unwrap()));
+            saw(&mut observer, vec![beat(run, 1)], second.try_into().unwrap());
         }
         let seen = &observer.seen[&NodeId::new("n1").unwrap()];
         assert_eq!(seen.before.len(), RUNS_BEFORE_MAX);

@@ -54,7 +54,7 @@ impl Claim {
 
     /// Whether the writer of the newest record leaves the workspace to us. An operator may know better.
     ///
-    /// Beats count only if they were looked at after the record was found: a writer that was gone before may
+    /// Beats count only if they were asked for after the record was found: a writer that was gone before may
     /// have come back and written it.
     pub fn may_take(&mut self, found: &Found, observer: &Observer, now: Ticks) -> bool {
         let (newest, head) = (&found.newest, &found.newest.head);
@@ -149,10 +149,10 @@ mod tests {
     fn only_a_look_after_the_record_was_found_tells_that_its_writer_is_gone() {
         let mut claim = Claim::new(writer("n2"), Duration::from_secs(10));
         let mut observer = Observer::default();
-        observer.saw(Vec::new(), at(4));
+        observer.saw(Vec::new(), at(4), at(4));
         // The writer came back after that look, and wrote it.
         assert!(!claim.may_take(&found_at(5), &observer, at(6)));
-        observer.saw(Vec::new(), at(6));
+        observer.saw(Vec::new(), at(6), at(6));
         assert!(claim.may_take(&found_at(5), &observer, at(6)));
         let mut of_the_writer = Claim::new(writer("n1"), Duration::from_secs(10));
         assert!(of_the_writer.may_take(&found_at(7), &observer, at(7)));
@@ -187,10 +187,10 @@ mod tests {
         let Writer { node, run, url } = writer("n1");
         let beat = crate::beat::Beat { node, run, count: 1, url, lease_s: 8 };
         for second in (2..=12).step_by(2) {
-            observer.saw(vec![beat.clone()], at(second));
+            observer.saw(vec![beat.clone()], at(second), at(second));
             assert!(!claim.may_take(&found_at(1), &observer, at(second)));
         }
-        observer.saw(vec![beat], at(14));
+        observer.saw(vec![beat], at(14), at(14));
         assert!(claim.may_take(&found_at(1), &observer, at(14)));
     }
 }

@@ -173,11 +173,16 @@ async fn beat(port: Rc<Port>, node: Rc<Node>) {
 
 async fn look(port: Rc<Port>, node: Rc<Node>) {
     loop {
-        if let Ok(beats) = port.beats().await {
-            node.observer.borrow_mut().saw(beats, port.now());
-        }
+        look_once(&port, &node).await;
         let pace = node.pace();
         port.wait(pace).await;
+    }
+}
+
+async fn look_once(port: &Port, node: &Node) {
+    let began = port.now();
+    if let Ok(beats) = port.beats().await {
+        node.observer.borrow_mut().saw(beats, began, port.now());
     }
 }
 
@@ -297,8 +302,10 @@ async fn take(port: &Port, ground: &Ground, node: &Node, claim: &mut Claim) -> O
     };
     if let Some(found) = &found {
         ground.history.borrow_mut().saw(&found.newest, node.name.as_str());
-        // The next look comes after what was found.
-        port.wait(node.pace()).await;
+        let looked = node.observer.borrow().looked();
+        if looked <= Some(found.as_of) {
+            look_once(port, node).await;
+        }
         if !claim.may_take(found, &node.observer.borrow(), port.now()) {
             return None;
         }

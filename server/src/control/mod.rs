@@ -56,4 +56,6 @@ pub use store::{Control, VERSION};
 pub use sweep::{SWEPT_TOGETHER_MAX, TABLE_NAMES, check_record};
 pub use tenants::{LISTED_MAX, NewTenant, TENANTS_MAX, Tenant, TenantState, check_slug};
 pub use token_keys::{KEYS_PUBLISHED_MAX, TokenKeyRecord};
-pub use usage::{BLOCK_CALLS_MAX, BLOCK_SECONDS, BLOCKS_OUT_MAX, Block, Settlement, Usage};
+pub use usage::{
+    BLOCK_CALLS_MAX, BLOCK_SECONDS, BLOCKS_OUT_MAX, BLOCKS_OVER_MAX, Block, Over, Settlement, Usage,
+};

@@ -66,8 +66,10 @@ pub enum StandingFault {
     TooOld,
     /// It was revoked.
     Revoked,
-    /// What it hangs on is revoked, over, or not there.
+    /// What it hangs on is revoked or over.
     NoHold,
+    /// What it hangs on is not on record here.
+    NotHere,
     /// The store cannot say.
     Control(ControlError),
 }
@@ -98,6 +100,7 @@ impl fmt::Display for StandingFault {
             Self::TooOld => "the token is older than the workspace's tokens may be",
             Self::Revoked => "the token is revoked",
             Self::NoHold => "what the token was made of is revoked or over",
+            Self::NotHere => "what the token was made of is not on record",
             Self::Control(error) => return error.fmt(f),
         })
     }
@@ -128,15 +131,14 @@ impl Control {
                 return Err(StandingFault::Revoked);
             }
             let hold = if sid.starts_with(grants::ID_START) {
-                let grant = find_grant(view, slug, sid)?.filter(|grant| grant.is_good(now));
-                let grant = grant.ok_or(StandingFault::NoHold)?;
-                if !may_use(view, &grant.client)? {
+                let grant = find_grant(view, slug, sid)?.ok_or(StandingFault::NotHere)?;
+                if !grant.is_good(now) || !may_use(view, &grant.client)? {
                     return Err(StandingFault::NoHold);
                 }
                 Hold::Grant(grant)
             } else {
-                let found = find_by_id(view, slug, sid)?.map(|(_, credential)| credential);
-                let good = found.filter(|credential| credential.check(now).is_ok());
+                let found = find_by_id(view, slug, sid)?.ok_or(StandingFault::NotHere)?;
+                let good = Some(found.1).filter(|credential| credential.check(now).is_ok());
                 Hold::Credential(good.ok_or(StandingFault::NoHold)?)
             };
             Ok(Standing { tenant, hold })

@@ -16,6 +16,8 @@ pub const BLOCK_CALLS_MAX: u32 = 64;
 pub const BLOCK_SECONDS: u64 = 600;
 /// Blocks of one workspace and month that are out.
 pub const BLOCKS_OUT_MAX: usize = 512;
+/// Blocks of one workspace and month that are over and are remembered. Whoever asked for one may be heard after it.
+pub const BLOCKS_OVER_MAX: usize = 256;
 /// One block is at most one of so many parts of what is left, so that none holds back what others could use.
 const QUOTA_SHARES: u64 = 16;
 /// How long the usage of a month stays on record after it was begun, in seconds: 400 days.
@@ -44,7 +46,14 @@ pub struct Usage {
     /// What is out.
     #[serde(default)]
     pub blocks: Vec<Block>,
+    /// What is over before its time, those that ended last at the end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub over: Vec<Over>,
 }
+
+/// A block that was given back or is used up: its id, and until when it is remembered, in seconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Over(pub u64, pub u64);
 
 impl Record for Usage {
     const TABLE: &'static str = "usage";
@@ -63,6 +72,9 @@ impl Usage {
 
     /// A block that was taken by this id, for whoever did not hear of it.
     fn out(&self, id: u64) -> Result<Option<Block>, ControlError> {
+        if self.over.iter().any(|Over(over, _)| *over == id) {
+            return Err(ControlError::refused("block", "it is over already"));
+        }
         let out = self.blocks.iter().find(|block| block.id == id).copied();
         match out {
             Some(Block { used: 1.., .. }) => {
@@ -70,6 +82,15 @@ impl Usage {
             }
             out => Ok(out),
         }
+    }
+
+    /// This block is out no more: whoever asks for it from now on was late.
+    fn end(&mut self, at: usize) {
+        let block = self.blocks.remove(at);
+        if self.over.len() >= BLOCKS_OVER_MAX {
+            self.over.remove(0);
+        }
+        self.over.push(Over(block.id, block.expires_at));
     }
 }
 
@@ -107,8 +128,8 @@ impl Control {
     /// is given the same one (CTL-93).
     ///
     /// # Errors
-    /// `Refused` where the workspace is not active, `month` is none, too many blocks are out, or the block is in use;
-    /// else a fault of the store.
+    /// `Refused` where the workspace is not active, `month` is none, too many blocks are out, or the block is in use or
+    /// over; else a fault of the store.
     pub fn take_block(
         &self,
         slug: &str,
@@ -179,6 +200,7 @@ fn usage_in(look: &impl Look, key: &[u8], now: u64) -> Result<Usage, ControlErro
     let found: Option<Usage> = look.find(key)?;
     let mut usage = found.unwrap_or_else(|| Usage { begun_at: now, ..Usage::default() });
     usage.blocks.retain(|block| now < block.expires_at);
+    usage.over.retain(|Over(_, until)| now < *until);
     Ok(usage)
 }
 
@@ -201,7 +223,7 @@ fn settle_one(change: &Change<'_>, settlement: &Settlement<'_>) -> Result<(), Co
     usage.used = usage.used.saturating_add(u64::from(used - block.used));
     block.used = used;
     if !settlement.keep {
-        usage.blocks.remove(at);
+        usage.end(at);
     }
     change.put(&key, &usage)
 }

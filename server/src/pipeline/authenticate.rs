@@ -158,7 +158,7 @@ fn bearer(parts: &Parts, call: &Call, takes_tokens: bool) -> Result<Caller, Refu
             let found = bearer::caller(parts, presented, takes_tokens);
             found.map_err(|why| match why {
                 NoCaller::Wrong => wrong(parts, call, takes_tokens),
-                NoCaller::Ended => unauthorized(parts, takes_tokens, true),
+                NoCaller::Ended | NoCaller::NotHere => unauthorized(parts, takes_tokens, true),
                 NoCaller::Suspended => Refusal::new(403, "Workspace suspended"),
                 NoCaller::Unavailable => Refusal::unavailable("Credentials cannot be checked now"),
             })

@@ -25,6 +25,8 @@ pub(super) enum NoCaller {
     Wrong,
     /// It is one of ours whose time is over, or that was taken back: no guess.
     Ended,
+    /// It is one of ours, and what it hangs on is not on record: no guess either.
+    NotHere,
     /// Its workspace is stopped.
     Suspended,
     /// It cannot be told.
@@ -40,14 +42,27 @@ pub(super) fn caller(
     takes_tokens: bool,
 ) -> Result<Caller, NoCaller> {
     let found = caller_here(parts, presented, takes_tokens);
-    let (Err(NoCaller::Wrong | NoCaller::Ended), Some(chain)) = (&found, &parts.control_chain)
-    else {
-        return found;
-    };
-    match (chain.catch_up(), &found) {
-        (CaughtUp::Here, _) => caller_here(parts, presented, takes_tokens),
-        (CaughtUp::Unknown, Err(NoCaller::Wrong)) => Err(NoCaller::Unavailable),
-        (CaughtUp::Needless | CaughtUp::Unknown, _) => found,
+    let may_be_elsewhere =
+        matches!(found, Err(NoCaller::Wrong | NoCaller::Ended | NoCaller::NotHere));
+    match &parts.control_chain {
+        Some(chain) if may_be_elsewhere => {
+            settled(chain.catch_up(), found, || caller_here(parts, presented, takes_tokens))
+        }
+        _ => found,
+    }
+}
+
+/// What is so once it was looked for what others changed. What is known to be over stays that.
+fn settled<T>(
+    caught_up: CaughtUp,
+    found: Result<T, NoCaller>,
+    again: impl FnOnce() -> Result<T, NoCaller>,
+) -> Result<T, NoCaller> {
+    match (caught_up, &found) {
+        // A node that writes the store may have begun to a moment ago, and know more than it did.
+        (CaughtUp::Here | CaughtUp::Needless, _) => again(),
+        (CaughtUp::Unknown, Err(NoCaller::Wrong | NoCaller::NotHere)) => Err(NoCaller::Unavailable),
+        (CaughtUp::Unknown, _) => found,
     }
 }
 
@@ -177,6 +192,7 @@ fn of_no_token(parts: &Parts, why: NoToken) -> NoCaller {
 fn of_standing(parts: &Parts, fault: StandingFault) -> NoCaller {
     match fault {
         StandingFault::Suspended => NoCaller::Suspended,
+        StandingFault::Unknown | StandingFault::NotHere => NoCaller::NotHere,
         StandingFault::Control(error) if error.is_fault() => unavailable(parts, &error),
         _ => NoCaller::Ended,
     }
@@ -189,5 +205,27 @@ fn of_credential(parts: &Parts, fault: CredentialFault) -> NoCaller {
         CredentialFault::Unknown => NoCaller::Wrong,
         // One of ours that is over is no guess (GOV-04): whoever has it has to learn that it is.
         _ => NoCaller::Ended,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_known_here_is_refused_only_by_a_node_that_knows_all() {
+        type Found = Result<(), NoCaller>;
+        let after = |caught_up, found: Found| settled(caught_up, found, || Ok(()));
+        for caught_up in [CaughtUp::Here, CaughtUp::Needless] {
+            for found in [NoCaller::Wrong, NoCaller::NotHere, NoCaller::Ended] {
+                assert!(after(caught_up, Err(found)).is_ok(), "what is here now counts");
+            }
+        }
+        for found in [NoCaller::Wrong, NoCaller::NotHere] {
+            let told = after(CaughtUp::Unknown, Err(found));
+            assert!(matches!(told, Err(NoCaller::Unavailable)));
+        }
+        let told = after(CaughtUp::Unknown, Err(NoCaller::Ended));
+        assert!(matches!(told, Err(NoCaller::Ended)));
     }
 }

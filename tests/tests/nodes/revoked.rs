@@ -12,6 +12,7 @@ use tests::service::{Service, run, run_json};
 use tests::wire;
 
 use crate::cluster::Cluster;
+use crate::sign_in::token;
 use crate::tenants::tenant;
 
 /// How old what a node knows of keys may be: a writer that is gone answers for longer than another one needs to take
@@ -101,4 +102,28 @@ fn a_key_that_a_node_cannot_look_for_is_not_refused() {
     assert_eq!(opens(&b, second), 503, "nobody can tell");
     leads(&way, &cluster.bucket());
     wait_until("it has heard", || opens(&b, second) == 200);
+}
+
+#[test]
+fn nor_is_a_token_of_somebody_who_signed_in_elsewhere() {
+    let cluster = Cluster::new(true);
+    let a = cluster.public("a", "--remote");
+    tenant(a.data(), "acme");
+    let first = token(&a, "acme");
+    let way = cluster.way("b");
+    let b = cluster.public("b", "--replica-of");
+    assert_eq!(opens(&b, &first), 200);
+    leads(&way, &way);
+    let of_another_sign_in = token(&a, "acme");
+    tenant(a.data(), "later");
+    let of_another_workspace = token(&a, "later");
+    assert_eq!(opens(&b, &first), 200, "what it knows is not old yet");
+    for token in [&of_another_sign_in, &of_another_workspace] {
+        assert_eq!(opens(&a, token), 200);
+        assert_eq!(opens(&b, token), 503, "nobody can tell");
+    }
+    leads(&way, &cluster.bucket());
+    for token in [&of_another_sign_in, &of_another_workspace] {
+        wait_until("it has heard", || opens(&b, token) == 200);
+    }
 }

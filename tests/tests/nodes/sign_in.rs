@@ -52,8 +52,8 @@ fn input(page: &str, name: &str) -> String {
     rest.split('"').next().unwrap().to_owned()
 }
 
-/// A code, had by signing in at these two nodes: the page of one, the form to the other.
-fn code(shows: &Service, takes: &Service, client: &str, key: &str) -> String {
+/// A code, had by signing in to the workspace at these two nodes: the page of one, the form to the other.
+fn code((shows, takes): (&Service, &Service), client: &str, workspace: &str, key: &str) -> String {
     let query = encoded(&[
         ("response_type", "code"),
         ("client_id", client),
@@ -69,7 +69,7 @@ fn code(shows: &Service, takes: &Service, client: &str, key: &str) -> String {
     let fields = [
         ("request", &*request),
         ("csrf", &*csrf),
-        ("workspace", "acme"),
+        ("workspace", workspace),
         ("key", key),
         ("decision", "allow"),
     ];
@@ -104,6 +104,21 @@ fn redeem(node: &Service, client: &str, code: &str) -> Answer {
     post(node, "/token", &fields)
 }
 
+/// A key of the workspace that signs in once.
+fn once(node: &Service, workspace: &str) -> String {
+    let issue = ["key", "issue", workspace, "--kind", "once", "--name", "ada"];
+    run_json(node.data(), &issue)["secret"].as_str().unwrap().to_owned()
+}
+
+/// An access token for the workspace, had by signing in at that node.
+pub(crate) fn token(node: &Service, workspace: &str) -> String {
+    let client = client(node);
+    let code = code((node, node), &client, workspace, &once(node, workspace));
+    let answer = redeem(node, &client, &code);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    answer.json()["access_token"].as_str().unwrap().to_owned()
+}
+
 fn opens(node: &Service, token: &str) -> u16 {
     wire::ask(node.hosted(), &mcp(token, "tools/list", &json!({}))).status
 }
@@ -114,9 +129,8 @@ fn a_code_is_redeemed_once_though_two_nodes_are_asked_and_its_tokens_are_good_on
     let (a, b) = (cluster.public("a", "--remote"), cluster.public("b", "--remote"));
     let c = cluster.public("c", "--replica-of");
     tenant(a.data(), "acme");
-    let once = run_json(a.data(), &["key", "issue", "acme", "--kind", "once", "--name", "ada"]);
     let client = client(&b);
-    let code = code(&b, &a, &client, once["secret"].as_str().unwrap());
+    let code = code((&b, &a), &client, "acme", &once(&a, "acme"));
     let answers: Vec<Answer> = thread::scope(|scope| {
         let asked = [&a, &b].map(|node| scope.spawn(|| redeem(node, &client, &code)));
         asked.map(|asked| asked.join().unwrap()).into()
@@ -134,8 +148,7 @@ fn a_code_is_redeemed_once_though_two_nodes_are_asked_and_its_tokens_are_good_on
         [("grant_type", "refresh_token"), ("refresh_token", &*refresh), ("client_id", &*client)];
     assert_eq!(post(&b, "/token", &fields).status, 400);
     // One that is redeemed in good order opens every node, at once.
-    let once = run_json(a.data(), &["key", "issue", "acme", "--kind", "once", "--name", "ada"]);
-    let code = self::code(&a, &b, &client, once["secret"].as_str().unwrap());
+    let code = self::code((&a, &b), &client, "acme", &once(&a, "acme"));
     let answer = redeem(&b, &client, &code);
     assert_eq!(answer.status, 200, "{}", answer.text());
     let access = answer.json()["access_token"].as_str().unwrap().to_owned();

@@ -266,6 +266,7 @@ fn limits_of_the_control_store_are_those_of_the_page() {
         KEYS_PUBLISHED_MAX,
         BLOCK_CALLS_MAX,
         BLOCKS_OUT_MAX,
+        BLOCKS_OVER_MAX,
         SWEPT_TOGETHER_MAX,
         LISTED_MAX,
     ];

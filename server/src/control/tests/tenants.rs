@@ -280,6 +280,61 @@ fn a_block_that_is_asked_for_again_is_the_same_until_it_is_in_use() {
 }
 
 #[test]
+fn a_block_that_is_asked_for_once_it_is_over_is_not_made_anew() {
+    let ground = Ground::new();
+    let control = &ground.control;
+    make_tenant(control, "acme");
+    let month = "2026-11";
+    let take = |id| control.take_block("acme", month, id, 64, None);
+    let end = |id, used| {
+        let one = Settlement { tenant: "acme", month, block: id, used, keep: false };
+        control.settle(&[one]).unwrap();
+    };
+    for (id, used) in [(7, 64), (8, 3), (9, 0)] {
+        take(id).unwrap();
+        end(id, used);
+        // The first request for it was slow, or what became of it was not heard and is said again.
+        assert!(take(id).is_err_and(|error| error.to_string().contains("over")), "{id}");
+        end(id, used);
+    }
+    let usage = control.usage("acme", month).unwrap();
+    assert_eq!((usage.used, usage.blocks.len()), (67, 0));
+    ground.clock.pass(600);
+    assert!(take(10).unwrap().is_some());
+    assert!(control.usage("acme", month).unwrap().over.is_empty());
+}
+
+#[test]
+fn a_month_with_all_blocks_that_may_be_known_is_written() {
+    let ground = Ground::new();
+    let control = &ground.control;
+    make_tenant(control, "acme");
+    let month = "2026-11";
+    let mut ids = (0..u64::MAX).rev();
+    let mut take = || control.take_block("acme", month, ids.next().unwrap(), 64, None);
+    let settle = |all: &[(u64, bool)]| {
+        let one = |(block, keep): &(u64, bool)| Settlement {
+            tenant: "acme",
+            month,
+            block: *block,
+            used: 64,
+            keep: *keep,
+        };
+        control.settle(&all.iter().map(one).collect::<Vec<_>>()).unwrap();
+    };
+    let over: Vec<(u64, bool)> =
+        (0..=BLOCKS_OVER_MAX).map(|_| (take().unwrap().unwrap().id, false)).collect();
+    settle(&over);
+    let out: Vec<(u64, bool)> =
+        (0..BLOCKS_OUT_MAX).map(|_| (take().unwrap().unwrap().id, true)).collect();
+    settle(&out);
+    assert!(take().is_err_and(|error| error.to_string().contains("are out")));
+    let usage = control.usage("acme", month).unwrap();
+    assert_eq!((usage.blocks.len(), usage.over.len()), (BLOCKS_OUT_MAX, BLOCKS_OVER_MAX));
+    assert_eq!(usage.over[0].0, over[1].0, "the one that ended first is forgotten");
+}
+
+#[test]
 fn what_a_crash_left_of_a_block_is_free_after_ten_minutes() {
     let ground = Ground::new();
     make_tenant(&ground.control, "acme");
