@@ -35,7 +35,7 @@ pub use newest::{Behind, Found, Given, Lost, Mark, find, reach};
 pub use pin::{Pin, Pinned, pin};
 pub use port::{Machine, Port, Step};
 pub use probe::{Raced, Racing, Verdict, judge, manners, race};
-pub use reached::{Reached, holds, reached};
+pub use reached::{Reached, reached, said};
 pub use resume::may_resume;
 pub use retain::Retention;
 pub use take::{Claim, Took};

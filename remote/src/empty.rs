@@ -2,21 +2,45 @@
 //! (`format-spec/remote.md`, Emptying).
 //!
 //! Owns one step at a time: what was done is read in the chain, so whoever ends in the middle is followed by whoever
-//! comes next. Must not know who deleted it, nor when.
+//! comes next. Must not know who deleted it, nor who else has it.
 
 use engine::far::Listing;
 use engine::os::clock::Micros;
 use engine::{OpenError, StoreId};
 
 use crate::alone::Sweeper;
-use crate::core::{Claim, Collected, Collector, Committed, Found, Holder, Took, find, holds};
+use crate::core::{Claim, Collected, Collector, Committed, Found, Holder, Took, find};
+use crate::edge::Edge;
 use crate::fault::Damage;
 use crate::history::{NotRestored, run};
-use crate::holds::Holds;
 use crate::limits::FIND_TRIES_MAX;
 use crate::names::Tenant;
 use crate::node::Node;
 use crate::record::{Full, Head, Kind, Record};
+use crate::since::went_on;
+
+/// A workspace that was deleted.
+#[derive(Debug, Clone)]
+pub struct Deleted {
+    /// Which.
+    pub tenant: Tenant,
+    /// When, microseconds since 1970.
+    pub at: i64,
+    /// Whether what is known to be empty is looked through all the same: something may have come late.
+    pub looks_again: bool,
+}
+
+/// When it is asked whether a workspace may be emptied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// Before it is taken.
+    First,
+    /// After that, before anything is lost (REM-76).
+    Taken,
+}
+
+/// Whether a workspace may be emptied, or why not.
+pub type May<'a> = &'a dyn Fn(Moment) -> Result<(), String>;
 
 /// What is known of a workspace that is being emptied, from one step to the next.
 #[derive(Debug)]
@@ -46,10 +70,16 @@ impl Emptying {
         let claim = Claim::new(node.writer().clone(), node.lease());
         Self { claim, collector: None }
     }
+
+    /// Whether it is remembered how long its records are known.
+    #[must_use]
+    pub fn remembers(&self) -> bool {
+        self.collector.is_some()
+    }
 }
 
 /// Whether a full record, its number and that of the record before say that all rows are gone.
-fn says_so(full: &Full, number: u64) -> bool {
+pub(crate) fn says_so(full: &Full, number: u64) -> bool {
     full.erased + 1 == number
         && full.files.is_empty()
         && full.logs.is_empty()
@@ -62,6 +92,12 @@ impl Found {
     pub fn emptied_by(&self) -> Option<u64> {
         emptied_by(&self.records)
     }
+
+    /// Whether all is gone that such a record ended, as the chain's edge tells.
+    #[must_use]
+    pub fn is_gone(&self, edge: &Edge) -> bool {
+        self.emptied_by().is_some() && edge.gone + 1 >= self.newest.head.base
+    }
 }
 
 /// The same of the records that lead to one from its base, those that bring something.
@@ -72,32 +108,36 @@ pub(crate) fn emptied_by(records: &[Record]) -> Option<u64> {
 }
 
 impl Sweeper {
-    /// Goes on with emptying a workspace, which nobody is to open again, and does not wait. Before it is taken `may` is
-    /// asked, with what all nodes say that they have. Once it came to [`Emptied::Done`] another call changes nothing.
+    /// Goes on with emptying a workspace, which nobody is to open again, and does not wait. Before anything is lost
+    /// `may` is asked, and whether its chain says that it is alive (REM-74). Once it came to [`Emptied::Done`] another
+    /// call changes nothing, but for what came late.
     ///
     /// # Errors
     /// No answer, or what is there cannot be. The next call goes on.
     pub fn empty(
         &self,
-        tenant: &Tenant,
+        deleted: &Deleted,
         known: &mut Emptying,
-        may: &dyn Fn(&[Holds]) -> Result<(), String>,
+        may: May<'_>,
     ) -> Result<Emptied, NotRestored> {
+        let tenant = &deleted.tenant;
         for _ in 0..FIND_TRIES_MAX {
             let found = run(&self.driver, tenant, async |port| find(&port, None).await)??;
             let Some(found) = found else { return Ok(Emptied::Done(Collected::default())) };
             if let Some(epoch) = found.emptied_by() {
-                if self.driver.chain.edge(tenant)?.gone + 1 >= found.newest.head.base {
+                if !deleted.looks_again && self.has_gone(tenant, &found)? {
                     return Ok(Emptied::Done(Collected::default()));
                 }
                 if found.newest.given.is_some() && found.newest.head.epoch == epoch {
                     return self.go_on(tenant, known, &found);
                 }
             }
-            // After the chain was read: who took it before that said before what it has.
-            let said = run(&self.driver, tenant, async |port| holds(&port).await)??;
-            if let Err(why) = may(&said) {
+            if let Some(why) = self.spares(deleted, &found, may)? {
                 return Ok(Emptied::Spared(why));
+            }
+            if !self.node.is_held() {
+                let why = self.node.trouble().unwrap_or_else(|| "it was not heard".to_owned());
+                return Err(NotRestored::Away(format!("this node may be taken for gone: {why}")));
             }
             if !self.node.may_take(&mut known.claim, &found) {
                 return match self.node.trouble() {
@@ -111,7 +151,7 @@ impl Sweeper {
                 known.claim.take(&port, Some(&found), store, stamp).await
             })?;
             match took {
-                Took::Held(holder) => return self.wipe(tenant, known, *holder, manifest),
+                Took::Held(holder) => return self.wipe(tenant, known, (*holder, manifest), may),
                 Took::Again => {}
                 Took::Unsure(why) | Took::Refused(why) => return Err(NotRestored::Away(why)),
                 Took::Lost(lost) => return Err(lost.into()),
@@ -120,14 +160,60 @@ impl Sweeper {
         Err(NotRestored::Away("others write its chain faster than it can be taken".into()))
     }
 
+    /// Gives a chain away that this process wrote and nobody here goes on with, since its workspace was deleted: what
+    /// was not sent stays unsent. Gives whether it is nobody's by now.
+    ///
+    /// # Errors
+    /// No answer, or what is there cannot be.
+    pub fn give_up(&self, tenant: &Tenant) -> Result<bool, NotRestored> {
+        let found = run(&self.driver, tenant, async |port| find(&port, None).await)??;
+        let Some(Found { newest, as_of, .. }) = found else { return Ok(true) };
+        let writer = self.node.writer();
+        let is_own = newest.head.node == writer.node && newest.head.run == writer.run;
+        if newest.given.is_some() || !is_own {
+            return Ok(true);
+        }
+        let (seq, stamp) = (newest.head.seq, self.stamp());
+        let mut holder = Holder::new(writer.clone(), newest, as_of);
+        let given = run(&self.driver, tenant, async |port| {
+            holder.commit(&port, Kind::Give { to: None }, seq, stamp).await
+        })?;
+        // Where a record was under way still, the next call finds it.
+        Ok(matches!(given, Committed::Done(_)))
+    }
+
+    /// Whether nothing is left of a chain that was emptied.
+    fn has_gone(&self, tenant: &Tenant, found: &Found) -> Result<bool, NotRestored> {
+        Ok(found.is_gone(&self.driver.chain.edge(tenant)?))
+    }
+
+    /// Why it is not to be emptied now, if so.
+    fn spares(
+        &self,
+        deleted: &Deleted,
+        found: &Found,
+        may: May<'_>,
+    ) -> Result<Option<String>, NotRestored> {
+        if let Err(why) = may(Moment::First) {
+            return Ok(Some(why));
+        }
+        let newest = found.newest.head.number;
+        let own = &self.node.writer().node;
+        went_on(&self.driver, &deleted.tenant, (newest, deleted.at), own)
+    }
+
     /// It was taken: says that all rows are gone, collects, and gives it away.
     fn wipe(
         &self,
         tenant: &Tenant,
         known: &mut Emptying,
-        mut holder: Holder,
-        manifest: Vec<u8>,
+        (mut holder, manifest): (Holder, Vec<u8>),
+        may: May<'_>,
     ) -> Result<Emptied, NotRestored> {
+        if let Err(why) = may(Moment::Taken) {
+            self.give(tenant, &mut holder)?;
+            return Ok(Emptied::Spared(why));
+        }
         let (seq, erased) = (holder.newest().head.seq, holder.newest().head.number);
         let full = Full { manifest, files: Vec::new(), logs: Vec::new(), erased };
         let stamp = self.stamp();

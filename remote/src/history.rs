@@ -24,7 +24,7 @@ use crate::record::{Head, Record};
 pub enum NotRestored {
     /// The remote has no such workspace.
     Missing,
-    /// It was deleted, and nothing of it is left.
+    /// It was deleted, and can be restored no more.
     Emptied,
     /// Nothing that is kept is as old as that; what is kept begins at this time, microseconds since 1970.
     TooOld(i64),
@@ -42,7 +42,7 @@ impl fmt::Display for NotRestored {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing => f.write_str("the remote has no such workspace"),
-            Self::Emptied => f.write_str("it was deleted, and nothing of it is left"),
+            Self::Emptied => f.write_str("it was deleted, and can be restored no more"),
             Self::TooOld(_) => f.write_str("nothing as old as that is kept"),
             Self::Away(why) => f.write_str(why),
             Self::Damage(damage) => damage.fmt(f),
@@ -178,10 +178,19 @@ pub(crate) fn numbers_above(
 }
 
 fn head_of(driver: &Driver, tenant: &Tenant, number: u64) -> Result<Head, NotRestored> {
+    record_at(driver, tenant, number).map(|record| record.head)
+}
+
+/// A record that was listed.
+pub(crate) fn record_at(
+    driver: &Driver,
+    tenant: &Tenant,
+    number: u64,
+) -> Result<Record, NotRestored> {
     let bytes = driver.chain.read(tenant, number)?;
     let gone = || NotRestored::Away(format!("record {number} went while it was read"));
     let (record, _) = Record::decode(&bytes.ok_or_else(gone)?).map_err(NotRestored::Damage)?;
-    Ok(record.head)
+    Ok(record)
 }
 
 /// Runs a machine to its end.

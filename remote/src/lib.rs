@@ -35,6 +35,7 @@ mod parts;
 mod probe;
 mod record;
 mod seat;
+mod since;
 mod small_file;
 mod ticks;
 mod verify;
@@ -48,7 +49,7 @@ pub use chain::{Chain, Etcd, EtcdObjects, ObjectChain};
 pub use counts::{Counts, Op, Outcome};
 pub use driver::{Driver, Halt};
 pub use edge::{Edge, Kept};
-pub use empty::{Emptied, Emptying};
+pub use empty::{Deleted, Emptied, Emptying, May, Moment};
 pub use erased::{Left, find_erased};
 pub use fault::Damage;
 pub use follow::{

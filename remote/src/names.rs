@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
-use crate::hex::Nonce;
+use crate::hex::{Hex, Nonce};
 use crate::limits::{NODE_BYTES_MAX, NUMBER_MAX};
 
 /// Characters of a workspace's name (CTL-10).
@@ -16,6 +16,9 @@ const TENANT_CHARS: RangeInclusive<usize> = 3..=63;
 /// What the chain of the control store is called: no workspace is, since its last character is none that a name ends
 /// with.
 const CONTROL: &str = "control-";
+/// How the names of those begin that only collect, and what was drawn behind that.
+const COLLECTING: &str = "gc-";
+type CollectingDrawn = Hex<8>;
 const NUMBER_DIGITS: usize = 20;
 const PART_DIGITS: usize = 5;
 
@@ -105,6 +108,21 @@ macro_rules! words {
 words! {
     Tenant, "workspace", TENANT_CHARS, Some(CONTROL);
     NodeId, "node", 1..=NODE_BYTES_MAX, None;
+}
+
+impl NodeId {
+    /// What a process is called that holds a workspace only to collect it (REM-74).
+    #[must_use]
+    pub fn of_collecting(drawn: &CollectingDrawn) -> Self {
+        Self(format!("{COLLECTING}{drawn}"))
+    }
+
+    /// Whether it is such a one, and no server.
+    #[must_use]
+    pub fn only_collects(&self) -> bool {
+        let drawn = self.0.strip_prefix(COLLECTING);
+        drawn.is_some_and(|drawn| CollectingDrawn::parse(drawn).is_some())
+    }
 }
 
 impl Tenant {

@@ -33,8 +33,8 @@ pub struct Head {
     pub url: String,
     /// Of this record alone: by it a writer knows its own record again.
     pub nonce: Nonce,
-    /// When it was made, microseconds since 1970; at least that of the record before. For people, and for
-    /// what is wanted as of a time: nothing is decided by it.
+    /// When it was made, microseconds since 1970; at least that of the record before. For people, for what is
+    /// wanted as of a time, and for whether a deleted workspace is alive: nothing else is decided by it.
     pub at: i64,
     /// The hash of the record before; zeros in record 1.
     pub previous: Hash,

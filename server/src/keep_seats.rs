@@ -4,6 +4,7 @@
 //! Owns when that is looked at, and the change of `local`, which is open all the time; a tenant's workspace is opened
 //! anew by whoever asks for it next.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -15,7 +16,7 @@ use remote::limits::{CHAIN_KEPT_MIN, HOLDS_PACE, HOLDS_ROUNDS, LEDGER_DELAY};
 use crate::data_dir::tenant_dirs;
 use crate::encoders::Encoders;
 use crate::log::{self, Level, Value};
-use crate::operator::{Emptying, empty_deleted};
+use crate::operator::{Emptying, Pass, Which, empty_deleted, give_up_deleted};
 use crate::parts::Parts;
 use crate::recall::Meaning;
 use crate::seats::Seats;
@@ -99,17 +100,42 @@ fn collect(halt: &Halt, parts: &Parts, seats: &Seats) {
 /// Empties deleted workspaces on the remote; until records of one may go it is looked at more often.
 fn empty(halt: &Arc<Halt>, parts: &Parts) {
     let mut pause = COLLECT_FIRST;
+    let mut told = BTreeMap::new();
     while !halt.wait(pause) {
-        let done = empty_deleted(parts, None, halt);
+        give_up_deleted(parts, halt);
+        let done = empty_deleted(parts, Which::Due, halt, &|| true);
         if let Err(why) = &done {
             let fields = [("why", Value::Text(why))];
             log::event(Level::Warn, "deleted workspaces are on the remote still", &fields);
         }
-        pause = match done.is_ok_and(|all| all.iter().any(Emptying::waits)) {
+        pause = match done.as_ref().is_ok_and(|pass| pass.all.iter().any(Emptying::waits)) {
             true => EMPTY_AGAIN,
             false => COLLECT_EVERY,
         };
+        if let Ok(pass) = done {
+            told = tell_staying(&pass, &told);
+        }
     }
+}
+
+/// Tells why deleted workspaces are there still, where it is not what was told before; gives what is told now.
+fn tell_staying(pass: &Pass, told: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let stays = pass.all.iter().filter_map(|one| Some((one.workspace(), one.why()?)));
+    let stays: BTreeMap<_, _> =
+        stays.map(|(slug, why)| (slug.to_owned(), why.to_owned())).collect();
+    for (slug, why) in stays.iter().filter(|(slug, why)| told.get(*slug) != Some(*why)) {
+        let fields = [("workspace", Value::Text(slug)), ("why", Value::Text(why))];
+        log::event(Level::Warn, "a deleted workspace is on the remote still", &fields);
+    }
+    if pass.put_off > 0 {
+        let fields = [("workspaces", Value::Text(&pass.put_off))];
+        log::event(
+            Level::Info,
+            "more deleted workspaces are emptied after those that wait",
+            &fields,
+        );
+    }
+    stays
 }
 
 /// Opens workspaces of tenants that nobody asks for, where something was erased elsewhere that is here still.

@@ -64,7 +64,7 @@ pub use backup::{Backup, backup, real_path};
 pub use checked::check as check_backup;
 pub use collect::{Collect, serve_collect};
 pub use compact::compact;
-pub use empty_deleted::{Emptying, empty_deleted};
+pub use empty_deleted::{Emptying, Pass, Which, empty_deleted, give_up_deleted};
 pub use erase::{ERASE_ITEMS_MAX, Erase, erase};
 pub(crate) use erase::{backups_known, goes_with, noted, waiting_in};
 pub(crate) use erase_far::note as note_far;

@@ -9,10 +9,10 @@ mod keeping;
 mod same;
 mod whereabouts;
 
-pub use emptying::Step;
+pub use emptying::{Others, Step, ToEmpty};
 pub use keeping::{FarErasure, Swept};
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::fs;
 use std::path::Path;
@@ -26,6 +26,7 @@ use engine::os::clock::{Clock, Random};
 use engine::os::disk::{Disk, RealDisk};
 use engine::{OpenError, Options, Store};
 use remote::core::{Claim, Retention, Writer};
+use remote::limits::TENANTS_MAX;
 use remote::{
     Address, Cache, CarryHow, CarryWhen, Coordinator, Driver, Emptying, Halt, Holdings, Holds,
     Keeper, LedgerBringer, Node, NodeId, Nonce, NotOurs, NotSeated, Place, Reached, Role,
@@ -77,6 +78,8 @@ pub struct Seats {
     control: OnceLock<Arc<ControlChain>>,
     /// Deleted workspaces that are being emptied on the remote.
     emptying: Mutex<HashMap<String, Emptying>>,
+    /// Those that were closed and are not given away.
+    not_given: Mutex<BTreeSet<String>>,
     /// How many wait for a workspace to be taken.
     waiting: AtomicUsize,
     /// What brings the ledgers of workspaces that are open.
@@ -154,6 +157,7 @@ impl Seats {
             places: Mutex::default(),
             control: OnceLock::new(),
             emptying: Mutex::default(),
+            not_given: Mutex::default(),
             waiting: AtomicUsize::new(0),
             ledgers: Mutex::default(),
         })
@@ -267,6 +271,7 @@ impl Seats {
         };
         let claim = self.node.as_ref().map(|node| Claim::new(node.writer().clone(), node.lease()));
         let at = Arc::new(RwLock::new(At { seat, claim, role: None, tracker: None }));
+        self.not_given.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         places.insert(name.to_owned(), Arc::clone(&at));
         Ok(at)
@@ -321,6 +326,10 @@ impl Seats {
             let why = standing.trouble.unwrap_or_else(|| "it was slow".to_owned());
             let fields = [("workspace", Value::Text(&name)), ("why", Value::Text(&why))];
             log::event(Level::Warn, "not all that was written here is on the remote", &fields);
+            let mut names = self.not_given.lock().unwrap_or_else(PoisonError::into_inner);
+            if names.len() < TENANTS_MAX {
+                names.insert(name.to_owned());
+            }
         }
     }
 

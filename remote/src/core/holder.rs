@@ -92,8 +92,9 @@ pub enum Committed {
 }
 
 impl Holder {
-    /// The holder of the epoch that the take `newest` began; `known` is a moment before it was sent.
-    pub(super) fn new(writer: Writer, newest: Mark, known: Ticks) -> Self {
+    /// The holder of the epoch whose newest record this is, its take as a rule; `known` is a moment before it was
+    /// sent, or when it was the newest.
+    pub(crate) fn new(writer: Writer, newest: Mark, known: Ticks) -> Self {
         Self { writer, newest, known, open: None, over: None }
     }
 

@@ -1,6 +1,7 @@
 //! How far an erasure came: whether the history before its record is gone, and which nodes have to lose it still.
 
 use super::port::Port;
+use crate::fault::Damage;
 use crate::holds::{Holding, Holds};
 use crate::limits::{HOLDS_BYTES_MAX, NODES_MAX};
 use crate::names::{Key, NodeId};
@@ -58,7 +59,16 @@ pub async fn reached(port: &Port) -> Result<Option<Reached>, Away> {
 ///
 /// # Errors
 /// No answer; or what one says cannot be read, and so not what it has.
-pub async fn holds(port: &Port) -> Result<Vec<Holds>, Away> {
+async fn holds(port: &Port) -> Result<Vec<Holds>, Away> {
+    let said = said(port).await?;
+    said.into_iter().map(|(_, said)| said.map_err(Away::from)).collect()
+}
+
+/// The nodes that say what they have, and what, or why that cannot be read.
+///
+/// # Errors
+/// No answer.
+pub async fn said(port: &Port) -> Result<Vec<(NodeId, Result<Holds, Damage>)>, Away> {
     // A node has a beat and what it holds.
     let listed = port.list("node/", None, 2 * NODES_MAX).await?;
     if listed.len() == 2 * NODES_MAX {
@@ -72,12 +82,11 @@ pub async fn holds(port: &Port) -> Result<Vec<Holds>, Away> {
         let Some(bytes) = port.get(about.key.clone(), None, HOLDS_BYTES_MAX as u64).await? else {
             continue;
         };
-        let holds = Holds::decode(&bytes)?;
-        if holds.node != *node {
+        let said = Holds::decode(&bytes).and_then(|holds| {
             let why = format!("{} says that it is of {}", about.key, holds.node);
-            return Err(Away { why, may_pass: false });
-        }
-        all.push(holds);
+            if holds.node == *node { Ok(holds) } else { Err(Damage::new("REM-70", why)) }
+        });
+        all.push((node.clone(), said));
     }
     Ok(all)
 }

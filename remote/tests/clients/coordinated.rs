@@ -4,13 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::os::clock::{SystemClock, SystemRandom};
+use engine::os::clock::{Clock, SystemClock, SystemRandom};
 use engine::os::disk::{Disk, RealDisk};
 use engine::{Batch, FullSpeed};
 use remote::core::Retention;
 use remote::limits::ETCD_INLINE_MAX;
 use remote::{
-    Carrier, Emptied, Emptying, Hex, Key, Look, Objects, Role, Seated, Sweeper, find_erased, verify,
+    Carrier, Deleted, Emptied, Emptying, Hex, Key, Look, Objects, Role, Seated, Sweeper,
+    find_erased, verify,
 };
 
 use crate::etcd;
@@ -152,12 +153,18 @@ fn what_was_deleted_goes_from_etcd_and_from_the_objects() {
         random: Arc::new(SystemRandom),
     };
     let mut known = Emptying::new(&sweeper.node);
-    let mut step = || sweeper.empty(&two.seat.tenant, &mut known, &|_| Ok(())).unwrap();
-    let first = step();
+    let mut step = |at| {
+        let deleted = Deleted { tenant: two.seat.tenant.clone(), at, looks_again: false };
+        sweeper.empty(&deleted, &mut known, &|_| Ok(())).unwrap()
+    };
+    let spared = step(0);
+    assert!(matches!(&spared, Emptied::Spared(why) if why.contains("box-1")), "{spared:?}");
+    let now = SystemClock.now().0;
+    let first = step(now);
     assert!(matches!(&first, Emptied::Waiting(done) if done.objects > 0), "{first:?}");
     assert!(far.objects.list("t/local/data/", None, 9).unwrap().is_empty());
     two.pass(MINUTES);
-    let second = step();
+    let second = step(now);
     assert!(matches!(&second, Emptied::Done(done) if done.records > 0), "{second:?}");
     assert!(!far.hold("", PHRASE.as_bytes()) && !has_body(&far.objects));
     assert!(!far.etcd.values().iter().any(|value| holds(value, PHRASE.as_bytes())));

@@ -10,25 +10,25 @@ use crate::machine::{Machine, batch, texts};
 use crate::memory::Memory;
 use crate::{PATIENCE, until};
 use engine::far::Listing;
-use engine::os::clock::{SystemClock, SystemRandom};
+use engine::os::clock::{Clock, SystemClock, SystemRandom};
 use engine::os::disk::{Disk, RealDisk};
 use remote::core::{Committed, Found, Retention, Stamp, find};
 use remote::{
-    Bytes, Edge, Emptied, Emptying, Full, Head, Holds, Kind, LogPiece, Look, NotRestored, Role,
+    Bytes, Deleted, Edge, Emptied, Emptying, Full, Head, Kind, LogPiece, Look, NotRestored, Role,
     Seated, Sweeper, Tenant, restore, verify,
 };
 
-const MARKER: &str = "the combination of the safe on the third floor";
-const MINUTES: Duration = Duration::from_secs(301);
+pub(crate) const MARKER: &str = "the combination of the safe on the third floor";
+pub(crate) const MINUTES: Duration = Duration::from_secs(301);
 const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Requests of a step that finds nothing to do: the edge twice, numbers, two records and the edge once more.
 const LOOK_REQUESTS_MAX: u64 = 40;
 
-fn tenant() -> Tenant {
+pub(crate) fn tenant() -> Tenant {
     Tenant::new("local").unwrap()
 }
 
-fn sweeper(machine: &Machine) -> Sweeper {
+pub(crate) fn sweeper(machine: &Machine) -> Sweeper {
     Sweeper {
         driver: machine.seat.driver.clone(),
         node: Arc::clone(machine.seat.node.as_ref().unwrap()),
@@ -38,28 +38,34 @@ fn sweeper(machine: &Machine) -> Sweeper {
     }
 }
 
-fn begin(sweeper: &Sweeper) -> Emptying {
+pub(crate) fn begin(sweeper: &Sweeper) -> Emptying {
     Emptying::new(&sweeper.node)
 }
 
-fn step(sweeper: &Sweeper, known: &mut Emptying) -> Emptied {
-    sweeper.empty(&tenant(), known, &|_: &[Holds]| Ok(())).unwrap()
+/// Deleted so long ago.
+fn deleted(ago: Duration) -> Deleted {
+    let at = SystemClock.now().0 - i64::try_from(ago.as_micros()).unwrap();
+    Deleted { tenant: tenant(), at, looks_again: false }
 }
 
-fn found(machine: &Machine) -> Found {
+pub(crate) fn step(sweeper: &Sweeper, known: &mut Emptying) -> Emptied {
+    sweeper.empty(&deleted(Duration::ZERO), known, &|_| Ok(())).unwrap()
+}
+
+pub(crate) fn found(machine: &Machine) -> Found {
     let found = machine.seat.driver.run(&tenant(), async |port| find(&port, None).await);
     found.unwrap().unwrap().unwrap()
 }
 
 /// Ends the writing of what is open, in good order.
-fn give(Seated { store, role }: Seated) {
+pub(crate) fn give(Seated { store, role }: Seated) {
     let Role::Leads(carrier) = role else { panic!("it was first") };
     drop(store);
     assert!(carrier.give(None, PATIENCE));
 }
 
 /// A workspace that has the marker in an object and in a record, open for writing.
-fn written(machine: &mut Machine, memory: &Memory) -> Seated {
+pub(crate) fn written(machine: &mut Machine, memory: &Memory) -> Seated {
     let led = machine.open().unwrap();
     led.store.write(batch(MARKER)).unwrap();
     led.store.seal().unwrap();
@@ -71,7 +77,7 @@ fn written(machine: &mut Machine, memory: &Memory) -> Seated {
 }
 
 /// A node's name, its folder and all that it takes to write there.
-fn machine(name: &str, memory: &Arc<Memory>, root: &Path) -> Machine {
+pub(crate) fn machine(name: &str, memory: &Arc<Memory>, root: &Path) -> Machine {
     Machine::new(name, memory, &root.join(name), false)
 }
 
@@ -180,7 +186,7 @@ fn whoever_ends_in_the_middle_is_followed_by_another() {
     passes();
     // It was not known here either that the storage is away.
     memory.answers(false);
-    let away = sweeping.empty(&tenant(), &mut known, &|_| Ok(())).unwrap_err();
+    let away = sweeping.empty(&deleted(Duration::ZERO), &mut known, &|_| Ok(())).unwrap_err();
     assert!(matches!(away, NotRestored::Away(_)), "{away}");
     memory.answers(true);
     assert!(matches!(step(&sweeping, &mut known), Emptied::Done(_)));
@@ -213,6 +219,7 @@ fn whoever_ends_in_the_middle_is_followed_by_another() {
             node.driver.run(&tenant(), async |port| holder.commit(&port, kind, seq, stamp).await);
         assert!(matches!(committed, Some(Committed::Done(_))), "{committed:?}");
         let mut known = begin(&sweeping);
+        until("it is heard again", || sweeping.node.is_held());
         assert!(matches!(step(&sweeping, &mut known), Emptied::Waiting(_)));
         assert!(found(&three).newest.head.epoch > epoch, "it was taken");
         passes();
@@ -251,8 +258,9 @@ fn what_somebody_may_need_is_not_touched() {
     let mut one = machine("box-1", &memory, root.path());
     give(written(&mut one, &memory));
     let before = memory.names("t/");
-    let spare = |_: &[Holds]| Err("node box-1 has it".to_owned());
-    let spared = sweeping.empty(&tenant(), &mut begin(&sweeping), &spare).unwrap();
+    let spare = |_| Err("node box-1 has it".to_owned());
+    let now = deleted(Duration::ZERO);
+    let spared = sweeping.empty(&now, &mut begin(&sweeping), &spare).unwrap();
     assert!(matches!(&spared, Emptied::Spared(why) if why.contains("box-1")), "{spared:?}");
     assert_eq!(memory.names("t/"), before);
 }

@@ -241,6 +241,8 @@ fn status(common: &Common, far: &Far) -> Result<(), Failure> {
         let found = found.map_err(|lost| far.could(NotRestored::from(lost)))?;
         let Some(found) = found else { continue };
         let head = &found.newest.head;
+        let edge = far.driver.chain.edge(&tenant).map_err(|away| far.could(away))?;
+        let is_gone = found.is_gone(&edge);
         let erased = far.driver.run(&tenant, async |port| remote::core::reached(&port).await);
         let erased = erased.ok_or_else(|| far.could(NotRestored::Over))?;
         let erased = erased.map_err(|away| far.could(away))?;
@@ -248,7 +250,8 @@ fn status(common: &Common, far: &Far) -> Result<(), Failure> {
             "workspace": tenant.as_str(), "node": head.node.as_str(), "url": head.url,
             "given": found.newest.given.is_some(), "epoch": head.epoch, "record": head.number,
             "seq": head.seq, "at": names::time(Micros(head.at)),
-            "emptied": found.emptied_by().is_some(), "erased": erased.as_ref().map(sweep::erased),
+            "emptied": is_gone, "emptying": found.emptied_by().is_some() && !is_gone,
+            "erased": erased.as_ref().map(sweep::erased),
         }));
     }
     if common.json {
@@ -265,6 +268,7 @@ fn readable(row: &Value) -> String {
     let number = |key: &str| row[key].as_u64().unwrap_or_default();
     let by = match row["given"] == true {
         _ if row["emptied"] == true => format!("deleted, and emptied by node {}", word("node")),
+        _ if row["emptying"] == true => format!("deleted, being emptied by node {}", word("node")),
         true => format!("given away by node {}", word("node")),
         false => format!("written by node {} {}", word("node"), word("url")),
     };

@@ -154,6 +154,11 @@ pub(super) fn read(mut keys: Keys, folder: &Path) -> Result<Option<Remote>, KeyF
     let node = match keys.text("node", TEXT_BYTES_MAX)? {
         None => None,
         Some(text) => match NodeId::new(text.clone()) {
+            // Whoever is called so is taken for no server.
+            Ok(node) if node.only_collects() => {
+                let allowed = "another name: gc- and 16 digits are those of `recalld remote gc`";
+                return Err(keys.fault("node", &text, allowed));
+            }
             Ok(node) => Some(node),
             Err(_) => {
                 return Err(keys.fault("node", &text, "a word of a-z, 0-9 and -, at most 63"));

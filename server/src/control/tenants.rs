@@ -49,6 +49,9 @@ pub struct Tenant {
     /// When it was known first that the object store has nothing of it any more.
     #[serde(default)]
     pub emptied_at: Option<u64>,
+    /// When it was looked through once more after that.
+    #[serde(default)]
+    pub looked_again_at: Option<u64>,
     /// Tokens that were issued before are good no more.
     #[serde(default)]
     pub tokens_not_before: u64,
@@ -105,6 +108,14 @@ pub(super) fn find_tenant(look: &impl Look, slug: &str) -> Result<Option<Tenant>
     Ok(found)
 }
 
+/// A workspace that was deleted.
+fn deleted(change: &Change<'_>, slug: &str) -> Result<Tenant, ControlError> {
+    let found = find_tenant(change, slug)?;
+    found
+        .filter(|tenant| tenant.state == TenantState::Deleted)
+        .ok_or_else(|| ControlError::refused("slug", "there is no such workspace that was deleted"))
+}
+
 /// The workspace, if it is not deleted.
 pub(super) fn living(look: &impl Look, slug: &str) -> Result<Tenant, ControlError> {
     let found = find_tenant(look, slug)?;
@@ -130,6 +141,7 @@ impl Control {
             made_at: self.now(),
             deleted_at: None,
             emptied_at: None,
+            looked_again_at: None,
             tokens_not_before: 0,
             email: None,
             email_verified_at: None,
@@ -206,40 +218,55 @@ impl Control {
         })
     }
 
-    /// Workspaces that were deleted at that time or before, and of which the object store may have something.
+    /// Says of a workspace that was deleted that all that was written of it until now is to go.
+    ///
+    /// # Errors
+    /// `Refused` where there is no such one; else a fault of the store.
+    pub fn delete_again(&self, slug: &str) -> Result<Tenant, ControlError> {
+        let now = self.now();
+        self.write(|change| {
+            let mut tenant = deleted(change, slug)?;
+            tenant.deleted_at = Some(now);
+            (tenant.emptied_at, tenant.looked_again_at) = (None, None);
+            change.put(slug.as_bytes(), &tenant)?;
+            Ok(tenant)
+        })
+    }
+
+    /// Deleted workspaces of which the object store may have something, and those that were not looked through since.
     ///
     /// # Errors
     /// A fault of the store.
-    pub fn to_empty(&self, deleted_by: u64) -> Result<Vec<String>, ControlError> {
-        let is_due = |tenant: &Tenant| {
+    pub fn to_empty(&self) -> Result<Vec<Tenant>, ControlError> {
+        let may_be_there = |tenant: &Tenant| {
             tenant.state == TenantState::Deleted
-                && tenant.emptied_at.is_none()
-                && tenant.deleted_at.is_none_or(|at| at <= deleted_by)
+                && (tenant.emptied_at.is_none() || tenant.looked_again_at.is_none())
         };
         let (mut due, mut after) = (Vec::new(), None);
         loop {
             // A page at a time, so that nobody waits for all.
             let found = self.tenants(after.as_deref(), LISTED_MAX)?;
-            due.extend(found.iter().filter(|tenant| is_due(tenant)).map(|it| it.slug.clone()));
-            match found.last() {
-                Some(last) if found.len() == LISTED_MAX => after = Some(last.slug.clone()),
-                _ => return Ok(due),
+            after = found.last().map(|last| last.slug.clone());
+            let is_last = found.len() < LISTED_MAX;
+            due.extend(found.into_iter().filter(may_be_there));
+            if is_last {
+                return Ok(due);
             }
         }
     }
 
-    /// The object store has nothing any more of a workspace that was deleted.
+    /// The object store has nothing any more of a workspace that was deleted. `once_more` where it was looked through
+    /// late enough after that was known first.
     ///
     /// # Errors
     /// `Refused` where there is no such one; else a fault of the store.
-    pub fn note_emptied(&self, slug: &str) -> Result<(), ControlError> {
+    pub fn note_emptied(&self, slug: &str, once_more: bool) -> Result<(), ControlError> {
         let now = self.now();
         self.write(|change| {
-            let found = find_tenant(change, slug)?;
-            let deleted = found.filter(|tenant| tenant.state == TenantState::Deleted);
-            let mut tenant = deleted.ok_or_else(|| {
-                ControlError::refused("slug", "there is no such workspace that was deleted")
-            })?;
+            let mut tenant = deleted(change, slug)?;
+            if once_more && tenant.emptied_at.is_some() {
+                tenant.looked_again_at.get_or_insert(now);
+            }
             tenant.emptied_at.get_or_insert(now);
             change.put(slug.as_bytes(), &tenant)
         })

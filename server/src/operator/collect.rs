@@ -7,7 +7,7 @@ use engine::ledger::Outcome;
 use serde_json::{Value, json};
 
 use super::arguments;
-use super::empty_deleted::{Emptying, emptied_by, empty_deleted};
+use super::empty_deleted::{Emptying, Pass, Which, emptied_by, empty_deleted};
 use super::keeping::{KeepError, Keeper, Note};
 use crate::net::Response;
 use crate::parts::Parts;
@@ -48,10 +48,15 @@ fn collect(
 ) -> Result<Value, KeepError> {
     let swept = seats.collect(only);
     let probes = seats.clear_probes();
-    // That tenants cannot be read is told by the thread that does this every hour.
-    let emptied = empty_deleted(parts, only, &Arc::default()).unwrap_or_default();
+    let goes_on = || !keeper.cancel.is_raised();
+    let which = only.map_or(Which::Told, Which::One);
+    let (Pass { all: emptied, put_off }, unread) =
+        match empty_deleted(parts, which, &Arc::default(), &goes_on) {
+            Ok(pass) => (pass, None),
+            Err(why) => (Pass::default(), Some(why)),
+        };
     let is_done = swept.iter().all(|swept| swept.done.is_ok());
-    let is_done = is_done && emptied.iter().all(Emptying::is_right);
+    let is_done = is_done && emptied.iter().all(Emptying::is_right) && unread.is_none();
     let outcome = if is_done { Outcome::Done } else { Outcome::Failed };
     keeper.record(Note { outcome, ..Note::of("recalld remote gc", raw) })?;
     let unknown = only.filter(|_| swept.is_empty() && emptied.is_empty());
@@ -61,5 +66,6 @@ fn collect(
     Ok(json!({
         "workspaces": rows.collect::<Vec<_>>(),
         "written_by": written_by, "probes": probes.as_ref().ok(),
+        "put_off": put_off, "deleted_unread": unread,
     }))
 }

@@ -2,111 +2,149 @@
 //!
 //! Owns which are due, and that it is on record which are gone. Must not know how one is emptied.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use engine::Micros;
 use remote::core::Collected;
 use remote::{Emptied, Halt};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::control::{Tenant, TenantState};
 use crate::control_chain::ControlStands;
 use crate::log::{self, Level, Value as Logged};
 use crate::names;
 use crate::parts::Parts;
-use crate::seats::{Seats, Step, Swept};
+use crate::seats::{Others, Seats, Step, Swept, ToEmpty};
+
+/// How long after nothing was known to be left it is looked once more for what came late.
+const EMPTIED_LOOK_AFTER: Duration = Duration::from_secs(24 * 3600);
+
+/// Which are to be emptied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Which<'a> {
+    /// Those that are due.
+    Due,
+    /// The same; and it is told of the others why they are not.
+    Told,
+    /// One that an operator asks for, if it is due.
+    One(&'a str),
+}
+
+/// What became of those that were to be emptied.
+#[derive(Debug, Default)]
+pub struct Pass {
+    /// Of each.
+    pub all: Vec<Emptying>,
+    /// How many more are due, of which too many wait already.
+    pub put_off: usize,
+}
 
 /// What became of a deleted workspace.
 #[derive(Debug)]
 pub struct Emptying {
-    swept: Swept,
-    /// Whether nothing of it is left.
-    is_gone: bool,
+    workspace: String,
+    came: Came,
+}
+
+#[derive(Debug)]
+enum Came {
+    /// So much was removed; and whether nothing of it is left.
+    Removed(Collected, bool),
+    /// It stays for now, and why.
+    Stays(String),
+    /// It could not be looked at.
+    Failed(String),
 }
 
 impl Emptying {
-    fn of(workspace: String, done: Result<Collected, String>, is_gone: bool) -> Self {
-        Self { swept: Swept { workspace, done }, is_gone }
+    /// The workspace.
+    pub fn workspace(&self) -> &str {
+        &self.workspace
     }
 
-    /// Whether something of it goes later.
+    /// Whether records of it go later.
     pub fn waits(&self) -> bool {
-        self.is_right() && !self.is_gone
+        matches!(self.came, Came::Removed(_, false))
     }
 
-    /// Whether it went on, or had no need to.
+    /// Whether it went on, or is not to.
     pub fn is_right(&self) -> bool {
-        self.swept.done.is_ok()
+        !matches!(self.came, Came::Failed(_))
+    }
+
+    /// Why it is there still, where that is not for time alone.
+    pub fn why(&self) -> Option<&str> {
+        match &self.came {
+            Came::Removed(..) => None,
+            Came::Stays(why) | Came::Failed(why) => Some(why),
+        }
     }
 
     /// For programs.
     pub fn to_json(&self) -> Value {
-        let mut row = self.swept.to_json();
-        row["emptied"] = self.is_gone.into();
-        row
-    }
-
-    fn log(&self) {
-        let workspace = ("workspace", Logged::Text(&self.swept.workspace));
-        match &self.swept.done {
-            Err(why) => {
-                let fields = [workspace, ("why", Logged::Text(why))];
-                let what = "a deleted workspace is on the remote still";
-                log::event(Level::Warn, what, &fields);
+        let workspace = self.workspace.clone();
+        match &self.came {
+            Came::Removed(done, is_gone) => {
+                let mut row = Swept { workspace, done: Ok(done.clone()) }.to_json();
+                row["emptied"] = (*is_gone).into();
+                row
             }
-            Ok(_) if self.is_gone => {
-                let what = "nothing of a deleted workspace is on the remote any more";
-                log::event(Level::Info, what, &[workspace]);
-            }
-            Ok(_) => {}
+            Came::Stays(why) => json!({"workspace": workspace, "stays": why, "emptied": false}),
+            Came::Failed(why) => json!({"workspace": workspace, "why": why, "emptied": false}),
         }
     }
 }
 
-/// Goes on with those that are due, or with one that is, for as long as `halt` is not raised, and logs what came of it.
-/// Where nodes share the control store, the one that writes it does so.
+/// Goes on with those that are due, or with one that is, for as long as `goes_on`, and logs which are gone. Where nodes
+/// share the control store, the one that writes it does so.
 ///
 /// # Errors
-/// The control store cannot be read.
+/// The control store cannot be read, or the remote not be asked for other nodes.
 pub fn empty_deleted(
     parts: &Parts,
-    only: Option<&str>,
+    which: Which<'_>,
     halt: &Arc<Halt>,
-) -> Result<Vec<Emptying>, String> {
+    goes_on: &dyn Fn() -> bool,
+) -> Result<Pass, String> {
     let Some(seats) = parts.seats.as_ref().filter(|seats| !seats.settings().is_replica) else {
-        return Ok(Vec::new());
+        return Ok(Pass::default());
     };
     let leads = |stands| matches!(stands, ControlStands::Leads);
     let is_elsewhere = parts.control_chain.as_ref().is_some_and(|chain| !leads(chain.stands()));
     if is_elsewhere || !parts.control.exists() {
-        return Ok(Vec::new());
+        return Ok(Pass::default());
     }
     let failed = |error: crate::control::ControlError| error.to_string();
-    let due = match only {
-        None => parts.control.to_empty(due_by(parts, seats)).map_err(failed)?,
-        Some(slug) => {
+    let wanted = match which {
+        Which::Due | Which::Told => parts.control.to_empty().map_err(failed)?,
+        Which::One(slug) => {
             let found = parts.control.find_tenant(slug).map_err(failed)?;
-            let Some(tenant) = found.filter(|it| it.state == TenantState::Deleted) else {
-                return Ok(Vec::new());
-            };
-            if let Some(why) = not_yet(parts, seats, &tenant) {
-                return Ok(vec![Emptying::of(slug.to_owned(), Err(why), false)]);
-            }
-            vec![tenant.slug]
+            found.filter(|it| it.state == TenantState::Deleted).into_iter().collect()
         }
     };
-    let mut all = Vec::new();
-    for slug in due {
-        if halt.is_raised() {
-            break;
-        }
-        if let Some(done) = step(parts, seats, slug, halt) {
-            done.log();
-            all.push(done);
+    if which == Which::Due {
+        let names: BTreeSet<&str> = wanted.iter().map(|tenant| &*tenant.slug).collect();
+        seats.forget_emptying(&|name| names.contains(name));
+    }
+    let (due, others): (Vec<Tenant>, Vec<Tenant>) =
+        wanted.into_iter().partition(|tenant| is_due(parts, seats, tenant, which));
+    let mut pass = Pass::default();
+    if which != Which::Due {
+        pass.all.extend(others.iter().filter_map(|tenant| not_yet(parts, seats, tenant, which)));
+    }
+    if !due.is_empty() {
+        // Read once for all of them; what changes meanwhile is met when one is taken.
+        let asked = Asked { parts, seats, which, others: seats.others()?, halt };
+        for tenant in due.iter().take_while(|_| goes_on() && !halt.is_raised()) {
+            match asked.step(tenant) {
+                Some(done) => pass.all.push(done),
+                None => pass.put_off += 1,
+            }
         }
     }
-    Ok(all)
+    Ok(pass)
 }
 
 /// The node that empties a deleted workspace, where that is another one.
@@ -118,23 +156,74 @@ pub(super) fn emptied_by(parts: &Parts, slug: &str) -> Option<String> {
     (found.state == TenantState::Deleted).then_some(writer?.node)
 }
 
-/// Goes on with one; `None` where too many are being emptied.
-fn step(parts: &Parts, seats: &Seats, slug: String, halt: &Arc<Halt>) -> Option<Emptying> {
-    let came = match seats.empty(&slug, parts.control_chain.is_some(), halt) {
-        Ok(Step::Later) => return None,
-        Ok(Step::Came(came)) => came,
-        Err(why) => return Some(Emptying::of(slug, Err(why), false)),
+/// Gives away what this node wrote of deleted workspaces and could not give away when they were closed.
+pub fn give_up_deleted(parts: &Parts, halt: &Arc<Halt>) {
+    let Some(seats) = parts.seats.as_ref().filter(|_| parts.control.exists()) else { return };
+    let is_deleted = |slug: &str| {
+        let found = parts.control.find_tenant(slug).ok().flatten();
+        found.is_some_and(|tenant| tenant.state == TenantState::Deleted)
     };
-    let (done, is_gone) = match came {
-        Emptied::Done(done) => match parts.control.note_emptied(&slug) {
-            Ok(()) => (Ok(done), true),
-            Err(error) => (Err(format!("it is gone, and that is not on record: {error}")), false),
-        },
-        Emptied::Waiting(done) => (Ok(done), false),
-        Emptied::Held(head) => (Err(format!("node {} writes it still", head.node)), false),
-        Emptied::Spared(why) => (Err(why), false),
-    };
-    Some(Emptying::of(slug, done, is_gone))
+    seats.give_up(&is_deleted, halt);
+}
+
+/// What is asked for those that are due.
+struct Asked<'a> {
+    parts: &'a Parts,
+    seats: &'a Seats,
+    which: Which<'a>,
+    others: Others,
+    halt: &'a Arc<Halt>,
+}
+
+impl Asked<'_> {
+    /// Goes on with one; `None` where too many are being emptied.
+    fn step(&self, tenant: &Tenant) -> Option<Emptying> {
+        let is_asked = matches!(self.which, Which::One(_));
+        let looks_again = is_asked || tenant.emptied_at.is_some();
+        let wanted = ToEmpty {
+            name: &tenant.slug,
+            // Where that is not known, it may be alive for all that can be told.
+            deleted_at: tenant.deleted_at.unwrap_or_default(),
+            looks_again,
+            is_shared: self.parts.control_chain.is_some(),
+            is_asked,
+        };
+        let came = match self.seats.empty(&wanted, &self.others, self.halt) {
+            Ok(Step::Later) => return None,
+            Ok(Step::Busy) => Came::Stays("this node is at it".to_owned()),
+            Ok(Step::Came(came)) => self.came(tenant, came),
+            Err(why) => Came::Failed(why),
+        };
+        Some(Emptying { workspace: tenant.slug.clone(), came })
+    }
+
+    fn came(&self, tenant: &Tenant, came: Emptied) -> Came {
+        match came {
+            Emptied::Done(done) => {
+                let is_late = tenant.emptied_at.is_some_and(|at| at <= looked_by(self.parts));
+                if let Err(error) = self.parts.control.note_emptied(&tenant.slug, is_late) {
+                    return Came::Failed(format!("it is gone, and that is not on record: {error}"));
+                }
+                if tenant.emptied_at.is_none() {
+                    let fields = [("workspace", Logged::Text(&tenant.slug))];
+                    let what = "nothing of a deleted workspace is on the remote any more";
+                    log::event(Level::Info, what, &fields);
+                }
+                Came::Removed(done, true)
+            }
+            Emptied::Waiting(done) => Came::Removed(done, false),
+            Emptied::Held(head) => Came::Failed(format!("node {} writes it still", head.node)),
+            Emptied::Spared(why) => stays(self.which, why),
+        }
+    }
+}
+
+/// It stays. That is not what was wanted where it was asked for.
+fn stays(which: Which<'_>, why: String) -> Came {
+    match which {
+        Which::One(_) => Came::Failed(why),
+        Which::Due | Which::Told => Came::Stays(why),
+    }
 }
 
 fn now(parts: &Parts) -> Duration {
@@ -146,10 +235,24 @@ fn due_by(parts: &Parts, seats: &Seats) -> u64 {
     now(parts).saturating_sub(seats.settings().keep.0).as_secs()
 }
 
-/// Why a deleted workspace is not due.
-fn not_yet(parts: &Parts, seats: &Seats, tenant: &Tenant) -> Option<String> {
+/// What was emptied at this second or before is looked through once more.
+fn looked_by(parts: &Parts) -> u64 {
+    now(parts).saturating_sub(EMPTIED_LOOK_AFTER).as_secs()
+}
+
+fn is_due(parts: &Parts, seats: &Seats, tenant: &Tenant, which: Which<'_>) -> bool {
+    let is_asked = matches!(which, Which::One(_));
+    match tenant.emptied_at {
+        Some(at) => is_asked || at <= looked_by(parts),
+        None => tenant.deleted_at.is_none_or(|at| at <= due_by(parts, seats)),
+    }
+}
+
+/// Why a deleted workspace is not due; `None` where nothing is known to be left of it.
+fn not_yet(parts: &Parts, seats: &Seats, tenant: &Tenant, which: Which<'_>) -> Option<Emptying> {
     let deleted_at = tenant.deleted_at.filter(|at| *at > due_by(parts, seats))?;
     let until = Duration::from_secs(deleted_at).saturating_add(seats.settings().keep.0);
     let until = names::time(Micros(i64::try_from(until.as_micros()).unwrap_or(i64::MAX)));
-    Some(format!("it was deleted, and can be restored until {until} (remote.keep_hours)"))
+    let why = format!("it was deleted, and can be restored until {until} (remote.keep_hours)");
+    Some(Emptying { workspace: tenant.slug.clone(), came: stays(which, why) })
 }

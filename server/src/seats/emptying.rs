@@ -1,15 +1,20 @@
 //! Deleted workspaces on the remote: what lies there of them goes, a step at a time.
 //!
-//! Owns what is known of each from one step to the next. Must not know which were deleted, nor when.
+//! Owns what is known of each from one step to the next, and what other nodes say that stands in the way. Must not know
+//! which were deleted, nor when one is due.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, PoisonError};
 
-use remote::core::Retention;
-use remote::{Driver, Emptied, Emptying, Halt, Holds, NodeId, Sweeper, Tenant};
+use remote::core::{Retention, said};
+use remote::{
+    Damage, Deleted, Driver, Emptied, Emptying, Halt, Holds, Moment, Node, NodeId, Sweeper, Tenant,
+};
 
 use super::Seats;
+use crate::log::{self, Level, Value};
 
-/// Deleted workspaces that are emptied at a time; of each is remembered what its chain has.
+/// Deleted workspaces whose records wait at a time; of each is remembered what its chain has.
 const EMPTIED_TOGETHER_MAX: usize = 64;
 
 /// What a step came to.
@@ -19,53 +24,161 @@ pub enum Step {
     Came(Emptied),
     /// As many as may be at a time are being emptied.
     Later,
+    /// Another thread is at it.
+    Busy,
+}
+
+/// A deleted workspace that is to be emptied.
+#[derive(Debug)]
+pub struct ToEmpty<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// When it was deleted, in seconds since 1970.
+    pub deleted_at: u64,
+    /// Whether it is looked through even if nothing is known to be left.
+    pub looks_again: bool,
+    /// Whether it is deleted for all nodes: else it may be alive on another one.
+    pub is_shared: bool,
+    /// Whether an operator asked for it by its name.
+    pub is_asked: bool,
+}
+
+/// The other nodes of a remote, as they were when that was asked.
+#[derive(Debug)]
+pub struct Others {
+    /// Which have a beat or say what they have, and are no passing ones.
+    nodes: BTreeSet<NodeId>,
+    /// What they say, or why that cannot be read.
+    said: Vec<(NodeId, Result<Holds, Damage>)>,
+}
+
+impl Others {
+    /// Why a workspace is not to be emptied, if so.
+    fn allow(&self, tenant: &Tenant, wanted: &ToEmpty<'_>) -> Result<(), String> {
+        for (node, said) in &self.said {
+            match said {
+                Ok(holds) if !holds.workspaces.contains_key(tenant) => {}
+                Ok(_) if wanted.is_shared => {
+                    return Err(format!(
+                        "node {node} says that it has {tenant}: it loses it once it runs; if that node never comes \
+                         back, run `recalld remote forget-node`"
+                    ));
+                }
+                Ok(_) => {
+                    return Err(format!(
+                        "node {node} has tenants of its own and says that it has {tenant}: delete it there; if that \
+                         node never comes back, run `recalld remote forget-node`"
+                    ));
+                }
+                Err(damage) => {
+                    return Err(format!(
+                        "what node {node} has cannot be read ({damage}); if that node never comes back, run `recalld \
+                         remote forget-node`"
+                    ));
+                }
+            }
+        }
+        let Some(node) = self.nodes.first().filter(|_| !wanted.is_shared && !wanted.is_asked)
+        else {
+            return Ok(());
+        };
+        Err(format!(
+            "{tenant} may be alive on another node, as {node}, whose tenants are its own: if it is not, run `recalld \
+             remote gc --data DIR --workspace {tenant}`"
+        ))
+    }
 }
 
 impl Seats {
-    /// Goes on with emptying a deleted workspace; waits for nothing. `is_shared` says whether it is deleted for all
-    /// nodes: else it may be alive on another one, which says that it has it.
+    /// Asks for the other nodes.
+    ///
+    /// # Errors
+    /// No answer.
+    pub fn others(&self) -> Result<Others, String> {
+        let local = Tenant::new("local").map_err(|why| why.to_string())?;
+        let said = self.driver.run(&local, async |port| said(&port).await);
+        let mut said = said.ok_or("all is over")?.map_err(|away| away.why)?;
+        said.retain(|(node, _)| *node != self.name);
+        let beats = self.driver.chain.beats().map_err(|away| away.why)?;
+        let nodes = said.iter().map(|(node, _)| node.clone());
+        let nodes = nodes.chain(beats.into_iter().map(|beat| beat.node));
+        let nodes = nodes.filter(|node| *node != self.name && !node.only_collects()).collect();
+        Ok(Others { nodes, said })
+    }
+
+    /// Forgets what is known of those that are not to be emptied any more.
+    pub fn forget_emptying(&self, is_due: &dyn Fn(&str) -> bool) {
+        let mut emptying = self.emptying.lock().unwrap_or_else(PoisonError::into_inner);
+        emptying.retain(|name, _| is_due(name));
+    }
+
+    /// Goes on with emptying a deleted workspace; waits for nothing.
     ///
     /// # Errors
     /// Why not.
-    pub fn empty(&self, name: &str, is_shared: bool, halt: &Arc<Halt>) -> Result<Step, String> {
+    pub fn empty(
+        &self,
+        wanted: &ToEmpty<'_>,
+        others: &Others,
+        halt: &Arc<Halt>,
+    ) -> Result<Step, String> {
+        let name = wanted.name;
         let Some(node) = &self.node else { return Err("this node is a replica".to_owned()) };
         let tenant = Tenant::new(name).map_err(|why| why.to_string())?;
-        let Ok(mut emptying) = self.emptying.try_lock() else {
-            return Err("this node is at it".to_owned());
-        };
+        let Ok(mut emptying) = self.emptying.try_lock() else { return Ok(Step::Busy) };
+        let waiting = emptying.values().filter(|known| known.remembers()).count();
         let known = emptying.remove(name);
-        if known.is_none() && emptying.len() >= EMPTIED_TOGETHER_MAX {
+        let goes_on = known.as_ref().is_some_and(Emptying::remembers);
+        if !goes_on && waiting >= EMPTIED_TOGETHER_MAX {
             return Ok(Step::Later);
         }
+        let may = |moment| match (self.at(name), moment) {
+            (Some(_), _) => Err("it is open here".to_owned()),
+            (None, Moment::First) => others.allow(&tenant, wanted),
+            (None, Moment::Taken) => self.others()?.allow(&tenant, wanted),
+        };
+        let micros = i64::try_from(wanted.deleted_at).unwrap_or(i64::MAX).saturating_mul(1_000_000);
+        let looks_again = wanted.looks_again;
+        let deleted = Deleted { tenant: tenant.clone(), at: micros, looks_again };
+        let mut known = known.unwrap_or_else(|| Emptying::new(node));
+        let came = self.sweeper(node, halt).empty(&deleted, &mut known, &may);
+        // Of one that cannot be emptied nothing is remembered, so that it is in nobody's way.
+        if matches!(came, Ok(Emptied::Waiting(_) | Emptied::Held(_))) {
+            emptying.insert(name.to_owned(), known);
+        }
+        came.map(Step::Came).map_err(|why| why.to_string())
+    }
+
+    /// Gives away what this process wrote of deleted workspaces and could not give away when they were closed.
+    pub fn give_up(&self, is_deleted: &dyn Fn(&str) -> bool, halt: &Arc<Halt>) {
+        let Some(node) = &self.node else { return };
+        let not_given = self.not_given.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for name in not_given.iter().filter(|name| self.at(name).is_none() && is_deleted(name)) {
+            let Ok(tenant) = Tenant::new(name.as_str()) else { continue };
+            match self.sweeper(node, halt).give_up(&tenant) {
+                Ok(true) => {
+                    let mut names = self.not_given.lock().unwrap_or_else(PoisonError::into_inner);
+                    names.remove(name);
+                }
+                // A record is under way still; the next call finds it.
+                Ok(false) => {}
+                Err(why) => {
+                    let fields = [("workspace", Value::Text(name)), ("why", Value::Text(&why))];
+                    let what = "a deleted workspace was not given away";
+                    log::event(Level::Warn, what, &fields);
+                }
+            }
+        }
+    }
+
+    fn sweeper(&self, node: &Arc<Node>, halt: &Arc<Halt>) -> Sweeper {
         let (full, fine) = self.settings.keep;
-        let sweeper = Sweeper {
+        Sweeper {
             driver: Driver { halt: Arc::clone(halt), ..self.driver.clone() },
             node: Arc::clone(node),
             retention: Retention { full, fine },
             clock: Arc::clone(&self.clock),
             random: Arc::clone(&self.random),
-        };
-        let may = |said: &[Holds]| match self.at(name) {
-            Some(_) => Err("it is open here".to_owned()),
-            None if is_shared => Ok(()),
-            None => nobody_has(&tenant, &self.name, said),
-        };
-        let mut known = known.unwrap_or_else(|| Emptying::new(node));
-        let came = sweeper.empty(&tenant, &mut known, &may);
-        if !matches!(came, Ok(Emptied::Done(_) | Emptied::Spared(_))) {
-            emptying.insert(name.to_owned(), known);
         }
-        came.map(Step::Came).map_err(|why| why.to_string())
     }
-}
-
-/// Whether no other node says that it has bytes of a workspace.
-fn nobody_has(tenant: &Tenant, own: &NodeId, said: &[Holds]) -> Result<(), String> {
-    let has = |holds: &&Holds| holds.node != *own && holds.workspaces.contains_key(tenant);
-    let Some(holds) = said.iter().find(has) else { return Ok(()) };
-    let node = &holds.node;
-    Err(format!(
-        "node {node} has tenants of its own and says that it has {tenant}: delete it there; if that node never comes \
-         back, run `recalld remote forget-node`"
-    ))
 }

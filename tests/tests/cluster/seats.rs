@@ -4,13 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::UNIX_EPOCH;
 
 use engine::os::clock::{Clock, Random, SystemClock, SystemRandom};
 use engine::{Batch, ItemDraft, Options, Store};
 use remote::{BootClock, Emptied, Halt, TickSource, Ticks};
 use server::cluster::{Where, Whereabouts};
 use server::config::remote::Remote;
-use server::seats::{Seats, Step};
+use server::seats::{Seats, Step, ToEmpty};
 use tempfile::TempDir;
 use tests::kept::{assert_gone, files, holding};
 
@@ -143,6 +144,23 @@ fn write(store: &Store) {
     store.write(Batch { items: vec![item], ..Batch::default() }).unwrap();
 }
 
+/// Deleted at this moment, on a node that shares its tenants or not, and asked for by its name or not.
+fn acme(is_shared: bool, is_asked: bool) -> ToEmpty<'static> {
+    let deleted_at = UNIX_EPOCH.elapsed().unwrap().as_secs();
+    ToEmpty { name: "acme", deleted_at, looks_again: false, is_shared, is_asked }
+}
+
+fn step(seats: &Seats, wanted: &ToEmpty<'_>) -> Step {
+    seats.empty(wanted, &seats.others().unwrap(), &Arc::new(Halt::default())).unwrap()
+}
+
+fn spared(seats: &Seats, wanted: &ToEmpty<'_>) -> String {
+    match step(seats, wanted) {
+        Step::Came(Emptied::Spared(why)) => why,
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn nothing_of_a_deleted_workspace_is_left_and_nobody_loses_one_that_lives() {
     let folder = TempDir::new().unwrap();
@@ -152,46 +170,99 @@ fn nothing_of_a_deleted_workspace_is_left_and_nobody_loses_one_that_lives() {
         std::fs::create_dir_all(home).unwrap();
     }
     let ticks = Arc::new(Told::default());
-    let seats_of_one = seats_at(&bucket, &data, false, Arc::clone(&ticks) as _);
-    let open = || seats_of_one.open_store("acme", &home, Options::default(), &|| true).unwrap();
-    let halt = Arc::new(Halt::default());
-    let empty = |is_shared| seats_of_one.empty("acme", is_shared, &halt).unwrap();
-    let spared = |is_shared| match empty(is_shared) {
-        Step::Came(Emptied::Spared(why)) => why,
-        other => panic!("{other:?}"),
-    };
-    let store = open();
+    let one = seats_at(&bucket, &data, false, Arc::clone(&ticks) as _);
+    let store = one.open_store("acme", &home, Options::default(), &|| true).unwrap();
     write(&store);
     store.seal().unwrap();
     write(&store);
-    assert!(spared(true).contains("open here"));
-    // Another node has it, which may have tenants of its own.
+    for is_shared in [false, true] {
+        assert!(spared(&one, &acme(is_shared, true)).contains("open here"));
+    }
+    // Another node has it. That it shares the tenants does not say that it knows of the deletion.
     let replica = seats_at(&bucket, &other, true, Arc::clone(&ticks) as _);
     let followed = replica.open_store("acme", &elsewhere, Options::default(), &|| true).unwrap();
     replica.tell_holds(&other, false).unwrap();
     drop(store);
-    seats_of_one.close("acme");
-    let why = spared(false);
-    assert!(why.contains(&replica.name().to_string()) && why.contains("forget-node"), "{why}");
-    assert!(!holding(&bucket, MARKER).is_empty());
+    one.close("acme");
+    let named = replica.name().to_string();
+    for (is_shared, is_asked) in [(false, false), (false, true), (true, false), (true, true)] {
+        let why = spared(&one, &acme(is_shared, is_asked));
+        assert!(why.contains(&named) && why.contains("forget-node"), "{why}");
+    }
+    // What cannot be read may be anything.
+    let place = bucket.join(format!("node/{named}/holds"));
+    let earlier = std::fs::read(&place).unwrap();
+    std::fs::write(&place, "{").unwrap();
+    let why = spared(&one, &acme(true, true));
+    assert!(why.contains(&named) && why.contains("cannot be read"), "{why}");
     replica.end_following("acme");
     drop(followed);
     replica.close("acme");
     std::fs::remove_dir_all(elsewhere.join("store")).unwrap();
     remote::forget(&elsewhere).unwrap();
-    replica.tell_holds(&other, false).unwrap();
+    std::fs::write(&place, earlier).unwrap();
+    replica.tell_holds(&other, true).unwrap();
 
-    let first = empty(false);
+    // It may be alive on a node that has no bytes of it.
+    let why = spared(&one, &acme(false, false));
+    assert!(why.contains("--workspace acme") && why.contains(&named), "{why}");
+    // It was written after it was deleted.
+    let before = ToEmpty { deleted_at: acme(true, true).deleted_at - 3600, ..acme(true, true) };
+    assert!(spared(&one, &before).contains("after it was deleted"));
+    assert!(!holding(&bucket, MARKER).is_empty());
+
+    let first = step(&one, &acme(false, true));
     assert!(matches!(first, Step::Came(Emptied::Waiting(_))), "{first:?}");
     assert!(files(&bucket.join("t/acme/data")).is_empty(), "objects go at once");
     assert!(!holding(&bucket, MARKER).is_empty(), "records are not known for long enough");
     ticks.0.fetch_add(301_000_000_000, Ordering::SeqCst);
-    let second = empty(false);
+    let second = step(&one, &acme(false, true));
     assert!(matches!(second, Step::Came(Emptied::Done(_))), "{second:?}");
     assert_gone(&bucket, MARKER);
     let there = files(&bucket.join("t"));
-    assert!(matches!(empty(true), Step::Came(Emptied::Done(_))));
+    assert!(matches!(step(&one, &acme(true, false)), Step::Came(Emptied::Done(_))));
     assert_eq!(files(&bucket.join("t")), there, "it is done");
-    let refused = replica.empty("acme", true, &halt).unwrap_err();
+    let (others, halt) = (replica.others().unwrap(), Arc::new(Halt::default()));
+    let refused = replica.empty(&acme(true, false), &others, &halt).unwrap_err();
     assert!(refused.contains("replica"), "{refused}");
+}
+
+#[test]
+fn a_node_that_knows_of_no_other_empties_by_itself_and_those_that_wait_keep_out_nobody_for_ever() {
+    /// As many as wait together.
+    const TOGETHER: usize = 64;
+    let folder = TempDir::new().unwrap();
+    let (bucket, data) = (folder.path().join("remote"), folder.path().join("data"));
+    std::fs::create_dir_all(data.join("tenants")).unwrap();
+    let seats = seats(&bucket, &data, false);
+    let names: Vec<String> = (0..=TOGETHER).map(|number| format!("acme{number}")).collect();
+    for name in &names {
+        let home = data.join("tenants").join(name);
+        std::fs::create_dir(&home).unwrap();
+        let store = seats.open_store(name, &home, Options::default(), &|| true).unwrap();
+        if *name == names[0] {
+            write(&store);
+        }
+        drop(store);
+        seats.close(name);
+    }
+    // One that only collected is no server.
+    let passing = bucket.join("node/gc-0123456789abcdef");
+    std::fs::create_dir_all(&passing).unwrap();
+    std::fs::write(passing.join("holds"), r#"{"node":"gc-0123456789abcdef","workspaces":{}}"#)
+        .unwrap();
+    let named = |name| ToEmpty { name, ..acme(false, false) };
+    // Those that are spared are in nobody's way.
+    let early = ToEmpty { deleted_at: 1, ..named(&names[0]) };
+    assert!(matches!(step(&seats, &early), Step::Came(Emptied::Spared(_))));
+    for name in &names[..TOGETHER] {
+        let came = step(&seats, &named(name));
+        assert!(matches!(came, Step::Came(Emptied::Waiting(_))), "{name}: {came:?}");
+    }
+    let last = names.last().unwrap();
+    assert!(matches!(step(&seats, &named(last)), Step::Later));
+    assert!(matches!(step(&seats, &named(&names[0])), Step::Came(Emptied::Waiting(_))));
+    // Another node emptied one of them meanwhile.
+    seats.forget_emptying(&|name| name != names[0]);
+    assert!(matches!(step(&seats, &named(last)), Step::Came(Emptied::Waiting(_))));
 }

@@ -234,6 +234,10 @@ fn a_deleted_workspace_leaves_the_remote_once_it_can_be_restored_no_more() {
     let kept = collected(a.data(), "acme");
     let why = kept["why"].as_str().unwrap();
     assert!(why.contains("can be restored until") && why.contains("keep_hours"), "{why}");
+    let all = run_json(a.data(), &["remote", "gc"]);
+    let rows = all["workspaces"].as_array().unwrap();
+    let row = rows.iter().find(|row| row["workspace"] == "acme").unwrap();
+    assert!(row["stays"].as_str().unwrap().contains("can be restored until"), "{row}");
     let address = format!("file://{}", cluster.bucket().display());
     let status = |data: &Path| {
         let said = run(data, &["remote", "status", &address]).stdout;
@@ -253,7 +257,7 @@ fn a_deleted_workspace_leaves_the_remote_once_it_can_be_restored_no_more() {
     });
     assert_eq!(first["emptied"], false, "{first}");
     assert!(first["waiting"].as_u64() > Some(0), "records wait for five minutes: {first}");
-    assert!(status(a.data()).contains("deleted, and emptied by node a"), "{}", status(a.data()));
+    assert!(status(a.data()).contains("deleted, being emptied by node a"), "{}", status(a.data()));
     // Once more: nothing new is done, and what waits goes on waiting.
     let second = collected(a.data(), "acme");
     assert_eq!((&second["records"], &second["objects"]), (&json!(0), &json!(0)), "{second}");

@@ -27,7 +27,8 @@ pub(super) fn ask(common: &Common, data: &Path, only: Option<&Tenant>) -> Result
     }
     let report = Remote::find(&data)?.administer("/operator/collect", &body)?;
     let swept = report["workspaces"].as_array().map(Vec::as_slice).unwrap_or_default();
-    if swept.is_empty() {
+    let unread = report["deleted_unread"].as_str();
+    if swept.is_empty() && unread.is_none() {
         let only = only.map_or("any workspace", Tenant::as_str);
         let by = match report["written_by"].as_str() {
             Some(node) => format!("; node {node} does: run it there"),
@@ -40,6 +41,10 @@ pub(super) fn ask(common: &Common, data: &Path, only: Option<&Tenant>) -> Result
     } else {
         swept.iter().try_for_each(|row| tell_line(&readable(row)))?;
         tell_probes(report["probes"].as_u64().unwrap_or_default())?;
+        tell_put_off(report["put_off"].as_u64().unwrap_or_default())?;
+    }
+    if let Some(why) = unread {
+        return Err(Failure::Could(format!("deleted workspaces were not looked at: {why}")));
     }
     failed(swept)
 }
@@ -102,6 +107,9 @@ fn readable(row: &Value) -> String {
     if let Some(why) = row["why"].as_str() {
         return format!("{workspace}: nothing was removed: {why}");
     }
+    if let Some(why) = row["stays"].as_str() {
+        return format!("{workspace}: it stays for now: {why}");
+    }
     let number = |key: &str| row[key].as_u64().unwrap_or_default();
     let (records, objects) =
         (counted(number("records"), "record"), counted(number("objects"), "object"));
@@ -141,6 +149,16 @@ fn tell_probes(probes: u64) -> Result<(), Failure> {
     }
 }
 
+fn tell_put_off(put_off: u64) -> Result<(), Failure> {
+    match put_off {
+        0 => Ok(()),
+        more => {
+            let (more, goes) = (counted(more, "deleted workspace"), agreed(more, "goes", "go"));
+            tell_line(&format_args!("{more} {goes} after those that wait"))
+        }
+    }
+}
+
 fn failed(rows: &[Value]) -> Result<(), Failure> {
     let failed = rows.iter().filter(|row| row["why"].is_string()).count();
     if failed == 0 {
@@ -151,8 +169,7 @@ fn failed(rows: &[Value]) -> Result<(), Failure> {
 
 /// A node of its own name, which others see while it works.
 fn sweeper(far: &Far) -> Result<Sweeper, Failure> {
-    let name = Hex::<8>::drawn(&SystemRandom);
-    let node = NodeId::new(format!("gc-{name}")).expect("letters and digits");
+    let node = NodeId::of_collecting(&Hex::drawn(&SystemRandom));
     let writer = Writer { node, run: Nonce::drawn(&SystemRandom), url: String::new() };
     let driver: &Driver = &far.driver;
     let node = Node::start(driver.clone(), writer, far.settings.lease_seconds);

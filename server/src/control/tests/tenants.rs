@@ -31,19 +31,36 @@ fn what_is_deleted_waits_to_be_emptied_until_that_is_on_record() {
     let control = &ground.control;
     let slugs: Vec<String> = (0..LISTED_MAX + 2).map(|number| format!("t{number:04}")).collect();
     slugs.iter().for_each(|slug| make_tenant(control, slug));
-    assert_eq!(control.to_empty(u64::MAX).unwrap(), [""; 0]);
+    let left = |ground: &Ground| {
+        let found = ground.control.to_empty().unwrap();
+        found.into_iter().map(|tenant| tenant.slug).collect::<Vec<_>>()
+    };
+    assert_eq!(left(&ground), [""; 0]);
     let (first, last) = (&*slugs[0], &**slugs.last().unwrap());
     control.delete_tenant(first).unwrap();
     control.delete_tenant(last).unwrap();
-    assert_eq!(control.to_empty(START - 1).unwrap(), [""; 0], "not for so long yet");
-    assert_eq!(control.to_empty(START).unwrap(), [first, last]);
-    control.note_emptied(first).unwrap();
-    assert_eq!(control.to_empty(START).unwrap(), [last]);
-    assert!(control.note_emptied(&slugs[1]).is_err(), "it lives");
-    assert!(control.note_emptied("nobody").is_err());
-    let found = |ground: &Ground| ground.control.find_tenant(first).unwrap().unwrap().emptied_at;
+    assert_eq!(left(&ground), [first, last]);
+    for lives in [&*slugs[1], "nobody"] {
+        assert!(control.note_emptied(lives, false).is_err());
+        assert!(control.delete_again(lives).is_err());
+    }
+    let found = |ground: &Ground| ground.control.find_tenant(first).unwrap().unwrap();
+    // It is looked through once more, so it is on the list until then.
+    control.note_emptied(first, true).unwrap();
+    let at = |tenant: &Tenant| (tenant.emptied_at, tenant.looked_again_at);
+    assert_eq!(at(&found(&ground)), (Some(START), None));
+    assert_eq!(left(&ground), [first, last]);
+    ground.clock.pass(7);
+    control.note_emptied(first, false).unwrap();
+    assert_eq!(at(&found(&ground)), (Some(START), None));
+    control.note_emptied(first, true).unwrap();
     let ground = ground.reopened();
-    assert_eq!(found(&ground), Some(START));
+    assert_eq!(at(&found(&ground)), (Some(START), Some(START + 7)));
+    assert_eq!(left(&ground), [last]);
+    // What came since is to go as well.
+    let again = ground.control.delete_again(first).unwrap();
+    assert_eq!((again.deleted_at, at(&again)), (Some(START + 7), (None, None)));
+    assert_eq!(left(&ground), [first, last]);
 }
 
 #[test]

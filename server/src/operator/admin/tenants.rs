@@ -84,7 +84,12 @@ impl Office<'_> {
         let found =
             found.ok_or_else(|| AdminError::No(format!("there is no workspace {slug:?}")))?;
         let folder = tenant_dir(self.data, slug);
+        let has_remote = self.live.is_some_and(|live| live.seats.is_some());
         let tenant = match found.state {
+            // What was written elsewhere since is to go as well.
+            TenantState::Deleted if has_remote && !may_have_store(&folder) => {
+                return Ok(shown(&self.control.delete_again(slug)?));
+            }
             TenantState::Deleted if !may_have_store(&folder) => {
                 return Err(AdminError::No(format!("the workspace {slug:?} is deleted already")));
             }

@@ -1,0 +1,50 @@
+//! Whether a chain went on after its workspace was deleted (`format-spec/remote.md`, Emptying): then it is alive where
+//! nobody knows of that.
+//!
+//! Owns what is a sign of life. Must not know who deleted it, nor what is to become of it.
+
+use crate::driver::Driver;
+use crate::empty::says_so;
+use crate::history::{NotRestored, readable_numbers, record_at};
+use crate::limits::DELETED_SLACK;
+use crate::names::{NodeId, Tenant};
+use crate::record::{Kind, Record};
+
+/// What says that a workspace is alive that was deleted at a time, microseconds since 1970; `None` where nothing in its
+/// chain up to record `newest` does (REM-74). `own` is who asks.
+pub(crate) fn went_on(
+    driver: &Driver,
+    tenant: &Tenant,
+    (newest, deleted_at): (u64, i64),
+    own: &NodeId,
+) -> Result<Option<String>, NotRestored> {
+    let slack = i64::try_from(DELETED_SLACK.as_micros()).unwrap_or(i64::MAX);
+    let until = deleted_at.saturating_add(slack);
+    let numbers = readable_numbers(driver, tenant)?;
+    let mut newer: Option<Record> = None;
+    for number in numbers.into_iter().rev().filter(|&number| number <= newest) {
+        let record = record_at(driver, tenant, number)?;
+        if let Some(newer) = newer.filter(|newer| newer.head.seq > record.head.seq) {
+            return Ok(Some(told(&newer, "wrote it")));
+        }
+        match &record.kind {
+            _ if record.head.at <= until => return Ok(None),
+            // What came before that was to go.
+            Kind::Full(full) if says_so(full, number) => return Ok(None),
+            Kind::Take if record.head.node != *own && !record.head.node.only_collects() => {
+                return Ok(Some(told(&record, "took it")));
+            }
+            _ => newer = Some(record),
+        }
+    }
+    // From before it was deleted there is nothing.
+    Ok(newer.filter(|first| first.head.number > 1).map(|first| told(&first, "had it")))
+}
+
+fn told(record: &Record, did: &str) -> String {
+    let (node, number) = (&record.head.node, record.head.number);
+    format!(
+        "node {node} {did} after it was deleted (record {number}), so it may be alive there; if it is not, \
+         run `recalld tenant delete` for it once more, and it goes after the same time as before"
+    )
+}
