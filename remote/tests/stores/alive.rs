@@ -72,7 +72,10 @@ impl Scene {
             Writer { node: NodeId::new(name).unwrap(), run: Hex([3; 16]), url: String::new() };
         let claim = Claim::new(writer, Duration::from_secs(9));
         let newest = found(&self.two);
-        let stamp = |at| Stamp { at, nonce: carry::nonce(self.memory.names("").len() as u8) };
+        let stamp = |at| Stamp {
+            at,
+            nonce: carry::nonce(u8::try_from(self.memory.names("").len()).unwrap()),
+        };
         let took = driver.run(&tenant(), async |port| {
             claim.take(&port, Some(&newest), newest.newest.head.store, stamp(took_at)).await
         });
