@@ -49,7 +49,7 @@ impl<'a> Stages<'a> {
             made,
             authority,
             tokens,
-            meter: Meter::new(Arc::clone(&made.control) as _),
+            meter: Meter::new(Arc::clone(&made.control) as _, Arc::new(SystemRandom)),
             rates: Buckets::new(Instant::now()),
             rules: Rules::initial(),
             audit,
