@@ -78,10 +78,10 @@ impl Control {
     /// # Errors
     /// `Refused` where `slug` is none, or two checkpoints of one entry differ; else a fault of the store.
     pub fn put_anchor(&self, slug: &str, last: &LastCheckpoint) -> Result<(), ControlError> {
-        if let Some(elsewhere) = self.elsewhere.get() {
-            return elsewhere.put_anchor(slug, last);
+        match self.elsewhere.get() {
+            Some(elsewhere) => elsewhere.put_anchor(slug, last),
+            None => self.put_anchor_at(slug, slug, last),
         }
-        self.put_anchor_at(slug, slug, last)
     }
 
     /// The same, of a ledger that is this node's alone: each has one of its own of a workspace. A node that lost its

@@ -137,9 +137,11 @@ impl Control {
                 }
                 Hold::Grant(grant)
             } else {
-                let found = find_by_id(view, slug, sid)?.ok_or(StandingFault::NotHere)?;
-                let good = Some(found.1).filter(|credential| credential.check(now).is_ok());
-                Hold::Credential(good.ok_or(StandingFault::NoHold)?)
+                let (_, credential) = find_by_id(view, slug, sid)?.ok_or(StandingFault::NotHere)?;
+                if credential.check(now).is_err() {
+                    return Err(StandingFault::NoHold);
+                }
+                Hold::Credential(credential)
             };
             Ok(Standing { tenant, hold })
         })
