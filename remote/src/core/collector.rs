@@ -8,38 +8,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 use super::newest::{Lost, read_whole};
+use super::noted::Noted;
 use super::pin::pins;
 use super::port::Port;
 use super::retain::{Retention, plan};
-use crate::edge::{Edge, Kept};
+use crate::edge::Edge;
 use crate::fault::Damage;
-use crate::hex::{Hash, Nonce};
+use crate::hex::Nonce;
 use crate::limits::{CHAIN_KEPT_MIN, EDGES_KEPT, FIND_TRIES_MAX, NUMBERS_AT_ONCE};
 use crate::names::{DataKey, Key};
 use crate::objects::{Away, Tried};
-use crate::record::{Kind, Record};
 use crate::ticks::Ticks;
-
-/// What is remembered of a record.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Noted {
-    /// Its number.
-    pub number: u64,
-    /// When it was made, as it says.
-    pub at: i64,
-    /// Its hash.
-    pub sha256: Hash,
-    /// The first half of the hash of all its bytes, by which the object is called that a long one is (REM-62).
-    pub half: Nonce,
-    /// Whether it stands for itself.
-    pub is_full: bool,
-    /// The full record that it leans on.
-    pub base: u64,
-    /// Up to where history must go; 0 if nothing was erased.
-    pub erased: u64,
-    /// The objects that it names.
-    pub keys: Vec<DataKey>,
-}
 
 /// Whether the writer still needs an object that no record names as yet: of its own epoch, one that it put
 /// or is putting; of an earlier one, what it found and will name. It says so from before it puts it until
@@ -76,25 +55,6 @@ pub struct Collector {
     /// The first and the last record that names an object. Those between name it too, or it would have come
     /// back, which none does (REM-06).
     names: BTreeMap<DataKey, (u64, u64)>,
-}
-
-impl Noted {
-    /// What is to be remembered of a record.
-    #[must_use]
-    pub fn of(record: &Record, hash: Hash, bytes: &[u8]) -> Self {
-        let (is_full, erased) = match &record.kind {
-            Kind::Full(full) => (true, full.erased),
-            _ => (false, 0),
-        };
-        let head = &record.head;
-        let (number, at, base, keys) = (head.number, head.at, head.base, record.keys());
-        let half = Hash::of(bytes).half();
-        Self { number, at, sha256: hash, half, is_full, base, erased, keys }
-    }
-
-    pub(super) fn kept(&self) -> Kept {
-        Kept { number: self.number, sha256: self.sha256, at: self.at }
-    }
 }
 
 impl Collector {

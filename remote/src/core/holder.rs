@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use super::collector::Noted;
 use super::create::{Created, create};
 use super::newest::{Behind, Mark};
+use super::noted::Noted;
 use super::port::Port;
 use crate::fault::Damage;
 use crate::hex::{Hash, Nonce};

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::collector::Noted;
+use super::noted::Noted;
 use crate::edge::{Edge, Kept};
 use crate::limits::{CHAIN_RECORDS_MAX, KEPT_MAX};
 

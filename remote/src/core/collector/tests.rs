@@ -8,10 +8,10 @@ use super::*;
 use crate::chain::{Chain, ObjectChain};
 use crate::core::{Ask, Machine, Step, find};
 use crate::counts::Counts;
-use crate::hex::Hex;
+use crate::hex::{Hash, Hex};
 use crate::names::{NodeId, Tenant};
 use crate::objects::{Folder, Objects};
-use crate::record::{FarFile, Full, Head};
+use crate::record::{FarFile, Full, Head, Kind, Record};
 
 const OLD: DataKey = DataKey { epoch: 1, nonce: Hex([7; 16]) };
 const NEW: DataKey = DataKey { epoch: 2, nonce: Hex([8; 16]) };
