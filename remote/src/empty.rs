@@ -64,10 +64,11 @@ pub enum Emptied {
 }
 
 impl Emptying {
-    /// Nothing yet.
+    /// Nothing yet. It takes by a name that is no server's: where it is cut short, what it took is no sign of life to
+    /// whoever goes on.
     #[must_use]
     pub fn new(node: &Node) -> Self {
-        let claim = Claim::new(node.writer().clone(), node.lease());
+        let claim = Claim::new(node.writer().collecting(), node.lease());
         Self { claim, collector: None }
     }
 
@@ -139,7 +140,9 @@ impl Sweeper {
                 let why = self.node.trouble().unwrap_or_else(|| "it was not heard".to_owned());
                 return Err(NotRestored::Away(format!("this node may be taken for gone: {why}")));
             }
-            if !self.node.may_take(&mut known.claim, &found) {
+            // What this node wrote under its own name it does not go on with.
+            let is_own = found.newest.head.node == self.node.writer().node;
+            if !is_own && !self.node.may_take(&mut known.claim, &found) {
                 return match self.node.trouble() {
                     Some(why) => Err(NotRestored::Away(why)),
                     None => Ok(Emptied::Held(Box::new(found.newest.head))),

@@ -24,14 +24,14 @@ pub(crate) fn went_on(
     let mut newer: Option<Record> = None;
     for number in numbers.into_iter().rev().filter(|&number| number <= newest) {
         let record = record_at(driver, tenant, number)?;
-        if let Some(newer) = newer.filter(|newer| newer.head.seq > record.head.seq) {
-            return Ok(Some(told(&newer, "wrote it")));
+        if let Some(did) = newer.as_ref().and_then(|newer| did(newer, &record, own)) {
+            return Ok(Some(did));
         }
         match &record.kind {
             _ if record.head.at <= until => return Ok(None),
             // What came before that was to go.
             Kind::Full(full) if says_so(full, number) => return Ok(None),
-            Kind::Take if record.head.node != *own && !record.head.node.only_collects() => {
+            Kind::Take if is_of_another(&record, own) => {
                 return Ok(Some(told(&record, "took it")));
             }
             _ => newer = Some(record),
@@ -39,6 +39,20 @@ pub(crate) fn went_on(
     }
     // From before it was deleted there is nothing.
     Ok(newer.filter(|first| first.head.number > 1).map(|first| told(&first, "had it")))
+}
+
+/// What was done between a record and the next one that can be read, if somebody lives by that. What came in between may
+/// be gone, a take as well.
+fn did(newer: &Record, record: &Record, own: &NodeId) -> Option<String> {
+    if newer.head.seq > record.head.seq {
+        return Some(told(newer, "wrote it"));
+    }
+    let took = newer.head.epoch > record.head.epoch && is_of_another(newer, own);
+    took.then(|| told(newer, "took it"))
+}
+
+fn is_of_another(record: &Record, own: &NodeId) -> bool {
+    record.head.node != *own && !record.head.node.only_collects()
 }
 
 fn told(record: &Record, did: &str) -> String {
