@@ -16,8 +16,8 @@ use engine::os::disk::{Disk, RealDisk};
 use remote::core::{Claim, Committed, Retention, Stamp, Took, Writer};
 use remote::limits::DELETED_SLACK;
 use remote::{
-    Bytes, Chain, Deleted, Driver, Emptied, Halt, Hex, Kind, LogPiece, Moment, Node, NodeId,
-    NotRestored, ObjectChain, Role, Seated, Sweeper, Swept, restore,
+    Bytes, Chain, Deleted, Driver, Emptied, Halt, Hex, Key, Kind, LogPiece, Moment, Node, NodeId,
+    NotNow, NotRestored, ObjectChain, Role, Seated, Sweeper, Swept, restore,
 };
 
 const HOUR: i64 = 3_600_000_000;
@@ -27,7 +27,7 @@ const GIVE: Kind = Kind::Give { to: None };
 const DELETED: i64 = 100 * HOUR;
 
 fn gone() -> Deleted {
-    Deleted { tenant: tenant(), at: DELETED, looks_again: false }
+    Deleted { tenant: tenant(), at: DELETED, looks_again: false, kept: Duration::ZERO }
 }
 
 /// The last moment at which a record is no sign of life.
@@ -242,7 +242,11 @@ fn what_others_say_between_the_take_and_the_end_is_heard() {
     let (sweeper, asked) = (scene.sweeper(), Cell::new(0));
     let may = |moment| {
         asked.set(asked.get() + 1);
-        if moment == Moment::Taken { Err("node box-9 has it".to_owned()) } else { Ok(()) }
+        if moment == Moment::Taken {
+            Err(NotNow::Stays("node box-9 has it".to_owned()))
+        } else {
+            Ok(())
+        }
     };
     let epoch = found(&scene.two).newest.head.epoch;
     let came = sweeper.empty(&gone(), &mut begin(&sweeper), &may).unwrap();
@@ -264,7 +268,7 @@ fn a_take_that_was_cut_short_is_no_sign_of_life_to_whoever_goes_on() {
                 return Ok(());
             }
             scene.memory.answers(is_given);
-            Err("a node has it, or this one ends".to_owned())
+            Err(NotNow::Stays("a node has it, or this one ends".to_owned()))
         };
         let epoch = found(&scene.two).newest.head.epoch;
         let came = first.empty(&gone(), &mut begin(&first), &may);
@@ -313,6 +317,58 @@ fn a_take_that_was_collected_since_is_told_by_what_is_left_of_its_epoch() {
             true => assert!(why(came).contains("node box-9 took it")),
             false => assert!(is_emptied(&came), "{name}: {came:?}"),
         }
+    }
+}
+
+#[test]
+fn nothing_is_emptied_that_is_young_by_the_storages_clock() {
+    let scene = Scene::new();
+    let sweeper = scene.sweeper();
+    let kept = Deleted { kept: 7 * DAY, ..gone() };
+    let empty = || sweeper.empty(&kept, &mut begin(&sweeper), &|_| Ok(()));
+    let newest = found(&scene.two).newest.head.number;
+    let is = |number: u64, age: Duration| {
+        let name = Key::Chain(tenant(), number).to_string();
+        scene.memory.ages.lock().unwrap().insert(name, age.as_secs());
+    };
+    let old = 7 * DAY - DELETED_SLACK;
+    (1..newest).for_each(|number| is(number, old));
+    let spared = why(empty().unwrap());
+    assert!(spared.contains(&format!("record, {newest}, is 0 seconds old")), "{spared}");
+    is(newest, old - Duration::from_secs(1));
+    assert!(why(empty().unwrap()).contains("storage's clock"));
+    // Somebody collected it just now, and does not count.
+    scene.epoch("gc-0123456789abcdef", DELETED - HOUR, (DELETED - HOUR, false));
+    assert!(why(empty().unwrap()).contains("storage's clock"));
+    scene.memory.answers(false);
+    let away = empty().unwrap_err();
+    assert!(matches!(away, NotRestored::Away(_)), "{away}");
+    scene.memory.answers(true);
+    until("it is heard again", || sweeper.node.is_held());
+    is(newest, old);
+    assert!(is_emptied(&empty().unwrap()));
+    // It was emptied just now, and goes on.
+    assert!(matches!(empty().unwrap(), Emptied::Waiting(_)));
+    scene.epoch("gc-0123456789abcdef", last(), (last(), false));
+    assert!(matches!(empty().unwrap(), Emptied::Waiting(_)));
+}
+
+#[test]
+fn what_could_not_be_asked_after_the_take_is_an_error() {
+    for at in [Moment::First, Moment::Taken] {
+        let scene = Scene::new();
+        let epoch = found(&scene.two).newest.head.epoch;
+        let may = |moment| match moment == at {
+            true => Err(NotNow::Unasked("nobody answers".to_owned())),
+            false => Ok(()),
+        };
+        let sweeper = scene.sweeper();
+        let came = sweeper.empty(&gone(), &mut begin(&sweeper), &may).unwrap_err();
+        assert!(matches!(&came, NotRestored::Away(why) if why == "nobody answers"), "{came}");
+        let newest = found(&scene.two).newest;
+        let took = u64::from(at == Moment::Taken);
+        assert!(newest.given.is_some() && newest.head.epoch == epoch + took, "it was given back");
+        assert!(scene.memory.holds(MARKER));
     }
 }
 

@@ -8,7 +8,8 @@ use std::sync::{Arc, PoisonError};
 
 use remote::core::{Retention, said};
 use remote::{
-    Damage, Deleted, Driver, Emptied, Emptying, Halt, Holds, Moment, Node, NodeId, Sweeper, Tenant,
+    Damage, Deleted, Driver, Emptied, Emptying, Halt, Holds, Moment, Node, NodeId, NotNow, Sweeper,
+    Tenant,
 };
 
 use super::Seats;
@@ -132,14 +133,20 @@ impl Seats {
         if !goes_on && waiting >= EMPTIED_TOGETHER_MAX {
             return Ok(Step::Later);
         }
-        let may = |moment| match (self.at(name), moment) {
-            (Some(_), _) => Err("it is open here".to_owned()),
-            (None, Moment::First) => others.allow(&tenant, wanted),
-            (None, Moment::Taken) => self.others()?.allow(&tenant, wanted),
+        let may = |moment| {
+            let said = match (self.at(name), moment) {
+                (Some(_), _) => Err("it is open here".to_owned()),
+                (None, Moment::First) => others.allow(&tenant, wanted),
+                (None, Moment::Taken) => {
+                    self.others().map_err(NotNow::Unasked)?.allow(&tenant, wanted)
+                }
+            };
+            said.map_err(NotNow::Stays)
         };
         let micros = i64::try_from(wanted.deleted_at).unwrap_or(i64::MAX).saturating_mul(1_000_000);
         let looks_again = wanted.looks_again;
-        let deleted = Deleted { tenant: tenant.clone(), at: micros, looks_again };
+        let deleted =
+            Deleted { tenant: tenant.clone(), at: micros, looks_again, kept: self.settings.keep.0 };
         let mut known = known.unwrap_or_else(|| Emptying::new(node));
         let came = self.sweeper(node, halt).empty(&deleted, &mut known, &may);
         // Of one that cannot be emptied nothing is remembered, so that it is in nobody's way.
