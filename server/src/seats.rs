@@ -78,6 +78,8 @@ pub struct Seats {
     control: OnceLock<Arc<ControlChain>>,
     /// Deleted workspaces that are being emptied on the remote.
     emptying: Mutex<HashMap<String, Emptying>>,
+    /// Raised when this node ends.
+    ends: Arc<Halt>,
     /// Those that were closed and are not given away.
     not_given: Mutex<BTreeSet<String>>,
     /// How many wait for a workspace to be taken.
@@ -157,6 +159,7 @@ impl Seats {
             places: Mutex::default(),
             control: OnceLock::new(),
             emptying: Mutex::default(),
+            ends: Arc::default(),
             not_given: Mutex::default(),
             waiting: AtomicUsize::new(0),
             ledgers: Mutex::default(),

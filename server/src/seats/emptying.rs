@@ -107,10 +107,24 @@ impl Seats {
         Ok(Others { nodes, said })
     }
 
-    /// Forgets what is known of those that are not to be emptied any more.
+    /// Forgets what is known of those that are not to be emptied now. Whoever empties one meanwhile is not waited for: the
+    /// next call forgets them.
     pub fn forget_emptying(&self, is_due: &dyn Fn(&str) -> bool) {
-        let mut emptying = self.emptying.lock().unwrap_or_else(PoisonError::into_inner);
-        emptying.retain(|name, _| is_due(name));
+        if let Ok(mut emptying) = self.emptying.try_lock() {
+            emptying.retain(|name, _| is_due(name));
+        }
+    }
+
+    /// What ends the work for a call of which `is_over` says that nobody waits for it any more; the end of this node ends
+    /// it as well.
+    pub fn halt_of(&self, is_over: impl Fn() -> bool + Send + Sync + 'static) -> Arc<Halt> {
+        let ends = Arc::clone(&self.ends);
+        Arc::new(Halt::asking(move || ends.is_raised() || is_over()))
+    }
+
+    /// This node ends: what it does for calls is not gone on with.
+    pub fn end_calls(&self) {
+        self.ends.raise();
     }
 
     /// Goes on with emptying a deleted workspace; waits for nothing.
