@@ -68,8 +68,8 @@ pub(crate) fn is_young(
     Ok(None)
 }
 
-/// What was done between a record and the next one that can be read, if somebody lives by that. What came in between may
-/// be gone, a take as well.
+/// What was done between a record and the next one that can be read, if somebody lives by that. What came in between
+/// may be gone, a take as well.
 fn did(newer: &Record, record: &Record, own: &NodeId) -> Option<String> {
     if newer.head.seq > record.head.seq {
         return Some(told(newer, "wrote it"));

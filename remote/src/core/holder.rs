@@ -26,8 +26,8 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// The same process, where it takes a chain only to collect it (REM-74): named after what was drawn for its run, and
-    /// of no address, since nothing is written there.
+    /// The same process, where it takes a chain only to collect it (REM-74): named after what was drawn for its run,
+    /// and of no address, since nothing is written there.
     #[must_use]
     pub fn collecting(&self) -> Self {
         let drawn = Hex(self.run.0.first_chunk().copied().unwrap_or_default());

@@ -107,16 +107,16 @@ impl Seats {
         Ok(Others { nodes, said })
     }
 
-    /// Forgets what is known of those that are not to be emptied now. Whoever empties one meanwhile is not waited for: the
-    /// next call forgets them.
+    /// Forgets what is known of those that are not to be emptied now. Whoever empties one meanwhile is not waited for:
+    /// the next call forgets them.
     pub fn forget_emptying(&self, is_due: &dyn Fn(&str) -> bool) {
         if let Ok(mut emptying) = self.emptying.try_lock() {
             emptying.retain(|name, _| is_due(name));
         }
     }
 
-    /// What ends the work for a call of which `is_over` says that nobody waits for it any more; the end of this node ends
-    /// it as well.
+    /// What ends the work for a call of which `is_over` says that nobody waits for it any more; the end of this node
+    /// ends it as well.
     pub fn halt_of(&self, is_over: impl Fn() -> bool + Send + Sync + 'static) -> Arc<Halt> {
         let ends = Arc::clone(&self.ends);
         Arc::new(Halt::asking(move || ends.is_raised() || is_over()))

@@ -17,8 +17,8 @@ const PLAN: &str = "free";
 /// The store of a deleted workspace, until it is gone.
 const REMOVED: &str = "store.removed";
 /// What an operator may have meant who deletes one that was deleted.
-const AGAIN: &str = "; with --again, what was written of it elsewhere since goes from the remote as well, once its time is \
-                     over, which begins anew";
+const AGAIN: &str = "; with --again, what was written of it elsewhere since goes from the remote as well, once its \
+                     time is over, which begins anew";
 
 impl Office<'_> {
     pub(super) fn create_tenant(&self, new: &NewTenant) -> Result<Value, AdminError> {
