@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The suites of the kernels and the encoder, compiled for AArch64 and run under user-mode emulation:
-# tests/campaigns/neon.sh. Twice: on a CPU that has all there is, and on one without the dot product. Needs a cross
+# tests/campaigns/neon.sh. On a CPU that has all there is, and the kernels' on one without the dot product too. Needs a cross
 # compiler and the emulator, which it installs, and a standard library for AArch64: rustup's, or else one that is
 # built, once, from Debian's sources of the very same Rust version. All that is built is kept in target/neon/.
 set -euo pipefail
