@@ -314,6 +314,15 @@ impl Tenants {
             }
         }
     }
+
+    /// Closes those that nobody uses and that are to be opened anew, since their writer stopped, or since they can be
+    /// had for writing by now: whoever asks next opens them.
+    pub fn close_spent(&self) {
+        let mut state = self.shared.state();
+        while let Some(name) = state.spent(self.shared.door.seats.as_deref()) {
+            state = self.shared.close(state, &name, Ending::Kept);
+        }
+    }
 }
 
 impl Drop for Tenants {
@@ -328,6 +337,12 @@ impl Drop for Tenants {
 }
 
 impl State {
+    fn spent(&self, seats: Option<&Seats>) -> Option<String> {
+        let mut slots = self.slots.iter();
+        let is_spent = |slot: &Slot| matches!(slot, Slot::Open(open) if open.is_spent(seats));
+        slots.find(|(_, slot)| is_spent(slot)).map(|(name, _)| name.clone())
+    }
+
     fn longest_idle(&self) -> Option<String> {
         let idle = self.slots.iter().filter_map(|(name, slot)| match slot {
             Slot::Open(open) if open.users == 0 => Some(((open.was_used, open.idle_since), name)),
