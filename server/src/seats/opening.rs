@@ -11,7 +11,7 @@ use engine::{Options, Store};
 use remote::core::{Claim, Given, Mark, Retention};
 use remote::limits::TENANTS_MAX;
 use remote::{
-    Carrier, CarryHow, CarryWhen, Halt, Head, NotSeated, Role, Seat, Taken, Tenant, Tracker,
+    Carrier, CarryHow, CarryWhen, Halt, Head, NotSeated, Over, Role, Seat, Taken, Tenant, Tracker,
 };
 
 use super::{At, Seats, locked, seen, tenant_of};
@@ -145,7 +145,8 @@ impl Seats {
                 self.give_up_one(name, &self.driver.halt);
             }
         }
-        self.failing.failed(name, why.to_string(), !is_free, self.driver.ticks.now());
+        let may_be_taken = self.node.is_some() && !is_free;
+        self.failing.failed(name, why.to_string(), may_be_taken, self.driver.ticks.now());
     }
 
     /// Whether no record of this process says that it holds a workspace which it does not write.
@@ -202,8 +203,9 @@ impl Seats {
     /// What else belongs to a workspace did not open, for this reason; its store was, and is dropped. It is given away,
     /// and not tried again for a while.
     pub fn give_back(&self, name: &str, why: &str) {
+        let was_taken = self.leads(name);
         self.close(name, Ending::Kept);
-        self.failing.failed(name, why.to_owned(), true, self.driver.ticks.now());
+        self.failing.failed(name, why.to_owned(), was_taken, self.driver.ticks.now());
     }
 
     /// Ends what follows a workspace, so that its store can be dropped.
@@ -261,7 +263,11 @@ fn ended(name: &str, carrier: &Carrier, ending: Ending) -> bool {
         }
     };
     if !is_given {
-        let why = carrier.standing().trouble.unwrap_or_else(|| "it was slow".to_owned());
+        let standing = carrier.standing();
+        let why = match standing.over {
+            Some(Over::Fenced(why) | Over::Broken(why)) => why,
+            _ => standing.trouble.unwrap_or_else(|| "it was slow".to_owned()),
+        };
         let fields = [("workspace", Value::Text(&name)), ("why", Value::Text(&why))];
         log::event(Level::Warn, what, &fields);
     }
