@@ -21,7 +21,7 @@ use tests::service::{Service, run, scratch};
 
 const SEED: [u8; 32] = [7; 32];
 /// Ledgers broken at random, each in one place.
-const BREAKS: u32 = 150;
+const BREAKS: u32 = 60;
 
 fn ledger_of(data: &Path) -> PathBuf {
     data.join("tenants/local/ledger")

@@ -14,10 +14,14 @@ use super::sealed::Seals;
 use super::{CaughtUp, ControlStands, With};
 use crate::cluster::Peer;
 use crate::control::ControlError;
+use crate::limits::WORKERS_MIN;
 use crate::log::{self, Level};
 
 /// How long somebody waits for a look.
 const LOOK_WAIT_MAX: Duration = Duration::from_secs(2);
+/// How many wait for a look at once: of the fewest workers that there are, some are left for those who are known.
+pub(super) const LOOKS_WAITING_MAX: usize = 6;
+const _: () = assert!(LOOKS_WAITING_MAX < WORKERS_MIN);
 /// How long a change waits for the remote before nobody knows.
 const CARRY_WAIT_MAX: Duration = Duration::from_secs(10);
 /// How long an end waits for the store to be given away, and as long again for what is called off then.
@@ -63,6 +67,8 @@ pub(super) struct Known {
     pub(super) trouble: Option<String>,
     /// How many looks began, and ended.
     pub(super) looks: (u64, u64),
+    /// How many wait for one.
+    pub(super) waiting: usize,
     /// What this node wrote last may be in the chain and is not here: its epoch is over.
     pub(super) is_missed: bool,
     pub(super) is_wanted: bool,
@@ -134,13 +140,18 @@ impl Shared {
         if known.leads.is_some_and(|leads| self.covers(leads)) {
             return CaughtUp::Needless;
         }
+        if known.waiting >= LOOKS_WAITING_MAX {
+            return CaughtUp::Unknown;
+        }
+        known.waiting += 1;
         // One that began before may have missed it.
         let wanted = known.looks.0 + 1;
         known.is_wanted = true;
         self.changed.notify_all();
         let waits = |known: &mut Known| known.looks.1 < wanted && !known.is_ended;
         let waited = self.changed.wait_timeout_while(known, LOOK_WAIT_MAX, waits);
-        let known = waited.unwrap_or_else(PoisonError::into_inner).0;
+        let mut known = waited.unwrap_or_else(PoisonError::into_inner).0;
+        known.waiting -= 1;
         let is_here = known.is_whole && known.fresh >= Some(asked);
         if is_here || known.leads.is_some_and(|leads| self.covers(leads)) {
             CaughtUp::Here

@@ -8,12 +8,13 @@
 //! block gives no more than it has; a block ends long before its record does. So the calls that run
 //! are never more than the quota, whoever dies when. In doubt the answer is no.
 
+mod account;
 mod settling;
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use engine::Micros;
@@ -21,6 +22,7 @@ use engine::os::clock::Random;
 
 use super::month::Month;
 use crate::limits::CALL_TIME_MAX;
+use account::{Account, Held, State};
 use settling::Begin;
 
 /// Calls that are asked for at once. The store gives fewer where the quota is nearly used up.
@@ -164,170 +166,6 @@ impl From<Unavailable> for Refusal {
 
 fn unavailable<T>(why: &str) -> Result<T, Refusal> {
     Err(Unavailable(why.to_owned()).into())
-}
-
-/// A block, as far as it is given away.
-#[derive(Debug)]
-struct Held {
-    block: Block,
-    month: Month,
-    used: u32,
-    /// Reserved, and neither committed nor released.
-    out: u32,
-    /// What is on record as used.
-    written: u32,
-    /// It gives nothing any more and takes nothing back: `used` is final.
-    is_ending: bool,
-}
-
-impl Held {
-    fn free(&self) -> u32 {
-        self.block.calls.saturating_sub(self.used).saturating_sub(self.out)
-    }
-
-    fn is_within(&self, now: Micros, margin: Duration) -> bool {
-        let margin = i64::try_from(margin.as_micros()).unwrap_or(i64::MAX);
-        now < Micros(self.block.expires_at.0.saturating_sub(margin))
-    }
-
-    fn may_give(&self, month: Month, now: Micros) -> bool {
-        !self.is_ending && self.month == month && self.is_within(now, GIVE_MARGIN)
-    }
-
-    /// Ends it if it can give nothing any more, and what is out of it came back or must not be waited for.
-    fn end_if_over(&mut self, month: Month, now: Micros, is_close: bool) {
-        let is_spent = self.out == 0 && (self.free() == 0 || !self.may_give(month, now));
-        if is_spent || is_close || !self.is_within(now, END_MARGIN) {
-            self.used += self.out;
-            self.out = 0;
-            self.is_ending = true;
-        }
-    }
-}
-
-/// The blocks of one workspace.
-#[derive(Debug, Default)]
-struct Account {
-    state: Mutex<State>,
-    /// Somebody has taken a block, or did not get one.
-    taken: Condvar,
-}
-
-/// A block that was asked for.
-#[derive(Debug, Clone, Copy)]
-struct Asked {
-    id: u64,
-    month: Month,
-    at: Micros,
-}
-
-impl Asked {
-    /// Whether it is worth to be asked for again.
-    fn is_open(&self, now: Micros) -> bool {
-        passed(self.at, now).is_some_and(|passed| passed < ASKED_AGAIN_MAX)
-    }
-}
-
-/// How much time passed; `None` where the clock went back.
-fn passed(since: Micros, now: Micros) -> Option<Duration> {
-    let passed = now.0.checked_sub(since.0).and_then(|passed| u64::try_from(passed).ok());
-    passed.map(Duration::from_micros)
-}
-
-#[derive(Debug, Default)]
-struct State {
-    blocks: Vec<Held>,
-    is_taking: bool,
-    /// What was asked for last, as long as nobody knows what became of it.
-    asked: Option<Asked>,
-    /// How many wait for that.
-    waiting: usize,
-    /// What was used could not be written, while that of others could.
-    is_failing: bool,
-    /// Counts those who took a block or tried to.
-    attempt: u64,
-    /// Why the last one got none, and for which month, where that is so.
-    refused: Option<(Month, Refusal)>,
-    /// That nothing is left of this quota of a month, and when that was found.
-    used_up: Option<(Month, u64, Micros)>,
-}
-
-impl Account {
-    fn locked(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl State {
-    /// A call of the first block that has one; gives the block's id.
-    fn give(&mut self, month: Month, now: Micros) -> Option<u64> {
-        let mut blocks = self.blocks.iter_mut();
-        let from = blocks.find(|held| held.free() > 0 && held.may_give(month, now))?;
-        from.out += 1;
-        Some(from.block.id)
-    }
-
-    /// Whether it was found a moment ago that nothing is left of this quota.
-    fn is_used_up(&self, month: Month, quota: Option<u64>, now: Micros) -> bool {
-        self.used_up.is_some_and(|(of, left, at)| {
-            let is_fresh = passed(at, now).is_some_and(|passed| passed < USED_UP_FOR);
-            (of, Some(left)) == (month, quota) && is_fresh
-        })
-    }
-
-    /// Whether there is something to remember of it.
-    fn is_needed(&self, now: Micros) -> bool {
-        let is_fresh =
-            |(month, quota, _): &(Month, u64, Micros)| self.is_used_up(*month, Some(*quota), now);
-        !self.blocks.is_empty()
-            || self.used_up.as_ref().is_some_and(is_fresh)
-            || self.asked.is_some_and(|asked| asked.is_open(now))
-    }
-
-    /// The id of the block to ask for: of one that may have been taken without our hearing of it, else a new one.
-    fn ask(&mut self, month: Month, now: Micros, random: &dyn Random) -> u64 {
-        let again = self.asked.filter(|asked| asked.month == month && asked.is_open(now));
-        let new = || {
-            let mut id = [0; 8];
-            random.fill(&mut id);
-            Asked { id: u64::from_le_bytes(id), month, at: now }
-        };
-        self.asked.insert(again.unwrap_or_else(new)).id
-    }
-
-    fn find(&mut self, month: Month, block: u64) -> Option<&mut Held> {
-        self.blocks.iter_mut().find(|held| held.block.id == block && held.month == month)
-    }
-
-    /// What is to be written; ends what is over.
-    fn due(&mut self, slug: &Arc<str>, month: Month, now: Micros, close: bool) -> Vec<Settlement> {
-        self.blocks.iter_mut().for_each(|held| held.end_if_over(month, now, close));
-        let due = self.blocks.iter().filter(|held| held.is_ending || held.used != held.written);
-        let settlement = |held: &Held| Settlement {
-            slug: Arc::clone(slug),
-            month: held.month,
-            block: held.block.id,
-            used: held.used,
-            keep: !held.is_ending,
-        };
-        due.map(settlement).collect()
-    }
-
-    /// It is written. Gives how many calls came back to the quota by it.
-    fn settled(&mut self, settlement: &Settlement) -> u64 {
-        let is_it =
-            |held: &Held| held.block.id == settlement.block && held.month == settlement.month;
-        let Some(at) = self.blocks.iter().position(is_it) else { return 0 };
-        if settlement.keep {
-            self.blocks[at].written = settlement.used;
-            return 0;
-        }
-        let came_back = self.blocks.remove(at).free();
-        if came_back > 0 {
-            self.used_up = None;
-        }
-        u64::from(came_back)
-    }
 }
 
 /// What of a quota is reserved.

@@ -155,10 +155,14 @@ fn bearer(parts: &Parts, call: &Call, takes_tokens: bool) -> Result<Caller, Refu
         Bearer::Missing => Err(unauthorized(parts, takes_tokens, false)),
         Bearer::Wrong => {
             let presented = authorization.and_then(bearer_of).unwrap_or_default();
-            let found = bearer::caller(parts, presented, takes_tokens);
+            let may_guess =
+                || parts.guesses.check(asks_from(parts, call), None, Instant::now()).is_ok();
+            let found = bearer::caller(parts, presented, takes_tokens, may_guess);
             found.map_err(|why| match why {
                 NoCaller::Wrong => wrong(parts, call, takes_tokens),
-                NoCaller::Ended | NoCaller::NotHere => unauthorized(parts, takes_tokens, true),
+                NoCaller::OutOfTime | NoCaller::Ended | NoCaller::NotHere => {
+                    unauthorized(parts, takes_tokens, true)
+                }
                 NoCaller::Suspended => Refusal::new(403, "Workspace suspended"),
                 NoCaller::Unavailable => Refusal::unavailable("Credentials cannot be checked now"),
             })

@@ -23,7 +23,9 @@ use crate::tools::Scope;
 pub(super) enum NoCaller {
     /// It is none of ours, over, revoked, or for something else: all the same from outside.
     Wrong,
-    /// It is one of ours whose time is over, or that was taken back: no guess.
+    /// It is one of ours whose time is over, or is not yet, as it says itself: no guess, and nobody knows better.
+    OutOfTime,
+    /// It is one of ours that is over or was taken back: no guess.
     Ended,
     /// It is one of ours, and what it hangs on is not on record: no guess either.
     NotHere,
@@ -35,20 +37,29 @@ pub(super) enum NoCaller {
 
 /// The caller of an access token or a key. `takes_tokens` where the route is the resource that access tokens are for.
 /// What is not known here may have been issued on another node a moment ago, so it is looked for there once: where that
-/// cannot be done, nobody can tell whether it is good (NOD-30).
+/// cannot be done, nobody can tell whether it is good (NOD-30). `may_guess` says whether who shows it has a guess left:
+/// a look takes a worker's time, which nobody gets for one guess after another.
 pub(super) fn caller(
     parts: &Parts,
     presented: &str,
     takes_tokens: bool,
+    may_guess: impl FnOnce() -> bool,
 ) -> Result<Caller, NoCaller> {
     let found = caller_here(parts, presented, takes_tokens);
-    let may_be_elsewhere =
-        matches!(found, Err(NoCaller::Wrong | NoCaller::Ended | NoCaller::NotHere));
     match &parts.control_chain {
-        Some(chain) if may_be_elsewhere => {
+        Some(chain) if is_looked_for(&found, may_guess) => {
             settled(chain.catch_up(), found, || caller_here(parts, presented, takes_tokens))
         }
         _ => found,
+    }
+}
+
+/// Whether another node may know better.
+fn is_looked_for<T>(found: &Result<T, NoCaller>, may_guess: impl FnOnce() -> bool) -> bool {
+    match found {
+        Err(NoCaller::Ended | NoCaller::NotHere) => true,
+        Err(NoCaller::Wrong) => may_guess(),
+        Err(NoCaller::OutOfTime | NoCaller::Suspended | NoCaller::Unavailable) | Ok(_) => false,
     }
 }
 
@@ -181,7 +192,7 @@ fn of_no_token(parts: &Parts, why: NoToken) -> NoCaller {
             log::event(Level::Debug, "an access token was refused", &fields);
             // Times are looked at once the signature was good (ATT-04, ATT-07).
             match refusal {
-                TokenRefusal::Expired | TokenRefusal::NotYet => NoCaller::Ended,
+                TokenRefusal::Expired | TokenRefusal::NotYet => NoCaller::OutOfTime,
                 _ => NoCaller::Wrong,
             }
         }
@@ -211,6 +222,19 @@ fn of_credential(parts: &Parts, fault: CredentialFault) -> NoCaller {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_no_look_can_change_and_guesses_without_end_are_not_looked_for() {
+        let looked_for = |why, may_guess| is_looked_for::<()>(&Err(why), || may_guess);
+        assert!(looked_for(NoCaller::Wrong, true) && !looked_for(NoCaller::Wrong, false));
+        for why in [NoCaller::Ended, NoCaller::NotHere] {
+            assert!(looked_for(why, false), "it is one of ours, and no guess");
+        }
+        for why in [NoCaller::OutOfTime, NoCaller::Suspended, NoCaller::Unavailable] {
+            assert!(!looked_for(why, true));
+        }
+        assert!(!is_looked_for(&Ok(()), || true));
+    }
 
     #[test]
     fn what_is_not_known_here_is_refused_only_by_a_node_that_knows_all() {

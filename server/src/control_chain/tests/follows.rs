@@ -9,7 +9,8 @@ use super::{Bench, Machine, make, until};
 use crate::auth::Prefix;
 use crate::control::{Block, Kind, NewCredential, Operation, Settlement};
 use crate::control_chain::leading;
-use crate::control_chain::{ControlStands, Patience};
+use crate::control_chain::shared::LOOKS_WAITING_MAX;
+use crate::control_chain::{CaughtUp, ControlStands, Patience};
 
 const MONTH: &str = "2026-11";
 
@@ -187,4 +188,26 @@ fn it_is_told_who_writes_and_since_when_there_is_no_word() {
     assert!(told(&b).unwrap().contains("node a writes it; all of 0 s ago"), "{:?}", told(&b));
     b.hours.pass(Duration::from_secs(61));
     assert!(told(&b).unwrap_err().contains("no word of it for 61 s, record 2"), "{:?}", told(&b));
+}
+
+#[test]
+fn more_than_a_few_do_not_wait_for_a_look() {
+    let bench = Bench::new();
+    let (_a, mut b) = bench.two();
+    let shared = Arc::clone(&b.reader.shared);
+    shared.known().waiting = LOOKS_WAITING_MAX;
+    assert_eq!(shared.catch_up(), CaughtUp::Unknown);
+    assert!(!shared.known().is_wanted, "nobody waits for what it asks");
+    shared.known().waiting -= 1;
+    let last = std::thread::spawn({
+        let shared = Arc::clone(&shared);
+        move || shared.catch_up()
+    });
+    until("the last that may wait does", || shared.known().waiting == LOOKS_WAITING_MAX);
+    until("it waits no more", || {
+        b.turn().unwrap();
+        last.is_finished()
+    });
+    last.join().unwrap();
+    assert_eq!(shared.known().waiting, LOOKS_WAITING_MAX - 1);
 }
