@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use engine::ledger::{Decision, Outcome};
-use engine::os::clock::{Clock, SystemClock, SystemRandom};
+use engine::os::clock::{Clock, SystemRandom};
 use engine::{Batch, ItemDraft, ItemId, Micros, TombstoneDraft};
 use server::control::Control;
 use server::embed::Embedder;
