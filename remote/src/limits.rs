@@ -56,8 +56,9 @@ pub const NUMBER_MAX: u64 = i64::MAX.cast_unsigned();
 
 /// How long what was known of a number may be believed (rule REM-31).
 pub const FRESH_MAX: Duration = Duration::from_secs(30);
-/// How much later than a workspace was deleted a record may be made without a sign that it is alive (rule REM-74).
-pub const DELETED_SLACK: Duration = Duration::from_secs(60);
+/// How much later than a workspace was deleted a record may be made without a sign that it is alive (rule REM-74): by
+/// then each node that works with it has heard of that, and has let go of it.
+pub const DELETED_SLACK: Duration = Duration::from_secs(300);
 /// How long a record's number must have been known before it may be removed (rule REM-30).
 pub const CHAIN_KEPT_MIN: Duration = Duration::from_secs(300);
 

@@ -4,15 +4,29 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use remote::limits::{DELETED_SLACK, FOLLOW_PAUSE_MAX};
+
 use crate::control::{Control, ControlError, SWEPT_TOGETHER_MAX};
 use crate::govern::meter::{METER_FLUSH_EVERY, METER_FLUSH_SHARED_EVERY};
+use crate::limits::CALL_TIME_MAX;
 use crate::log::{self, Level, Value};
 use crate::operator::admin::remove_deleted;
 use crate::parts::Parts;
+use crate::seats::GIVE_WAIT_MAX;
 use crate::ticker::Ticker;
 
 /// How often records that are over are removed from the control store, and keys of access tokens read again.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
+
+// What a node still sends of a workspace that was deleted elsewhere is no sign that it lives: it hears of that, waits
+// for a call that works with it, sweeps, and gives it.
+const _: () = assert!(
+    DELETED_SLACK.as_secs()
+        > FOLLOW_PAUSE_MAX.as_secs()
+            + CALL_TIME_MAX.as_secs()
+            + SWEEP_EVERY.as_secs()
+            + GIVE_WAIT_MAX.as_secs()
+);
 
 /// How often sign-ins that were refused get their entries in ledgers.
 const ATTEMPTS_EVERY: Duration = Duration::from_secs(1);

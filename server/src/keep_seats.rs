@@ -1,8 +1,8 @@
 //! The threads that change the role of a workspace where that is due, have old objects and deleted workspaces
 //! removed, and bring ledgers.
 //!
-//! Owns when that is looked at, and the change of `local`, which is open all the time; a tenant's workspace is opened
-//! anew by whoever asks for it next.
+//! Owns when that is looked at, and the change of `local`, which is open all the time; a tenant's workspace is closed,
+//! and opened anew by whoever asks for it next.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,7 +21,7 @@ use crate::parts::Parts;
 use crate::recall::Meaning;
 use crate::seats::Seats;
 
-/// How long after one look at the role of `local` the next one comes.
+/// How long after one look at the roles of workspaces the next one comes.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How long after one collection the next one comes.
 const COLLECT_EVERY: Duration = Duration::from_secs(3600);
@@ -75,6 +75,7 @@ impl Drop for KeepSeats {
 
 fn change(halt: &Halt, parts: &Parts, seats: &Seats) {
     while !halt.wait(LOOK_EVERY) {
+        parts.tenants.close_spent();
         if seats.wants_change(parts.local.name())
             && let Err(why) = change_local(parts, seats)
         {

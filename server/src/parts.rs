@@ -30,7 +30,7 @@ use crate::operator::Scheduled;
 use crate::recall::Threads;
 use crate::seats::Seats;
 use crate::tenants::{Closed, Lease, Tenants};
-use crate::tools::Scope;
+use crate::tools::{Scope, ToolError};
 use crate::workspace::Workspace;
 
 /// Everything that calls need.
@@ -111,13 +111,37 @@ impl Parts {
         self.tenants.if_open(&caller.workspace).map(Held::Tenant)
     }
 
-    /// Lets a call work with a workspace, before it is opened. Gives how many seconds old what is here is, where
-    /// another node writes it.
+    /// Opens a workspace that is not, where this node is one of several: who writes it is known only then.
+    ///
+    /// # Errors
+    /// It does not open.
+    pub fn locate(&self, workspace: &str) -> Result<(), Closed> {
+        let is_known = self.cluster.is_none() || workspace == self.local.name();
+        if is_known || self.tenants.if_open(workspace).is_some() {
+            return Ok(());
+        }
+        self.tenants.open(workspace).map(drop)
+    }
+
+    /// Lets a call work with a workspace that was located. Gives how many seconds old what is here is, where another
+    /// node writes it.
     ///
     /// # Errors
     /// It belongs to another node, or what is here is too old.
     pub fn reach(&self, workspace: &str, wants: Wants) -> Result<Option<u64>, NotHere> {
         self.cluster.as_ref().map_or(Ok(None), |cluster| cluster.reach(workspace, wants))
+    }
+
+    /// The workspace of a caller who works with it here, and how many seconds old what is here is, where another node
+    /// writes it.
+    ///
+    /// # Errors
+    /// It does not open, it belongs to another node, or what is here is too old.
+    pub fn enter(&self, caller: &Caller, wants: Wants) -> Result<(Held, Option<u64>), ToolError> {
+        self.locate(&caller.workspace)?;
+        // Before it is held, for whoever waits until this node may write it: what is in use is not opened anew.
+        let stale = self.reach(&caller.workspace, wants)?;
+        Ok((self.workspace_of(caller)?, stale))
     }
 
     /// Closes the ledgers, and the workspaces that nobody uses: no call is answered from then on.

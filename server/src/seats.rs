@@ -4,13 +4,18 @@
 //! not know what calls want of a workspace.
 
 mod emptying;
+mod failing;
 mod holding;
 mod keeping;
+mod opening;
 mod same;
 mod whereabouts;
 
 pub use emptying::{Others, Step, ToEmpty};
+use failing::Failing;
 pub use keeping::{FarErasure, Swept};
+pub use opening::Ending;
+pub(crate) use opening::GIVE_WAIT_MAX;
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -24,14 +29,12 @@ use std::time::{Duration, Instant};
 
 use engine::os::clock::{Clock, Random};
 use engine::os::disk::{Disk, RealDisk};
-use engine::{OpenError, Options, Store};
-use remote::core::{Claim, Retention, Writer};
-use remote::limits::TENANTS_MAX;
+use engine::{OpenError, Store};
+use remote::core::{Claim, Writer};
 use remote::{
-    Address, Cache, CarryHow, CarryWhen, Coordinator, Driver, Emptying, Halt, Holdings, Holds,
-    Keeper, LedgerBringer, Node, NodeId, Nonce, NotOurs, NotSeated, Place, Reached, Role,
-    S3Settings, Seat, Seated, Standing, Taken, Tenant, TickSource, Tracker, introduce,
-    put_small_file, reach,
+    Address, Cache, Coordinator, Driver, Emptying, Halt, Holdings, Holds, Keeper, LedgerBringer,
+    Node, NodeId, Nonce, NotOurs, NotSeated, Place, Reached, Role, S3Settings, Seat, Seated,
+    Standing, Tenant, TickSource, Tracker, introduce, put_small_file, reach,
 };
 
 use crate::auth::ClusterSecret;
@@ -47,10 +50,6 @@ use crate::metrics::Latencies;
 const NODE_FILE: &str = "node";
 /// How long a start waits until its node is heard, beside the time that a request may take.
 const HEARD_WAIT_MAX: Duration = Duration::from_secs(20);
-/// How long a replica's start waits between two looks for what it is to follow.
-const NOTHING_PAUSE: Duration = Duration::from_secs(2);
-/// How long the end of a server waits until what it wrote is in the chain.
-const GIVE_WAIT_MAX: Duration = Duration::from_secs(20);
 
 /// What this node is to a remote.
 pub struct Seats {
@@ -80,8 +79,10 @@ pub struct Seats {
     emptying: Mutex<HashMap<String, Emptying>>,
     /// Raised when this node ends.
     ends: Arc<Halt>,
-    /// Those that were closed and are not given away.
+    /// Those that this process may hold, that are not open and not given away.
     not_given: Mutex<BTreeSet<String>>,
+    /// Those that did not open.
+    failing: Failing,
     /// How many wait for a workspace to be taken.
     waiting: AtomicUsize,
     /// What brings the ledgers of workspaces that are open.
@@ -161,6 +162,7 @@ impl Seats {
             emptying: Mutex::default(),
             ends: Arc::default(),
             not_given: Mutex::default(),
+            failing: Failing::default(),
             waiting: AtomicUsize::new(0),
             ledgers: Mutex::default(),
         })
@@ -215,71 +217,6 @@ impl Seats {
         &self.cache
     }
 
-    /// Opens the store of a workspace whose folder is `home`; of a replica it waits until there is something to
-    /// follow, for as long as `goes_on`.
-    ///
-    /// # Errors
-    /// Why not.
-    pub fn open_store(
-        &self,
-        name: &str,
-        home: &Path,
-        options: Options,
-        goes_on: &dyn Fn() -> bool,
-    ) -> Result<Arc<Store>, NotSeated> {
-        let at = self.place(name, home, options)?;
-        // Before there is a byte of it here: an erasure is to wait for this node.
-        self.announce(name, home)?;
-        let mut at = locked(&at);
-        let mut is_told = false;
-        loop {
-            match at.open() {
-                Err(NotSeated::Nothing) if goes_on() => {
-                    if !std::mem::replace(&mut is_told, true) {
-                        let fields = [("workspace", Value::Text(&name))];
-                        log::event(Level::Warn, "nothing was carried there yet; it waits", &fields);
-                    }
-                    self.driver.halt.wait(NOTHING_PAUSE);
-                }
-                other => return other,
-            }
-        }
-    }
-
-    fn place(
-        &self,
-        name: &str,
-        home: &Path,
-        options: Options,
-    ) -> Result<Arc<RwLock<At>>, NotSeated> {
-        let tenant = tenant_of(name)?;
-        let (keep, fine) = self.settings.keep;
-        let when = match self.settings.durability {
-            Safe::Remote => CarryWhen::Acknowledging,
-            Safe::Local => CarryWhen::Following(self.settings.delay),
-        };
-        let lag = Arc::clone(&self.lag);
-        let seat = Seat {
-            driver: self.driver.clone(),
-            node: self.node.clone(),
-            tenant,
-            home: home.to_owned(),
-            options,
-            how: CarryHow { when, retention: Retention { full: keep, fine } },
-            clock: Arc::clone(&self.clock),
-            random: Arc::clone(&self.random),
-            lag: Arc::new(move |length| lag.record(length)),
-            cache: Arc::clone(&self.cache),
-            taken: Taken::default(),
-        };
-        let claim = self.node.as_ref().map(|node| Claim::new(node.writer().clone(), node.lease()));
-        let at = Arc::new(RwLock::new(At { seat, claim, role: None, tracker: None }));
-        self.not_given.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
-        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        places.insert(name.to_owned(), Arc::clone(&at));
-        Ok(at)
-    }
-
     fn at(&self, name: &str) -> Option<Arc<RwLock<At>>> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
@@ -295,55 +232,10 @@ impl Seats {
     }
 
     /// Whether a workspace that is open here is to be opened anew, since its role is over or another one can be had.
+    /// One that did not open a moment ago is left alone.
     pub fn wants_change(&self, name: &str) -> bool {
         self.at(name).is_some_and(|at| at.try_read().is_ok_and(|at| at.wants_change()))
-    }
-
-    /// Opens the store of a workspace anew, in whatever role can be had now. `old` is its store so far, which
-    /// lets go of the directory first, and takes no writes from then on.
-    ///
-    /// # Errors
-    /// It is not open: the next call tries again.
-    pub fn reopen(&self, name: &str, old: &Store) -> Result<Arc<Store>, NotSeated> {
-        let at = self.at(name).ok_or(NotSeated::Nothing)?;
-        let mut at = locked(&at);
-        at.let_go();
-        old.release("its role changed: ask again");
-        at.open()
-    }
-
-    /// A workspace is closed, and its store dropped: what it wrote is brought into the chain, and given to
-    /// whoever wants it.
-    pub fn close(&self, name: &str) {
-        let at = self.places.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
-        let Some(at) = at else { return };
-        let mut at = locked(&at);
-        if !matches!(at.role, Some(Role::Leads(_))) {
-            return at.let_go();
-        }
-        let Some(Role::Leads(carrier)) = at.role.take() else { return };
-        let is_given = carrier.give(None, GIVE_WAIT_MAX);
-        let standing = carrier.standing();
-        at.note_carried(standing.seq, standing.record);
-        if !is_given {
-            let why = standing.trouble.unwrap_or_else(|| "it was slow".to_owned());
-            let fields = [("workspace", Value::Text(&name)), ("why", Value::Text(&why))];
-            log::event(Level::Warn, "not all that was written here is on the remote", &fields);
-            let mut names = self.not_given.lock().unwrap_or_else(PoisonError::into_inner);
-            if names.len() < TENANTS_MAX {
-                names.insert(name.to_owned());
-            }
-        }
-    }
-
-    /// Ends what follows a workspace, so that its store can be dropped.
-    pub fn end_following(&self, name: &str) {
-        if let Some(at) = self.at(name) {
-            let mut at = locked(&at);
-            if matches!(at.role, Some(Role::Follows(_))) {
-                at.let_go();
-            }
-        }
+            && self.failing.why(name, self.driver.ticks.now()).is_none()
     }
 
     /// Where the entries of a workspace's ledger are brought, whose folder is `home`.

@@ -27,7 +27,7 @@ use crate::limits::{
     OPEN_CROWD_WAIT_MAX, OPEN_STORES_MAX, OPEN_WAIT_MAX, OPEN_WAITERS_MAX, STORE_IDLE_MAX,
 };
 use crate::log::{self, Level, Value};
-use crate::seats::Seats;
+use crate::seats::{Ending, Seats};
 use crate::workspace::Workspace;
 
 /// The workspaces of tenants, as far as they are open.
@@ -129,6 +129,16 @@ pub enum Closed {
     Failed(String),
 }
 
+impl Closed {
+    /// The reason, for the log.
+    pub(crate) fn why(&self) -> String {
+        match self {
+            Self::Failed(why) => why.clone(),
+            other => other.to_string(),
+        }
+    }
+}
+
 impl fmt::Display for Closed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -225,7 +235,7 @@ impl Tenants {
             let is_full = state.slots.len() >= self.shared.bounds.open_max;
             match state.slots.get_mut(name) {
                 Some(Slot::Open(open)) if open.is_spent(self.shared.door.seats.as_deref()) => {
-                    state = self.shared.close(state, name);
+                    state = self.shared.close(state, name, Ending::Kept);
                     continue;
                 }
                 Some(Slot::Open(open)) => {
@@ -236,7 +246,7 @@ impl Tenants {
                 None if !is_full => return self.shared.open_here(state, name).map(lease),
                 None => {
                     if let Some(idle) = state.longest_idle() {
-                        state = self.shared.close(state, &idle);
+                        state = self.shared.close(state, &idle, Ending::Kept);
                         continue;
                     }
                 }
@@ -279,17 +289,38 @@ impl Tenants {
     /// # Errors
     /// It is still in use after a time.
     pub fn close(&self, name: &str) -> Result<(), Closed> {
+        self.close_for(name, Ending::Kept)
+    }
+
+    /// The same, where nobody is to open it again: what it did not send to a remote by now stays here.
+    ///
+    /// # Errors
+    /// As for [`Tenants::close`].
+    pub fn close_deleted(&self, name: &str) -> Result<(), Closed> {
+        self.close_for(name, Ending::Deleted)
+    }
+
+    fn close_for(&self, name: &str, ending: Ending) -> Result<(), Closed> {
         let give_up = Instant::now() + self.shared.bounds.wait_max;
         let mut state = self.shared.state();
         loop {
             match state.slots.get(name) {
-                None => return Ok(()),
-                Some(Slot::Open(open)) if open.users == 0 => {
-                    drop(self.shared.close(state, name));
+                // Of one that has no slot a place may be left on a remote.
+                Some(Slot::Open(Open { users: 0, .. })) | None => {
+                    drop(self.shared.close(state, name, ending));
                     return Ok(());
                 }
                 Some(_) => state = self.shared.wait(state, name, give_up)?,
             }
+        }
+    }
+
+    /// Closes those that nobody uses and that are to be opened anew, since their writer stopped, or since they can be
+    /// had for writing by now: whoever asks next opens them.
+    pub fn close_spent(&self) {
+        let mut state = self.shared.state();
+        while let Some(name) = state.spent(self.shared.door.seats.as_deref()) {
+            state = self.shared.close(state, &name, Ending::Kept);
         }
     }
 }
@@ -306,6 +337,12 @@ impl Drop for Tenants {
 }
 
 impl State {
+    fn spent(&self, seats: Option<&Seats>) -> Option<String> {
+        let mut slots = self.slots.iter();
+        let is_spent = |slot: &Slot| matches!(slot, Slot::Open(open) if open.is_spent(seats));
+        slots.find(|(_, slot)| is_spent(slot)).map(|(name, _)| name.clone())
+    }
+
     fn longest_idle(&self) -> Option<String> {
         let idle = self.slots.iter().filter_map(|(name, slot)| match slot {
             Slot::Open(open) if open.users == 0 => Some(((open.was_used, open.idle_since), name)),
@@ -395,8 +432,13 @@ impl Shared {
         }
     }
 
-    /// Closes an open workspace that nobody uses.
-    fn close<'a>(&'a self, mut state: MutexGuard<'a, State>, name: &str) -> MutexGuard<'a, State> {
+    /// Closes a workspace that nobody uses, with its place on a remote.
+    fn close<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        name: &str,
+        ending: Ending,
+    ) -> MutexGuard<'a, State> {
         let slot = state.slots.insert(name.to_owned(), Slot::Moving);
         drop(state);
         let moving = Moving { shared: self, name, into: None };
@@ -405,16 +447,17 @@ impl Shared {
             if let Some(seats) = seats {
                 seats.end_following(name);
             }
-            if !open.workspace.store.follows()
+            if ending == Ending::Kept
+                && !open.workspace.store.follows()
                 && let Err(error) = open.workspace.store.seal()
             {
                 let fields = [("workspace", Value::Text(&name)), ("error", Value::Text(&error))];
                 log::event(Level::Warn, "a store was closed with an unsealed tail", &fields);
             }
             drop(open);
-            if let Some(seats) = seats {
-                seats.close(name);
-            }
+        }
+        if let Some(seats) = seats {
+            seats.close(name, ending);
         }
         drop(moving);
         self.state()
@@ -430,7 +473,7 @@ impl Shared {
             {
                 break;
             }
-            state = self.close(state, &name);
+            state = self.close(state, &name, Ending::Kept);
             closed += 1;
         }
         closed

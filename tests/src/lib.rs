@@ -6,6 +6,7 @@ pub mod contract;
 pub mod courier;
 pub mod desk;
 pub mod documents;
+pub mod door;
 pub mod failing_disk;
 pub mod golden;
 pub mod ground;

@@ -5,21 +5,19 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
 use engine::ledger::{Decision, Outcome};
-use engine::os::clock::{Clock, SystemClock, SystemRandom};
-use engine::{Batch, ItemDraft, ItemId, Micros, Options, TombstoneDraft};
-use server::app::Encoding;
-use server::config::AuditSync;
+use engine::os::clock::{Clock, SystemRandom};
+use engine::{Batch, ItemDraft, ItemId, Micros, TombstoneDraft};
 use server::control::Control;
 use server::embed::Embedder;
-use server::govern::{Rules, Trace};
-use server::recall::Threads;
+use server::govern::Trace;
 use server::tenants::{Bounds, Closed, Door, Tenants};
 use tempfile::TempDir;
+use tests::door::door;
 use tests::patience::wait_until;
 use tests::service::scratch;
 use tests::tiny_model::{self, Tiny};
@@ -44,35 +42,12 @@ fn embedder(folder: &Path, seed: u32) -> Arc<Embedder> {
     Arc::new(tiny_model::embedder(&model))
 }
 
-fn control(data: &Path) -> Arc<Control> {
-    let file = data.join("control.redb");
-    Arc::new(Control::at(&file, Arc::new(SystemClock), Arc::new(SystemRandom)))
-}
-
-fn door(data: &Path, embedder: Arc<Embedder>) -> Door {
-    Door {
-        data: data.to_owned(),
-        encoding: Encoding { threads: 1, ..Encoding::detect() },
-        embedder,
-        threads: Threads::new(1),
-        options: Options::default(),
-        rules: Arc::new(Rules::initial()),
-        audit_sync: AuditSync::default(),
-        control: control(data),
-        secret: None,
-        seats: None,
-        clock: Arc::new(SystemClock),
-        random: Arc::new(SystemRandom),
-        others: Mutex::default(),
-    }
-}
-
 impl House {
     fn with(bounds: Bounds) -> Self {
         let scratch = scratch();
         std::fs::create_dir(scratch.path().join("tenants")).unwrap();
         let embedder = embedder(scratch.path(), 1);
-        let door = door(scratch.path(), Arc::clone(&embedder));
+        let door = door(scratch.path(), Arc::clone(&embedder), None);
         door.control.ready().unwrap();
         Self { tenants: Tenants::start(door, bounds).unwrap(), embedder, scratch }
     }
@@ -406,7 +381,7 @@ fn a_workspace_stays_closed_while_its_last_checkpoint_cannot_be_told() {
     let clock = Arc::new(Hands(AtomicI64::new(1)));
     let time: Arc<dyn Clock> = clock.clone();
     let control = Arc::new(Control::at(&file, time, Arc::new(SystemRandom)));
-    let door = Door { control, ..door(house.scratch.path(), house.embedder) };
+    let door = Door { control, ..door(house.scratch.path(), house.embedder, None) };
     let tenants = Tenants::start(door, BOUNDS).unwrap();
     assert!(matches!(tenants.open("acme").err(), Some(Closed::Failed(_))));
     std::fs::write(&file, whole).unwrap();

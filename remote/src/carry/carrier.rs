@@ -85,6 +85,7 @@ impl Carrier {
             trouble: None,
             over: None,
             give: None,
+            gives_up: false,
             is_abandoned: false,
             is_ended: false,
             noted: Vec::new(),
@@ -196,11 +197,21 @@ impl Carrier {
     /// tells nothing more. Whether it was given.
     #[must_use]
     pub fn give(&self, to: Option<NodeId>, patience: Duration) -> bool {
-        let mut inner = self.shared.lock();
-        inner.give = Some(to);
-        self.shared.changed.notify_all();
-        let waited =
-            self.shared.changed.wait_timeout_while(inner, patience, |inner| inner.over.is_none());
+        self.shared.change(|inner| inner.give = Some(to));
+        self.is_given_within(patience)
+    }
+
+    /// Gives the epoch away at once: nobody wants what is not in the chain, and it stays on this disk. A record that
+    /// is under way is waited for, all of it this long at most. The store is closed. Whether it was given.
+    #[must_use]
+    pub fn give_up(&self, patience: Duration) -> bool {
+        self.shared.change(|inner| inner.gives_up = true);
+        self.is_given_within(patience)
+    }
+
+    fn is_given_within(&self, patience: Duration) -> bool {
+        let (inner, changed) = (self.shared.lock(), &self.shared.changed);
+        let waited = changed.wait_timeout_while(inner, patience, |inner| inner.over.is_none());
         let inner = waited.unwrap_or_else(PoisonError::into_inner).0;
         inner.over == Some(Over::Given)
     }

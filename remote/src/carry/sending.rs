@@ -10,7 +10,7 @@ use crate::parts::{Shelf, Untransferred, hash_of};
 /// Until all is over.
 pub(super) fn run(shared: &Shared) {
     let mut pause = PAUSE_MIN;
-    while shared.goes_on() {
+    while shared.sends() {
         match send_next(shared) {
             Ok(true) => pause = PAUSE_MIN,
             Ok(false) => wait_for_more(shared),
@@ -30,7 +30,7 @@ fn wait_for_more(shared: &Shared) {
     let is_idle = |inner: &mut Inner| {
         let state = &inner.state;
         let is_idle = state.next_fold().is_none() && state.next_file().is_none();
-        inner.goes_on() && is_idle && !state.is_list_due
+        inner.sends() && is_idle && !state.is_list_due
     };
     let _woken = shared.changed.wait_while(inner, is_idle).unwrap_or_else(PoisonError::into_inner);
 }
@@ -47,7 +47,7 @@ fn send_next(shared: &Shared) -> Result<bool, Untransferred> {
         shared.write_list();
     }
     if let Some((number, file, folding)) = fold {
-        folding.upload.send(shelf, &*file, &|| shared.goes_on(), &|_| ())?;
+        folding.upload.send(shelf, &*file, &|| shared.sends(), &|_| ())?;
         let hash = hash_of(&*file, folding.from, folding.to.end)?;
         shared.change(|inner| inner.state.folded(number, &folding, hash));
         return Ok(true);
@@ -57,7 +57,7 @@ fn send_next(shared: &Shared) -> Result<bool, Untransferred> {
     let is_wanted = || {
         let inner = shared.lock();
         let same = |sent: &Sent| sent.is_on(&way);
-        inner.goes_on() && inner.state.files.get(&name).is_some_and(same)
+        inner.sends() && inner.state.files.get(&name).is_some_and(same)
     };
     way.upload.send(shelf, &*way.file, &is_wanted, &|bytes| shared.put(bytes))?;
     let hash = hash_of(&*way.file, 0, way.file.bytes())?;

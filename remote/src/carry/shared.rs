@@ -62,6 +62,8 @@ pub(super) struct Inner {
     pub(super) over: Option<Over>,
     /// Whom the epoch is to be given to, once all is in the chain.
     pub(super) give: Option<Option<NodeId>>,
+    /// It is to be given away at once: what is not in the chain is not sent any more.
+    pub(super) gives_up: bool,
     /// A write gave up waiting: when its commit is in the chain, the store must be told.
     pub(super) is_abandoned: bool,
     /// Nobody wants anything more.
@@ -92,6 +94,11 @@ impl Shared {
     /// Whether the threads are to go on.
     pub(super) fn goes_on(&self) -> bool {
         self.lock().goes_on()
+    }
+
+    /// Whether anything more is to be sent.
+    pub(super) fn sends(&self) -> bool {
+        self.lock().sends()
     }
 
     /// So many bytes of a file were put. Once they are many, it is remembered which.
@@ -146,6 +153,11 @@ impl Inner {
     /// The same.
     pub(super) fn goes_on(&self) -> bool {
         !self.is_ended && self.over.is_none()
+    }
+
+    /// The same.
+    pub(super) fn sends(&self) -> bool {
+        self.goes_on() && !self.gives_up
     }
 }
 

@@ -50,7 +50,8 @@ impl Writing<'_> {
         }
     }
 
-    /// Waits for something to do; `None` where the epoch is to be given away and all is in the chain.
+    /// Waits for something to do; `None` where the epoch is to be given away, and all is in the chain or
+    /// nothing more is to be.
     fn wait(&self) -> Option<Next> {
         let shared = self.shared;
         let delay = match shared.when {
@@ -59,6 +60,9 @@ impl Writing<'_> {
         };
         let has_full = self.holder.newest().head.base > 0;
         let mut inner = shared.lock();
+        if inner.gives_up {
+            return None;
+        }
         let leaves_much = inner.give.is_some() && self.holder.steps_behind() > GIVE_STEPS_MAX;
         let chain = Chain { has_full, wants_full: self.holder.wants_full() || leaves_much };
         // Nothing is waited for once the epoch is to be given away.
@@ -117,7 +121,7 @@ impl Writing<'_> {
         let sha256 = hash_of(&*piece.file, piece.from, piece.to)?;
         let upload = Upload::new(key, piece.from, piece.to);
         shared.lock().state.naming.insert(key);
-        let sent = upload.send(self.shelf(), &*piece.file, &|| shared.goes_on(), &|_| ());
+        let sent = upload.send(self.shelf(), &*piece.file, &|| shared.sends(), &|_| ());
         sent.map(|()| Bytes::Object { key, sha256 })
     }
 

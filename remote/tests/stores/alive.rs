@@ -161,8 +161,11 @@ fn a_record_that_came_after_the_deletion_spares_it() {
 fn what_is_no_sign_of_life_spares_nothing() {
     let nothing = (last() + HOUR, false);
     let under_way = (last(), true);
+    // One that had it heard of the deletion a minute later, and sent until then what it had.
+    let heard_late = (DELETED + 61_000_000, true);
     for (name, took_at, written) in [
         ("box-9", last(), under_way),
+        ("box-9", DELETED - HOUR, heard_late),
         ("box-9", DELETED - HOUR, nothing),
         ("gc-0123456789abcdef", last() + HOUR, nothing),
         ("box-2", last() + HOUR, nothing),

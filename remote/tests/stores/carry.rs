@@ -270,6 +270,43 @@ fn what_follows_is_acknowledged_at_once_and_given_when_all_of_it_is_there() {
 }
 
 #[test]
+fn what_nobody_wants_is_given_up_without_being_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let memory = Arc::new(Memory::default());
+    let node = Node::new("box-1", &memory);
+    let marker = "the combination of the safe";
+    // What would be sent later, and what is too large for a record and is not taken.
+    for (name, delay, bytes) in
+        [("later", Duration::from_secs(3600), 1), ("large", Duration::ZERO, 700 << 10)]
+    {
+        let (carrier, store) =
+            node.open(&folder.path().join(name).join("store"), CarryWhen::Following(delay));
+        assert!(carrier.settle(PATIENCE));
+        memory.takes(Some(0));
+        let before = node.found().unwrap().newest.head;
+        let notes = ["a", "b"].map(|letter| format!("{marker}{}", letter.repeat(bytes)));
+        let mut notes = batch(&notes);
+        notes.items.iter_mut().for_each(|item| item.reference = None);
+        store.write(notes).unwrap();
+        if delay.is_zero() {
+            until("it is sent in vain", || carrier.standing().trouble.is_some());
+        }
+        drop(store);
+        assert!(carrier.give_up(PATIENCE));
+        memory.takes(None);
+        let newest = node.found().unwrap().newest;
+        assert!(newest.given.is_some() && newest.head.seq == before.seq, "{name}");
+        assert!(!memory.holds(marker), "{name}");
+        forget(&memory);
+    }
+}
+
+/// As if nothing was ever there.
+fn forget(memory: &Memory) {
+    memory.names("").iter().for_each(|name| memory.forget(name));
+}
+
+#[test]
 fn a_give_leaves_few_steps_to_whoever_comes_next() {
     let folder = tempfile::tempdir().unwrap();
     let memory = Arc::new(Memory::default());

@@ -33,6 +33,7 @@ use crate::net::{
 use crate::operator::{EraseLater, ScheduledBackups};
 use crate::parts::Parts;
 use crate::pipeline::{HOSTED, LOCAL, Origins, Pipeline};
+use crate::seats::Ending;
 
 pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     // Before any thread begins: it changes the environment.
@@ -120,7 +121,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     let local = parts.local.get();
     let sealed = if local.store.follows() { Ok(()) } else { local.store.seal() };
     if let Some(seats) = &parts.seats {
-        seats.close(parts.local.name());
+        seats.close(parts.local.name(), Ending::Kept);
     }
     // Last: ledgers that were closed have told it their last checkpoints.
     if let Some(chain) = &parts.control_chain {

@@ -71,8 +71,7 @@ impl Product {
         (operation, arguments): (&'static str, &Value),
         work: impl FnOnce(&Context<'_>) -> Result<Answer, ToolError>,
     ) -> Result<(Answer, Option<u64>), Refused> {
-        let stale = self.parts.reach(&caller.workspace, Wants::Reads).map_err(ToolError::from)?;
-        let held = self.parts.workspace_of(caller).map_err(ToolError::from)?;
+        let (held, stale) = self.parts.enter(caller, Wants::Reads)?;
         let (parts, workspace) = (&*self.parts, &*held);
         let context = Context { parts, workspace, caller, cancel, deadline, progress: None };
         governed(&context, operation, arguments, false, work).map(|answer| (answer, stale))
@@ -185,9 +184,8 @@ impl Host for Product {
         client: &Client<'_>,
     ) -> Result<Outcome, Fault> {
         let tool = tools::find(caller, name).map_err(Fault::invalid_params)?;
-        let stale = self.parts.reach(&caller.workspace, tool.wants()).map_err(|why| why.fault())?;
-        let workspace = self.parts.workspace_of(caller);
-        let workspace = workspace.map_err(|closed| call_fault(&closed.into()))?;
+        let entered = self.parts.enter(caller, tool.wants());
+        let (workspace, stale) = entered.map_err(|error| call_fault(&error))?;
         let notify = |done: u64, total: u64, what: &str| client.progress(done, total, what);
         let context = Context {
             parts: &self.parts,

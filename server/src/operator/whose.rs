@@ -31,23 +31,21 @@ impl Whose {
         name: Option<&str>,
         wants: Wants,
     ) -> Result<Self, ToolError> {
-        let stale = parts.reach(name.unwrap_or(LOCAL_WORKSPACE), wants)?;
-        let Some(name) = name.filter(|name| *name != LOCAL_WORKSPACE) else {
-            return Ok(Self {
-                workspace: Held::Local(parts.local.get()),
-                caller: caller.clone(),
-                stale,
-            });
+        let name = name.unwrap_or(LOCAL_WORKSPACE);
+        let caller = match name {
+            LOCAL_WORKSPACE => caller.clone(),
+            name => {
+                let own = Caller::local_operator(name);
+                Caller { principal: caller.principal.clone(), ..own }
+            }
         };
-        let lease = parts.tenants.open(name).map_err(|closed| match closed {
-            Closed::Missing => {
+        let (workspace, stale) = parts.enter(&caller, wants).map_err(|error| match error {
+            ToolError::Closed(Closed::Missing) => {
                 ToolError::argument("workspace", "there is no workspace of that name")
             }
-            closed => closed.into(),
+            error => error,
         })?;
-        let own = Caller::local_operator(name);
-        let caller = Caller { principal: caller.principal.clone(), ..own };
-        Ok(Self { workspace: Held::Tenant(lease), caller, stale })
+        Ok(Self { workspace, caller, stale })
     }
 
     /// What an answer says of its age, as header fields.

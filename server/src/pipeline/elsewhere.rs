@@ -11,10 +11,12 @@ use crate::cluster::{
     CONTROL, Cluster, HOP, Keeps, NotHere, Passed, Peer, Place, STALE_SECONDS, Wants,
 };
 use crate::config::remote::WrongNode;
-use crate::mcp::{self, Endpoint};
+use crate::mcp::{self, Endpoint, Fault};
 use crate::mcp_host::{Product, Visitor, changes};
 use crate::net::{Call, Method, Reply, Response};
 use crate::parts::{Caller, Parts};
+use crate::tenants::Closed;
+use crate::tools::ToolError;
 
 /// What a call is, for whoever passes it on.
 struct Asked {
@@ -68,6 +70,17 @@ impl Asked {
             Some(id) => mcp::refusal(id, &why.fault()),
         }
     }
+
+    /// The answer that says that its workspace does not open, as whoever worked with it would say it.
+    fn closed(id: Option<&Json>, closed: Closed) -> Response {
+        match id {
+            None => Refusal::unavailable(&closed.to_string()).into(),
+            Some(id) => {
+                let error = ToolError::from(closed);
+                mcp::refusal(id, &Fault::unavailable(error.reason(), error.to_string()))
+            }
+        }
+    }
 }
 
 /// Gives a call back that is answered here, with what its answer says of its age; another one is on its way then.
@@ -87,6 +100,13 @@ pub(super) fn steer(
     // Of MCP, each call in it is told by itself that it cannot be answered, and others ask no workspace.
     let finds_out = asked.mcp.is_some() && asked.wants == Wants::Reads;
     let workspace = if asked.is_for_control { CONTROL } else { &caller.workspace };
+    if !finds_out
+        && !asked.is_for_control
+        && let Err(closed) = parts.locate(workspace)
+    {
+        reply.send(Asked::closed(asked.mcp.as_ref(), closed));
+        return None;
+    }
     let (peer, is_followed) = match cluster.place(workspace, asked.wants) {
         Place::Here => return Some((call, reply)),
         Place::Follows(age) => match cluster.fresh(age) {

@@ -4,7 +4,7 @@
 //! which were deleted, nor when one is due.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use remote::core::{Retention, said};
 use remote::{
@@ -13,7 +13,6 @@ use remote::{
 };
 
 use super::Seats;
-use crate::log::{self, Level, Value};
 
 /// Deleted workspaces whose records wait at a time; of each is remembered what its chain has.
 const EMPTIED_TOGETHER_MAX: usize = 64;
@@ -98,7 +97,7 @@ impl Seats {
     pub fn others(&self) -> Result<Others, String> {
         let local = Tenant::new("local").map_err(|why| why.to_string())?;
         let said = self.driver.run(&local, async |port| said(&port).await);
-        let mut said = said.ok_or("all is over")?.map_err(|away| away.why)?;
+        let mut said = said.ok_or("it was called off")?.map_err(|away| away.why)?;
         said.retain(|(node, _)| *node != self.name);
         let beats = self.driver.chain.beats().map_err(|away| away.why)?;
         let nodes = said.iter().map(|(node, _)| node.clone());
@@ -170,29 +169,8 @@ impl Seats {
         came.map(Step::Came).map_err(|why| why.to_string())
     }
 
-    /// Gives away what this process wrote of deleted workspaces and could not give away when they were closed.
-    pub fn give_up(&self, is_deleted: &dyn Fn(&str) -> bool, halt: &Arc<Halt>) {
-        let Some(node) = &self.node else { return };
-        let not_given = self.not_given.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        for name in not_given.iter().filter(|name| self.at(name).is_none() && is_deleted(name)) {
-            let Ok(tenant) = Tenant::new(name.as_str()) else { continue };
-            match self.sweeper(node, halt).give_up(&tenant) {
-                Ok(true) => {
-                    let mut names = self.not_given.lock().unwrap_or_else(PoisonError::into_inner);
-                    names.remove(name);
-                }
-                // A record is under way still; the next call finds it.
-                Ok(false) => {}
-                Err(why) => {
-                    let fields = [("workspace", Value::Text(name)), ("why", Value::Text(&why))];
-                    let what = "a deleted workspace was not given away";
-                    log::event(Level::Warn, what, &fields);
-                }
-            }
-        }
-    }
-
-    fn sweeper(&self, node: &Arc<Node>, halt: &Arc<Halt>) -> Sweeper {
+    /// What gives and collects chains without a store of them.
+    pub(super) fn sweeper(&self, node: &Arc<Node>, halt: &Arc<Halt>) -> Sweeper {
         let (full, fine) = self.settings.keep;
         Sweeper {
             driver: Driver { halt: Arc::clone(halt), ..self.driver.clone() },

@@ -40,7 +40,7 @@ impl Seats {
     }
 
     /// Whether a workspace is written here, for all that is known.
-    fn leads(&self, workspace: &str) -> bool {
+    pub(super) fn leads(&self, workspace: &str) -> bool {
         let is_led = |at: &At| matches!(&at.role, Some(Role::Leads(carrier)) if !carrier.is_over());
         self.at(workspace).is_some_and(|at| at.try_read().is_ok_and(|at| is_led(&at)))
     }

@@ -82,26 +82,32 @@ impl Door {
             return Err(Closed::Missing);
         }
         let options = Options { tail_bytes_seal: TENANT_TAIL_BYTES_SEAL, ..self.options };
-        let store = match &self.seats {
-            Some(seats) => seats.open_store(name, &folder, options, &|| false).map_err(failed)?,
-            None => {
-                let ground = Ground::real(&folder.join("store")).map_err(failed)?;
-                Arc::new(Store::open(ground, options).map_err(failed)?)
-            }
+        let Some(seats) = &self.seats else {
+            let ground = Ground::real(&folder.join("store")).map_err(failed)?;
+            let store = Store::open(ground, options).map_err(failed)?;
+            return self.furnish(name, &folder, Arc::new(store));
         };
+        let store = seats.open_store(name, &folder, options, &|| false).map_err(failed)?;
+        // Nobody is to hold, for all nodes, what does not open here.
+        self.furnish(name, &folder, store)
+            .inspect_err(|closed| seats.give_back(name, &closed.why()))
+    }
+
+    /// A workspace over its store. Where that fails, the store is closed.
+    fn furnish(&self, name: &str, folder: &Path, store: Arc<Store>) -> Result<Workspace, Closed> {
         let embedder = self.embedder_of(store.snapshot().model())?;
         let encoders = Encoders::bind(store, embedder).map_err(failed)?;
         let mut random = |bytes: &mut [u8]| self.random.fill(bytes);
         if let Some(secret) = &self.secret {
-            auth::take_shared_signing_key(&folder, name, secret, &mut random).map_err(failed)?;
+            auth::take_shared_signing_key(folder, name, secret, &mut random).map_err(failed)?;
         }
-        let signer = auth::open_or_create_signing_key(&folder, &mut random).map_err(failed)?.0;
+        let signer = auth::open_or_create_signing_key(folder, &mut random).map_err(failed)?.0;
         let with = (Arc::clone(&self.clock), Arc::clone(&self.random));
         let ledger = folder.join("ledger");
         let anchoring = anchoring(&self.control, name, &ledger).map_err(failed)?;
         let audit = Audit::open_anchored(&ledger, name, signer.clone(), with, anchoring);
         let audit = audit.map_err(failed)?.syncing(self.audit_sync);
-        let elsewhere = self.seats.as_ref().map(|seats| seats.ledger(name, &folder)).transpose();
+        let elsewhere = self.seats.as_ref().map(|seats| seats.ledger(name, folder)).transpose();
         let audit = audit.brought(elsewhere.map_err(failed)?);
         Ok(Workspace::new(Opened {
             name: name.to_owned(),

@@ -15,6 +15,7 @@ use server::model;
 use server::net::Cancel;
 use server::operator::{Emptying, Pass, Which, empty_deleted};
 use server::parts::Parts;
+use server::seats::Ending;
 use tempfile::TempDir;
 use tests::kept::{assert_gone, files, holding};
 use tests::service::{scratch, settings};
@@ -24,7 +25,7 @@ use crate::seats::{MARKER, Told, write};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 /// As long as a record must be known before it goes, and a second.
-const MINUTES: Duration = Duration::from_secs(301);
+const MINUTES: u64 = 301;
 
 /// A date that is set by hand.
 #[derive(Debug)]
@@ -54,7 +55,7 @@ impl Alone {
     /// The same one, with which it can be restored for another time.
     fn begins_anew(self, keep: Duration) -> Self {
         let Self { parts, date, ticks, scratch } = self;
-        parts.seats.as_ref().unwrap().close("local");
+        parts.seats.as_ref().unwrap().close("local", Ending::Kept);
         drop(parts);
         Self::begun(scratch, keep, (date, ticks))
     }
@@ -84,7 +85,7 @@ impl Alone {
         write(&store);
         store.seal().unwrap();
         drop(store);
-        seats.close(slug);
+        seats.close(slug, Ending::Kept);
         self.parts.control.delete_tenant(slug).unwrap();
     }
 
@@ -105,10 +106,6 @@ impl Alone {
     fn date_moves(&self, days: i64) {
         let micros = i64::try_from(DAY.as_micros()).unwrap();
         self.date.0.fetch_add(days * micros, Ordering::SeqCst);
-    }
-
-    fn time_passes(&self, length: Duration) {
-        self.ticks.0.fetch_add(u64::try_from(length.as_nanos()).unwrap(), Ordering::SeqCst);
     }
 }
 
@@ -139,7 +136,7 @@ fn a_deleted_workspace_is_emptied_when_both_clocks_say_so_and_looked_through_onc
     assert!(files(&node.bucket().join("t/acme/data")).is_empty());
     assert!(!holding(&node.bucket(), MARKER).is_empty(), "records wait");
     assert_eq!(node.tenant("acme").emptied_at, None);
-    node.time_passes(MINUTES);
+    node.ticks.pass(MINUTES);
     let second = node.one(Which::Due, "acme").unwrap();
     assert!(!second.waits() && second.is_right(), "{second:?}");
     assert_gone(&node.bucket(), MARKER);

@@ -5,6 +5,7 @@
 
 mod deleted;
 mod node;
+mod places;
 mod seats;
 mod unsure;
 

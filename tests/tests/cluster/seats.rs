@@ -9,10 +9,10 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use engine::os::clock::{Clock, Random, SystemClock, SystemRandom};
 use engine::{Batch, ItemDraft, Options, Store};
-use remote::{BootClock, Emptied, Halt, TickSource, Ticks};
+use remote::{BootClock, Emptied, Halt, NotSeated, TickSource, Ticks};
 use server::cluster::{Where, Whereabouts};
 use server::config::remote::Remote;
-use server::seats::{Seats, Step, ToEmpty};
+use server::seats::{Ending, Seats, Step, ToEmpty};
 use tempfile::TempDir;
 use tests::kept::{assert_gone, files, holding};
 use tests::patience::wait_until;
@@ -32,15 +32,26 @@ fn seats_at(remote: &Path, data: &Path, is_replica: bool, ticks: Arc<dyn TickSou
     let address = format!("file://{}", remote.display());
     // What is deleted here was written just now.
     let keep = (Duration::ZERO, Duration::ZERO);
-    let settings = Remote { is_replica, keep, ..Remote::at(address) };
+    seats_by(&Remote { is_replica, keep, ..Remote::at(address) }, data, ticks)
+}
+
+/// By such settings.
+pub(crate) fn seats_by(settings: &Remote, data: &Path, ticks: Arc<dyn TickSource>) -> Seats {
     let (clock, random): (Arc<dyn Clock>, Arc<dyn Random>) =
         (Arc::new(SystemClock), Arc::new(SystemRandom));
-    Seats::open(&settings, data, (&clock, &random), ticks).unwrap()
+    Seats::open(settings, data, (&clock, &random), ticks).unwrap()
 }
 
 /// Time that can be made to run fast.
 #[derive(Debug, Default)]
-pub(crate) struct Told(pub(crate) AtomicU64);
+pub(crate) struct Told(AtomicU64);
+
+impl Told {
+    /// So many seconds go by.
+    pub(crate) fn pass(&self, seconds: u64) {
+        self.0.fetch_add(seconds * 1_000_000_000, Ordering::SeqCst);
+    }
+}
 
 impl TickSource for Told {
     fn now(&self) -> Ticks {
@@ -65,7 +76,7 @@ fn those_who_ask_do_not_keep_one_another_from_knowing() {
         }
     });
     drop(store);
-    seats.close(LOCAL);
+    seats.close(LOCAL, Ending::Kept);
 }
 
 /// The workspaces that a node said last that it has bytes of.
@@ -85,18 +96,23 @@ fn what_was_said_before_the_first_byte_stays_said_for_as_long_as_there_may_be_on
     let writer = folder.path().join("writer");
     std::fs::create_dir(&writer).unwrap();
     drop(seats(&remote, &writer, false));
-    let replica = seats(&remote, &data, true);
+    let ticks = Arc::new(Told::default());
+    let replica = seats_at(&remote, &data, true, Arc::clone(&ticks) as _);
     let begins = |seats: &Seats| {
-        seats.open_store("acme", &home, Options::default(), &|| false).unwrap_err();
-        seats.tell_holds(&data, false).unwrap();
-        assert_eq!(said(&remote, seats), ["acme"], "it may come any moment");
-        seats.close("acme");
+        let meanwhile = || {
+            seats.tell_holds(&data, false).unwrap();
+            assert_eq!(said(&remote, seats), ["acme"], "it may come any moment");
+            false
+        };
+        let why = seats.open_store("acme", &home, Options::default(), &meanwhile).unwrap_err();
+        assert!(matches!(why, NotSeated::Nothing), "{why}");
         seats.tell_holds(&data, false).unwrap();
     };
     begins(&replica);
     assert!(said(&remote, &replica).is_empty(), "nothing of it came");
     let part = home.join("store/part");
     std::fs::write(&part, "some bytes").unwrap();
+    ticks.pass(2);
     begins(&replica);
     assert_eq!(said(&remote, &replica), ["acme"]);
     drop(replica);
@@ -120,7 +136,7 @@ fn what_was_said_is_said_again_where_something_else_is_in_its_place() {
     let earlier = std::fs::read(&place).unwrap();
     std::fs::create_dir(&home).unwrap();
     drop(seats.open_store("acme", &home, Options::default(), &|| true).unwrap());
-    seats.close("acme");
+    seats.close("acme", Ending::Kept);
     seats.tell_holds(&data, false).unwrap();
     assert_eq!(said(&remote, &seats), ["acme"]);
     // What was said first comes late.
@@ -151,12 +167,12 @@ pub(crate) fn write(store: &Store) {
 }
 
 /// Deleted at this moment, on a node that shares its tenants or not, and asked for by its name or not.
-fn acme(is_shared: bool, is_asked: bool) -> ToEmpty<'static> {
+pub(crate) fn acme(is_shared: bool, is_asked: bool) -> ToEmpty<'static> {
     let deleted_at = UNIX_EPOCH.elapsed().unwrap().as_secs();
     ToEmpty { name: "acme", deleted_at, looks_again: false, is_shared, is_asked }
 }
 
-fn step(seats: &Seats, wanted: &ToEmpty<'_>) -> Step {
+pub(crate) fn step(seats: &Seats, wanted: &ToEmpty<'_>) -> Step {
     seats.empty(wanted, &seats.others().unwrap(), &Arc::new(Halt::default())).unwrap()
 }
 
@@ -189,7 +205,7 @@ fn nothing_of_a_deleted_workspace_is_left_and_nobody_loses_one_that_lives() {
     let followed = replica.open_store("acme", &elsewhere, Options::default(), &|| true).unwrap();
     replica.tell_holds(&other, false).unwrap();
     drop(store);
-    one.close("acme");
+    one.close("acme", Ending::Kept);
     let named = replica.name().to_string();
     for (is_shared, is_asked) in [(false, false), (false, true), (true, false), (true, true)] {
         let why = spared(&one, &acme(is_shared, is_asked));
@@ -203,7 +219,7 @@ fn nothing_of_a_deleted_workspace_is_left_and_nobody_loses_one_that_lives() {
     assert!(why.contains(&named) && why.contains("cannot be read"), "{why}");
     replica.end_following("acme");
     drop(followed);
-    replica.close("acme");
+    replica.close("acme", Ending::Kept);
     std::fs::remove_dir_all(elsewhere.join("store")).unwrap();
     remote::forget(&elsewhere).unwrap();
     std::fs::write(&place, earlier).unwrap();
@@ -221,7 +237,7 @@ fn nothing_of_a_deleted_workspace_is_left_and_nobody_loses_one_that_lives() {
     assert!(matches!(first, Step::Came(Emptied::Waiting(_))), "{first:?}");
     assert!(files(&bucket.join("t/acme/data")).is_empty(), "objects go at once");
     assert!(!holding(&bucket, MARKER).is_empty(), "records are not known for long enough");
-    ticks.0.fetch_add(301_000_000_000, Ordering::SeqCst);
+    ticks.pass(301);
     let second = step(&one, &acme(false, true));
     assert!(matches!(second, Step::Came(Emptied::Done(_))), "{second:?}");
     assert_gone(&bucket, MARKER);
@@ -250,7 +266,7 @@ fn a_node_that_knows_of_no_other_empties_by_itself_and_those_that_wait_keep_out_
             write(&store);
         }
         drop(store);
-        seats.close(name);
+        seats.close(name, Ending::Kept);
     }
     // One that only collected is no server.
     let passing = bucket.join("node/gc-0123456789abcdef");
@@ -293,7 +309,7 @@ fn whoever_empties_a_large_workspace_is_not_waited_for() {
     write(&store);
     store.seal().unwrap();
     drop(store);
-    seats.close("acme");
+    seats.close("acme", Ending::Kept);
     // It was asked what others have, and is asked once more when it was taken: then an answer is under way.
     let others = seats.others().unwrap();
     let pipe = say_slowly(&bucket);
@@ -315,8 +331,10 @@ fn whoever_empties_a_large_workspace_is_not_waited_for() {
         let second = seats.empty(&acme(true, true), others, &Arc::new(Halt::default()));
         // Nobody waits for it any more: not one record more is made.
         is_over.store(true, Ordering::SeqCst);
-        drop(std::fs::OpenOptions::new().write(true).open(&pipe).unwrap());
+        // Opened for both, so that it waits for nobody: whoever was to read it may be gone already.
+        let way = std::fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
         let came = emptying.join().unwrap();
+        drop(way);
         forgot.expect("who forgets does not wait");
         assert!(matches!(second, Ok(Step::Busy)), "{second:?}");
         assert!(came.as_ref().is_err_and(|why| why.contains("called off")), "{came:?}");
@@ -354,7 +372,7 @@ fn where_others_cannot_be_asked_once_it_is_taken_that_is_an_error_and_it_is_give
     std::fs::create_dir_all(&home).unwrap();
     let seats = seats(&bucket, &data, false);
     write(&seats.open_store("acme", &home, Options::default(), &|| true).unwrap());
-    seats.close("acme");
+    seats.close("acme", Ending::Kept);
     let others = seats.others().unwrap();
     // What cannot be looked at, wherever it leads.
     let node = bucket.join("node/odd");

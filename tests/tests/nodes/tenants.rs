@@ -122,6 +122,44 @@ fn when_the_writer_of_tenants_is_killed_another_node_takes_them_over() {
 }
 
 #[test]
+fn a_followed_workspace_whose_writer_is_gone_is_taken_by_a_call_that_changes_it() {
+    let cluster = Cluster::new(true);
+    let quick = |name: &str| cluster.node_with(name, "--remote", &["remote.lease_seconds=5"]);
+    let (a, b) = (quick("a"), quick("b"));
+    let secret = tenant(a.data(), "acme");
+    let remember = |node: &Service, text: &str| {
+        let item = json!({"kind": "note", "title": "harbour", "text": text});
+        call(node, &secret, "brain_remember", &item)
+    };
+    assert!(is_given(&remember(&a, "The harbour is in Oslo.")));
+    wait_until("b follows it", || recall(&b, &secret).text().contains("Oslo"));
+    a.kill();
+    // Nobody reads it meanwhile. While b takes the tenants over, it says in a stream that it cannot count calls.
+    let is_done = |answer: &Answer| answer.text().contains("\"isError\":false");
+    wait_until("b takes it", || is_done(&remember(&b, "The harbour is in Bergen.")));
+    // Asked so often, b answers some with 429.
+    wait_until("what a had acknowledged is there as well", || {
+        let answer = recall(&b, &secret);
+        is_given(&answer) && ["Oslo", "Bergen"].iter().all(|port| answer.text().contains(port))
+    });
+}
+
+#[test]
+fn where_a_workspace_is_written_is_known_to_the_first_call_that_asks_for_it() {
+    let cluster = Cluster::new(true);
+    let [a, b, c] = ["a", "b", "c"].map(|name| cluster.writer(name));
+    let secret = tenant(a.data(), "acme");
+    let item = json!({"kind": "note", "title": "harbour", "text": "The harbour is in Oslo."});
+    assert!(is_given(&call(&a, &secret, "brain_remember", &item)));
+    wait_until("b knows the key", || opens(&b, &secret) == 200);
+    let item = json!({"kind": "note", "title": "quay", "text": "The quay is in Bergen."});
+    let answer = call(&b, &secret, "brain_remember", &item);
+    assert!(answer.text().contains("\"isError\":false"), "passed on: {}", answer.text());
+    let answer = recall(&c, &secret);
+    assert!(answer.text().contains("recalld/stale-seconds"), "how old it is: {}", answer.text());
+}
+
+#[test]
 fn a_quota_is_counted_across_nodes() {
     let cluster = Cluster::new(true);
     let (a, b) = (cluster.writer("a"), cluster.writer("b"));

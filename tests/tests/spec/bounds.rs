@@ -56,6 +56,7 @@ const ROOMS: &[&str] = &[
     "server/src/pipeline/forwarded.rs",
     "server/src/recall",
     "server/src/seats/emptying.rs",
+    "server/src/seats/failing.rs",
     "server/src/secrets",
     "server/src/tools/agent_state",
     "server/src/tools/artifacts",

@@ -121,7 +121,7 @@ impl Office<'_> {
     }
 
     fn close(&self, slug: &str) -> Result<(), String> {
-        let closed = self.live.map_or(Ok(()), |live| live.tenants.close(slug));
+        let closed = self.live.map_or(Ok(()), |live| live.tenants.close_deleted(slug));
         closed.map_err(|_| "a call still works with its store".to_owned())
     }
 }
@@ -129,32 +129,36 @@ impl Office<'_> {
 /// Removes the stores of workspaces that were deleted on another node.
 ///
 /// # Errors
-/// What stands in the way of the first that cannot be removed.
+/// What stands in the way of the first that cannot be removed; the others are.
 pub fn remove_deleted(parts: &Parts) -> Result<(), String> {
     let folders = tenant_dir(&parts.data, "");
     let listed = match fs::read_dir(&folders) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         listed => listed.map_err(|error| format!("{}: {error}", folders.display()))?,
     };
-    for entry in listed.flatten() {
+    let removed = listed.flatten().map(|entry| {
         let (folder, name) = (entry.path(), entry.file_name());
-        let Some(slug) = name.to_str().filter(|slug| control::check_slug(slug).is_ok()) else {
-            continue;
-        };
-        if !may_have_store(&folder) {
-            continue;
-        }
-        let tenant = parts.control.find_tenant(slug).map_err(|error| error.to_string())?;
-        if tenant.is_some_and(|tenant| tenant.state == TenantState::Deleted) {
-            let close = || {
-                let closed = parts.tenants.close(slug);
-                closed.map_err(|_| format!("{slug}: a call still works with its store"))
-            };
-            close()?;
-            remove_store(&folder, close)?;
-        }
+        let slug = name.to_str().filter(|slug| control::check_slug(slug).is_ok());
+        slug.map_or(Ok(()), |slug| remove_if_deleted(parts, slug, &folder))
+    });
+    // One that is in use keeps nobody from letting go of the others.
+    removed.fold(Ok(()), Result::and)
+}
+
+fn remove_if_deleted(parts: &Parts, slug: &str, folder: &Path) -> Result<(), String> {
+    if !may_have_store(folder) {
+        return Ok(());
     }
-    Ok(())
+    let tenant = parts.control.find_tenant(slug).map_err(|error| error.to_string())?;
+    if tenant.is_none_or(|tenant| tenant.state != TenantState::Deleted) {
+        return Ok(());
+    }
+    let close = || {
+        let closed = parts.tenants.close_deleted(slug);
+        closed.map_err(|_| format!("{slug}: a call still works with its store"))
+    };
+    close()?;
+    remove_store(folder, close)
 }
 
 /// Whether the making of a workspace ended before its folders were there. One that was ever open has a

@@ -1,0 +1,40 @@
+//! What the workspaces of tenants are opened with, around a tiny model.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use engine::Options;
+use engine::os::clock::{SystemClock, SystemRandom};
+use server::app::Encoding;
+use server::config::AuditSync;
+use server::control::Control;
+use server::embed::Embedder;
+use server::govern::Rules;
+use server::recall::Threads;
+use server::seats::Seats;
+use server::tenants::Door;
+
+/// The control store of a data directory.
+pub fn control(data: &Path) -> Arc<Control> {
+    let file = data.join("control.redb");
+    Arc::new(Control::at(&file, Arc::new(SystemClock), Arc::new(SystemRandom)))
+}
+
+/// A door to the workspaces of a data directory; with `seats` they have their places on a remote.
+pub fn door(data: &Path, embedder: Arc<Embedder>, seats: Option<Arc<Seats>>) -> Door {
+    Door {
+        data: data.to_owned(),
+        encoding: Encoding { threads: 1, ..Encoding::detect() },
+        embedder,
+        threads: Threads::new(1),
+        options: Options::default(),
+        rules: Arc::new(Rules::initial()),
+        audit_sync: AuditSync::default(),
+        control: control(data),
+        secret: None,
+        seats,
+        clock: Arc::new(SystemClock),
+        random: Arc::new(SystemRandom),
+        others: Mutex::default(),
+    }
+}

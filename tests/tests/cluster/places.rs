@@ -1,0 +1,313 @@
+//! How the place of a workspace on a remote begins and ends: what does not open has none, and what is not written here
+//! any more is held by nobody.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::Options;
+use remote::{Emptied, Halt, Kind, NotSeated, Record};
+use server::cluster::{Where, Whereabouts};
+use server::config::remote::{Remote, Safe};
+use server::embed::Embedder;
+use server::seats::{Ending, Seats, Stands, Step};
+use server::tenants::{Bounds, Closed, Tenants};
+use tempfile::TempDir;
+use tests::door::door;
+use tests::kept::{files, holding};
+use tests::patience::wait_until;
+use tests::tiny_model::{self, Tiny};
+
+use crate::seats::{MARKER, Told, acme, seats_by, step, write};
+
+/// How often a call is made that cannot be answered.
+const CALLS: usize = 20;
+
+/// A remote, and the workspace `acme` of its nodes.
+struct Scene {
+    folder: TempDir,
+    ticks: Arc<Told>,
+}
+
+impl Scene {
+    fn new() -> Self {
+        Self { folder: TempDir::new().unwrap(), ticks: Arc::default() }
+    }
+
+    fn bucket(&self) -> PathBuf {
+        self.folder.path().join("remote")
+    }
+
+    fn data(&self, node: &str) -> PathBuf {
+        self.folder.path().join(node)
+    }
+
+    fn settings(&self) -> Remote {
+        let address = format!("file://{}", self.bucket().display());
+        // What is deleted here was written just now.
+        let keep = (Duration::ZERO, Duration::ZERO);
+        Remote { is_replica: false, keep, ..Remote::at(address) }
+    }
+
+    /// A node that goes by these settings.
+    fn node(&self, name: &str, settings: &Remote) -> Node {
+        let data = self.data(name);
+        fs::create_dir_all(data.join("tenants")).unwrap();
+        let seats = Arc::new(seats_by(settings, &data, Arc::clone(&self.ticks) as _));
+        Node { home: data.join("tenants/acme"), data, seats }
+    }
+
+    /// The files of the records of `acme`, ascending.
+    fn records(&self) -> Vec<PathBuf> {
+        let mut records = files(&self.bucket().join("t/acme/chain"));
+        records.sort();
+        records
+    }
+
+    fn newest(&self) -> Record {
+        read(self.records().last().unwrap())
+    }
+
+    /// How often it was taken.
+    fn takes(&self) -> usize {
+        let records = self.records();
+        let takes = records.iter().filter(|record| matches!(read(record).kind, Kind::Take));
+        takes.count()
+    }
+
+    fn is_given(&self) -> bool {
+        matches!(self.newest().kind, Kind::Give { .. })
+    }
+
+    /// Where the next record will be, whose number this is.
+    fn place(&self, number: u64) -> PathBuf {
+        let chain = self.bucket().join("t/acme/chain");
+        fs::create_dir_all(&chain).unwrap();
+        chain.join(format!("{number:020}"))
+    }
+}
+
+fn read(record: &Path) -> Record {
+    Record::decode(&fs::read(record).unwrap()).unwrap().0
+}
+
+struct Node {
+    data: PathBuf,
+    home: PathBuf,
+    seats: Arc<Seats>,
+}
+
+impl Node {
+    /// Opens `acme`, and closes its store: its place stays.
+    fn begins(&self) -> Result<(), NotSeated> {
+        fs::create_dir_all(&self.home).unwrap();
+        self.seats.open_store("acme", &self.home, Options::default(), &|| false).map(drop)
+    }
+
+    /// The workspaces of its tenants.
+    fn tenants(&self) -> Tenants {
+        let door = door(&self.data, embedder(&self.data), Some(Arc::clone(&self.seats)));
+        door.control.ready().unwrap();
+        Tenants::start(door, Bounds::default()).unwrap()
+    }
+
+    fn leads(&self) -> bool {
+        matches!(self.seats.stands("acme"), Some(Stands::Leads(_)))
+    }
+
+    /// Nobody who asks is told of a place.
+    fn has_no_place(&self) -> bool {
+        self.seats.of("acme") == Where::Here && self.seats.open_names().is_empty()
+    }
+}
+
+fn embedder(folder: &Path) -> Arc<Embedder> {
+    Arc::new(tiny_model::embedder(&Tiny::new(1, 16).write(folder, "model")))
+}
+
+#[test]
+fn a_workspace_that_did_not_open_has_no_place_and_opens_once_it_can() {
+    let scene = Scene::new();
+    let writer = scene.node("writer", &scene.settings());
+    let replica = scene.node("replica", &Remote { is_replica: true, ..scene.settings() });
+    // Where its records would be is something that cannot be read.
+    let chain = scene.place(1).parent().unwrap().to_owned();
+    fs::remove_dir(&chain).unwrap();
+    std::os::unix::fs::symlink(&chain, &chain).unwrap();
+    let why = writer.begins().unwrap_err();
+    assert!(matches!(why, NotSeated::Away(_)), "{why}");
+    assert!(writer.has_no_place());
+    fs::remove_file(&chain).unwrap();
+    let again = writer.begins().unwrap_err();
+    assert_eq!(again.to_string(), why.to_string(), "a moment ago");
+    // Nothing was carried yet.
+    assert!(matches!(replica.begins(), Err(NotSeated::Nothing)));
+    assert!(replica.has_no_place());
+
+    scene.ticks.pass(2);
+    writer.begins().unwrap();
+    assert!(writer.leads());
+    writer.seats.close("acme", Ending::Kept);
+    assert!(writer.has_no_place() && scene.is_given());
+    replica.begins().unwrap();
+    assert!(matches!(replica.seats.of("acme"), Where::Follows { .. }));
+    replica.seats.close("acme", Ending::Kept);
+}
+
+/// What is wrong with a workspace, until it is mended.
+enum Fault {
+    /// Others can read its key: what comes after the store is opened fails.
+    Key(PathBuf),
+    /// A log of the store is damaged: what was in these files.
+    Store(Vec<(PathBuf, Vec<u8>)>),
+}
+
+impl Fault {
+    fn of_key(home: &Path) -> Self {
+        let key = home.join("keys/signing.key");
+        fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+        Self::Key(key)
+    }
+
+    fn of_store(home: &Path) -> Self {
+        let is_log = |file: &PathBuf| file.to_string_lossy().contains("/store/log-");
+        let were = files(&home.join("store")).into_iter().filter(is_log);
+        let were: Vec<_> = were.map(|file| (file.clone(), fs::read(file).unwrap())).collect();
+        were.iter().for_each(|(file, _)| fs::write(file, "damage").unwrap());
+        Self::Store(were)
+    }
+
+    fn is_told(&self, why: &str) -> bool {
+        match self {
+            Self::Key(_) => why.contains("chmod 600"),
+            Self::Store(_) => why.contains("LOG-01"),
+        }
+    }
+
+    fn mend(self) {
+        match self {
+            Self::Key(key) => fs::set_permissions(key, fs::Permissions::from_mode(0o600)).unwrap(),
+            Self::Store(were) => {
+                were.into_iter().for_each(|(file, bytes)| fs::write(file, bytes).unwrap());
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_taken_and_does_not_open_is_given_back_and_not_taken_by_each_call() {
+    for spoil in [Fault::of_key, Fault::of_store] {
+        let scene = Scene::new();
+        let one = scene.node("one", &scene.settings());
+        let tenants = one.tenants();
+        tenants.make("acme").unwrap();
+        write(&tenants.open("acme").unwrap().store);
+        tenants.close("acme").unwrap();
+        assert!(scene.is_given());
+        let before = scene.takes();
+        let fault = spoil(&one.home);
+        for call in 0..CALLS {
+            let Some(Closed::Failed(why)) = tenants.open("acme").err() else { panic!("{call}") };
+            assert!(fault.is_told(&why), "{call}: {why}");
+            assert!(one.has_no_place(), "{call}");
+        }
+        assert!(scene.is_given(), "nobody holds what does not open");
+        assert_eq!(scene.takes(), before + 1);
+
+        // Another node can have it.
+        let two = scene.node("two", &scene.settings());
+        two.begins().unwrap();
+        assert!(two.leads());
+        two.seats.close("acme", Ending::Kept);
+        fault.mend();
+        scene.ticks.pass(2);
+        let acme = tenants.open("acme").unwrap();
+        assert_eq!(acme.store.snapshot().places().unwrap().count(), 1);
+        assert!(one.leads());
+        drop(acme);
+        tenants.close("acme").unwrap();
+    }
+}
+
+#[test]
+fn a_deleted_workspace_that_did_not_open_is_emptied() {
+    let scene = Scene::new();
+    let one = scene.node("one", &scene.settings());
+    let tenants = one.tenants();
+    tenants.make("acme").unwrap();
+    drop(tenants.open("acme").unwrap());
+    tenants.close("acme").unwrap();
+    fs::write(one.home.join("keys/signing.key"), "no key").unwrap();
+    assert!(matches!(tenants.open("acme").err(), Some(Closed::Failed(_))));
+    tenants.close_deleted("acme").unwrap();
+    let came = step(&one.seats, &acme(true, true));
+    assert!(matches!(came, Step::Came(Emptied::Waiting(_))), "{came:?}");
+}
+
+#[test]
+fn a_place_without_a_workspace_goes_where_that_is_closed_and_where_all_ends() {
+    let scene = Scene::new();
+    let one = scene.node("one", &scene.settings());
+    let tenants = one.tenants();
+    one.begins().unwrap();
+    assert!(one.leads() && !scene.is_given());
+    tenants.close_deleted("acme").unwrap();
+    assert!(one.has_no_place() && scene.is_given());
+    one.begins().unwrap();
+    assert!(one.leads() && !scene.is_given());
+    drop((tenants, one));
+    assert!(scene.is_given(), "as where a start fails");
+}
+
+#[test]
+fn what_a_deleted_workspace_did_not_send_is_not_sent_any_more() {
+    let scene = Scene::new();
+    let delay = Duration::from_secs(3600);
+    let one = scene.node("one", &Remote { durability: Safe::Local, delay, ..scene.settings() });
+    let tenants = one.tenants();
+    tenants.make("acme").unwrap();
+    drop(tenants.open("acme").unwrap());
+    tenants.close("acme").unwrap();
+    let before = scene.newest().head.seq;
+    write(&tenants.open("acme").unwrap().store);
+    tenants.close_deleted("acme").unwrap();
+    let newest = scene.newest();
+    assert!(matches!(newest.kind, Kind::Give { .. }), "{newest:?}");
+    assert_eq!((newest.head.seq, holding(&scene.bucket(), MARKER)), (before, Vec::new()));
+    // One that is only closed is sent.
+    write(&tenants.open("acme").unwrap().store);
+    tenants.close("acme").unwrap();
+    assert!(scene.is_given() && !holding(&scene.bucket(), MARKER).is_empty());
+}
+
+#[test]
+fn what_was_not_given_is_remembered_until_it_is() {
+    for opens_between in [false, true] {
+        let scene = Scene::new();
+        let one = scene.node("one", &scene.settings());
+        let give_up = |is_deleted| {
+            one.seats.give_up(&|_| is_deleted, &Arc::new(Halt::default()));
+        };
+        one.begins().unwrap();
+        wait_until("all is carried", || matches!(scene.newest().kind, Kind::Full(_)));
+        // What nobody can read takes the number of the give.
+        let next = scene.place(scene.newest().head.number + 1);
+        fs::write(&next, "no record").unwrap();
+        one.seats.close("acme", Ending::Kept);
+        if opens_between {
+            let why = one.begins().unwrap_err();
+            assert!(matches!(why, NotSeated::Damage(_)), "{why}");
+        }
+        give_up(true);
+        fs::remove_file(&next).unwrap();
+        give_up(false);
+        assert!(!scene.is_given(), "it may be wanted here");
+        give_up(true);
+        assert!(scene.is_given());
+        let there = scene.records();
+        give_up(true);
+        assert_eq!(scene.records(), there, "it is done");
+    }
+}
