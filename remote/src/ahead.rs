@@ -109,6 +109,7 @@ impl Ahead {
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
+    use std::time::Duration;
 
     use super::*;
     use crate::beat::Beat;
@@ -145,6 +146,10 @@ mod tests {
             let mut bytes = number.to_le_bytes().to_vec();
             bytes.resize(self.bytes, 0);
             Ok(is_there.then_some(bytes))
+        }
+
+        fn age(&self, _: &Tenant, _: u64) -> Result<Option<Duration>, Away> {
+            unreachable!("nobody asks how old one is")
         }
 
         fn numbers(&self, _: &Tenant, _: u64, _: usize) -> Result<Vec<u64>, Away> {

@@ -6,6 +6,7 @@ mod etcd;
 mod objects;
 
 use std::fmt::Debug;
+use std::time::Duration;
 
 use crate::beat::Beat;
 use crate::edge::Edge;
@@ -26,6 +27,12 @@ pub trait Chain: Send + Sync + Debug {
     /// # Errors
     /// No answer.
     fn read(&self, tenant: &Tenant, number: u64) -> Result<Option<Vec<u8>>, Away>;
+
+    /// How long ago record `number` was made by the clock of whatever keeps the chain; `None` where that does not say.
+    ///
+    /// # Errors
+    /// No answer, or there is no such record.
+    fn age(&self, tenant: &Tenant, number: u64) -> Result<Option<Duration>, Away>;
 
     /// The first `most` numbers above `after` that have a record, ascending.
     ///

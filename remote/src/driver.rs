@@ -1,5 +1,6 @@
 //! A machine on a thread: each ask is done at once, and each wait is one.
 
+use std::fmt;
 use std::rc::Rc;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -25,13 +26,26 @@ pub struct Driver {
 }
 
 /// Whether all is over; whoever waits is told.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Halt {
     is_over: Mutex<bool>,
     changed: Condvar,
+    asked: Option<Box<dyn Fn() -> bool + Send + Sync>>,
+}
+
+impl fmt::Debug for Halt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Halt").field("is_over", &self.is_over).finish_non_exhaustive()
+    }
 }
 
 impl Halt {
+    /// One that is raised as well for as long as this says so: it is asked before each request, and wakes nobody.
+    #[must_use]
+    pub fn asking(is_over: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self { asked: Some(Box::new(is_over)), ..Self::default() }
+    }
+
     /// All is over.
     pub fn raise(&self) {
         *self.is_over.lock().unwrap_or_else(PoisonError::into_inner) = true;
@@ -42,6 +56,7 @@ impl Halt {
     #[must_use]
     pub fn is_raised(&self) -> bool {
         *self.is_over.lock().unwrap_or_else(PoisonError::into_inner)
+            || self.asked.as_ref().is_some_and(|is_over| is_over())
     }
 
     /// Waits so long, or until all is over, which it says.

@@ -4,6 +4,8 @@
 //! Owns one step at a time: what was done is read in the chain, so whoever ends in the middle is followed by whoever
 //! comes next. Must not know who deleted it, nor who else has it.
 
+use std::time::Duration;
+
 use engine::far::Listing;
 use engine::os::clock::Micros;
 use engine::{OpenError, StoreId};
@@ -17,7 +19,7 @@ use crate::limits::FIND_TRIES_MAX;
 use crate::names::Tenant;
 use crate::node::Node;
 use crate::record::{Full, Head, Kind, Record};
-use crate::since::went_on;
+use crate::since::{is_young, went_on};
 
 /// A workspace that was deleted.
 #[derive(Debug, Clone)]
@@ -28,6 +30,9 @@ pub struct Deleted {
     pub at: i64,
     /// Whether what is known to be empty is looked through all the same: something may have come late.
     pub looks_again: bool,
+    /// For how long it can be restored. Nothing is emptied whose newest record is younger by the storage's clock
+    /// (REM-73), where that tells.
+    pub kept: Duration,
 }
 
 /// When it is asked whether a workspace may be emptied.
@@ -39,8 +44,17 @@ pub enum Moment {
     Taken,
 }
 
+/// Why a workspace is not emptied now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotNow {
+    /// It is not to be.
+    Stays(String),
+    /// Whether it is to be could not be asked.
+    Unasked(String),
+}
+
 /// Whether a workspace may be emptied, or why not.
-pub type May<'a> = &'a dyn Fn(Moment) -> Result<(), String>;
+pub type May<'a> = &'a dyn Fn(Moment) -> Result<(), NotNow>;
 
 /// What is known of a workspace that is being emptied, from one step to the next.
 #[derive(Debug)]
@@ -64,10 +78,11 @@ pub enum Emptied {
 }
 
 impl Emptying {
-    /// Nothing yet.
+    /// Nothing yet. It takes by a name that is no server's: where it is cut short, what it took is no sign of life to
+    /// whoever goes on.
     #[must_use]
     pub fn new(node: &Node) -> Self {
-        let claim = Claim::new(node.writer().clone(), node.lease());
+        let claim = Claim::new(node.writer().collecting(), node.lease());
         Self { claim, collector: None }
     }
 
@@ -139,7 +154,9 @@ impl Sweeper {
                 let why = self.node.trouble().unwrap_or_else(|| "it was not heard".to_owned());
                 return Err(NotRestored::Away(format!("this node may be taken for gone: {why}")));
             }
-            if !self.node.may_take(&mut known.claim, &found) {
+            // What this node wrote under its own name it does not go on with.
+            let is_own = found.newest.head.node == self.node.writer().node;
+            if !is_own && !self.node.may_take(&mut known.claim, &found) {
                 return match self.node.trouble() {
                     Some(why) => Err(NotRestored::Away(why)),
                     None => Ok(Emptied::Held(Box::new(found.newest.head))),
@@ -194,12 +211,21 @@ impl Sweeper {
         found: &Found,
         may: May<'_>,
     ) -> Result<Option<String>, NotRestored> {
-        if let Err(why) = may(Moment::First) {
-            return Ok(Some(why));
+        match may(Moment::First) {
+            Ok(()) => {}
+            Err(NotNow::Stays(why)) => return Ok(Some(why)),
+            Err(NotNow::Unasked(why)) => return Err(NotRestored::Away(why)),
         }
         let newest = found.newest.head.number;
         let own = &self.node.writer().node;
-        went_on(&self.driver, &deleted.tenant, (newest, deleted.at), own)
+        if let Some(why) = went_on(&self.driver, &deleted.tenant, (newest, deleted.at), own)? {
+            return Ok(Some(why));
+        }
+        // Of one that was emptied nothing can be restored, however young that is.
+        if found.emptied_by().is_some() {
+            return Ok(None);
+        }
+        is_young(&self.driver, &deleted.tenant, (newest, deleted.kept))
     }
 
     /// It was taken: says that all rows are gone, collects, and gives it away.
@@ -210,9 +236,12 @@ impl Sweeper {
         (mut holder, manifest): (Holder, Vec<u8>),
         may: May<'_>,
     ) -> Result<Emptied, NotRestored> {
-        if let Err(why) = may(Moment::Taken) {
-            self.give(tenant, &mut holder)?;
-            return Ok(Emptied::Spared(why));
+        if let Err(not_now) = may(Moment::Taken) {
+            let given = self.give(tenant, &mut holder);
+            return match not_now {
+                NotNow::Stays(why) => given.map(|()| Emptied::Spared(why)),
+                NotNow::Unasked(why) => Err(NotRestored::Away(why)),
+            };
         }
         let (seq, erased) = (holder.newest().head.seq, holder.newest().head.number);
         let full = Full { manifest, files: Vec::new(), logs: Vec::new(), erased };

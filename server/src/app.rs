@@ -15,6 +15,7 @@ use engine::{
     WriteError, hex,
 };
 use kernels::Kernels;
+use remote::{BootClock, TickSource};
 
 use crate::auth::{
     ClusterSecret, Created, Credentials, LOCAL_WORKSPACE, Prefix, take_shared_signing_key,
@@ -191,19 +192,45 @@ pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started
     start_unless(settings, progress, &Cancel::new())
 }
 
+/// The clocks that a service goes by.
+#[derive(Debug, Clone)]
+pub struct Times {
+    /// The date.
+    pub clock: Arc<dyn Clock>,
+    /// How long things take on a remote.
+    pub ticks: Arc<dyn TickSource>,
+}
+
+impl Times {
+    /// Those of the system.
+    pub fn real() -> Self {
+        Self { clock: Arc::new(SystemClock), ticks: Arc::new(BootClock) }
+    }
+}
+
 /// The same, which waits for a remote that has nothing yet, unless it is called off.
 pub fn start_unless(
     settings: &Settings,
     progress: &mut dyn Progress,
     stopping: &Cancel,
 ) -> Result<Started, StartError> {
+    start_by(settings, progress, stopping, &Times::real())
+}
+
+/// The same, by these clocks.
+pub fn start_by(
+    settings: &Settings,
+    progress: &mut dyn Progress,
+    stopping: &Cancel,
+    times: &Times,
+) -> Result<Started, StartError> {
     let secret = secret(settings)?;
     let (credentials, created) = credentials_sharing(&settings.data, secret.as_deref())?;
     let workspace = workspace_dir(&settings.data);
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let clock = Arc::clone(&times.clock);
     let random: Arc<dyn Random> = Arc::new(SystemRandom);
     // The store first: it opens in milliseconds, and without it there is no need to fetch a model.
-    let seats = seats(settings, (&clock, &random))?;
+    let seats = seats(settings, times, &random)?;
     let control = settings.data.join(CONTROL_FILE);
     let control = Arc::new(Control::at(&control, Arc::clone(&clock), Arc::clone(&random)));
     // Before `local` becomes anything to the remote: a node with tenants of its own joins no others.

@@ -33,6 +33,7 @@ const EMPTY_AGAIN: Duration = CHAIN_KEPT_MIN.saturating_add(Duration::from_secs(
 /// Those threads, until this is dropped.
 pub(crate) struct KeepSeats {
     halt: Arc<Halt>,
+    seats: Option<Arc<Seats>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -43,7 +44,7 @@ impl KeepSeats {
     /// The system gives no thread.
     pub(crate) fn start(parts: &Arc<Parts>) -> io::Result<Self> {
         let halt = Arc::new(Halt::default());
-        let mut kept = Self { halt, threads: Vec::new() };
+        let mut kept = Self { halt, seats: parts.seats.clone(), threads: Vec::new() };
         let Some(seats) = &parts.seats else { return Ok(kept) };
         let spawn = |name: &str| thread::Builder::new().name(name.to_owned());
         let (halt, theirs, parts) = (Arc::clone(&kept.halt), Arc::clone(seats), Arc::clone(parts));
@@ -65,6 +66,7 @@ impl KeepSeats {
 impl Drop for KeepSeats {
     fn drop(&mut self) {
         self.halt.raise();
+        self.seats.iter().for_each(|seats| seats.end_calls());
         for thread in self.threads.drain(..) {
             let _its_panic_is_on_stderr = thread.join();
         }

@@ -77,6 +77,8 @@ pub struct Seats {
     control: OnceLock<Arc<ControlChain>>,
     /// Deleted workspaces that are being emptied on the remote.
     emptying: Mutex<HashMap<String, Emptying>>,
+    /// Raised when this node ends.
+    ends: Arc<Halt>,
     /// Those that this process may hold, that are not open and not given away.
     not_given: Mutex<BTreeSet<String>>,
     /// Those that did not open.
@@ -158,6 +160,7 @@ impl Seats {
             places: Mutex::default(),
             control: OnceLock::new(),
             emptying: Mutex::default(),
+            ends: Arc::default(),
             not_given: Mutex::default(),
             failing: Failing::default(),
             waiting: AtomicUsize::new(0),

@@ -9,6 +9,7 @@ mod small;
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -255,6 +256,11 @@ impl Chain for Etcd {
             None => Ok(None),
             Some(value) => self.find_body(tenant, number, value),
         }
+    }
+
+    /// Etcd counts its changes, and notes no time with them.
+    fn age(&self, _: &Tenant, _: u64) -> Result<Option<Duration>, Away> {
+        Ok(None)
     }
 
     fn numbers(&self, tenant: &Tenant, after: u64, most: usize) -> Result<Vec<u64>, Away> {

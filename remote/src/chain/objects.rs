@@ -1,6 +1,7 @@
 //! The chains of workspaces as objects, where the store honours `If-None-Match: *`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Chain;
 use crate::beat::Beat;
@@ -53,6 +54,13 @@ impl Chain for ObjectChain {
 
     fn read(&self, tenant: &Tenant, number: u64) -> Result<Option<Vec<u8>>, Away> {
         self.objects.get(&Key::Chain(tenant.clone(), number), None, RECORD_BYTES_MAX as u64)
+    }
+
+    fn age(&self, tenant: &Tenant, number: u64) -> Result<Option<Duration>, Away> {
+        match self.objects.head(&Key::Chain(tenant.clone(), number))? {
+            Some(about) => Ok(Some(Duration::from_secs(about.age_s))),
+            None => Err(Away { why: format!("record {number} is not there"), may_pass: true }),
+        }
     }
 
     fn numbers(&self, tenant: &Tenant, after: u64, most: usize) -> Result<Vec<u64>, Away> {

@@ -8,7 +8,7 @@ use super::newest::{Behind, Mark};
 use super::noted::Noted;
 use super::port::Port;
 use crate::fault::Damage;
-use crate::hex::{Hash, Nonce};
+use crate::hex::{Hash, Hex, Nonce};
 use crate::limits::{STEP_BYTES_MAX, STEP_BYTES_WANTED, STEPS_MAX, STEPS_WANTED};
 use crate::names::NodeId;
 use crate::record::{Head, Kind, Record};
@@ -23,6 +23,16 @@ pub struct Writer {
     pub run: Nonce,
     /// Where it answers.
     pub url: String,
+}
+
+impl Writer {
+    /// The same process, where it takes a chain only to collect it (REM-74): named after what was drawn for its run,
+    /// and of no address, since nothing is written there.
+    #[must_use]
+    pub fn collecting(&self) -> Self {
+        let drawn = Hex(self.run.0.first_chunk().copied().unwrap_or_default());
+        Self { node: NodeId::of_collecting(&drawn), run: self.run, url: String::new() }
+    }
 }
 
 /// What a record has that no protocol decides.

@@ -3,11 +3,13 @@
 
 use std::sync::{Arc, Barrier};
 use std::thread;
+use std::time::Duration;
 
 use engine::os::clock::SystemRandom;
 use remote::{Beat, Chain, DataKey, Edge, Hash, Kept, Key, NodeId, Nonce, Objects, Tenant, Tried};
 
 const RACERS: u8 = 8;
+const HOUR: Duration = Duration::from_secs(3600);
 
 fn tenant() -> Tenant {
     Tenant::new(format!("suite-{}", Nonce::drawn(&SystemRandom))).unwrap()
@@ -173,6 +175,9 @@ fn creates_records_once(chain: &dyn Chain, other: &dyn Chain, tenant: &Tenant) {
         assert!(matches!(again, Tried::Unsure(_)), "{again:?}");
         assert!(other.read(tenant, number).unwrap().unwrap() == *record);
     }
+    // They were made just now, where that is told; and of what is not there nothing is.
+    assert!(other.age(tenant, 1).unwrap().is_none_or(|age| age < HOUR));
+    assert!(matches!(other.age(tenant, 9), Err(_) | Ok(None)));
     assert_eq!(other.numbers(tenant, 0, 10).unwrap(), [1, 2, 3, 4, 5]);
     assert_eq!(other.numbers(tenant, 2, 2).unwrap(), [3, 4]);
     assert!(other.numbers(tenant, 5, 2).unwrap().is_empty());

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use remote::core::{Answer, Ask};
 use remote::{About, Away, Beat, Chain, Edge, Hash, Key, NodeId, Nonce, Objects, Tenant, Tried};
@@ -160,6 +161,10 @@ impl Chain for View {
             None => Ok(Some(bytes.clone())),
             Some(key) => Err(Away { why: format!("{key} is not there"), may_pass: true }),
         }
+    }
+
+    fn age(&self, _: &Tenant, _: u64) -> Result<Option<Duration>, Away> {
+        unreachable!("nothing is emptied here")
     }
 
     fn numbers(&self, _: &Tenant, after: u64, most: usize) -> Result<Vec<u64>, Away> {

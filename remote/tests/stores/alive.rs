@@ -13,19 +13,21 @@ use crate::memory::Memory;
 use crate::{PATIENCE, until};
 use engine::os::clock::SystemRandom;
 use engine::os::disk::{Disk, RealDisk};
-use remote::core::{Claim, Committed, Stamp, Took, Writer};
+use remote::core::{Claim, Committed, Retention, Stamp, Took, Writer};
 use remote::limits::DELETED_SLACK;
 use remote::{
-    Bytes, Chain, Deleted, Driver, Emptied, Halt, Hex, Kind, LogPiece, Moment, Node, NodeId,
-    NotRestored, ObjectChain, Role, Seated, Sweeper, restore,
+    Bytes, Chain, Deleted, Driver, Emptied, Halt, Hex, Key, Kind, LogPiece, Moment, Node, NodeId,
+    NotNow, NotRestored, ObjectChain, Role, Seated, Sweeper, Swept, restore,
 };
 
 const HOUR: i64 = 3_600_000_000;
+const DAY: Duration = Duration::from_secs(24 * 3600);
+const GIVE: Kind = Kind::Give { to: None };
 /// When the workspaces here were deleted.
 const DELETED: i64 = 100 * HOUR;
 
 fn gone() -> Deleted {
-    Deleted { tenant: tenant(), at: DELETED, looks_again: false }
+    Deleted { tenant: tenant(), at: DELETED, looks_again: false, kept: Duration::ZERO }
 }
 
 /// The last moment at which a record is no sign of life.
@@ -63,6 +65,17 @@ impl Scene {
 
     /// A node takes the workspace at a time, writes at another if it does, and gives it away.
     fn epoch(&self, name: &str, took_at: i64, (at, writes): (i64, bool)) {
+        let wrote = writes.then(|| (at, Kind::Step(vec![piece()])));
+        self.epoch_of(name, took_at, wrote.into_iter().chain([(at, GIVE)]));
+    }
+
+    /// The same, of any records and their times. Gives the number of its take.
+    fn epoch_of(
+        &self,
+        name: &str,
+        took_at: i64,
+        records: impl IntoIterator<Item = (i64, Kind)>,
+    ) -> u64 {
         let driver = Driver {
             chain: Arc::new(ObjectChain::new(Arc::clone(&self.memory) as _)),
             objects: Arc::clone(&self.memory) as _,
@@ -81,14 +94,14 @@ impl Scene {
         });
         let Some(Took::Held(mut holder)) = took else { panic!("{took:?}") };
         let mut seq = newest.newest.head.seq;
-        for kind in
-            writes.then(|| Kind::Step(vec![piece()])).into_iter().chain([Kind::Give { to: None }])
-        {
+        let take = holder.newest().head.number;
+        for (at, kind) in records {
             seq += u64::from(matches!(kind, Kind::Step(_)));
             let committed = driver
                 .run(&tenant(), async |port| holder.commit(&port, kind, seq, stamp(at)).await);
             assert!(matches!(committed, Some(Committed::Done(_))), "{committed:?}");
         }
+        take
     }
 
     /// What one step comes to; where it is spared, nothing at all has changed.
@@ -232,7 +245,11 @@ fn what_others_say_between_the_take_and_the_end_is_heard() {
     let (sweeper, asked) = (scene.sweeper(), Cell::new(0));
     let may = |moment| {
         asked.set(asked.get() + 1);
-        if moment == Moment::Taken { Err("node box-9 has it".to_owned()) } else { Ok(()) }
+        if moment == Moment::Taken {
+            Err(NotNow::Stays("node box-9 has it".to_owned()))
+        } else {
+            Ok(())
+        }
     };
     let epoch = found(&scene.two).newest.head.epoch;
     let came = sweeper.empty(&gone(), &mut begin(&sweeper), &may).unwrap();
@@ -241,6 +258,121 @@ fn what_others_say_between_the_take_and_the_end_is_heard() {
     assert!(newest.given.is_some() && newest.head.epoch == epoch + 1, "it was given back");
     scene.restored().unwrap();
     assert!(is_emptied(&scene.step()), "by whoever may");
+}
+
+#[test]
+fn a_take_that_was_cut_short_is_no_sign_of_life_to_whoever_goes_on() {
+    for is_given in [true, false] {
+        let scene = Scene::new();
+        let one = machine("box-1", &scene.memory, scene.root.path());
+        let first = sweeper(&one);
+        let may = |moment| {
+            if moment == Moment::First {
+                return Ok(());
+            }
+            scene.memory.answers(is_given);
+            Err(NotNow::Stays("a node has it, or this one ends".to_owned()))
+        };
+        let epoch = found(&scene.two).newest.head.epoch;
+        let came = first.empty(&gone(), &mut begin(&first), &may);
+        scene.memory.answers(true);
+        assert_eq!(matches!(came, Ok(Emptied::Spared(_))), is_given, "{came:?}");
+        let newest = found(&scene.two).newest;
+        assert!(newest.head.epoch == epoch + 1 && newest.head.node.only_collects());
+        assert_eq!(newest.given.is_some(), is_given);
+        // Another node, and a process of the same one.
+        until("it is heard again", || scene.sweeper().node.is_held());
+        let came = scene.step();
+        assert!(is_emptied(&came), "{is_given}: {came:?}");
+        assert!(!first.node.writer().node.only_collects());
+    }
+}
+
+#[test]
+fn a_take_that_was_collected_since_is_told_by_what_is_left_of_its_epoch() {
+    let late = last() + 30 * HOUR;
+    for (name, took_at, is_spared) in [
+        ("box-9", last() + 1, true),
+        // Its full record from before the deletion is there.
+        ("box-9", DELETED - HOUR, false),
+        ("box-2", last() + 1, false),
+        ("gc-0123456789abcdef", last() + 1, false),
+    ] {
+        let scene = Scene::new();
+        let Kind::Full(full) = &found(&scene.two).records[0].kind else { panic!("it was sealed") };
+        let full = Kind::Full(full.clone());
+        // The node that had it closed it with all that was written.
+        let closed = DELETED - 8 * HOUR;
+        scene.epoch_of("box-1", closed, [(closed, full.clone()), (closed, GIVE)]);
+        let take = scene.epoch_of(name, took_at, [(took_at, full), (last() + 1, GIVE)]);
+        // Nobody keeps more than full records of that time.
+        let sweeper = Sweeper {
+            retention: Retention { full: 7 * DAY, fine: DAY },
+            clock: Arc::new(Dated(late.into())),
+            ..scene.sweeper()
+        };
+        let swept = sweeper.sweep(&tenant(), false).unwrap();
+        assert!(matches!(swept, Swept::Done(_)), "{swept:?}");
+        let edge = sweeper.driver.chain.edge(&tenant()).unwrap();
+        assert!(edge.is_below(take) && !edge.is_below(take + 1), "{edge:?}");
+        let came = scene.step();
+        match is_spared {
+            true => assert!(why(came).contains("node box-9 took it")),
+            false => assert!(is_emptied(&came), "{name}: {came:?}"),
+        }
+    }
+}
+
+#[test]
+fn nothing_is_emptied_that_is_young_by_the_storages_clock() {
+    let scene = Scene::new();
+    let sweeper = scene.sweeper();
+    let kept = Deleted { kept: 7 * DAY, ..gone() };
+    let empty = || sweeper.empty(&kept, &mut begin(&sweeper), &|_| Ok(()));
+    let newest = found(&scene.two).newest.head.number;
+    let is = |number: u64, age: Duration| {
+        let name = Key::Chain(tenant(), number).to_string();
+        scene.memory.ages.lock().unwrap().insert(name, age.as_secs());
+    };
+    let old = 7 * DAY - DELETED_SLACK;
+    (1..newest).for_each(|number| is(number, old));
+    let spared = why(empty().unwrap());
+    assert!(spared.contains(&format!("record, {newest}, is 0 seconds old")), "{spared}");
+    is(newest, old - Duration::from_secs(1));
+    assert!(why(empty().unwrap()).contains("storage's clock"));
+    // Somebody collected it just now, and does not count.
+    scene.epoch("gc-0123456789abcdef", DELETED - HOUR, (DELETED - HOUR, false));
+    assert!(why(empty().unwrap()).contains("storage's clock"));
+    scene.memory.answers(false);
+    let away = empty().unwrap_err();
+    assert!(matches!(away, NotRestored::Away(_)), "{away}");
+    scene.memory.answers(true);
+    until("it is heard again", || sweeper.node.is_held());
+    is(newest, old);
+    assert!(is_emptied(&empty().unwrap()));
+    // It was emptied just now, and goes on.
+    assert!(matches!(empty().unwrap(), Emptied::Waiting(_)));
+    scene.epoch("gc-0123456789abcdef", last(), (last(), false));
+    assert!(matches!(empty().unwrap(), Emptied::Waiting(_)));
+}
+
+#[test]
+fn what_could_not_be_asked_after_the_take_is_an_error() {
+    for at in [Moment::First, Moment::Taken] {
+        let scene = Scene::new();
+        let epoch = found(&scene.two).newest.head.epoch;
+        let may = |moment| match moment == at {
+            true => Err(NotNow::Unasked("nobody answers".to_owned())),
+            false => Ok(()),
+        };
+        let sweeper = scene.sweeper();
+        let came = sweeper.empty(&gone(), &mut begin(&sweeper), &may).unwrap_err();
+        assert!(matches!(&came, NotRestored::Away(why) if why == "nobody answers"), "{came}");
+        let newest = found(&scene.two).newest;
+        let took = u64::from(at == Moment::Taken);
+        assert!(newest.given.is_some() && newest.head.epoch == epoch + took, "it was given back");
+        assert!(scene.memory.holds(MARKER));
+    }
 }
 
 #[test]

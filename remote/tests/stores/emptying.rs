@@ -14,8 +14,8 @@ use engine::os::clock::{Clock, SystemClock, SystemRandom};
 use engine::os::disk::{Disk, RealDisk};
 use remote::core::{Committed, Found, Retention, Stamp, find};
 use remote::{
-    Bytes, Deleted, Edge, Emptied, Emptying, Full, Head, Kind, LogPiece, Look, NotRestored, Role,
-    Seated, Sweeper, Tenant, restore, verify,
+    Bytes, Deleted, Edge, Emptied, Emptying, Full, Head, Kind, LogPiece, Look, NotNow, NotRestored,
+    Role, Seated, Sweeper, Tenant, restore, verify,
 };
 
 pub(crate) const MARKER: &str = "the combination of the safe on the third floor";
@@ -45,7 +45,7 @@ pub(crate) fn begin(sweeper: &Sweeper) -> Emptying {
 /// Deleted so long ago.
 fn deleted(ago: Duration) -> Deleted {
     let at = SystemClock.now().0 - i64::try_from(ago.as_micros()).unwrap();
-    Deleted { tenant: tenant(), at, looks_again: false }
+    Deleted { tenant: tenant(), at, looks_again: false, kept: Duration::ZERO }
 }
 
 pub(crate) fn step(sweeper: &Sweeper, known: &mut Emptying) -> Emptied {
@@ -258,7 +258,7 @@ fn what_somebody_may_need_is_not_touched() {
     let mut one = machine("box-1", &memory, root.path());
     give(written(&mut one, &memory));
     let before = memory.names("t/");
-    let spare = |_| Err("node box-1 has it".to_owned());
+    let spare = |_| Err(NotNow::Stays("node box-1 has it".to_owned()));
     let now = deleted(Duration::ZERO);
     let spared = sweeping.empty(&now, &mut begin(&sweeping), &spare).unwrap();
     assert!(matches!(&spared, Emptied::Spared(why) if why.contains("box-1")), "{spared:?}");

@@ -25,6 +25,8 @@ pub(crate) struct Memory {
     pub(crate) reads: AtomicU64,
     /// Of so many such reads one fails, where this is not 0.
     pub(crate) one_fails_of: AtomicU64,
+    /// How many seconds old some objects are by its clock; the others are new.
+    pub(crate) ages: Mutex<BTreeMap<String, u64>>,
 }
 
 impl Memory {
@@ -123,7 +125,9 @@ impl Objects for Memory {
     }
 
     fn head(&self, key: &Key) -> Result<Option<About>, Away> {
-        self.here()?.head(key)
+        let found = self.here()?.head(key)?;
+        let age_s = self.ages.lock().unwrap().get(&key.to_string()).copied().unwrap_or_default();
+        Ok(found.map(|about| About { age_s, ..about }))
     }
 
     fn list(&self, prefix: &str, after: Option<&Key>, most: usize) -> Result<Vec<About>, Away> {

@@ -5,10 +5,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use engine::os::clock::{Clock, Random};
-use remote::BootClock;
+use engine::os::clock::Random;
 
-use super::{Settings, StartError, failed};
+use super::{Settings, StartError, Times, failed};
 use crate::auth::ClusterSecret;
 use crate::cluster::{Cluster, Relay, Trust, Whereabouts};
 use crate::control::{Control, Foreign};
@@ -20,10 +19,12 @@ use crate::seats::Seats;
 /// This node's part in the remote that the settings name, if they name one.
 pub(super) fn seats(
     settings: &Settings,
-    with: (&Arc<dyn Clock>, &Arc<dyn Random>),
+    times: &Times,
+    random: &Arc<dyn Random>,
 ) -> Result<Option<Arc<Seats>>, StartError> {
     let Some(remote) = &settings.config.remote else { return Ok(None) };
-    let seats = Seats::open(remote, &settings.data, with, Arc::new(BootClock));
+    let with = (&times.clock, random);
+    let seats = Seats::open(remote, &settings.data, with, Arc::clone(&times.ticks));
     seats.map(|seats| Some(Arc::new(seats))).map_err(failed)
 }
 

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use engine::ledger::Anchor;
+use engine::ledger::{Anchor, Hash};
 use engine::os::clock::{SystemClock, SystemRandom};
 use engine::os::disk::{Disk, DiskLock, RealDisk};
 use serde_json::{Value, json};
@@ -21,8 +21,26 @@ use crate::data_dir::{CONTROL_FILE, workspace_dir};
 use crate::model::hex_digest;
 use crate::tenants::is_slug;
 
+/// A checkpoint that is on record.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Known {
+    pub(super) anchor: Anchor,
+    /// The first entry of the ledger that it is of; `None` where there is one ledger, or nobody said.
+    first: Option<Hash>,
+}
+
+impl Known {
+    /// Whether it may be of the ledger that begins with that entry, or has none yet.
+    pub(super) fn is_of(&self, first: Option<Hash>) -> bool {
+        self.first.is_none() || self.first == first
+    }
+}
+
+/// By workspace: where nodes share the control store, also those of ledgers that this node had before.
+pub(super) type Kept = BTreeMap<String, Vec<Known>>;
+
 /// Each workspace's; none where there is no control store.
-pub(super) fn of(data: &Path) -> Result<BTreeMap<String, Anchor>, String> {
+pub(super) fn of(data: &Path) -> Result<Kept, String> {
     let file = data.join(CONTROL_FILE);
     if !file.exists() {
         return Ok(BTreeMap::new());
@@ -36,16 +54,16 @@ pub(super) fn of(data: &Path) -> Result<BTreeMap<String, Anchor>, String> {
     };
     let control = Control::at(&file, Arc::new(SystemClock), Arc::new(SystemRandom));
     let node = node_of(data)?;
-    let (mut all, mut after) = (BTreeMap::new(), None);
+    let (mut all, mut after) = (Kept::new(), None);
     loop {
         let page = control.anchors_of(node.as_deref(), after.as_deref(), LISTED_MAX);
         let page = page.map_err(|error| error.to_string())?;
         let is_last = page.len() < LISTED_MAX;
         after = page.last().map(|(workspace, _)| workspace.clone());
-        all.extend(page.into_iter().map(|(name, last)| {
+        for (name, last) in page {
             let anchor = Anchor { seq: last.seq, head: last.head };
-            (name, anchor)
-        }));
+            all.entry(name).or_default().push(Known { anchor, first: last.first });
+        }
         if is_last {
             return Ok(all);
         }
@@ -62,19 +80,24 @@ fn own(data: &Path) -> Result<Option<Option<Box<dyn DiskLock>>>, String> {
     lock.map(|lock| lock.map(Some)).map_err(|error| error.to_string())
 }
 
-fn beside(server: &Remote) -> Result<BTreeMap<String, Anchor>, Failure> {
-    let (mut all, mut after) = (BTreeMap::new(), Value::Null);
+fn beside(server: &Remote) -> Result<Kept, Failure> {
+    let (mut all, mut after) = (Kept::new(), Value::Null);
     loop {
         let asked = json!({"act": "anchor list", "after": after});
         let mut page = server.administer("/operator/admin", &asked)?;
         for row in page["anchors"].as_array().into_iter().flatten() {
-            let anchor = (|| {
+            let known = (|| {
                 let head = hex_digest(row["head"].as_str()?)?;
-                Some((row["workspace"].as_str()?.to_owned(), row["seq"].as_u64()?, head))
+                let first = match &row["first"] {
+                    Value::Null => None,
+                    first => Some(hex_digest(first.as_str()?)?),
+                };
+                let anchor = Anchor { seq: row["seq"].as_u64()?, head };
+                Some((row["workspace"].as_str()?.to_owned(), Known { anchor, first }))
             })();
             let unreadable = || Failure::could("the server's answer is none of ours");
-            let (name, seq, head) = anchor.ok_or_else(unreadable)?;
-            all.insert(name, Anchor { seq, head });
+            let (name, known) = known.ok_or_else(unreadable)?;
+            all.entry(name).or_default().push(known);
         }
         match page["next"].take() {
             Value::Null => return Ok(all),
@@ -84,10 +107,7 @@ fn beside(server: &Remote) -> Result<BTreeMap<String, Anchor>, Failure> {
 }
 
 /// Every workspace that has a ledger, or had one by what is on record.
-pub(super) fn workspaces(
-    data: &Path,
-    kept: &BTreeMap<String, Anchor>,
-) -> Result<Vec<String>, Failure> {
+pub(super) fn workspaces(data: &Path, kept: &Kept) -> Result<Vec<String>, Failure> {
     let mut names: BTreeSet<String> = kept.keys().cloned().collect();
     let folder = data.join("tenants");
     let entries = fs::read_dir(&folder)

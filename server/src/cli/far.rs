@@ -267,8 +267,9 @@ fn readable(row: &Value) -> String {
     let word = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
     let number = |key: &str| row[key].as_u64().unwrap_or_default();
     let by = match row["given"] == true {
-        _ if row["emptied"] == true => format!("deleted, and emptied by node {}", word("node")),
-        _ if row["emptying"] == true => format!("deleted, being emptied by node {}", word("node")),
+        // The name by which it was emptied is no server's.
+        _ if row["emptied"] == true => "deleted, and emptied".to_owned(),
+        _ if row["emptying"] == true => "deleted, being emptied".to_owned(),
         true => format!("given away by node {}", word("node")),
         false => format!("written by node {} {}", word("node"), word("url")),
     };

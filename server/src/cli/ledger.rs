@@ -5,7 +5,7 @@
 //! nobody else can.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -14,6 +14,7 @@ use engine::ledger::{Anchor, Entry, ReadError, Reader, Report, VerifyWith, verif
 use engine::{ItemId, Micros, hex};
 use serde_json::{Value, json};
 
+use super::anchors::{Kept, Known};
 use super::tell::{tell, tell_line};
 use super::{Common, Failure, anchors};
 use crate::auth::LOCAL_WORKSPACE;
@@ -137,9 +138,9 @@ fn run_verify(common: &Common, wanted: &VerifyArgs) -> Result<(), Failure> {
     // What is on record is of the data directory's own ledgers.
     let is_own = wanted.whose.folder.is_none();
     let (kept, unknown) = match wanted.anchor {
-        Some(_) => (BTreeMap::new(), None),
-        None if !is_own => (BTreeMap::new(), None),
-        None => anchors::of(&data).map_or_else(|why| (BTreeMap::new(), Some(why)), |it| (it, None)),
+        Some(_) => (Kept::new(), None),
+        None if !is_own => (Kept::new(), None),
+        None => anchors::of(&data).map_or_else(|why| (Kept::new(), Some(why)), |it| (it, None)),
     };
     let names = match wanted.all {
         true => anchors::workspaces(&data, &kept)?,
@@ -147,22 +148,22 @@ fn run_verify(common: &Common, wanted: &VerifyArgs) -> Result<(), Failure> {
     };
     let mut walked = Vec::with_capacity(names.len());
     for name in names {
-        let anchor = wanted.anchor.or_else(|| kept.get(&name).copied());
-        let whose = Whose { workspace: name.clone(), folder: wanted.whose.folder.clone() };
-        walked.push((walk(common, &whose, anchor, wanted.all)?, name));
+        let known = kept.get(&name).map(Vec::as_slice).unwrap_or_default();
+        let whose = Whose { workspace: name, folder: wanted.whose.folder.clone() };
+        walked.push(walk(common, whose, (wanted.anchor, known), wanted.all)?);
     }
     if common.json {
         let shown = match wanted.all {
             true => json!({
-                "ok": walked.iter().all(|(report, _)| report.ok),
-                "ledgers": walked.iter().map(|(report, name)| named_json(name, report)).collect::<Vec<_>>(),
+                "ok": walked.iter().all(Walked::is_ok),
+                "ledgers": walked.iter().map(named_json).collect::<Vec<_>>(),
             }),
-            false => walked.first().map(|(report, _)| to_json(report)).unwrap_or_default(),
+            false => walked.first().map(to_json).unwrap_or_default(),
         };
         tell_line(&shown)?;
     } else {
         let head = |name: &str| if wanted.all { format!("{name}\n") } else { String::new() };
-        let shown = walked.iter().map(|(report, name)| head(name) + &readable(report));
+        let shown = walked.iter().map(|walked| head(&walked.workspace) + &readable(walked));
         tell(&shown.collect::<String>())?;
     }
     verdict(&walked)?;
@@ -172,28 +173,62 @@ fn run_verify(common: &Common, wanted: &VerifyArgs) -> Result<(), Failure> {
     })
 }
 
-/// Walks one ledger. Where `may_be_gone`, one that is on record and not there is a finding.
+/// A ledger that was walked.
+struct Walked {
+    workspace: String,
+    /// `None` where there is none.
+    report: Option<Report>,
+    /// Checkpoints on record of others that this node had of the workspace before.
+    others: Vec<Anchor>,
+}
+
+impl Walked {
+    fn is_ok(&self) -> bool {
+        self.report.as_ref().is_none_or(|report| report.ok)
+    }
+}
+
+/// Walks one ledger, and holds it against the checkpoint that was given, or against its own of those on record. Where
+/// `may_be_gone`, one that is on record and not there is a finding, unless the node may have begun another.
 fn walk(
     common: &Common,
-    whose: &Whose,
-    anchor: Option<Anchor>,
+    whose: Whose,
+    (given, known): (Option<Anchor>, &[Known]),
     may_be_gone: bool,
-) -> Result<Report, Failure> {
-    let name = &whose.workspace;
-    let place = match place(common, whose) {
-        Err(_) if may_be_gone && anchor.is_some() => {
-            let data = common.data()?;
-            let lost = anchor.map_or(0, |anchor| anchor.seq);
+) -> Result<Walked, Failure> {
+    let place = match place(common, &whose) {
+        Err(_) if may_be_gone && !known.is_empty() => {
+            let others: Vec<Anchor> = known.iter().map(|known| known.anchor).collect();
+            let Some(lost) = known.iter().find(|known| known.is_of(None)) else {
+                return Ok(Walked { workspace: whose.workspace, report: None, others });
+            };
+            let lost = lost.anchor.seq;
             return Err(Failure::No(format!(
-                "LED-19: {}: the ledger of the workspace {name} is gone, and {} of it {} on record; \
+                "LED-19: {}: the ledger of the workspace {} is gone, and {} of it {} on record; \
                  restore a backup of it",
-                data.display(),
+                common.data()?.display(),
+                whose.workspace,
                 counted(lost, "entry"),
                 agreed(lost, "is", "are"),
             )));
         }
         found => found?,
     };
+    // What cannot be read of its beginning is found when it is walked.
+    let first = Reader::open(place.folder()).and_then(|reader| reader.first_hash()).ok().flatten();
+    let (own, others): (Vec<Known>, Vec<Known>) =
+        known.iter().partition(|known| known.is_of(first));
+    let own = own.iter().map(|known| known.anchor).max_by_key(|anchor| anchor.seq);
+    let report = walk_to_its_end(common, &place, given.or(own))?;
+    let others = others.iter().map(|known| known.anchor).collect();
+    Ok(Walked { workspace: whose.workspace, report: Some(report), others })
+}
+
+fn walk_to_its_end(
+    common: &Common,
+    place: &LedgerPlace,
+    anchor: Option<Anchor>,
+) -> Result<Report, Failure> {
     let seals = place.verifier().map_err(Failure::Could)?;
     let bar = RefCell::new(Bar::of_command(Unit::Entries, common.json));
     // The last checkpoint is near the end, where one is on record.
@@ -206,9 +241,11 @@ fn walk(
 }
 
 /// What is wrong with any of them.
-fn verdict(walked: &[(Report, String)]) -> Result<(), Failure> {
-    let broken = walked.iter().find(|(report, _)| report.fault.is_some() && !report.is_torn());
-    let torn = walked.iter().find(|(report, _)| report.fault.is_some());
+fn verdict(walked: &[Walked]) -> Result<(), Failure> {
+    let mut faulty =
+        walked.iter().filter_map(|walked| walked.report.as_ref().filter(|it| it.fault.is_some()));
+    let torn = faulty.clone().next();
+    let broken = faulty.find(|report| !report.is_torn());
     match (broken, torn) {
         (None, None) => Ok(()),
         (None, Some(_)) => Err(Failure::No(
@@ -221,9 +258,9 @@ fn verdict(walked: &[(Report, String)]) -> Result<(), Failure> {
     }
 }
 
-fn named_json(name: &str, report: &Report) -> Value {
-    let mut shown = to_json(report);
-    shown["workspace"] = name.into();
+fn named_json(walked: &Walked) -> Value {
+    let mut shown = to_json(walked);
+    shown["workspace"] = walked.workspace.as_str().into();
     shown
 }
 
@@ -231,7 +268,17 @@ fn unread(error: ReadError) -> Failure {
     Failure::Could(format!("{error}; make sure that the ledger's files can be read"))
 }
 
-fn to_json(report: &Report) -> Value {
+fn to_json(walked: &Walked) -> Value {
+    let mut shown =
+        walked.report.as_ref().map_or_else(|| json!({"ok": true, "entries": 0}), reported);
+    if !walked.others.is_empty() {
+        let other = |anchor: &Anchor| json!({"seq": anchor.seq, "head_hash": hex(&anchor.head)});
+        shown["others"] = walked.others.iter().map(other).collect();
+    }
+    shown
+}
+
+fn reported(report: &Report) -> Value {
     json!({
         "ok": report.ok, "entries": report.entries, "head_seq": report.head_seq,
         "head_hash": hex(&report.head_hash),
@@ -241,10 +288,19 @@ fn to_json(report: &Report) -> Value {
     })
 }
 
-fn readable(report: &Report) -> String {
+fn readable(walked: &Walked) -> String {
     let mut out = String::new();
     let mut put = |what: &str, value: &dyn std::fmt::Display| {
         writeln!(out, "{what:<14}{value}").expect("writing to a string does not fail");
+    };
+    for other in &walked.others {
+        let up_to =
+            format_args!("this node kept one before, up to entry {}, which is not here", other.seq);
+        put("another", &up_to);
+    }
+    let Some(report) = &walked.report else {
+        put("the ledger", &"has not begun");
+        return out;
     };
     put("entries", &report.entries);
     put("checkpoints", &report.checkpoints.count);

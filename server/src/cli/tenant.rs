@@ -59,6 +59,10 @@ enum TenantCommand {
         /// SLUG once more.
         #[arg(long, value_name = "SLUG")]
         confirm: String,
+        /// It was deleted before: what was written of it elsewhere since goes from the remote as well. The time for
+        /// which it can be restored begins anew.
+        #[arg(long)]
+        again: bool,
     },
 }
 
@@ -79,8 +83,9 @@ pub(super) fn run(args: &TenantArgs) -> Result<(), Failure> {
         TenantCommand::Suspend { slug } => act("tenant suspend", slug),
         TenantCommand::EndTokens { slug } => act("tenant end-tokens", slug),
         TenantCommand::Resume { slug } => act("tenant resume", slug),
-        TenantCommand::Delete { slug, confirm } => {
-            args.desk.tell("tenant delete", &json!({"slug": slug, "confirm": confirm}), line)
+        TenantCommand::Delete { slug, confirm, again } => {
+            let fields = json!({"slug": slug, "confirm": confirm, "again": again});
+            args.desk.tell("tenant delete", &fields, deleted)
         }
     }
 }
@@ -89,6 +94,14 @@ pub(super) fn run(args: &TenantArgs) -> Result<(), Failure> {
 fn lettered(tenant: &Value) -> String {
     if let Some(about) = tenant["mail_about"].as_str() {
         say(&format_args!("{}: {about}", word(tenant, "email")));
+    }
+    line(tenant)
+}
+
+/// What becomes of it on the remote goes to standard error.
+fn deleted(tenant: &Value) -> String {
+    if let Some(about) = tenant["deleted_about"].as_str() {
+        say(&format_args!("{}: {about}", word(tenant, "slug")));
     }
     line(tenant)
 }

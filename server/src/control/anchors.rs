@@ -8,10 +8,14 @@ use super::error::ControlError;
 use super::hash::{Hash, hex};
 use super::record::{Record, decode};
 use super::store::Control;
-use super::table::Look;
-use super::tenants::check_slug;
+use super::table::{Change, Look};
+use super::tenants::{LISTED_MAX, check_slug};
 use super::text::check_word;
 use crate::auth::LOCAL_WORKSPACE;
+
+/// Checkpoints of each node and workspace that are kept of ledgers that the node has no more: some, since a disk may
+/// come back, and no more, since a node may begin with an empty one each time.
+pub const ANCHORS_APART_MAX: usize = 4;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Anchor {
@@ -118,10 +122,17 @@ impl Control {
                 return Ok(());
             }
             change.put(apart(key, known).as_bytes(), &of)?;
-            match change.find::<Anchor>(apart(key, first).as_bytes())? {
-                Some(earlier) => change.put(key.as_bytes(), &earlier),
-                None => change.remove::<Anchor>(key.as_bytes()).map(drop),
+            let own = apart(key, first);
+            match change.find::<Anchor>(own.as_bytes())? {
+                Some(earlier) => {
+                    change.put(key.as_bytes(), &earlier)?;
+                    change.remove::<Anchor>(own.as_bytes())?;
+                }
+                None => {
+                    change.remove::<Anchor>(key.as_bytes())?;
+                }
             }
+            forget_oldest(change, key)
         })
     }
 
@@ -145,8 +156,9 @@ impl Control {
         })
     }
 
-    /// The last checkpoints that were noted of this node's ledgers, in order of their workspaces, after that of
-    /// `after`: `most` at most.
+    /// The last checkpoints that were noted of this node's ledgers, in order of their workspaces, after those of
+    /// `after`: of one workspace all that there are, and no further workspace where these are `most`. Where nodes share
+    /// the store, there may be others of ledgers that the node has no more.
     ///
     /// # Errors
     /// A fault of the store.
@@ -168,18 +180,26 @@ impl Control {
         after: Option<&str>,
         most: usize,
     ) -> Result<Vec<(String, LastCheckpoint)>, ControlError> {
-        let key = |slug: &str| node.map_or_else(|| slug.to_owned(), |node| key_of(slug, node));
+        let key = |slug: &str| match node {
+            None => slug.to_owned(),
+            Some(node) => apart(&key_of(slug, node), Hash([0xff; 32])),
+        };
         let after = after.map(key);
         let after = after.as_deref().map(str::as_bytes);
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let mut found = Vec::new();
+        let mut found: Vec<(String, LastCheckpoint)> = Vec::new();
         self.read(|view| {
             view.walk(Anchor::TABLE, from, |key, value| {
                 let key = String::from_utf8_lossy(key);
-                if let Some(slug) = whose(&key, node) {
-                    found.push((slug.to_owned(), decode::<Anchor>(value)?.last()));
+                let Some(slug) = whose(&key, node) else { return Ok(true) };
+                if found.len() >= most && found.last().is_some_and(|(last, _)| last != slug) {
+                    return Ok(false);
                 }
-                Ok(found.len() < most)
+                let mut last = decode::<Anchor>(value)?.last();
+                // Of a node that is alone there is one ledger of each workspace.
+                last.first = last.first.filter(|_| node.is_some());
+                found.push((slug.to_owned(), last));
+                Ok(true)
             })
         })?;
         Ok(found)
@@ -231,11 +251,17 @@ fn apart(key: &str, first: Hash) -> String {
     format!("{key}/{}", hex(first.bytes()))
 }
 
-/// The workspace, if it is of a ledger of that node.
+/// Forgets what was put apart longest ago where that is too much.
+fn forget_oldest(change: &Change<'_>, key: &str) -> Result<(), ControlError> {
+    let mut all = change.list::<Anchor>(format!("{key}/").as_bytes(), None, LISTED_MAX)?;
+    all.sort_by_key(|(_, anchor)| anchor.at);
+    let more = all.len().saturating_sub(ANCHORS_APART_MAX);
+    all[..more].iter().try_for_each(|(key, _)| change.remove::<Anchor>(key).map(drop))
+}
+
+/// The workspace, if it is of a ledger that this node has or had.
 fn whose<'a>(key: &'a str, node: Option<&str>) -> Option<&'a str> {
-    match (key.split_once('/'), node) {
-        (None, None) => Some(key),
-        (Some((slug, of)), Some(node)) if of == node => Some(slug),
-        _ => None,
-    }
+    let mut parts = key.split('/');
+    let slug = parts.next()?;
+    (parts.next() == node).then_some(slug)
 }

@@ -34,7 +34,7 @@ mod usage;
 #[cfg(test)]
 mod tests;
 
-pub use anchors::LastCheckpoint;
+pub use anchors::{ANCHORS_APART_MAX, LastCheckpoint};
 pub use carried::{EachRow, Foreign};
 pub use clients::{CLIENTS_MAX, Client, ClientFault, NewClient};
 pub use codes::{CODES_MAX, CodeRequest, Holder, RedeemError, Redeemed, Redemption, SignInError};

@@ -248,7 +248,8 @@ impl Office<'_> {
         let found = self.control.anchors(after, LISTED_MAX)?;
         let last = found.last().map(|(workspace, _)| workspace.clone());
         let shown = found.into_iter().map(|(workspace, last)| {
-            json!({"workspace": workspace, "seq": last.seq, "head": hex(&last.head)})
+            let first = last.first.map(|first| hex(&first));
+            json!({"workspace": workspace, "seq": last.seq, "head": hex(&last.head), "first": first})
         });
         Ok(page("anchors", shown.collect(), last))
     }

@@ -1,8 +1,6 @@
 //! `POST /operator/collect`: removes from the remote what no longer counts, of the workspaces that this node writes,
 //! and what is there of deleted ones.
 
-use std::sync::Arc;
-
 use engine::ledger::Outcome;
 use serde_json::{Value, json};
 
@@ -50,8 +48,11 @@ fn collect(
     let probes = seats.clear_probes();
     let goes_on = || !keeper.cancel.is_raised();
     let which = only.map_or(Which::Told, Which::One);
+    // A large workspace takes many requests: none more once nobody waits for the answer.
+    let cancel = keeper.cancel.clone();
+    let halt = seats.halt_of(move || cancel.is_raised());
     let (Pass { all: emptied, put_off }, unread) =
-        match empty_deleted(parts, which, &Arc::default(), &goes_on) {
+        match empty_deleted(parts, which, &halt, &goes_on) {
             Ok(pass) => (pass, None),
             Err(why) => (Pass::default(), Some(why)),
         };

@@ -124,12 +124,13 @@ pub fn empty_deleted(
             found.filter(|it| it.state == TenantState::Deleted).into_iter().collect()
         }
     };
-    if which == Which::Due {
-        let names: BTreeSet<&str> = wanted.iter().map(|tenant| &*tenant.slug).collect();
-        seats.forget_emptying(&|name| names.contains(name));
-    }
     let (due, others): (Vec<Tenant>, Vec<Tenant>) =
         wanted.into_iter().partition(|tenant| is_due(parts, seats, tenant, which));
+    if which == Which::Due {
+        // Those that only wait to be looked through once more are in nobody's way.
+        let names: BTreeSet<&str> = due.iter().map(|tenant| &*tenant.slug).collect();
+        seats.forget_emptying(&|name| names.contains(name));
+    }
     let mut pass = Pass::default();
     if which != Which::Due {
         pass.all.extend(others.iter().filter_map(|tenant| not_yet(parts, seats, tenant, which)));
@@ -212,7 +213,7 @@ impl Asked<'_> {
                 Came::Removed(done, true)
             }
             Emptied::Waiting(done) => Came::Removed(done, false),
-            Emptied::Held(head) => Came::Failed(format!("node {} writes it still", head.node)),
+            Emptied::Held(head) => stays(self.which, format!("node {} writes it still", head.node)),
             Emptied::Spared(why) => stays(self.which, why),
         }
     }
@@ -250,6 +251,9 @@ fn is_due(parts: &Parts, seats: &Seats, tenant: &Tenant, which: Which<'_>) -> bo
 
 /// Why a deleted workspace is not due; `None` where nothing is known to be left of it.
 fn not_yet(parts: &Parts, seats: &Seats, tenant: &Tenant, which: Which<'_>) -> Option<Emptying> {
+    if tenant.emptied_at.is_some() {
+        return None;
+    }
     let deleted_at = tenant.deleted_at.filter(|at| *at > due_by(parts, seats))?;
     let until = Duration::from_secs(deleted_at).saturating_add(seats.settings().keep.0);
     let until = names::time(Micros(i64::try_from(until.as_micros()).unwrap_or(i64::MAX)));

@@ -4,11 +4,12 @@
 //! which were deleted, nor when one is due.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use remote::core::{Retention, said};
 use remote::{
-    Damage, Deleted, Driver, Emptied, Emptying, Halt, Holds, Moment, Node, NodeId, Sweeper, Tenant,
+    Damage, Deleted, Driver, Emptied, Emptying, Halt, Holds, Moment, Node, NodeId, NotNow, Sweeper,
+    Tenant,
 };
 
 use super::Seats;
@@ -96,7 +97,7 @@ impl Seats {
     pub fn others(&self) -> Result<Others, String> {
         let local = Tenant::new("local").map_err(|why| why.to_string())?;
         let said = self.driver.run(&local, async |port| said(&port).await);
-        let mut said = said.ok_or("all is over")?.map_err(|away| away.why)?;
+        let mut said = said.ok_or("it was called off")?.map_err(|away| away.why)?;
         said.retain(|(node, _)| *node != self.name);
         let beats = self.driver.chain.beats().map_err(|away| away.why)?;
         let nodes = said.iter().map(|(node, _)| node.clone());
@@ -105,10 +106,24 @@ impl Seats {
         Ok(Others { nodes, said })
     }
 
-    /// Forgets what is known of those that are not to be emptied any more.
+    /// Forgets what is known of those that are not to be emptied now. Whoever empties one meanwhile is not waited for:
+    /// the next call forgets them.
     pub fn forget_emptying(&self, is_due: &dyn Fn(&str) -> bool) {
-        let mut emptying = self.emptying.lock().unwrap_or_else(PoisonError::into_inner);
-        emptying.retain(|name, _| is_due(name));
+        if let Ok(mut emptying) = self.emptying.try_lock() {
+            emptying.retain(|name, _| is_due(name));
+        }
+    }
+
+    /// What ends the work for a call of which `is_over` says that nobody waits for it any more; the end of this node
+    /// ends it as well.
+    pub fn halt_of(&self, is_over: impl Fn() -> bool + Send + Sync + 'static) -> Arc<Halt> {
+        let ends = Arc::clone(&self.ends);
+        Arc::new(Halt::asking(move || ends.is_raised() || is_over()))
+    }
+
+    /// This node ends: what it does for calls is not gone on with.
+    pub fn end_calls(&self) {
+        self.ends.raise();
     }
 
     /// Goes on with emptying a deleted workspace; waits for nothing.
@@ -131,14 +146,20 @@ impl Seats {
         if !goes_on && waiting >= EMPTIED_TOGETHER_MAX {
             return Ok(Step::Later);
         }
-        let may = |moment| match (self.at(name), moment) {
-            (Some(_), _) => Err("it is open here".to_owned()),
-            (None, Moment::First) => others.allow(&tenant, wanted),
-            (None, Moment::Taken) => self.others()?.allow(&tenant, wanted),
+        let may = |moment| {
+            let said = match (self.at(name), moment) {
+                (Some(_), _) => Err("it is open here".to_owned()),
+                (None, Moment::First) => others.allow(&tenant, wanted),
+                (None, Moment::Taken) => {
+                    self.others().map_err(NotNow::Unasked)?.allow(&tenant, wanted)
+                }
+            };
+            said.map_err(NotNow::Stays)
         };
         let micros = i64::try_from(wanted.deleted_at).unwrap_or(i64::MAX).saturating_mul(1_000_000);
         let looks_again = wanted.looks_again;
-        let deleted = Deleted { tenant: tenant.clone(), at: micros, looks_again };
+        let deleted =
+            Deleted { tenant: tenant.clone(), at: micros, looks_again, kept: self.settings.keep.0 };
         let mut known = known.unwrap_or_else(|| Emptying::new(node));
         let came = self.sweeper(node, halt).empty(&deleted, &mut known, &may);
         // Of one that cannot be emptied nothing is remembered, so that it is in nobody's way.

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod deleted;
 mod node;
 mod places;
 mod seats;

@@ -46,7 +46,9 @@ impl Scene {
 
     fn settings(&self) -> Remote {
         let address = format!("file://{}", self.bucket().display());
-        Remote { is_replica: false, ..Remote::at(address) }
+        // What is deleted here was written just now.
+        let keep = (Duration::ZERO, Duration::ZERO);
+        Remote { is_replica: false, keep, ..Remote::at(address) }
     }
 
     /// A node that goes by these settings.

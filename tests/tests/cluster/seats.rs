@@ -1,10 +1,11 @@
 //! The places of workspaces on a remote, asked by many at once.
 
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
 use engine::os::clock::{Clock, Random, SystemClock, SystemRandom};
 use engine::{Batch, ItemDraft, Options, Store};
@@ -14,8 +15,11 @@ use server::config::remote::Remote;
 use server::seats::{Ending, Seats, Step, ToEmpty};
 use tempfile::TempDir;
 use tests::kept::{assert_gone, files, holding};
+use tests::patience::wait_until;
 
 const LOCAL: &str = "local";
+/// How long anything may take here.
+const PATIENCE: Duration = Duration::from_secs(60);
 const ASKERS: usize = 8;
 const QUESTIONS: usize = 20_000;
 
@@ -26,7 +30,9 @@ fn seats(remote: &Path, data: &Path, is_replica: bool) -> Seats {
 /// For whom time goes by as `ticks` say.
 fn seats_at(remote: &Path, data: &Path, is_replica: bool, ticks: Arc<dyn TickSource>) -> Seats {
     let address = format!("file://{}", remote.display());
-    seats_by(&Remote { is_replica, ..Remote::at(address) }, data, ticks)
+    // What is deleted here was written just now.
+    let keep = (Duration::ZERO, Duration::ZERO);
+    seats_by(&Remote { is_replica, keep, ..Remote::at(address) }, data, ticks)
 }
 
 /// By such settings.
@@ -281,4 +287,102 @@ fn a_node_that_knows_of_no_other_empties_by_itself_and_those_that_wait_keep_out_
     // Another node emptied one of them meanwhile.
     seats.forget_emptying(&|name| name != names[0]);
     assert!(matches!(step(&seats, &named(last)), Step::Came(Emptied::Waiting(_))));
+}
+
+/// What a node says that it has: who reads it waits until the test opens it as well.
+fn say_slowly(bucket: &Path) -> PathBuf {
+    let node = bucket.join("node/slow");
+    std::fs::create_dir_all(&node).unwrap();
+    let pipe = node.join("holds");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    pipe
+}
+
+#[test]
+fn whoever_empties_a_large_workspace_is_not_waited_for() {
+    let folder = TempDir::new().unwrap();
+    let (bucket, data) = (folder.path().join("remote"), folder.path().join("data"));
+    std::fs::create_dir_all(data.join("tenants/acme")).unwrap();
+    let seats = seats(&bucket, &data, false);
+    let home = data.join("tenants/acme");
+    let store = seats.open_store("acme", &home, Options::default(), &|| true).unwrap();
+    write(&store);
+    store.seal().unwrap();
+    drop(store);
+    seats.close("acme", Ending::Kept);
+    // It was asked what others have, and is asked once more when it was taken: then an answer is under way.
+    let others = seats.others().unwrap();
+    let pipe = say_slowly(&bucket);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&is_over);
+    let halt = seats.halt_of(move || asked.load(Ordering::SeqCst));
+    let (seats, others) = (&seats, &others);
+    let chain = bucket.join("t/acme/chain");
+    let before = files(&chain).len();
+    thread::scope(|scope| {
+        let emptying = scope.spawn(|| seats.empty(&acme(true, true), others, &halt));
+        wait_until("it was taken", || files(&chain).len() > before);
+        let (told, forgot) = mpsc::channel();
+        scope.spawn(move || {
+            seats.forget_emptying(&|_| false);
+            told.send(()).unwrap();
+        });
+        let forgot = forgot.recv_timeout(PATIENCE);
+        let second = seats.empty(&acme(true, true), others, &Arc::new(Halt::default()));
+        // Nobody waits for it any more: not one record more is made.
+        is_over.store(true, Ordering::SeqCst);
+        // Opened for both, so that it waits for nobody: whoever was to read it may be gone already.
+        let way = std::fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
+        let came = emptying.join().unwrap();
+        drop(way);
+        forgot.expect("who forgets does not wait");
+        assert!(matches!(second, Ok(Step::Busy)), "{second:?}");
+        assert!(came.as_ref().is_err_and(|why| why.contains("called off")), "{came:?}");
+    });
+    std::fs::remove_dir_all(bucket.join("node/slow")).unwrap();
+    assert!(!holding(&bucket, MARKER).is_empty());
+    // What was left of it is gone on with.
+    let came = step(seats, &acme(true, true));
+    assert!(matches!(came, Step::Came(Emptied::Waiting(_))), "{came:?}");
+    assert!(files(&bucket.join("t/acme/data")).is_empty());
+}
+
+#[test]
+fn what_ends_a_call_and_what_ends_the_node_end_its_work() {
+    let folder = TempDir::new().unwrap();
+    let (bucket, data) = (folder.path().join("remote"), folder.path().join("data"));
+    std::fs::create_dir(&data).unwrap();
+    let seats = seats(&bucket, &data, false);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&is_over);
+    let [of_call, other] = [asked, Arc::default()]
+        .map(|asked: Arc<AtomicBool>| seats.halt_of(move || asked.load(Ordering::SeqCst)));
+    assert!(!of_call.is_raised() && !other.is_raised());
+    is_over.store(true, Ordering::SeqCst);
+    assert!(of_call.is_raised() && !other.is_raised());
+    seats.end_calls();
+    assert!(other.is_raised());
+}
+
+#[test]
+fn where_others_cannot_be_asked_once_it_is_taken_that_is_an_error_and_it_is_given_back() {
+    let folder = TempDir::new().unwrap();
+    let (bucket, data) = (folder.path().join("remote"), folder.path().join("data"));
+    let home = data.join("tenants/acme");
+    std::fs::create_dir_all(&home).unwrap();
+    let seats = seats(&bucket, &data, false);
+    write(&seats.open_store("acme", &home, Options::default(), &|| true).unwrap());
+    seats.close("acme", Ending::Kept);
+    let others = seats.others().unwrap();
+    // What cannot be looked at, wherever it leads.
+    let node = bucket.join("node/odd");
+    std::fs::create_dir_all(&node).unwrap();
+    std::os::unix::fs::symlink("holds", node.join("holds")).unwrap();
+    seats.others().unwrap_err();
+    let came = seats.empty(&acme(true, true), &others, &Arc::new(Halt::default()));
+    assert!(came.is_err(), "{came:?}");
+    std::fs::remove_dir_all(node).unwrap();
+    assert!(!holding(&bucket, MARKER).is_empty());
+    let came = step(&seats, &acme(true, true));
+    assert!(matches!(came, Step::Came(Emptied::Waiting(_))), "{came:?}");
 }

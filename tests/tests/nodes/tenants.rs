@@ -295,7 +295,7 @@ fn a_deleted_workspace_leaves_the_remote_once_it_can_be_restored_no_more() {
     });
     assert_eq!(first["emptied"], false, "{first}");
     assert!(first["waiting"].as_u64() > Some(0), "records wait for five minutes: {first}");
-    assert!(status(a.data()).contains("deleted, being emptied by node a"), "{}", status(a.data()));
+    assert!(status(a.data()).contains("deleted, being emptied, epoch"), "{}", status(a.data()));
     // Once more: nothing new is done, and what waits goes on waiting.
     let second = collected(a.data(), "acme");
     assert_eq!((&second["records"], &second["objects"]), (&json!(0), &json!(0)), "{second}");
@@ -303,6 +303,42 @@ fn a_deleted_workspace_leaves_the_remote_once_it_can_be_restored_no_more() {
     assert!(refused.contains("does not write acme now; node a does"), "{refused}");
     let verified = run(a.data(), &["remote", "verify", &address, "--bytes"]);
     assert!(verified.status.success(), "{verified:?}");
+}
+
+#[test]
+fn a_workspace_is_deleted_again_only_by_those_who_say_so() {
+    let cluster = Cluster::new(true);
+    let a = cluster.writer("a");
+    tenant(a.data(), "acme");
+    let once = ["tenant", "delete", "acme", "--confirm", "acme"];
+    let again = ["tenant", "delete", "acme", "--confirm", "acme", "--again"];
+    let said = refused(a.data(), &again);
+    assert!(said.contains("again") && said.contains("was not deleted before"), "{said}");
+    let deleted = run_json(a.data(), &once);
+    assert_eq!(deleted["deleted_about"], Value::Null);
+    let said = refused(a.data(), &once);
+    assert!(said.contains("deleted already") && said.contains("--again"), "{said}");
+    // Whether something of it is left in its folder or not.
+    for left in [false, true] {
+        let store = a.data().join("tenants/acme/store");
+        if left {
+            fs::create_dir(&store).unwrap();
+        }
+        let row = run_json(a.data(), &again);
+        let about = row["deleted_about"].as_str().unwrap();
+        assert!(
+            about.contains("begins anew") && about.contains("can be restored until"),
+            "{about}"
+        );
+        assert!(!store.exists());
+    }
+    let output = run(a.data(), &again);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("begins anew"), "{output:?}");
+    // Without it what is left goes, and the time goes on.
+    fs::create_dir(a.data().join("tenants/acme/store")).unwrap();
+    let row = run_json(a.data(), &once);
+    assert_eq!(row["deleted_about"], Value::Null);
+    assert!(!a.data().join("tenants/acme/store").exists());
 }
 
 #[test]
@@ -340,10 +376,31 @@ fn a_node_that_lost_its_disk_comes_back_under_its_name_and_begins_other_ledgers(
     let cluster = Cluster::new(true);
     let (a, b) = (cluster.writer("a"), cluster.writer("b"));
     let secret = tenant(a.data(), "acme");
-    wait_until("b answers", || is_given(&recall(&b, &secret)));
+    let other = tenant(a.data(), "other");
+    for key in [&secret, &other] {
+        wait_until("b answers", || is_given(&recall(&b, key)));
+    }
     // In good order, so that its last checkpoints are on record.
     assert!(b.terminate().success());
     std::fs::remove_dir_all(cluster.data("b")).unwrap();
+    // Before a checkpoint of the new ledger is on record, and of a workspace for which nobody asked since.
+    let b = cluster.writer("b");
+    wait_until("b answers again", || is_given(&recall(&b, &secret)));
+    let checked = run_json(b.data(), &["ledger", "verify", "--all"]);
+    assert_eq!(checked["ok"], true, "{checked}");
+    for slug in ["acme", "other"] {
+        let ledgers = checked["ledgers"].as_array().unwrap();
+        let row = ledgers.iter().find(|row| row["workspace"] == slug).unwrap();
+        assert!(row["others"][0]["seq"].as_u64() > Some(0), "{row}");
+        assert_eq!(row["entries"].as_u64() > Some(0), slug == "acme", "{row}");
+    }
+    let told = run(b.data(), &["ledger", "verify", "--workspace", "acme"]);
+    let told = String::from_utf8_lossy(&told.stdout).into_owned();
+    assert!(told.contains("this node kept one before") && told.contains("is whole"), "{told}");
+    let scan = json!({"tool": "ledger_integrity_scan_tool", "arguments": {}, "workspace": "acme"});
+    let scanned = b.post("/operator/call", &scan);
+    assert_eq!(scanned["structured"]["ok"], true, "{scanned}");
+    assert!(b.terminate().success());
     // Twice: what is on record comes to an empty disk after the first start.
     for _ in 0..2 {
         let b = cluster.writer("b");

@@ -258,6 +258,7 @@ fn limits_of_the_control_store_are_those_of_the_page() {
         CACHE_BYTES_MAX,
         RECORD_BYTES_MAX,
         TENANTS_MAX,
+        ANCHORS_APART_MAX,
         CREDENTIALS_EACH_MAX,
         CLIENTS_MAX,
         CODES_MAX,

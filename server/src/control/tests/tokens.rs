@@ -512,7 +512,14 @@ fn a_node_that_lost_its_disk_has_another_ledger_and_each_is_held_against_its_own
     assert_eq!(control.find_anchor("local").unwrap(), Some(at(3, new)), "the one that it has");
     assert_eq!([held(old), held(new), held(None)], [Some(at(9, old)), Some(at(3, new)), None]);
     let listed = control.anchors(None, 9).unwrap();
-    assert_eq!(listed, [("local".to_owned(), at(3, new))]);
+    let all = [at(3, new), at(9, old)].map(|last| ("local".to_owned(), last));
+    assert_eq!(listed, all, "what it had before comes behind");
+    assert_eq!(control.anchors(Some("local"), 9).unwrap(), []);
+    // Those of one workspace stay together.
+    control.put_anchor_of("acme", "a", &at(1, old)).unwrap();
+    control.put_anchor_of("acme", "a", &at(1, new)).unwrap();
+    assert_eq!(control.anchors(None, 1).unwrap().len(), 2);
+    assert_eq!(control.anchors(Some("acme"), 1).unwrap(), all);
     // The disk comes back after all, with less than is on record of it.
     control.put_anchor_of("local", "a", &at(8, old)).unwrap();
     assert_eq!([held(old), held(new)], [Some(at(9, old)), Some(at(3, new))]);
@@ -522,6 +529,33 @@ fn a_node_that_lost_its_disk_has_another_ledger_and_each_is_held_against_its_own
     assert_eq!(of_b, [("local".to_owned(), at(50, None))]);
     control.put_anchor_of("local", "b", &at(7, new)).unwrap();
     assert_eq!(control.anchors_of(Some("b"), None, 9).unwrap(), of_b);
+}
+
+#[test]
+fn of_the_ledgers_that_a_node_had_the_newest_are_remembered() {
+    let ground = Ground::new();
+    let control = &ground.control;
+    control.ask_by(Arc::new(NodeA));
+    let first = |disk: u8| [disk; 32];
+    let last = |disk: u8| LastCheckpoint {
+        seq: 5,
+        head: [disk; 32],
+        at: START + u64::from(disk),
+        first: Some(first(disk)),
+    };
+    // In the order in which their hashes do not come.
+    let disks = [7, 3, 9, 1, 8, 2, 6];
+    for (nth, disk) in (0..).zip(disks) {
+        control
+            .put_anchor_of("local", "a", &LastCheckpoint { at: START + nth, ..last(disk) })
+            .unwrap();
+    }
+    control.put_anchor_of("local", "a-b", &last(4)).unwrap();
+    let is_known =
+        |disk: &u8| control.find_anchor_of("local", Some(first(*disk))).unwrap().is_some();
+    let known: Vec<u8> = disks.into_iter().filter(is_known).collect();
+    assert_eq!(known, [9, 1, 8, 2, 6], "four, and the one that it has");
+    assert_eq!(control.anchors(None, 99).unwrap().len(), 5);
 }
 
 #[test]

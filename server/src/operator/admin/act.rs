@@ -84,6 +84,9 @@ pub(super) struct Removal {
     pub(super) slug: String,
     /// The same once more.
     pub(super) confirm: String,
+    /// It was deleted before: what was written of it elsewhere since is to go as well.
+    #[serde(default)]
+    pub(super) again: bool,
 }
 
 #[derive(Debug, Deserialize)]

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::act::{NewTenant, Removal};
-use super::{AdminError, Office, mails, page, shown};
+use super::{AdminError, Office, mails, page, shown, time};
 use crate::control::{self, LISTED_MAX, Tenant, TenantState};
 use crate::data_dir::tenant_dir;
 use crate::parts::Parts;
@@ -16,6 +16,9 @@ use crate::tenants::make_folders;
 const PLAN: &str = "free";
 /// The store of a deleted workspace, until it is gone.
 const REMOVED: &str = "store.removed";
+/// What an operator may have meant who deletes one that was deleted.
+const AGAIN: &str = "; with --again, what was written of it elsewhere since goes from the remote as well, once its \
+                     time is over, which begins anew";
 
 impl Office<'_> {
     pub(super) fn create_tenant(&self, new: &NewTenant) -> Result<Value, AdminError> {
@@ -73,7 +76,8 @@ impl Office<'_> {
         Ok(shown(&self.control.resume_tenant(slug)?))
     }
 
-    /// Revokes all, then removes the store. Again, it removes what is left.
+    /// Revokes all, then removes the store. Once more, it removes what is left; and where that is said, all that was
+    /// written of it until now is to go from the remote, which takes its time anew.
     pub(super) fn delete_tenant(&self, of: &Removal) -> Result<Value, AdminError> {
         let slug = &*of.slug;
         if of.confirm != slug {
@@ -84,23 +88,36 @@ impl Office<'_> {
         let found =
             found.ok_or_else(|| AdminError::No(format!("there is no workspace {slug:?}")))?;
         let folder = tenant_dir(self.data, slug);
-        let has_remote = self.live.is_some_and(|live| live.seats.is_some());
-        let tenant = match found.state {
+        let remote = self.live.and_then(|live| live.seats.as_ref());
+        let keep = remote.filter(|_| of.again).map(|seats| seats.settings().keep.0);
+        let tenant = match (found.state, keep) {
             // What was written elsewhere since is to go as well.
-            TenantState::Deleted if has_remote && !may_have_store(&folder) => {
-                return Ok(shown(&self.control.delete_again(slug)?));
+            (TenantState::Deleted, Some(_)) => self.control.delete_again(slug)?,
+            (TenantState::Deleted, None) if !may_have_store(&folder) => {
+                let rest = if remote.is_some() { AGAIN } else { "" };
+                let why = format!("the workspace {slug:?} is deleted already{rest}");
+                return Err(AdminError::No(why));
             }
-            TenantState::Deleted if !may_have_store(&folder) => {
-                return Err(AdminError::No(format!("the workspace {slug:?} is deleted already")));
+            (TenantState::Deleted, None) => found,
+            _ if of.again => {
+                let why = format!("the workspace {slug:?} was not deleted before; leave this out");
+                return Err(AdminError::wrong("again", why));
             }
-            TenantState::Deleted => found,
             _ => self.control.delete_tenant(slug)?,
         };
         let rest = "it opens for nobody any more; delete it again to remove its store";
         let failed = |why: &dyn std::fmt::Display| AdminError::Failed(format!("{why}; {rest}"));
         self.close(slug).map_err(|why| failed(&why))?;
         remove_store(&folder, || self.close(slug)).map_err(|why| failed(&why))?;
-        Ok(shown(&tenant))
+        let mut row = shown(&tenant);
+        if let (Some(keep), Some(at)) = (keep, tenant.deleted_at) {
+            let until = time(at.saturating_add(keep.as_secs()));
+            row["deleted_about"] = format!(
+                "its time begins anew: what is on the remote of it can be restored until {until}, and goes then"
+            )
+            .into();
+        }
+        Ok(row)
     }
 
     fn close(&self, slug: &str) -> Result<(), String> {

@@ -1,7 +1,7 @@
 //! The ledger is walked from end to end: hashes, numbers, signatures, and the last checkpoint that was kept elsewhere.
 
 use engine::hex;
-use engine::ledger::{Anchor, Report, VerifyWith};
+use engine::ledger::{Anchor, Hash, Report, VerifyWith};
 use serde_json::{Map, Value, json};
 
 use super::entries::unread;
@@ -55,22 +55,25 @@ fn scan(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolE
     let place = LedgerPlace::of(&context.parts.data, &workspace.name);
     let gone = || ToolError::Unaudited("the ledger's folder is gone".to_owned());
     let seals = place.ok_or_else(gone)?.verifier().map_err(ToolError::Unaudited)?;
+    let reader = || workspace.audit.reader().map_err(ToolError::Unaudited);
+    // It may be a ledger that has no entry yet: then it has one by the time that another reader looks.
+    let first = reader()?.first_hash().map_err(unread)?;
     // Before the end of the ledger is fixed: so the checkpoint on record is within it.
-    let anchor = anchor(context)?;
-    let reader = workspace.audit.reader().map_err(ToolError::Unaudited)?;
+    let anchor = anchor(context, first)?;
+    let reader = reader()?;
     let with = VerifyWith { seals: &seals, anchor, from_seq, to_seq };
     let report = reader.verify_until(&with, &|| context.is_over()).map_err(unread)?;
     let report = report.ok_or(ToolError::Cancelled)?;
     Ok(Answer::plain(shown(&report), in_words(&report)))
 }
 
-/// The last checkpoint that is on record beside the ledger, where there is such a record.
-fn anchor(context: &Context<'_>) -> Result<Option<Anchor>, ToolError> {
+/// The last checkpoint that is on record beside the ledger that begins with that entry, where there is such a record.
+fn anchor(context: &Context<'_>, first: Option<Hash>) -> Result<Option<Anchor>, ToolError> {
     let control = &context.parts.control;
     if !control.exists() {
         return Ok(None);
     }
-    let last = control.find_anchor(&context.workspace.name);
+    let last = control.find_anchor_of(&context.workspace.name, first);
     let last = last.map_err(|error| ToolError::Unaudited(error.to_string()))?;
     Ok(last.map(|last| Anchor { seq: last.seq, head: last.head }))
 }
