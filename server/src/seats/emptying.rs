@@ -4,7 +4,7 @@
 //! which were deleted, nor when one is due.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 use remote::core::{Retention, said};
 use remote::{
@@ -89,6 +89,16 @@ impl Others {
     }
 }
 
+/// What is behind a lock, unless another thread has it.
+fn free<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match lock.try_lock() {
+        Ok(guard) => Some(guard),
+        // A step that panicked leaves nothing half done here: what it worked on is taken out meanwhile.
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
 impl Seats {
     /// Asks for the other nodes.
     ///
@@ -109,7 +119,7 @@ impl Seats {
     /// Forgets what is known of those that are not to be emptied now. Whoever empties one meanwhile is not waited for:
     /// the next call forgets them.
     pub fn forget_emptying(&self, is_due: &dyn Fn(&str) -> bool) {
-        if let Ok(mut emptying) = self.emptying.try_lock() {
+        if let Some(mut emptying) = free(&self.emptying) {
             emptying.retain(|name, _| is_due(name));
         }
     }
@@ -139,7 +149,7 @@ impl Seats {
         let name = wanted.name;
         let Some(node) = &self.node else { return Err("this node is a replica".to_owned()) };
         let tenant = Tenant::new(name).map_err(|why| why.to_string())?;
-        let Ok(mut emptying) = self.emptying.try_lock() else { return Ok(Step::Busy) };
+        let Some(mut emptying) = free(&self.emptying) else { return Ok(Step::Busy) };
         let waiting = emptying.values().filter(|known| known.remembers()).count();
         let known = emptying.remove(name);
         let goes_on = known.as_ref().is_some_and(Emptying::remembers);
