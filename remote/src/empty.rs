@@ -77,6 +77,17 @@ pub enum Emptied {
     Spared(String),
 }
 
+/// What came of giving a chain up that is not open here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GivenUp {
+    /// This process does not hold it.
+    NotOurs,
+    /// It did, and gave it away.
+    Given,
+    /// It does: a record was under way still, which the next call finds.
+    NotYet,
+}
+
 impl Emptying {
     /// Nothing yet. It takes by a name that is no server's: where it is cut short, what it took is no sign of life to
     /// whoever goes on.
@@ -178,25 +189,27 @@ impl Sweeper {
     }
 
     /// Gives a chain away that this process wrote and nobody here goes on with, since its workspace was deleted: what
-    /// was not sent stays unsent. Gives whether it is nobody's by now.
+    /// was not sent stays unsent.
     ///
     /// # Errors
     /// No answer, or what is there cannot be.
-    pub fn give_up(&self, tenant: &Tenant) -> Result<bool, NotRestored> {
+    pub fn give_up(&self, tenant: &Tenant) -> Result<GivenUp, NotRestored> {
         let found = run(&self.driver, tenant, async |port| find(&port, None).await)??;
-        let Some(Found { newest, as_of, .. }) = found else { return Ok(true) };
+        let Some(Found { newest, as_of, .. }) = found else { return Ok(GivenUp::NotOurs) };
         let writer = self.node.writer();
         let is_own = newest.head.node == writer.node && newest.head.run == writer.run;
         if newest.given.is_some() || !is_own {
-            return Ok(true);
+            return Ok(GivenUp::NotOurs);
         }
         let (seq, stamp) = (newest.head.seq, self.stamp());
         let mut holder = Holder::new(writer.clone(), newest, as_of);
         let given = run(&self.driver, tenant, async |port| {
             holder.commit(&port, Kind::Give { to: None }, seq, stamp).await
         })?;
-        // Where a record was under way still, the next call finds it.
-        Ok(matches!(given, Committed::Done(_)))
+        Ok(match given {
+            Committed::Done(_) => GivenUp::Given,
+            _ => GivenUp::NotYet,
+        })
     }
 
     /// Whether nothing is left of a chain that was emptied.

@@ -49,7 +49,7 @@ pub use chain::{Chain, Etcd, EtcdObjects, ObjectChain};
 pub use counts::{Counts, Op, Outcome};
 pub use driver::{Driver, Halt};
 pub use edge::{Edge, Kept};
-pub use empty::{Deleted, Emptied, Emptying, May, Moment, NotNow};
+pub use empty::{Deleted, Emptied, Emptying, GivenUp, May, Moment, NotNow};
 pub use erased::{Left, find_erased};
 pub use fault::Damage;
 pub use follow::{

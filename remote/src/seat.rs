@@ -262,6 +262,16 @@ impl Seat {
         }
     }
 
+    /// Whether this disk has commits that the chain may not have, or nobody can tell.
+    #[must_use]
+    pub fn may_be_ahead(&self) -> bool {
+        let is_ahead = || {
+            let memo = Memo::read(&self.home).map_err(NotSeated::Here)?;
+            self.here()?.is_ahead(memo.as_ref())
+        };
+        is_ahead().unwrap_or(true)
+    }
+
     /// The folder, which stays this process's from the first opening on.
     fn here(&self) -> Result<Here, NotSeated> {
         let mut taken = self.taken.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -48,9 +49,11 @@ impl KeepSeats {
         let Some(seats) = &parts.seats else { return Ok(kept) };
         let spawn = |name: &str| thread::Builder::new().name(name.to_owned());
         let (halt, theirs, parts) = (Arc::clone(&kept.halt), Arc::clone(seats), Arc::clone(parts));
-        let [holder, sweeper, emptier] = [(); 3].map(|()| Arc::clone(&parts));
+        let [holder, sweeper, emptier, closer] = [(); 4].map(|()| Arc::clone(&parts));
         kept.threads.push(spawn("seats").spawn(move || change(&halt, &parts, &theirs))?);
-        // Apart, since it may take minutes.
+        // Apart, since each may take minutes.
+        let halt = Arc::clone(&kept.halt);
+        kept.threads.push(spawn("spent").spawn(move || close_spent(&halt, &closer))?);
         let (halt, theirs) = (Arc::clone(&kept.halt), Arc::clone(seats));
         kept.threads.push(spawn("collect").spawn(move || collect(&halt, &sweeper, &theirs))?);
         let halt = Arc::clone(&kept.halt);
@@ -75,12 +78,21 @@ impl Drop for KeepSeats {
 
 fn change(halt: &Halt, parts: &Parts, seats: &Seats) {
     while !halt.wait(LOOK_EVERY) {
-        parts.tenants.close_spent();
         if seats.wants_change(parts.local.name())
             && let Err(why) = change_local(parts, seats)
         {
             let fields = [("why", Value::Text(&why))];
             log::event(Level::Error, "the workspace local is not open", &fields);
+        }
+    }
+}
+
+/// Closes tenants' workspaces whose role is due to change. Each may wait for the remote, and the next one waits for it.
+fn close_spent(halt: &Halt, parts: &Parts) {
+    while !halt.wait(LOOK_EVERY) {
+        let closing = || parts.tenants.close_spent(&|| !halt.is_raised());
+        if catch_unwind(AssertUnwindSafe(closing)).is_err() {
+            log::event(Level::Error, "the closing of a workspace panicked", &[]);
         }
     }
 }

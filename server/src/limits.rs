@@ -460,6 +460,12 @@ pub const OPEN_WAITERS_MAX: usize = 4;
 /// How long these wait: most stores open within it.
 pub const OPEN_CROWD_WAIT_MAX: Duration = Duration::from_millis(250);
 
+/// Calls that open workspaces of tenants which are on a remote, or wait so long for them, at a time: fewer than there
+/// are workers, so that those of a remote that does not answer are not all of them.
+pub const OPENINGS_MAX: usize = 6;
+
+const _: () = assert!(OPENINGS_MAX < WORKERS_MIN);
+
 /// How long a tenant's store stays open when nobody uses it.
 pub const STORE_IDLE_MAX: Duration = Duration::from_secs(300);
 

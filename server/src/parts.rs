@@ -116,11 +116,16 @@ impl Parts {
     /// # Errors
     /// It does not open.
     pub fn locate(&self, workspace: &str) -> Result<(), Closed> {
-        let is_known = self.cluster.is_none() || workspace == self.local.name();
-        if is_known || self.tenants.if_open(workspace).is_some() {
-            return Ok(());
+        match self.is_located(workspace) {
+            true => Ok(()),
+            false => self.tenants.open(workspace).map(drop),
         }
-        self.tenants.open(workspace).map(drop)
+    }
+
+    /// Whether who writes a workspace is known, as long as it stays open.
+    pub fn is_located(&self, workspace: &str) -> bool {
+        let is_known = self.cluster.is_none() || workspace == self.local.name();
+        is_known || self.tenants.if_open(workspace).is_some()
     }
 
     /// Lets a call work with a workspace that was located. Gives how many seconds old what is here is, where another
@@ -138,8 +143,13 @@ impl Parts {
     /// # Errors
     /// It does not open, it belongs to another node, or what is here is too old.
     pub fn enter(&self, caller: &Caller, wants: Wants) -> Result<(Held, Option<u64>), ToolError> {
+        if wants == Wants::Reads {
+            // Held first: how old it is is told of what is read.
+            let held = self.workspace_of(caller)?;
+            return Ok((held, self.reach(&caller.workspace, wants)?));
+        }
         self.locate(&caller.workspace)?;
-        // Before it is held, for whoever waits until this node may write it: what is in use is not opened anew.
+        // Not held, for whoever waits until this node may write it: what is in use is not opened anew.
         let stale = self.reach(&caller.workspace, wants)?;
         Ok((self.workspace_of(caller)?, stale))
     }

@@ -24,7 +24,8 @@ pub(crate) use door::make_folders;
 pub use slug::{SLUG_CHARS, is_slug, slug_fault};
 
 use crate::limits::{
-    OPEN_CROWD_WAIT_MAX, OPEN_STORES_MAX, OPEN_WAIT_MAX, OPEN_WAITERS_MAX, STORE_IDLE_MAX,
+    OPEN_CROWD_WAIT_MAX, OPEN_STORES_MAX, OPEN_WAIT_MAX, OPEN_WAITERS_MAX, OPENINGS_MAX,
+    STORE_IDLE_MAX,
 };
 use crate::log::{self, Level, Value};
 use crate::seats::{Ending, Seats};
@@ -80,7 +81,19 @@ struct State {
     slots: HashMap<String, Slot>,
     /// How many wait for a slot to become free, or for one to be no longer in use; by the workspace they wait for.
     waiting: HashMap<String, usize>,
+    /// How many open one that is on a remote, or wait so long for one.
+    turns: usize,
     is_over: bool,
+}
+
+/// That a call may open a workspace that is on a remote, or wait for one.
+struct Turn<'a>(&'a Shared);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.state().turns -= 1;
+        self.0.changed.notify_all();
+    }
 }
 
 enum Slot {
@@ -230,6 +243,7 @@ impl Tenants {
     fn open_as(&self, name: &str, is_use: bool) -> Result<Lease, Closed> {
         let lease = |workspace| self.shared.lease(workspace, is_use);
         let mut give_up = None;
+        let mut turn = None;
         let mut state = self.shared.state();
         loop {
             let is_full = state.slots.len() >= self.shared.bounds.open_max;
@@ -243,7 +257,11 @@ impl Tenants {
                     return Ok(lease(Arc::clone(&open.workspace)));
                 }
                 Some(Slot::Moving) => {}
-                None if !is_full => return self.shared.open_here(state, name).map(lease),
+                None if !is_full => {
+                    if self.shared.has_turn(&mut state, &mut turn) {
+                        return self.shared.open_here(state, name).map(lease);
+                    }
+                }
                 None => {
                     if let Some(idle) = state.longest_idle() {
                         state = self.shared.close(state, &idle, Ending::Kept);
@@ -253,7 +271,8 @@ impl Tenants {
             }
             let bounds = &self.shared.bounds;
             let waiting = state.waiting.get(name).copied().unwrap_or_default();
-            let is_crowd = waiting >= bounds.waiters_max;
+            let is_crowd =
+                waiting >= bounds.waiters_max || !self.shared.has_turn(&mut state, &mut turn);
             let longest = if is_crowd { bounds.crowd_wait_max } else { bounds.wait_max };
             let give_up = *give_up.get_or_insert_with(|| Instant::now() + longest);
             state = self.shared.wait(state, name, give_up)?;
@@ -317,9 +336,11 @@ impl Tenants {
 
     /// Closes those that nobody uses and that are to be opened anew, since their writer stopped, or since they can be
     /// had for writing by now: whoever asks next opens them.
-    pub fn close_spent(&self) {
+    pub fn close_spent(&self, goes_on: &dyn Fn() -> bool) {
         let mut state = self.shared.state();
-        while let Some(name) = state.spent(self.shared.door.seats.as_deref()) {
+        while goes_on()
+            && let Some(name) = state.spent(self.shared.door.seats.as_deref())
+        {
             state = self.shared.close(state, &name, Ending::Kept);
         }
     }
@@ -390,6 +411,20 @@ impl Shared {
             }
         }
         Ok(state)
+    }
+
+    /// Whether a call may open a workspace, or wait for it as long as that takes. Where that hangs on a remote, only so
+    /// many may at a time: one that does not answer leaves workers to the workspaces that are open.
+    fn has_turn<'a>(&'a self, state: &mut State, turn: &mut Option<Turn<'a>>) -> bool {
+        if self.door.seats.is_none() || turn.is_some() {
+            return true;
+        }
+        let is_free = state.turns < OPENINGS_MAX;
+        if is_free {
+            state.turns += 1;
+            *turn = Some(Turn(self));
+        }
+        is_free
     }
 
     /// Opens a workspace that has no slot, for one user.

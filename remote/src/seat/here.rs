@@ -108,21 +108,25 @@ impl Here {
         Ok(Reader::open(Arc::clone(&self.disk))?.snapshot().seq())
     }
 
+    /// Whether a store that was written here has commits that the chain may not have.
+    pub(super) fn is_ahead(&self, memo: Option<&Memo>) -> Result<bool, NotSeated> {
+        if memo.is_some_and(Memo::follows) || !self.has_store()? {
+            return Ok(false);
+        }
+        Ok(self.last_commit()? > memo.map_or(0, |memo| memo.carried))
+    }
+
     /// Keeps a copy of a store that was written here, whose newest commits the chain may not have. What was followed
     /// has none of its own.
     pub(super) fn set_aside(&self, memo: Option<&Memo>) -> Result<(), NotSeated> {
-        let is_followed = memo.is_some_and(Memo::follows);
-        if is_followed || !self.has_store()? {
-            return Ok(());
-        }
-        let (epoch, carried) = memo.map_or((0, 0), |memo| (memo.epoch, memo.carried));
-        match self.last_commit() {
-            Ok(seq) if seq <= carried => return Ok(()),
+        match self.is_ahead(memo) {
+            Ok(false) => return Ok(()),
             // Of what was here in part the rest is nowhere any more; what is here is kept all the same.
             Err(_) if self.has_parts()? => {}
             Err(error) => return Err(error),
-            Ok(_) => {}
+            Ok(true) => {}
         }
+        let epoch = memo.map_or(0, |memo| memo.epoch);
         let left = left(&self.home)?;
         if left.len() >= LEFT_MAX {
             return Err(NotSeated::Here(format!(

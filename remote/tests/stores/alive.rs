@@ -16,8 +16,8 @@ use engine::os::disk::{Disk, RealDisk};
 use remote::core::{Claim, Committed, Retention, Stamp, Took, Writer};
 use remote::limits::DELETED_SLACK;
 use remote::{
-    Bytes, Chain, Deleted, Driver, Emptied, Halt, Hex, Key, Kind, LogPiece, Moment, Node, NodeId,
-    NotNow, NotRestored, ObjectChain, Role, Seated, Sweeper, Swept, restore,
+    Bytes, Chain, Deleted, Driver, Emptied, GivenUp, Halt, Hex, Key, Kind, LogPiece, Moment, Node,
+    NodeId, NotNow, NotRestored, ObjectChain, Role, Seated, Sweeper, Swept, restore,
 };
 
 const HOUR: i64 = 3_600_000_000;
@@ -405,12 +405,12 @@ fn what_could_not_be_sent_of_a_deleted_one_is_given_up() {
     let held = step(&sweeper(&two), &mut begin(&sweeper(&two)));
     assert!(matches!(held, Emptied::Held(_)), "{held:?}");
     // Another one's is left alone.
-    assert!(sweeper(&two).give_up(&tenant()).unwrap());
+    assert_eq!(sweeper(&two).give_up(&tenant()).unwrap(), GivenUp::NotOurs);
     assert_eq!(found(&two).newest.head.number, before.head.number);
-    assert!(sweeper(&one).give_up(&tenant()).unwrap());
+    assert_eq!(sweeper(&one).give_up(&tenant()).unwrap(), GivenUp::Given);
     let newest = found(&two).newest;
     assert!(newest.given.is_some() && newest.head.seq == before.head.seq);
-    assert!(sweeper(&one).give_up(&tenant()).unwrap(), "it is nobody's");
+    assert_eq!(sweeper(&one).give_up(&tenant()).unwrap(), GivenUp::NotOurs, "it is nobody's");
     assert_eq!(found(&two).newest.head.number, newest.head.number);
     assert!(is_emptied(&step(&sweeper(&two), &mut begin(&sweeper(&two)))));
 }

@@ -18,6 +18,9 @@ use crate::parts::{Caller, Parts};
 use crate::tenants::Closed;
 use crate::tools::ToolError;
 
+/// How often a workspace is opened to find out where a call belongs.
+const LOCATE_TRIES_MAX: usize = 2;
+
 /// What a call is, for whoever passes it on.
 struct Asked {
     /// Whether it is for the control store, not for its caller's workspace.
@@ -100,14 +103,18 @@ pub(super) fn steer(
     // Of MCP, each call in it is told by itself that it cannot be answered, and others ask no workspace.
     let finds_out = asked.mcp.is_some() && asked.wants == Wants::Reads;
     let workspace = if asked.is_for_control { CONTROL } else { &caller.workspace };
-    if !finds_out
-        && !asked.is_for_control
-        && let Err(closed) = parts.locate(workspace)
-    {
-        reply.send(Asked::closed(asked.mcp.as_ref(), closed));
-        return None;
-    }
-    let (peer, is_followed) = match cluster.place(workspace, asked.wants) {
+    let place = match finds_out || asked.is_for_control {
+        true => Ok(cluster.place(workspace, asked.wants)),
+        false => located(parts, cluster, workspace, asked.wants),
+    };
+    let place = match place {
+        Ok(place) => place,
+        Err(closed) => {
+            reply.send(Asked::closed(asked.mcp.as_ref(), closed));
+            return None;
+        }
+    };
+    let (peer, is_followed) = match place {
         Place::Here => return Some((call, reply)),
         Place::Follows(age) => match cluster.fresh(age) {
             Ok(seconds) => {
@@ -144,6 +151,25 @@ pub(super) fn steer(
         }
         None | Some(WrongNode::Redirect) => refuse(reply, &NotHere::WrittenBy(peer)),
     }
+}
+
+/// Where a call belongs, whose workspace is opened first, so that it is known.
+fn located(
+    parts: &Parts,
+    cluster: &Cluster,
+    workspace: &str,
+    wants: Wants,
+) -> Result<Place, Closed> {
+    for _ in 0..LOCATE_TRIES_MAX {
+        let opened = parts.locate(workspace);
+        match (cluster.place(workspace, wants), opened) {
+            (Place::Here, Err(closed)) => return Err(closed),
+            // It was closed meanwhile, since it can be had for writing: by this node, or by one that is faster.
+            (Place::Here, Ok(())) if !parts.is_located(workspace) => {}
+            (place, _) => return Ok(place),
+        }
+    }
+    Ok(Place::Here)
 }
 
 /// Whether the session that a call names is this node's, and its caller's.

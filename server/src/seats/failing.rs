@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use remote::Ticks;
 
+use crate::cluster::Peer;
+
 /// How long a workspace is left alone that did not open.
 const OPEN_AGAIN_MIN: Duration = Duration::from_secs(1);
 /// The same, of one that was taken each time and did not open: twice as long as the time before, up to this.
@@ -25,6 +27,8 @@ struct Failed {
     why: String,
     pause: Duration,
     until: Ticks,
+    /// Who writes it meanwhile, if that was known.
+    writer: Option<Peer>,
 }
 
 impl Failing {
@@ -48,7 +52,20 @@ impl Failing {
             let first = first.map(|(name, _)| name.clone());
             first.and_then(|first| all.remove(&first));
         }
-        all.insert(name.to_owned(), Failed { why, pause, until: now + pause });
+        all.insert(name.to_owned(), Failed { why, pause, until: now + pause, writer: None });
+    }
+
+    /// One that did not open is written by another node.
+    pub(super) fn is_written_by(&self, name: &str, writer: Peer) {
+        if let Some(failed) = self.all().get_mut(name) {
+            failed.writer = Some(writer);
+        }
+    }
+
+    /// Who writes a workspace that is to be left alone still.
+    pub(super) fn writer(&self, name: &str, now: Ticks) -> Option<Peer> {
+        let all = self.all();
+        all.get(name).filter(|failed| now < failed.until).and_then(|failed| failed.writer.clone())
     }
 
     fn all(&self) -> MutexGuard<'_, HashMap<String, Failed>> {

@@ -11,10 +11,12 @@ use engine::{Options, Store};
 use remote::core::{Claim, Given, Mark, Retention};
 use remote::limits::TENANTS_MAX;
 use remote::{
-    Carrier, CarryHow, CarryWhen, Halt, Head, NotSeated, Over, Role, Seat, Taken, Tenant, Tracker,
+    Carrier, CarryHow, CarryWhen, GivenUp, Halt, Head, NotSeated, Over, Role, Seat, Taken, Tenant,
+    Tracker,
 };
 
 use super::{At, Seats, locked, seen, tenant_of};
+use crate::cluster::{Where, Whereabouts};
 use crate::config::remote::Safe;
 use crate::log::{self, Level, Value};
 
@@ -129,24 +131,28 @@ impl Seats {
         match &opened {
             Ok(_) if self.is_settled(&seen(at)) => self.note_given(name),
             Ok(_) => {}
-            Err(why) => self.did_not_open(name, why),
+            Err(why) => self.did_not_open(name, at, why),
         }
         opened
     }
 
     /// A workspace did not open: what may have been taken for that is given away again, so that another node can have
-    /// it.
-    fn did_not_open(&self, name: &str, why: &NotSeated) {
-        // The remote was not reached, or it was not come to that.
-        let is_free = matches!(why, NotSeated::Nothing | NotSeated::Away(_) | NotSeated::Over);
+    /// it; but not what has rows on this disk that were acknowledged and are nowhere else.
+    fn did_not_open(&self, name: &str, at: &RwLock<At>, why: &NotSeated) {
+        let mut was_taken = false;
         if self.node.is_some() && !matches!(why, NotSeated::Nothing) {
             self.note_not_given(name);
-            if !is_free {
-                self.give_up_one(name, &self.driver.halt);
+            // The remote was not reached, or it was not come to that.
+            if !matches!(why, NotSeated::Away(_) | NotSeated::Over) {
+                was_taken = self.keeps_what_it_has(at)
+                    || self.give_up_one(name, &self.driver.halt) != Some(GivenUp::NotOurs);
             }
         }
-        let may_be_taken = self.node.is_some() && !is_free;
-        self.failing.failed(name, why.to_string(), may_be_taken, self.driver.ticks.now());
+        self.failing.failed(name, why.to_string(), was_taken, self.driver.ticks.now());
+    }
+
+    fn keeps_what_it_has(&self, at: &RwLock<At>) -> bool {
+        self.settings.durability == Safe::Local && seen(at).seat.may_be_ahead()
     }
 
     /// Whether no record of this process says that it holds a workspace which it does not write.
@@ -204,8 +210,16 @@ impl Seats {
     /// and not tried again for a while.
     pub fn give_back(&self, name: &str, why: &str) {
         let was_taken = self.leads(name);
+        let writer = match self.of(name) {
+            Where::Follows { writer, .. } => writer,
+            Where::Here | Where::Elsewhere { .. } => None,
+        };
         self.close(name, Ending::Kept);
-        self.failing.failed(name, why.to_owned(), was_taken, self.driver.ticks.now());
+        let now = self.driver.ticks.now();
+        self.failing.failed(name, why.to_owned(), was_taken, now);
+        if let Some(writer) = writer {
+            self.failing.is_written_by(name, writer);
+        }
     }
 
     /// Ends what follows a workspace, so that its store can be dropped.
@@ -226,18 +240,19 @@ impl Seats {
         }
     }
 
-    /// Gives one away that is not open, as it is, if this process holds it.
-    fn give_up_one(&self, name: &str, halt: &Arc<Halt>) {
-        let (Some(node), Ok(tenant)) = (&self.node, Tenant::new(name)) else { return };
-        match self.sweeper(node, halt).give_up(&tenant) {
-            Ok(true) => self.note_given(name),
-            // A record is under way still; the next call finds it.
-            Ok(false) => {}
+    /// Gives one away that is not open, as it is, if this process holds it; `None` where nobody can tell.
+    fn give_up_one(&self, name: &str, halt: &Arc<Halt>) -> Option<GivenUp> {
+        let (node, tenant) = (self.node.as_ref()?, Tenant::new(name).ok()?);
+        let given = self.sweeper(node, halt).give_up(&tenant);
+        match &given {
+            Ok(GivenUp::NotOurs | GivenUp::Given) => self.note_given(name),
+            Ok(GivenUp::NotYet) => {}
             Err(why) => {
-                let fields = [("workspace", Value::Text(&name)), ("why", Value::Text(&why))];
+                let fields = [("workspace", Value::Text(&name)), ("why", Value::Text(why))];
                 log::event(Level::Warn, "a workspace that is not open was not given away", &fields);
             }
         }
+        given.ok()
     }
 
     fn note_not_given(&self, name: &str) {

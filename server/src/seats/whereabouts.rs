@@ -56,8 +56,11 @@ impl Whereabouts for Seats {
             return self.of_control();
         }
         let unknown = Where::Follows { age: None, writer: None };
-        // Whoever asks for it opens it, and finds out.
-        let Some(at) = self.at(workspace) else { return Where::Here };
+        let Some(at) = self.at(workspace) else {
+            // Whoever asks for it opens it, and finds out. What another node writes may not open here.
+            let writer = self.failing.writer(workspace, self.driver.ticks.now());
+            return writer.map_or(Where::Here, |writer| Where::Elsewhere { writer: Some(writer) });
+        };
         // Nobody waits for a change that takes its time. Those who ask do not keep one another from knowing.
         let Ok(at) = at.try_read() else { return unknown };
         match &at.role {

@@ -4,6 +4,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use remote::{Emptied, Halt, Kind, NotSeated, Record};
 use server::cluster::{Where, Whereabouts};
 use server::config::remote::{Remote, Safe};
 use server::embed::Embedder;
+use server::limits::OPENINGS_MAX;
 use server::seats::{Ending, Seats, Stands, Step};
 use server::tenants::{Bounds, Closed, Tenants};
 use tempfile::TempDir;
@@ -229,6 +231,91 @@ fn what_is_taken_and_does_not_open_is_given_back_and_not_taken_by_each_call() {
         drop(acme);
         tenants.close("acme").unwrap();
     }
+}
+
+#[test]
+fn what_may_have_rows_that_are_nowhere_else_is_not_given_back() {
+    let scene = Scene::new();
+    let local = Remote { durability: Safe::Local, ..scene.settings() };
+    let one = scene.node("one", &local);
+    let tenants = one.tenants();
+    tenants.make("acme").unwrap();
+    write(&tenants.open("acme").unwrap().store);
+    tenants.close("acme").unwrap();
+    // Nobody can tell what it has, and what was acknowledged need not be on the remote.
+    let fault = Fault::of_store(&one.home);
+    let failed = tenants.open("acme").err();
+    assert!(matches!(&failed, Some(Closed::Failed(why)) if fault.is_told(why)), "{failed:?}");
+    assert!(one.has_no_place() && !scene.is_given());
+    let two = scene.node("two", &local);
+    two.begins().unwrap();
+    assert!(!two.leads());
+    two.seats.close("acme", Ending::Kept);
+    fault.mend();
+    scene.ticks.pass(2);
+    drop(tenants.open("acme").unwrap());
+    assert!(one.leads());
+    assert!(!files(&one.home).iter().any(|file| file.to_string_lossy().contains("store.left")));
+    tenants.close("acme").unwrap();
+}
+
+#[test]
+fn what_another_node_writes_and_does_not_open_here_is_elsewhere() {
+    let scene = Scene::new();
+    let (one, two) = (scene.node("one", &scene.settings()), scene.node("two", &scene.settings()));
+    let (writers, tenants) = (one.tenants(), two.tenants());
+    writers.make("acme").unwrap();
+    tenants.make("acme").unwrap();
+    let open = writers.open("acme").unwrap();
+    write(&open.store);
+    drop(tenants.open("acme").unwrap());
+    tenants.close("acme").unwrap();
+    let fault = Fault::of_key(&two.home);
+    let failed = tenants.open("acme").err();
+    assert!(matches!(&failed, Some(Closed::Failed(why)) if fault.is_told(why)), "{failed:?}");
+    let at = two.seats.of("acme");
+    assert!(matches!(&at, Where::Elsewhere { writer: Some(_) }), "{at:?}");
+    scene.ticks.pass(2);
+    assert_eq!(two.seats.of("acme"), Where::Here, "whoever asks now finds out");
+    fault.mend();
+    drop(tenants.open("acme").unwrap());
+    assert!(matches!(two.seats.of("acme"), Where::Follows { .. }));
+    drop(open);
+}
+
+#[test]
+fn a_remote_that_does_not_answer_holds_no_more_calls_than_some() {
+    let scene = Scene::new();
+    let one = scene.node("one", &scene.settings());
+    let tenants = one.tenants();
+    let slow: Vec<String> = (0..OPENINGS_MAX).map(|number| format!("slow{number}")).collect();
+    let pipe = |slug: &str| {
+        let chain = scene.bucket().join(format!("t/{slug}/chain"));
+        fs::create_dir_all(&chain).unwrap();
+        let pipe = chain.join(format!("{:020}", 1));
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        pipe
+    };
+    tenants.make("acme").unwrap();
+    drop(tenants.open("acme").unwrap());
+    tenants.make("other").unwrap();
+    let pipes: Vec<PathBuf> = slow.iter().map(|slug| pipe(slug)).collect();
+    std::thread::scope(|scope| {
+        for slug in &slow {
+            tenants.make(slug).unwrap();
+            let opening = || drop(tenants.open(slug));
+            scope.spawn(opening);
+        }
+        wait_until("all of them are being opened", || tenants.count() == slow.len() + 1);
+        assert!(matches!(tenants.open("other").err(), Some(Closed::Busy)));
+        drop(tenants.open("acme").unwrap());
+        for pipe in &pipes {
+            let end = fs::OpenOptions::new().write(true).open(pipe).unwrap();
+            fs::remove_file(pipe).unwrap();
+            drop(end);
+        }
+    });
+    drop(tenants.open("other").unwrap());
 }
 
 #[test]
