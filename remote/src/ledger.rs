@@ -7,4 +7,5 @@ mod memo;
 mod there;
 
 pub use bring::{LedgerBringer, LedgerSource, LedgerVolume, NotBrought};
+pub use memo::was_brought;
 pub use there::{LedgerThere, NotFetched, ledgers};

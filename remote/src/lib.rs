@@ -60,6 +60,7 @@ pub use history::{NotRestored, restore, tenants};
 pub use holds::{Holding, Holds};
 pub use ledger::{
     LedgerBringer, LedgerSource, LedgerThere, LedgerVolume, NotBrought, NotFetched, ledgers,
+    was_brought,
 };
 pub use names::{DataKey, Key, LedgerPiece, NodeId, NotAName, Tenant};
 pub use node::Node;

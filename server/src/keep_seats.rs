@@ -123,7 +123,8 @@ fn empty(halt: &Arc<Halt>, parts: &Parts) {
             let fields = [("why", Value::Text(why))];
             log::event(Level::Warn, "deleted workspaces are on the remote still", &fields);
         }
-        pause = match done.as_ref().is_ok_and(|pass| pass.all.iter().any(Emptying::waits)) {
+        let goes_on = |pass: &Pass| pass.put_off > 0 || pass.all.iter().any(Emptying::waits);
+        pause = match done.as_ref().is_ok_and(goes_on) {
             true => EMPTY_AGAIN,
             false => COLLECT_EVERY,
         };
@@ -144,11 +145,7 @@ fn tell_staying(pass: &Pass, told: &BTreeMap<String, String>) -> BTreeMap<String
     }
     if pass.put_off > 0 {
         let fields = [("workspaces", Value::Text(&pass.put_off))];
-        log::event(
-            Level::Info,
-            "more deleted workspaces are emptied after those that wait",
-            &fields,
-        );
+        log::event(Level::Info, "more deleted workspaces are emptied later, after others", &fields);
     }
     stays
 }

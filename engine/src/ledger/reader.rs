@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::entry::{Entry, Hash, ReceiptId};
 use super::error::ReadError;
+use super::layout::HEADER_BYTES;
 use super::walk::{Step, Volume, Walk, volumes};
 
 /// A ledger as far as it went when the reader was made. Holds no file open and takes no lock.
@@ -43,6 +44,14 @@ impl Reader {
     /// before a torn tail; stops at the first damage, with an error.
     pub fn entries(&self, from_seq: u64) -> Result<Entries, ReadError> {
         Ok(Entries { walk: Some(self.walk_from(from_seq)?), from_seq })
+    }
+
+    /// Whether nothing was written to it yet: all that there is of it is the header of its first volume.
+    #[must_use]
+    pub fn is_blank(&self) -> bool {
+        let is_blank =
+            |volume: &Volume| volume.first_seq == 1 && volume.bytes <= HEADER_BYTES as u64;
+        self.volumes.iter().all(is_blank)
     }
 
     /// The hash of its first entry, which tells one ledger from another; `None` where it has no entry.

@@ -35,7 +35,7 @@ pub struct LedgerVolume {
 
 /// Where a ledger is on this machine.
 pub trait LedgerSource: Send + Sync {
-    /// Its volumes, oldest first.
+    /// Its volumes, oldest first; none while it has no entry (REM-83).
     ///
     /// # Errors
     /// It cannot be asked; says why.

@@ -29,11 +29,22 @@ pub(super) struct Known {
     first: Option<Hash>,
 }
 
-impl Known {
-    /// Whether it may be of the ledger that begins with that entry, or has none yet.
-    pub(super) fn is_of(&self, first: Option<Hash>) -> bool {
-        self.first.is_none() || self.first == first
+/// The checkpoint that the ledger of this disk is held against which begins with that entry, or has none, and those of
+/// others that this node had of the workspace before. `known` has the newest ledger's first: where a ledger of this
+/// disk `was_brought`, and has no entry now, it is that one (LED-19).
+pub(super) fn divide(
+    known: &[Known],
+    was_brought: bool,
+    first: Option<Hash>,
+) -> (Option<Anchor>, Vec<Anchor>) {
+    let anchors = |known: &[Known]| known.iter().map(|known| known.anchor).collect();
+    if let (None, true, [newest, others @ ..]) = (first, was_brought, known) {
+        return (Some(newest.anchor), anchors(others));
     }
+    let is_of = |known: &&Known| known.first.is_none() || known.first == first;
+    let (own, others): (Vec<Known>, Vec<Known>) = known.iter().partition(is_of);
+    let own = own.iter().map(|known| known.anchor).max_by_key(|anchor| anchor.seq);
+    (own, anchors(&others))
 }
 
 /// By workspace: where nodes share the control store, also those of ledgers that this node had before.

@@ -7,7 +7,7 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use engine::ledger::{Anchor, Entry, ReadError, Reader, Report, VerifyWith, verify_telling};
@@ -19,6 +19,7 @@ use super::tell::{tell, tell_line};
 use super::{Common, Failure, anchors};
 use crate::auth::LOCAL_WORKSPACE;
 use crate::counted::{agreed, counted};
+use crate::data_dir::tenant_dir;
 use crate::model::{Bar, Progress, Unit, hex_digest};
 use crate::names;
 use crate::operator::LedgerPlace;
@@ -188,40 +189,41 @@ impl Walked {
     }
 }
 
-/// Walks one ledger, and holds it against the checkpoint that was given, or against its own of those on record. Where
-/// `may_be_gone`, one that is on record and not there is a finding, unless the node may have begun another.
+/// Walks one ledger, and holds it against the checkpoint that was given, or against its own of those on record. One that
+/// is on record and not there is a finding, unless the node may have begun another: where it is one of all, that is no
+/// fault (`may_be_gone`).
 fn walk(
     common: &Common,
     whose: Whose,
     (given, known): (Option<Anchor>, &[Known]),
     may_be_gone: bool,
 ) -> Result<Walked, Failure> {
-    let place = match place(common, &whose) {
-        Err(_) if may_be_gone && !known.is_empty() => {
-            let others: Vec<Anchor> = known.iter().map(|known| known.anchor).collect();
-            let Some(lost) = known.iter().find(|known| known.is_of(None)) else {
-                return Ok(Walked { workspace: whose.workspace, report: None, others });
-            };
-            let lost = lost.anchor.seq;
-            return Err(Failure::No(format!(
-                "LED-19: {}: the ledger of the workspace {} is gone, and {} of it {} on record; \
-                 restore a backup of it",
-                common.data()?.display(),
-                whose.workspace,
-                counted(lost, "entry"),
-                agreed(lost, "is", "are"),
-            )));
-        }
-        found => found?,
-    };
+    let was_brought = remote::was_brought(&tenant_dir(&common.data()?, &whose.workspace));
+    let place = place(common, &whose);
+    let opened = place.as_ref().ok().and_then(|place| Reader::open(place.folder()).ok());
     // What cannot be read of its beginning is found when it is walked.
-    let first = Reader::open(place.folder()).and_then(|reader| reader.first_hash()).ok().flatten();
-    let (own, others): (Vec<Known>, Vec<Known>) =
-        known.iter().partition(|known| known.is_of(first));
-    let own = own.iter().map(|known| known.anchor).max_by_key(|anchor| anchor.seq);
+    let first = opened.and_then(|reader| reader.first_hash().ok().flatten());
+    let (own, others) = anchors::divide(known, was_brought, first);
+    let place = match (place, own) {
+        (Ok(place), _) => place,
+        (Err(_), Some(lost)) => return Err(gone(&common.data()?, &whose.workspace, lost)),
+        (Err(_), None) if may_be_gone && !others.is_empty() => {
+            return Ok(Walked { workspace: whose.workspace, report: None, others });
+        }
+        (Err(why), None) => return Err(why),
+    };
     let report = walk_to_its_end(common, &place, given.or(own))?;
-    let others = others.iter().map(|known| known.anchor).collect();
     Ok(Walked { workspace: whose.workspace, report: Some(report), others })
+}
+
+/// It was on this disk, and is not.
+fn gone(data: &Path, workspace: &str, Anchor { seq, .. }: Anchor) -> Failure {
+    Failure::No(format!(
+        "LED-19: {}: the ledger of the workspace {workspace} is gone, and {} of it {} on record; restore a backup of it",
+        data.display(),
+        counted(seq, "entry"),
+        agreed(seq, "is", "are"),
+    ))
 }
 
 fn walk_to_its_end(

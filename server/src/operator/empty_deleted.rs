@@ -20,6 +20,8 @@ use crate::seats::{Others, Seats, Step, Swept, ToEmpty};
 
 /// How long after nothing was known to be left it is looked once more for what came late.
 const EMPTIED_LOOK_AFTER: Duration = Duration::from_secs(24 * 3600);
+/// Why one that was asked for was not gone on with.
+const AT_IT: &str = "this node is emptying deleted workspaces already; try again";
 
 /// Which are to be emptied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +39,7 @@ pub enum Which<'a> {
 pub struct Pass {
     /// Of each.
     pub all: Vec<Emptying>,
-    /// How many more are due, of which too many wait already.
+    /// How many more are due: too many wait already, or another pass is under way.
     pub put_off: usize,
 }
 
@@ -177,7 +179,8 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Goes on with one; `None` where too many are being emptied.
+    /// Goes on with one; `None` where others go first: too many are being emptied, or another thread is at it. Whoever
+    /// asked for this one is told of that.
     fn step(&self, tenant: &Tenant) -> Option<Emptying> {
         let is_asked = matches!(self.which, Which::One(_));
         let looks_again = is_asked || tenant.emptied_at.is_some();
@@ -191,7 +194,9 @@ impl Asked<'_> {
         };
         let came = match self.seats.empty(&wanted, &self.others, self.halt) {
             Ok(Step::Later) => return None,
-            Ok(Step::Busy) => Came::Stays("this node is at it".to_owned()),
+            // It may be at another workspace: nothing was done for this one.
+            Ok(Step::Busy) if is_asked => Came::Failed(AT_IT.to_owned()),
+            Ok(Step::Busy) => return None,
             Ok(Step::Came(came)) => self.came(tenant, came),
             Err(why) => Came::Failed(why),
         };

@@ -39,7 +39,8 @@ pub(crate) fn anchoring(
     Ok(Anchoring { last, keep: Box::new(keep) })
 }
 
-/// What is on record of the ledger in that folder. One that cannot be read is held against whatever is on record.
+/// What is on record of the ledger in that folder. One that cannot be read is held against whatever is on record, and so
+/// is one that has no entry any more: where a ledger of this disk was brought, there was one (LED-19).
 fn last_of(
     control: &Control,
     name: &str,
@@ -47,6 +48,9 @@ fn last_of(
 ) -> Result<Option<LastCheckpoint>, ControlError> {
     let on_record = control.find_anchor(name)?;
     let Ok(first) = first_of(ledger) else { return Ok(on_record) };
+    if first.is_none() && ledger.parent().is_some_and(remote::was_brought) {
+        return Ok(on_record);
+    }
     let last = control.find_anchor_of(name, first)?;
     if last.is_none()
         && let Some(other) = on_record

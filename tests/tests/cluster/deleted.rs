@@ -1,8 +1,9 @@
 //! A deleted workspace on the remote, from when it is due until it was looked through once more, by clocks of a test.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
 use std::time::{Duration, SystemTime};
 
 use engine::Options;
@@ -21,7 +22,7 @@ use tests::kept::{assert_gone, files, holding};
 use tests::service::{scratch, settings};
 use tests::tiny_model::Tiny;
 
-use crate::seats::{MARKER, Told, write};
+use crate::seats::{MARKER, PATIENCE, Told, acme, write};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 /// As long as a record must be known before it goes, and a second.
@@ -180,4 +181,38 @@ fn what_waits_for_its_second_look_keeps_no_place_from_others() {
     let third = node.pass(Which::Due);
     assert_eq!((third.all.len(), third.put_off), (1, 0));
     assert_eq!(third.all[0].workspace(), names[TOGETHER]);
+}
+
+#[test]
+fn what_another_thread_keeps_from_being_emptied_is_put_off_and_told_to_whoever_asked_for_it() {
+    let node = Alone::new(Duration::ZERO);
+    ["acme", "other"].iter().for_each(|slug| node.deleted(slug));
+    let (at_it, begun) = mpsc::channel();
+    let (go_on, waits) = mpsc::channel::<()>();
+    let waits = Mutex::new(waits);
+    let seats = node.parts.seats.as_ref().unwrap();
+    let others = seats.others().unwrap();
+    // Before its first request it waits for the test, and then all is over.
+    let halt = seats.halt_of(move || {
+        let _nobody_looks = at_it.send(());
+        let _it_is_over = waits.lock().unwrap().recv();
+        true
+    });
+    thread::scope(|scope| {
+        let emptying = scope.spawn(|| seats.empty(&acme(false, false), &others, &halt));
+        let has_begun = begun.recv_timeout(PATIENCE);
+        let passes = [Which::Due, Which::Told].map(|which| node.pass(which));
+        let asked = node.one(Which::One("other"), "other");
+        drop(go_on);
+        let came = emptying.join().unwrap();
+        has_begun.unwrap();
+        assert!(came.as_ref().is_err_and(|why| why.contains("called off")), "{came:?}");
+        for pass in passes {
+            assert!(pass.all.is_empty() && pass.put_off == 2, "{pass:?}");
+        }
+        let asked = asked.unwrap();
+        assert!(!asked.is_right() && asked.why().unwrap().contains("try again"), "{asked:?}");
+    });
+    let asked = node.one(Which::One("other"), "other").unwrap();
+    assert!(asked.is_right() && asked.waits(), "{asked:?}");
 }

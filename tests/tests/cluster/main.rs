@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod deleted;
+mod ledgers;
 mod node;
 mod places;
 mod seats;

@@ -19,7 +19,7 @@ use tests::patience::wait_until;
 
 const LOCAL: &str = "local";
 /// How long anything may take here.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 const ASKERS: usize = 8;
 const QUESTIONS: usize = 20_000;
 

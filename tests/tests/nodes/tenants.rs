@@ -441,3 +441,39 @@ fn the_doctor_says_who_writes_tenants_and_how_far_this_node_is() {
     assert!(b.terminate().success());
     assert!(doctor(&data).contains("nobody follows here now"), "{}", doctor(&data));
 }
+
+#[test]
+fn a_node_that_lost_a_ledger_and_no_disk_misses_it() {
+    let cluster = Cluster::new(true);
+    let (a, b) = (cluster.writer("a"), cluster.writer("b"));
+    let secret = tenant(a.data(), "acme");
+    wait_until("b answers", || is_given(&recall(&b, &secret)));
+    assert!(b.terminate().success());
+    let home = cluster.data("b").join("tenants/acme");
+    let (ledger, kept) = (home.join("ledger"), home.join("kept"));
+    std::fs::rename(&ledger, &kept).unwrap();
+    let b = cluster.writer("b");
+    let verified = |arguments: &[&str]| {
+        let said = run(b.data(), &[&["ledger", "verify"], arguments].concat());
+        let text = String::from_utf8_lossy(&said.stdout) + String::from_utf8_lossy(&said.stderr);
+        (said.status.code(), text.into_owned())
+    };
+    wait_until("b has what is on record", || verified(&["--all"]).0 == Some(1));
+    let misses = |arguments: &[&str]| {
+        let (code, said) = verified(arguments);
+        assert!(code == Some(1) && said.contains("LED-19"), "{code:?} {said}");
+    };
+    for arguments in [&["--all"][..], &["--workspace", "acme"]] {
+        misses(arguments);
+    }
+    assert!(!is_given(&recall(&b, &secret)), "it begins no other one");
+    // Nor is one that was emptied.
+    std::fs::remove_dir_all(&ledger).unwrap_or_default();
+    std::fs::create_dir(&ledger).unwrap();
+    misses(&["--all"]);
+    assert!(!is_given(&recall(&b, &secret)), "it begins no other one");
+    std::fs::remove_dir_all(&ledger).unwrap();
+    std::fs::rename(&kept, &ledger).unwrap();
+    wait_until("b answers again", || is_given(&recall(&b, &secret)));
+    assert_eq!(verified(&["--all"]).0, Some(0));
+}

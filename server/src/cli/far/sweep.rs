@@ -28,7 +28,8 @@ pub(super) fn ask(common: &Common, data: &Path, only: Option<&Tenant>) -> Result
     let report = Remote::find(&data)?.administer("/operator/collect", &body)?;
     let swept = report["workspaces"].as_array().map(Vec::as_slice).unwrap_or_default();
     let unread = report["deleted_unread"].as_str();
-    if swept.is_empty() && unread.is_none() {
+    let put_off = report["put_off"].as_u64().unwrap_or_default();
+    if swept.is_empty() && put_off == 0 && unread.is_none() {
         let only = only.map_or("any workspace", Tenant::as_str);
         let by = match report["written_by"].as_str() {
             Some(node) => format!("; node {node} does: run it there"),
@@ -41,7 +42,7 @@ pub(super) fn ask(common: &Common, data: &Path, only: Option<&Tenant>) -> Result
     } else {
         swept.iter().try_for_each(|row| tell_line(&readable(row)))?;
         tell_probes(report["probes"].as_u64().unwrap_or_default())?;
-        tell_put_off(report["put_off"].as_u64().unwrap_or_default())?;
+        tell_put_off(put_off)?;
     }
     if let Some(why) = unread {
         return Err(Failure::Could(format!("deleted workspaces were not looked at: {why}")));
@@ -154,7 +155,7 @@ fn tell_put_off(put_off: u64) -> Result<(), Failure> {
         0 => Ok(()),
         more => {
             let (more, goes) = (counted(more, "deleted workspace"), agreed(more, "goes", "go"));
-            tell_line(&format_args!("{more} {goes} after those that wait"))
+            tell_line(&format_args!("{more} {goes} later, after others"))
         }
     }
 }

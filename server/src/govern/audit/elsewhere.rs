@@ -93,6 +93,9 @@ impl LedgerSource for Shared {
             None => return Err(state.why.clone()),
         };
         let reader = reader.map_err(|error| error.to_string())?;
+        if reader.is_blank() {
+            return Ok(Vec::new());
+        }
         let volume = |(first_seq, path, bytes): (u64, &Path, u64)| LedgerVolume {
             first_seq,
             path: path.to_owned(),
