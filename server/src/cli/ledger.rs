@@ -189,9 +189,9 @@ impl Walked {
     }
 }
 
-/// Walks one ledger, and holds it against the checkpoint that was given, or against its own of those on record. One that
-/// is on record and not there is a finding, unless the node may have begun another: where it is one of all, that is no
-/// fault (`may_be_gone`).
+/// Walks one ledger, and holds it against the checkpoint that was given, or against its own of those on record. One
+/// that is on record and not there is a finding, unless the node may have begun another: where it is one of all,
+/// that is no fault (`may_be_gone`).
 fn walk(
     common: &Common,
     whose: Whose,
@@ -219,7 +219,8 @@ fn walk(
 /// It was on this disk, and is not.
 fn gone(data: &Path, workspace: &str, Anchor { seq, .. }: Anchor) -> Failure {
     Failure::No(format!(
-        "LED-19: {}: the ledger of the workspace {workspace} is gone, and {} of it {} on record; restore a backup of it",
+        "LED-19: {}: the ledger of the workspace {workspace} is gone, and {} of it {} on record; \
+         restore a backup of it",
         data.display(),
         counted(seq, "entry"),
         agreed(seq, "is", "are"),

@@ -39,8 +39,8 @@ pub(crate) fn anchoring(
     Ok(Anchoring { last, keep: Box::new(keep) })
 }
 
-/// What is on record of the ledger in that folder. One that cannot be read is held against whatever is on record, and so
-/// is one that has no entry any more: where a ledger of this disk was brought, there was one (LED-19).
+/// What is on record of the ledger in that folder. One that cannot be read is held against whatever is on record,
+/// and so is one that has no entry any more: where a ledger of this disk was brought, there was one (LED-19).
 fn last_of(
     control: &Control,
     name: &str,
