@@ -78,6 +78,7 @@ impl Drop for KeepSeats {
 
 fn change(halt: &Halt, parts: &Parts, seats: &Seats) {
     while !halt.wait(LOOK_EVERY) {
+        seats.confirm_led();
         if seats.wants_change(parts.local.name())
             && let Err(why) = change_local(parts, seats)
         {

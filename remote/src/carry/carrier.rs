@@ -17,6 +17,7 @@ use crate::core::{Collected, Collector, Holder, Lost, Retention};
 use crate::driver::Driver;
 use crate::names::{DataKey, NodeId};
 use crate::record::Record;
+use crate::ticks::Ticks;
 
 /// How a workspace is carried.
 #[derive(Debug, Clone, Copy)]
@@ -82,6 +83,8 @@ impl Carrier {
         let inner = Inner {
             state,
             record: mark.head.number,
+            known: holder.known(),
+            confirms: false,
             trouble: None,
             over: None,
             give: None,
@@ -147,6 +150,19 @@ impl Carrier {
             trouble: inner.trouble.clone(),
             over: inner.over.clone(),
         }
+    }
+
+    /// A moment just before its newest record was sent: [`Node::covers`](crate::Node::covers) tells by it whether what is
+    /// here is all there is.
+    #[must_use]
+    pub fn known(&self) -> Ticks {
+        self.shared.lock().known
+    }
+
+    /// Has a full record written although nothing is new: after a lease that was over, one shows that nobody else came,
+    /// or that somebody did.
+    pub fn confirm(&self) {
+        self.shared.change(|inner| inner.confirms = true);
     }
 
     /// Whether it writes no more.

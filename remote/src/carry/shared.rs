@@ -16,6 +16,7 @@ use crate::driver::Driver;
 use crate::hex::Nonce;
 use crate::limits::{CARRY_WAIT_MAX, FAR_HANG, FAR_WAITERS_MAX, PART_BYTES};
 use crate::names::{DataKey, NodeId, Tenant};
+use crate::ticks::Ticks;
 
 /// When a write is acknowledged, and how long what is not awaited may wait.
 #[derive(Debug, Clone, Copy)]
@@ -58,6 +59,10 @@ pub(super) struct Inner {
     pub(super) state: State,
     /// The number of the newest record.
     pub(super) record: u64,
+    /// A moment just before it was sent.
+    pub(super) known: Ticks,
+    /// A record is wanted that shows that nobody else came.
+    pub(super) confirms: bool,
     pub(super) trouble: Option<String>,
     pub(super) over: Option<Over>,
     /// Whom the epoch is to be given to, once all is in the chain.

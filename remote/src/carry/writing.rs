@@ -64,7 +64,8 @@ impl Writing<'_> {
             return None;
         }
         let leaves_much = inner.give.is_some() && self.holder.steps_behind() > GIVE_STEPS_MAX;
-        let chain = Chain { has_full, wants_full: self.holder.wants_full() || leaves_much };
+        let wants_full = self.holder.wants_full() || leaves_much || inner.confirms;
+        let chain = Chain { has_full, wants_full };
         // Nothing is waited for once the epoch is to be given away.
         let delay = if inner.give.is_some() { Duration::ZERO } else { delay };
         let next = inner.state.next(chain, delay, shared, shared.driver.ticks.now());
@@ -196,9 +197,11 @@ impl Writing<'_> {
     fn done(&mut self, noted: crate::core::Noted) {
         self.pause = PAUSE_MIN;
         let brings = std::mem::replace(&mut self.open, Brings::Nothing);
-        let was_given = self.holder.newest().given.is_some();
+        let (known, was_given) = (self.holder.known(), self.holder.newest().given.is_some());
         self.shared.change(|inner| {
             inner.record = noted.number;
+            inner.known = known;
+            inner.confirms = false;
             inner.noted.push(noted);
             inner.trouble = None;
             match brings {

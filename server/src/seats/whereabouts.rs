@@ -1,9 +1,10 @@
 //! Where workspaces are, by their places on a remote.
 
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use remote::Role;
+use remote::{Carrier, Node, Role};
 
 use super::{At, Seats};
 use crate::cluster::{CONTROL, Peer, Taken, Where, Whereabouts};
@@ -24,11 +25,36 @@ impl Drop for Waiter<'_> {
 }
 
 impl Seats {
-    /// How long ago others may have begun to hold that this node is gone, where the remote makes safe what is written
-    /// here.
-    fn lapsed_for(&self) -> Option<Duration> {
-        let node = self.node.as_ref().filter(|_| self.settings.durability == Safe::Remote)?;
-        node.lapsed_for()
+    /// The node, where the remote makes safe what is written here.
+    fn safe(&self) -> Option<&Node> {
+        self.node.as_deref().filter(|_| self.settings.durability == Safe::Remote)
+    }
+
+    /// How long ago others may have begun to write what this carrier writes, where they may. Once its lease was over,
+    /// this node does not know that nobody came before a record of its own is in the chain, also when it is heard again.
+    fn lapsed_for(&self, carrier: &Carrier) -> Option<Duration> {
+        let (node, known) = (self.safe()?, carrier.known());
+        match node.covers(known) {
+            true => None,
+            false => Some(node.lapsed_for().unwrap_or_else(|| self.driver.ticks.now() - known)),
+        }
+    }
+
+    /// Has what is written here looked at where another node may have come meanwhile.
+    pub fn confirm_led(&self) {
+        let Some(node) = self.safe().filter(|node| node.is_held()) else { return };
+        let places: Vec<_> =
+            self.places.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        for place in places {
+            // One that changes is taken anew.
+            if let Ok(at) = place.try_read()
+                && let Some(Role::Leads(carrier)) = &at.role
+                && !carrier.is_over()
+                && !node.covers(carrier.known())
+            {
+                carrier.confirm();
+            }
+        }
     }
 
     /// Where the control store is: on each node by itself, unless they share one.
@@ -64,7 +90,7 @@ impl Whereabouts for Seats {
         // Nobody waits for a change that takes its time. Those who ask do not keep one another from knowing.
         let Ok(at) = at.try_read() else { return unknown };
         match &at.role {
-            Some(Role::Leads(carrier)) if !carrier.is_over() => match self.lapsed_for() {
+            Some(Role::Leads(carrier)) if !carrier.is_over() => match self.lapsed_for(carrier) {
                 None => Where::Here,
                 age => Where::Follows { age, writer: None },
             },

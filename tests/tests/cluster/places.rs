@@ -158,6 +158,41 @@ fn a_workspace_that_did_not_open_has_no_place_and_opens_once_it_can() {
     replica.seats.close("acme", Ending::Kept);
 }
 
+#[test]
+fn who_was_not_heard_for_long_shows_that_nobody_came_before_it_writes_again() {
+    let scene = Scene::new();
+    let one = scene.node("one", &scene.settings());
+    one.begins().unwrap();
+    wait_until("all is carried", || matches!(scene.newest().kind, Kind::Full(_)));
+    let beat = || {
+        files(&scene.bucket().join("node"))
+            .iter()
+            .map(|file| fs::read(file).unwrap())
+            .collect::<Vec<_>>()
+    };
+    one.seats.confirm_led();
+    let before = scene.records();
+    assert_eq!(one.seats.of("acme"), Where::Here);
+    scene.ticks.pass(3600);
+    assert!(matches!(one.seats.of("acme"), Where::Follows { age: Some(_), writer: None }));
+    // Once it is heard again, others may have taken what it writes, and begun to write.
+    for _ in 0..2 {
+        let told = beat();
+        wait_until("it is heard", || beat() != told);
+    }
+    let at = one.seats.of("acme");
+    assert!(matches!(at, Where::Follows { age: Some(_), writer: None }), "{at:?}");
+    assert_eq!(scene.records(), before, "nobody asked for a record");
+    one.seats.confirm_led();
+    wait_until("it knows that nobody came", || one.seats.of("acme") == Where::Here);
+    assert!(
+        matches!(scene.newest().kind, Kind::Full(_)) && scene.records().len() == before.len() + 1
+    );
+    one.seats.confirm_led();
+    assert_eq!(one.seats.of("acme"), Where::Here);
+    one.seats.close("acme", Ending::Kept);
+}
+
 /// What is wrong with a workspace, until it is mended.
 enum Fault {
     /// Others can read its key: what comes after the store is opened fails.
