@@ -152,8 +152,8 @@ impl Carrier {
         }
     }
 
-    /// A moment just before its newest record was sent: [`Node::covers`](crate::Node::covers) tells by it whether what is
-    /// here is all there is.
+    /// A moment just before its newest record was sent: [`Node::covers`](crate::Node::covers) tells by it
+    /// whether what is here is all there is.
     #[must_use]
     pub fn known(&self) -> Ticks {
         self.shared.lock().known

@@ -31,7 +31,8 @@ impl Seats {
     }
 
     /// How long ago others may have begun to write what this carrier writes, where they may. Once its lease was over,
-    /// this node does not know that nobody came before a record of its own is in the chain, also when it is heard again.
+    /// this node does not know that nobody came before a record of its own is in the chain, also when it is
+    /// heard again.
     fn lapsed_for(&self, carrier: &Carrier) -> Option<Duration> {
         let (node, known) = (self.safe()?, carrier.known());
         match node.covers(known) {
