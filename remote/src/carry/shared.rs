@@ -160,7 +160,7 @@ impl Inner {
         !self.is_ended && self.over.is_none()
     }
 
-    /// The same.
+    /// Whether anything more is to be sent.
     pub(super) fn sends(&self) -> bool {
         self.goes_on() && !self.gives_up
     }

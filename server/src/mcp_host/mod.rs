@@ -377,7 +377,7 @@ fn fault_of(error: &ToolError) -> Option<Fault> {
 }
 
 /// The fault of a call that names nothing which could be missing.
-fn call_fault(error: &ToolError) -> Fault {
+pub(crate) fn call_fault(error: &ToolError) -> Fault {
     fault_of(error).unwrap_or_else(|| Fault::server(error.reason(), error.to_string()))
 }
 

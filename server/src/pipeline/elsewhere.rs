@@ -11,12 +11,11 @@ use crate::cluster::{
     CONTROL, Cluster, HOP, Keeps, NotHere, Passed, Peer, Place, STALE_SECONDS, Wants,
 };
 use crate::config::remote::WrongNode;
-use crate::mcp::{self, Endpoint, Fault};
-use crate::mcp_host::{Product, Visitor, changes};
+use crate::mcp::{self, Endpoint};
+use crate::mcp_host::{Product, Visitor, call_fault, changes};
 use crate::net::{Call, Method, Reply, Response};
 use crate::parts::{Caller, Parts};
 use crate::tenants::Closed;
-use crate::tools::ToolError;
 
 /// How often a workspace is opened to find out where a call belongs.
 const LOCATE_TRIES_MAX: usize = 2;
@@ -78,10 +77,7 @@ impl Asked {
     fn closed(id: Option<&Json>, closed: Closed) -> Response {
         match id {
             None => Refusal::unavailable(&closed.to_string()).into(),
-            Some(id) => {
-                let error = ToolError::from(closed);
-                mcp::refusal(id, &Fault::unavailable(error.reason(), error.to_string()))
-            }
+            Some(id) => mcp::refusal(id, &call_fault(&closed.into())),
         }
     }
 }
