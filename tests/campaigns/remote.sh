@@ -44,6 +44,9 @@ fi
 scratch="$(mktemp -d)"
 export REMOTE_DATA="$scratch/data"
 trap finish EXIT
+# A node in a namespace of its own reaches nothing that it could fetch the model from.
+"$program" model fetch --data "$scratch/model" >"$scratch/fetched" 2>&1 ||
+    fail "there is no model for the nodes: $(tail -n 1 "$scratch/fetched")"
 case "$mode" in
 ceph)
     bring_up ceph
