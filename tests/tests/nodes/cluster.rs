@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use tempfile::TempDir;
 use tests::service::{self, Service, run, scratch};
@@ -122,7 +123,15 @@ impl Cluster {
     }
 }
 
-/// A port that nobody had a moment ago.
+/// A port that nobody has. A node has to know it before it starts, so it is none of those that the system gives to
+/// others meanwhile (32768 and above), and each process begins elsewhere.
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    static DRAWN: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let drawn = std::process::id() * 64 + DRAWN.fetch_add(1, Ordering::Relaxed);
+        let port = u16::try_from(10_000 + drawn % 20_000).unwrap();
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
