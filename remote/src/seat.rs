@@ -311,7 +311,9 @@ impl Seat {
             adopt(here, &found.records)?;
             here.check_store(newest.store)?;
             let may_take = self.may_take(claim.as_deref_mut(), &found);
+            let has_store = || Ok::<_, NotSeated>(here.store_id()? == Some(newest.store));
             let leads = !is_followed && memo.as_ref().is_some_and(|memo| memo.leads(newest));
+            let leads = leads && has_store()?;
             if !(leads && may_take) {
                 if !is_followed {
                     here.set_aside(memo.as_ref())?;
@@ -327,6 +329,10 @@ impl Seat {
                         newest: Box::new(at),
                     });
                 }
+            }
+            // Before there is a full record nobody but the first node knows what is in its store.
+            if !has_store()? {
+                return Err(NotSeated::Nothing);
             }
             // Who may take it has a claim.
             let Some(claim) = claim.as_deref_mut() else { continue };

@@ -256,6 +256,52 @@ fn a_node_that_comes_back_soon_goes_on_where_it_was() {
 }
 
 #[test]
+fn what_is_not_carried_yet_waits_for_the_node_that_has_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let memory = Arc::new(Memory::default());
+    let home = folder.path().join("one");
+    std::fs::create_dir_all(&home).unwrap();
+    let own = Store::open(engine::Ground::real(&home.join("store")).unwrap(), Options::default());
+    own.unwrap().write(batch("from before")).unwrap();
+    let mut one = Machine::new("box-1", &memory, &home, false);
+    let mut two = Machine::new("box-2", &memory, &folder.path().join("two"), false);
+    // Its first record is there, and no file of it.
+    memory.takes(Some(0));
+    let Seated { store, role } = one.open().unwrap();
+    let Role::Leads(carrier) = role else { panic!("it was first") };
+    drop(store);
+    assert!(carrier.give_up(PATIENCE));
+    drop(carrier);
+    assert!(matches!(two.open(), Err(NotSeated::Nothing)), "an empty store is not what it had");
+
+    memory.takes(None);
+    let Seated { store, role } = one.open().unwrap();
+    assert_eq!(texts(&store), ["from before"]);
+    let Role::Leads(carrier) = role else { panic!("nobody else has it") };
+    assert!(carrier.settle(PATIENCE));
+    drop(store);
+    assert!(carrier.give(None, PATIENCE));
+    let led = two.open().unwrap();
+    assert!(matches!(led.role, Role::Leads(_)));
+    assert_eq!(texts(&led.store), ["from before"]);
+}
+
+#[test]
+fn a_writer_whose_store_is_gone_has_it_from_the_chain() {
+    let folder = tempfile::tempdir().unwrap();
+    let memory = Arc::new(Memory::default());
+    let home = folder.path().join("one");
+    let mut one = Machine::new("box-1", &memory, &home, false);
+    one.open().unwrap().store.write(batch("one")).unwrap();
+    drop(one);
+    std::fs::remove_dir_all(home.join("store")).unwrap();
+    let mut one = Machine::new("box-1", &memory, &home, false);
+    let led = one.open().unwrap();
+    assert!(matches!(led.role, Role::Leads(_)));
+    assert_eq!(texts(&led.store), ["one"]);
+}
+
+#[test]
 fn another_store_is_not_mixed_in() {
     let folder = tempfile::tempdir().unwrap();
     let memory = Arc::new(Memory::default());
