@@ -89,24 +89,18 @@ impl Node {
         self.shared.known().held.is_some_and(|held| now < held.until)
     }
 
-    /// For how long others may have held that it is gone; `None` while none can. Before its first beat was heard, for
-    /// longer than can be told.
+    /// For how long others may have written what this node writes, if its newest record there was in the chain at
+    /// `known` ([`Holder::known`](crate::core::Holder::known)); `None` while none can: what it shows is all there is.
     #[must_use]
-    pub fn lapsed_for(&self) -> Option<Duration> {
+    pub fn lapsed_for(&self, known: Ticks) -> Option<Duration> {
         let now = self.shared.driver.ticks.now();
-        match self.shared.known().held.map(|held| held.until) {
-            None => Some(Duration::MAX),
-            Some(until) if now < until => None,
-            Some(until) => Some(now - until),
-        }
+        Held::lapsed_for(self.shared.known().held, known, now)
     }
 
-    /// Whether what this node writes is its alone still, if its newest record there was in the chain at `known`
-    /// ([`Holder::known`](crate::core::Holder::known)): what it shows is all there is.
+    /// Whether what this node writes is its alone still.
     #[must_use]
     pub fn covers(&self, known: Ticks) -> bool {
-        let now = self.shared.driver.ticks.now();
-        self.shared.known().held.is_some_and(|held| held.covers(known, now))
+        self.lapsed_for(known).is_none()
     }
 
     /// Whether the writer of the newest record of a chain leaves the workspace to this node. Beats are looked at

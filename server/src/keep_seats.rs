@@ -51,6 +51,8 @@ impl KeepSeats {
         let (halt, theirs, parts) = (Arc::clone(&kept.halt), Arc::clone(seats), Arc::clone(parts));
         let [holder, sweeper, emptier, closer] = [(); 4].map(|()| Arc::clone(&parts));
         kept.threads.push(spawn("seats").spawn(move || change(&halt, &parts, &theirs))?);
+        let (halt, theirs) = (Arc::clone(&kept.halt), Arc::clone(seats));
+        kept.threads.push(spawn("confirm").spawn(move || confirm(&halt, &theirs))?);
         // Apart, since each may take minutes.
         let halt = Arc::clone(&kept.halt);
         kept.threads.push(spawn("spent").spawn(move || close_spent(&halt, &closer))?);
@@ -78,13 +80,18 @@ impl Drop for KeepSeats {
 
 fn change(halt: &Halt, parts: &Parts, seats: &Seats) {
     while !halt.wait(LOOK_EVERY) {
-        seats.confirm_led();
         if seats.wants_change(parts.local.name())
             && let Err(why) = change_local(parts, seats)
         {
             let fields = [("why", Value::Text(&why))];
             log::event(Level::Error, "the workspace local is not open", &fields);
         }
+    }
+}
+
+fn confirm(halt: &Halt, seats: &Seats) {
+    while !halt.wait(LOOK_EVERY) {
+        seats.confirm_led();
     }
 }
 

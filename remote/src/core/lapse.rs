@@ -82,6 +82,17 @@ impl Held {
     pub fn covers(&self, known: Ticks, now: Ticks) -> bool {
         self.since <= known && now < self.until
     }
+
+    /// For how long others may have written what such a holder has; `None` while it still has it alone. `held` is the
+    /// newest lease, if a beat was ever heard: one that began after `known` tells nothing of the time before it.
+    #[must_use]
+    pub fn lapsed_for(held: Option<Self>, known: Ticks, now: Ticks) -> Option<Duration> {
+        match held {
+            Some(held) if held.covers(known, now) => None,
+            Some(held) if held.since <= known => Some(now - held.until.max(known)),
+            _ => Some(now - known),
+        }
+    }
 }
 
 /// What this node has seen of the beats of others.
@@ -361,5 +372,23 @@ mod tests {
         // Sent in time, but perhaps seen too late.
         beating.confirmed(at(19), at(21));
         assert_eq!(beating.held(), Some(Held { since: at(21), until: at(27) }));
+    }
+
+    #[test]
+    fn what_others_may_have_written_is_as_old_as_the_lease_that_covered_the_newest_record() {
+        let lapsed_for = |held, known, now| {
+            let lapsed = Held::lapsed_for(held, at(known), at(now));
+            lapsed.map(|lapsed| lapsed.as_secs())
+        };
+        let held = Some(Held { since: at(10), until: at(20) });
+        assert_eq!(lapsed_for(held, 10, 19), None);
+        assert_eq!(lapsed_for(held, 12, 20), Some(0));
+        assert_eq!(lapsed_for(held, 12, 27), Some(7));
+        assert_eq!(lapsed_for(held, 25, 27), Some(2), "sent later, and it was the newest");
+        // One that began anew, and is over as well: others had all the time since the record.
+        let anew = Some(Held { since: at(50), until: at(55) });
+        assert_eq!(lapsed_for(anew, 12, 52), Some(40));
+        assert_eq!(lapsed_for(anew, 12, 56), Some(44));
+        assert_eq!(lapsed_for(None, 12, 27), Some(15));
     }
 }

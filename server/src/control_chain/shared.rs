@@ -116,11 +116,11 @@ impl Shared {
     pub(super) fn stands(&self) -> ControlStands {
         let known = self.known();
         if let Some(leads) = known.leads {
-            if self.covers(leads) {
-                return ControlStands::Leads;
-            }
-            let age = self.with.node.as_ref().and_then(|node| node.lapsed_for());
-            return ControlStands::Follows { age, writer: None, run: None };
+            let node = self.with.node.as_ref();
+            return match node.map(|node| node.lapsed_for(leads)) {
+                Some(None) => ControlStands::Leads,
+                age => ControlStands::Follows { age: age.flatten(), writer: None, run: None },
+            };
         }
         let fresh = known.fresh.filter(|_| known.is_whole);
         let age = fresh.map(|fresh| self.now() - fresh);

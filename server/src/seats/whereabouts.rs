@@ -34,16 +34,13 @@ impl Seats {
     /// this node does not know that nobody came before a record of its own is in the chain, also when it is
     /// heard again.
     fn lapsed_for(&self, carrier: &Carrier) -> Option<Duration> {
-        let (node, known) = (self.safe()?, carrier.known());
-        match node.covers(known) {
-            true => None,
-            false => Some(node.lapsed_for().unwrap_or_else(|| self.driver.ticks.now() - known)),
-        }
+        self.safe()?.lapsed_for(carrier.known())
     }
 
-    /// Has what is written here looked at where another node may have come meanwhile.
+    /// Has what is written here looked at where another node may have come meanwhile: also what answers reads by
+    /// itself all the while, so that it does not for ever.
     pub fn confirm_led(&self) {
-        let Some(node) = self.safe().filter(|node| node.is_held()) else { return };
+        let Some(node) = self.node.as_ref().filter(|node| node.is_held()) else { return };
         let places: Vec<_> =
             self.places.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
         for place in places {

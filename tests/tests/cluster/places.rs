@@ -170,16 +170,20 @@ fn who_was_not_heard_for_long_shows_that_nobody_came_before_it_writes_again() {
             .map(|file| fs::read(file).unwrap())
             .collect::<Vec<_>>()
     };
+    // What one beat came to is known once there is another one.
+    let is_heard = || {
+        for _ in 0..2 {
+            let told = beat();
+            wait_until("it is heard", || beat() != told);
+        }
+    };
     one.seats.confirm_led();
     let before = scene.records();
     assert_eq!(one.seats.of("acme"), Where::Here);
     scene.ticks.pass(3600);
     assert!(matches!(one.seats.of("acme"), Where::Follows { age: Some(_), writer: None }));
     // Once it is heard again, others may have taken what it writes, and begun to write.
-    for _ in 0..2 {
-        let told = beat();
-        wait_until("it is heard", || beat() != told);
-    }
+    is_heard();
     let at = one.seats.of("acme");
     assert!(matches!(at, Where::Follows { age: Some(_), writer: None }), "{at:?}");
     assert_eq!(scene.records(), before, "nobody asked for a record");
@@ -190,6 +194,29 @@ fn who_was_not_heard_for_long_shows_that_nobody_came_before_it_writes_again() {
     );
     one.seats.confirm_led();
     assert_eq!(one.seats.of("acme"), Where::Here);
+    // Heard, and then again not heard, before it knows: others had all the time since its newest record.
+    scene.ticks.pass(3600);
+    is_heard();
+    scene.ticks.pass(20);
+    let at = one.seats.of("acme");
+    let Where::Follows { age: Some(age), writer: None } = at else { panic!("{at:?}") };
+    assert!(age >= Duration::from_secs(3600), "{age:?}");
+    one.seats.close("acme", Ending::Kept);
+}
+
+#[test]
+fn who_answers_by_itself_finds_out_as_well_whether_another_one_came() {
+    let scene = Scene::new();
+    let one = scene.node("one", &Remote { durability: Safe::Local, ..scene.settings() });
+    one.begins().unwrap();
+    wait_until("all is carried", || matches!(scene.newest().kind, Kind::Full(_)));
+    let before = scene.records().len();
+    scene.ticks.pass(3600);
+    assert_eq!(one.seats.of("acme"), Where::Here, "what it acknowledged is here");
+    wait_until("it asks for a record once it is heard", || {
+        one.seats.confirm_led();
+        scene.records().len() > before
+    });
     one.seats.close("acme", Ending::Kept);
 }
 
