@@ -31,6 +31,7 @@ use crate::govern::meter::Meter;
 use crate::govern::rate::{Buckets, Guesses};
 use crate::govern::{Audit, Rules, rules_file};
 use crate::ingest::read::PdfReader;
+use crate::limits::workers;
 use crate::local::Local;
 use crate::log::Said;
 use crate::log::{self, Level, Value};
@@ -267,7 +268,9 @@ pub fn start_by(
         control: Arc::clone(&control),
         others: Mutex::default(),
     };
-    let tenants = Tenants::start(door, tenants::Bounds::default()).map_err(failed)?;
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let bounds = tenants::Bounds::of_workers(workers(cores));
+    let tenants = Tenants::start(door, bounds).map_err(failed)?;
     let parts = Parts {
         data: settings.data.clone(),
         local: Local::new(Workspace::new(Opened {

@@ -201,6 +201,17 @@ pub const WORKERS_MIN: usize = 8;
 /// Most workers; beyond it threads only add switching.
 pub const WORKERS_MAX: usize = 256;
 
+/// Workers of a machine with so many cores.
+#[must_use]
+pub const fn workers(cores: usize) -> usize {
+    let wanted = cores * WORKERS_PER_CORE;
+    match wanted {
+        0..WORKERS_MIN => WORKERS_MIN,
+        WORKERS_MIN..=WORKERS_MAX => wanted,
+        _ => WORKERS_MAX,
+    }
+}
+
 /// Largest body that is looked into for a `ping` on the event loop, where every other connection waits
 /// for it: a message with a few fields beside the method, read in about a microsecond.
 pub const PING_BYTES_MAX: usize = 256;
@@ -460,11 +471,14 @@ pub const OPEN_WAITERS_MAX: usize = 4;
 /// How long these wait: most stores open within it.
 pub const OPEN_CROWD_WAIT_MAX: Duration = Duration::from_millis(250);
 
-/// Calls that open workspaces of tenants which are on a remote, or wait so long for them, at a time: fewer than there
-/// are workers, so that those of a remote that does not answer are not all of them.
-pub const OPENINGS_MAX: usize = 6;
+/// Calls that open or close workspaces of tenants which are on a remote, or wait so long for that, at a time, at the
+/// least: half of the workers. A remote that does not answer leaves the others, but for those below.
+pub const OPENINGS_MIN: usize = WORKERS_MIN / 2;
 
-const _: () = assert!(OPENINGS_MAX < WORKERS_MIN);
+/// Calls that wait so long until this node may write what nobody writes.
+pub const TAKERS_MAX: usize = 3;
+
+const _: () = assert!(OPENINGS_MIN + TAKERS_MAX < WORKERS_MIN);
 
 /// How long a tenant's store stays open when nobody uses it.
 pub const STORE_IDLE_MAX: Duration = Duration::from_secs(300);

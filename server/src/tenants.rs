@@ -24,7 +24,7 @@ pub(crate) use door::make_folders;
 pub use slug::{SLUG_CHARS, is_slug, slug_fault};
 
 use crate::limits::{
-    OPEN_CROWD_WAIT_MAX, OPEN_STORES_MAX, OPEN_WAIT_MAX, OPEN_WAITERS_MAX, OPENINGS_MAX,
+    OPEN_CROWD_WAIT_MAX, OPEN_STORES_MAX, OPEN_WAIT_MAX, OPEN_WAITERS_MAX, OPENINGS_MIN,
     STORE_IDLE_MAX,
 };
 use crate::log::{self, Level, Value};
@@ -52,6 +52,16 @@ pub struct Bounds {
     pub crowd_wait_max: Duration,
     /// How long upkeep waits before it looks again for what is idle, and at a store that it could not keep.
     pub pause: Duration,
+    /// How many calls open or close workspaces that are on a remote, or wait for `wait_max` for that; half of them may
+    /// be waiting.
+    pub turns_max: usize,
+}
+
+impl Bounds {
+    /// Of a server with so many workers.
+    pub fn of_workers(workers: usize) -> Self {
+        Self { turns_max: (workers / 2).max(OPENINGS_MIN), ..Self::default() }
+    }
 }
 
 impl Default for Bounds {
@@ -63,6 +73,7 @@ impl Default for Bounds {
             waiters_max: OPEN_WAITERS_MAX,
             crowd_wait_max: OPEN_CROWD_WAIT_MAX,
             pause: UPKEEP_PAUSE,
+            turns_max: OPENINGS_MIN,
         }
     }
 }
@@ -81,18 +92,31 @@ struct State {
     slots: HashMap<String, Slot>,
     /// How many wait for a slot to become free, or for one to be no longer in use; by the workspace they wait for.
     waiting: HashMap<String, usize>,
-    /// How many open one that is on a remote, or wait so long for one.
-    turns: usize,
+    turns: Turns,
     is_over: bool,
 }
 
-/// That a call may open a workspace that is on a remote, or wait for one.
-struct Turn<'a>(&'a Shared);
+/// How many calls open or close workspaces that are on a remote, or wait so long for that.
+#[derive(Default)]
+struct Turns {
+    all: usize,
+    /// Those that began as ones that wait: a workspace that takes long leaves turns to the others.
+    waiting: usize,
+}
+
+/// That a call may do so.
+struct Turn<'a> {
+    shared: &'a Shared,
+    waits: bool,
+}
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        self.0.state().turns -= 1;
-        self.0.changed.notify_all();
+        let mut state = self.shared.state();
+        state.turns.all -= 1;
+        state.turns.waiting -= usize::from(self.waits);
+        drop(state);
+        self.shared.changed.notify_all();
     }
 }
 
@@ -249,8 +273,10 @@ impl Tenants {
             let is_full = state.slots.len() >= self.shared.bounds.open_max;
             match state.slots.get_mut(name) {
                 Some(Slot::Open(open)) if open.is_spent(self.shared.door.seats.as_deref()) => {
-                    state = self.shared.close(state, name, Ending::Kept);
-                    continue;
+                    if self.shared.has_turn(&mut state, &mut turn, false) {
+                        state = self.shared.close(state, name, Ending::Kept);
+                        continue;
+                    }
                 }
                 Some(Slot::Open(open)) => {
                     open.users += 1;
@@ -258,12 +284,14 @@ impl Tenants {
                 }
                 Some(Slot::Moving) => {}
                 None if !is_full => {
-                    if self.shared.has_turn(&mut state, &mut turn) {
+                    if self.shared.has_turn(&mut state, &mut turn, false) {
                         return self.shared.open_here(state, name).map(lease);
                     }
                 }
                 None => {
-                    if let Some(idle) = state.longest_idle() {
+                    if let Some(idle) = state.longest_idle()
+                        && self.shared.has_turn(&mut state, &mut turn, false)
+                    {
                         state = self.shared.close(state, &idle, Ending::Kept);
                         continue;
                     }
@@ -272,7 +300,7 @@ impl Tenants {
             let bounds = &self.shared.bounds;
             let waiting = state.waiting.get(name).copied().unwrap_or_default();
             let is_crowd =
-                waiting >= bounds.waiters_max || !self.shared.has_turn(&mut state, &mut turn);
+                waiting >= bounds.waiters_max || !self.shared.has_turn(&mut state, &mut turn, true);
             let longest = if is_crowd { bounds.crowd_wait_max } else { bounds.wait_max };
             let give_up = *give_up.get_or_insert_with(|| Instant::now() + longest);
             state = self.shared.wait(state, name, give_up)?;
@@ -413,16 +441,19 @@ impl Shared {
         Ok(state)
     }
 
-    /// Whether a call may open a workspace, or wait for it as long as that takes. Where that hangs on a remote, only so
-    /// many may at a time: one that does not answer leaves workers to the workspaces that are open.
-    fn has_turn<'a>(&'a self, state: &mut State, turn: &mut Option<Turn<'a>>) -> bool {
+    /// Whether a call may open or close a workspace, or, with `waits`, wait for that as long as it takes. Where that
+    /// hangs on a remote, only so many may at a time: one that does not answer leaves workers to the workspaces that are
+    /// open, and one workspace that takes long leaves turns to others.
+    fn has_turn<'a>(&'a self, state: &mut State, turn: &mut Option<Turn<'a>>, waits: bool) -> bool {
         if self.door.seats.is_none() || turn.is_some() {
             return true;
         }
-        let is_free = state.turns < OPENINGS_MAX;
+        let (turns, most) = (&mut state.turns, self.bounds.turns_max);
+        let is_free = turns.all < most && !(waits && turns.waiting >= most / 2);
         if is_free {
-            state.turns += 1;
-            *turn = Some(Turn(self));
+            turns.all += 1;
+            turns.waiting += usize::from(waits);
+            *turn = Some(Turn { shared: self, waits });
         }
         is_free
     }

@@ -15,6 +15,7 @@ use engine::{Batch, ItemDraft, ItemId, Micros, TombstoneDraft};
 use server::control::Control;
 use server::embed::Embedder;
 use server::govern::Trace;
+use server::limits::OPENINGS_MIN;
 use server::tenants::{Bounds, Closed, Door, Tenants};
 use tempfile::TempDir;
 use tests::door::door;
@@ -29,6 +30,7 @@ const BOUNDS: Bounds = Bounds {
     waiters_max: 64,
     crowd_wait_max: Duration::from_secs(60),
     pause: Duration::from_millis(20),
+    turns_max: OPENINGS_MIN,
 };
 
 struct House {

@@ -23,7 +23,7 @@ use crate::housekeeping::Housekeeping;
 use crate::keep_seats::KeepSeats;
 use crate::limits::{
     CONNECTIONS_LOCAL_RESERVED, SYNC_INTERVAL, WAITING_BYTES_LOCAL_RESERVED,
-    WAITING_BYTES_PEER_MAX, WORKERS_MAX, WORKERS_MIN, WORKERS_PER_CORE,
+    WAITING_BYTES_PEER_MAX, workers,
 };
 use crate::log::{self, Level, Value};
 use crate::model::{Bar, Unit};
@@ -233,7 +233,7 @@ fn bind(
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let config = NetConfig {
         listeners,
-        workers: (cores * WORKERS_PER_CORE).clamp(WORKERS_MIN, WORKERS_MAX),
+        workers: workers(cores),
         limits: Limits::default(),
         wall_clock: SystemTime::now,
     };

@@ -10,7 +10,7 @@ use super::{At, Seats};
 use crate::cluster::{CONTROL, Peer, Taken, Where, Whereabouts};
 use crate::config::remote::{Safe, WrongNode};
 use crate::control_chain::ControlStands;
-use crate::limits::{OPEN_WAIT_MAX, OPEN_WAITERS_MAX};
+use crate::limits::{OPEN_WAIT_MAX, TAKERS_MAX};
 
 /// Between two looks at whether a workspace was taken.
 const TAKE_PAUSE: Duration = Duration::from_millis(50);
@@ -117,7 +117,7 @@ impl Whereabouts for Seats {
                 Where::Follows { writer: Some(peer), .. } => return Taken::By(peer),
                 _ => {}
             }
-            if waiters >= OPEN_WAITERS_MAX || Instant::now() >= give_up {
+            if waiters >= TAKERS_MAX || Instant::now() >= give_up {
                 let why =
                     "Nobody writes this workspace now; a node is about to take it over: try again";
                 return Taken::NotNow(why.to_owned());

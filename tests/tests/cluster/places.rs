@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use engine::Options;
@@ -13,7 +14,7 @@ use remote::{Emptied, Halt, Kind, NotSeated, Record};
 use server::cluster::{Where, Whereabouts};
 use server::config::remote::{Remote, Safe};
 use server::embed::Embedder;
-use server::limits::OPENINGS_MAX;
+use server::limits::OPENINGS_MIN;
 use server::seats::{Ending, Seats, Stands, Step};
 use server::tenants::{Bounds, Closed, Tenants};
 use tempfile::TempDir;
@@ -345,24 +346,39 @@ fn what_another_node_writes_and_does_not_open_here_is_elsewhere() {
     drop(open);
 }
 
+/// Where the first record of a workspace would be: whoever reads it waits until this is gone.
+struct Pipe(PathBuf);
+
+impl Pipe {
+    fn new(scene: &Scene, slug: &str) -> Self {
+        let chain = scene.bucket().join(format!("t/{slug}/chain"));
+        fs::create_dir_all(&chain).unwrap();
+        let pipe = chain.join(format!("{:020}", 1));
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        Self(pipe)
+    }
+}
+
+impl Drop for Pipe {
+    fn drop(&mut self) {
+        let end = fs::OpenOptions::new().write(true).open(&self.0).unwrap();
+        fs::remove_file(&self.0).unwrap();
+        drop(end);
+    }
+}
+
 #[test]
 fn a_remote_that_does_not_answer_holds_no_more_calls_than_some() {
     let scene = Scene::new();
     let one = scene.node("one", &scene.settings());
     let tenants = one.tenants();
-    let slow: Vec<String> = (0..OPENINGS_MAX).map(|number| format!("slow{number}")).collect();
-    let pipe = |slug: &str| {
-        let chain = scene.bucket().join(format!("t/{slug}/chain"));
-        fs::create_dir_all(&chain).unwrap();
-        let pipe = chain.join(format!("{:020}", 1));
-        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-        pipe
-    };
+    let slow: Vec<String> = (0..OPENINGS_MIN).map(|number| format!("slow{number}")).collect();
     tenants.make("acme").unwrap();
     drop(tenants.open("acme").unwrap());
     tenants.make("other").unwrap();
-    let pipes: Vec<PathBuf> = slow.iter().map(|slug| pipe(slug)).collect();
+    let pipes: Vec<Pipe> = slow.iter().map(|slug| Pipe::new(&scene, slug)).collect();
     std::thread::scope(|scope| {
+        let pipes = pipes;
         for slug in &slow {
             tenants.make(slug).unwrap();
             let opening = || drop(tenants.open(slug));
@@ -371,11 +387,7 @@ fn a_remote_that_does_not_answer_holds_no_more_calls_than_some() {
         wait_until("all of them are being opened", || tenants.count() == slow.len() + 1);
         assert!(matches!(tenants.open("other").err(), Some(Closed::Busy)));
         drop(tenants.open("acme").unwrap());
-        for pipe in &pipes {
-            let end = fs::OpenOptions::new().write(true).open(pipe).unwrap();
-            fs::remove_file(pipe).unwrap();
-            drop(end);
-        }
+        drop(pipes);
     });
     drop(tenants.open("other").unwrap());
 }
@@ -393,6 +405,30 @@ fn a_deleted_workspace_that_did_not_open_is_emptied() {
     tenants.close_deleted("acme").unwrap();
     let came = step(&one.seats, &acme(true, true));
     assert!(matches!(came, Step::Came(Emptied::Waiting(_))), "{came:?}");
+}
+
+#[test]
+fn a_workspace_that_takes_long_leaves_turns_to_others() {
+    let scene = Scene::new();
+    let one = scene.node("one", &scene.settings());
+    let tenants = one.tenants();
+    let pipe = Pipe::new(&scene, "slow");
+    ["slow", "other"].iter().for_each(|slug| tenants.make(slug).unwrap());
+    let (ended, calls) = (AtomicUsize::new(0), 2 * OPENINGS_MIN);
+    std::thread::scope(|scope| {
+        // Gone before those are waited for that it holds, also where this panics.
+        let (pipe, ended, tenants) = (pipe, &ended, &tenants);
+        for _ in 0..calls {
+            scope.spawn(move || {
+                drop(tenants.open("slow"));
+                ended.fetch_add(1, Ordering::SeqCst);
+            });
+        }
+        // Those that may not wait for long are told so; the others go on waiting.
+        wait_until("they are told", || ended.load(Ordering::SeqCst) >= calls - OPENINGS_MIN);
+        drop(tenants.open("other").unwrap());
+        drop(pipe);
+    });
 }
 
 #[test]
