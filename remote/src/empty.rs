@@ -78,13 +78,13 @@ pub enum Emptied {
 }
 
 /// What came of giving a chain up that is not open here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GivenUp {
-    /// This process does not hold it.
-    NotOurs,
+    /// This process does not hold it; whose newest record there is, where that is no give.
+    NotOurs(Option<Box<Head>>),
     /// It did, and gave it away.
     Given,
-    /// It does: a record was under way still, which the next call finds.
+    /// It did not come to that: another record may be the newest by now, which the next call finds.
     NotYet,
 }
 
@@ -195,11 +195,14 @@ impl Sweeper {
     /// No answer, or what is there cannot be.
     pub fn give_up(&self, tenant: &Tenant) -> Result<GivenUp, NotRestored> {
         let found = run(&self.driver, tenant, async |port| find(&port, None).await)??;
-        let Some(Found { newest, as_of, .. }) = found else { return Ok(GivenUp::NotOurs) };
+        let Some(Found { newest, as_of, .. }) = found else { return Ok(GivenUp::NotOurs(None)) };
         let writer = self.node.writer();
         let is_own = newest.head.node == writer.node && newest.head.run == writer.run;
-        if newest.given.is_some() || !is_own {
-            return Ok(GivenUp::NotOurs);
+        if newest.given.is_some() {
+            return Ok(GivenUp::NotOurs(None));
+        }
+        if !is_own {
+            return Ok(GivenUp::NotOurs(Some(Box::new(newest.head))));
         }
         let (seq, stamp) = (newest.head.seq, self.stamp());
         let mut holder = Holder::new(writer.clone(), newest, as_of);

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use engine::Store;
 use remote::Halt;
 use remote::limits::{CHAIN_KEPT_MIN, HOLDS_PACE, HOLDS_ROUNDS, LEDGER_DELAY};
 
@@ -192,12 +193,19 @@ fn tell_holds(halt: &Halt, parts: &Parts, seats: &Seats) {
 fn change_local(parts: &Parts, seats: &Seats) -> Result<(), String> {
     let before = parts.local.get();
     parts.local.rest();
-    let store = seats.reopen(parts.local.name(), &before.store).map_err(|why| why.to_string())?;
-    let embedder = before.encoders.view().embedder;
-    let role = if store.follows() { "followed" } else { "written" };
-    let encoders = Encoders::bind(store, embedder).map_err(|error| error.to_string())?;
-    let meaning = Meaning::new(parts.encoding.kernels, parts.threads.clone());
-    let kept = parts.local.put(before.over(encoders, meaning));
+    let (mut role, mut kept) = ("written", Ok(()));
+    let put = |store: Arc<Store>| {
+        if store.follows() {
+            role = "followed";
+        }
+        let embedder = before.encoders.view().embedder;
+        let encoders = Encoders::bind(store, embedder).map_err(|error| error.to_string())?;
+        let meaning = Meaning::new(parts.encoding.kernels, parts.threads.clone());
+        kept = parts.local.put(before.over(encoders, meaning));
+        Ok(())
+    };
+    let opened = seats.reopen(parts.local.name(), &before.store, put);
+    opened.map_err(|why| why.to_string())?;
     kept.map_err(|error| error.to_string())?;
     let fields = [("workspace", Value::Text(&parts.local.name())), ("is", Value::Text(&role))];
     log::event(Level::Info, "the role of a workspace changed", &fields);

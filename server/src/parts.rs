@@ -143,15 +143,24 @@ impl Parts {
     /// # Errors
     /// It does not open, it belongs to another node, or what is here is too old.
     pub fn enter(&self, caller: &Caller, wants: Wants) -> Result<(Held, Option<u64>), ToolError> {
+        let closed = |closed| self.elsewhere(&caller.workspace, closed);
         if wants == Wants::Reads {
             // Held first: how old it is is told of what is read.
-            let held = self.workspace_of(caller)?;
+            let held = self.workspace_of(caller).map_err(closed)?;
             return Ok((held, self.reach(&caller.workspace, wants)?));
         }
-        self.locate(&caller.workspace)?;
+        self.locate(&caller.workspace).map_err(closed)?;
         // Not held, for whoever waits until this node may write it: what is in use is not opened anew.
         let stale = self.reach(&caller.workspace, wants)?;
         Ok((self.workspace_of(caller)?, stale))
+    }
+
+    /// Why a workspace is not entered that does not open: another node writes it, where that is known.
+    fn elsewhere(&self, workspace: &str, closed: Closed) -> ToolError {
+        match self.reach(workspace, Wants::Reads) {
+            Err(by @ NotHere::WrittenBy(_)) => by.into(),
+            _ => closed.into(),
+        }
     }
 
     /// Closes the ledgers, and the workspaces that nobody uses: no call is answered from then on.

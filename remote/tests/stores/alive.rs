@@ -405,12 +405,13 @@ fn what_could_not_be_sent_of_a_deleted_one_is_given_up() {
     let held = step(&sweeper(&two), &mut begin(&sweeper(&two)));
     assert!(matches!(held, Emptied::Held(_)), "{held:?}");
     // Another one's is left alone.
-    assert_eq!(sweeper(&two).give_up(&tenant()).unwrap(), GivenUp::NotOurs);
+    let others = sweeper(&two).give_up(&tenant()).unwrap();
+    assert_eq!(others, GivenUp::NotOurs(Some(Box::new(before.head.clone()))));
     assert_eq!(found(&two).newest.head.number, before.head.number);
     assert_eq!(sweeper(&one).give_up(&tenant()).unwrap(), GivenUp::Given);
     let newest = found(&two).newest;
     assert!(newest.given.is_some() && newest.head.seq == before.head.seq);
-    assert_eq!(sweeper(&one).give_up(&tenant()).unwrap(), GivenUp::NotOurs, "it is nobody's");
+    assert_eq!(sweeper(&one).give_up(&tenant()).unwrap(), GivenUp::NotOurs(None), "it is nobody's");
     assert_eq!(found(&two).newest.head.number, newest.head.number);
     assert!(is_emptied(&step(&sweeper(&two), &mut begin(&sweeper(&two)))));
 }

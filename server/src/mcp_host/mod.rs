@@ -401,12 +401,23 @@ fn aged(mut result: Value, stale: Option<u64>) -> Value {
 
 /// Whether a POST calls a tool that may change something, as far as its caller has it.
 pub(crate) fn changes(caller: &Caller, body: &Value) -> bool {
-    let messages = body.as_array().map_or_else(|| std::slice::from_ref(body), Vec::as_slice);
-    messages.iter().any(|message| {
+    messages(body).iter().any(|message| {
         let name = message["params"]["name"].as_str().filter(|_| message["method"] == "tools/call");
         let tool = name.and_then(|name| tools::find(caller, name).ok());
         tool.is_some_and(|tool| tool.wants() == Wants::Writes)
     })
+}
+
+/// Whether a POST calls a tool, or reads what its workspace has.
+pub(crate) fn asks_workspace(body: &Value) -> bool {
+    let asks = |message: &Value| {
+        matches!(message["method"].as_str(), Some("tools/call" | "resources/read"))
+    };
+    messages(body).iter().any(asks)
+}
+
+fn messages(body: &Value) -> &[Value] {
+    body.as_array().map_or_else(|| std::slice::from_ref(body), Vec::as_slice)
 }
 
 /// A result whose receipt stands in `_meta`.

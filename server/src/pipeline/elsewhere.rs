@@ -8,11 +8,11 @@ use serde_json::{Value as Json, json};
 
 use super::{LOCAL, Refusal, Target, asks_from, route};
 use crate::cluster::{
-    CONTROL, Cluster, HOP, Keeps, NotHere, Passed, Peer, Place, STALE_SECONDS, Wants,
+    CONTROL, Cluster, HOP, Keeps, NotHere, Passed, Peer, Place, STALE_SECONDS, Wants, Where,
 };
 use crate::config::remote::WrongNode;
 use crate::mcp::{self, Endpoint};
-use crate::mcp_host::{Product, Visitor, call_fault, changes};
+use crate::mcp_host::{Product, Visitor, asks_workspace, call_fault, changes};
 use crate::net::{Call, Method, Reply, Response};
 use crate::parts::{Caller, Parts};
 use crate::tenants::Closed;
@@ -25,6 +25,8 @@ struct Asked {
     /// Whether it is for the control store, not for its caller's workspace.
     is_for_control: bool,
     wants: Wants,
+    /// Whether it asks its workspace, which is opened then.
+    opens: bool,
     /// Of a message of MCP: its id, or null.
     mcp: Option<Json>,
     /// Whether its answer goes on until somebody leaves.
@@ -34,10 +36,11 @@ struct Asked {
 impl Asked {
     /// An operation of the HTTP API: they all read.
     const READS: Self =
-        Self { is_for_control: false, wants: Wants::Reads, mcp: None, listens: false };
+        Self { is_for_control: false, wants: Wants::Reads, opens: true, mcp: None, listens: false };
 
     /// Signing in, and all that comes of it: what is remembered of one step is where the next one goes.
-    const SIGNS_IN: Self = Self { is_for_control: true, wants: Wants::Writes, ..Self::READS };
+    const SIGNS_IN: Self =
+        Self { is_for_control: true, wants: Wants::Writes, opens: false, ..Self::READS };
 
     /// `None` where it is no call for a workspace, or one that finds out for itself.
     fn of(target: &Target, caller: &Caller, call: &Call) -> Option<Self> {
@@ -52,7 +55,7 @@ impl Asked {
     }
 
     fn of_mcp(caller: &Caller, call: &Call) -> Self {
-        let reads = Self { mcp: Some(Json::Null), ..Self::READS };
+        let reads = Self { mcp: Some(Json::Null), opens: false, ..Self::READS };
         if call.request.method != Method::Post {
             return Self { listens: true, ..reads };
         }
@@ -62,7 +65,7 @@ impl Asked {
         let listens = body["method"] == "subscriptions/listen";
         let id = Some(&body["id"]).filter(|id| id.is_string() || id.is_i64() || id.is_u64());
         let mcp = Some(id.cloned().unwrap_or_default());
-        Self { wants, mcp, listens, ..Self::READS }
+        Self { wants, opens: asks_workspace(&body), mcp, listens, ..Self::READS }
     }
 
     /// The answer that says why there is no other.
@@ -96,33 +99,27 @@ pub(super) fn steer(
         reply.send(Asked::refusal(asked.mcp.as_ref(), why));
         None
     };
-    // Of MCP, each call in it is told by itself that it cannot be answered, and others ask no workspace.
-    let finds_out = asked.mcp.is_some() && asked.wants == Wants::Reads;
+    // What only reads is told by itself that it cannot be answered, and how old its answer is.
+    let finds_out = asked.wants == Wants::Reads;
     let workspace = if asked.is_for_control { CONTROL } else { &caller.workspace };
-    let place = match finds_out || asked.is_for_control {
-        true => Ok(cluster.place(workspace, asked.wants)),
-        false => located(parts, cluster, workspace, asked.wants),
+    let place = match asked.opens {
+        true => located(parts, cluster, workspace, asked.wants),
+        false => Ok(cluster.place(workspace, asked.wants)),
     };
-    let place = match place {
-        Ok(place) => place,
+    let (peer, is_followed) = match place {
+        Ok(Place::At { peer, is_followed }) => (peer, is_followed),
+        Ok(Place::Here) => return Some((call, reply)),
+        Ok(Place::Follows(age)) => {
+            let seconds = asked.mcp.as_ref().and_then(|_| cluster.fresh(age).ok());
+            let field = seconds.map(|seconds| (STALE_SECONDS, seconds.to_string()));
+            return Some((call, reply.with_fields(field.into_iter().collect())));
+        }
+        Ok(Place::Nowhere(_)) | Err(_) if finds_out => return Some((call, reply)),
+        Ok(Place::Nowhere(why)) => return refuse(reply, &NotHere::Nowhere(why)),
         Err(closed) => {
             reply.send(Asked::closed(asked.mcp.as_ref(), closed));
             return None;
         }
-    };
-    let (peer, is_followed) = match place {
-        Place::Here => return Some((call, reply)),
-        Place::Follows(age) => match cluster.fresh(age) {
-            Ok(seconds) => {
-                let field = vec![(STALE_SECONDS, seconds.to_string())];
-                return Some((call, reply.with_fields(field)));
-            }
-            Err(_) if finds_out => return Some((call, reply)),
-            Err(why) => return refuse(reply, &why),
-        },
-        Place::Nowhere(_) if finds_out => return Some((call, reply)),
-        Place::Nowhere(why) => return refuse(reply, &NotHere::Nowhere(why)),
-        Place::At { peer, is_followed } => (peer, is_followed),
     };
     let is_of_session = is_followed && asked.mcp.is_some() && mcp::names_session(&call);
     if is_of_session && !knows(endpoint, caller, &call) {
@@ -157,14 +154,22 @@ fn located(
     wants: Wants,
 ) -> Result<Place, Closed> {
     for _ in 0..LOCATE_TRIES_MAX {
-        let opened = parts.locate(workspace);
-        match (cluster.place(workspace, wants), opened) {
-            (Place::Here, Err(closed)) => return Err(closed),
+        if let Err(closed) = parts.locate(workspace) {
+            // Nobody waits for it a second time.
+            return match cluster.of(workspace) {
+                Where::Elsewhere { writer: Some(peer) } => {
+                    Ok(Place::At { peer, is_followed: false })
+                }
+                _ => Err(closed),
+            };
+        }
+        match cluster.place(workspace, wants) {
             // It was closed meanwhile, since it can be had for writing: by this node, or by one that is faster.
-            (Place::Here, Ok(())) if !parts.is_located(workspace) => {}
-            (place, _) => return Ok(place),
+            Place::Here if !parts.is_located(workspace) => {}
+            place => return Ok(place),
         }
     }
+    // Whoever works with it opens it once more.
     Ok(Place::Here)
 }
 

@@ -20,6 +20,7 @@ use std::time::Instant;
 
 use serde_json::Value as Json;
 
+use crate::cluster::{STALE_SECONDS, Wants};
 use crate::console::{self, CONSOLE_BODY_BYTES_MAX};
 use crate::limits::{API_BODY_BYTES_MAX, BODY_BYTES_MAX, TENANT_BODY_BYTES_MAX};
 use crate::log::{self, Value};
@@ -31,6 +32,7 @@ use crate::oauth::{FORM_BYTES_MAX, REGISTRATION_BYTES_MAX, SIGN_IN_FORM_BYTES_MA
 use crate::operator;
 use crate::parts::{Caller, Parts};
 use crate::rest;
+use crate::workspace::Workspace;
 
 pub(crate) use authenticate::wrong_credential;
 pub use authenticate::{GATEWAY_ID, GATEWAY_SECRET, Gate, check_local};
@@ -160,14 +162,35 @@ impl Pipeline {
         }
     }
 
-    /// What an operation makes of a call.
-    fn run(&self, run: rest::Run, caller: &Caller, call: &Call) -> Response {
-        let deadline = Instant::now() + self.parts.call_time_max;
-        let workspace = match self.parts.workspace_of(caller) {
-            Ok(workspace) => workspace,
-            Err(closed) => return Refusal::unavailable(&closed.to_string()).into(),
+    /// What an operation of the HTTP API makes of a call, with how old that is.
+    fn read(&self, run: rest::Run, caller: &Caller, call: &Call) -> Response {
+        let (workspace, stale) = match self.parts.enter(caller, Wants::Reads) {
+            Ok(entered) => entered,
+            Err(error) => return rest::refuse(error).into(),
         };
-        run(&rest::Ask { parts: &self.parts, workspace: &workspace, caller, call, deadline })
+        let answer = self.run_in(run, &workspace, caller, call);
+        let aged =
+            |answer: Response, seconds: u64| answer.header(STALE_SECONDS, seconds.to_string());
+        stale.into_iter().fold(answer, aged)
+    }
+
+    /// What an operation of this machine's operator makes of a call.
+    fn run(&self, run: rest::Run, caller: &Caller, call: &Call) -> Response {
+        match self.parts.workspace_of(caller) {
+            Ok(workspace) => self.run_in(run, &workspace, caller, call),
+            Err(closed) => Refusal::unavailable(&closed.to_string()).into(),
+        }
+    }
+
+    fn run_in(
+        &self,
+        run: rest::Run,
+        workspace: &Workspace,
+        caller: &Caller,
+        call: &Call,
+    ) -> Response {
+        let deadline = Instant::now() + self.parts.call_time_max;
+        run(&rest::Ask { parts: &self.parts, workspace, caller, call, deadline })
             .unwrap_or_else(Response::from)
     }
 
@@ -194,7 +217,7 @@ impl Pipeline {
         match target {
             Target::Metrics => reply.send(self.meters.page(&self.parts, self.mcp.figures())),
             Target::Api(operation) => {
-                reply.send(self.run(operation.run, &caller, &call));
+                reply.send(self.read(operation.run, &caller, &call));
             }
             Target::Operator(run) | Target::Console(run) => {
                 reply.send(self.run(*run, &caller, &call));

@@ -38,8 +38,16 @@ impl Failing {
         all.get(name).filter(|failed| now < failed.until).map(|failed| failed.why.clone())
     }
 
-    /// It did not open. `was_taken` says whether others may have seen it taken for that.
-    pub(super) fn failed(&self, name: &str, why: String, was_taken: bool, now: Ticks) {
+    /// It did not open. `was_taken` says whether others may have seen it taken for that, `writer` who writes it
+    /// meanwhile, where that is known.
+    pub(super) fn failed(
+        &self,
+        name: &str,
+        why: String,
+        was_taken: bool,
+        writer: Option<Peer>,
+        now: Ticks,
+    ) {
         let mut all = self.all();
         // One that is this old has nothing to do with another.
         all.retain(|_, failed| now - failed.until <= OPEN_AGAIN_MAX);
@@ -52,14 +60,7 @@ impl Failing {
             let first = first.map(|(name, _)| name.clone());
             first.and_then(|first| all.remove(&first));
         }
-        all.insert(name.to_owned(), Failed { why, pause, until: now + pause, writer: None });
-    }
-
-    /// One that did not open is written by another node.
-    pub(super) fn is_written_by(&self, name: &str, writer: Peer) {
-        if let Some(failed) = self.all().get_mut(name) {
-            failed.writer = Some(writer);
-        }
+        all.insert(name.to_owned(), Failed { why, pause, until: now + pause, writer });
     }
 
     /// Who writes a workspace that is to be left alone still.
@@ -92,7 +93,7 @@ mod tests {
         assert_eq!(failing.why("acme", at(0)), None);
         let mut now = 100;
         for expected in [1, 2, 4, 8, 16, 32, 60, 60] {
-            failing.failed("acme", format!("for {expected}"), true, at(now));
+            failing.failed("acme", format!("for {expected}"), true, None, at(now));
             assert_eq!(failing.why("acme", at(now)), Some(format!("for {expected}")));
             assert_eq!(failing.why("globex", at(now)), None);
             assert_eq!(left_alone(&failing, now), expected);
@@ -100,14 +101,14 @@ mod tests {
         }
         // Others wait for nothing that was not taken.
         for _ in 0..3 {
-            failing.failed("acme", "it is away".to_owned(), false, at(now));
+            failing.failed("acme", "it is away".to_owned(), false, None, at(now));
             assert_eq!(left_alone(&failing, now), 1);
             now += 1;
         }
-        failing.failed("acme", "it is broken".to_owned(), true, at(now));
+        failing.failed("acme", "it is broken".to_owned(), true, None, at(now));
         assert_eq!(left_alone(&failing, now), 2);
         // Long after that it is another fault.
-        failing.failed("acme", "it is broken".to_owned(), true, at(now + 63));
+        failing.failed("acme", "it is broken".to_owned(), true, None, at(now + 63));
         assert_eq!(left_alone(&failing, now + 63), 1);
     }
 
@@ -116,9 +117,9 @@ mod tests {
         let failing = Failing::default();
         for number in 0..=FAILING_MAX {
             let second = u64::try_from(number).unwrap() / 100;
-            failing.failed(&format!("acme{number}"), String::new(), true, at(second));
+            failing.failed(&format!("acme{number}"), String::new(), true, None, at(second));
         }
-        failing.failed("acme", String::new(), true, at(10));
+        failing.failed("acme", String::new(), true, None, at(10));
         assert_eq!(failing.all().len(), FAILING_MAX);
         assert_eq!(failing.why("acme", at(10)), Some(String::new()));
     }

@@ -86,21 +86,14 @@ impl FarErasure {
 impl Seats {
     /// Removes what no longer counts, of workspaces that are written here: of all, or of one.
     pub fn collect(&self, only: Option<&str>) -> Vec<Swept> {
-        let places: Vec<_> = {
-            let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-            let wanted = places.iter().filter(|(name, _)| only.is_none_or(|only| only == *name));
-            wanted.map(|(name, at)| (name.clone(), Arc::clone(at))).collect()
+        let mut names = self.open_names();
+        names.retain(|name| only.is_none_or(|only| only == name));
+        // No place is held meanwhile: calls ask for it, and one that is closed lets go of its folder.
+        let collect = |workspace: String| {
+            let carrier = self.carrier(&workspace)?;
+            Some(Swept { workspace, done: collect_by(&carrier) })
         };
-        let mut swept = Vec::new();
-        for (workspace, at) in places {
-            // Calls ask for the place all the while, so it is let go of first.
-            let carrier = match &seen(&at).role {
-                Some(Role::Leads(carrier)) => Arc::clone(carrier),
-                _ => continue,
-            };
-            swept.push(Swept { workspace, done: collect_by(&carrier) });
-        }
-        swept
+        names.into_iter().filter_map(collect).collect()
     }
 
     /// The same with what starts left that were cut short; what goes wrong is logged.

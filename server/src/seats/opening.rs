@@ -15,8 +15,9 @@ use remote::{
     Tracker,
 };
 
+use super::whereabouts::peer;
 use super::{At, Seats, locked, seen, tenant_of};
-use crate::cluster::{Where, Whereabouts};
+use crate::cluster::{Peer, Where, Whereabouts};
 use crate::config::remote::Safe;
 use crate::log::{self, Level, Value};
 
@@ -136,19 +137,31 @@ impl Seats {
         opened
     }
 
-    /// A workspace did not open: what may have been taken for that is given away again, so that another node can have
-    /// it; but not what has rows on this disk that were acknowledged and are nowhere else.
     fn did_not_open(&self, name: &str, at: &RwLock<At>, why: &NotSeated) {
-        let mut was_taken = false;
-        if self.node.is_some() && !matches!(why, NotSeated::Nothing) {
-            self.note_not_given(name);
-            // The remote was not reached, or it was not come to that.
-            if !matches!(why, NotSeated::Away(_) | NotSeated::Over) {
-                was_taken = self.keeps_what_it_has(at)
-                    || self.give_up_one(name, &self.driver.halt) != Some(GivenUp::NotOurs);
-            }
+        let (was_taken, writer) = self.left_to_others(name, at, why);
+        self.failing.failed(name, why.to_string(), was_taken, writer, self.driver.ticks.now());
+    }
+
+    /// Of a workspace that did not open what may have been taken for that is given away again, so that another node can
+    /// have it; but not what has rows on this disk that `durability = local` acknowledged and that are nowhere else.
+    /// Gives whether others may have seen it taken, and who writes it meanwhile, where that is known.
+    fn left_to_others(&self, name: &str, at: &RwLock<At>, why: &NotSeated) -> (bool, Option<Peer>) {
+        let Some(node) = self.node.as_ref().filter(|_| !matches!(why, NotSeated::Nothing)) else {
+            return (false, None);
+        };
+        self.note_not_given(name);
+        // The remote was not reached, or it was not come to that.
+        if matches!(why, NotSeated::Away(_) | NotSeated::Over) {
+            return (false, None);
         }
-        self.failing.failed(name, why.to_string(), was_taken, self.driver.ticks.now());
+        if self.keeps_what_it_has(at) {
+            return (true, None);
+        }
+        let given = self.give_up_one(name, &self.driver.halt);
+        let Some(GivenUp::NotOurs(newest)) = given else { return (true, None) };
+        let lives = |head: &Head| head.node != self.name && node.may_live(head, Duration::ZERO);
+        let newest = newest.filter(|newest| lives(newest));
+        (false, newest.map(|newest| peer(newest.node.to_string(), newest.url)))
     }
 
     fn keeps_what_it_has(&self, at: &RwLock<At>) -> bool {
@@ -176,19 +189,30 @@ impl Seats {
     }
 
     /// Opens the store of a workspace anew, in whatever role can be had now. `old` is its store so far, which
-    /// lets go of the directory first, and takes no writes from then on.
+    /// lets go of the directory first, and takes no writes from then on; `put` has the new one read in its place,
+    /// before anybody is told what this node is to it.
     ///
     /// # Errors
-    /// It is not open, and keeps its place: it is tried again.
-    pub fn reopen(&self, name: &str, old: &Store) -> Result<Arc<Store>, NotSeated> {
+    /// It is not open, or `put` failed. It keeps its place: it is tried again.
+    pub fn reopen(
+        &self,
+        name: &str,
+        old: &Store,
+        put: impl FnOnce(Arc<Store>) -> Result<(), String>,
+    ) -> Result<(), NotSeated> {
         let at = self.at(name).ok_or(NotSeated::Nothing)?;
         let opened = {
             let mut at = locked(&at);
             at.let_go();
             old.release("its role changed: ask again");
-            at.open()
+            at.open().and_then(|store| {
+                put(Arc::clone(&store)).map(|()| store).map_err(|why| {
+                    at.let_go();
+                    NotSeated::Here(why)
+                })
+            })
         };
-        self.came_to(name, &at, opened)
+        self.came_to(name, &at, opened).map(drop)
     }
 
     /// A workspace is closed, and its store dropped: what it wrote is brought into the chain, and given to
@@ -216,10 +240,7 @@ impl Seats {
         };
         self.close(name, Ending::Kept);
         let now = self.driver.ticks.now();
-        self.failing.failed(name, why.to_owned(), was_taken, now);
-        if let Some(writer) = writer {
-            self.failing.is_written_by(name, writer);
-        }
+        self.failing.failed(name, why.to_owned(), was_taken, writer, now);
     }
 
     /// Ends what follows a workspace, so that its store can be dropped.
@@ -245,7 +266,7 @@ impl Seats {
         let (node, tenant) = (self.node.as_ref()?, Tenant::new(name).ok()?);
         let given = self.sweeper(node, halt).give_up(&tenant);
         match &given {
-            Ok(GivenUp::NotOurs | GivenUp::Given) => self.note_given(name),
+            Ok(GivenUp::NotOurs(_) | GivenUp::Given) => self.note_given(name),
             Ok(GivenUp::NotYet) => {}
             Err(why) => {
                 let fields = [("workspace", Value::Text(&name)), ("why", Value::Text(why))];

@@ -30,7 +30,7 @@ impl Seats {
         self.node.as_deref().filter(|_| self.settings.durability == Safe::Remote)
     }
 
-    /// How long ago others may have begun to write what this carrier writes, where they may. Once its lease was over,
+    /// For how long others may have written what this carrier writes, where they may. Once its lease was over,
     /// this node does not know that nobody came before a record of its own is in the chain, also when it is
     /// heard again.
     fn lapsed_for(&self, carrier: &Carrier) -> Option<Duration> {
@@ -70,7 +70,7 @@ impl Seats {
     }
 }
 
-fn peer(node: String, url: String) -> Peer {
+pub(super) fn peer(node: String, url: String) -> Peer {
     Peer { node, url: Some(url).filter(|url| !url.is_empty()) }
 }
 

@@ -227,6 +227,8 @@ enum Fault {
     Key(PathBuf),
     /// A log of the store is damaged: what was in these files.
     Store(Vec<(PathBuf, Vec<u8>)>),
+    /// What the folder remembers of its place is: what that was.
+    Memo(PathBuf, Vec<u8>),
 }
 
 impl Fault {
@@ -244,8 +246,16 @@ impl Fault {
         Self::Store(were)
     }
 
+    fn of_memo(home: &Path) -> Self {
+        let memo = home.join("remote.json");
+        let was = fs::read(&memo).unwrap();
+        fs::write(&memo, "damage").unwrap();
+        Self::Memo(memo, was)
+    }
+
     fn is_told(&self, why: &str) -> bool {
         match self {
+            Self::Memo(..) => why.contains("remote.json"),
             Self::Key(_) => why.contains("chmod 600"),
             Self::Store(_) => why.contains("LOG-01"),
         }
@@ -253,6 +263,7 @@ impl Fault {
 
     fn mend(self) {
         match self {
+            Self::Memo(memo, was) => fs::write(memo, was).unwrap(),
             Self::Key(key) => fs::set_permissions(key, fs::Permissions::from_mode(0o600)).unwrap(),
             Self::Store(were) => {
                 were.into_iter().for_each(|(file, bytes)| fs::write(file, bytes).unwrap());
@@ -324,6 +335,12 @@ fn what_may_have_rows_that_are_nowhere_else_is_not_given_back() {
 
 #[test]
 fn what_another_node_writes_and_does_not_open_here_is_elsewhere() {
+    for spoil in [Fault::of_key, Fault::of_memo] {
+        is_elsewhere(spoil);
+    }
+}
+
+fn is_elsewhere(spoil: fn(&Path) -> Fault) {
     let scene = Scene::new();
     let (one, two) = (scene.node("one", &scene.settings()), scene.node("two", &scene.settings()));
     let (writers, tenants) = (one.tenants(), two.tenants());
@@ -333,7 +350,7 @@ fn what_another_node_writes_and_does_not_open_here_is_elsewhere() {
     write(&open.store);
     drop(tenants.open("acme").unwrap());
     tenants.close("acme").unwrap();
-    let fault = Fault::of_key(&two.home);
+    let fault = spoil(&two.home);
     let failed = tenants.open("acme").err();
     assert!(matches!(&failed, Some(Closed::Failed(why)) if fault.is_told(why)), "{failed:?}");
     let at = two.seats.of("acme");
@@ -393,21 +410,6 @@ fn a_remote_that_does_not_answer_holds_no_more_calls_than_some() {
 }
 
 #[test]
-fn a_deleted_workspace_that_did_not_open_is_emptied() {
-    let scene = Scene::new();
-    let one = scene.node("one", &scene.settings());
-    let tenants = one.tenants();
-    tenants.make("acme").unwrap();
-    drop(tenants.open("acme").unwrap());
-    tenants.close("acme").unwrap();
-    fs::write(one.home.join("keys/signing.key"), "no key").unwrap();
-    assert!(matches!(tenants.open("acme").err(), Some(Closed::Failed(_))));
-    tenants.close_deleted("acme").unwrap();
-    let came = step(&one.seats, &acme(true, true));
-    assert!(matches!(came, Step::Came(Emptied::Waiting(_))), "{came:?}");
-}
-
-#[test]
 fn a_workspace_that_takes_long_leaves_turns_to_others() {
     let scene = Scene::new();
     let one = scene.node("one", &scene.settings());
@@ -429,6 +431,21 @@ fn a_workspace_that_takes_long_leaves_turns_to_others() {
         drop(tenants.open("other").unwrap());
         drop(pipe);
     });
+}
+
+#[test]
+fn a_deleted_workspace_that_did_not_open_is_emptied() {
+    let scene = Scene::new();
+    let one = scene.node("one", &scene.settings());
+    let tenants = one.tenants();
+    tenants.make("acme").unwrap();
+    drop(tenants.open("acme").unwrap());
+    tenants.close("acme").unwrap();
+    fs::write(one.home.join("keys/signing.key"), "no key").unwrap();
+    assert!(matches!(tenants.open("acme").err(), Some(Closed::Failed(_))));
+    tenants.close_deleted("acme").unwrap();
+    let came = step(&one.seats, &acme(true, true));
+    assert!(matches!(came, Step::Came(Emptied::Waiting(_))), "{came:?}");
 }
 
 #[test]
