@@ -94,6 +94,8 @@ pub enum NotSeated {
     Store(OpenError),
     /// The remote has nothing of it that could be followed.
     Nothing,
+    /// As long as no full record of it is there, only the store of this record, its newest one, goes on with it.
+    NotCarried(Box<Head>),
     /// The remote did not answer, or others were faster.
     Away(String),
     /// What is there cannot be.
@@ -109,6 +111,14 @@ impl fmt::Display for NotSeated {
         match self {
             Self::Store(error) => error.fmt(f),
             Self::Nothing => f.write_str("nothing of it has been carried to the remote yet"),
+            Self::NotCarried(newest) => {
+                let Head { tenant, node, store, .. } = &**newest;
+                write!(
+                    f,
+                    "not all of it has been carried to the remote yet: only where the store {store} is it can go on, \
+                     which node {node} had last; if that is gone for good, remove t/{tenant}/ from the remote"
+                )
+            }
             Self::Away(why) | Self::Here(why) => f.write_str(why),
             Self::Damage(damage) => damage.fmt(f),
             Self::Over => f.write_str("it was called off"),
@@ -316,7 +326,7 @@ impl Seat {
             let leads = leads && has_store()?;
             if !(leads && may_take) {
                 if !is_followed {
-                    here.set_aside(memo.as_ref())?;
+                    self.follows_from_here(here, memo.as_ref())?;
                     is_followed = true;
                 }
                 self.catch_up(&mut tracker, &found, may_take)?;
@@ -332,7 +342,7 @@ impl Seat {
             }
             // Before there is a full record nobody but the first node knows what is in its store.
             if !has_store()? {
-                return Err(NotSeated::Nothing);
+                return Err(NotSeated::NotCarried(Box::new(newest.clone())));
             }
             // Who may take it has a claim.
             let Some(claim) = claim.as_deref_mut() else { continue };
@@ -344,6 +354,16 @@ impl Seat {
             }
         }
         Err(NotSeated::Away("others write its chain faster than it can be read".into()))
+    }
+
+    /// What was written here is set aside where the chain may not have it, and from then on counts as another's: where
+    /// bringing it to the newest record is cut short, it is neither all that the chain has nor to be set aside again.
+    fn follows_from_here(&self, here: &Here, memo: Option<&Memo>) -> Result<(), NotSeated> {
+        here.set_aside(memo)?;
+        match memo {
+            Some(memo) if memo.writes => Ok(memo.followed().write(&self.home)?),
+            _ => Ok(()),
+        }
     }
 
     fn find(&self) -> Result<Option<Found>, NotSeated> {
@@ -421,7 +441,7 @@ impl Seat {
 
     fn follow(&self, here: &Here, tracker: Tracker, newest: Mark) -> Result<Seated, NotSeated> {
         if !tracker.is_store() {
-            return Err(NotSeated::Nothing);
+            return Err(NotSeated::NotCarried(Box::new(newest.head)));
         }
         self.remember(&newest.head, false)?;
         let why = format!("node {} writes this workspace; this one follows it", newest.head.node);

@@ -45,6 +45,11 @@ impl Memo {
         Self { carried: carried.max(self.carried), record: record.max(self.record), ..self }
     }
 
+    /// The same, where what is here is to follow from now on.
+    pub(super) fn followed(&self) -> Self {
+        Self { writes: false, ..self.clone() }
+    }
+
     /// What a folder remembers; `None` where it has nothing to do with a remote.
     ///
     /// # Errors

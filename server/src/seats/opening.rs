@@ -70,10 +70,11 @@ impl Seats {
         let mut is_told = false;
         loop {
             match at.open() {
-                Err(NotSeated::Nothing) if goes_on() => {
+                Err(why @ (NotSeated::Nothing | NotSeated::NotCarried(_))) if goes_on() => {
                     if !std::mem::replace(&mut is_told, true) {
-                        let fields = [("workspace", Value::Text(&name))];
-                        log::event(Level::Warn, "nothing was carried there yet; it waits", &fields);
+                        let fields =
+                            [("workspace", Value::Text(&name)), ("why", Value::Text(&why))];
+                        log::event(Level::Warn, "a workspace waits for the remote", &fields);
                     }
                     self.driver.halt.wait(NOTHING_PAUSE);
                 }
@@ -146,10 +147,15 @@ impl Seats {
     /// have it; but not what has rows on this disk that `durability = local` acknowledged and that are nowhere else.
     /// Gives whether others may have seen it taken, and who writes it meanwhile, where that is known.
     fn left_to_others(&self, name: &str, at: &RwLock<At>, why: &NotSeated) -> (bool, Option<Peer>) {
-        let Some(node) = self.node.as_ref().filter(|_| !matches!(why, NotSeated::Nothing)) else {
-            return (false, None);
-        };
-        self.note_not_given(name);
+        let Some(node) = &self.node else { return (false, None) };
+        let lives = |head: &Head| head.node != self.name && node.may_live(head, Duration::ZERO);
+        let writer =
+            |newest: Head| lives(&newest).then(|| peer(newest.node.to_string(), newest.url));
+        match why {
+            NotSeated::Nothing => return (false, None),
+            NotSeated::NotCarried(newest) => return (false, writer((**newest).clone())),
+            _ => self.note_not_given(name),
+        }
         // The remote was not reached, or it was not come to that.
         if matches!(why, NotSeated::Away(_) | NotSeated::Over) {
             return (false, None);
@@ -157,11 +163,10 @@ impl Seats {
         if self.keeps_what_it_has(at) {
             return (true, None);
         }
-        let given = self.give_up_one(name, &self.driver.halt);
-        let Some(GivenUp::NotOurs(newest)) = given else { return (true, None) };
-        let lives = |head: &Head| head.node != self.name && node.may_live(head, Duration::ZERO);
-        let newest = newest.filter(|newest| lives(newest));
-        (false, newest.map(|newest| peer(newest.node.to_string(), newest.url)))
+        match self.give_up_one(name, &self.driver.halt) {
+            Some(GivenUp::NotOurs(newest)) => (false, newest.and_then(|newest| writer(*newest))),
+            _ => (true, None),
+        }
     }
 
     fn keeps_what_it_has(&self, at: &RwLock<At>) -> bool {
