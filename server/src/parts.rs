@@ -152,7 +152,7 @@ impl Parts {
         self.locate(&caller.workspace).map_err(closed)?;
         // Not held, for whoever waits until this node may write it: what is in use is not opened anew.
         let stale = self.reach(&caller.workspace, wants)?;
-        Ok((self.workspace_of(caller)?, stale))
+        Ok((self.workspace_of(caller).map_err(closed)?, stale))
     }
 
     /// Why a workspace is not entered that does not open: another node writes it, where that is known.

@@ -349,16 +349,17 @@ impl Tenants {
 
     fn close_for(&self, name: &str, ending: Ending) -> Result<(), Closed> {
         let give_up = Instant::now() + self.shared.bounds.wait_max;
+        let mut turn = None;
         let mut state = self.shared.state();
         loop {
-            match state.slots.get(name) {
-                // Of one that has no slot a place may be left on a remote.
-                Some(Slot::Open(Open { users: 0, .. })) | None => {
-                    drop(self.shared.close(state, name, ending));
-                    return Ok(());
-                }
-                Some(_) => state = self.shared.wait(state, name, give_up)?,
+            // Of one that has no slot a place may be left on a remote.
+            let is_unused =
+                matches!(state.slots.get(name), Some(Slot::Open(Open { users: 0, .. })) | None);
+            if is_unused && self.shared.has_turn(&mut state, &mut turn, false) {
+                drop(self.shared.close(state, name, ending));
+                return Ok(());
             }
+            state = self.shared.wait(state, name, give_up)?;
         }
     }
 

@@ -408,11 +408,14 @@ pub(crate) fn changes(caller: &Caller, body: &Value) -> bool {
     })
 }
 
-/// Whether a POST calls a tool, or reads what its workspace has.
+/// What asks a workspace.
+const ASKING: [&str; 5] =
+    ["tools/call", "resources/read", "resources/subscribe", "prompts/get", "completion/complete"];
+
+/// Whether a POST asks its workspace.
 pub(crate) fn asks_workspace(body: &Value) -> bool {
-    let asks = |message: &Value| {
-        matches!(message["method"].as_str(), Some("tools/call" | "resources/read"))
-    };
+    let asks =
+        |message: &Value| message["method"].as_str().is_some_and(|method| ASKING.contains(&method));
     messages(body).iter().any(asks)
 }
 

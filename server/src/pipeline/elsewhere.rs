@@ -110,11 +110,16 @@ pub(super) fn steer(
         Ok(Place::At { peer, is_followed }) => (peer, is_followed),
         Ok(Place::Here) => return Some((call, reply)),
         Ok(Place::Follows(age)) => {
-            let seconds = asked.mcp.as_ref().and_then(|_| cluster.fresh(age).ok());
+            // Of the HTTP API each answer says it by itself, and what asks no workspace has no age.
+            let says_it = asked.opens && asked.mcp.is_some();
+            let seconds = cluster.fresh(age).ok().filter(|_| says_it);
             let field = seconds.map(|seconds| (STALE_SECONDS, seconds.to_string()));
             return Some((call, reply.with_fields(field.into_iter().collect())));
         }
-        Ok(Place::Nowhere(_)) | Err(_) if finds_out => return Some((call, reply)),
+        // One that is being opened was waited for.
+        Ok(Place::Nowhere(_)) | Err(Closed::Missing | Closed::Failed(_)) if finds_out => {
+            return Some((call, reply));
+        }
         Ok(Place::Nowhere(why)) => return refuse(reply, &NotHere::Nowhere(why)),
         Err(closed) => {
             reply.send(Asked::closed(asked.mcp.as_ref(), closed));

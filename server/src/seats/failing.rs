@@ -31,6 +31,13 @@ struct Failed {
     writer: Option<Peer>,
 }
 
+impl Failed {
+    /// Whether it has nothing to do with what happens now.
+    fn is_old(&self, now: Ticks) -> bool {
+        now - self.until > OPEN_AGAIN_MAX
+    }
+}
+
 impl Failing {
     /// Why a workspace did not open, if it is to be left alone still.
     pub(super) fn why(&self, name: &str, now: Ticks) -> Option<String> {
@@ -49,8 +56,7 @@ impl Failing {
         now: Ticks,
     ) {
         let mut all = self.all();
-        // One that is this old has nothing to do with another.
-        all.retain(|_, failed| now - failed.until <= OPEN_AGAIN_MAX);
+        all.retain(|_, failed| !failed.is_old(now));
         let pause = match all.get(name) {
             Some(before) if was_taken => OPEN_AGAIN_MAX.min(before.pause * 2),
             _ => OPEN_AGAIN_MIN,
@@ -63,10 +69,10 @@ impl Failing {
         all.insert(name.to_owned(), Failed { why, pause, until: now + pause, writer });
     }
 
-    /// Who writes a workspace that is to be left alone still.
+    /// Who wrote a workspace when it did not open, for as long as that is remembered: also while it is tried again.
     pub(super) fn writer(&self, name: &str, now: Ticks) -> Option<Peer> {
         let all = self.all();
-        all.get(name).filter(|failed| now < failed.until).and_then(|failed| failed.writer.clone())
+        all.get(name).filter(|failed| !failed.is_old(now)).and_then(|failed| failed.writer.clone())
     }
 
     fn all(&self) -> MutexGuard<'_, HashMap<String, Failed>> {

@@ -79,14 +79,16 @@ impl Whereabouts for Seats {
         if workspace == CONTROL {
             return self.of_control();
         }
-        let unknown = Where::Follows { age: None, writer: None };
-        let Some(at) = self.at(workspace) else {
-            // Whoever asks for it opens it, and finds out. What another node writes may not open here.
+        // What another node writes may not open here, however often that is tried.
+        let elsewhere = |or| {
             let writer = self.failing.writer(workspace, self.driver.ticks.now());
-            return writer.map_or(Where::Here, |writer| Where::Elsewhere { writer: Some(writer) });
+            writer.map_or(or, |writer| Where::Elsewhere { writer: Some(writer) })
         };
+        let unknown = Where::Follows { age: None, writer: None };
+        // Whoever asks for it opens it, and finds out.
+        let Some(at) = self.at(workspace) else { return elsewhere(Where::Here) };
         // Nobody waits for a change that takes its time. Those who ask do not keep one another from knowing.
-        let Ok(at) = at.try_read() else { return unknown };
+        let Ok(at) = at.try_read() else { return elsewhere(unknown) };
         match &at.role {
             Some(Role::Leads(carrier)) if !carrier.is_over() => match self.lapsed_for(carrier) {
                 None => Where::Here,
@@ -99,7 +101,8 @@ impl Whereabouts for Seats {
                 let writer = is_there.then(|| peer(age.at.node.to_string(), age.at.url));
                 Where::Follows { age: age.stale, writer }
             }
-            _ => unknown,
+            Some(Role::Leads(_)) => unknown,
+            None => elsewhere(unknown),
         }
     }
 
