@@ -262,12 +262,14 @@ fn what_is_not_carried_yet_waits_for_the_node_that_has_it() {
     let home = folder.path().join("one");
     std::fs::create_dir_all(&home).unwrap();
     let own = Store::open(engine::Ground::real(&home.join("store")).unwrap(), Options::default());
-    own.unwrap().write(batch("from before")).unwrap();
+    let own = own.unwrap();
+    own.write(batch("from before")).unwrap();
+    own.seal().unwrap();
+    drop(own);
     let mut one = Machine::new("box-1", &memory, &home, false);
     let mut two = Machine::new("box-2", &memory, &folder.path().join("two"), false);
     // Its first record is there, and no file of it.
     memory.takes(Some(0));
-    one.seat.how.when = CarryWhen::Following(Duration::from_secs(3600));
     let Seated { store, role } = one.open().unwrap();
     let Role::Leads(carrier) = role else { panic!("it was first") };
     drop(store);
@@ -280,7 +282,6 @@ fn what_is_not_carried_yet_waits_for_the_node_that_has_it() {
     );
 
     memory.takes(None);
-    one.seat.how.when = CarryWhen::Acknowledging;
     let Seated { store, role } = one.open().unwrap();
     assert_eq!(texts(&store), ["from before"]);
     let Role::Leads(carrier) = role else { panic!("nobody else has it") };

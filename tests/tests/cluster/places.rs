@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use engine::Options;
+use engine::{Ground, Options, Store};
 use remote::{Emptied, Halt, Kind, NotSeated, Record};
 use server::cluster::{Where, Whereabouts};
 use server::config::remote::{Remote, Safe};
@@ -157,6 +157,37 @@ fn a_workspace_that_did_not_open_has_no_place_and_opens_once_it_can() {
     replica.begins().unwrap();
     assert!(matches!(replica.seats.of("acme"), Where::Follows { .. }));
     replica.seats.close("acme", Ending::Kept);
+}
+
+#[test]
+fn what_is_not_carried_yet_is_elsewhere() {
+    let scene = Scene::new();
+    let (one, two) = (scene.node("one", &scene.settings()), scene.node("two", &scene.settings()));
+    // What it had before it was given a remote cannot be brought.
+    let folder = one.home.join("store");
+    fs::create_dir_all(&folder).unwrap();
+    let store = Store::open(Ground::real(&folder).unwrap(), Options::default()).unwrap();
+    write(&store);
+    store.seal().unwrap();
+    drop(store);
+    scene.place(1);
+    let data = scene.bucket().join("t/acme/data");
+    fs::write(&data, "no folder").unwrap();
+    one.begins().unwrap();
+    assert!(one.leads());
+    let why = two.begins().unwrap_err();
+    let NotSeated::NotCarried(newest) = &why else { panic!("{why}") };
+    assert!(why.to_string().contains(newest.node.as_str()), "{why}");
+    let at = two.seats.of("acme");
+    let Where::Elsewhere { writer: Some(writer) } = at else { panic!("{at:?}") };
+    assert_eq!(writer.node, newest.node.as_str());
+    fs::remove_file(&data).unwrap();
+    wait_until("all is carried", || matches!(scene.newest().kind, Kind::Full(_)));
+    scene.ticks.pass(2);
+    two.begins().unwrap();
+    assert!(matches!(two.seats.of("acme"), Where::Follows { writer: Some(_), .. }));
+    two.seats.close("acme", Ending::Kept);
+    one.seats.close("acme", Ending::Kept);
 }
 
 #[test]
