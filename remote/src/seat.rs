@@ -116,7 +116,8 @@ impl fmt::Display for NotSeated {
                 write!(
                     f,
                     "not all of it has been carried to the remote yet: only where the store {store} is it can go on, \
-                     which node {node} had last; if that is gone for good, remove t/{tenant}/ from the remote"
+                     which node {node} had last; if that is gone for good, t/{tenant}/ is begun anew \
+                     (docs/remote.md: Who writes, and who follows)"
                 )
             }
             Self::Away(why) | Self::Here(why) => f.write_str(why),
@@ -324,8 +325,14 @@ impl Seat {
             let has_store = || Ok::<_, NotSeated>(here.store_id()? == Some(newest.store));
             let leads = !is_followed && memo.as_ref().is_some_and(|memo| memo.leads(newest));
             let leads = leads && has_store()?;
+            if leads && !may_take && self.waits_to_be_heard() && here.is_ahead(memo.as_ref())? {
+                let why =
+                    "this node is not heard yet, and has commits that the remote may not have";
+                return Err(NotSeated::Away(why.into()));
+            }
             if !(leads && may_take) {
-                if !is_followed {
+                // Before there is a full record the chain brings nothing that could take the place of what is here.
+                if !is_followed && newest.base > 0 {
                     self.follows_from_here(here, memo.as_ref())?;
                     is_followed = true;
                 }
@@ -374,6 +381,10 @@ impl Seat {
     fn may_take(&self, claim: Option<&mut Claim>, found: &Found) -> bool {
         let (Some(claim), Some(node)) = (claim, &self.node) else { return false };
         node.is_held() && node.may_take(claim, found)
+    }
+
+    fn waits_to_be_heard(&self) -> bool {
+        self.node.as_ref().is_some_and(|node| !node.is_held())
     }
 
     /// Takes it; `None` where the chain is to be looked at anew.

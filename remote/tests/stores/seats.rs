@@ -281,6 +281,11 @@ fn what_is_not_carried_yet_waits_for_the_node_that_has_it() {
         "{why}"
     );
 
+    // Nor does what the first one has become another's, where it is looked at without a claim.
+    let why = one.seat.open(None, None).map(|_| ()).unwrap_err();
+    assert!(matches!(why, NotSeated::NotCarried(_)), "{why}");
+    assert!(!remote::is_followed(&home).unwrap() && left(&home).is_empty());
+
     memory.takes(None);
     let Seated { store, role } = one.open().unwrap();
     assert_eq!(texts(&store), ["from before"]);

@@ -10,6 +10,7 @@ use std::time::Duration;
 use remote::Ticks;
 
 use crate::cluster::Peer;
+use crate::limits::OPEN_WAIT_MAX;
 
 /// How long a workspace is left alone that did not open.
 const OPEN_AGAIN_MIN: Duration = Duration::from_secs(1);
@@ -69,10 +70,18 @@ impl Failing {
         all.insert(name.to_owned(), Failed { why, pause, until: now + pause, writer });
     }
 
-    /// Who wrote a workspace when it did not open, for as long as that is remembered: also while it is tried again.
+    /// Who wrote a workspace when it did not open, also while it is tried again.
     pub(super) fn writer(&self, name: &str, now: Ticks) -> Option<Peer> {
         let all = self.all();
-        all.get(name).filter(|failed| !failed.is_old(now)).and_then(|failed| failed.writer.clone())
+        let failed = all.get(name).filter(|failed| now - failed.until <= OPEN_WAIT_MAX);
+        failed.and_then(|failed| failed.writer.clone())
+    }
+
+    /// Its store opened: what it is here is known by that.
+    pub(super) fn opened(&self, name: &str) {
+        if let Some(failed) = self.all().get_mut(name) {
+            failed.writer = None;
+        }
     }
 
     fn all(&self) -> MutexGuard<'_, HashMap<String, Failed>> {

@@ -67,14 +67,16 @@ impl Seats {
         at: &mut At,
         goes_on: &dyn Fn() -> bool,
     ) -> Result<Arc<Store>, NotSeated> {
-        let mut is_told = false;
+        let mut told = String::new();
         loop {
             match at.open() {
                 Err(why @ (NotSeated::Nothing | NotSeated::NotCarried(_))) if goes_on() => {
-                    if !std::mem::replace(&mut is_told, true) {
+                    let why = why.to_string();
+                    if why != told {
                         let fields =
                             [("workspace", Value::Text(&name)), ("why", Value::Text(&why))];
                         log::event(Level::Warn, "a workspace waits for the remote", &fields);
+                        told = why;
                     }
                     self.driver.halt.wait(NOTHING_PAUSE);
                 }
@@ -131,8 +133,12 @@ impl Seats {
         opened: Result<Arc<Store>, NotSeated>,
     ) -> Result<Arc<Store>, NotSeated> {
         match &opened {
-            Ok(_) if self.is_settled(&seen(at)) => self.note_given(name),
-            Ok(_) => {}
+            Ok(_) => {
+                self.failing.opened(name);
+                if self.is_settled(&seen(at)) {
+                    self.note_given(name);
+                }
+            }
             Err(why) => self.did_not_open(name, at, why),
         }
         opened

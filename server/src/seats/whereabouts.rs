@@ -117,7 +117,8 @@ impl Whereabouts for Seats {
             }
             match self.of(workspace) {
                 Where::Here => return Taken::Here,
-                Where::Follows { writer: Some(peer), .. } => return Taken::By(peer),
+                Where::Follows { writer: Some(peer), .. }
+                | Where::Elsewhere { writer: Some(peer) } => return Taken::By(peer),
                 _ => {}
             }
             if waiters >= TAKERS_MAX || Instant::now() >= give_up {
