@@ -443,8 +443,8 @@ impl Shared {
     }
 
     /// Whether a call may open or close a workspace, or, with `waits`, wait for that as long as it takes. Where that
-    /// hangs on a remote, only so many may at a time: one that does not answer leaves workers to the workspaces that are
-    /// open, and one workspace that takes long leaves turns to others.
+    /// hangs on a remote, only so many may at a time: one that does not answer leaves workers to the workspaces that
+    /// are open, and one workspace that takes long leaves turns to others.
     fn has_turn<'a>(&'a self, state: &mut State, turn: &mut Option<Turn<'a>>, waits: bool) -> bool {
         if self.door.seats.is_none() || turn.is_some() {
             return true;

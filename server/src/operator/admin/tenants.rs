@@ -14,6 +14,9 @@ use crate::parts::Parts;
 use crate::tenants::make_folders;
 
 const PLAN: &str = "free";
+/// Why a workspace was not closed.
+const IN_USE: &str =
+    "a call still works with its store, or too many others are being opened or closed: try again";
 /// The store of a deleted workspace, until it is gone.
 const REMOVED: &str = "store.removed";
 /// What an operator may have meant who deletes one that was deleted.
@@ -122,7 +125,7 @@ impl Office<'_> {
 
     fn close(&self, slug: &str) -> Result<(), String> {
         let closed = self.live.map_or(Ok(()), |live| live.tenants.close_deleted(slug));
-        closed.map_err(|_| "a call still works with its store".to_owned())
+        closed.map_err(|_| IN_USE.to_owned())
     }
 }
 
@@ -155,7 +158,7 @@ fn remove_if_deleted(parts: &Parts, slug: &str, folder: &Path) -> Result<(), Str
     }
     let close = || {
         let closed = parts.tenants.close_deleted(slug);
-        closed.map_err(|_| format!("{slug}: a call still works with its store"))
+        closed.map_err(|_| format!("{slug}: {IN_USE}"))
     };
     close()?;
     remove_store(folder, close)
