@@ -93,7 +93,9 @@ class Cluster:
         return self._node(name, ["--replica-of", self.remote.address], None)
 
     def _node(self, name, options, data):
-        node = nodes.Node(name, Loopback(name), self.scratch, self.server, options, {})
+        # Nobody with a key is measured: the hosted listener stays off.
+        place = Loopback(name, None)
+        node = nodes.Node(name, place, self.scratch, self.server, options, {}, None)
         if data:
             shutil.copytree(data, node.data)
         self.nodes.append(node)

@@ -21,7 +21,7 @@ class Node:
 
     def __init__(self, name, place, folder, program, options, environment, hosted):
         self.name, self.place, self.program, self.options = name, place, program, options
-        # Where those with keys reach it, from its own place.
+        # Where those with keys reach it, from its own place, if it is to listen there.
         self.hosted = hosted
         self.data, self.log = Path(folder) / name, Path(folder) / f"{name}.log"
         self.environment = {**os.environ, **environment}
@@ -47,8 +47,9 @@ class Node:
             self.wanted = True
             if self.process and self.process.poll() is None:
                 return
+            hosted = ["--hosted", "{}:{}".format(*self.hosted)] if self.hosted else []
             command = [*self.place.before, self.program, "serve", "--json", "--local", "127.0.0.1:0",
-                       "--hosted", "{}:{}".format(*self.hosted), "--data", self.data, *self.options]
+                       *hosted, "--data", self.data, *self.options]
             self.life += 1
             self.address, self.began_at = None, time.perf_counter()
             with self.log.open("ab") as log:
