@@ -321,11 +321,13 @@ impl Seat {
             let newest = &found.newest.head;
             adopt(here, &found.records)?;
             here.check_store(newest.store)?;
-            let may_take = self.may_take(claim.as_deref_mut(), &found);
+            // Asked once: what is decided below hangs on it twice.
+            let is_heard = self.node.as_ref().is_none_or(|node| node.is_held());
+            let may_take = is_heard && self.may_take(claim.as_deref_mut(), &found);
             let has_store = || Ok::<_, NotSeated>(here.store_id()? == Some(newest.store));
             let leads = !is_followed && memo.as_ref().is_some_and(|memo| memo.leads(newest));
             let leads = leads && has_store()?;
-            if leads && !may_take && self.waits_to_be_heard() && here.is_ahead(memo.as_ref())? {
+            if leads && !is_heard && here.is_ahead(memo.as_ref()).unwrap_or(true) {
                 let why =
                     "this node is not heard yet, and has commits that the remote may not have";
                 return Err(NotSeated::Away(why.into()));
@@ -377,14 +379,10 @@ impl Seat {
         Ok(self.run(async |port| find(&port, None).await)??)
     }
 
-    /// Whether its writer leaves it to this node, which must be heard by the others itself.
+    /// Whether its writer leaves it to this node.
     fn may_take(&self, claim: Option<&mut Claim>, found: &Found) -> bool {
         let (Some(claim), Some(node)) = (claim, &self.node) else { return false };
-        node.is_held() && node.may_take(claim, found)
-    }
-
-    fn waits_to_be_heard(&self) -> bool {
-        self.node.as_ref().is_some_and(|node| !node.is_held())
+        node.may_take(claim, found)
     }
 
     /// Takes it; `None` where the chain is to be looked at anew.

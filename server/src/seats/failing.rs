@@ -70,7 +70,8 @@ impl Failing {
         all.insert(name.to_owned(), Failed { why, pause, until: now + pause, writer });
     }
 
-    /// Who wrote a workspace when it did not open, also while it is tried again.
+    /// Who wrote a workspace when it did not open: for as long after the next try is due as one may take, so also while
+    /// it is tried again.
     pub(super) fn writer(&self, name: &str, now: Ticks) -> Option<Peer> {
         let all = self.all();
         let failed = all.get(name).filter(|failed| now - failed.until <= OPEN_WAIT_MAX);
