@@ -320,13 +320,12 @@ impl Seat {
             };
             let newest = &found.newest.head;
             adopt(here, &found.records)?;
-            here.check_store(newest.store)?;
+            let has_store = here.check_store(newest.store)?;
             // Asked once: what is decided below hangs on it twice.
             let is_heard = self.node.as_ref().is_none_or(|node| node.is_held());
             let may_take = is_heard && self.may_take(claim.as_deref_mut(), &found);
-            let has_store = || Ok::<_, NotSeated>(here.store_id()? == Some(newest.store));
-            let leads = !is_followed && memo.as_ref().is_some_and(|memo| memo.leads(newest));
-            let leads = leads && has_store()?;
+            let wrote = memo.as_ref().is_some_and(|memo| memo.leads(newest));
+            let leads = !is_followed && has_store && wrote;
             if leads && !is_heard && here.is_ahead(memo.as_ref()).unwrap_or(true) {
                 let why =
                     "this node is not heard yet, and has commits that the remote may not have";
@@ -348,10 +347,10 @@ impl Seat {
                         newest: Box::new(at),
                     });
                 }
-            }
-            // Before there is a full record nobody but the first node knows what is in its store.
-            if !has_store()? {
-                return Err(NotSeated::NotCarried(Box::new(newest.clone())));
+                // Before there is a full record nobody but the first node knows what is in its store.
+                if here.store_id()? != Some(newest.store) {
+                    return Err(NotSeated::NotCarried(Box::new(newest.clone())));
+                }
             }
             // Who may take it has a claim.
             let Some(claim) = claim.as_deref_mut() else { continue };

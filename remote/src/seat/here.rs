@@ -77,11 +77,12 @@ impl Here {
         Ok(names.into_iter().filter(is_manifest).max())
     }
 
-    /// Refuses another store than the one whose id this is, unless nothing was ever written to it: then it goes.
-    pub(super) fn check_store(&self, wanted: Nonce) -> Result<(), NotSeated> {
-        let Some(found) = self.store_id()? else { return Ok(()) };
+    /// Whether the store whose id this is is here. Refuses another one, unless nothing was ever written to it: then
+    /// that goes.
+    pub(super) fn check_store(&self, wanted: Nonce) -> Result<bool, NotSeated> {
+        let Some(found) = self.store_id()? else { return Ok(false) };
         if found == wanted {
-            return Ok(());
+            return Ok(true);
         }
         if self.last_commit()? > 0 {
             let home = self.home.display();
@@ -93,7 +94,8 @@ impl Here {
         for name in self.disk.names()?.iter().filter(|name| *name != LOCK) {
             self.disk.remove(name)?;
         }
-        Ok(self.disk.sync_names()?)
+        self.disk.sync_names()?;
+        Ok(false)
     }
 
     /// Whether files are here in part.
