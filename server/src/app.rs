@@ -2,34 +2,33 @@
 
 mod among;
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use encoder::Precision;
 use engine::os::clock::{Clock, Random, SystemClock, SystemRandom};
-use engine::{
-    Durability, Ground, Micros, Model, OpenError, Options, Remedy, SearchMode, Searching, Store,
-    WriteError, hex,
-};
-use kernels::Kernels;
+use engine::{Durability, Model, Options, SearchMode, Searching, Store, WriteError, hex};
 use remote::{BootClock, TickSource};
 
-use crate::auth::{
-    ClusterSecret, Created, Credentials, LOCAL_WORKSPACE, Prefix, take_shared_signing_key,
-};
+pub use crate::encoding::{Encoding, model_request};
+pub(crate) use crate::encoding::{OpenedModel, open_model};
+pub use crate::opening::{Kept, SERVING, credentials, open, open_or_make, open_with_control};
+pub(crate) use crate::opening::{forget_server, open_audit, open_store};
+pub use crate::start_error::StartError;
+pub(crate) use crate::start_error::failed;
+
+use crate::app_state::AppState;
+use crate::auth::{ClusterSecret, Created, Credentials, LOCAL_WORKSPACE, take_shared_signing_key};
 use crate::authority::Authority;
 use crate::config::{Config, MailSecurity};
 use crate::console::Sessions;
 use crate::control::Control;
 use crate::data_dir::{self, CONTROL_FILE, workspace_dir};
-use crate::embed::Embedder;
 use crate::encoders::Encoders;
 use crate::govern::meter::Meter;
 use crate::govern::rate::{Buckets, Guesses};
-use crate::govern::{Audit, Rules, rules_file};
+use crate::govern::{Rules, rules_file};
 use crate::ingest::read::PdfReader;
 use crate::limits::workers;
 use crate::local::Local;
@@ -37,12 +36,11 @@ use crate::log::Said;
 use crate::log::{self, Level, Value};
 use crate::mail::{MailQueue, MailSettings, Security, SmtpMailer};
 use crate::metrics::Stages;
-use crate::model::{self, ModelRequest, Progress, Sha256};
+use crate::model::Progress;
 use crate::model_file::{self, KnownModel};
 use crate::net::Cancel;
 use crate::oauth::Places;
-use crate::operator::Scheduled;
-use crate::parts::Parts;
+use crate::operator::{Scheduled, StoreAdmin};
 use crate::pipeline::name_of;
 use crate::recall::{Meaning, Threads};
 use crate::roots;
@@ -50,7 +48,7 @@ use crate::seats::{Seats, is_locked};
 use crate::tenants::{self, Door, Tenants};
 use crate::workspace::{Opened, Workspace};
 
-use among::{blocks, cluster, keep_as_it_is, relay, seats, secret, share_control};
+use among::{blocks, cluster, relay, seats, secret, share_control};
 
 /// What the service is started with.
 #[derive(Debug, Clone)]
@@ -83,97 +81,18 @@ impl Settings {
     }
 }
 
-/// How the arithmetic of embedding is done, whatever the model.
-#[derive(Debug, Clone, Copy)]
-pub struct Encoding {
-    /// At which level.
-    pub kernels: Kernels,
-    /// With which form of the weights.
-    pub precision: Precision,
-    /// Threads that a batch may use.
-    pub threads: usize,
-}
-
-impl Encoding {
-    /// The fastest level of this CPU, the precision that goes with it, and a thread for each core.
-    pub fn detect() -> Self {
-        let kernels = Kernels::detect();
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { kernels, precision: encoder::default_precision(kernels), threads }
-    }
-}
-
-/// Why the service did not start.
-#[derive(Debug)]
-pub enum StartError {
-    /// Another process, very likely a running server, has the store.
-    Busy(PathBuf),
-    /// Anything else; the message ends with what to do.
-    Failed(String),
-}
-
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Busy(data) => write!(
-                f,
-                "{} is in use by another recalld process; stop it, or use another --data directory",
-                data.display()
-            ),
-            Self::Failed(why) => f.write_str(why),
-        }
-    }
-}
-
-impl std::error::Error for StartError {}
-
-fn failed(why: impl fmt::Display) -> StartError {
-    StartError::Failed(why.to_string())
-}
-
 /// What a started service is, and what it made on the way.
 pub struct Started {
     /// Its parts.
-    pub parts: Arc<Parts>,
+    pub parts: Arc<AppState>,
     /// What was not there before.
     pub created: Created,
-}
-
-/// The file that says where the server of a data directory listens.
-pub const SERVING: &str = "serving.json";
-
-/// Whoever has the store's lock answers for it: what an ended server said of itself is over, and a
-/// credential must not be sent to whoever has its port now.
-fn forget_server(data: &Path) {
-    let _not_there = std::fs::remove_file(data.join(SERVING));
 }
 
 /// Whoever has the store's lock runs the benchmarks: the scratch store of a process that was killed is nobody's.
 fn forget_scratch(data: &Path) {
     // What cannot be removed goes before the next benchmark, which says so where it cannot.
     let _not_there = std::fs::remove_dir_all(data.join(data_dir::BENCH_SCRATCH));
-}
-
-/// A backup is laid out as a data directory is, and whoever works in one spoils it: keys would be made
-/// there, and files that its `backup.json` lists would change.
-fn refuse_backup(data: &Path) -> Result<(), StartError> {
-    if !data_dir::is_backup(data) {
-        return Ok(());
-    }
-    let data = data.display();
-    Err(failed(format!(
-        "BAK-09: {data} is a backup, which only `verify`, `salvage` and `restore` work with; restore it: \
-         recalld restore {data} --data NEW_DIR"
-    )))
-}
-
-/// The credentials in a data directory, made where there are none.
-pub fn credentials(data: &Path) -> Result<(Credentials, Created), StartError> {
-    data_dir::check_restored(data).map_err(failed)?;
-    refuse_backup(data)?;
-    let prefix = Prefix::new("recalld").expect("the default prefix is a good one");
-    Credentials::open_or_create(data, &prefix, &mut |bytes| SystemRandom.fill(bytes))
-        .map_err(failed)
 }
 
 /// The same of a node that shares a secret with others: its signing key is the one that all of them derive.
@@ -270,18 +189,32 @@ pub fn start_by(
     };
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let bounds = tenants::Bounds::of_workers(workers(cores));
-    let tenants = Tenants::start(door, bounds).map_err(failed)?;
-    let parts = Parts {
+    let tenants = Arc::new(Tenants::start(door, bounds).map_err(failed)?);
+    let local = Arc::new(Local::new(Workspace::new(Opened {
+        name: LOCAL_WORKSPACE.to_owned(),
+        encoders,
+        meaning: Meaning::new(settings.encoding.kernels, threads.clone()),
+        audit: Arc::new(audit),
+        signer: credentials.signer().clone(),
+        rules,
+        roots: Arc::new(folders),
+    })));
+    let scheduled = Arc::new(Scheduled::new(settings.config.backup.clone()));
+    let admin = Arc::new(StoreAdmin {
         data: settings.data.clone(),
-        local: Local::new(Workspace::new(Opened {
-            name: LOCAL_WORKSPACE.to_owned(),
-            encoders,
-            meaning: Meaning::new(settings.encoding.kernels, threads.clone()),
-            audit: Arc::new(audit),
-            signer: credentials.signer().clone(),
-            rules,
-            roots: Arc::new(folders),
-        })),
+        local: Arc::clone(&local),
+        tenants: Arc::clone(&tenants),
+        control: Arc::clone(&control),
+        control_chain: control_chain.clone(),
+        seats: seats.clone(),
+        scheduled: Arc::clone(&scheduled),
+        clock: Arc::clone(&clock),
+        random: Arc::clone(&random),
+    });
+    let parts = AppState {
+        admin,
+        data: settings.data.clone(),
+        local,
         tenants,
         authority: authority(settings, &*random)?,
         meter: Meter::new(blocks, Arc::clone(&random)),
@@ -289,7 +222,7 @@ pub fn start_by(
         control_chain,
         secret,
         mail: letters(&settings.config, (&clock, &random))?,
-        scheduled: Scheduled::new(settings.config.backup.clone()),
+        scheduled,
         config: settings.config.clone(),
         rates: Buckets::new(began),
         strangers: Buckets::new(began),
@@ -389,160 +322,6 @@ fn authority(settings: &Settings, random: &dyn Random) -> Result<Option<Authorit
     }
     Ok(Some(Authority::new(places, random)))
 }
-
-/// The store and the ledger of a data directory that is there, without the encoder: for commands
-/// that neither ask nor embed.
-pub fn open(data: &Path) -> Result<(Store, Audit), StartError> {
-    let Kept { store, audit, .. } = open_with_control(data)?;
-    Ok((store, audit))
-}
-
-/// What a command has that keeps a data directory.
-pub struct Kept {
-    /// The store of `local`. Whoever has it has the data directory.
-    pub store: Store,
-    /// Its ledger.
-    pub audit: Audit,
-    /// The control store, opened by the first who needs it.
-    pub control: Arc<Control>,
-    /// The time.
-    pub now: Micros,
-}
-
-/// The same, with the control store: two of one file in one process would stand in each other's way.
-pub fn open_with_control(data: &Path) -> Result<Kept, StartError> {
-    refuse_backup(data)?;
-    data_dir::check_store(data).map_err(failed)?;
-    open_or_make(data)
-}
-
-/// The same, which makes what is not there yet, as the first start of a server would.
-pub fn open_or_make(data: &Path) -> Result<Kept, StartError> {
-    let (credentials, _) = credentials(data)?;
-    let workspace = workspace_dir(data);
-    let store = open_store(data, &workspace, Options::default())?;
-    forget_server(data);
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let random: Arc<dyn Random> = Arc::new(SystemRandom);
-    let file = data.join(CONTROL_FILE);
-    let control = Arc::new(Control::at(&file, Arc::clone(&clock), Arc::clone(&random)));
-    keep_as_it_is(data, &control);
-    let audit = open_audit(&workspace, &credentials, (&clock, &random), &control)?;
-    let now = clock.now();
-    Ok(Kept { store, audit, control, now })
-}
-
-/// The ledger of `local`. As soon as there is a control store, it keeps the last checkpoint; one that cannot be asked
-/// stands in nobody's way here, for whoever has to mend it must be able to.
-fn open_audit(
-    workspace: &Path,
-    credentials: &Credentials,
-    (clock, random): (&Arc<dyn Clock>, &Arc<dyn Random>),
-    control: &Arc<Control>,
-) -> Result<Audit, StartError> {
-    let signer = credentials.signer().clone();
-    let folder = workspace.join("ledger");
-    let with = (Arc::clone(clock), Arc::clone(random));
-    match tenants::anchoring(control, LOCAL_WORKSPACE, &folder) {
-        Ok(anchoring) => Audit::open_anchored(&folder, LOCAL_WORKSPACE, signer, with, anchoring),
-        Err(why) => {
-            let fields = [("why", Value::Text(&why))];
-            log::event(Level::Warn, "the ledger's last checkpoint is not known", &fields);
-            Audit::open(&folder, LOCAL_WORKSPACE, signer, with.0, with.1)
-        }
-    }
-    .map_err(failed)
-}
-
-fn open_store(data: &Path, workspace: &Path, options: Options) -> Result<Store, StartError> {
-    let ground = Ground::real(&workspace.join("store")).map_err(failed)?;
-    if remote::is_followed(workspace).map_err(failed)? {
-        if ground.disk.lock().map_err(failed)?.is_none() {
-            return Err(StartError::Busy(data.to_owned()));
-        }
-        return Err(failed(format!(
-            "{} follows another node's workspace: only a server with the settings of its remote may open it; \
-             start one, or remove {} to make the data directory one of its own",
-            data.display(),
-            workspace.join("remote.json").display()
-        )));
-    }
-    Store::open(ground, options).map_err(|error| match error {
-        OpenError::Locked => StartError::Busy(data.to_owned()),
-        other => {
-            let advice = match other.remedy() {
-                Remedy::Restore => damaged_advice(data),
-                Remedy::Upgrade => "; use the newer build that wrote it".to_owned(),
-                Remedy::FreeSpace => "; free some space on that disk".to_owned(),
-                _ => String::new(),
-            };
-            failed(format!("{}: {other}{advice}", workspace.display()))
-        }
-    })
-}
-
-/// What to do about a damaged store: nothing was changed, and nothing has to be lost in a hurry.
-fn damaged_advice(data: &Path) -> String {
-    let data = data.display();
-    format!(
-        "\n  keep a copy of it first: cp -a {data} {data}.damaged\n  \
-         see all that is wrong: recalld verify --data {data}\n  \
-         with a backup: recalld restore BACKUP --data NEW_DIR\n  \
-         without one: recalld salvage --data {data} --to lines.jsonl, then \
-         recalld import lines.jsonl --data NEW_DIR"
-    )
-}
-
-/// An encoder, and the folder that its files are in.
-pub(crate) struct OpenedModel {
-    pub(crate) embedder: Embedder,
-    pub(crate) known: KnownModel,
-    /// SHA-256 of its `model.safetensors`.
-    pub(crate) weights_sha256: Sha256,
-}
-
-/// The model in a folder, or the default one, with the places that this process's environment names.
-pub fn model_request(directory: Option<PathBuf>) -> ModelRequest {
-    ModelRequest::from_variables(directory, &|name| std::env::var_os(name))
-}
-
-/// Opens the model in a folder; without one the default model, wherever it is found.
-pub(crate) fn open_model(
-    directory: Option<&Path>,
-    encoding: Encoding,
-    progress: &mut dyn Progress,
-) -> Result<OpenedModel, StartError> {
-    open_request(&model_request(directory.map(Path::to_owned)), encoding, progress)
-}
-
-/// The same, wherever a request has it looked for.
-pub(crate) fn open_request(
-    request: &ModelRequest,
-    encoding: Encoding,
-    progress: &mut dyn Progress,
-) -> Result<OpenedModel, StartError> {
-    let Encoding { kernels, precision, threads } = encoding;
-    let files = model::open(request, kernels, precision, progress).map_err(failed)?;
-    let folder = files.dir.file_name().map(|name| name.to_string_lossy().into_owned());
-    let name = match folder {
-        Some(folder) if files.weights_sha256 != request.expected.weights => folder,
-        _ => request.name.clone(),
-    };
-    let weights_sha256 = files.weights_sha256;
-    let embedder = Embedder::new(files.encoder, name, threads);
-    let is_telling = std::env::var_os(TELL_EMBEDDING).is_some();
-    let embedder = if is_telling { embedder.telling() } else { embedder };
-    let known = KnownModel {
-        model: embedder.model(),
-        name: embedder.name().to_owned(),
-        directory: files.dir,
-    };
-    Ok(OpenedModel { embedder, known, weights_sha256 })
-}
-
-/// Set in the environment, it has every step of embedding said on standard error, for tests that kill
-/// the process and then want to know what it did.
-const TELL_EMBEDDING: &str = "RECALLD_TELL_EMBEDDING";
 
 /// Opens the encoder that the settings name, or the one that the data directory remembers for the
 /// store's model, or the default one; and binds the store to it.

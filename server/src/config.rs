@@ -23,6 +23,7 @@ use self::keys::{KeyFault, Keys, quoted, quoted_list, text_of};
 use self::remote::Remote;
 use self::serving::{Logging, ModelChoice, Serving};
 use crate::auth::Prefix;
+pub use crate::govern::AuditSync;
 use crate::govern::identity::Enforcement;
 use crate::govern::plans::Plans;
 use crate::net::Network;
@@ -165,27 +166,6 @@ impl MailSecurity {
     }
 }
 
-/// When the ledger's entries of reads are on disk; those of writes always are before the answer leaves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum AuditSync {
-    /// Within 50 ms, many together.
-    #[default]
-    Batched,
-    /// Before the answer leaves.
-    Always,
-}
-
-impl AuditSync {
-    const ALL: &'static [Self] = &[Self::Batched, Self::Always];
-
-    fn word(self) -> &'static str {
-        match self {
-            Self::Batched => "batched",
-            Self::Always => "always",
-        }
-    }
-}
-
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -210,26 +190,26 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Reads a file. Paths in it are meant from its folder.
+    /// Reads a file. Paths in it are relative to its folder; `tools` are the names that plans may list.
     ///
     /// # Errors
     /// It cannot be read, is not TOML, or has a key or a value that means nothing.
-    pub fn read(path: &Path) -> Result<Self, FileFault> {
+    pub fn read(path: &Path, tools: &[&'static str]) -> Result<Self, FileFault> {
         let text = text_of(path, CONFIG_BYTES_MAX)?;
-        Self::parse(&text, path.parent().unwrap_or(Path::new("")))
+        Self::parse(&text, path.parent().unwrap_or(Path::new("")), tools)
     }
 
     /// Reads the text of a file in a folder.
     ///
     /// # Errors
     /// As for [`Config::read`].
-    pub fn parse(text: &str, folder: &Path) -> Result<Self, FileFault> {
+    pub fn parse(text: &str, folder: &Path, tools: &[&'static str]) -> Result<Self, FileFault> {
         let table = Keys::table_of(text)?;
-        Self::of_table(table, folder).map_err(|fault| FileFault::from(fault).placed(text))
+        Self::of_table(table, folder, tools).map_err(|fault| FileFault::from(fault).placed(text))
     }
 
     /// Reads the outermost table of a file in a folder.
-    fn of_table(table: Table, folder: &Path) -> Result<Self, KeyFault> {
+    fn of_table(table: Table, folder: &Path, tools: &[&'static str]) -> Result<Self, KeyFault> {
         let mut keys = Keys::of(table);
         let mut serving = Serving::default();
         serving.local(keys.table("local")?)?;
@@ -246,7 +226,7 @@ impl Config {
             trusted_proxies,
             identity: identity(keys.table("identity")?)?,
             legacy: legacy(keys.table("legacy")?)?,
-            plans: plans::read(keys.table("plans")?)?,
+            plans: plans::read(keys.table("plans")?, tools)?,
             mail: if keys.has("mail") { Some(mail(keys.table("mail")?, folder)?) } else { None },
             policy_file: policy_file(keys.table("policy")?, folder)?,
             audit_sync: audit_sync(keys.table("audit")?)?,

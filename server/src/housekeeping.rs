@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use remote::limits::{DELETED_SLACK, FOLLOW_PAUSE_MAX};
 
+use crate::app_state::AppState;
 use crate::control::{Control, ControlError, SWEPT_TOGETHER_MAX};
 use crate::govern::meter::{METER_FLUSH_EVERY, METER_FLUSH_SHARED_EVERY};
 use crate::limits::CALL_TIME_MAX;
 use crate::log::{self, Level, Value};
 use crate::operator::admin::remove_deleted;
-use crate::parts::Parts;
 use crate::seats::GIVE_WAIT_MAX;
 use crate::ticker::Ticker;
 
@@ -33,7 +33,7 @@ const ATTEMPTS_EVERY: Duration = Duration::from_secs(1);
 
 /// The threads; they end when this is dropped, and nothing is metered any more.
 pub struct Housekeeping {
-    parts: Arc<Parts>,
+    parts: Arc<AppState>,
     /// Dropped first.
     tickers: Option<[Ticker; 3]>,
 }
@@ -43,7 +43,7 @@ impl Housekeeping {
     ///
     /// # Errors
     /// The system gives no threads.
-    pub fn start(parts: Arc<Parts>) -> io::Result<Self> {
+    pub fn start(parts: Arc<AppState>) -> io::Result<Self> {
         let [metered, swept, refused] = [(); 3].map(|()| Arc::clone(&parts));
         let mut told = None;
         let mut flushed: Option<Instant> = None;
@@ -70,7 +70,11 @@ impl Drop for Housekeeping {
     fn drop(&mut self) {
         drop(self.tickers.take());
         if let Some(authority) = &self.parts.authority {
-            authority.attempts.write_last(&self.parts);
+            authority.attempts.write_last(
+                &self.parts.control,
+                &self.parts.tenants,
+                self.parts.clock.now(),
+            );
         }
         if let Err(why) = self.parts.meter.close(self.parts.clock.now()) {
             let fields = [("why", Value::Text(&why))];
@@ -85,9 +89,9 @@ fn is_early(flushed: Option<Instant>) -> bool {
 }
 
 /// What strangers did at the sign-in page.
-fn write_attempts(parts: &Parts) {
+fn write_attempts(parts: &AppState) {
     if let Some(authority) = &parts.authority {
-        authority.attempts.write(parts);
+        authority.attempts.write(&parts.control, &parts.tenants, parts.clock.now());
     }
 }
 
@@ -104,7 +108,7 @@ fn sweep_all(control: &Control) -> Result<(), ControlError> {
 }
 
 /// Removes what is over. Where there is no control store, none is made.
-fn sweep(parts: &Parts) {
+fn sweep(parts: &AppState) {
     if !parts.control.exists() {
         return;
     }

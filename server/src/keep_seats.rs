@@ -15,11 +15,11 @@ use engine::Store;
 use remote::Halt;
 use remote::limits::{CHAIN_KEPT_MIN, HOLDS_PACE, HOLDS_ROUNDS, LEDGER_DELAY};
 
+use crate::app_state::AppState;
 use crate::data_dir::tenant_dirs;
 use crate::encoders::Encoders;
 use crate::log::{self, Level, Value};
 use crate::operator::{Emptying, Pass, Which, empty_deleted, give_up_deleted};
-use crate::parts::Parts;
 use crate::recall::Meaning;
 use crate::seats::Seats;
 
@@ -44,7 +44,7 @@ impl KeepSeats {
     ///
     /// # Errors
     /// The system gives no thread.
-    pub(crate) fn start(parts: &Arc<Parts>) -> io::Result<Self> {
+    pub(crate) fn start(parts: &Arc<AppState>) -> io::Result<Self> {
         let halt = Arc::new(Halt::default());
         let mut kept = Self { halt, seats: parts.seats.clone(), threads: Vec::new() };
         let Some(seats) = &parts.seats else { return Ok(kept) };
@@ -79,7 +79,7 @@ impl Drop for KeepSeats {
     }
 }
 
-fn change(halt: &Halt, parts: &Parts, seats: &Seats) {
+fn change(halt: &Halt, parts: &AppState, seats: &Seats) {
     while !halt.wait(LOOK_EVERY) {
         if seats.wants_change(parts.local.name())
             && let Err(why) = change_local(parts, seats)
@@ -97,7 +97,7 @@ fn confirm(halt: &Halt, seats: &Seats) {
 }
 
 /// Closes tenants' workspaces whose role is due to change. Each may wait for the remote, and the next one waits for it.
-fn close_spent(halt: &Halt, parts: &Parts) {
+fn close_spent(halt: &Halt, parts: &AppState) {
     while !halt.wait(LOOK_EVERY) {
         let closing = || parts.tenants.close_spent(&|| !halt.is_raised());
         if catch_unwind(AssertUnwindSafe(closing)).is_err() {
@@ -112,7 +112,7 @@ fn bring_ledgers(halt: &Halt, seats: &Seats) {
     }
 }
 
-fn collect(halt: &Halt, parts: &Parts, seats: &Seats) {
+fn collect(halt: &Halt, parts: &AppState, seats: &Seats) {
     let mut pause = COLLECT_FIRST;
     while !halt.wait(pause) {
         seats.collect_all();
@@ -122,12 +122,12 @@ fn collect(halt: &Halt, parts: &Parts, seats: &Seats) {
 }
 
 /// Empties deleted workspaces on the remote; until records of one may go it is looked at more often.
-fn empty(halt: &Arc<Halt>, parts: &Parts) {
+fn empty(halt: &Arc<Halt>, parts: &AppState) {
     let mut pause = COLLECT_FIRST;
     let mut told = BTreeMap::new();
     while !halt.wait(pause) {
-        give_up_deleted(parts, halt);
-        let done = empty_deleted(parts, Which::Due, halt, &|| true);
+        give_up_deleted(&parts.admin, halt);
+        let done = empty_deleted(&parts.admin, Which::Due, halt, &|| true);
         if let Err(why) = &done {
             let fields = [("why", Value::Text(why))];
             log::event(Level::Warn, "deleted workspaces are on the remote still", &fields);
@@ -160,7 +160,7 @@ fn tell_staying(pass: &Pass, told: &BTreeMap<String, String>) -> BTreeMap<String
 }
 
 /// Opens workspaces of tenants that nobody asks for, where something was erased elsewhere that is here still.
-fn catch_up(parts: &Parts, seats: &Seats) {
+fn catch_up(parts: &AppState, seats: &Seats) {
     let Ok(homes) = tenant_dirs(&parts.data) else { return };
     for name in homes.iter().filter_map(|home| home.file_name()?.to_str()) {
         if name != parts.local.name()
@@ -174,7 +174,7 @@ fn catch_up(parts: &Parts, seats: &Seats) {
     }
 }
 
-fn tell_holds(halt: &Halt, parts: &Parts, seats: &Seats) {
+fn tell_holds(halt: &Halt, parts: &AppState, seats: &Seats) {
     let mut told = None;
     for round in 1.. {
         let why = seats.tell_holds(&parts.data, round % HOLDS_ROUNDS == 0).err();
@@ -190,7 +190,7 @@ fn tell_holds(halt: &Halt, parts: &Parts, seats: &Seats) {
 }
 
 /// Opens `local` anew, in whatever role can be had.
-fn change_local(parts: &Parts, seats: &Seats) -> Result<(), String> {
+fn change_local(parts: &AppState, seats: &Seats) -> Result<(), String> {
     let before = parts.local.get();
     parts.local.rest();
     let (mut role, mut kept) = ("written", Ok(()));

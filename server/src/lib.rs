@@ -7,8 +7,10 @@
 #![forbid(unsafe_code)]
 
 pub mod app;
+pub mod app_state;
 pub mod auth;
 pub mod authority;
+pub mod cancel;
 pub mod cli;
 pub mod cluster;
 mod company;
@@ -21,6 +23,7 @@ mod data_dir;
 mod each_piece;
 pub mod embed;
 pub mod encoders;
+pub mod encoding;
 pub mod eval;
 pub mod foreign;
 mod gather;
@@ -44,10 +47,17 @@ mod model_file;
 pub mod names;
 pub mod net;
 pub mod oauth;
+pub mod opening;
 pub mod operator;
+pub mod origin;
 mod own_kinds;
 mod own_page;
-pub mod parts;
+pub mod scope;
+mod site;
+mod start_error;
+pub mod wants;
+pub mod wrong_node;
+
 pub mod pipeline;
 pub mod recall;
 mod regular_file;

@@ -88,9 +88,13 @@ impl Local {
         if self.is_kept.load(Ordering::SeqCst) { self.begin_upkeep() } else { Ok(()) }
     }
 
-    /// It, where nobody else has it: tests change it so before anything is served.
-    pub fn only(&mut self) -> Option<&mut Workspace> {
-        Arc::get_mut(self.now.get_mut().unwrap_or_else(PoisonError::into_inner))
+    /// Changes the workspace before anything is served; for tests.
+    ///
+    /// # Panics
+    /// Somebody else has the workspace.
+    pub fn change<T>(&self, change: impl FnOnce(&mut Workspace) -> T) -> T {
+        let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
+        change(Arc::get_mut(&mut now).expect("nothing is served yet"))
     }
 }
 

@@ -4,6 +4,7 @@
 //! On the local listener only, and with the operator's bearer. Not a part of the public contract.
 
 pub mod admin;
+mod admin_state;
 mod backup;
 mod backup_tenants;
 pub mod call;
@@ -38,28 +39,27 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use engine::ledger::{Decision, Effect, Outcome};
+use engine::ledger::Effect;
 use engine::{Damage, SearchError, Stop};
 use serde_json::{Map, Value, json};
 
+use crate::app_state::{AppState, Caller};
 use crate::cluster::Wants;
-use crate::govern::{Audit, Trace, Unrecorded, hash_call};
 use crate::ingest::Roots;
 use crate::ingest::job::Request;
 use crate::lines::import::ImportError;
 use crate::lines::{self, write};
 use crate::net::{Call, Gone, Reply, Response, StreamSender, sse};
-use crate::parts::{Caller, Parts};
 use crate::pipeline::refusal::Refusal;
 use crate::recall::{Plan, Question};
 use crate::rest::{Ask, refuse};
 use crate::tools::args::{Int, List, Text, args};
 use crate::tools::{
-    Answer, BY_SCOPE, Context, Refused, ToolError, governed, ingest as ingest_tool,
-    recall as recall_tool,
+    Answer, Context, Refused, ToolError, governed, ingest as ingest_tool, recall as recall_tool,
 };
 use crate::{regular_file, roots};
 
+pub use admin_state::StoreAdmin;
 pub use backup::{Backup, backup, real_path};
 pub use checked::check as check_backup;
 pub use collect::{Collect, serve_collect};
@@ -69,7 +69,7 @@ pub use erase::{ERASE_ITEMS_MAX, Erase, erase};
 pub(crate) use erase::{backups_known, goes_with, noted, waiting_in};
 pub(crate) use erase_far::note as note_far;
 pub use erase_later::EraseLater;
-pub use keeping::{Alone, KeepError, Keeper};
+pub use keeping::{Alone, KeepError, Keeper, record_export};
 pub use place::{BackupFiles, Beside, Place};
 pub use reembed::{Reembed, reembed};
 pub use restore::{Fresh, restore};
@@ -161,7 +161,7 @@ pub fn recall_as_operator(
         limit: wanted.limit.map(|limit| usize::try_from(limit.0).unwrap_or(1)),
         modality: wanted.modality.map(|modality| modality.0),
         neighbours: wanted.graph.then_some(3),
-        now: Some(context.parts.clock.now()),
+        now: Some(context.services.clock.now()),
     };
     let plan = if wanted.semantic { Plan::semantic(question) } else { Plan::governed(question) };
     governed(context, "recalld recall", &Value::Object(raw.clone()), false, |context| {
@@ -170,7 +170,7 @@ pub fn recall_as_operator(
 }
 
 /// `POST /operator/ingest`: an event for each file, then one with the report.
-pub fn ingest(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
+pub fn ingest(parts: &AppState, caller: &Caller, call: &Call, reply: Reply) {
     let raw = match arguments(call) {
         Ok(raw) => raw,
         Err(refusal) => return reply.send(refusal.into()),
@@ -189,7 +189,7 @@ pub fn ingest(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
         event(&stream, "progress", &json!({"done": done, "total": total, "file": name}));
     };
     let context = Context {
-        parts,
+        services: parts.tool_services(),
         workspace: &whose.workspace,
         caller: &whose.caller,
         cancel: &call.cancel,
@@ -250,21 +250,20 @@ pub fn ingest_as_operator(
 /// The service's roots and the folders of `paths`; kept unless this is only to see what would be. A tenant has no
 /// roots: its store gets what the operator reads for it, once.
 fn allow(context: &Context<'_>, paths: &[String], keep: bool) -> Result<Arc<Roots>, ToolError> {
-    let (parts, refuse) = (context.parts, |why| ToolError::argument("paths", why));
-    if context.workspace.name != parts.local.name() {
+    let (data, refuse) = (context.services.data, |why| ToolError::argument("paths", why));
+    if !context.is_local() {
         return roots::with(&context.workspace.roots(), paths).map(Arc::new).map_err(refuse);
     }
-    let local = parts.local.get();
-    let mut roots = local.roots.write().unwrap_or_else(PoisonError::into_inner);
+    let mut roots = context.workspace.roots.write().unwrap_or_else(PoisonError::into_inner);
     if keep {
-        roots::keep(&parts.data, paths).map_err(refuse)?;
-        *roots = Arc::new(roots::kept(&parts.data).map_err(refuse)?);
+        roots::keep(data, paths).map_err(refuse)?;
+        *roots = Arc::new(roots::kept(data).map_err(refuse)?);
     }
     roots::with(&roots, paths).map(Arc::new).map_err(refuse)
 }
 
 /// `POST /operator/import`: events as it goes, then one with the report.
-pub fn import(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
+pub fn import(parts: &AppState, caller: &Caller, call: &Call, reply: Reply) {
     let wanted = arguments(call).and_then(|raw| Ok((Import::parse(&raw).map_err(refuse)?, raw)));
     let (wanted, raw) = match wanted {
         Ok(wanted) => wanted,
@@ -280,7 +279,7 @@ pub fn import(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
         event(&stream, "progress", &json!({"done": done, "total": total}));
     };
     let context = Context {
-        parts,
+        services: parts.tool_services(),
         workspace: &whose.workspace,
         caller: &whose.caller,
         cancel: &call.cancel,
@@ -343,7 +342,7 @@ pub fn import_as_operator(
 }
 
 /// `POST /operator/backup`: events as it goes, then one with the report.
-pub fn serve_backup(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
+pub fn serve_backup(parts: &AppState, caller: &Caller, call: &Call, reply: Reply) {
     keep(parts, caller, call, reply, |keeper, raw| {
         let wanted = Backup::parse(raw).map_err(wrong)?;
         backup(keeper, &Value::Object(raw.clone()), &wanted)
@@ -351,12 +350,12 @@ pub fn serve_backup(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
 }
 
 /// `POST /operator/compact`: the same.
-pub fn serve_compact(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
+pub fn serve_compact(parts: &AppState, caller: &Caller, call: &Call, reply: Reply) {
     keep(parts, caller, call, reply, |keeper, _| compact(keeper));
 }
 
 /// `POST /operator/erase`: the same.
-pub fn serve_erase(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
+pub fn serve_erase(parts: &AppState, caller: &Caller, call: &Call, reply: Reply) {
     keep(parts, caller, call, reply, |keeper, raw| {
         let wanted = Erase::parse(raw).map_err(wrong)?;
         erase(keeper, &Value::Object(raw.clone()), &wanted)
@@ -364,7 +363,7 @@ pub fn serve_erase(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
 }
 
 /// `POST /operator/reembed`: the same.
-pub fn serve_reembed(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
+pub fn serve_reembed(parts: &AppState, caller: &Caller, call: &Call, reply: Reply) {
     keep(parts, caller, call, reply, |keeper, raw| {
         let wanted = Reembed::parse(raw).map_err(wrong)?;
         let local = parts.local.get();
@@ -379,7 +378,7 @@ fn wrong(error: ToolError) -> KeepError {
 
 /// Does a job on the whole store, told as it goes.
 fn keep(
-    parts: &Parts,
+    parts: &AppState,
     caller: &Caller,
     call: &Call,
     reply: Reply,
@@ -396,7 +395,8 @@ fn keep(
     let tell = |done: u64, total: u64, what: &str| {
         event(&stream, "progress", &json!({"done": done, "total": total, "what": what}));
     };
-    let done = work(&Keeper::of(parts, &parts.local.get(), caller, &call.cancel, &tell), &raw);
+    let done =
+        work(&Keeper::of(&parts.admin, &parts.local.get(), caller, &call.cancel, &tell), &raw);
     match done {
         Ok(report) => event(&stream, "report", &report),
         Err(error) => event(&stream, "error", &error.to_json()),
@@ -427,7 +427,7 @@ impl From<Gone> for Cut {
 }
 
 /// `POST /operator/export`: events with lines of `format-spec/export.md`, then one with the counts.
-pub fn export(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
+pub fn export(parts: &AppState, caller: &Caller, call: &Call, reply: Reply) {
     let wanted = arguments(call).and_then(|raw| Export::parse(&raw).map_err(refuse));
     let whose = wanted.and_then(|wanted| {
         Whose::of(parts, caller, named(&wanted.workspace), Wants::Reads).map_err(refuse)
@@ -464,19 +464,4 @@ pub fn export(parts: &Parts, caller: &Caller, call: &Call, reply: Reply) {
         }
         Err(Cut::Gone) => {}
     }
-}
-
-/// The entry of an export, on disk before the first line leaves.
-pub fn record_export(audit: &Audit, principal: &str) -> Result<(), Unrecorded> {
-    let operation = "recalld export";
-    let trace = Trace {
-        tool: operation,
-        principal: principal.to_owned(),
-        arguments: hash_call(operation, &json!({})),
-        decision: Decision::Allow,
-        rule: BY_SCOPE.to_owned(),
-        touched: Vec::new(),
-        outcome: Outcome::Done,
-    };
-    audit.record(&trace, true).map(drop)
 }

@@ -29,3 +29,11 @@ pub(crate) const OWN_KINDS: [&str; 9] =
 pub(crate) fn says_something(kind: &str) -> bool {
     kind == CHUNK || !OWN_KINDS.contains(&kind)
 }
+
+/// Kinds of records that are parts of others, or the service's own.
+const PARTS: [&str; 4] = [CHUNK, JOB, ANSWER, BENCH];
+
+/// Whether items of this kind stand for themselves.
+pub(crate) fn is_own(kind: &str) -> bool {
+    !PARTS.contains(&kind)
+}

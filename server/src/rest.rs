@@ -12,12 +12,12 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
+use crate::app_state::{AppState, Caller};
 use crate::cluster::{Where, seconds};
 use crate::embed::Embedder;
 use crate::limits::API_BODY_BYTES_MAX;
 use crate::metrics::Stage;
 use crate::net::{Call, Response};
-use crate::parts::{Caller, Parts};
 use crate::pipeline::refusal::Refusal;
 use crate::recall::{Outcome, Plan, Question, show};
 use crate::tools::{
@@ -49,7 +49,7 @@ pub type Run = fn(&Ask<'_>) -> Result<Response, Refusal>;
 /// One call of an operation.
 pub struct Ask<'a> {
     /// The service.
-    pub parts: &'a Parts,
+    pub parts: &'a AppState,
     /// The caller's workspace.
     pub workspace: &'a Workspace,
     /// Who calls.
@@ -64,7 +64,7 @@ impl Ask<'_> {
     /// What tools work with.
     pub fn context(&self) -> Context<'_> {
         Context {
-            parts: self.parts,
+            services: self.parts.tool_services(),
             workspace: self.workspace,
             caller: self.caller,
             cancel: &self.call.cancel,
@@ -105,7 +105,7 @@ pub(crate) fn body_too_large() -> Refusal {
 }
 
 /// `GET /health`.
-pub fn health(parts: &Parts) -> Response {
+pub fn health(parts: &AppState) -> Response {
     let workspace = parts.local.get();
     let writable = workspace.store.stopped().is_none();
     let status = if writable && !workspace.audit.is_failing() { "ok" } else { "degraded" };
@@ -131,7 +131,7 @@ pub fn health(parts: &Parts) -> Response {
 }
 
 /// What this node is to the operator's workspace, where there are others; nothing where there are none.
-fn role(parts: &Parts) -> String {
+fn role(parts: &AppState) -> String {
     match parts.cluster.as_ref().map(|cluster| cluster.of(parts.local.name())) {
         None => String::new(),
         Some(Where::Here) => "\"role\":\"writer\",".to_owned(),

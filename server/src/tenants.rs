@@ -6,7 +6,7 @@
 mod anchoring;
 mod door;
 mod keep;
-mod slug;
+pub(crate) mod slug;
 
 use std::collections::HashMap;
 use std::fmt;

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::tools::brief::is_own;
+use crate::own_kinds::is_own;
 
 /// Characters of a note's name.
 const NAME_CHARS: usize = 80;

@@ -10,12 +10,12 @@ use engine::os::clock::Clock;
 use engine::{Batch, ItemDraft, Micros, Sensitivity};
 use serde_json::{Map, Value};
 use server::app::{self, Started};
+use server::app_state::{AppState, Caller};
 use server::govern::{Action, Rule, Rules, Verdict, WhatMatch, WhoMatch};
 use server::ingest::Roots;
 use server::model::Silent;
 use server::names;
 use server::net::Cancel;
-use server::parts::{Caller, Parts};
 use server::tools::{Answer, Context, Refused, find};
 use tempfile::TempDir;
 
@@ -119,10 +119,11 @@ impl Desk {
             verdict: Verdict::Redact,
             opens_unknown_gates: false,
         });
-        parts.local.only().expect("nobody else has it yet").rules =
-            Rules::new(rules).expect("rules of ours").into();
         let roots = Roots::open(&[files]).expect("the folder is there");
-        parts.local.only().expect("nobody else has it yet").roots = RwLock::new(Arc::new(roots));
+        parts.local.change(|local| {
+            local.rules = Rules::new(rules).expect("rules of ours").into();
+            local.roots = RwLock::new(Arc::new(roots));
+        });
         Self { started, clock, told: Mutex::default(), scratch }
     }
 
@@ -132,7 +133,7 @@ impl Desk {
     }
 
     /// The service.
-    pub fn parts(&self) -> &Parts {
+    pub fn parts(&self) -> &AppState {
         &self.started.parts
     }
 
@@ -194,7 +195,7 @@ impl Desk {
         };
         let local = self.parts().local.get();
         run(&Context {
-            parts: self.parts(),
+            services: self.parts().tool_services(),
             workspace: &local,
             caller,
             cancel: &Cancel::new(),

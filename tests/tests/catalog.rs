@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
-use server::parts::Caller;
+use server::app_state::Caller;
 use server::tools::{Change, Profile, Scope, Tool, find, visible_to};
 use tests::schema::{conforms, rows};
 

@@ -11,12 +11,12 @@ use engine::{Batch, FullSpeed, ItemDraft, ItemView, Model, Options, Reencoder, S
 use half::f16;
 use serde_json::{Value, json};
 use server::app;
+use server::app_state::Caller;
 use server::embed::Embedder;
 use server::encoders::Encoders;
 use server::ingest::{Job, Report, Request, Roots};
 use server::model::Silent;
 use server::net::Cancel;
-use server::parts::Caller;
 use server::rest;
 use server::tools::{Context, status};
 use tests::ground;
@@ -194,7 +194,7 @@ fn a_store_that_had_no_room_at_its_opening_is_served() {
     let settings =
         settings(&scratch.path().join("data"), Some(model.clone()), Duration::from_secs(30));
     let started = app::start(&settings, &mut Silent).unwrap();
-    let mut parts = Arc::into_inner(started.parts).expect("nobody else has them");
+    let parts = Arc::into_inner(started.parts).expect("nobody else has them");
     let embedder = Arc::new(tiny_model::embedder(&model));
     let on = |disk: &SimDisk| {
         let store = Store::open(ground::still(Arc::new(disk.clone()), 1), Options::default());
@@ -206,9 +206,10 @@ fn a_store_that_had_no_room_at_its_opening_is_served() {
     let left = disk.kill();
     drop(killed);
     let encoders = on(&SimDisk::failing(left, Some((0, Fault::Full)), 1));
-    let local = parts.local.only().unwrap();
-    local.store = encoders.store_handle();
-    local.encoders = encoders;
+    parts.local.change(|local| {
+        local.store = encoders.store_handle();
+        local.encoders = encoders;
+    });
 
     let health: Value = serde_json::from_slice(&rest::health(&parts).body).unwrap();
     assert_eq!(health["status"], "degraded");
@@ -217,7 +218,7 @@ fn a_store_that_had_no_room_at_its_opening_is_served() {
     let caller = Caller::local_operator(parts.local.name());
     let local = parts.local.get();
     let context = Context {
-        parts: &parts,
+        services: parts.tool_services(),
         workspace: &local,
         caller: &caller,
         cancel: &Cancel::new(),

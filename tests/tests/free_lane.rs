@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 use server::app;
+use server::app_state::{Caller, Metered};
 use server::auth::Prefix;
 use server::control::Kind;
 use server::govern::rate::key_of;
 use server::net::Cancel;
-use server::parts::{Caller, Metered};
 use server::tools::{Context, ToolError, find};
 use tests::house::{House, SCOPES, api, call, entries, given, mcp, tools};
 use tests::mcp_client;
@@ -129,7 +129,7 @@ fn without_a_reservation_nothing_runs() {
     let caller = Caller { metered: Some(metered), ..Caller::local_operator("acme") };
     let cancel = Cancel::new();
     let context = Context {
-        parts: &parts,
+        services: parts.tool_services(),
         workspace: &workspace,
         caller: &caller,
         cancel: &cancel,

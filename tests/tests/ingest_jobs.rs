@@ -17,12 +17,12 @@ use engine::{
 };
 use serde_json::{Value, json};
 use server::app;
+use server::app_state::Caller;
 use server::encoders::Encoders;
 use server::ingest::{Job, Report, Request, Roots, document_of, uri};
 use server::model::Silent;
 use server::net::Cancel;
 use server::operator::{self, Ingest};
-use server::parts::Caller;
 use server::tools::Context;
 use tests::failing_disk::FailingDisk;
 use tests::ground;
@@ -407,9 +407,10 @@ fn a_job_that_breaks_off_accounts_for_what_it_stored() {
     let disk = FailingDisk::when(disk, refuses);
     let store = Store::open(ground::still(Arc::new(disk), 1), Options::default()).unwrap();
     let encoders = Encoders::bind(Arc::new(store), Arc::new(tiny_model::embedder(&model))).unwrap();
-    let local = parts.local.only().unwrap();
-    local.store = encoders.store_handle();
-    local.encoders = encoders;
+    parts.local.change(|local| {
+        local.store = encoders.store_handle();
+        local.encoders = encoders;
+    });
 
     let notes_folder = scratch.path().join("notes");
     notes(&notes_folder, 600);
@@ -417,7 +418,7 @@ fn a_job_that_breaks_off_accounts_for_what_it_stored() {
     // The first files that are told as done are stored.
     let progress = |done: u64, _: u64, _: &str| is_full.store(done > 0, Ordering::SeqCst);
     let context = Context {
-        parts: &parts,
+        services: parts.tool_services(),
         workspace: &parts.local.get(),
         caller: &caller,
         cancel: &Cancel::new(),

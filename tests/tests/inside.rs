@@ -15,6 +15,7 @@ use engine::ledger::{Entry, Outcome, Reader};
 use engine::os::clock::{Clock, SystemClock, SystemRandom};
 use serde_json::{Value, json};
 use server::app;
+use server::app_state::AppState;
 use server::auth::Prefix;
 use server::control::{Control, Kind, NewCredential, NewTenant};
 use server::govern::meter::Meter;
@@ -24,7 +25,6 @@ use server::net::{
     Admission, Answered, Call, Limits, Listen, NetConfig, Reply, Response, Server, Service,
     ShutdownHandle,
 };
-use server::parts::Parts;
 use server::pipeline::{HOSTED, LOCAL, Pipeline};
 use server::rest;
 use server::tools::ToolError;
@@ -82,7 +82,7 @@ impl Service for Watched {
 
 /// A service of this process with both listeners and the workspace `acme`.
 struct Inside {
-    parts: Arc<Parts>,
+    parts: Arc<AppState>,
     local: String,
     hosted: String,
     bearer: String,
@@ -93,7 +93,7 @@ struct Inside {
 
 impl Inside {
     /// `prepare` may put parts of its own in place.
-    fn start(prepare: impl FnOnce(&mut Parts)) -> Self {
+    fn start(prepare: impl FnOnce(&mut AppState)) -> Self {
         let scratch = scratch();
         let address: SocketAddr = ([127, 0, 0, 1], 0).into();
         let server = Server::bind(NetConfig {
@@ -143,7 +143,7 @@ impl Drop for Inside {
 }
 
 /// Makes the workspace `acme`, and gives a bearer of it.
-fn acme(parts: &Parts) -> String {
+fn acme(parts: &AppState) -> String {
     let new = NewTenant { slug: "acme", title: "acme", plan: "team" };
     parts.control.create_tenant(&new).unwrap();
     parts.tenants.make("acme").unwrap();

@@ -13,10 +13,10 @@ use engine::{Durability, Filter, Options, SearchError, Snapshot, Stop, Store};
 use kernels::Kernels;
 use serde_json::{Map, Value, json};
 use server::app::{self, Encoding, Settings};
+use server::app_state::Caller;
 use server::mcp::{Client, Fault, Outcome};
 use server::model::Silent;
 use server::net::Cancel;
-use server::parts::Caller;
 use server::recall::{Plan, Question};
 use server::tools::{Context, ToolError, recall};
 use tests::bare_mcp::{BareMcp, Tools};
@@ -129,8 +129,14 @@ fn the_snapshots_of_a_call_end_with_it() {
         [(&wanted, soon, false), (&unwanted, soon, true), (&wanted, now, true)]
     {
         let workspace = &*parts.local.get();
-        let context =
-            Context { parts: &parts, workspace, caller: &caller, cancel, deadline, progress: None };
+        let context = Context {
+            services: parts.tool_services(),
+            workspace,
+            caller: &caller,
+            cancel,
+            deadline,
+            progress: None,
+        };
         let view = context.view();
         let expected = if is_over { Err(SearchError::Interrupted) } else { Ok(()) };
         assert_eq!(context.snapshot().check(), expected);

@@ -15,12 +15,12 @@ use engine::os::clock::{Clock, Micros, Random, SystemClock, SystemRandom};
 use engine::{Durability, Ground, Options, Store, Upkeep};
 use serde_json::{Value, json};
 use server::app::{self, Encoding, Settings};
+use server::app_state::{AppState, Caller};
 use server::govern::Rules;
 use server::limits::CALL_TIME_MAX;
 use server::model::Silent;
 use server::net::{Cancel, Drained, Limits, Listen, NetConfig, Server, ShutdownHandle};
 use server::operator::{Backup, Erase, EraseLater, Keeper, backup, erase};
-use server::parts::{Caller, Parts};
 use server::pipeline::{LOCAL, Pipeline};
 use server::turn::Turns;
 use tests::patience::wait_until;
@@ -74,7 +74,7 @@ fn pending(data: &Path) -> usize {
 
 /// A server in this process, with two workers, on the local listener.
 struct Running {
-    parts: Arc<Parts>,
+    parts: Arc<AppState>,
     local: String,
     bearer: String,
     gateway: [(&'static str, String); 2],
@@ -224,7 +224,8 @@ fn what_is_erased_is_hidden_at_once_and_goes_though_nobody_waits() {
     let server = Running::start(&data);
     let store = Arc::clone(&server.parts.local.get().store);
     let upkeep = Upkeep::start(Arc::clone(&store)).unwrap();
-    let later = EraseLater::start(Arc::clone(&server.parts), Duration::from_millis(1)).unwrap();
+    let later =
+        EraseLater::start(Arc::clone(&server.parts.admin), Duration::from_millis(1)).unwrap();
     assert!(server.recall(SECRET).contains("zephyrine"));
     // Another job has the turn, as a move does for hours.
     let local = server.parts.local.get();

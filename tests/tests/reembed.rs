@@ -16,11 +16,11 @@ use engine::{Durability, Reader, Snapshot};
 use half::f16;
 use serde_json::{Map, Value, json};
 use server::app::{self, Encoding, Settings};
+use server::app_state::Caller;
 use server::auth::LOCAL_WORKSPACE;
 use server::model::Silent;
 use server::net::Cancel;
 use server::operator::{self, Import, Ingest, Keeper, Recall, Reembed};
-use server::parts::Caller;
 use server::tools::{self, Answer, Context, Refused};
 use tests::kept::assert_fails;
 use tests::mcp_client::McpClient;
@@ -269,7 +269,7 @@ fn calls_in_the_middle_of_a_move() {
     let (caller, cancel) = (Caller::local_operator(LOCAL_WORKSPACE), Cancel::new());
     let local = parts.local.get();
     let act = || Context {
-        parts: &parts,
+        services: parts.tool_services(),
         workspace: &local,
         caller: &caller,
         cancel: &cancel,
@@ -291,7 +291,7 @@ fn calls_in_the_middle_of_a_move() {
                     let _opened_or_failed = may_go_on.lock().unwrap().recv();
                 }
             };
-            let keeper = Keeper::of(parts, local, caller, cancel, &step);
+            let keeper = Keeper::of(&parts.admin, local, caller, cancel, &step);
             let raw = json!({"model": path(model)});
             let wanted = Reembed::parse(&object(raw.clone())).unwrap();
             operator::reembed(&keeper, Some(&local.encoders), parts.encoding, &raw, &wanted)

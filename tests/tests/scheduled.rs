@@ -38,7 +38,7 @@ impl Desk {
             "[backup]\nto = {:?}\nat = \"03:30\"\ntime_zone = \"UTC\"\nkeep = 2\n{more}",
             self.to
         );
-        let config = Config::parse(&text, Path::new("")).unwrap();
+        let config = Config::parse(&text, Path::new(""), &[]).unwrap();
         let of = settings(&self.data, None, Duration::from_secs(60));
         app::start(&Settings { config, ..of }, &mut Silent).unwrap()
     }
@@ -64,7 +64,7 @@ fn at(time: &str) -> Micros {
 /// Looks whether one is due; the folder's name if one was made.
 fn look(started: &Started, now: &str) -> Option<Result<String, String>> {
     let parts = &started.parts;
-    let done = parts.scheduled.attempt(parts, at(now), &Cancel::new())?;
+    let done = parts.scheduled.attempt(&parts.admin, at(now), &Cancel::new())?;
     Some(done.map(|report| {
         let path = Path::new(report["path"].as_str().unwrap()).file_name().unwrap();
         path.to_str().unwrap().to_owned()

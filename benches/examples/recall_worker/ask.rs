@@ -21,9 +21,9 @@ use std::time::Instant;
 
 use engine::{Damage, Filter, Hit, SearchError, Snapshot};
 use serde_json::{Value, json};
+use server::app_state::AppState;
 use server::embed::Embedder;
 use server::names;
-use server::parts::Parts;
 
 use crate::Failure;
 
@@ -51,14 +51,14 @@ pub(crate) fn answer_lines(data: &Path) -> Result<(), Failure> {
 }
 
 struct Asked<'a> {
-    parts: &'a Parts,
+    parts: &'a AppState,
     snapshot: Snapshot,
     /// The file of vectors that was asked from last, and its vectors.
     vectors: (PathBuf, Vec<f32>),
 }
 
 impl<'a> Asked<'a> {
-    fn of(parts: &'a Parts) -> Self {
+    fn of(parts: &'a AppState) -> Self {
         let snapshot = parts.local.get().store.snapshot();
         Self { parts, snapshot, vectors: (PathBuf::new(), Vec::new()) }
     }

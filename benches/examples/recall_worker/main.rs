@@ -20,8 +20,8 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 use engine::{Durability, SearchMode};
 use server::app::{self, Encoding, Settings};
+use server::app_state::AppState;
 use server::model::Silent;
-use server::parts::Parts;
 
 /// Whatever goes wrong ends a measurement; it is said once.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -77,7 +77,7 @@ fn main() -> std::process::ExitCode {
 }
 
 /// The parts of a data directory, as a server opens them; made where there is none.
-fn open(data: &Path) -> Result<std::sync::Arc<Parts>, Failure> {
+fn open(data: &Path) -> Result<std::sync::Arc<AppState>, Failure> {
     let settings = Settings {
         data: data.to_owned(),
         model: None,

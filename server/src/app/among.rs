@@ -2,7 +2,6 @@
 //!
 //! Owns how these parts are made of the settings. Must not know what they are used for.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use engine::os::clock::Random;
@@ -10,10 +9,11 @@ use engine::os::clock::Random;
 use super::{Settings, StartError, Times, failed};
 use crate::auth::ClusterSecret;
 use crate::cluster::{Cluster, Relay, Trust, Whereabouts};
-use crate::control::{Control, Foreign};
-use crate::control_chain::{self, ControlChain, ThroughWriter};
+use crate::control::Control;
+use crate::control_chain::{ControlChain, ThroughWriter};
 use crate::govern::meter::Blocks;
 use crate::log::{self, Level};
+use crate::opening::keep_as_it_is;
 use crate::seats::Seats;
 
 /// This node's part in the remote that the settings name, if they name one.
@@ -60,18 +60,6 @@ pub(super) fn blocks(
     let through = Arc::new(ThroughWriter::new((control, chain), node, relay));
     control.ask_by(Arc::clone(&through) as _);
     through
-}
-
-/// A control store that is one of several nodes' is changed by none that does not follow their chain.
-pub(super) fn keep_as_it_is(data: &Path, control: &Control) {
-    let marker = data.join(control_chain::MARKER);
-    if marker.exists() {
-        let marker = marker.display();
-        control.carry_by(Arc::new(Foreign(format!(
-            "tenants and their keys are shared with other nodes: only a server with `remote.secret_file` may change \
-             them; start one, or remove {marker} to make them this node's own"
-        ))));
-    }
 }
 
 /// What asks other nodes, where there is a remote that may have some.

@@ -4,6 +4,7 @@
 //! Owns `keys/signing.key` and `credentials.toml` of the data folder. Both are made once and never
 //! written again by this module, but for a signing key that gives way to the one that all nodes share.
 
+use crate::tenants::slug::LOCAL_WORKSPACE;
 use std::io;
 use std::path::Path;
 
@@ -19,8 +20,6 @@ use super::private_file;
 use super::secret::{Random, Secret};
 use super::signing::Signer;
 
-/// The workspace of this machine's operator.
-pub const LOCAL_WORKSPACE: &str = "local";
 const CREDENTIALS_NAME: &str = "credentials.toml";
 const KEYS_FOLDER: &str = "keys";
 const SIGNING_KEY_NAME: &str = "signing.key";

@@ -15,6 +15,7 @@ pub mod token;
 mod token_cache;
 mod token_keys;
 
+pub use crate::tenants::slug::LOCAL_WORKSPACE;
 pub use check::{BEARER_BYTES_MAX, Bearer, Checker, Principal, bearer_of};
 pub use cluster_secret::ClusterSecret;
 pub use error::CredentialsError;
@@ -22,8 +23,7 @@ pub(crate) use former::{
     FORMER_KEYS, PUBLIC_KEYS_MAX, bytes_of_hex, former_keys, keys_of_json, keys_to_json, put_former,
 };
 pub use keys::{
-    Created, Credentials, LOCAL_WORKSPACE, Prefix, Shown, open_or_create_signing_key,
-    take_shared_signing_key,
+    Created, Credentials, Prefix, Shown, open_or_create_signing_key, take_shared_signing_key,
 };
 pub(crate) use private_file::read as read_private_file;
 pub use secret::{Random, Secret, SecretHash};

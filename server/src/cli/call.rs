@@ -7,10 +7,10 @@ use serde_json::{Map, Value, json};
 use super::remote::Remote;
 use super::{Common, Failure};
 use crate::app::Started;
+use crate::app_state::{AppState, Caller};
 use crate::limits::CALL_TIME_MAX;
 use crate::net::Cancel;
 use crate::operator::call::{self, Call, call_as_operator};
-use crate::parts::{Caller, Parts};
 use crate::tools::{Context, ToolError};
 
 /// What a tool answered: for programs, and for people.
@@ -79,11 +79,11 @@ pub(super) fn call(
     Desk::open(common)?.call(workspace, tool, arguments)
 }
 
-fn alone(parts: &Parts, raw: &Map<String, Value>) -> Result<Told, Failure> {
+fn alone(parts: &AppState, raw: &Map<String, Value>) -> Result<Told, Failure> {
     let wanted = Call::parse(raw)?;
     let whose = call::whose(parts, &Caller::local_operator(parts.local.name()), &wanted)?;
     let context = Context {
-        parts,
+        services: parts.tool_services(),
         workspace: &whose.workspace,
         caller: &whose.caller,
         cancel: &Cancel::new(),

@@ -12,6 +12,7 @@ use super::scratch::Scratch;
 use super::tell::{tell, tell_line};
 use super::{Common, Failure};
 use crate::app::{self, Settings, Started};
+use crate::app_state::{AppState, Caller};
 use crate::eval::{Dataset, Foreign, How, Lane, evaluate};
 use crate::limits::SYNC_INTERVAL;
 use crate::lines::import::{Import, ImportError};
@@ -19,7 +20,6 @@ use crate::model::{Bar, Progress, Unit};
 use crate::names;
 use crate::net::Cancel;
 use crate::operator;
-use crate::parts::{Caller, Parts};
 use crate::tools::Context;
 use crate::workspace::Workspace;
 
@@ -107,14 +107,21 @@ pub(super) fn run(args: &EvalArgs) -> Result<(), Failure> {
 }
 
 fn context<'a>(
-    (parts, workspace): (&'a Parts, &'a Workspace),
+    (parts, workspace): (&'a AppState, &'a Workspace),
     caller: &'a Caller,
     tell: crate::tools::Progress<'a>,
 ) -> Context<'a> {
     static NEVER: std::sync::LazyLock<Cancel> = std::sync::LazyLock::new(Cancel::new);
     let deadline = Instant::now() + operator::INGEST_TIME_MAX;
     let progress = Some(tell);
-    Context { parts, workspace, caller, cancel: &NEVER, deadline, progress }
+    Context {
+        services: parts.tool_services(),
+        workspace,
+        caller,
+        cancel: &NEVER,
+        deadline,
+        progress,
+    }
 }
 
 /// A store with the data set's documents and nothing else.
@@ -158,7 +165,7 @@ fn prepared(args: &EvalArgs, dataset: &Dataset, data: &Path) -> Result<Started, 
 }
 
 /// Imports the documents, as `recalld import` would.
-fn fill(args: &EvalArgs, dataset: &Dataset, parts: &Parts, data: &Path) -> Result<(), Failure> {
+fn fill(args: &EvalArgs, dataset: &Dataset, parts: &AppState, data: &Path) -> Result<(), Failure> {
     let path = data.join("eval-documents.jsonl");
     let unwritten = |error: std::io::Error| failed(&path, &error);
     let mut out = BufWriter::new(File::create(&path).map_err(unwritten)?);

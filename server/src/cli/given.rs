@@ -13,6 +13,7 @@ use crate::config::FileFault;
 use crate::config::layers::{Given, Loaded, load};
 use crate::config::settings::{Kind, SETTINGS, Setting};
 use crate::tools::nearest::nearest;
+use crate::tools::tool_names;
 
 const CONFIG: &str = "config";
 const SET: &str = "set";
@@ -56,7 +57,7 @@ impl Flags {
 
     /// Settings out of these, the environment and the file.
     pub(super) fn load(&self) -> Result<Loaded, FileFault> {
-        load(self.file().as_deref(), &self.given, &|name| std::env::var_os(name))
+        load(self.file().as_deref(), &self.given, &|name| std::env::var_os(name), &tool_names())
     }
 
     /// The same for a command that cannot go on without them.

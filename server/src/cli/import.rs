@@ -18,6 +18,7 @@ use super::remote::{Remote, show_step};
 use super::tell::tell_line;
 use super::{Failure, ImportArgs};
 use crate::app::Started;
+use crate::app_state::{AppState, Caller};
 use crate::cluster::Wants;
 use crate::config::keys::one_of;
 use crate::counted::{agreed, counted};
@@ -25,7 +26,6 @@ use crate::foreign::{self, ForeignError, Shape, Translated};
 use crate::model::{Bar, Progress, Unit};
 use crate::net::Cancel;
 use crate::operator::{self, Import, Whose, named};
-use crate::parts::{Caller, Parts};
 use crate::tools::{Answer, Context};
 
 /// What a file is said to be.
@@ -155,7 +155,7 @@ fn real_path(file: &Path) -> Result<String, Failure> {
     })
 }
 
-fn alone(parts: &Parts, raw: &Map<String, Value>, bar: &mut Bar) -> Result<Answer, Failure> {
+fn alone(parts: &AppState, raw: &Map<String, Value>, bar: &mut Bar) -> Result<Answer, Failure> {
     let wanted = Import::parse(raw).map_err(|error| Failure::Usage(error.to_string()))?;
     let caller = Caller::local_operator(parts.local.name());
     let whose = Whose::of(parts, &caller, named(&wanted.workspace), Wants::Writes)
@@ -166,7 +166,7 @@ fn alone(parts: &Parts, raw: &Map<String, Value>, bar: &mut Bar) -> Result<Answe
         bar.advance("importing", done, Some(total));
     };
     let context = Context {
-        parts,
+        services: parts.tool_services(),
         workspace: &whose.workspace,
         caller: &whose.caller,
         cancel: &Cancel::new(),

@@ -10,12 +10,12 @@ use super::remote::{Remote, show_step};
 use super::tell::tell_line;
 use super::{Failure, IngestArgs};
 use crate::app::Started;
+use crate::app_state::{AppState, Caller};
 use crate::cluster::Wants;
 use crate::ingest::walk::Rules;
 use crate::model::{Bar, Progress, Unit};
 use crate::net::Cancel;
 use crate::operator::{self, Ingest, Whose, named};
-use crate::parts::{Caller, Parts};
 use crate::tools::{Answer, Context};
 
 /// The operator watches, and can end it.
@@ -80,7 +80,7 @@ pub(super) fn arguments(
 
 /// Ingests with the store at hand, until it is done or `cancel` is raised.
 pub(super) fn alone(
-    parts: &Parts,
+    parts: &AppState,
     raw: &Map<String, Value>,
     bar: &mut Bar,
     cancel: &Cancel,
@@ -95,7 +95,7 @@ pub(super) fn alone(
         bar.advance("reading", done, Some(total));
     };
     let context = Context {
-        parts,
+        services: parts.tool_services(),
         workspace: &whose.workspace,
         caller: &whose.caller,
         cancel,

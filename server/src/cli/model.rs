@@ -15,8 +15,8 @@ use super::paint::{Paint, table};
 use super::stats::bytes;
 use super::tell::{tell, tell_line};
 use super::{Common, Failure};
-use crate::app::{model_request, open_request};
 use crate::data_dir::workspace_dir;
+use crate::encoding::{model_request, open_request};
 use crate::model::{self, Bar, Kept, ModelRequest, OpenFault, Unit};
 use crate::model_file::{self, KnownModel};
 

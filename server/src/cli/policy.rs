@@ -16,6 +16,7 @@ use crate::govern::plans::Plans;
 use crate::govern::rules_file::{self, RulesFileFault};
 use crate::govern::{Action, Decision, Rules, Tried, Verdict, What, Who, decide, explain};
 use crate::tools::Scope;
+use crate::tools::tool_names;
 
 #[derive(Debug, Args)]
 pub(super) struct PolicyArgs {
@@ -95,7 +96,8 @@ pub(super) fn run(args: &PolicyArgs) -> Result<(), Failure> {
     let plans = match &args.config {
         None => Plans::built_in(),
         Some(path) => {
-            let read = Config::read(path).map_err(|fault| bad_file(path, &fault.into()));
+            let read =
+                Config::read(path, &tool_names()).map_err(|fault| bad_file(path, &fault.into()));
             read?.plans
         }
     };

@@ -8,12 +8,12 @@ use super::paint::Paint;
 use super::remote::Remote;
 use super::tell::tell;
 use super::{Failure, RecallArgs};
+use crate::app_state::Caller;
 use crate::cluster::Wants;
 use crate::counted::counted;
 use crate::limits::CALL_TIME_MAX;
 use crate::net::Cancel;
 use crate::operator::{self, Recall, Whose};
-use crate::parts::Caller;
 use crate::tools::Context;
 
 /// Characters of a text that are printed for a person.
@@ -29,7 +29,7 @@ pub(super) fn run(args: &RecallArgs) -> Result<(), Failure> {
             let whose = Whose::of(&started.parts, &caller, args.workspace.as_deref(), Wants::Reads);
             let whose = whose.map_err(Failure::could)?;
             let context = Context {
-                parts: &started.parts,
+                services: started.parts.tool_services(),
                 workspace: &whose.workspace,
                 caller: &whose.caller,
                 cancel: &Cancel::new(),

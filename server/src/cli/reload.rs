@@ -3,11 +3,11 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::given::Flags;
+use crate::app_state::AppState;
 use crate::config::settings::Setting;
 use crate::config::written::changed;
 use crate::config::{Config, layers::Loaded};
 use crate::log::{self, Level, Value};
-use crate::parts::Parts;
 
 /// What is read again, and what acts upon it.
 pub(super) struct Reload {
@@ -15,7 +15,7 @@ pub(super) struct Reload {
     /// What is in effect.
     now: Mutex<Config>,
     /// Not there yet while the server starts.
-    parts: OnceLock<Arc<Parts>>,
+    parts: OnceLock<Arc<AppState>>,
 }
 
 impl Reload {
@@ -25,7 +25,7 @@ impl Reload {
     }
 
     /// The server stands: what is read again from now on reaches its parts.
-    pub(super) fn reach(&self, parts: &Arc<Parts>) {
+    pub(super) fn reach(&self, parts: &Arc<AppState>) {
         // Held, so that what is read again meanwhile is set by whoever comes later.
         let now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
         let _is_once = self.parts.set(Arc::clone(parts));

@@ -17,6 +17,7 @@ use super::systemd::{self, Notifier};
 use super::tell::{say, tell_line};
 use super::{Failure, ServeArgs, descriptors, encoding, ingest};
 use crate::app::{self, Settings, Started};
+use crate::app_state::AppState;
 use crate::config::Config;
 use crate::config::serving::{Acknowledged, Logging, Searched, Serving, TlsFiles};
 use crate::housekeeping::Housekeeping;
@@ -31,7 +32,6 @@ use crate::net::{
     Cancel, Drained, Identity, Inherited, Limits, Listen, ListenerId, NetConfig, Places, Server,
 };
 use crate::operator::{EraseLater, ScheduledBackups};
-use crate::parts::Parts;
 use crate::pipeline::{HOSTED, LOCAL, Origins, Pipeline};
 use crate::seats::Ending;
 
@@ -84,9 +84,9 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     parts.local.begin_upkeep().map_err(Failure::could)?;
     let seated = KeepSeats::start(&parts).map_err(Failure::could)?;
     let every = Duration::from_secs(args.backup_erasures_every);
-    let later = EraseLater::start(Arc::clone(&parts), every);
+    let later = EraseLater::start(Arc::clone(&parts.admin), every);
     let later = later.map_err(Failure::could)?;
-    let scheduled = ScheduledBackups::start(Arc::clone(&parts)).map_err(Failure::could)?;
+    let scheduled = ScheduledBackups::start(Arc::clone(&parts.admin)).map_err(Failure::could)?;
     let housekeeping = Housekeeping::start(Arc::clone(&parts)).map_err(Failure::could)?;
     let pipeline = Pipeline::new(Arc::clone(&parts), &addresses.local_ports);
     let pipeline = pipeline.map_err(Failure::could)?;
@@ -291,7 +291,7 @@ fn say_created(started: &Started) {
 /// Ingests, then says that it is ready. Calls are answered all the while.
 fn begin(
     (args, serving): (&ServeArgs, &Serving),
-    parts: &Parts,
+    parts: &AppState,
     addresses: &Addresses,
     stopping: &Cancel,
 ) -> Result<Option<Announcement>, Failure> {
@@ -325,7 +325,7 @@ fn announce(data: &Path, local: &str) -> Option<Announcement> {
 }
 
 /// Reads the folders that each start reads, and seals what was written.
-fn read_first(serving: &Serving, parts: &Parts, stopping: &Cancel) -> Result<(), Failure> {
+fn read_first(serving: &Serving, parts: &AppState, stopping: &Cancel) -> Result<(), Failure> {
     let read = if serving.ingest.is_empty() {
         Ok(())
     } else {
@@ -344,7 +344,7 @@ fn read_first(serving: &Serving, parts: &Parts, stopping: &Cancel) -> Result<(),
     read.and(sealed)
 }
 
-fn say_ready(args: &ServeArgs, parts: &Parts, addresses: &Addresses) -> Result<(), Failure> {
+fn say_ready(args: &ServeArgs, parts: &AppState, addresses: &Addresses) -> Result<(), Failure> {
     let url = |url: Option<String>| url.unwrap_or_else(|| "off".to_owned());
     let (local, hosted) = (url(addresses.local_url()), url(addresses.hosted_url()));
     let data = parts.data.display().to_string();

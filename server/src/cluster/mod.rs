@@ -18,22 +18,14 @@ pub use not_here::NotHere;
 pub use relay::{Passed, Relay, Trust};
 pub use whereabouts::{Peer, Taken, Where, Whereabouts};
 
-use crate::config::remote::WrongNode;
+pub use crate::wants::Wants;
+use crate::wrong_node::WrongNode;
 
 /// The header of a call that a node passes on: how often that was done.
 pub const HOP: &str = "recalld-hop";
 
 /// What stands for the control store where a workspace is asked for: no workspace is called so.
 pub const CONTROL: &str = "control-";
-
-/// What a call wants of its workspace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wants {
-    /// To read it.
-    Reads,
-    /// To change it.
-    Writes,
-}
 
 /// Where a call belongs.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -72,6 +72,7 @@ pub fn load(
     file: Option<&Path>,
     given: &[Given],
     variable: &dyn Fn(&str) -> Option<OsString>,
+    tools: &[&'static str],
 ) -> Result<Loaded, FileFault> {
     let text = file.map(|file| text_of(file, CONFIG_BYTES_MAX)).transpose()?.unwrap_or_default();
     let mut table = Keys::table_of(&text)?;
@@ -97,7 +98,7 @@ pub fn load(
     }
     let folder = folder_of(file)?;
     let config =
-        Config::of_table(table, &folder).map_err(|fault| placed(fault, &sources, &text))?;
+        Config::of_table(table, &folder, tools).map_err(|fault| placed(fault, &sources, &text))?;
     Ok(Loaded { config, file: file.map(Path::to_owned), sources })
 }
 
@@ -173,7 +174,7 @@ mod tests {
         let text = "[log]\nlevel = \"warn\"\n\n[hosted]\naddress = \"127.0.0.1:9\"\ntls_cert = \"a.pem\"\ntls_key = \"b.pem\"\n";
         std::fs::write(&file, text).unwrap();
         let none = |_: &str| None;
-        let loaded = load(Some(&file), &[], &none).unwrap();
+        let loaded = load(Some(&file), &[], &none, &[]).unwrap();
         assert_eq!(loaded.config.log.level, crate::log::Level::Warn);
         assert_eq!(loaded.source("log.level").to_string(), "file, line 2");
         assert_eq!(loaded.source("log.format"), &Source::Default);
@@ -190,7 +191,7 @@ mod tests {
             "RECALLD_ACCESS_LOG" => Some("true".into()),
             _ => None,
         };
-        let loaded = load(Some(&file), &[given("log.level", &["debug"])], &said).unwrap();
+        let loaded = load(Some(&file), &[given("log.level", &["debug"])], &said, &[]).unwrap();
         let config = &loaded.config;
         assert_eq!(config.log.level, crate::log::Level::Debug);
         assert_eq!(loaded.source("log.level").to_string(), "flag --log-level");
@@ -200,7 +201,7 @@ mod tests {
         assert_eq!(config.serving.ingest, [Path::new("/a"), Path::new("/b c")]);
         assert_eq!((config.serving.call_time.as_secs(), config.log.access), (7, true));
         let flags = [given("log.access", &[]), given("server.ingest", &["/x:y", "z"])];
-        let config = load(None, &flags, &none).unwrap().config;
+        let config = load(None, &flags, &none, &[]).unwrap().config;
         let here = std::path::absolute("z").unwrap();
         assert!(config.log.access);
         assert_eq!(config.serving.ingest, [PathBuf::from("/x:y"), here]);
@@ -214,13 +215,13 @@ mod tests {
         let none = |_: &str| None;
         let said =
             |file: Option<&Path>, given: &[Given], variable: &dyn Fn(&str) -> Option<OsString>| {
-                load(file, given, variable).unwrap_err().to_string()
+                load(file, given, variable, &[]).unwrap_err().to_string()
             };
         let wanted =
             "line 2, column 11: `log.level` is \"loud\"; allowed: error, warn, info, debug";
         assert_eq!(said(Some(&file), &[], &none), wanted);
         // What is said elsewhere takes the wrong value's place.
-        assert!(load(Some(&file), &[given("log.level", &["info"])], &none).is_ok());
+        assert!(load(Some(&file), &[given("log.level", &["info"])], &none, &[]).is_ok());
         let of = |name: &'static str, value: &'static str| {
             move |asked: &str| (asked == name).then(|| value.into())
         };

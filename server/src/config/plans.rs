@@ -5,7 +5,6 @@ use std::time::Duration;
 use super::keys::{KeyFault, Keys, NONE, quoted_list};
 use crate::govern::plans::{
     FAMILY_NAMES, OPERATOR, PLAN_NAME_BYTES_MAX, PLANS_MAX, Plan, Plans, Tools, is_plan_name,
-    tool_names,
 };
 use crate::govern::rate::{RATE_CALLS_MAX, Rate};
 use crate::tools::Scope;
@@ -17,7 +16,7 @@ const CALLS_PER_MONTH_MAX: u64 = 1_000_000_000_000;
 const RATE_PER_SECOND_MAX: u64 = 10_000;
 
 /// The built-in plans as the settings change them, and those that they add.
-pub(super) fn read(keys: Keys) -> Result<Plans, KeyFault> {
+pub(super) fn read(keys: Keys, tools: &[&'static str]) -> Result<Plans, KeyFault> {
     let mut plans = Plans::built_in();
     for (name, keys) in keys.named_tables()? {
         let wrong = |allowed: String| KeyFault::Value {
@@ -35,7 +34,7 @@ pub(super) fn read(keys: Keys) -> Result<Plans, KeyFault> {
                 "every plan but the operator's, who must always be able to ask".into(),
             ));
         }
-        let plan = plan(keys, plans.find(&name).map(|plan| &**plan))?;
+        let plan = plan(keys, tools, plans.find(&name).map(|plan| &**plan))?;
         let put = plans.put(&name, plan);
         put.map_err(|_| wrong(format!("at most {PLANS_MAX} plans, the built-in ones among them")))?;
     }
@@ -43,10 +42,10 @@ pub(super) fn read(keys: Keys) -> Result<Plans, KeyFault> {
 }
 
 /// One plan; what is not said is as in the one `before`.
-fn plan(mut keys: Keys, before: Option<&Plan>) -> Result<Plan, KeyFault> {
+fn plan(mut keys: Keys, tools: &[&'static str], before: Option<&Plan>) -> Result<Plan, KeyFault> {
     let mut plan = before.cloned().unwrap_or_else(Plan::bare);
     let families = keys.words("families", &FAMILY_NAMES, |name| name)?;
-    match (families, keys.words("tools", &tool_names(), |name| name)?) {
+    match (families, keys.words("tools", tools, |name| name)?) {
         (Some(_), Some(_)) => {
             let allowed = "either `families` or `tools`";
             return Err(keys.fault("families", "given beside `tools`", allowed));

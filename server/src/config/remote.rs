@@ -1,5 +1,6 @@
 //! `[remote]`: the object store that workspaces are carried to, or followed from.
 
+pub use crate::wrong_node::WrongNode;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -63,26 +64,6 @@ pub struct Remote {
     pub wrong_node: WrongNode,
     /// The file with the secret that all nodes share; never on the remote.
     pub secret_file: Option<PathBuf>,
-}
-
-/// What becomes of a call that belongs to another node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WrongNode {
-    /// It is passed on, and the answer comes back this way.
-    Proxy,
-    /// Its client is told where to ask.
-    Redirect,
-}
-
-impl WrongNode {
-    const ALL: &'static [Self] = &[Self::Proxy, Self::Redirect];
-
-    fn word(self) -> &'static str {
-        match self {
-            Self::Proxy => "proxy",
-            Self::Redirect => "redirect",
-        }
-    }
 }
 
 impl Remote {

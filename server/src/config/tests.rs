@@ -10,8 +10,11 @@ use crate::govern::plans::Tools;
 use crate::govern::rate::Rate;
 use crate::tools::Scope;
 
+/// The names of tools that plans may list here.
+pub(super) const TOOLS: &[&str] = &["brain_recall", "brain_remember", "tenant_info"];
+
 fn parse(text: &str) -> Result<Config, FileFault> {
-    Config::parse(text, Path::new("/etc/recalld"))
+    Config::parse(text, Path::new("/etc/recalld"), TOOLS)
 }
 
 /// Every section, every key.
@@ -102,7 +105,7 @@ fn what_is_shown_means_the_same() {
     for text in ["", ALL] {
         let config = parse(text).unwrap();
         let shown = config.show();
-        assert_eq!(Config::parse(&shown, Path::new("")).unwrap(), config, "{shown}");
+        assert_eq!(Config::parse(&shown, Path::new(""), TOOLS).unwrap(), config, "{shown}");
     }
 }
 
@@ -208,7 +211,7 @@ fn what_becomes_of_a_call_at_the_wrong_node_is_one_of_two_words() {
     assert_eq!(of("").unwrap().remote.unwrap().wrong_node, WrongNode::Proxy);
     let config = of("wrong_node = \"redirect\"").unwrap();
     assert_eq!(config.remote.as_ref().unwrap().wrong_node, WrongNode::Redirect);
-    assert_eq!(Config::parse(&config.show(), Path::new("")).unwrap(), config);
+    assert_eq!(Config::parse(&config.show(), Path::new(""), TOOLS).unwrap(), config);
     let said = of("wrong_node = \"refuse\"").unwrap_err().to_string();
     assert!(said.contains("remote.wrong_node") && said.contains("proxy, redirect"), "{said}");
 }
@@ -217,15 +220,15 @@ fn what_becomes_of_a_call_at_the_wrong_node_is_one_of_two_words() {
 fn a_file_that_is_not_there_or_too_large_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("recalld.toml");
-    let said = Config::read(&path).unwrap_err().to_string();
+    let said = Config::read(&path, TOOLS).unwrap_err().to_string();
     assert!(said.contains("recalld.toml") && said.contains("No such file"), "{said}");
     std::fs::write(&path, "# ".repeat(CONFIG_BYTES_MAX)).unwrap();
-    let said = Config::read(&path).unwrap_err().to_string();
+    let said = Config::read(&path, TOOLS).unwrap_err().to_string();
     assert!(said.contains("more than 1048576 bytes"), "{said}");
     std::fs::write(&path, "policy.file = \"rules.toml\"").unwrap();
-    let config = Config::read(&path).unwrap();
+    let config = Config::read(&path, TOOLS).unwrap();
     assert_eq!(config.policy_file, Some(folder.path().join("rules.toml")));
-    assert!(Config::read(folder.path()).unwrap_err().to_string().contains("not a file"));
+    assert!(Config::read(folder.path(), TOOLS).unwrap_err().to_string().contains("not a file"));
 }
 
 proptest! {
@@ -240,7 +243,7 @@ proptest! {
         chosen.sort_unstable();
         let text: Vec<&str> = chosen.iter().filter_map(|at| all.get(*at).copied()).collect();
         if let Ok(config) = parse(&text.join("\n")) {
-            let again = Config::parse(&config.show(), Path::new(""));
+            let again = Config::parse(&config.show(), Path::new(""), TOOLS);
             prop_assert_eq!(again.unwrap(), config);
         }
     }

@@ -163,6 +163,7 @@ const PLANS: &str = "\n## `[plans.NAME]`\n\n\
 
 #[cfg(test)]
 mod tests {
+    use crate::config::tests::TOOLS;
     use std::path::Path;
 
     use super::*;
@@ -174,7 +175,7 @@ mod tests {
     #[test]
     fn the_example_means_the_defaults_as_it_is_and_with_every_default_said() {
         let example = example();
-        assert_eq!(Config::parse(&example, Path::new("")).unwrap(), Config::default());
+        assert_eq!(Config::parse(&example, Path::new(""), TOOLS).unwrap(), Config::default());
         let said = |is_wanted: &dyn Fn(&Setting) -> bool| {
             let mut out = String::new();
             for (table, _) in TABLES {
@@ -187,7 +188,8 @@ mod tests {
                     out += &format!("[{table}]\n{lines}");
                 }
             }
-            Config::parse(&out, Path::new("/etc")).unwrap_or_else(|why| panic!("{why}\n{out}"))
+            Config::parse(&out, Path::new("/etc"), TOOLS)
+                .unwrap_or_else(|why| panic!("{why}\n{out}"))
         };
         // What these say counts once it is said where to; without that it is refused.
         let needs_more = ["mail", "backup", "remote"];
@@ -207,12 +209,12 @@ mod tests {
         assert_eq!(changed(&all, &all), Vec::<String>::new());
         // Each one that there is is shown, and shown by its key.
         let shown = all.show();
-        let again = Config::parse(&shown, Path::new("")).unwrap();
+        let again = Config::parse(&shown, Path::new(""), TOOLS).unwrap();
         assert_eq!(again, all, "{shown}");
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("recalld.toml");
         std::fs::write(&file, &shown).unwrap();
-        let loaded = load(Some(&file), &[], &|_| None).unwrap();
+        let loaded = load(Some(&file), &[], &|_| None, TOOLS).unwrap();
         let sources: Vec<Source> =
             told(&loaded).into_iter().filter_map(|(_, source)| source).collect();
         // All but that of a follower.
@@ -220,12 +222,12 @@ mod tests {
         assert!(sources.iter().all(|source| matches!(source, Source::File(_))), "{sources:?}");
         let with = with_sources(&loaded);
         assert!(with.contains("\nkeep = 7  # file, line "), "{with}");
-        assert_eq!(Config::parse(&with, Path::new("")).unwrap(), all);
+        assert_eq!(Config::parse(&with, Path::new(""), TOOLS).unwrap(), all);
     }
 
     #[test]
     fn what_changed_is_named_by_its_key() {
-        let parse = |text: &str| Config::parse(text, Path::new("")).unwrap();
+        let parse = |text: &str| Config::parse(text, Path::new(""), TOOLS).unwrap();
         let before = parse("[log]\nlevel = \"warn\"\n");
         let after = parse(
             "[log]\nlevel = \"info\"\n[plans.free]\ncalls_per_month = 3\n[backup]\nto = \"/b\"\nat = \"04:00\"",

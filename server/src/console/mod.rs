@@ -12,11 +12,11 @@ use std::time::Instant;
 use engine::ledger::{Decision, Outcome};
 use serde_json::{Map, Value, json};
 
+use crate::app_state::AppState;
 use crate::auth::{Bearer, Principal};
 use crate::govern::{Trace, hash_call};
 use crate::net::{Call, Method, Response, cookie};
 use crate::operator;
-use crate::parts::Parts;
 use crate::pipeline::refusal::Refusal;
 use crate::pipeline::wrong_credential;
 use crate::rest::{Ask, refuse};
@@ -61,7 +61,7 @@ pub(crate) fn check_page(call: &Call) -> Result<(), Refusal> {
 }
 
 /// Refuses whom no session lets administer, and uses the session of whom one does.
-pub(crate) fn check_session(parts: &Parts, call: &Call) -> Result<(), Refusal> {
+pub(crate) fn check_session(parts: &AppState, call: &Call) -> Result<(), Refusal> {
     let is_in = |(key, token)| parts.console.take(key, token, Instant::now());
     match secrets(call).is_some_and(is_in) {
         true => Ok(()),
@@ -151,7 +151,7 @@ pub fn sign_in(ask: &Ask<'_>) -> Result<Response, Refusal> {
 }
 
 /// That somebody signed in is on record before anybody is.
-fn record(parts: &Parts, principal: Principal) -> Result<(), Refusal> {
+fn record(parts: &AppState, principal: Principal) -> Result<(), Refusal> {
     let trace = Trace {
         tool: SIGN_IN,
         principal: principal.name,

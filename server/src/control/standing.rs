@@ -14,6 +14,7 @@ use super::store::Control;
 use super::table::Look;
 use super::tenants::Tenant;
 use super::text::check_word;
+use crate::govern::{Caller, Credential as Shown};
 
 /// Access tokens that are revoked and not yet expired.
 pub const REVOKED_MAX: u64 = 1_000_000;
@@ -109,6 +110,16 @@ impl fmt::Display for StandingFault {
 impl std::error::Error for StandingFault {}
 
 impl Control {
+    /// Whether a caller's credential still stands. Where that cannot be told, it does not.
+    pub fn caller_stands(&self, caller: &Caller) -> bool {
+        let Some(Shown { hold, token, .. }) = &caller.credential else { return true };
+        // That a workspace's tokens have to be newer is nothing to a key.
+        let (id, issued_at) =
+            token.as_ref().map_or(("", u64::MAX), |token| (&token.id, token.issued_at));
+        let is_over = token.as_ref().is_some_and(|token| self.now() >= token.expires_at);
+        !is_over && self.standing(&caller.workspace, hold, id, issued_at).is_ok()
+    }
+
     /// Whether a token whose signature was good still stands: its workspace `slug`, what it hangs on (`sid`), its
     /// own name (`jti`), and when it was issued (`iat`, in seconds since 1970).
     ///

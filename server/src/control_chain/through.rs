@@ -19,7 +19,6 @@ use crate::control::{self, Control, ControlError, Elsewhere, LastCheckpoint};
 use crate::govern::Month;
 use crate::govern::meter::{Block, Blocks, Settlement, Unavailable};
 use crate::net::{Call, Response};
-use crate::parts::Parts;
 use crate::pipeline::refusal::Refusal;
 
 /// Blocks and anchors by way of the node that writes the control store.
@@ -163,12 +162,16 @@ impl Elsewhere for ThroughWriter {
 }
 
 /// `POST /nodes/control`: what another node asks of the writer of the control store.
-pub fn serve(parts: &Parts, call: &Call) -> Response {
-    answer(parts, call).unwrap_or_else(Response::from)
+pub fn serve(chain: Option<&ControlChain>, control: &Control, call: &Call) -> Response {
+    answer(chain, control, call).unwrap_or_else(Response::from)
 }
 
-fn answer(parts: &Parts, call: &Call) -> Result<Response, Refusal> {
-    let Some(chain) = &parts.control_chain else {
+fn answer(
+    chain: Option<&ControlChain>,
+    control: &Control,
+    call: &Call,
+) -> Result<Response, Refusal> {
+    let Some(chain) = chain else {
         return Err(Refusal::new(404, "This node shares no secret with others"));
     };
     let body = &call.request.body;
@@ -184,10 +187,10 @@ fn answer(parts: &Parts, call: &Call) -> Result<Response, Refusal> {
     let own = node.as_ref().map(|node| node.writer());
     let done = match own {
         Some(own) if own.node == envelope.to && own.run == envelope.run => {
-            let taken = chain.seen.take((envelope.at, envelope.nonce), parts.control.now());
+            let taken = chain.seen.take((envelope.at, envelope.nonce), control.now());
             taken
                 .map_err(|not| Refusal::new(401, not.why()))
-                .and_then(|()| act(parts, &envelope, body))
+                .and_then(|()| act((chain, control), &envelope, body))
         }
         _ => {
             let why = "The message is for another node, or for this one before it was started";
@@ -200,17 +203,20 @@ fn answer(parts: &Parts, call: &Call) -> Result<Response, Refusal> {
 }
 
 /// Does what a node asks that may.
-fn act(parts: &Parts, envelope: &Envelope, body: &[u8]) -> Result<Response, Refusal> {
+fn act(
+    (chain, control): (&ControlChain, &Control),
+    envelope: &Envelope,
+    body: &[u8],
+) -> Result<Response, Refusal> {
     let asked: Asked = serde_json::from_slice(body)
         .map_err(|error| Refusal::new(422, &format!("The message does not read: {error}")))?;
-    let stands = parts.control_chain.as_ref().map(|chain| chain.stands());
-    if stands != Some(ControlStands::Leads) {
+    if chain.stands() != ControlStands::Leads {
         return Err(Refusal::unavailable("This node does not write the control store (any more)"));
     }
     let failed = |error: ControlError| Refusal::unavailable(&error.to_string());
     match asked {
         Asked::TakeBlock { slug, month, block, wanted, quota } => {
-            let taken = parts.control.take_block(&slug, &month, block, wanted, quota);
+            let taken = control.take_block(&slug, &month, block, wanted, quota);
             let block = taken
                 .map_err(failed)?
                 .map(|control::Block { calls, expires_at, .. }| GivenBlock { calls, expires_at });
@@ -228,7 +234,7 @@ fn act(parts: &Parts, envelope: &Envelope, body: &[u8]) -> Result<Response, Refu
                     keep: *keep,
                 })
                 .collect();
-            parts.control.settle(&settlements).map_err(failed)?;
+            control.settle(&settlements).map_err(failed)?;
             Ok(told(&json!({})))
         }
         Asked::Anchor { slug, seq, head, at, first } => {
@@ -238,7 +244,7 @@ fn act(parts: &Parts, envelope: &Envelope, body: &[u8]) -> Result<Response, Refu
             let first = first.map(|first| hash(first).ok_or_else(no_hash)).transpose()?;
             let last = LastCheckpoint { seq, head, at, first };
             let node = envelope.from.as_str();
-            parts.control.put_anchor_of(&slug, node, &last).map_err(failed)?;
+            control.put_anchor_of(&slug, node, &last).map_err(failed)?;
             Ok(told(&json!({})))
         }
     }

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::{ForeignError, Shape, Translated};
 use crate::names;
-use crate::tools::OWN_KINDS;
+use crate::own_kinds::OWN_KINDS;
 
 /// What was left out and is named; the rest is counted.
 pub const SKIPPED_NAMED_MAX: usize = 100;

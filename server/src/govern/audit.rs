@@ -27,6 +27,9 @@ use crate::config::AuditSync;
 use crate::log::{self, Level, Value as Field};
 use crate::names;
 
+/// The rule's name where no item was judged: the scope let the call through.
+pub const BY_SCOPE: &str = "scope";
+
 /// What one governed call leaves behind.
 #[derive(Debug, Clone)]
 pub struct Trace {

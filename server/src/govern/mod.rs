@@ -5,7 +5,9 @@
 //! recognised (that is `auth`) or what a tool does with an answer.
 
 mod audit;
+mod audit_sync;
 mod call_hash;
+mod caller;
 mod grounding;
 pub mod identity;
 mod judged;
@@ -17,8 +19,11 @@ pub mod rate;
 mod rules;
 pub mod rules_file;
 
+pub use audit::BY_SCOPE;
 pub use audit::{Anchoring, Audit, Elsewhere, Events, Receipt, Trace, Unrecorded};
+pub use audit_sync::AuditSync;
 pub use call_hash::{hash_call, hash_json};
+pub use caller::{Caller, Credential, Metered, Token};
 pub use grounding::{Grounded, TOKEN_CHARS, TenantHash, TokenFault, check, mint, tenant_hash};
 pub use judged::{CLASSES_JUDGED_MAX, Judged};
 pub use month::Month;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::rate::Rate;
-use crate::tools::{FAMILIES, Scope};
+use crate::scope::Scope;
 
 /// Plans of one installation.
 pub const PLANS_MAX: usize = 64;
@@ -26,7 +26,7 @@ const RATE_BURST: u32 = 60;
 const FREE_CALLS_PER_MONTH: u64 = 1_000;
 
 /// The tools of the free plan, and no others.
-const FREE_TOOLS: [&str; 3] = ["tenant_info", "brain_recall", "brain_remember"];
+pub(crate) const FREE_TOOLS: [&str; 3] = ["tenant_info", "brain_recall", "brain_remember"];
 
 /// Every family that a plan may name, in the order of the catalog: those that have tools in this build, and those
 /// that will.
@@ -45,12 +45,6 @@ pub const FAMILY_NAMES: [&str; 13] = [
     "bench",
     "tenant",
 ];
-
-/// The names of the tools that a plan may list.
-pub fn tool_names() -> Vec<&'static str> {
-    let tools = FAMILIES.iter().flat_map(|family| family.tools);
-    tools.map(|tool| tool.name).collect()
-}
 
 /// Which tools a plan has.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -226,17 +220,6 @@ mod tests {
         let usual = Rate::new(20, Duration::from_secs(1), 60);
         assert!(usual.is_some() && free.rate == usual && plan("team").rate == usual);
         assert_eq!(plan("operator").rate, None);
-    }
-
-    #[test]
-    fn every_family_and_tool_of_the_catalog_may_be_named() {
-        for family in FAMILIES {
-            assert!(FAMILY_NAMES.contains(&family.name), "{}", family.name);
-            for tool in family.tools {
-                assert_eq!(tool_names().iter().filter(|name| **name == tool.name).count(), 1);
-            }
-        }
-        assert!(FREE_TOOLS.iter().all(|tool| tool_names().contains(tool)));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use sha2::{Digest, Sha256};
 
-use crate::net::site;
+use crate::site::site;
 
 /// Buckets that are remembered by one [`Buckets`], all shards together: six times the credentials that are used
 /// at once where 10,000 are, in at most some 4 MB.

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::resources::Wanted;
+use crate::app_state::Caller;
 use crate::mcp::Fault;
-use crate::parts::Caller;
 use crate::tools::Scope;
 
 /// Bytes of all of a prompt's arguments together.

@@ -7,11 +7,12 @@ use engine::ledger::{Decision, Effect};
 use engine::{ItemId, ItemView, Micros, Place, SearchError, Snapshot, Status};
 use serde_json::{Value, json};
 
+use crate::app_state::Caller;
 use crate::govern::{Action, Verdict, What};
 use crate::limits::COMPLETION_VALUES_MAX;
 use crate::mcp::Fault;
 use crate::names;
-use crate::parts::Caller;
+use crate::own_kinds::is_own;
 use crate::recall::show;
 use crate::tools::{
     ANSWER_KIND, Answer, Context, Scope, ToolError, brief, decision_of, docstore, touched,
@@ -74,7 +75,7 @@ impl Named {
             let (_, _, effect) = known(context, &snapshot, id, uri, &mut answer)?;
             answer.touched.push(touched(effect, id));
         }
-        let look = Look::at(&snapshot, context.workspace, context.parts.clock.now());
+        let look = Look::at(&snapshot, context.workspace, context.services.clock.now());
         let version = self.version(&look, context.caller);
         Ok((version.ok_or_else(|| missing(uri))?, answer))
     }
@@ -299,7 +300,7 @@ impl Wanted {
             }
             snapshot.check()?;
             let item = snapshot.item(place)?;
-            if !brief::is_own(item.kind) || snapshot.status(place)? != Status::Current {
+            if !is_own(item.kind) || snapshot.status(place)? != Status::Current {
                 continue;
             }
             let mut new = self.of_item(&item);

@@ -18,12 +18,13 @@ use super::date::Moment;
 use super::message::{Head, Request, Response};
 use super::places::Place;
 use super::render::AnswerFault;
-use super::reply::{Admission, Answered, Call, Cancel, End, Feed, OnDrain, Reply};
+use super::reply::{Admission, Answered, Call, End, Feed, OnDrain, Reply};
 use super::request_id::RequestId;
 use super::shared::{Job, Shared, overloaded};
 use super::slots::Name;
 use super::tally::{HeldBody, OpenStream};
 use super::tls::{Change, Tls};
+use crate::cancel::Cancel;
 use crate::limits::{BODY_BYTES_SMALL, TLS_RECORD_BYTES_MAX, TURN_STEPS_MAX, WAITING_BYTES_SMALL};
 use crate::log::{self, Level, Value};
 

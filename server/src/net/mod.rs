@@ -39,6 +39,7 @@ mod target;
 mod timers;
 mod tls;
 
+pub use crate::cancel::Cancel;
 pub use config::{Limits, Listen, ListenerId, NetConfig, Places};
 pub use cookies::{SentTwice, cookie};
 pub use counters::{Counter, Counters, Depth, Gauge, Refused};
@@ -46,8 +47,7 @@ pub use expiry::certificate_ends;
 pub use identity::{Identity, IdentityError};
 pub use message::{Head, Headers, Method, Request, Response, Version};
 pub use network::{Network, NoNetwork};
-pub(crate) use places::site;
-pub use reply::{Admission, Answered, Call, Cancel, Gone, Reply, Service, StreamSender};
+pub use reply::{Admission, Answered, Call, Gone, Reply, Service, StreamSender};
 pub use request_id::RequestId;
 pub use server::{BindError, Drained, Inherited, RunError, Server, ShutdownHandle};
 pub use target::{PercentError, percent_decode};

@@ -5,7 +5,7 @@
 //! whichever loop has it.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -13,9 +13,7 @@ use super::config::{Limits, ListenerId, Places};
 use super::counters::{Counters, Gauge};
 use super::mailbox::locked;
 use crate::limits::WAITING_BYTES_PROMPT_MAX;
-
-/// Bits of an IPv6 address that tell sites apart (RFC 4291, section 2.5.4).
-const PREFIX_BITS: u32 = 64;
+use crate::site::site;
 
 /// Why there is no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,18 +183,6 @@ impl Drop for Place {
         share.leave(peer);
         share.taken.fetch_sub(1, Ordering::Relaxed);
         room.counters.open.lower();
-    }
-}
-
-/// What counts as one peer: an address, or the prefix of one of IPv6, whose other half is its user's to
-/// choose.
-pub(crate) fn site(peer: IpAddr) -> IpAddr {
-    match peer.to_canonical() {
-        IpAddr::V6(address) => {
-            let prefix = address.to_bits() >> PREFIX_BITS << PREFIX_BITS;
-            IpAddr::V6(Ipv6Addr::from_bits(prefix))
-        }
-        v4 => v4,
     }
 }
 

@@ -4,7 +4,6 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,6 +14,7 @@ use super::places::Account;
 use super::request_id::RequestId;
 use super::slots::Name;
 use super::tally::HeldBody;
+use crate::cancel::Cancel;
 use crate::limits::{STREAM_MESSAGE_BYTES_MAX, WAITING_BYTES_SMALL};
 
 /// What answers calls.
@@ -111,27 +111,6 @@ pub struct Call {
     pub cancel: Cancel,
     /// The body counts as long as the call is kept, whatever becomes of its connection.
     pub(super) _body: Option<Arc<HeldBody>>,
-}
-
-/// Says whether a call's answer is still wanted. Clones speak of the same call.
-#[derive(Clone, Debug, Default)]
-pub struct Cancel(Arc<AtomicBool>);
-
-impl Cancel {
-    /// A flag that is not raised.
-    pub fn new() -> Cancel {
-        Cancel::default()
-    }
-
-    /// Says that the answer is no longer wanted.
-    pub fn raise(&self) {
-        self.0.store(true, Ordering::Release);
-    }
-
-    /// Whether the answer is no longer wanted. Long work asks this now and then.
-    pub fn is_raised(&self) -> bool {
-        self.0.load(Ordering::Acquire)
-    }
 }
 
 /// The duty to answer a call. Dropped unanswered (or by a panic), it answers 500.

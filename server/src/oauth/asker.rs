@@ -13,8 +13,7 @@ use super::known_client::{ClientTrouble, KnownClient, known_client};
 use crate::authority::Authority;
 use crate::control::{Credential, CredentialFault, Kind, Tenant};
 use crate::net::{Call, Response};
-use crate::parts::Parts;
-use crate::pipeline::asks_from;
+use crate::oauth::OAuthContext;
 
 /// Why nothing is given.
 pub(super) enum NoAnswer {
@@ -48,21 +47,21 @@ pub(super) fn invalid_grant(why: &str) -> OAuthError {
 
 /// What was shown was wrong: the refusal, or that whoever shows wrong things so often has to wait (GOV-04). A fault of
 /// ours is nobody's guess.
-pub(super) fn guessed(parts: &Parts, call: &Call, why: OAuthError) -> NoAnswer {
-    slowed(parts, call, None, why)
+pub(super) fn guessed(context: &OAuthContext<'_>, why: OAuthError) -> NoAnswer {
+    slowed(context, None, why)
 }
 
-fn slowed(parts: &Parts, call: &Call, workspace: Option<&str>, why: OAuthError) -> NoAnswer {
+fn slowed(context: &OAuthContext<'_>, workspace: Option<&str>, why: OAuthError) -> NoAnswer {
     if why.code() == ErrorCode::TemporarilyUnavailable {
         return why.into();
     }
-    counted(parts, call, workspace, why)
+    counted(context, workspace, why)
 }
 
-fn counted(parts: &Parts, call: &Call, workspace: Option<&str>, why: OAuthError) -> NoAnswer {
-    let (peer, now) = (asks_from(parts, call), Instant::now());
-    let budget = parts.guesses.check(peer, workspace, now);
-    parts.guesses.failed(peer, workspace, now);
+fn counted(context: &OAuthContext<'_>, workspace: Option<&str>, why: OAuthError) -> NoAnswer {
+    let (peer, now) = (context.client_address, Instant::now());
+    let budget = context.guesses.check(peer, workspace, now);
+    context.guesses.failed(peer, workspace, now);
     match budget {
         Ok(()) => why.into(),
         Err(wait) => NoAnswer::TooMany(wait.seconds),
@@ -74,31 +73,30 @@ fn counted(parts: &Parts, call: &Call, workspace: Option<&str>, why: OAuthError)
 /// # Errors
 /// `invalid_client`, or what stands in the way of knowing.
 pub(super) fn registered(
-    parts: &Parts,
+    context: &OAuthContext<'_>,
     authority: &Authority,
     call: &Call,
     form: &Form,
 ) -> Result<KnownClient, NoAnswer> {
     let shown = ShownClient::read(call.request.headers.get_all("authorization"), form)?;
-    proven(parts, authority, call, (&shown, None))
+    proven(context, authority, (&shown, None))
 }
 
 /// `workspace` where what was shown may have been meant as its key.
 fn proven(
-    parts: &Parts,
+    context: &OAuthContext<'_>,
     authority: &Authority,
-    call: &Call,
     (shown, workspace): (&ShownClient, Option<&str>),
 ) -> Result<KnownClient, NoAnswer> {
     let wrong = |why: &str| OAuthError::new(ErrorCode::InvalidClient, why).by_basic(shown.by_basic);
-    let client = match known_client(parts, authority, (&shown.id, asks_from(parts, call))) {
+    let client = match known_client(context, authority, (&shown.id, context.client_address)) {
         Ok(client) => client,
-        Err(ClientTrouble::Unknown) => return Err(slowed(parts, call, workspace, wrong(UNKNOWN))),
+        Err(ClientTrouble::Unknown) => return Err(slowed(context, workspace, wrong(UNKNOWN))),
         Err(trouble) => {
             let is_guess = trouble.is_guess();
             let why = OAuthError::from(trouble).by_basic(shown.by_basic);
             // A passing one, too: what cannot be reached now may be what nobody but us could reach.
-            return Err(if is_guess { counted(parts, call, None, why) } else { why.into() });
+            return Err(if is_guess { counted(context, None, why) } else { why.into() });
         }
     };
     match (&shown.secret, client.auth_method.has_secret()) {
@@ -106,7 +104,7 @@ fn proven(
         (Some(secret), true) if client.is_secret(secret.expose().as_bytes()) => Ok(client),
         (None, true) => Err(wrong("the client has a secret, and did not show it").into()),
         (Some(_), false) => Err(wrong("the client is registered without a secret").into()),
-        (Some(_), true) => Err(slowed(parts, call, workspace, wrong(UNKNOWN))),
+        (Some(_), true) => Err(slowed(context, workspace, wrong(UNKNOWN))),
     }
 }
 
@@ -118,36 +116,35 @@ const UNKNOWN: &str = "the client or its secret is wrong";
 /// # Errors
 /// `invalid_client`, or that it cannot be known.
 pub(super) fn workspace_of_key(
-    parts: &Parts,
-    call: &Call,
+    context: &OAuthContext<'_>,
     client: &ShownClient,
 ) -> Result<(Credential, Tenant), NoAnswer> {
     let secret = client.secret.as_ref().map(|secret| secret.expose().as_bytes());
-    let found = parts.control.find_credential(secret.unwrap_or_default(), &[Kind::Workspace]);
+    let found = context.control.find_credential(secret.unwrap_or_default(), &[Kind::Workspace]);
     let refused =
         |why: &str| OAuthError::new(ErrorCode::InvalidClient, why).by_basic(client.by_basic);
     match found {
         Ok((credential, tenant)) if tenant.slug == client.id => Ok((credential, tenant)),
         Err(CredentialFault::Suspended) => Err(refused("the workspace is suspended").into()),
         Err(CredentialFault::Control(error)) if error.is_fault() => Err(unavailable().into()),
-        _ if is_client(parts, client) => {
+        _ if is_client(context, client) => {
             let said = "client_credentials is for workspaces, by their slug and key";
             Err(OAuthError::new(ErrorCode::UnauthorizedClient, said).into())
         }
         _ => {
             let why = refused("the workspace or its key is wrong");
-            Err(slowed(parts, call, Some(&client.id), why))
+            Err(slowed(context, Some(&client.id), why))
         }
     }
 }
 
 /// Whether somebody who asks as a workspace is a client, with its secret if it has one. A document is not fetched for
 /// that.
-fn is_client(parts: &Parts, shown: &ShownClient) -> bool {
+fn is_client(context: &OAuthContext<'_>, shown: &ShownClient) -> bool {
     if ClientUrl::is_meant(&shown.id) {
         return shown.secret.is_none();
     }
-    let Ok(client) = parts.control.find_client(&shown.id) else { return false };
+    let Ok(client) = context.control.find_client(&shown.id) else { return false };
     match &shown.secret {
         Some(secret) => client.is_secret(secret.expose().as_bytes()),
         None => client.secret.is_none(),
@@ -159,7 +156,7 @@ fn is_client(parts: &Parts, shown: &ShownClient) -> bool {
 /// # Errors
 /// `invalid_client`, or what stands in the way of knowing.
 pub(super) fn revoker(
-    parts: &Parts,
+    context: &OAuthContext<'_>,
     authority: &Authority,
     call: &Call,
     form: &Form,
@@ -167,11 +164,11 @@ pub(super) fn revoker(
     let shown = ShownClient::read(call.request.headers.get_all("authorization"), form)?;
     let secret = shown.secret.as_ref().map(|secret| secret.expose().as_bytes());
     if let Some(secret) = secret
-        && let Ok((_, tenant)) = parts.control.find_credential(secret, &[Kind::Workspace])
+        && let Ok((_, tenant)) = context.control.find_credential(secret, &[Kind::Workspace])
         && tenant.slug == shown.id
     {
         return Ok(tenant.slug);
     }
     let workspace = secret.map(|_| shown.id.as_str());
-    proven(parts, authority, call, (&shown, workspace)).map(|client| client.id)
+    proven(context, authority, (&shown, workspace)).map(|client| client.id)
 }

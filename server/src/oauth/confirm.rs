@@ -15,30 +15,30 @@ use crate::govern::{Trace, hash_call};
 use crate::limits::RETRY_AFTER_SECONDS;
 use crate::log::{self, Level, Value};
 use crate::net::{Call, Response};
-use crate::parts::Parts;
+use crate::oauth::OAuthContext;
 
 /// The operation in the ledger, and the rule that let it through: whoever has the link has the mail.
 const OPERATION: &str = "confirm";
 const BY_LINK: &str = "link";
 
 /// What a letter's link leads to: a page with one button. Changes nothing.
-pub fn show(parts: &Parts, call: &Call) -> Response {
+pub fn show(context: &OAuthContext<'_>, call: &Call) -> Response {
     let form = Form::of_query(call.request.query());
     let token = form.as_ref().ok().and_then(|form| form.once(CONFIRM_TOKEN_FIELD).ok()?);
     let Some(token) = token else { return confirmation_over() };
-    match parts.control.find_mail(token.as_bytes()) {
+    match context.control.find_mail(token.as_bytes()) {
         Ok(mail) => confirm(&Confirm { address: &mail.address, workspace: &mail.tenant, token }),
         Err(why) => over(&why),
     }
 }
 
 /// What the button does.
-pub fn use_link(parts: &Parts, call: &Call) -> Response {
+pub fn use_link(context: &OAuthContext<'_>, call: &Call) -> Response {
     let types = call.request.headers.get_all("content-type");
     let form = Form::of_body(types, &call.request.body);
     let token = form.as_ref().ok().and_then(|form| form.once(CONFIRM_TOKEN_FIELD).ok()?);
     let Some(token) = token else { return confirmation_over() };
-    match used(parts, token.as_bytes()) {
+    match used(context, token.as_bytes()) {
         Ok(()) => confirmed(),
         Err(NotUsed::Link(why)) => over(&why),
         Err(NotUsed::Unrecorded(why)) => {
@@ -62,19 +62,19 @@ impl From<MailError> for NotUsed {
 }
 
 /// Uses a link. Its entry is on disk before anything changes; where the link was used meanwhile, another one says so.
-fn used(parts: &Parts, token: &[u8]) -> Result<(), NotUsed> {
-    let slug = parts.control.find_mail(token)?.tenant;
-    record(parts, &slug, Outcome::Done)?;
-    match parts.control.verify_email(token) {
+fn used(context: &OAuthContext<'_>, token: &[u8]) -> Result<(), NotUsed> {
+    let slug = context.control.find_mail(token)?.tenant;
+    record(context, &slug, Outcome::Done)?;
+    match context.control.verify_email(token) {
         Ok(_) => Ok(()),
         Err(why) => {
-            record(parts, &slug, Outcome::Refused)?;
+            record(context, &slug, Outcome::Refused)?;
             Err(why.into())
         }
     }
 }
 
-fn record(parts: &Parts, slug: &str, outcome: Outcome) -> Result<(), NotUsed> {
+fn record(context: &OAuthContext<'_>, slug: &str, outcome: Outcome) -> Result<(), NotUsed> {
     let is_refused = outcome == Outcome::Refused;
     let trace = Trace {
         tool: OPERATION,
@@ -86,7 +86,7 @@ fn record(parts: &Parts, slug: &str, outcome: Outcome) -> Result<(), NotUsed> {
         outcome,
     };
     let unrecorded = |why: String| NotUsed::Unrecorded(why);
-    let workspace = parts.tenants.open(slug).map_err(|why| unrecorded(why.to_string()))?;
+    let workspace = context.tenants.open(slug).map_err(|why| unrecorded(why.to_string()))?;
     let recorded = workspace.audit.record(&trace, true);
     recorded.map(drop).map_err(|why| unrecorded(why.to_string()))
 }

@@ -1,17 +1,17 @@
 //! What the authorization server answers on the hosted listener.
 
 use crate::net::{Call, Response};
-use crate::parts::Parts;
+use crate::oauth::OAuthContext;
 use crate::pipeline::Refusal;
 
 /// A document anyone may read (OAU-07 to OAU-09). 404 where nothing issues tokens; 503 where the keys are not known
 /// and cannot be read.
-pub fn document(parts: &Parts, call: &Call) -> Response {
-    let Some(authority) = &parts.authority else {
+pub fn document(context: &OAuthContext<'_>, call: &Call) -> Response {
+    let Some(authority) = context.authority else {
         return Refusal::new(404, "Not Found").into();
     };
     let path = call.request.path();
-    match authority.with_public(&parts.control, |keys| authority.places.document(path, keys)) {
+    match authority.with_public(context.control, |keys| authority.places.document(path, keys)) {
         Ok(Some(response)) => response,
         Ok(None) => Refusal::new(404, "Not Found").into(),
         // Why may name a file; whoever runs the server is told with the next sweep.

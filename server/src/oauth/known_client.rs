@@ -14,7 +14,7 @@ use crate::authority::{Authority, seconds};
 use crate::control::{Client, ClientFault, ControlError, Hash};
 use crate::govern::rate::key_of_site;
 use crate::log::{self, Level, Value};
-use crate::parts::Parts;
+use crate::oauth::OAuthContext;
 
 /// A client that may be used.
 #[derive(Debug, Clone)]
@@ -92,14 +92,14 @@ impl KnownClient {
 /// # Errors
 /// Why there is none.
 pub fn known_client(
-    parts: &Parts,
+    context: &OAuthContext<'_>,
     authority: &Authority,
     (id, peer): (&str, IpAddr),
 ) -> Result<KnownClient, ClientTrouble> {
     if id.is_empty() || id.len() > CLIENT_ID_BYTES_MAX {
         return Err(ClientTrouble::Unknown);
     }
-    match parts.control.find_client(id) {
+    match context.control.find_client(id) {
         Ok(client) => return Ok(KnownClient::registered(client)),
         Err(ClientFault::Unknown) if ClientUrl::is_meant(id) => {}
         Err(ClientFault::Control(error)) => return Err(unavailable(&error)),
@@ -107,7 +107,7 @@ pub fn known_client(
     }
     let url = ClientUrl::parse(id).map_err(ClientTrouble::Document)?;
     let site = key_of_site("document", peer);
-    let found = authority.documents.find(&url, site, seconds(parts.clock.now()));
+    let found = authority.documents.find(&url, site, seconds(context.clock.now()));
     found.map(|document| KnownClient::documented(&document)).map_err(ClientTrouble::Document)
 }
 

@@ -12,6 +12,7 @@ mod client_auth;
 mod client_document;
 mod client_documents;
 pub mod confirm;
+mod context;
 pub mod endpoints;
 mod error;
 mod fetch;
@@ -34,6 +35,7 @@ pub use client_document::{ClientDocument, ClientUrl, DocumentFault};
 pub use client_documents::{
     ClientDocuments, DOCUMENTS_MAX, DOCUMENTS_OF_HOST_MAX, FETCHES_MAX, FETCHES_OF_SITE_MAX,
 };
+pub use context::OAuthContext;
 pub use error::{ErrorCode, OAuthError};
 pub use fetch::{Fetch, FetchFault, Fetched, HttpFetch};
 pub use form::{FORM_BYTES_MAX, Form, SIGN_IN_FORM_BYTES_MAX};

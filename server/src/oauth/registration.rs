@@ -13,8 +13,8 @@ use crate::control::{ControlError, NewClient};
 use crate::govern::rate::{Buckets, Rate, RetryAfter, key_of_network, key_of_site};
 use crate::log::{self, Level, Value};
 use crate::net::{Call, Response};
-use crate::parts::Parts;
-use crate::pipeline::{Refusal, asks_from};
+use crate::oauth::OAuthContext;
+use crate::pipeline::Refusal;
 
 /// Registrations of one address at once: those of a team behind one, which begins.
 const REGISTRATIONS_BURST: u32 = 60;
@@ -26,18 +26,18 @@ const NETWORK_SITES: u32 = 4;
 const REGISTER: &str = "register";
 
 /// Answers `POST /register`.
-pub fn register(parts: &Parts, call: &Call) -> Response {
-    if parts.authority.is_none() {
+pub fn register(context: &OAuthContext<'_>, call: &Call) -> Response {
+    if context.authority.is_none() {
         return Refusal::new(404, "Not Found").into();
     }
-    let answer = answer(parts, call).unwrap_or_else(Response::from);
+    let answer = answer(context, call).unwrap_or_else(Response::from);
     answer.header("Access-Control-Allow-Origin", "*")
 }
 
-fn answer(parts: &Parts, call: &Call) -> Result<Response, NoAnswer> {
+fn answer(context: &OAuthContext<'_>, call: &Call) -> Result<Response, NoAnswer> {
     let types = call.request.headers.get_all("content-type");
     let metadata = ClientMetadata::of_registration(types, &call.request.body)?;
-    slow(&parts.strangers, asks_from(parts, call), Instant::now())?;
+    slow(context.strangers, context.client_address, Instant::now())?;
     let redirects: Vec<String> =
         metadata.redirects.iter().map(Redirect::text).map(str::to_owned).collect();
     let new = NewClient {
@@ -45,7 +45,7 @@ fn answer(parts: &Parts, call: &Call) -> Result<Response, NoAnswer> {
         redirect_uris: &redirects,
         auth_method: metadata.auth_method.name(),
     };
-    let made = parts.control.register_client(&new, &parts.config.oauth.key_prefix);
+    let made = context.control.register_client(&new, &context.config.oauth.key_prefix);
     let (client, secret) = made.map_err(|error| match error {
         // As many are registered and used as may be: nothing that this one could mend.
         ControlError::Refused { field: "clients", .. } => unavailable(&error),

@@ -15,7 +15,7 @@ use crate::control::{Hold, Standing, StandingFault, TenantState};
 use crate::govern::identity::in_ledger;
 use crate::govern::{Trace, hash_call};
 use crate::net::{Call, Response};
-use crate::parts::Parts;
+use crate::oauth::OAuthContext;
 use crate::pipeline::Refusal;
 use crate::tools::BY_SCOPE;
 
@@ -42,43 +42,47 @@ enum What {
 }
 
 /// Answers `POST /revoke`.
-pub fn revoke(parts: &Parts, call: &Call) -> Response {
-    let Some(authority) = &parts.authority else {
+pub fn revoke(context: &OAuthContext<'_>, call: &Call) -> Response {
+    let Some(authority) = context.authority else {
         return Refusal::new(404, "Not Found").into();
     };
-    let answer = answer(parts, authority, call).unwrap_or_else(Response::from);
+    let answer = answer(context, authority, call).unwrap_or_else(Response::from);
     answer.header("Access-Control-Allow-Origin", "*")
 }
 
-fn answer(parts: &Parts, authority: &Authority, call: &Call) -> Result<Response, NoAnswer> {
+fn answer(
+    context: &OAuthContext<'_>,
+    authority: &Authority,
+    call: &Call,
+) -> Result<Response, NoAnswer> {
     let form = Form::of_body(call.request.headers.get_all("content-type"), &call.request.body)?;
-    let client = revoker(parts, authority, call, &form)?;
+    let client = revoker(context, authority, call, &form)?;
     let token = form.need("token")?;
     // No refresh token has a dot in it, and every access token has two: a hint tells nothing more.
     let ending = match token.contains('.') {
-        true => of_access(parts, authority, token, &client)?,
-        false => of_refresh(parts, token, &client)?,
+        true => of_access(context, authority, token, &client)?,
+        false => of_refresh(context, token, &client)?,
     };
     if let Some(ending) = ending {
-        end(parts, token, &client, &ending)?;
+        end(context, token, &client, &ending)?;
     }
     Ok(untold(Response::empty(200)))
 }
 
 fn of_access(
-    parts: &Parts,
+    context: &OAuthContext<'_>,
     authority: &Authority,
     token: &str,
     client: &str,
 ) -> Result<Option<Ending>, NoAnswer> {
-    let claims = match authority.claims(&parts.control, token, parts.clock.now()) {
+    let claims = match authority.claims(context.control, token, context.clock.now()) {
         Ok(claims) if claims.client == client => claims,
         Ok(_) | Err(NoToken::Refused(_)) => return Ok(None),
         Err(NoToken::Unavailable(_)) => return Err(unavailable().into()),
     };
     // What ended before, by itself or with what it hangs on, is not ended once more.
     let (workspace, sid) = (&claims.workspace, &claims.hangs_on);
-    let credential = match parts.control.standing(workspace, sid, &claims.id, claims.issued_at) {
+    let credential = match context.control.standing(workspace, sid, &claims.id, claims.issued_at) {
         Ok(Standing { hold: Hold::Grant(grant), .. }) => grant.credential,
         Ok(Standing { hold: Hold::Credential(credential), .. }) => credential.id,
         Err(StandingFault::Suspended) => sid.clone(),
@@ -93,8 +97,12 @@ fn of_access(
     }))
 }
 
-fn of_refresh(parts: &Parts, token: &str, client: &str) -> Result<Option<Ending>, NoAnswer> {
-    let holder = parts.control.revocable(token.as_bytes(), client).map_err(|_| unavailable())?;
+fn of_refresh(
+    context: &OAuthContext<'_>,
+    token: &str,
+    client: &str,
+) -> Result<Option<Ending>, NoAnswer> {
+    let holder = context.control.revocable(token.as_bytes(), client).map_err(|_| unavailable())?;
     Ok(holder.map(|holder| Ending {
         workspace: holder.tenant,
         principal: holder.principal,
@@ -105,19 +113,24 @@ fn of_refresh(parts: &Parts, token: &str, client: &str) -> Result<Option<Ending>
 
 /// Ends a token. Its entry is on disk before: what has ended once is not found again by whoever asks again, and would
 /// never have one.
-fn end(parts: &Parts, token: &str, client: &str, ending: &Ending) -> Result<(), NoAnswer> {
-    let tenant = parts.control.find_tenant(&ending.workspace).map_err(|_| unavailable())?;
+fn end(
+    context: &OAuthContext<'_>,
+    token: &str,
+    client: &str,
+    ending: &Ending,
+) -> Result<(), NoAnswer> {
+    let tenant = context.control.find_tenant(&ending.workspace).map_err(|_| unavailable())?;
     // Of one that is deleted no token is good.
     let Some(tenant) = tenant.filter(|it| it.state != TenantState::Deleted) else { return Ok(()) };
-    slow(parts, &tenant, &ending.credential)?;
-    let workspace = parts.tenants.open(&tenant.slug).map_err(|_| unavailable())?;
+    slow(context, &tenant, &ending.credential)?;
+    let workspace = context.tenants.open(&tenant.slug).map_err(|_| unavailable())?;
     let recorded = workspace.audit.record(&ending.trace(client), true);
     recorded.map_err(|_| unavailable())?;
     let ended = match &ending.what {
         What::Access { id, expires_at } => {
-            parts.control.revoke_token(&tenant.slug, id, *expires_at)
+            context.control.revoke_token(&tenant.slug, id, *expires_at)
         }
-        What::Refresh => parts.control.revoke_refresh(token.as_bytes(), client).map(drop),
+        What::Refresh => context.control.revoke_refresh(token.as_bytes(), client).map(drop),
     };
     ended.map_err(|_| unavailable().into())
 }

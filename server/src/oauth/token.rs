@@ -16,12 +16,12 @@ use super::form::Form;
 use super::scopes::Scopes;
 use crate::authority::Authority;
 use crate::net::{Call, Response};
-use crate::parts::Parts;
+use crate::oauth::OAuthContext;
 use crate::pipeline::Refusal;
 
 /// A request for a token.
 struct Asked<'a> {
-    parts: &'a Parts,
+    context: &'a OAuthContext<'a>,
     authority: &'a Authority,
     call: &'a Call,
     form: &'a Form,
@@ -41,17 +41,21 @@ impl Asked<'_> {
 }
 
 /// Answers `POST /token`; any page may ask, since nothing is told to one that shows nothing.
-pub fn token(parts: &Parts, call: &Call) -> Response {
-    let Some(authority) = &parts.authority else {
+pub fn token(context: &OAuthContext<'_>, call: &Call) -> Response {
+    let Some(authority) = context.authority else {
         return Refusal::new(404, "Not Found").into();
     };
-    let answer = answer(parts, authority, call).unwrap_or_else(Response::from);
+    let answer = answer(context, authority, call).unwrap_or_else(Response::from);
     answer.header("Access-Control-Allow-Origin", "*")
 }
 
-fn answer(parts: &Parts, authority: &Authority, call: &Call) -> Result<Response, NoAnswer> {
+fn answer(
+    context: &OAuthContext<'_>,
+    authority: &Authority,
+    call: &Call,
+) -> Result<Response, NoAnswer> {
     let form = Form::of_body(call.request.headers.get_all("content-type"), &call.request.body)?;
-    let asked = Asked { parts, authority, call, form: &form };
+    let asked = Asked { context, authority, call, form: &form };
     match form.need("grant_type")? {
         "authorization_code" => by_code::answer(&asked),
         "refresh_token" => by_refresh::answer(&asked),

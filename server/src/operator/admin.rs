@@ -21,16 +21,17 @@ use serde_json::{Map, Value, json};
 pub use self::tenants::remove_deleted;
 
 use self::act::Act;
-use crate::app::{self, StartError};
+use crate::app_state::{AppState, Caller};
 use crate::cluster::{CONTROL, NotHere, Peer, Wants};
 use crate::config::Config;
 use crate::control::{Control, ControlError, LISTED_MAX, Tenant, TenantState};
 use crate::govern::{Audit, Trace, hash_call};
 use crate::names;
 use crate::net::Response;
-use crate::parts::{Caller, Parts};
+use crate::opening::{Kept, open_or_make, open_with_control};
 use crate::pipeline::refusal::Refusal;
 use crate::rest::Ask;
+use crate::start_error::StartError;
 use crate::tools::BY_SCOPE;
 
 /// What an act works with.
@@ -42,7 +43,7 @@ pub struct Office<'a> {
     principal: &'a str,
     now: Micros,
     /// Of the server that has the data.
-    live: Option<&'a Parts>,
+    live: Option<&'a AppState>,
 }
 
 /// Why an act was not done.
@@ -124,7 +125,7 @@ pub fn serve_admin(ask: &Ask<'_>) -> Result<Response, Refusal> {
 }
 
 /// That this node may change what an act changes, before anything is done for it.
-fn check_node(parts: &Parts, raw: &Map<String, Value>) -> Result<(), Refusal> {
+fn check_node(parts: &AppState, raw: &Map<String, Value>) -> Result<(), Refusal> {
     let act = Act::parse(&Value::Object(raw.clone()));
     if !act.is_ok_and(|act| act.begun().is_some()) {
         return Ok(());
@@ -154,8 +155,8 @@ pub fn administer_alone(
     raw: &Map<String, Value>,
 ) -> Result<Result<Value, AdminError>, StartError> {
     let may_make = Act::parse(&Value::Object(raw.clone())).is_ok_and(|act| act.may_make_store());
-    let opened = if may_make { app::open_or_make(data) } else { app::open_with_control(data) };
-    let app::Kept { store: _has_the_data, audit, control, now } = opened?;
+    let opened = if may_make { open_or_make(data) } else { open_with_control(data) };
+    let Kept { store: _has_the_data, audit, control, now } = opened?;
     let caller = Caller::local_operator(crate::auth::LOCAL_WORKSPACE);
     let principal = &caller.principal;
     let office =

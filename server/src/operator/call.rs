@@ -5,10 +5,10 @@
 use serde_json::{Map, json};
 
 use super::{Whose, arguments, named};
+use crate::app_state::{AppState, Caller};
 use crate::cluster::Wants;
 use crate::limits::BODY_BYTES_MAX;
 use crate::net::Response;
-use crate::parts::{Caller, Parts};
 use crate::pipeline::refusal::Refusal;
 use crate::rest::{Ask, refuse};
 use crate::tools::args::{AnyObject, Text, args};
@@ -52,7 +52,7 @@ pub fn call_as_operator(context: &Context<'_>, wanted: Call) -> Result<Answer, T
 ///
 /// # Errors
 /// There is none of that name, or it cannot be opened.
-pub fn whose(parts: &Parts, caller: &Caller, wanted: &Call) -> Result<Whose, ToolError> {
+pub fn whose(parts: &AppState, caller: &Caller, wanted: &Call) -> Result<Whose, ToolError> {
     // Who names no tool that there is, is told so where the call is made.
     let wants = find(caller, &wanted.tool.0).map_or(Wants::Reads, Tool::wants);
     Whose::of(parts, caller, named(&wanted.workspace), wants)

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::arguments;
 use super::empty_deleted::{Emptying, Pass, Which, emptied_by, empty_deleted};
 use super::keeping::{KeepError, Keeper, Note};
+use crate::app_state::AppState;
 use crate::net::Response;
-use crate::parts::Parts;
 use crate::pipeline::refusal::Refusal;
 use crate::rest::{Ask, refuse};
 use crate::seats::{Seats, Swept};
@@ -30,7 +30,7 @@ pub fn serve_collect(ask: &Ask<'_>) -> Result<Response, Refusal> {
     };
     let local = ask.parts.local.get();
     let cancel = &ask.call.cancel;
-    let keeper = Keeper::of(ask.parts, &local, ask.caller, cancel, &|_, _, _| {});
+    let keeper = Keeper::of(&ask.parts.admin, &local, ask.caller, cancel, &|_, _, _| {});
     let only = wanted.workspace.as_ref().map(|name| &*name.0);
     let with = (ask.parts, &**seats);
     let report = collect(&keeper, with, &Value::Object(raw.clone()), only);
@@ -40,7 +40,7 @@ pub fn serve_collect(ask: &Ask<'_>) -> Result<Response, Refusal> {
 
 fn collect(
     keeper: &Keeper<'_>,
-    (parts, seats): (&Parts, &Seats),
+    (parts, seats): (&AppState, &Seats),
     raw: &Value,
     only: Option<&str>,
 ) -> Result<Value, KeepError> {
@@ -52,7 +52,7 @@ fn collect(
     let cancel = keeper.cancel.clone();
     let halt = seats.halt_of(move || cancel.is_raised());
     let (Pass { all: emptied, put_off }, unread) =
-        match empty_deleted(parts, which, &halt, &goes_on) {
+        match empty_deleted(&parts.admin, which, &halt, &goes_on) {
             Ok(pass) => (pass, None),
             Err(why) => (Pass::default(), Some(why)),
         };
@@ -62,7 +62,7 @@ fn collect(
     keeper.record(Note { outcome, ..Note::of("recalld remote gc", raw) })?;
     let unknown = only.filter(|_| swept.is_empty() && emptied.is_empty());
     let written_by =
-        unknown.and_then(|name| seats.written_by(name).or_else(|| emptied_by(parts, name)));
+        unknown.and_then(|name| seats.written_by(name).or_else(|| emptied_by(&parts.admin, name)));
     let rows = swept.iter().map(Swept::to_json).chain(emptied.iter().map(Emptying::to_json));
     Ok(json!({
         "workspaces": rows.collect::<Vec<_>>(),

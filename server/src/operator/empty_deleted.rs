@@ -11,11 +11,11 @@ use remote::core::Collected;
 use remote::{Emptied, Halt};
 use serde_json::{Value, json};
 
+use super::StoreAdmin;
 use crate::control::{Tenant, TenantState};
 use crate::control_chain::ControlStands;
 use crate::log::{self, Level, Value as Logged};
 use crate::names;
-use crate::parts::Parts;
 use crate::seats::{Others, Seats, Step, Swept, ToEmpty};
 
 /// How long after nothing was known to be left it is looked once more for what came late.
@@ -105,29 +105,29 @@ impl Emptying {
 /// # Errors
 /// The control store cannot be read, or the remote not be asked for other nodes.
 pub fn empty_deleted(
-    parts: &Parts,
+    admin: &StoreAdmin,
     which: Which<'_>,
     halt: &Arc<Halt>,
     goes_on: &dyn Fn() -> bool,
 ) -> Result<Pass, String> {
-    let Some(seats) = parts.seats.as_ref().filter(|seats| !seats.settings().is_replica) else {
+    let Some(seats) = admin.seats.as_ref().filter(|seats| !seats.settings().is_replica) else {
         return Ok(Pass::default());
     };
     let leads = |stands| matches!(stands, ControlStands::Leads);
-    let is_elsewhere = parts.control_chain.as_ref().is_some_and(|chain| !leads(chain.stands()));
-    if is_elsewhere || !parts.control.exists() {
+    let is_elsewhere = admin.control_chain.as_ref().is_some_and(|chain| !leads(chain.stands()));
+    if is_elsewhere || !admin.control.exists() {
         return Ok(Pass::default());
     }
     let failed = |error: crate::control::ControlError| error.to_string();
     let wanted = match which {
-        Which::Due | Which::Told => parts.control.to_empty().map_err(failed)?,
+        Which::Due | Which::Told => admin.control.to_empty().map_err(failed)?,
         Which::One(slug) => {
-            let found = parts.control.find_tenant(slug).map_err(failed)?;
+            let found = admin.control.find_tenant(slug).map_err(failed)?;
             found.filter(|it| it.state == TenantState::Deleted).into_iter().collect()
         }
     };
     let (due, others): (Vec<Tenant>, Vec<Tenant>) =
-        wanted.into_iter().partition(|tenant| is_due(parts, seats, tenant, which));
+        wanted.into_iter().partition(|tenant| is_due(admin, seats, tenant, which));
     if which == Which::Due {
         // Those that only wait to be looked through once more are in nobody's way.
         let names: BTreeSet<&str> = due.iter().map(|tenant| &*tenant.slug).collect();
@@ -135,11 +135,11 @@ pub fn empty_deleted(
     }
     let mut pass = Pass::default();
     if which != Which::Due {
-        pass.all.extend(others.iter().filter_map(|tenant| not_yet(parts, seats, tenant, which)));
+        pass.all.extend(others.iter().filter_map(|tenant| not_yet(admin, seats, tenant, which)));
     }
     if !due.is_empty() {
         // Read once for all of them; what changes meanwhile is met when one is taken.
-        let asked = Asked { parts, seats, which, others: seats.others()?, halt };
+        let asked = Asked { admin, seats, which, others: seats.others()?, halt };
         for tenant in due.iter().take_while(|_| goes_on() && !halt.is_raised()) {
             match asked.step(tenant) {
                 Some(done) => pass.all.push(done),
@@ -151,19 +151,19 @@ pub fn empty_deleted(
 }
 
 /// The node that empties a deleted workspace, where that is another one.
-pub(super) fn emptied_by(parts: &Parts, slug: &str) -> Option<String> {
-    let ControlStands::Follows { writer, .. } = parts.control_chain.as_ref()?.stands() else {
+pub(super) fn emptied_by(admin: &StoreAdmin, slug: &str) -> Option<String> {
+    let ControlStands::Follows { writer, .. } = admin.control_chain.as_ref()?.stands() else {
         return None;
     };
-    let found = parts.control.find_tenant(slug).ok()??;
+    let found = admin.control.find_tenant(slug).ok()??;
     (found.state == TenantState::Deleted).then_some(writer?.node)
 }
 
 /// Gives away what this node wrote of deleted workspaces and could not give away when they were closed.
-pub fn give_up_deleted(parts: &Parts, halt: &Arc<Halt>) {
-    let Some(seats) = parts.seats.as_ref().filter(|_| parts.control.exists()) else { return };
+pub fn give_up_deleted(admin: &StoreAdmin, halt: &Arc<Halt>) {
+    let Some(seats) = admin.seats.as_ref().filter(|_| admin.control.exists()) else { return };
     let is_deleted = |slug: &str| {
-        let found = parts.control.find_tenant(slug).ok().flatten();
+        let found = admin.control.find_tenant(slug).ok().flatten();
         found.is_some_and(|tenant| tenant.state == TenantState::Deleted)
     };
     seats.give_up(&is_deleted, halt);
@@ -171,7 +171,7 @@ pub fn give_up_deleted(parts: &Parts, halt: &Arc<Halt>) {
 
 /// What is asked for those that are due.
 struct Asked<'a> {
-    parts: &'a Parts,
+    admin: &'a StoreAdmin,
     seats: &'a Seats,
     which: Which<'a>,
     others: Others,
@@ -189,7 +189,7 @@ impl Asked<'_> {
             // Where that is not known, it may be alive for all that can be told.
             deleted_at: tenant.deleted_at.unwrap_or_default(),
             looks_again,
-            is_shared: self.parts.control_chain.is_some(),
+            is_shared: self.admin.control_chain.is_some(),
             is_asked,
         };
         let came = match self.seats.empty(&wanted, &self.others, self.halt) {
@@ -206,8 +206,8 @@ impl Asked<'_> {
     fn came(&self, tenant: &Tenant, came: Emptied) -> Came {
         match came {
             Emptied::Done(done) => {
-                let is_late = tenant.emptied_at.is_some_and(|at| at <= looked_by(self.parts));
-                if let Err(error) = self.parts.control.note_emptied(&tenant.slug, is_late) {
+                let is_late = tenant.emptied_at.is_some_and(|at| at <= looked_by(self.admin));
+                if let Err(error) = self.admin.control.note_emptied(&tenant.slug, is_late) {
                     return Came::Failed(format!("it is gone, and that is not on record: {error}"));
                 }
                 if tenant.emptied_at.is_none() {
@@ -232,34 +232,39 @@ fn stays(which: Which<'_>, why: String) -> Came {
     }
 }
 
-fn now(parts: &Parts) -> Duration {
-    Duration::from_micros(u64::try_from(parts.clock.now().0).unwrap_or_default())
+fn now(admin: &StoreAdmin) -> Duration {
+    Duration::from_micros(u64::try_from(admin.clock.now().0).unwrap_or_default())
 }
 
 /// What was deleted at this second or before is due.
-fn due_by(parts: &Parts, seats: &Seats) -> u64 {
-    now(parts).saturating_sub(seats.settings().keep.0).as_secs()
+fn due_by(admin: &StoreAdmin, seats: &Seats) -> u64 {
+    now(admin).saturating_sub(seats.settings().keep.0).as_secs()
 }
 
 /// What was emptied at this second or before is looked through once more.
-fn looked_by(parts: &Parts) -> u64 {
-    now(parts).saturating_sub(EMPTIED_LOOK_AFTER).as_secs()
+fn looked_by(admin: &StoreAdmin) -> u64 {
+    now(admin).saturating_sub(EMPTIED_LOOK_AFTER).as_secs()
 }
 
-fn is_due(parts: &Parts, seats: &Seats, tenant: &Tenant, which: Which<'_>) -> bool {
+fn is_due(admin: &StoreAdmin, seats: &Seats, tenant: &Tenant, which: Which<'_>) -> bool {
     let is_asked = matches!(which, Which::One(_));
     match tenant.emptied_at {
-        Some(at) => is_asked || at <= looked_by(parts),
-        None => tenant.deleted_at.is_none_or(|at| at <= due_by(parts, seats)),
+        Some(at) => is_asked || at <= looked_by(admin),
+        None => tenant.deleted_at.is_none_or(|at| at <= due_by(admin, seats)),
     }
 }
 
 /// Why a deleted workspace is not due; `None` where nothing is known to be left of it.
-fn not_yet(parts: &Parts, seats: &Seats, tenant: &Tenant, which: Which<'_>) -> Option<Emptying> {
+fn not_yet(
+    admin: &StoreAdmin,
+    seats: &Seats,
+    tenant: &Tenant,
+    which: Which<'_>,
+) -> Option<Emptying> {
     if tenant.emptied_at.is_some() {
         return None;
     }
-    let deleted_at = tenant.deleted_at.filter(|at| *at > due_by(parts, seats))?;
+    let deleted_at = tenant.deleted_at.filter(|at| *at > due_by(admin, seats))?;
     let until = Duration::from_secs(deleted_at).saturating_add(seats.settings().keep.0);
     let until = names::time(Micros(i64::try_from(until.as_micros()).unwrap_or(i64::MAX)));
     let why = format!("it was deleted, and can be restored until {until} (remote.keep_hours)");

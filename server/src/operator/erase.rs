@@ -6,6 +6,8 @@
 //! known backup loses the same ids, now or when it can be reached again.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::PoisonError;
 
 use engine::ledger::{Decision, Effect, Outcome};
 use engine::limits::ERASURES_PENDING_MAX;
@@ -21,6 +23,7 @@ use crate::names;
 use crate::seats::FarErasure;
 use crate::tools::args::{List, Text, args};
 use crate::tools::{ANSWER_KIND, ToolError, touched};
+use crate::workspace::Workspace;
 
 const OPERATION: &str = "recalld erase";
 /// The entry before anything is hidden.
@@ -136,12 +139,13 @@ pub(crate) fn goes_with(
 /// # Errors
 /// It cannot be noted, and nothing is hidden; or what `hide` says.
 pub(crate) fn noted<T>(
-    keeper: &Keeper<'_>,
+    data: &Path,
+    workspace: &Workspace,
     ids: &BTreeSet<u128>,
     hide: impl FnOnce() -> Result<T, ToolError>,
 ) -> Result<T, ToolError> {
-    let _noting = keeper.noting();
-    pending_everywhere(keeper, ids).map_err(ToolError::Unwritable)?;
+    let _noting = workspace.noting.lock().unwrap_or_else(PoisonError::into_inner);
+    pending_everywhere(data, &workspace.name, ids).map_err(ToolError::Unwritable)?;
     hide()
 }
 
@@ -149,8 +153,8 @@ pub(crate) fn noted<T>(
 ///
 /// # Errors
 /// The list of backups cannot be read.
-pub(crate) fn waiting_in(keeper: &Keeper<'_>, id: u128) -> Result<usize, String> {
-    let known = Known::read(keeper.data)?;
+pub(crate) fn waiting_in(data: &Path, id: u128) -> Result<usize, String> {
+    let known = Known::read(data)?;
     Ok(known.backups.iter().filter(|backup| backup.pending.contains(&id)).count())
 }
 
@@ -158,8 +162,8 @@ pub(crate) fn waiting_in(keeper: &Keeper<'_>, id: u128) -> Result<usize, String>
 ///
 /// # Errors
 /// Their list cannot be read.
-pub(crate) fn backups_known(keeper: &Keeper<'_>) -> Result<usize, String> {
-    Known::read(keeper.data).map(|known| known.backups.len())
+pub(crate) fn backups_known(data: &Path) -> Result<usize, String> {
+    Known::read(data).map(|known| known.backups.len())
 }
 
 /// Notes in each known backup what it has to lose, and hides it, in one go: a backup that begins now
@@ -168,7 +172,8 @@ fn hide(keeper: &Keeper<'_>, plan: &Plan, wanted: &Erase) -> Result<(), KeepErro
     let goes: Vec<u128> = plan.goes.keys().map(|id| id.0).collect();
     let _noting = keeper.noting();
     let ids: BTreeSet<u128> = goes.iter().chain(&plan.gone).copied().collect();
-    pending_everywhere(keeper, &ids).map_err(|why| KeepError::failed(why, "nothing was erased"))?;
+    pending_everywhere(keeper.data, &keeper.caller.workspace, &ids)
+        .map_err(|why| KeepError::failed(why, "nothing was erased"))?;
     if goes.is_empty() {
         return Ok(());
     }
@@ -225,14 +230,14 @@ fn finish(
 }
 
 /// Notes what a remote, and each known backup, has to lose.
-fn pending_everywhere(keeper: &Keeper<'_>, ids: &BTreeSet<u128>) -> Result<(), String> {
-    erase_far::note(keeper.data, &keeper.caller.workspace, ids.iter().copied())?;
-    let mut known = Known::read(keeper.data)?;
+fn pending_everywhere(data: &Path, workspace: &str, ids: &BTreeSet<u128>) -> Result<(), String> {
+    erase_far::note(data, workspace, ids.iter().copied())?;
+    let mut known = Known::read(data)?;
     if known.backups.is_empty() {
         return Ok(());
     }
     known.must_lose(ids)?;
-    known.write(keeper.data)
+    known.write(data)
 }
 
 impl Plan {

@@ -7,9 +7,9 @@ use engine::Store;
 use remote::Erasing;
 use serde_json::Value;
 
+use super::StoreAdmin;
 use super::keeping::{KeepError, Keeper};
 use crate::data_dir::tenant_dir;
-use crate::parts::Parts;
 use crate::seats::FarErasure;
 
 /// Notes what a workspace is about to hide, where it is carried.
@@ -41,22 +41,22 @@ pub(super) fn erase(keeper: &Keeper<'_>) -> Result<Option<FarErasure>, KeepError
 }
 
 /// What a server does by itself: goes on in all workspaces that it has open. Gives what waits.
-pub(super) fn go_on(parts: &Parts) -> Result<(), String> {
-    let Some(seats) = &parts.seats else { return Ok(()) };
-    let local = parts.local.get();
+pub(super) fn go_on(admin: &StoreAdmin) -> Result<(), String> {
+    let Some(seats) = &admin.seats else { return Ok(()) };
+    let local = admin.local.get();
     for name in seats.open_names() {
-        let list = Erasing::of(&tenant_dir(&parts.data, &name))?;
+        let list = Erasing::of(&tenant_dir(&admin.data, &name))?;
         if list.is_none_or(|list| list.waiting() == 0) {
             continue;
         }
         let held;
-        let store = if name == parts.local.name() {
+        let store = if name == admin.local.name() {
             &local.store
         } else {
-            held = parts.tenants.visit(&name).map_err(|closed| closed.to_string())?;
+            held = admin.tenants.visit(&name).map_err(|closed| closed.to_string())?;
             &held.store
         };
-        seats.go_on_erasing(&parts.data, &name, &|| out_of(store), &local.noting)?;
+        seats.go_on_erasing(&admin.data, &name, &|| out_of(store), &local.noting)?;
     }
     Ok(())
 }

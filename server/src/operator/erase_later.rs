@@ -10,14 +10,15 @@ use std::time::Duration;
 use engine::ledger::Outcome;
 use serde_json::json;
 
+use super::StoreAdmin;
 use super::erase_backups;
 use super::erase_far;
 use super::keeping::{KeepError, Keeper, Note};
 use super::known::Known;
 use crate::auth::LOCAL_WORKSPACE;
+use crate::govern::Caller;
 use crate::log::{self, Level};
 use crate::net::Cancel;
-use crate::parts::{Caller, Parts};
 use crate::ticker::Ticker;
 
 /// In the ledger.
@@ -31,12 +32,12 @@ pub struct EraseLater {
 
 impl EraseLater {
     /// Looks now, and then `every` so often.
-    pub fn start(parts: Arc<Parts>, every: Duration) -> io::Result<Self> {
+    pub fn start(admin: Arc<StoreAdmin>, every: Duration) -> io::Result<Self> {
         let cancel = Cancel::new();
         let theirs = cancel.clone();
         let mut told = None;
         let work = move || {
-            let why = attempt(&parts, &theirs).err().map(|error| error.to_string());
+            let why = attempt(&admin, &theirs).err().map(|error| error.to_string());
             if let Some(why) = why.as_ref().filter(|_| why != told) {
                 log::event(Level::Warn, &why.to_string(), &[]);
             }
@@ -54,18 +55,18 @@ impl Drop for EraseLater {
 }
 
 /// Erases in the backups that can be reached. A backup that is away is no error.
-fn attempt(parts: &Parts, cancel: &Cancel) -> Result<(), KeepError> {
+fn attempt(admin: &StoreAdmin, cancel: &Cancel) -> Result<(), KeepError> {
     let mend_far = "mend it; until then what was erased is not known to be gone from the remote";
-    erase_far::go_on(parts).map_err(|why| KeepError::failed(why, mend_far))?;
+    erase_far::go_on(admin).map_err(|why| KeepError::failed(why, mend_far))?;
     let mend = "mend it; until then what it names is not erased in backups";
-    let known = Known::read(&parts.data).map_err(|why| KeepError::failed(why, mend))?;
+    let known = Known::read(&admin.data).map_err(|why| KeepError::failed(why, mend))?;
     // Looked at before the turn is taken, so that a place that does not answer holds nobody up.
     if !erase_backups::is_due(&known) {
         return Ok(());
     }
     let caller = Caller::local_operator(LOCAL_WORKSPACE);
-    let local = parts.local.get();
-    let keeper = Keeper::of(parts, &local, &caller, cancel, &|_, _, _| {});
+    let local = admin.local.get();
+    let keeper = Keeper::of(admin, &local, &caller, cancel, &|_, _, _| {});
     let _turn = keeper.turn()?;
     let lost = erase_backups::erase(&keeper)?;
     let failed: Vec<String> =

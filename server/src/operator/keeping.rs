@@ -17,16 +17,18 @@ use engine::os::clock::{Random, SystemRandom};
 use engine::{Pace, Snapshot, Store};
 use serde_json::{Value, json};
 
+use super::StoreAdmin;
 use super::scheduled::Scheduled;
 use super::workspaces::{Opener, Others};
-use crate::app::{self, Kept, StartError};
 use crate::auth::{LOCAL_WORKSPACE, Signer};
 use crate::control::Control;
 use crate::data_dir::tenant_dir;
-use crate::govern::{Audit, Rules, Trace, hash_call};
+use crate::govern::Caller;
+use crate::govern::{Audit, BY_SCOPE, Rules, Trace, Unrecorded, hash_call};
 use crate::net::Cancel;
-use crate::parts::{Caller, Parts};
+use crate::opening::{self, Kept};
 use crate::seats::Seats;
+use crate::start_error::StartError;
 use crate::tenants::is_slug;
 use crate::tools::{Progress, ToolError};
 use crate::turn::{Turn, Turns};
@@ -99,29 +101,29 @@ pub struct Keeper<'a> {
 }
 
 impl<'a> Keeper<'a> {
-    /// Over the parts of a server.
+    /// Over the admin of a server.
     pub fn of(
-        parts: &'a Parts,
+        admin: &'a StoreAdmin,
         local: &'a Workspace,
         caller: &'a Caller,
         cancel: &'a Cancel,
         progress: Progress<'a>,
     ) -> Self {
         Self {
-            data: &parts.data,
+            data: &admin.data,
             store: &local.store,
             audit: &local.audit,
             signer: &local.signer,
             rules: &local.rules,
             caller,
-            random: &*parts.random,
-            others: parts.control.exists().then_some(Others {
-                data: &parts.data,
-                control: &parts.control,
-                opener: Opener::Server(&parts.tenants),
+            random: &*admin.random,
+            others: admin.control.exists().then_some(Others {
+                data: &admin.data,
+                control: &admin.control,
+                opener: Opener::Server(&admin.tenants),
             }),
-            scheduled: Some(&parts.scheduled),
-            seats: parts.seats.as_deref(),
+            scheduled: Some(&admin.scheduled),
+            seats: admin.seats.as_deref(),
             turns: &local.keeping,
             noting: &local.noting,
             cancel,
@@ -184,7 +186,7 @@ impl<'a> Note<'a> {
             operation,
             arguments,
             decision: Decision::Allow,
-            rule: crate::tools::BY_SCOPE,
+            rule: BY_SCOPE,
             touched: Vec::new(),
             outcome: Outcome::Done,
         }
@@ -246,8 +248,8 @@ pub struct Alone {
 impl Alone {
     /// Opens the store of a data directory; [`StartError::Busy`] when a server has it.
     pub fn open(data: &Path) -> Result<Self, StartError> {
-        let Kept { store, audit, control, .. } = app::open_with_control(data)?;
-        let (credentials, _) = app::credentials(data)?;
+        let Kept { store, audit, control, .. } = opening::open_with_control(data)?;
+        let (credentials, _) = opening::credentials(data)?;
         Ok(Self {
             data: data.to_owned(),
             store,
@@ -273,7 +275,7 @@ impl Alone {
         write: impl FnOnce(&Snapshot) -> T,
     ) -> Result<T, KeepError> {
         let record = |audit: &Audit| {
-            let recorded = super::record_export(audit, &self.caller.principal);
+            let recorded = record_export(audit, &self.caller.principal);
             recorded.map_err(|error| KeepError::failed(error, "free space, and try again"))
         };
         let Some(name) = workspace.filter(|name| *name != LOCAL_WORKSPACE) else {
@@ -315,4 +317,19 @@ impl Alone {
             progress,
         }
     }
+}
+
+/// The entry of an export, on disk before the first line leaves.
+pub fn record_export(audit: &Audit, principal: &str) -> Result<(), Unrecorded> {
+    let operation = "recalld export";
+    let trace = Trace {
+        tool: operation,
+        principal: principal.to_owned(),
+        arguments: hash_call(operation, &json!({})),
+        decision: Decision::Allow,
+        rule: BY_SCOPE.to_owned(),
+        touched: Vec::new(),
+        outcome: Outcome::Done,
+    };
+    audit.record(&trace, true).map(drop)
 }

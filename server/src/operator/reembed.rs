@@ -12,9 +12,9 @@ use half::f16;
 use serde_json::{Value, json};
 
 use super::keeping::{KeepError, Keeper, Note};
-use crate::app::{self, Encoding};
 use crate::embed::Embedder;
 use crate::encoders::{Encoders, Move};
+use crate::encoding::{Encoding, open_model};
 use crate::model;
 use crate::model_file;
 use crate::net::Cancel;
@@ -47,7 +47,7 @@ pub fn reembed(
         let why = format!("{}: a path from the root is wanted", directory.display());
         return Err(KeepError::Wrong(why));
     }
-    let opened = app::open_model(Some(directory), encoding, &mut Opening(keeper.progress));
+    let opened = open_model(Some(directory), encoding, &mut Opening(keeper.progress));
     let opened = opened.map_err(|error| KeepError::Failed(error.to_string()))?;
     let _turn = keeper.turn()?;
     // What is to be erased does not wait for the move, and is not embedded for nothing.

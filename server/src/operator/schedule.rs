@@ -73,7 +73,7 @@ mod tests {
 
     fn plan(text: &str) -> ScheduledBackup {
         let text = format!("[backup]\nto = \"/b\"\n{text}");
-        Config::parse(&text, Path::new("")).unwrap().backup.unwrap()
+        Config::parse(&text, Path::new(""), &[]).unwrap().backup.unwrap()
     }
 
     fn around(text: &str, now: &str) -> [String; 2] {

@@ -14,6 +14,7 @@ use std::time::Duration;
 use engine::Micros;
 use serde_json::{Value, json};
 
+use super::StoreAdmin;
 use super::backup::make;
 use super::catalogue::Catalogue;
 use super::checked::check;
@@ -24,11 +25,11 @@ use super::schedule::{last_due, next_due};
 use crate::auth::LOCAL_WORKSPACE;
 use crate::config::backups::ScheduledBackup;
 use crate::data_dir::BACKUP_FILE;
+use crate::govern::Caller;
 use crate::limits::{BACKUP_OVERDUE_AFTER, BACKUP_RETRY_AFTER, BACKUP_SCHEDULE_EVERY};
 use crate::log::{self, Level};
 use crate::names;
 use crate::net::Cancel;
-use crate::parts::{Caller, Parts};
 use crate::ticker::Ticker;
 
 /// What the folders of such backups begin with; behind it stands when it was begun.
@@ -185,14 +186,14 @@ impl Scheduled {
     /// Makes the backup that is due now, if one is; what became of it.
     pub fn attempt(
         &self,
-        parts: &Parts,
+        admin: &StoreAdmin,
         now: Micros,
         cancel: &Cancel,
     ) -> Option<Result<Value, String>> {
-        let plan = self.due(&parts.data, now)?;
+        let plan = self.due(&admin.data, now)?;
         let caller = Caller::local_operator(LOCAL_WORKSPACE);
-        let local = parts.local.get();
-        let keeper = Keeper::of(parts, &local, &caller, cancel, &|_, _, _| {});
+        let local = admin.local.get();
+        let keeper = Keeper::of(admin, &local, &caller, cancel, &|_, _, _| {});
         let done = make_one(&keeper, &plan, now);
         let mut state = self.state();
         // Other settings may have come meanwhile: what became of these says nothing of them.
@@ -228,10 +229,10 @@ impl ScheduledBackups {
     ///
     /// # Errors
     /// The system gives no thread.
-    pub fn start(parts: Arc<Parts>) -> io::Result<Self> {
+    pub fn start(admin: Arc<StoreAdmin>) -> io::Result<Self> {
         let cancel = Cancel::new();
         let theirs = cancel.clone();
-        let work = move || match parts.scheduled.attempt(&parts, parts.clock.now(), &theirs) {
+        let work = move || match admin.scheduled.attempt(&admin, admin.clock.now(), &theirs) {
             Some(Ok(report)) => {
                 let path = report["path"].as_str().unwrap_or_default();
                 let bytes = report["bytes"].as_u64().unwrap_or_default();

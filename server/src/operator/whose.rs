@@ -3,10 +3,10 @@
 //! Whoever has the machine may act in any of them, suspended ones too. It is audited where it is done, in the
 //! operator's name. Must not know what is done.
 
+use crate::app_state::{AppState, Caller, Held};
 use crate::auth::LOCAL_WORKSPACE;
 use crate::cluster::{STALE_SECONDS, Wants};
 use crate::net::Response;
-use crate::parts::{Caller, Held, Parts};
 use crate::tenants::Closed;
 use crate::tools::ToolError;
 
@@ -26,7 +26,7 @@ impl Whose {
     /// # Errors
     /// There is none of that name, it belongs to another node, or it cannot be opened.
     pub fn of(
-        parts: &Parts,
+        parts: &AppState,
         caller: &Caller,
         name: Option<&str>,
         wants: Wants,

@@ -6,13 +6,13 @@ use std::time::Instant;
 use super::bearer::{self, NoCaller};
 use super::cors::Origins;
 use super::{LOCAL, Refusal, asks_from, route};
+use crate::app_state::{AppState, Caller};
 use crate::auth::{Bearer, LOCAL_WORKSPACE, bearer_of};
 use crate::console;
 use crate::govern::identity::Turn;
 use crate::govern::plans::Plan;
 use crate::net::Call;
 use crate::oauth::{Scopes, challenge};
-use crate::parts::{Caller, Parts};
 
 /// The header of the gateway token's id.
 pub const GATEWAY_ID: &str = "x-gateway-client-id";
@@ -37,7 +37,7 @@ pub enum Gate {
 }
 
 /// The caller of a route. The gateway token is checked first, then the bearer.
-pub(super) fn caller(parts: &Parts, gate: Gate, call: &Call) -> Result<Caller, Refusal> {
+pub(super) fn caller(parts: &AppState, gate: Gate, call: &Call) -> Result<Caller, Refusal> {
     match gate {
         Gate::Open => Ok(nobody()),
         Gate::LocalOrBearer if call.listener == LOCAL => {
@@ -67,7 +67,7 @@ pub(super) enum Known {
 
 /// The same as [`caller`] as far as it needs no disk, so that an event loop may ask. Whoever is not refused
 /// here is asked again.
-pub(super) fn at_once(parts: &Parts, gate: Gate, call: &Call) -> Result<Known, Refusal> {
+pub(super) fn at_once(parts: &AppState, gate: Gate, call: &Call) -> Result<Known, Refusal> {
     let takes_tokens = match gate {
         Gate::Open => return Ok(Known::Nobody),
         Gate::LocalOrBearer if call.listener == LOCAL => return Ok(Known::Operator),
@@ -93,7 +93,7 @@ pub(super) fn at_once(parts: &Parts, gate: Gate, call: &Call) -> Result<Known, R
 }
 
 /// The operator, who is nobody in particular to the service, and bound by no enforcement at the machine itself.
-fn operator(parts: &Parts, call: &Call, caller: Caller) -> Caller {
+fn operator(parts: &AppState, call: &Call, caller: Caller) -> Caller {
     let enforcement = match call.listener == LOCAL {
         true => parts.config.identity.at_the_machine(),
         false => parts.config.identity,
@@ -123,7 +123,7 @@ fn nobody() -> Caller {
 }
 
 /// 401 to a caller whose credential is not good under the host that it named (GOV-61).
-pub(super) fn not_here(parts: &Parts, gate: Gate) -> Refusal {
+pub(super) fn not_here(parts: &AppState, gate: Gate) -> Refusal {
     unauthorized(parts, gate == Gate::LocalOrBearer, true)
 }
 
@@ -136,7 +136,7 @@ pub(super) fn only<'a>(call: &'a Call, name: &str) -> Option<&'a str> {
 }
 
 /// A wrong gateway token is no guess (GOV-04).
-fn gateway(parts: &Parts, call: &Call) -> Result<(), Refusal> {
+fn gateway(parts: &AppState, call: &Call) -> Result<(), Refusal> {
     let id = only(call, GATEWAY_ID).unwrap_or_default();
     let secret = only(call, GATEWAY_SECRET).unwrap_or_default();
     if parts.checker.gateway(id.as_bytes(), secret.as_bytes()) {
@@ -145,7 +145,7 @@ fn gateway(parts: &Parts, call: &Call) -> Result<(), Refusal> {
     Err(Refusal::new(403, "Gateway service token required"))
 }
 
-fn bearer(parts: &Parts, call: &Call, takes_tokens: bool) -> Result<Caller, Refusal> {
+fn bearer(parts: &AppState, call: &Call, takes_tokens: bool) -> Result<Caller, Refusal> {
     let authorization = only(call, "authorization");
     match parts.checker.bearer(authorization.map(str::as_bytes)) {
         Bearer::Ok(principal) => {
@@ -171,7 +171,7 @@ fn bearer(parts: &Parts, call: &Call, takes_tokens: bool) -> Result<Caller, Refu
 }
 
 /// 401. A client of the resource that access tokens are for is told where to get one.
-fn unauthorized(parts: &Parts, takes_tokens: bool, was_sent: bool) -> Refusal {
+fn unauthorized(parts: &AppState, takes_tokens: bool, was_sent: bool) -> Refusal {
     let challenge = match &parts.authority {
         Some(authority) if takes_tokens => {
             let (at, scopes) = (authority.places.resource_metadata(), Scopes::everyday());
@@ -187,13 +187,13 @@ fn unauthorized(parts: &Parts, takes_tokens: bool, was_sent: bool) -> Refusal {
 }
 
 /// A wrong bearer.
-fn wrong(parts: &Parts, call: &Call, takes_tokens: bool) -> Refusal {
+fn wrong(parts: &AppState, call: &Call, takes_tokens: bool) -> Refusal {
     wrong_credential(parts, call, || unauthorized(parts, takes_tokens, true))
 }
 
 /// The answer to a wrong credential. Whoever guesses too often is told to wait, and not whether this guess was wrong.
 pub(crate) fn wrong_credential(
-    parts: &Parts,
+    parts: &AppState,
     call: &Call,
     refusal: impl FnOnce() -> Refusal,
 ) -> Refusal {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use engine::Micros;
 
+use crate::app_state::{AppState, Caller, Credential, Metered, Token};
 use crate::auth::token::TokenRefusal;
 use crate::authority::{Authority, NoToken};
 use crate::control::{ControlError, CredentialFault, Hold, Kind, StandingFault, Tenant};
@@ -15,7 +16,6 @@ use crate::govern::Judged;
 use crate::govern::identity::Turn;
 use crate::govern::rate::key_of;
 use crate::log::{self, Level, Value};
-use crate::parts::{Caller, Credential, Metered, Parts, Token};
 use crate::tools::Scope;
 
 /// Why a bearer opens nothing.
@@ -40,7 +40,7 @@ pub(super) enum NoCaller {
 /// cannot be done, nobody can tell whether it is good (NOD-30). `may_guess` says whether who shows it has a guess left:
 /// a look takes a worker's time, which nobody gets for one guess after another.
 pub(super) fn caller(
-    parts: &Parts,
+    parts: &AppState,
     presented: &str,
     takes_tokens: bool,
     may_guess: impl FnOnce() -> bool,
@@ -77,7 +77,7 @@ fn settled<T>(
     }
 }
 
-fn caller_here(parts: &Parts, presented: &str, takes_tokens: bool) -> Result<Caller, NoCaller> {
+fn caller_here(parts: &AppState, presented: &str, takes_tokens: bool) -> Result<Caller, NoCaller> {
     match &parts.authority {
         // No key has a dot in it, and every token has two.
         Some(authority) if presented.contains('.') && takes_tokens => {
@@ -87,7 +87,7 @@ fn caller_here(parts: &Parts, presented: &str, takes_tokens: bool) -> Result<Cal
     }
 }
 
-fn of_token(parts: &Parts, authority: &Authority, token: &str) -> Result<Caller, NoCaller> {
+fn of_token(parts: &AppState, authority: &Authority, token: &str) -> Result<Caller, NoCaller> {
     let claims = authority.claims(&parts.control, token, parts.clock.now());
     let claims = claims.map_err(|why| of_no_token(parts, why))?;
     let (workspace, sid) = (&claims.workspace, &claims.hangs_on);
@@ -114,7 +114,7 @@ fn of_token(parts: &Parts, authority: &Authority, token: &str) -> Result<Caller,
     of_tenant(parts, &standing.tenant, shown, scopes)
 }
 
-fn of_key(parts: &Parts, key: &str) -> Result<Caller, NoCaller> {
+fn of_key(parts: &AppState, key: &str) -> Result<Caller, NoCaller> {
     let found = parts.control.find_credential(key.as_bytes(), &[Kind::Bearer, Kind::User]);
     let (credential, tenant) = found.map_err(|fault| of_credential(parts, fault))?;
     let scopes = credential.scopes.iter().map(String::as_str);
@@ -142,7 +142,7 @@ struct Shown<'a> {
 }
 
 fn of_tenant<'a>(
-    parts: &Parts,
+    parts: &AppState,
     tenant: &Tenant,
     Shown { principal, subject, id, counts_for, issued_at, token }: Shown<'_>,
     scopes: impl Iterator<Item = &'a str>,
@@ -178,13 +178,13 @@ fn micros(seconds: u64) -> Micros {
 }
 
 /// What the control store could not say is told to whoever runs it; callers are told of no file.
-fn unavailable(parts: &Parts, error: &ControlError) -> NoCaller {
+fn unavailable(parts: &AppState, error: &ControlError) -> NoCaller {
     parts.said.say("a credential could not be looked up", &error.to_string());
     NoCaller::Unavailable
 }
 
 /// What a token that opens nothing is answered.
-fn of_no_token(parts: &Parts, why: NoToken) -> NoCaller {
+fn of_no_token(parts: &AppState, why: NoToken) -> NoCaller {
     match why {
         NoToken::Refused(refusal) => {
             let reason: &str = TokenRefusal::reason(&refusal);
@@ -200,7 +200,7 @@ fn of_no_token(parts: &Parts, why: NoToken) -> NoCaller {
     }
 }
 
-fn of_standing(parts: &Parts, fault: StandingFault) -> NoCaller {
+fn of_standing(parts: &AppState, fault: StandingFault) -> NoCaller {
     match fault {
         StandingFault::Suspended => NoCaller::Suspended,
         StandingFault::Unknown | StandingFault::NotHere => NoCaller::NotHere,
@@ -209,7 +209,7 @@ fn of_standing(parts: &Parts, fault: StandingFault) -> NoCaller {
     }
 }
 
-fn of_credential(parts: &Parts, fault: CredentialFault) -> NoCaller {
+fn of_credential(parts: &AppState, fault: CredentialFault) -> NoCaller {
     match fault {
         CredentialFault::Suspended => NoCaller::Suspended,
         CredentialFault::Control(error) if error.is_fault() => unavailable(parts, &error),

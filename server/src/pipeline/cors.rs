@@ -3,15 +3,13 @@
 //! The operator lists origins; nobody else's page may read an answer. Owns the header fields and the answers to
 //! OPTIONS; must not know credentials, which browsers send only once a preflight has said yes.
 
-use std::fmt;
-use std::str::FromStr;
-
 use super::Refusal;
 use super::authenticate::{GATEWAY_ID, GATEWAY_SECRET};
 use super::route::{self, On, Route, Target};
 use crate::cluster::STALE_SECONDS;
-use crate::limits::{ORIGIN_BYTES_MAX, PREFLIGHT_AGE};
+use crate::limits::PREFLIGHT_AGE;
 use crate::net::{Call, Method, Response};
+pub use crate::origin::{NotAnOrigin, Origin};
 use crate::rest::LEFT_OUT;
 
 /// Fields that a page may send beside those that need no leave.
@@ -33,71 +31,6 @@ const ALLOWED_FIELDS: [&str; 11] = [
 const EXPOSED_FIELDS: [&str; 6] =
     ["mcp-session-id", "www-authenticate", "retry-after", "x-request-id", LEFT_OUT, STALE_SECONDS];
 
-/// An origin as browsers send it: scheme, host, and a port where it is not the scheme's own.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Origin(String);
-
-/// Why a text is no origin.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NotAnOrigin(&'static str);
-
-impl fmt::Display for NotAnOrigin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let why = self.0;
-        write!(f, "{why}; an origin is like https://app.example or http://localhost:3000")
-    }
-}
-
-impl std::error::Error for NotAnOrigin {}
-
-impl Origin {
-    /// As browsers send it.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl FromStr for Origin {
-    type Err = NotAnOrigin;
-
-    /// Takes only what a browser would send, so that a listed origin can match: lower case, no default port,
-    /// nothing behind the authority, and neither `*` nor `null`.
-    fn from_str(text: &str) -> Result<Self, NotAnOrigin> {
-        if matches!(text, "*" | "null") {
-            return Err(NotAnOrigin("every origin must be named: * and null stand for anybody's"));
-        }
-        if text.len() > ORIGIN_BYTES_MAX {
-            return Err(NotAnOrigin("it is too long"));
-        }
-        let (scheme, authority) = text.split_once("://").ok_or(NotAnOrigin("it has no scheme"))?;
-        let is_scheme = scheme.starts_with(|c: char| c.is_ascii_lowercase())
-            && scheme
-                .bytes()
-                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"+-.".contains(&b));
-        if !is_scheme {
-            return Err(NotAnOrigin("its scheme must be in lower case"));
-        }
-        let is_plain =
-            |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-._[]:".contains(&b);
-        if authority.is_empty() || !authority.bytes().all(is_plain) {
-            return Err(NotAnOrigin(
-                "behind the scheme it must have a host in lower case, perhaps a port, and nothing else",
-            ));
-        }
-        let port = authority
-            .rsplit_once(':')
-            .filter(|(host, _)| !host.contains('[') || host.ends_with(']'));
-        if let Some((_, port)) = port {
-            let is_own = matches!((scheme, port), ("http", "80") | ("https", "443"));
-            let is_number = !port.starts_with('0') && port.parse::<u16>().is_ok();
-            if is_own || !is_number {
-                return Err(NotAnOrigin("its port must be a number other than the scheme's own"));
-            }
-        }
-        Ok(Self(text.to_owned()))
-    }
-}
-
 /// Request fields that pages of any origin may send to the authorization server.
 const FIELDS_OF_ANY_PAGE: [&str; 3] = ["authorization", "content-type", "mcp-protocol-version"];
 
@@ -113,7 +46,7 @@ impl Origins {
 
     /// Whether this is one of them, to the letter.
     pub(super) fn contains(&self, origin: &str) -> bool {
-        self.0.iter().any(|listed| listed.0 == origin)
+        self.0.iter().any(|listed| listed.as_str() == origin)
     }
 
     /// The fields that answers to this call carry. Where origins are listed, an answer depends on
@@ -177,50 +110,4 @@ pub(super) fn is_options(call: &Call) -> bool {
 pub(super) fn is_shareable(route: &Route) -> bool {
     let is_sign_in = matches!(route.target, Target::SignIn(_));
     route.on != On::Local && !route.target.is_for_any_page() && !is_sign_in
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_what_a_browser_sends_is_an_origin() {
-        for good in [
-            "https://app.example",
-            "http://localhost:3000",
-            "http://127.0.0.1:8080",
-            "http://[::1]:5173",
-            "http://[::1]",
-            "chrome-extension://abcdefghijklmnop",
-            "http://app.example:443",
-        ] {
-            assert_eq!(good.parse(), Ok(Origin(good.to_owned())));
-        }
-        let long = format!("https://{}", "a".repeat(ORIGIN_BYTES_MAX));
-        for bad in [
-            "",
-            "*",
-            "null",
-            "app.example",
-            "https://",
-            "://app.example",
-            "HTTPS://app.example",
-            "https://App.example",
-            "https://app.example/",
-            "https://app.example/path",
-            "https://app.example?x",
-            "https://user@app.example",
-            "https://*.app.example",
-            "https://app.example:443",
-            "http://app.example:80",
-            "http://app.example:",
-            "http://app.example:080",
-            "http://app.example:70000",
-            "http://app.example, http://other.example",
-            "http://app.example\r\nx: y",
-            long.as_str(),
-        ] {
-            assert!(bad.parse::<Origin>().is_err(), "{bad:?}");
-        }
-    }
 }

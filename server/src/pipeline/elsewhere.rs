@@ -1,12 +1,13 @@
 //! A call that belongs to another node: passed on, or told where it belongs, before anything is done for it here.
 //!
 //! Owns which calls can be passed on, after their caller is known and was counted. What works on the local listener
-//! finds out for itself (`Parts::reach`), since nothing that comes in there leaves this machine. Must not know who
+//! finds out for itself (`AppState::reach`), since nothing that comes in there leaves this machine. Must not know who
 //! writes what.
 
 use serde_json::{Value as Json, json};
 
 use super::{LOCAL, Refusal, Target, asks_from, route};
+use crate::app_state::{AppState, Caller};
 use crate::cluster::{
     CONTROL, Cluster, HOP, Keeps, NotHere, Passed, Peer, Place, STALE_SECONDS, Wants, Where,
 };
@@ -14,7 +15,6 @@ use crate::config::remote::WrongNode;
 use crate::mcp::{self, Endpoint};
 use crate::mcp_host::{Product, Visitor, asks_workspace, call_fault, changes};
 use crate::net::{Call, Method, Reply, Response};
-use crate::parts::{Caller, Parts};
 use crate::tenants::Closed;
 
 /// How often a workspace is opened to find out where a call belongs.
@@ -87,7 +87,7 @@ impl Asked {
 
 /// Gives a call back that is answered here, with what its answer says of its age; another one is on its way then.
 pub(super) fn steer(
-    (parts, endpoint): (&Parts, &Endpoint<Product>),
+    (parts, endpoint): (&AppState, &Endpoint<Product>),
     target: &Target,
     caller: &Caller,
     call: Call,
@@ -153,7 +153,7 @@ pub(super) fn steer(
 
 /// Where a call belongs, whose workspace is opened first, so that it is known.
 fn located(
-    parts: &Parts,
+    parts: &AppState,
     cluster: &Cluster,
     workspace: &str,
     wants: Wants,
@@ -195,7 +195,7 @@ fn redirected(peer: &Peer, call: &Call) -> Option<Response> {
 
 /// Passes a call on. A session of this node means nothing to another one: what changes something there stands alone.
 fn pass(
-    (cluster, parts): (&Cluster, &Parts),
+    (cluster, parts): (&Cluster, &AppState),
     asked: Asked,
     (peer, is_followed): (Peer, bool),
     call: Call,

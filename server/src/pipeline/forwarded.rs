@@ -7,14 +7,14 @@
 use std::net::IpAddr;
 
 use super::HOSTED;
+use crate::app_state::AppState;
 use crate::net::{Call, Headers, Network};
-use crate::parts::Parts;
 
 /// Addresses that are looked at: those that stand one behind the other before the server, and one more.
 pub const FORWARDED_MAX: usize = 16;
 
 /// The address that counts as that of whoever calls. Nothing stands before the local listener.
-pub(crate) fn asks_from(parts: &Parts, call: &Call) -> IpAddr {
+pub(crate) fn asks_from(parts: &AppState, call: &Call) -> IpAddr {
     let peer = call.peer.ip();
     match call.listener {
         HOSTED => stands_for(peer, &call.request.headers, &parts.config.trusted_proxies),

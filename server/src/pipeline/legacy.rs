@@ -6,8 +6,8 @@
 use engine::Micros;
 
 use super::Refusal;
+use crate::app_state::{AppState, Caller};
 use crate::config::Legacy;
-use crate::parts::{Caller, Parts};
 
 /// How a request's host stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl Standing {
 }
 
 /// 410, with where the service is now.
-pub(super) fn gone(parts: &Parts) -> Refusal {
+pub(super) fn gone(parts: &AppState) -> Refusal {
     match &parts.authority {
         None => Refusal::new(410, "This host is no longer in use"),
         Some(authority) => {
@@ -78,7 +78,7 @@ pub(super) fn gone(parts: &Parts) -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parts::Credential;
+    use crate::app_state::Credential;
 
     const UNTIL: Micros = Micros(2_000_000);
     const MIGRATED: Micros = Micros(1_000_000);

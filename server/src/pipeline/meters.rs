@@ -11,11 +11,11 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::route::{self, ROUTES};
+use crate::app_state::AppState;
 use crate::mcp::Figures;
 use crate::metrics::{Kind, Latencies, Page, Stage};
 use crate::net::{Answered, Counter, Counters, Response};
 use crate::operator::Standing;
-use crate::parts::Parts;
 use far::far;
 
 /// Classes of status, and calls whose client left before the answer.
@@ -59,7 +59,7 @@ impl Meters {
     }
 
     /// The page.
-    pub(super) fn page(&self, parts: &Parts, figures: Figures) -> Response {
+    pub(super) fn page(&self, parts: &AppState, figures: Figures) -> Response {
         let mut page = Page::default();
         self.calls(&mut page);
         if let Some(net) = &self.net {
@@ -163,7 +163,7 @@ fn mcp(page: &mut Page, figures: Figures) {
     }
 }
 
-fn stages(page: &mut Page, parts: &Parts) {
+fn stages(page: &mut Page, parts: &AppState) {
     let help = "How long each step of answering took.";
     page.family("recalld_stage_duration_seconds", Kind::Histogram, help);
     for stage in Stage::ALL {
@@ -171,7 +171,7 @@ fn stages(page: &mut Page, parts: &Parts) {
     }
 }
 
-fn store(page: &mut Page, parts: &Parts) {
+fn store(page: &mut Page, parts: &AppState) {
     use Kind::{Counter, Gauge};
     let store = &parts.local.get().store;
     let figures = store.figures();
@@ -206,7 +206,7 @@ fn store(page: &mut Page, parts: &Parts) {
 }
 
 /// Backups that are made by themselves, where they are.
-fn backups(page: &mut Page, parts: &Parts) {
+fn backups(page: &mut Page, parts: &AppState) {
     use Kind::{Counter, Gauge};
     let Some(told) = parts.scheduled.told(parts.clock.now()) else { return };
     page.family("recalld_backups_total", Counter, "Backups on schedule, by what became of them.");
@@ -224,7 +224,7 @@ fn backups(page: &mut Page, parts: &Parts) {
     }
 }
 
-fn encoder(page: &mut Page, parts: &Parts) {
+fn encoder(page: &mut Page, parts: &AppState) {
     let embedder = parts.local.get().encoders.view().embedder;
     page.family("recalld_encoder_info", Kind::Gauge, "The encoder in use.");
     let labels = [
@@ -241,7 +241,7 @@ fn encoder(page: &mut Page, parts: &Parts) {
     page.sample(&[], took.as_secs_f64());
 }
 
-fn ledger(page: &mut Page, parts: &Parts) {
+fn ledger(page: &mut Page, parts: &AppState) {
     let audit = &parts.local.get().audit;
     let (entries, waits) = audit.progress();
     let has_failed = u64::from(audit.failure().is_some());
@@ -252,7 +252,7 @@ fn ledger(page: &mut Page, parts: &Parts) {
     page.sample(&[], waits.unwrap_or_default().as_secs_f64());
 }
 
-fn process(page: &mut Page, parts: &Parts) {
+fn process(page: &mut Page, parts: &AppState) {
     page.family("recalld_build_info", Kind::Gauge, "The program.");
     page.count(&[("version", env!("CARGO_PKG_VERSION"))], 1);
     page.family("recalld_uptime_seconds", Kind::Gauge, "Since the start.");

@@ -20,8 +20,10 @@ use std::time::Instant;
 
 use serde_json::Value as Json;
 
+use crate::app_state::{AppState, Caller};
 use crate::cluster::{STALE_SECONDS, Wants};
 use crate::console::{self, CONSOLE_BODY_BYTES_MAX};
+use crate::control_chain;
 use crate::limits::{API_BODY_BYTES_MAX, BODY_BYTES_MAX, TENANT_BODY_BYTES_MAX};
 use crate::log::{self, Value};
 use crate::mcp::{self, Endpoint};
@@ -30,7 +32,6 @@ use crate::metrics::Stage;
 use crate::net::{Admission, Answered, Call, Counters, ListenerId, Reply, Response, Service};
 use crate::oauth::{FORM_BYTES_MAX, REGISTRATION_BYTES_MAX, SIGN_IN_FORM_BYTES_MAX};
 use crate::operator;
-use crate::parts::{Caller, Parts};
 use crate::rest;
 use crate::workspace::Workspace;
 
@@ -54,7 +55,7 @@ pub const HOSTED: ListenerId = ListenerId(1);
 
 /// The service, as the network front end sees it.
 pub struct Pipeline {
-    parts: Arc<Parts>,
+    parts: Arc<AppState>,
     local_ports: Box<[u16]>,
     hosted_speaks_tls: bool,
     origins: Origins,
@@ -68,7 +69,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// The system gives no threads.
-    pub fn new(parts: Arc<Parts>, local_ports: &[u16]) -> io::Result<Self> {
+    pub fn new(parts: Arc<AppState>, local_ports: &[u16]) -> io::Result<Self> {
         let settings =
             mcp::Settings { call_time_max: parts.call_time_max, random: Arc::clone(&parts.random) };
         let mcp = Endpoint::start(Product::new(Arc::clone(&parts)), settings)?;
@@ -227,8 +228,14 @@ impl Pipeline {
             Target::OAuth(answer)
             | Target::OAuthForm(answer)
             | Target::Registration(answer)
-            | Target::SignIn(answer)
-            | Target::Nodes(answer) => reply.send(answer(&self.parts, &call)),
+            | Target::SignIn(answer) => {
+                let context = self.parts.oauth(asks_from(&self.parts, &call));
+                reply.send(answer(&context, &call));
+            }
+            Target::Nodes => {
+                let chain = self.parts.control_chain.as_deref();
+                reply.send(control_chain::serve(chain, &self.parts.control, &call));
+            }
             Target::Mcp => match Visitor::of(caller, call.request.query()) {
                 Ok(visitor) => self.mcp.serve(&call, visitor, reply),
                 Err(fault) => reply.send(mcp::refusal(&Json::Null, &fault)),

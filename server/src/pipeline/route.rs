@@ -2,14 +2,15 @@
 
 use super::authenticate::Gate;
 use super::{HOSTED, LOCAL, Refusal, cors};
+use crate::app_state::{AppState, Caller};
 use crate::console::{self, assets};
 use crate::control_chain;
 use crate::net::{Call, Method, Reply, Response};
+use crate::oauth::OAuthContext;
 use crate::oauth::pages::CONFIRM_PATH;
 use crate::oauth::{authorize, confirm, endpoints, metadata, registration, revoke, token};
 use crate::operator;
 use crate::own_page::Asset;
-use crate::parts::{Caller, Parts};
 use crate::rest::{self, Operation, operations};
 
 /// What answers a route.
@@ -25,16 +26,16 @@ pub enum Target {
     /// What the console asks for.
     Console(rest::Run),
     /// A document of the authorization server.
-    OAuth(fn(&Parts, &Call) -> Response),
+    OAuth(fn(&OAuthContext<'_>, &Call) -> Response),
     /// An endpoint of the authorization server that takes a form.
-    OAuthForm(fn(&Parts, &Call) -> Response),
+    OAuthForm(fn(&OAuthContext<'_>, &Call) -> Response),
     /// The endpoint that takes what a client says of itself.
-    Registration(fn(&Parts, &Call) -> Response),
+    Registration(fn(&OAuthContext<'_>, &Call) -> Response),
     /// A page of the sign-in, or one that confirms an address; no other page may ask it, and it may wait for a
     /// stranger's server.
-    SignIn(fn(&Parts, &Call) -> Response),
+    SignIn(fn(&OAuthContext<'_>, &Call) -> Response),
     /// What another node asks, which shares a secret with this one.
-    Nodes(fn(&Parts, &Call) -> Response),
+    Nodes,
     /// The MCP endpoint.
     Mcp,
     /// A question or a call of the operator's, or an act of administration: answered at once.
@@ -46,7 +47,7 @@ pub enum Target {
     /// All that the store holds, for the operator.
     OperatorExport,
     /// A job on the whole store, for the operator, told as it goes.
-    OperatorJob(fn(&Parts, &Caller, &Call, Reply)),
+    OperatorJob(fn(&AppState, &Caller, &Call, Reply)),
 }
 
 impl Target {
@@ -80,7 +81,7 @@ impl Target {
             | Self::OAuthForm(_)
             | Self::Registration(_)
             | Self::SignIn(_)
-            | Self::Nodes(_)
+            | Self::Nodes
             | Self::Mcp
             | Self::Operator(_) => false,
             Self::OperatorIngest
@@ -211,7 +212,7 @@ pub static ROUTES: &[Route] = &[
     asked(metadata::TOKEN, Target::OAuthForm(token::token)),
     asked(metadata::REVOKE, Target::OAuthForm(revoke::revoke)),
     asked(metadata::REGISTER, Target::Registration(registration::register)),
-    asked(control_chain::PATH, Target::Nodes(control_chain::serve)),
+    asked(control_chain::PATH, Target::Nodes),
     mcp(Method::Post),
     mcp(Method::Get),
     mcp(Method::Delete),
@@ -315,7 +316,7 @@ const fn asked(path: &'static str, target: Target) -> Route {
 const fn sign_in(
     method: Method,
     path: &'static str,
-    answer: fn(&Parts, &Call) -> Response,
+    answer: fn(&OAuthContext<'_>, &Call) -> Response,
 ) -> Route {
     Route { method, path, gate: Gate::Open, on: On::Hosted, target: Target::SignIn(answer) }
 }

@@ -2,7 +2,8 @@
 
 use engine::{Damage, ItemView, Snapshot, Span};
 
-use crate::ingest;
+use crate::ingest::roots::Roots;
+use crate::ingest::uri;
 
 /// Where an item is, for `map_evidence`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,21 +51,21 @@ impl Witness {
 /// Damage.
 pub fn map_evidence(
     snapshot: &Snapshot,
-    roots: &ingest::Roots,
+    roots: &Roots,
     item: &ItemView<'_>,
 ) -> Result<Option<MapEvidence>, Damage> {
     let (Some(id), Some(span)) = (item.source, item.span) else { return Ok(None) };
     let Some(source) = snapshot.source(id)? else { return Ok(None) };
-    let Some(path) = ingest::uri::to_path(source.uri) else { return Ok(None) };
+    let Some(path) = uri::to_path(source.uri) else { return Ok(None) };
     let evidence = |span: Span, file_sha256, witness| {
         let (line_start, line_end) = (span.line_start, span.line_end);
         let path = path.clone();
         Some(MapEvidence { path, line_start, line_end, file_sha256, witness })
     };
-    let Some(now) = ingest::contents(roots, &path) else {
+    let Some(now) = uri::contents(roots, &path) else {
         return Ok(evidence(span, source.content_sha256, Witness::Missing));
     };
-    let sha256 = ingest::sha256(&now);
+    let sha256 = uri::sha256(&now);
     if sha256 == source.content_sha256 {
         return Ok(evidence(span, sha256, Witness::Unchanged));
     }

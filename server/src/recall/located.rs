@@ -10,7 +10,7 @@ use engine::{Place, SearchError, SourceId, Status};
 use super::lanes::Candidates;
 use super::place::{Named, has_symbol, places_of};
 use super::{Means, Plan};
-use crate::ingest;
+use crate::ingest::uri;
 
 /// Versions of files that one path leads to; the newest are taken.
 const SOURCES_MAX: usize = 16;
@@ -107,7 +107,7 @@ fn sources(means: &Means<'_>, plan: &Plan, named: &Named) -> Result<Vec<SourceId
     let mut sources = Vec::new();
     for path in &named.paths {
         // As the uri of a file spells it, from the start of a name on.
-        let uri = ingest::uri::of_path(&format!("/{}", path.trim_start_matches('/')));
+        let uri = uri::of_path(&format!("/{}", path.trim_start_matches('/')));
         let ending = uri.trim_start_matches("file://");
         let has_items = |source| Ok(!items_of(means, plan, source, 1)?.is_empty());
         for source in means.snapshot.sources_ending(ending, SOURCES_MAX, has_items)? {

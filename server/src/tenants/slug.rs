@@ -1,5 +1,8 @@
 //! Names of workspaces.
 
+/// The workspace of this machine's operator.
+pub const LOCAL_WORKSPACE: &str = "local";
+
 /// The least and the most characters of a slug.
 pub const SLUG_CHARS: std::ops::RangeInclusive<usize> = 3..=40;
 

@@ -14,16 +14,14 @@ use jiff::tz::TimeZone;
 use serde_json::{Map, Value, json};
 
 use super::continuity::followups::soonest;
-use super::idempotency::KIND as ANSWER_KIND;
 use super::recall::grounding_token;
 use super::recall_text::one_line;
-use super::records::{
-    AGENT_STATE, ARTIFACT, BENCH, CORRECTION, FOLLOWUP, OUTCOME, Record, TASK_ATTEMPT,
-};
+use super::records::{AGENT_STATE, ARTIFACT, CORRECTION, FOLLOWUP, OUTCOME, Record, TASK_ATTEMPT};
 use super::{Answer, Context, Scope, ToolError, decision_of, touched};
 use crate::counted::counted;
 use crate::govern::{Action, Verdict};
 use crate::names;
+use crate::own_kinds::is_own;
 use crate::recall::{Room, show};
 
 /// Items that briefs and completions look through.
@@ -37,15 +35,8 @@ const TITLE_CHARS: usize = 120;
 /// Days after a brief's own of which it says what is due.
 const AHEAD_DAYS: i64 = 7;
 const HOUR_MICROS: i64 = 60 * 60 * 1_000_000;
-/// Kinds of records that are parts of others, or the service's own.
-const PARTS: [&str; 4] = ["chunk", "job", ANSWER_KIND, BENCH];
 /// Kinds whose versions are moves of one record: each is named where it was recorded.
 const MOVING: [&str; 4] = [FOLLOWUP, TASK_ATTEMPT, ARTIFACT, AGENT_STATE];
-
-/// Whether items of this kind stand for themselves.
-pub(crate) fn is_own(kind: &str) -> bool {
-    !PARTS.contains(&kind)
-}
 
 /// Puts what policy kept back before what was read: a ledger entry lists only so many.
 pub(crate) fn events_first(answer: &mut Answer) {
@@ -156,7 +147,7 @@ pub(crate) fn version(snapshot: &Snapshot, now: Micros) -> Result<u64, ToolError
 
 /// Today's brief (UTC), as Markdown in the answer's text.
 pub(crate) fn today(context: &Context<'_>) -> Result<Answer, ToolError> {
-    let now = context.parts.clock.now();
+    let now = context.services.clock.now();
     let day = Span::today(now, TimeZone::UTC)?;
     let (brief, mut answer) = Brief::gather(context, &context.snapshot(), &day)?;
     answer.text = brief.markdown(&day, now, Grounding::Ids);

@@ -8,11 +8,11 @@ use engine::ledger::{Decision, Effect, Outcome, Touched};
 use serde_json::Value;
 
 use super::{Answer, BY_SCOPE, Context, Stored, ToolError, touched};
+use crate::app_state::Caller;
 use crate::govern::meter::{Refusal, Reservation};
 use crate::govern::{Trace, hash_call};
 use crate::log::{self, Level, Value as Field};
 use crate::metrics::Stage;
-use crate::parts::Caller;
 use crate::workspace::Workspace;
 
 /// A governed call that gave no answer.
@@ -41,16 +41,16 @@ impl std::error::Error for Refused {}
 /// The reservation of a call out of its workspace's quota; none for the operator of this machine.
 fn reserve(context: &Context<'_>) -> Result<Option<Reservation>, ToolError> {
     let Some(metered) = &context.caller.metered else { return Ok(None) };
-    let (parts, now) = (context.parts, context.parts.clock.now());
+    let (services, now) = (context.services, context.services.clock.now());
     let quota = metered.calls_per_month;
-    let reserved = parts.meter.reserve(&context.caller.workspace, quota, now);
+    let reserved = services.meter.reserve(&context.caller.workspace, quota, now);
     reserved.map(Some).map_err(|refusal| match refusal {
         Refusal::QuotaExceeded { resets_at } => {
             let micros = u64::try_from(resets_at.0.saturating_sub(now.0)).unwrap_or(0);
             ToolError::QuotaExceeded { resets_at, wait: Duration::from_micros(micros) }
         }
         Refusal::Unavailable(why) => {
-            parts.said.say("a call could not be metered", &why.to_string());
+            services.said.say("a call could not be metered", &why.to_string());
             ToolError::Unmetered(why.to_string())
         }
     })
@@ -239,7 +239,7 @@ fn recorded(
         _ => None,
     };
     if Instant::now() >= context.deadline {
-        outcome = Err(ToolError::TimedOut { limit: context.parts.call_time_max });
+        outcome = Err(ToolError::TimedOut { limit: context.services.call_time_max });
     } else if !at_once && context.cancel.is_raised() {
         outcome = Err(ToolError::Cancelled);
     }
@@ -279,7 +279,7 @@ fn recorded(
     trace.outcome = ended.unwrap_or(trace.outcome);
     let began = Instant::now();
     let recorded = context.workspace.audit.record(&trace, at_once);
-    context.parts.stages.record(Stage::Ledger, began.elapsed());
+    context.services.stages.record(Stage::Ledger, began.elapsed());
     if let Some(reservation) =
         reservation.filter(|_| has_written || outcome.is_ok() && recorded.is_ok())
     {

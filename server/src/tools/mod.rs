@@ -8,6 +8,7 @@ pub mod args;
 mod artifacts;
 mod bench;
 pub(crate) mod brief;
+mod catalog;
 mod command;
 mod connectors;
 mod continuity;
@@ -17,6 +18,7 @@ mod governed;
 mod graph;
 mod idempotency;
 pub mod ingest;
+pub(crate) mod instructions;
 mod items;
 pub(crate) mod nearest;
 mod paging;
@@ -34,6 +36,9 @@ mod verify;
 mod work;
 mod writing;
 
+pub use crate::govern::BY_SCOPE;
+pub use crate::scope::Scope;
+pub use catalog::{FAMILIES, find, lacking, tool_names, visible_to, waits};
 pub(crate) use error::IN_THE_LOG;
 pub use error::{Stored, ToolError};
 pub use governed::{
@@ -43,77 +48,34 @@ pub use governed::{
 pub(crate) use idempotency::KIND as ANSWER_KIND;
 pub(crate) use items::would_forget;
 pub use profile::Profile;
-pub(crate) use records::OWN_KINDS;
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use engine::ledger::{Decision, Effect, RULE_BYTES_MAX, Touched};
+use engine::os::clock::Clock;
 use engine::{Hidden, ItemId, ItemView, SearchError, Sensitivity, Snapshot, Stop};
 use serde_json::{Map, Value, json};
 
+use crate::app_state::Caller;
+use crate::auth::LOCAL_WORKSPACE;
+use crate::cancel::Cancel;
+pub use crate::cancel::Progress;
 use crate::cluster::Wants;
+use crate::control::Control;
+use crate::control_chain::ControlChain;
 use crate::encoders::View;
+use crate::encoding::Encoding;
+use crate::govern::meter::Meter;
+use crate::govern::rate::Buckets;
 use crate::govern::{Action, Verdict, What};
-use crate::net::Cancel;
-use crate::parts::{Caller, Parts};
+use crate::ingest::read::PdfReader;
+use crate::log::Said;
+use crate::metrics::Stages;
 use crate::secrets::Kind;
 use crate::workspace::Workspace;
-
-/// What a caller may do, as tokens and the catalog name it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Scope {
-    /// Read items, documents, the graph, status.
-    TenantRead,
-    /// Recall.
-    BrainProxy,
-    /// Write items.
-    MemoryWrite,
-    /// Ingest files and texts.
-    IngestWrite,
-    /// Read and write agents' state.
-    AgentState,
-    /// Read the ledger.
-    AuditRead,
-    /// Run benchmarks.
-    BenchRun,
-    /// Say for whom a call is made.
-    IdentityAssert,
-}
-
-impl Scope {
-    /// All of them.
-    pub const ALL: &'static [Self] = &[
-        Self::TenantRead,
-        Self::BrainProxy,
-        Self::MemoryWrite,
-        Self::IngestWrite,
-        Self::AgentState,
-        Self::AuditRead,
-        Self::BenchRun,
-        Self::IdentityAssert,
-    ];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::TenantRead => "tenant:read",
-            Self::BrainProxy => "brain:proxy",
-            Self::MemoryWrite => "memory:write",
-            Self::IngestWrite => "ingest:write",
-            Self::AgentState => "agent:state",
-            Self::AuditRead => "audit:read",
-            Self::BenchRun => "bench:run",
-            Self::IdentityAssert => "identity:assert",
-        }
-    }
-
-    /// The scope of this name; `None` for any other text.
-    pub fn of(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|scope| scope.name() == name)
-    }
-}
 
 /// What a tool may change; the hints of the catalog come from here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -162,36 +124,41 @@ pub struct Family {
     pub tools: &'static [Tool],
 }
 
-/// Every family, in the order of the catalog.
-pub static FAMILIES: &[&Family] = &[
-    &recall::FAMILY,
-    &docstore::FAMILY,
-    &graph::FAMILY,
-    &items::FAMILY,
-    &status::FAMILY,
-    &verify::FAMILY,
-    &continuity::FAMILY,
-    &work::FAMILY,
-    &artifacts::FAMILY,
-    &ingest::FAMILY,
-    &agent_state::FAMILY,
-    &bench::FAMILY,
-    &tenant::FAMILY,
-];
-
-/// Whether a tool waits for others that do the same, or may call one that does: it is not to wait where all calls are
-/// worked on.
-pub fn waits(tool: &str) -> bool {
-    [ingest::INGEST_PATHS, bench::STORAGE_NAME, command::NAME].contains(&tool)
+/// The parts of the service that tools use.
+#[derive(Clone, Copy)]
+pub struct ToolServices<'a> {
+    /// The data directory.
+    pub data: &'a Path,
+    /// Tenants, credentials, clients, grants and usage.
+    pub control: &'a Control,
+    /// The replicated control store of nodes that share a secret.
+    pub control_chain: Option<&'a ControlChain>,
+    /// How texts become vectors, and how vectors are compared.
+    pub encoding: Encoding,
+    /// Calls out of quotas.
+    pub meter: &'a Meter,
+    /// The rate limit of each credential.
+    pub rates: &'a Buckets,
+    /// Reads PDFs in a process of its own; `None` where no PDF is read.
+    pub pdf: Option<&'a PdfReader>,
+    /// The issuer of access tokens, where the server has a public URL.
+    pub issuer: Option<&'a str>,
+    /// Logs a fault that everybody meets once.
+    pub said: &'a Said,
+    /// How long each step of answering takes.
+    pub stages: &'a Stages,
+    /// The longest that a tool call may take.
+    pub call_time_max: Duration,
+    /// The time.
+    pub clock: &'a dyn Clock,
+    /// When the service started.
+    pub started: Instant,
 }
-
-/// Told how far a long call has come: done, of how many, and what is being done.
-pub type Progress<'a> = &'a (dyn Fn(u64, u64, &str) + Sync);
 
 /// What a tool works with.
 pub struct Context<'a> {
-    /// The service.
-    pub parts: &'a Parts,
+    /// The parts of the service that tools use.
+    pub services: ToolServices<'a>,
     /// The workspace that the call is about.
     pub workspace: &'a Workspace,
     /// Who calls.
@@ -236,6 +203,11 @@ impl Context<'_> {
         self.caller.as_who(|who| hidden.of(snapshot, &self.workspace.rules, who))
     }
 
+    /// Returns true if the workspace is the operator's own.
+    pub fn is_local(&self) -> bool {
+        self.workspace.name == LOCAL_WORKSPACE
+    }
+
     /// Whether the work is to stop: nobody waits for it any more.
     pub fn is_over(&self) -> bool {
         is_over(self.cancel, self.deadline)
@@ -277,9 +249,6 @@ pub struct Answer {
     /// Name of its rule.
     pub rule: String,
 }
-
-/// The rule's name where no item was judged: the scope let the call through.
-pub const BY_SCOPE: &str = "scope";
 
 impl Answer {
     /// An answer that no policy rule touched.
@@ -345,46 +314,6 @@ pub fn decision_of(verdict: Verdict) -> Decision {
         Verdict::Redact => Decision::Redact,
         Verdict::Deny => Decision::Deny,
     }
-}
-
-/// The tools that this caller may use, in the order of the catalog, as far as the profile shows them.
-pub fn visible_to(caller: &Caller, profile: Profile) -> impl Iterator<Item = &'static Tool> {
-    let families = FAMILIES.iter().flat_map(|family| {
-        let name = family.name;
-        family.tools.iter().map(move |tool| (name, tool))
-    });
-    let has = |(family, tool): &(&str, &Tool)| caller.entitled.has_tool(family, tool.name);
-    let shown = families.filter(has).map(|(_, tool)| tool);
-    let shown = shown.filter(move |tool| profile == Profile::Full || tool.core);
-    shown.filter(|tool| tool.scope.is_none_or(|scope| caller.scopes.contains(&scope)))
-}
-
-/// The scope that keeps a caller from a tool of its plan, and that its plan would grant it: another credential of
-/// the same workspace could use the tool.
-pub fn lacking(caller: &Caller, name: &str) -> Option<Scope> {
-    let mut families = FAMILIES.iter();
-    let tool = families.find_map(|family| {
-        let tool = family.tools.iter().find(|tool| tool.name == name)?;
-        caller.entitled.has_tool(family.name, name).then_some(tool)
-    })?;
-    let may_have = |scope: &Scope| caller.entitled.may_grant(*scope);
-    tool.scope.filter(|scope| !caller.scopes.contains(scope)).filter(may_have)
-}
-
-/// The tool of this name, if the caller may use it: to anyone else it does not exist.
-///
-/// # Errors
-/// There is none: what to tell the caller, with the nearest name of a tool that it may use.
-pub fn find(caller: &Caller, name: &str) -> Result<&'static Tool, String> {
-    let mut usable = visible_to(caller, Profile::Full);
-    usable.find(|tool| tool.name == name).ok_or_else(|| {
-        let names = visible_to(caller, Profile::Full).map(|tool| tool.name);
-        let hint = match nearest::nearest(name, names) {
-            Some(meant) => format!("did you mean `{meant}`?"),
-            None => "tools/list names those there are".to_owned(),
-        };
-        format!("Unknown tool: {}; {hint}", nearest::cut(name))
-    })
 }
 
 impl Tool {

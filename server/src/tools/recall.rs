@@ -109,7 +109,7 @@ pub(super) struct Wanted {
 /// The governed path, on which every name of it comes together.
 pub(super) fn governed_path(context: &Context<'_>, wanted: Wanted) -> Result<Answer, ToolError> {
     let Wanted { query, compact, delegated_from } = wanted;
-    let now = Some(context.parts.clock.now());
+    let now = Some(context.services.clock.now());
     let plan = Plan::governed(Question { text: query, now, ..Question::default() });
     answer(context, &Plan { delegated_from, ..plan }, compact)
 }
@@ -139,7 +139,7 @@ pub fn answer(context: &Context<'_>, plan: &Plan, compact: bool) -> Result<Answe
     let structured = json!({
         "items": items, "conflicts": conflicts, "routing": routing(plan, &outcome, cut, left_out),
     });
-    context.parts.stages.record(Stage::Render, rendering.elapsed());
+    context.services.stages.record(Stage::Render, rendering.elapsed());
     account(snapshot, &outcome, Answer::plain(structured, text))
 }
 
@@ -170,7 +170,7 @@ pub fn shown(
     for (item, found) in items.iter_mut().zip(&outcome.items).filter(|_| plan.neighbours) {
         item["neighbors"] = show::neighbours(snapshot, &found.neighbours, knows, &mut room)?;
     }
-    context.parts.stages.record(Stage::Evidence, began.elapsed());
+    context.services.stages.record(Stage::Evidence, began.elapsed());
     Ok((items, room.left_out()))
 }
 
@@ -193,7 +193,7 @@ pub(super) fn run_uncounted(
         let means = Means {
             snapshot: &view.snapshot,
             embedder: &view.embedder,
-            kernels: &context.parts.encoding.kernels,
+            kernels: &context.services.encoding.kernels,
             meaning: &context.workspace.meaning,
             rules: &context.workspace.rules,
             who,
@@ -205,7 +205,7 @@ pub(super) fn run_uncounted(
 }
 
 fn count_stages(context: &Context<'_>, outcome: &Outcome) {
-    let stages = &context.parts.stages;
+    let stages = context.services.stages;
     let encode = outcome.encode.unwrap_or_default();
     if let Some(took) = outcome.encode {
         stages.record(Stage::Encode, took);
@@ -293,7 +293,7 @@ fn item_json(
             "path": evidence.path, "line_start": evidence.line_start,
             "line_end": evidence.line_end, "file_sha256": hex(&evidence.file_sha256),
             "file": evidence.witness.name(),
-            "verified_at": names::time(context.parts.clock.now()),
+            "verified_at": names::time(context.services.clock.now()),
         });
     }
     Ok(shown)
@@ -306,7 +306,7 @@ pub(super) fn grounding_token(
     verdict: Verdict,
 ) -> String {
     let tenant = tenant_hash(&context.workspace.name);
-    let now = context.parts.clock.now().0.max(0).unsigned_abs() / 1_000_000;
+    let now = context.services.clock.now().0.max(0).unsigned_abs() / 1_000_000;
     let id = item.id.0.to_le_bytes();
     mint(&context.workspace.signer, &tenant, &id, &show::content_sha256(item, verdict), now)
 }

@@ -70,7 +70,7 @@ struct Section {
 
 fn startup(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
     let wanted = Wanted::parse(raw)?;
-    let now = context.parts.clock.now();
+    let now = context.services.clock.now();
     // What no longer holds, or not yet, is nothing to begin with.
     let snapshot = context.snapshot().at(Moment { as_of: None, valid_at: Some(now) });
     let bytes = usize::try_from(wanted.max_bytes.0).unwrap_or_default();

@@ -64,19 +64,19 @@ fn info(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolE
 }
 
 fn tenant(context: &Context<'_>) -> Result<Tenant, ToolError> {
-    let found = context.parts.control.find_tenant(&context.caller.workspace).map_err(unknown)?;
+    let found = context.services.control.find_tenant(&context.caller.workspace).map_err(unknown)?;
     // It was there a moment ago: its credential was looked up.
     found.ok_or_else(|| ToolError::Unmetered("the workspace has no record".to_owned()))
 }
 
 /// `{limit?, used, resets_at}`; without a limit calls are counted all the same. This call is not among them yet.
 fn quota(context: &Context<'_>) -> Result<Value, ToolError> {
-    let (parts, caller) = (context.parts, context.caller);
-    let month = Month::of(parts.clock.now());
+    let (services, caller) = (context.services, context.caller);
+    let month = Month::of(services.clock.now());
     let month = month.ok_or_else(|| ToolError::Unmetered("the clock tells no month".to_owned()))?;
     // First what is not written yet: what is written meanwhile is then counted twice rather than not at all.
-    let unwritten = parts.meter.used_since_written(&caller.workspace, month);
-    let written = parts.control.usage(&caller.workspace, &month.to_string()).map_err(unknown)?;
+    let unwritten = services.meter.used_since_written(&caller.workspace, month);
+    let written = services.control.usage(&caller.workspace, &month.to_string()).map_err(unknown)?;
     let used = written.used + unwritten;
     let limit = caller.metered.as_ref().and_then(|metered| metered.calls_per_month);
     let resets_at = names::time(month.ends_at());

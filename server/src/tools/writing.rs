@@ -88,7 +88,7 @@ impl<'c> Writing<'c> {
         raw: &Map<String, Value>,
     ) -> Self {
         let keyed = key.as_ref().map(|key| Keyed::of(tool, &key.0, raw));
-        let now = context.parts.clock.now();
+        let now = context.services.clock.now();
         Self {
             context,
             tool,

@@ -10,12 +10,12 @@ use engine::Options;
 use engine::os::clock::{Clock, Micros, SystemClock};
 use remote::Halt;
 use server::app::{self, Times};
+use server::app_state::AppState;
 use server::config::remote::Remote;
 use server::control::{NewTenant, Tenant};
 use server::model;
 use server::net::Cancel;
 use server::operator::{Emptying, Pass, Which, empty_deleted};
-use server::parts::Parts;
 use server::seats::Ending;
 use tempfile::TempDir;
 use tests::kept::{assert_gone, files, holding};
@@ -40,7 +40,7 @@ impl Clock for Dated {
 
 /// A node alone with its remote, and the clocks that it goes by.
 struct Alone {
-    parts: Arc<Parts>,
+    parts: Arc<AppState>,
     date: Arc<Dated>,
     ticks: Arc<Told>,
     scratch: TempDir,

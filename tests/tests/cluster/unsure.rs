@@ -8,8 +8,8 @@ use engine::far::{Far, LogMark, NotAdmitted, NotCarried, Published};
 use engine::os::disk::{Disk, DiskRead};
 use engine::{Ground, Store};
 use serde_json::json;
+use server::app_state::AppState;
 use server::encoders::Encoders;
-use server::parts::Parts;
 use server::recall::Meaning;
 use tests::wire::Ask;
 
@@ -27,7 +27,7 @@ pub(crate) struct Silent {
 
 impl Silent {
     /// Opens the workspace of a service that serves nobody yet anew, and carries it.
-    pub(crate) fn carry(self: &Arc<Self>, parts: &Parts) {
+    pub(crate) fn carry(self: &Arc<Self>, parts: &AppState) {
         let before = parts.local.get();
         parts.local.rest();
         before.store.release("it is opened anew");

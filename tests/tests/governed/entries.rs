@@ -1,8 +1,8 @@
 //! What a call leaves in the ledger, and of the quota, whatever becomes of it.
 
 use engine::ledger::Effect;
+use server::app_state::Metered;
 use server::govern::rate::key_of;
-use server::parts::Metered;
 use server::tools::{Refused, Stored, ToolError, governed};
 use tests::house::entries;
 

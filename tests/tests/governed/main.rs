@@ -24,11 +24,11 @@ use engine::{Batch, EdgeDraft, ItemDraft, ItemId, Micros, SourceDraft, Tombstone
 use half::f16;
 use serde_json::{Map, Value, json};
 use server::app::{self, Started};
+use server::app_state::Caller;
 use server::govern::{Action, Rule, Rules, Verdict, WhatMatch, WhoMatch};
 use server::model::Silent;
 use server::names;
 use server::net::Cancel;
-use server::parts::Caller;
 use server::recall::Plan;
 use server::tools::{Answer, Context, find, recall};
 use tempfile::TempDir;
@@ -81,8 +81,7 @@ impl House {
             verdict: Verdict::Redact,
             opens_unknown_gates: false,
         });
-        parts.local.only().expect("nobody else has it yet").rules =
-            Rules::new(rules).unwrap().into();
+        parts.local.change(|local| local.rules = Rules::new(rules).unwrap().into());
         Self { started, _scratch: scratch }
     }
 
@@ -120,7 +119,7 @@ impl House {
 
     fn with_context<T>(&self, caller: &Caller, run: impl FnOnce(&Context<'_>) -> T) -> T {
         run(&Context {
-            parts: &self.started.parts,
+            services: self.started.parts.tool_services(),
             workspace: &self.started.parts.local.get(),
             caller,
             cancel: &Cancel::new(),

@@ -7,19 +7,19 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
 use server::app;
+use server::app_state::{AppState, Caller};
 use server::limits::CALL_TIME_MAX;
 use server::mcp::{self, Endpoint};
 use server::mcp_host::{Product, Visitor};
 use server::model::Silent;
 use server::net::{self, Call, Limits, Listen, NetConfig, Reply, Server, ShutdownHandle};
-use server::parts::{Caller, Parts};
 use server::pipeline::{LOCAL, Pipeline};
 
 use tests::service::settings;
 
 /// A service of this process, whose turns a test can hold.
 pub(super) struct Inside {
-    pub(super) parts: Arc<Parts>,
+    pub(super) parts: Arc<AppState>,
     pub(super) at: String,
     pub(super) handle: ShutdownHandle,
     pub(super) thread: Option<JoinHandle<()>>,
@@ -45,8 +45,8 @@ impl Inside {
     }
 
     pub(super) fn serve(
-        parts: Arc<Parts>,
-        service: impl FnOnce(&Arc<Parts>, u16) -> Arc<dyn net::Service>,
+        parts: Arc<AppState>,
+        service: impl FnOnce(&Arc<AppState>, u16) -> Arc<dyn net::Service>,
     ) -> Self {
         let address: SocketAddr = ([127, 0, 0, 1], 0).into();
         let server = Server::bind(NetConfig {

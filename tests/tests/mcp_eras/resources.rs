@@ -2,9 +2,9 @@
 
 use engine::{Batch, TombstoneDraft};
 use serde_json::{Value, json};
+use server::app_state::Caller;
 use server::limits::CALL_TIME_MAX;
 use server::names;
-use server::parts::Caller;
 use server::tools::Scope;
 use tests::service::scratch;
 use tests::wire;

@@ -3,9 +3,9 @@
 use engine::ledger::{Effect, Reader};
 use engine::{Batch, ItemDraft, ItemId, Sensitivity, SourceDraft, SourceId};
 use serde_json::{Value, json};
+use server::app_state::Caller;
 use server::limits::CALL_TIME_MAX;
 use server::names;
-use server::parts::Caller;
 use server::tools::Scope;
 use tempfile::TempDir;
 use tests::sample::link;

@@ -14,6 +14,7 @@ use engine::Micros;
 use engine::ledger::{Entry, Reader};
 use engine::os::clock::{Clock, SystemClock};
 use server::app;
+use server::app_state::AppState;
 use server::control::{
     Kind, NewClient, NewCredential, NewTenant, RedeemError, Redeemed, Redemption,
 };
@@ -22,7 +23,6 @@ use server::govern::rate::Rate;
 use server::model::Silent;
 use server::net::{Limits, Listen, NetConfig, Server, ShutdownHandle};
 use server::oauth::{ClientDocuments, Fetch, FetchFault, Fetched};
-use server::parts::Parts;
 use server::pipeline::{HOSTED, Origins, Pipeline};
 use server::tools::Scope;
 use tempfile::TempDir;
@@ -82,7 +82,7 @@ impl Clock for Ahead {
 
 /// A service.
 pub(super) struct House {
-    pub(super) parts: Arc<Parts>,
+    pub(super) parts: Arc<AppState>,
     pub(super) web: Arc<Web>,
     pub(super) clock: Arc<Ahead>,
     pub(super) issuer: String,

@@ -2,7 +2,7 @@
 
 use engine::Sensitivity;
 use serde_json::{Value, json};
-use server::parts::Caller;
+use server::app_state::Caller;
 use server::tools::Scope;
 use tests::desk::{Desk, member, operator};
 

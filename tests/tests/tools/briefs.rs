@@ -2,9 +2,9 @@
 
 use engine::{Batch, ItemDraft, Sensitivity};
 use serde_json::{Value, json};
+use server::app_state::Caller;
 use server::govern::{check, tenant_hash};
 use server::names;
-use server::parts::Caller;
 use server::tools::Scope;
 use tests::desk::{Desk, VEILED, member, operator, time};
 use tests::service::write;

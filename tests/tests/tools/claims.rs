@@ -2,9 +2,9 @@
 
 use engine::Sensitivity;
 use serde_json::{Value, json};
+use server::app_state::Caller;
 use server::govern::{mint, tenant_hash};
 use server::net::Cancel;
-use server::parts::Caller;
 use server::tools::{Context, ToolError, find};
 use tests::desk::{Desk, VEILED, member, operator};
 

@@ -12,10 +12,10 @@ use std::path::Path;
 
 use engine::ledger::Effect;
 use serde_json::{Value, json};
+use server::app_state::{Caller, Metered};
 use server::govern::plans::Plans;
 use server::govern::rate::key_of;
 use server::net::Cancel;
-use server::parts::{Caller, Metered};
 use server::tools::{Change, Context, FAMILIES, Scope, find};
 use tests::desk::{Desk, member, operator};
 use tests::sample_catalog;

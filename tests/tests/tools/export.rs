@@ -8,10 +8,10 @@ use engine::{
     Store,
 };
 use serde_json::{Value, json};
+use server::app_state::Caller;
 use server::lines::write;
 use server::names;
 use server::operator::{Import, import_as_operator};
-use server::parts::Caller;
 use server::tools::Scope;
 use tests::desk::{Desk, VEILED, member, operator};
 use tests::sample::link as link_of;

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
+use server::app_state::{Caller, Metered};
 use server::govern::plans::Plans;
 use server::govern::rate::key_of;
-use server::parts::{Caller, Metered};
 use server::tools::args::Field;
 use server::tools::{Change, Profile, Scope, Tool, find, visible_to};
 use tests::contract::agreed;

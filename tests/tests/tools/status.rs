@@ -6,8 +6,8 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use server::app_state::{Caller, Metered};
 use server::govern::rate::key_of;
-use server::parts::{Caller, Metered};
 use server::tools::Scope;
 use tests::desk::{Desk, member, operator};
 use tests::service::write;

@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use serde_json::json;
+use server::app_state::{Caller, Metered};
 use server::govern::plans::Plans;
 use server::govern::rate::key_of;
-use server::parts::{Caller, Metered};
 use tests::desk::{Desk, operator};
 
 #[test]

@@ -5,8 +5,8 @@ use std::fs;
 use engine::Sensitivity;
 use engine::ledger::{Decision, Effect, Outcome, Touched};
 use serde_json::{Value, json};
+use server::app_state::Caller;
 use server::govern::Trace;
-use server::parts::Caller;
 use server::tools::Scope;
 use tests::desk::{Desk, VEILED, member, operator};
 

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 
 use super::answer::{Back, Refused, unavailable};
 use crate::authority::Authority;
+use crate::oauth::OAuthContext;
 use crate::oauth::client_document::DocumentFault;
 use crate::oauth::error::{ErrorCode, OAuthError};
 use crate::oauth::form::Form;
@@ -15,7 +16,6 @@ use crate::oauth::pages::{Destination, Problem};
 use crate::oauth::pkce::Challenge;
 use crate::oauth::redirect::Redirect;
 use crate::oauth::scopes::Scopes;
-use crate::parts::Parts;
 
 /// Requests that come by another way (RFC 9101): they would be taken for something that they are not if these were
 /// ignored.
@@ -61,13 +61,13 @@ impl Asked {
     /// # Errors
     /// What is wrong with it, and whom to tell.
     pub(super) fn read(
-        parts: &Parts,
+        context: &OAuthContext<'_>,
         authority: &Authority,
         (query, peer): (Option<&str>, IpAddr),
         moment: Moment,
     ) -> Result<Self, Refused> {
         let form = Form::of_query(query).map_err(|_| Problem::BadRequest)?;
-        let client = client(parts, authority, &form, peer)?;
+        let client = client(context, authority, &form, peer)?;
         let redirect = redirect(&client, &form)?;
         let destination = Destination::of(redirect.text()).ok_or(Problem::UnknownRedirect)?;
         // Of two states nothing tells which one is the client's.
@@ -120,13 +120,13 @@ impl Wanted {
 }
 
 fn client(
-    parts: &Parts,
+    context: &OAuthContext<'_>,
     authority: &Authority,
     form: &Form,
     peer: IpAddr,
 ) -> Result<KnownClient, Problem> {
     let id = form.need("client_id").map_err(|_| Problem::BadRequest)?;
-    known_client(parts, authority, (id, peer)).map_err(|trouble| match trouble {
+    known_client(context, authority, (id, peer)).map_err(|trouble| match trouble {
         trouble if trouble.is_passing() => unavailable(),
         ClientTrouble::Document(DocumentFault::Uri(_) | DocumentFault::NotADocument(_)) => {
             Problem::UnknownClient

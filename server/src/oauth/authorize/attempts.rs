@@ -12,10 +12,11 @@ use engine::ledger::{Decision, Outcome};
 use serde_json::json;
 
 use super::OPERATION;
+use crate::control::Control;
 use crate::control::TenantState;
 use crate::govern::{Trace, hash_call};
 use crate::log::{self, Level, Value};
-use crate::parts::Parts;
+use crate::tenants::Tenants;
 
 /// Attempts that wait to be written. The budgets of guesses let through far fewer in the second that they wait.
 pub const ATTEMPTS_WAIT_MAX: usize = 1_024;
@@ -82,23 +83,23 @@ impl Attempts {
     }
 
     /// Writes those that wait. May open workspaces.
-    pub fn write(&self, parts: &Parts) {
-        self.write_some(parts, ATTEMPTS_WAIT_MAX);
+    pub fn write(&self, control: &Control, tenants: &Tenants, now: Micros) {
+        self.write_some((control, tenants), now, ATTEMPTS_WAIT_MAX);
     }
 
     /// Writes those that wait when the server closes down, which must not take long.
-    pub fn write_last(&self, parts: &Parts) {
-        self.write_some(parts, LAST_ATTEMPTS_MAX);
+    pub fn write_last(&self, control: &Control, tenants: &Tenants, now: Micros) {
+        self.write_some((control, tenants), now, LAST_ATTEMPTS_MAX);
     }
 
-    fn write_some(&self, parts: &Parts, most: usize) {
+    fn write_some(&self, (control, tenants): (&Control, &Tenants), now: Micros, most: usize) {
         let Waiting { mut attempts, mut lost } = mem::take(&mut *self.waiting());
         lost += attempts.len().saturating_sub(most) as u64;
         attempts.truncate(most);
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        written.begin(parts.clock.now());
+        written.begin(now);
         for attempt in attempts {
-            match attempt.write(parts, &mut written) {
+            match attempt.write((control, tenants), &mut written) {
                 Ok(Entry::Written | Entry::None) => {}
                 Ok(Entry::TooMany) => lost += 1,
                 Err(why) => {
@@ -146,8 +147,12 @@ impl Written {
 impl Attempt {
     /// Writes its entry, if there is such a workspace. Whoever mistyped may have named anything, be it a secret: so
     /// nothing is said of one that is not there.
-    fn write(&self, parts: &Parts, written: &mut Written) -> Result<Entry, String> {
-        let tenant = parts.control.find_tenant(&self.workspace).map_err(|why| why.to_string())?;
+    fn write(
+        &self,
+        (control, tenants): (&Control, &Tenants),
+        written: &mut Written,
+    ) -> Result<Entry, String> {
+        let tenant = control.find_tenant(&self.workspace).map_err(|why| why.to_string())?;
         if tenant.is_none_or(|tenant| tenant.state == TenantState::Deleted) {
             return Ok(Entry::None);
         }
@@ -165,7 +170,7 @@ impl Attempt {
             touched: Vec::new(),
             outcome: Outcome::Refused,
         };
-        let workspace = parts.tenants.visit(&self.workspace).map_err(|why| why.to_string())?;
+        let workspace = tenants.visit(&self.workspace).map_err(|why| why.to_string())?;
         workspace.audit.record(&trace, false).map(|_| Entry::Written).map_err(|why| why.to_string())
     }
 }

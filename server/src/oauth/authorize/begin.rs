@@ -4,42 +4,46 @@ use super::answer::Refused;
 use super::asked::{Asked, Moment};
 use crate::authority::Authority;
 use crate::net::{Call, Response};
+use crate::oauth::OAuthContext;
 use crate::oauth::pages::{
     Browser, Client, Fault, NoBrowser, Problem, Sealed, SignIn, problem, sign_in,
 };
-use crate::parts::Parts;
-use crate::pipeline::{Refusal, asks_from};
+use crate::pipeline::Refusal;
 use crate::tools::Scope;
 
 /// Answers `GET /authorize`. May fetch the document of a client: for workers.
-pub fn begin(parts: &Parts, call: &Call) -> Response {
-    let Some(authority) = &parts.authority else {
+pub fn begin(context: &OAuthContext<'_>, call: &Call) -> Response {
+    let Some(authority) = context.authority else {
         return Refusal::new(404, "Not Found").into();
     };
-    let shown = show_first(parts, authority, call);
+    let shown = show_first(context, authority, call);
     shown.unwrap_or_else(Refused::response)
 }
 
-fn show_first(parts: &Parts, authority: &Authority, call: &Call) -> Result<Response, Refused> {
+fn show_first(
+    context: &OAuthContext<'_>,
+    authority: &Authority,
+    call: &Call,
+) -> Result<Response, Refused> {
     let query = call.request.query();
     let asked =
-        Asked::read(parts, authority, (query, asks_from(parts, call)), Moment::BeforePerson)?;
+        Asked::read(context, authority, (query, context.client_address), Moment::BeforePerson)?;
     let has_tls = authority.places.has_tls();
     let browser = match Browser::of(&call.request.headers, has_tls) {
         Ok(browser) => browser,
         Err(NoBrowser::Twice) => return Ok(problem(Problem::CookieTwice)),
-        Err(NoBrowser::Missing | NoBrowser::Malformed) => Browser::new(&*parts.random),
+        Err(NoBrowser::Missing | NoBrowser::Malformed) => Browser::new(context.random),
     };
-    let (query, now) = (query.unwrap_or_default(), parts.clock.now());
-    let sealed = authority.sealer.seal(&browser, query, now, &*parts.random);
+    let (query, now) = (query.unwrap_or_default(), context.clock.now());
+    let sealed = authority.sealer.seal(&browser, query, now, context.random);
     let sealed = sealed.map_err(|_| Problem::BadRequest)?;
     // Again for one who has it: it must last for the whole of this sign-in.
-    Ok(page(parts, &asked, &sealed, "", None).header("set-cookie", browser.set_cookie(has_tls)))
+    Ok(page(context, &asked, &sealed, "", None).header("set-cookie", browser.set_cookie(has_tls)))
 }
 
 /// The page: first, or again with what was wrong.
 pub(super) fn page(
-    parts: &Parts,
+    context: &OAuthContext<'_>,
     asked: &Asked,
     sealed: &Sealed,
     workspace: &str,
@@ -54,7 +58,7 @@ pub(super) fn page(
         },
         destination: &asked.destination,
         scopes: &scopes,
-        key_prefix: parts.config.oauth.key_prefix.as_str(),
+        key_prefix: context.config.oauth.key_prefix.as_str(),
         request: &sealed.request,
         csrf: &sealed.csrf,
         workspace,

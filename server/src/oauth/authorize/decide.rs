@@ -23,12 +23,12 @@ use crate::govern::rate::{Rate, key_of};
 use crate::govern::{Trace, hash_call};
 use crate::log::{self, Level, Value};
 use crate::net::{Call, Response};
+use crate::oauth::OAuthContext;
 use crate::oauth::error::{ErrorCode, OAuthError};
 use crate::oauth::form::{Form, SIGN_IN_FORM_BYTES_MAX};
 use crate::oauth::pages::{Browser, Fault, NoBrowser, OpenError, Opened, Problem, Sealed, fields};
 use crate::oauth::scopes::Scopes;
-use crate::parts::Parts;
-use crate::pipeline::{Refusal, asks_from};
+use crate::pipeline::Refusal;
 use crate::tools::{BY_SCOPE, Scope};
 
 /// What whoever signs in must have.
@@ -46,11 +46,11 @@ const SIGN_INS_OF_WORKSPACE_BURST: u32 = 1_000;
 const SIGN_IN_SECONDS: u64 = 10;
 
 /// Answers `POST /authorize`. May fetch the document of a client: for workers.
-pub fn decide(parts: &Parts, call: &Call) -> Response {
-    let Some(authority) = &parts.authority else {
+pub fn decide(context: &OAuthContext<'_>, call: &Call) -> Response {
+    let Some(authority) = context.authority else {
         return Refusal::new(404, "Not Found").into();
     };
-    let decided = Sent::read(parts, authority, call).and_then(|sent| match sent.decision {
+    let decided = Sent::read(context, authority, call).and_then(|sent| match sent.decision {
         Choice::Refuse => Err(sent.refuse()),
         Choice::Allow => sent.allow(),
     });
@@ -59,9 +59,8 @@ pub fn decide(parts: &Parts, call: &Call) -> Response {
 
 /// A form of ours, of this browser, for a request that is not complete.
 struct Sent<'a> {
-    parts: &'a Parts,
+    context: &'a OAuthContext<'a>,
     authority: &'a Authority,
-    call: &'a Call,
     form: Form,
     sealed: Sealed,
     opened: Opened,
@@ -83,7 +82,11 @@ struct Signed<'a> {
 }
 
 impl<'a> Sent<'a> {
-    fn read(parts: &'a Parts, authority: &'a Authority, call: &'a Call) -> Result<Self, Refused> {
+    fn read(
+        context: &'a OAuthContext<'a>,
+        authority: &'a Authority,
+        call: &Call,
+    ) -> Result<Self, Refused> {
         let headers = &call.request.headers;
         if !is_from_here(call, authority.places.issuer()) {
             return Err(Problem::Forged.into());
@@ -98,7 +101,7 @@ impl<'a> Sent<'a> {
             })?;
         let field = |name| form.get(name).unwrap_or_default().to_owned();
         let sealed = Sealed { request: field(fields::REQUEST), csrf: field(fields::CSRF) };
-        let now = parts.clock.now();
+        let now = context.clock.now();
         let opened = authority.sealer.open(&browser, &sealed.request, &sealed.csrf, now);
         let opened = opened.map_err(|why| match why {
             OpenError::Forged => Problem::Forged,
@@ -114,9 +117,9 @@ impl<'a> Sent<'a> {
             _ => return Err(Problem::BadRequest.into()),
         };
         // Again: client, redirect and settings may have changed meanwhile.
-        let query = (Some(&*opened.parameters), asks_from(parts, call));
-        let asked = Asked::read(parts, authority, query, Moment::Decided)?;
-        Ok(Self { parts, authority, call, form, sealed, opened, asked, decision })
+        let query = (Some(&*opened.parameters), context.client_address);
+        let asked = Asked::read(context, authority, query, Moment::Decided)?;
+        Ok(Self { context, authority, form, sealed, opened, asked, decision })
     }
 
     /// What was typed into a field; spaces around it come with pasting.
@@ -147,14 +150,14 @@ impl<'a> Sent<'a> {
         let granted = self.asked.wanted.scopes.granted(&signed.scopes());
         let granted = granted.map_err(|error| self.asked.back.refused(&error, issuer))?;
         self.limit(&signed)?;
-        let open = self.parts.tenants.open(&signed.tenant.slug);
+        let open = self.context.tenants.open(&signed.tenant.slug);
         let open = open.map_err(|why| failed("a workspace could not be opened", &why))?;
-        self.authority.complete.begin(&self.opened, self.parts.clock.now()).map_err(
-            |why| match why {
+        self.authority.complete.begin(&self.opened, self.context.clock.now()).map_err(|why| {
+            match why {
                 NotBegun::Before => Problem::AlreadyComplete,
                 NotBegun::Full => unavailable(),
-            },
-        )?;
+            }
+        })?;
         // The entry is on disk before anything is spent: a ledger that fails costs nobody a key.
         let recorded = open.audit.record(&self.trace(&signed, &granted, Outcome::Done), true);
         if let Err(why) = recorded {
@@ -176,18 +179,18 @@ impl<'a> Sent<'a> {
 
     /// Whose key it is; `None` where it is not good in this workspace, for whatever reason.
     fn signed(&self, workspace: &str, key: &str) -> Result<Option<Signed<'a>>, Refused> {
-        let (credential, tenant) = match self.parts.control.find_credential(key.as_bytes(), &KINDS)
-        {
-            Ok(found) => found,
-            Err(CredentialFault::Control(why)) if why.is_fault() => {
-                return Err(failed("a key could not be looked up", &why).into());
-            }
-            Err(_) => return Ok(None),
-        };
+        let (credential, tenant) =
+            match self.context.control.find_credential(key.as_bytes(), &KINDS) {
+                Ok(found) => found,
+                Err(CredentialFault::Control(why)) if why.is_fault() => {
+                    return Err(failed("a key could not be looked up", &why).into());
+                }
+                Err(_) => return Ok(None),
+            };
         if tenant.slug != workspace {
             return Ok(None);
         }
-        let Some(plan) = self.parts.config.plans.find(&tenant.plan) else {
+        let Some(plan) = self.context.config.plans.find(&tenant.plan) else {
             let what = "a workspace has a plan that the settings do not know";
             return Err(failed(what, &tenant.slug).into());
         };
@@ -204,7 +207,7 @@ impl<'a> Sent<'a> {
             (format!("sign-in/{}", tenant.slug), SIGN_INS_OF_WORKSPACE_BURST),
         ] {
             let rate = Rate::new(1, every, burst).expect("a rate that can be");
-            let taken = self.parts.rates.take(&key_of(name.as_bytes()), rate, Instant::now());
+            let taken = self.context.rates.take(&key_of(name.as_bytes()), rate, Instant::now());
             taken.map_err(|wait| Problem::TooMany { wait_seconds: wait.seconds })?;
         }
         Ok(())
@@ -227,7 +230,7 @@ impl<'a> Sent<'a> {
             scopes: &scopes,
             resource: &wanted.resource,
         };
-        self.parts.control.put_code(&request, &self.parts.config.oauth.key_prefix)
+        self.context.control.put_code(&request, &self.context.config.oauth.key_prefix)
     }
 
     /// There was a good key, and a moment later no code for it.
@@ -252,9 +255,9 @@ impl<'a> Sent<'a> {
 
     /// Takes a guess from the budgets of the address and of the workspace that is named.
     fn failed(&self, workspace: &str) -> Result<(), Problem> {
-        let (peer, now) = (asks_from(self.parts, self.call), Instant::now());
-        let budget = self.parts.guesses.check(peer, Some(workspace), now);
-        self.parts.guesses.failed(peer, Some(workspace), now);
+        let (peer, now) = (self.context.client_address, Instant::now());
+        let budget = self.context.guesses.check(peer, Some(workspace), now);
+        self.context.guesses.failed(peer, Some(workspace), now);
         budget.map_err(|wait| Problem::TooMany { wait_seconds: wait.seconds })
     }
 
@@ -265,7 +268,7 @@ impl<'a> Sent<'a> {
 
     /// The form once more, as it was sealed: there is no more time than there was.
     fn again(&self, fault: Fault) -> Response {
-        page(self.parts, &self.asked, &self.sealed, self.typed(fields::WORKSPACE), Some(fault))
+        page(self.context, &self.asked, &self.sealed, self.typed(fields::WORKSPACE), Some(fault))
     }
 
     /// The entry of a sign-in: who, by which client, for what, to where; as a hash.

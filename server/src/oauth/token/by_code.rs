@@ -11,8 +11,8 @@ use crate::oauth::pkce;
 const GRANT_TYPE: &str = "authorization_code";
 
 pub(super) fn answer(asked: &Asked<'_>) -> Result<Response, NoAnswer> {
-    let (form, control) = (asked.form, &asked.parts.control);
-    let client = registered(asked.parts, asked.authority, asked.call, form)?;
+    let (form, control) = (asked.form, &asked.context.control);
+    let client = registered(asked.context, asked.authority, asked.call, form)?;
     let shown = Redemption {
         code: form.need("code")?.as_bytes(),
         client: &client.id,
@@ -22,12 +22,12 @@ pub(super) fn answer(asked: &Asked<'_>) -> Result<Response, NoAnswer> {
     };
     let holder = control.holder_of_code(shown.code).map_err(|_| unavailable())?;
     let Some(holder) = holder else {
-        return Err(guessed(asked.parts, asked.call, refused(&RedeemError::Unknown)));
+        return Err(guessed(asked.context, refused(&RedeemError::Unknown)));
     };
     let tenant = asked.tenant(&holder.tenant)?;
     asked.slow(&tenant, &holder.credential)?;
     let workspace = asked.open(&tenant)?;
-    let prefix = &asked.parts.config.oauth.key_prefix;
+    let prefix = &asked.context.config.oauth.key_prefix;
     let mut making = Making {
         grant_type: GRANT_TYPE,
         workspace: &workspace,

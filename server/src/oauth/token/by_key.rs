@@ -12,7 +12,7 @@ pub(super) fn answer(asked: &Asked<'_>) -> Result<Response, NoAnswer> {
     let client = ShownClient::read(authorization, asked.form)?;
     asked.resource()?;
     let wanted = asked.scopes()?.unwrap_or_else(Scopes::everyday);
-    let (credential, tenant) = workspace_of_key(asked.parts, asked.call, &client)?;
+    let (credential, tenant) = workspace_of_key(asked.context, &client)?;
     asked.slow(&tenant, &credential.id)?;
     let names = credential.scopes.iter().map(String::as_str);
     let granted = wanted.granted(&asked.under_plan(names, &tenant)?)?;

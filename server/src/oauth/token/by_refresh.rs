@@ -11,14 +11,14 @@ use crate::oauth::scopes::Scopes;
 const GRANT_TYPE: &str = "refresh_token";
 
 pub(super) fn answer(asked: &Asked<'_>) -> Result<Response, NoAnswer> {
-    let (form, control) = (asked.form, &asked.parts.control);
-    let client = registered(asked.parts, asked.authority, asked.call, form)?;
+    let (form, control) = (asked.form, &asked.context.control);
+    let client = registered(asked.context, asked.authority, asked.call, form)?;
     let token = form.need(GRANT_TYPE)?.as_bytes();
     let resource = asked.resource()?;
     let wanted: Option<Vec<String>> = asked.scopes()?.as_ref().map(names);
     let holder = control.holder_of_refresh(token).map_err(|_| unavailable())?;
     let Some(holder) = holder else {
-        return Err(guessed(asked.parts, asked.call, refused(&RefreshError::Unknown)));
+        return Err(guessed(asked.context, refused(&RefreshError::Unknown)));
     };
     let tenant = asked.tenant(&holder.tenant)?;
     asked.slow(&tenant, &holder.credential)?;

@@ -16,10 +16,10 @@ use crate::govern::rate::key_of;
 use crate::govern::{Trace, Unrecorded, hash_call};
 use crate::log::{self, Level, Value};
 use crate::net::Response;
+use crate::oauth::OAuthContext;
 use crate::oauth::asker::{NoAnswer, invalid_grant, unavailable};
 use crate::oauth::error::{OAuthError, untold};
 use crate::oauth::scopes::Scopes;
-use crate::parts::Parts;
 use crate::tenants::Lease;
 use crate::tools::{BY_SCOPE, Scope};
 
@@ -53,7 +53,7 @@ impl Asked<'_> {
     /// # Errors
     /// It is deleted: nothing of it is good any more. Or it cannot be known now.
     pub(super) fn tenant(&self, slug: &str) -> Result<Tenant, OAuthError> {
-        let found = self.parts.control.find_tenant(slug).map_err(|_| unavailable())?;
+        let found = self.context.control.find_tenant(slug).map_err(|_| unavailable())?;
         let found = found.filter(|tenant| tenant.state != TenantState::Deleted);
         found.ok_or_else(|| invalid_grant("the workspace is deleted"))
     }
@@ -64,7 +64,7 @@ impl Asked<'_> {
     /// # Errors
     /// It cannot be opened now, or its ledger takes none.
     pub(super) fn open(&self, tenant: &Tenant) -> Result<Lease, OAuthError> {
-        match self.parts.tenants.open(&tenant.slug) {
+        match self.context.tenants.open(&tenant.slug) {
             Ok(lease) if lease.audit.failure().is_none() => Ok(lease),
             Ok(_) | Err(_) => Err(unavailable()),
         }
@@ -76,7 +76,7 @@ impl Asked<'_> {
         names: impl Iterator<Item = &'a str>,
         tenant: &Tenant,
     ) -> Result<Scopes, OAuthError> {
-        let plan = self.parts.config.plans.find(&tenant.plan).ok_or_else(unavailable)?;
+        let plan = self.context.config.plans.find(&tenant.plan).ok_or_else(unavailable)?;
         Ok(names.filter_map(Scope::of).filter(|scope| plan.may_grant(*scope)).collect())
     }
 
@@ -92,7 +92,7 @@ impl Asked<'_> {
 
     /// Tokens for a credential are asked for no more often than calls with it; that they are takes nothing from those.
     pub(super) fn slow(&self, tenant: &Tenant, credential: &str) -> Result<(), NoAnswer> {
-        slow(self.parts, tenant, credential)
+        slow(self.context, tenant, credential)
     }
 
     /// Leaves the entry of a token, on disk when this returns: before anything is spent, so that a ledger that fails
@@ -101,7 +101,7 @@ impl Asked<'_> {
     /// # Errors
     /// No token can be made now.
     pub(super) fn announce(&self, making: &Making<'_>) -> Result<(), OAuthError> {
-        let keys = self.authority.with_public(&self.parts.control, |_| ());
+        let keys = self.authority.with_public(&self.context.control, |_| ());
         keys.map_err(|_| unavailable())?;
         self.record(making, Outcome::Done).map_err(|_| unavailable())
     }
@@ -133,9 +133,9 @@ impl Asked<'_> {
         making: &Making<'_>,
         given: &Given<'_>,
     ) -> Result<Response, OAuthError> {
-        let now = seconds(self.parts.clock.now());
+        let now = seconds(self.context.clock.now());
         let left = given.ends_at.map_or(u64::MAX, |end| end.saturating_sub(now));
-        let lives = self.parts.config.oauth.access_token_seconds.min(left);
+        let lives = self.context.config.oauth.access_token_seconds.min(left);
         let token = self.mint(making, given.hangs_on, (now, lives))?;
         let mut body = json!({
             "access_token": token, "token_type": "Bearer", "expires_in": lives,
@@ -154,7 +154,7 @@ impl Asked<'_> {
         (issued_at, lives): (u64, u64),
     ) -> Result<String, OAuthError> {
         let mut id = [0; ID_BYTES];
-        self.parts.random.fill(&mut id);
+        self.context.random.fill(&mut id);
         let claims = Claims {
             audience: self.authority.places.resource().to_owned(),
             client: making.client.to_owned(),
@@ -167,7 +167,7 @@ impl Asked<'_> {
             subject: making.principal.to_owned(),
             workspace: making.workspace.name.clone(),
         };
-        self.authority.mint(&self.parts.control, &claims).map_err(|_| unavailable())
+        self.authority.mint(&self.context.control, &claims).map_err(|_| unavailable())
     }
 
     fn record(&self, making: &Making<'_>, outcome: Outcome) -> Result<(), Unrecorded> {
@@ -194,14 +194,14 @@ impl Asked<'_> {
 
 /// Takes from what a credential may ask of the authorization server: as often as its workspace's plan lets it call.
 pub(in crate::oauth) fn slow(
-    parts: &Parts,
+    context: &OAuthContext<'_>,
     tenant: &Tenant,
     credential: &str,
 ) -> Result<(), NoAnswer> {
-    let plan = parts.config.plans.find(&tenant.plan).ok_or_else(unavailable)?;
+    let plan = context.config.plans.find(&tenant.plan).ok_or_else(unavailable)?;
     let Some(rate) = plan.rate else { return Ok(()) };
     let bucket = key_of(format!("tokens/{}/{credential}", tenant.slug).as_bytes());
-    let taken = parts.rates.take(&bucket, rate, Instant::now());
+    let taken = context.rates.take(&bucket, rate, Instant::now());
     taken.map_err(|wait| NoAnswer::TooMany(wait.seconds))
 }
 

@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use super::act::{NewTenant, Removal};
 use super::{AdminError, Office, mails, page, shown, time};
+use crate::app_state::AppState;
 use crate::control::{self, LISTED_MAX, Tenant, TenantState};
 use crate::data_dir::tenant_dir;
-use crate::parts::Parts;
 use crate::tenants::make_folders;
 
 const PLAN: &str = "free";
@@ -133,7 +133,7 @@ impl Office<'_> {
 ///
 /// # Errors
 /// What stands in the way of the first that cannot be removed; the others are.
-pub fn remove_deleted(parts: &Parts) -> Result<(), String> {
+pub fn remove_deleted(parts: &AppState) -> Result<(), String> {
     let folders = tenant_dir(&parts.data, "");
     let listed = match fs::read_dir(&folders) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -148,7 +148,7 @@ pub fn remove_deleted(parts: &Parts) -> Result<(), String> {
     removed.fold(Ok(()), Result::and)
 }
 
-fn remove_if_deleted(parts: &Parts, slug: &str, folder: &Path) -> Result<(), String> {
+fn remove_if_deleted(parts: &AppState, slug: &str, folder: &Path) -> Result<(), String> {
     if !may_have_store(folder) {
         return Ok(());
     }

@@ -1,11 +1,11 @@
 //! Figures of a remote: what was asked of it, and how `local` stands there.
 
+use crate::app_state::AppState;
 use crate::metrics::{Kind, Page};
-use crate::parts::Parts;
 use crate::seats::{Seats, Stands};
 
 /// Nothing where there is no remote.
-pub(super) fn far(page: &mut Page, parts: &Parts) {
+pub(super) fn far(page: &mut Page, parts: &AppState) {
     let Some(seats) = &parts.seats else { return };
     requests(page, seats);
     cache(page, seats);

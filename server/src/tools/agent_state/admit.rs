@@ -87,7 +87,7 @@ fn admit(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Tool
         let who = Who { purpose: Some(&wanted.purpose.0), ..*who };
         decided(context, &who, &class)
     });
-    let now = context.parts.clock.now();
+    let now = context.services.clock.now();
     let (why, given) = match &record {
         _ if decision == Decision::Deny => ("denied", None),
         _ if decision == Decision::Redact => ("redacted", None),

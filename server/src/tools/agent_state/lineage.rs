@@ -56,7 +56,7 @@ fn lineage(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, To
         return Err(missing());
     }
     all.sort_by_key(version_of);
-    let now = context.parts.clock.now();
+    let now = context.services.clock.now();
     let before = paging.after::<u64>()?.unwrap_or(u64::MAX);
     let older = all.iter().rev().filter(|version| version_of(version) < before);
     let rows = older.map(|version| {

@@ -128,7 +128,7 @@ fn rank_of(
     question: String,
     id: ItemId,
 ) -> Result<Option<u32>, ToolError> {
-    let now = Some(context.parts.clock.now());
+    let now = Some(context.services.clock.now());
     let plan = Plan::governed(Question { text: question, now, ..Question::default() });
     let outcome = run_uncounted(context, view, &plan)?;
     let snapshot: &Snapshot = &view.snapshot;

@@ -67,7 +67,7 @@ fn measure(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, To
         let item = view.snapshot.item(place)?;
         let words = if item.title.split_whitespace().count() > 2 { item.title } else { item.text };
         let words: Vec<&str> = words.split_whitespace().take(WORDS_MAX).collect();
-        let now = Some(context.parts.clock.now());
+        let now = Some(context.services.clock.now());
         let question = Question { text: words.join(" "), now, ..Question::default() };
         let plan = match wanted.lane {
             Lane::Keyword => Plan::keyword(question, true),

@@ -86,10 +86,11 @@ fn measure(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, To
     }
     let _turn = turn(context)?;
     let failed = |why: String| {
-        context.parts.said.say("a benchmark of the disk failed", &why);
+        context.services.said.say("a benchmark of the disk failed", &why);
         ToolError::Unwritable(IN_THE_LOG.to_owned())
     };
-    let scratch = Scratch::make(&context.parts.data).map_err(|error| failed(error.to_string()))?;
+    let scratch =
+        Scratch::make(context.services.data).map_err(|error| failed(error.to_string()))?;
     let ground = Ground::real(&scratch.0).map_err(|error| failed(error.to_string()))?;
     let store =
         Store::open(ground, Options::default()).map_err(|error| failed(error.to_string()))?;

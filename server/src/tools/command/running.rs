@@ -47,7 +47,7 @@ impl<'c> Once<'c> {
     /// The time by which the words of the command are read: that of the first call, so that a repeat of `tomorrow`
     /// means the same day.
     pub(super) fn now(&self, context: &Context<'_>) -> Micros {
-        self.first.unwrap_or_else(|| context.parts.clock.now())
+        self.first.unwrap_or_else(|| context.services.clock.now())
     }
 
     /// Gives the call within its key, which is of the command's alone.

@@ -49,7 +49,7 @@ pub(super) const GENERATE: Tool = Tool {
 
 fn generate(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
     let wanted = Wanted::parse(raw)?;
-    let now = context.parts.clock.now();
+    let now = context.services.clock.now();
     let day = match wanted.date {
         Some(Day(date)) => Span::of(date, wanted.timezone.0)?,
         None => Span::today(now, wanted.timezone.0)?,

@@ -237,7 +237,7 @@ fn next_of(
     let Some(due) = now.time(DUE_AT) else { return Ok(None) };
     let first = now.time("first_due_at").unwrap_or(due);
     // One that is done before it is due is done for that time.
-    let after = context.parts.clock.now().max(due);
+    let after = context.services.clock.now().max(due);
     let Some(next) = next_after(first, &zone_of(now), repeat, after) else { return Ok(None) };
     let mut attributes = now.attributes.clone();
     attributes.insert(DUE_AT.to_owned(), names::time(next).into());
@@ -254,7 +254,7 @@ fn next_of(
 fn due(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
     let wanted = Due::parse(raw)?;
     let paging = Paging::of(DUE_NAME, raw, wanted.cursor.as_ref())?;
-    let before = wanted.before.map_or_else(|| context.parts.clock.now(), |before| before.0);
+    let before = wanted.before.map_or_else(|| context.services.clock.now(), |before| before.0);
     let after = match paging.after::<Recency>()? {
         Some((at, id)) => Some((Micros(at), id.parse::<ItemId>().map_err(|_| not_ours())?)),
         None => None,
@@ -365,7 +365,7 @@ fn again<'a>(record: &'a Record<'_>) -> Option<&'a str> {
 fn late_seconds(due: Micros, context: &Context<'_>) -> Option<u64> {
     /// Microseconds of a second.
     const SECOND: u64 = 1_000_000;
-    let late = context.parts.clock.now().0.saturating_sub(due.0);
+    let late = context.services.clock.now().0.saturating_sub(due.0);
     u64::try_from(late).ok().map(|late| late / SECOND)
 }
 

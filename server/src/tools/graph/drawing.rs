@@ -121,7 +121,7 @@ fn around(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Too
 
 /// The items that recall finds of a topic, the best first.
 fn on_topic(context: &Context<'_>, topic: String) -> Result<Vec<ItemId>, ToolError> {
-    let now = Some(context.parts.clock.now());
+    let now = Some(context.services.clock.now());
     let plan = Plan::governed(Question { text: topic, now, ..Question::default() });
     let view = context.view();
     let outcome = recall::run(context, &view, &plan)?;

@@ -47,7 +47,7 @@ fn status(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Too
     Asked::parse(raw)?;
     let snapshot = context.snapshot();
     let hidden = context.hidden(&snapshot)?;
-    let now = context.parts.clock.now();
+    let now = context.services.clock.now();
     let made = context.workspace.shapes.of(&snapshot, hidden, now)?;
     let shape = &made.shape;
     let mut relations: Vec<(&String, &u64)> = shape.relations.iter().collect();

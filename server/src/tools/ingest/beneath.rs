@@ -6,7 +6,7 @@ use engine::{ItemId, ItemView, Place, Snapshot, Status};
 
 use crate::govern::{Action, Verdict};
 use crate::ingest::uri;
-use crate::operator::{self, KeepError};
+use crate::operator::{KeepError, goes_with};
 use crate::tools::writing::may_change;
 use crate::tools::{Context, ToolError};
 
@@ -89,7 +89,7 @@ pub(super) fn going(
     field: &'static str,
     document: (ItemId, Place),
 ) -> Result<BTreeMap<ItemId, Place>, ToolError> {
-    let items = operator::goes_with(snapshot, &[document], false).map_err(|error| match error {
+    let items = goes_with(snapshot, &[document], false).map_err(|error| match error {
         KeepError::Wrong(why) => ToolError::argument(field, why),
         KeepError::Failed(why) => ToolError::Unwritable(why),
     })?;

@@ -161,7 +161,7 @@ impl<'a> Shown<'a> {
             by: request.by.clone(),
             via: request.via,
             paths: request.paths.iter().map(|path| secrets::masked(path)).collect(),
-            began: context.parts.clock.now(),
+            began: context.services.clock.now(),
             done: (0, 0),
         };
         *context.workspace.running() = Some(running);
@@ -193,7 +193,7 @@ pub fn run(context: &Context<'_>, roots: &Roots, request: &Request) -> Result<Re
         id: shown.job,
         encoders: &context.workspace.encoders,
         roots,
-        pdf: context.parts.pdf.as_ref(),
+        pdf: context.services.pdf,
         allows: &|sensitivity| may_write(context, sensitivity),
         cancelled: &|| context.is_over(),
         progress: &|done, total, name| {

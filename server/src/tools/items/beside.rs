@@ -36,7 +36,7 @@ pub(super) fn nearest(
     let mut found: Vec<(Place, Option<f32>)> = Vec::new();
     if let Some(embedding) = snapshot.embedding(place)? {
         let query: Vec<f32> = embedding.iter().map(|number| number.to_f32()).collect();
-        let kernels = &context.parts.encoding.kernels;
+        let kernels = &context.services.encoding.kernels;
         let hits = snapshot.nearest(kernels, &query, count + 1, all)?;
         found.extend(hits.into_iter().map(|hit| (hit.place, Some(hit.score))));
     }

@@ -105,7 +105,7 @@ fn about(
     let hits = match hits.is_empty() {
         false => hits,
         true => {
-            let kernels = &context.parts.encoding.kernels;
+            let kernels = &context.services.encoding.kernels;
             view.snapshot.nearest(kernels, &view.embedder.embed(topic), TOPIC_NEAREST_MAX, all)?
         }
     };

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::counted::counted;
 use crate::govern::{Action, Verdict};
 use crate::names;
-use crate::operator::{self, KeepError, Keeper};
+use crate::operator::{KeepError, backups_known, goes_with, note_far, noted, waiting_in};
 use crate::tools::args::{Id, Text, args, choices};
 use crate::tools::reading::{brief, find, seen_at};
 use crate::tools::records::{OWN_KINDS, Record, versions};
@@ -152,7 +152,7 @@ impl Going {
             let (all, _) = versions(context, snapshot, &record)?;
             own.extend(all.iter().map(|version| (version.item.id, version.place)));
         }
-        let items = operator::goes_with(snapshot, &own, erase).map_err(refused)?;
+        let items = goes_with(snapshot, &own, erase).map_err(refused)?;
         let mut count = 0;
         for place in items.values() {
             let one = snapshot.item(*place)?;
@@ -187,8 +187,8 @@ impl Going {
             }
         }
         answer.text = format!("{} would go: {}.", self.name, counted(self.count, "item"));
-        let backups = match erase && is_local(context) {
-            true => Some(operator::backups_known(&keeper(context)).map_err(ToolError::Unwritable)?),
+        let backups = match erase && context.is_local() {
+            true => Some(backups_known(context.services.data).map_err(ToolError::Unwritable)?),
             false => None,
         };
         answer.structured =
@@ -247,20 +247,12 @@ fn hidden_everywhere(
     commit: impl FnOnce() -> Result<Answer, ToolError>,
 ) -> Result<Answer, ToolError> {
     let ids: BTreeSet<u128> = going.items.keys().map(|id| id.0).collect();
-    if !is_local(context) {
-        let (data, name) = (&context.parts.data, &context.workspace.name);
-        operator::note_far(data, name, ids).map_err(ToolError::Unwritable)?;
+    if !context.is_local() {
+        let (data, name) = (context.services.data, &context.workspace.name);
+        note_far(data, name, ids).map_err(ToolError::Unwritable)?;
         return commit();
     }
-    operator::noted(&keeper(context), &ids, commit)
-}
-
-fn is_local(context: &Context<'_>) -> bool {
-    context.workspace.name == context.parts.local.name()
-}
-
-fn keeper<'a>(context: &Context<'a>) -> Keeper<'a> {
-    Keeper::of(context.parts, context.workspace, context.caller, context.cancel, &|_, _, _| {})
+    noted(context.services.data, context.workspace, &ids, commit)
 }
 
 /// Goes on until there is just time left to tell of it.
@@ -280,7 +272,7 @@ impl Pace for UntilTold<'_> {
 fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ToolError> {
     let id = kept_id(&kept["id"])?;
     let stones = snapshot.tombstones(id.0)?;
-    let at = stones.last().map_or_else(|| context.parts.clock.now(), |stone| stone.at);
+    let at = stones.last().map_or_else(|| context.services.clock.now(), |stone| stone.at);
     let mut shown = json!({
         "item_id": kept["id"], "status": "tombstoned", "at": names::time(at),
         "forgotten": kept["forgotten"],
@@ -288,7 +280,7 @@ fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answ
     if kept["mode"] == Mode::Erase.name() {
         let pending = context.workspace.store.erasures_pending()?;
         let is_gone = pending == 0 && snapshot.find(id)?.is_none();
-        let now = names::time(context.parts.clock.now());
+        let now = names::time(context.services.clock.now());
         shown["status"] = if is_gone { "erased" } else { "erasing" }.into();
         shown["gone_by"] = json!(is_gone.then_some(now));
         shown["backups_waiting"] = json!(backups_waiting(context, id)?);
@@ -300,8 +292,8 @@ fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answ
 
 /// Backups that still hold an item; nothing is known of those of other workspaces than the operator's.
 fn backups_waiting(context: &Context<'_>, id: ItemId) -> Result<Option<usize>, ToolError> {
-    if !is_local(context) {
+    if !context.is_local() {
         return Ok(None);
     }
-    operator::waiting_in(&keeper(context), id.0).map(Some).map_err(ToolError::Unwritable)
+    waiting_in(context.services.data, id.0).map(Some).map_err(ToolError::Unwritable)
 }

@@ -176,7 +176,7 @@ fn possible_duplicates(
     let hidden = context.hidden(snapshot)?;
     let filter = Filter { current_only: true, hidden, ..Filter::default() };
     let near = snapshot.nearest(
-        &context.parts.encoding.kernels,
+        &context.services.encoding.kernels,
         embedding,
         DUPLICATES_MAX + 1,
         &filter,

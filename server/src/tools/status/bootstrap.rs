@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::mcp_host::INSTRUCTIONS;
 use crate::recall::Bounds;
 use crate::tools::args::args;
+use crate::tools::instructions::INSTRUCTIONS;
 use crate::tools::paging::{PAGE_BYTES_MAX, ROWS_MAX};
 use crate::tools::recall::bounds_json;
 use crate::tools::results::{Kind, always};
@@ -66,7 +66,7 @@ fn bootstrap(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, 
         "bounds": {
             "recall": bounds_json(&Bounds::GOVERNED),
             "page": {"rows": ROWS_MAX, "bytes": PAGE_BYTES_MAX},
-            "call_seconds": context.parts.call_time_max.as_secs(),
+            "call_seconds": context.services.call_time_max.as_secs(),
             "text_bytes": crate::limits::TEXT_BYTES_MAX,
         },
         "model": {
@@ -97,8 +97,7 @@ fn families(context: &Context<'_>) -> Vec<Value> {
 
 /// Where the service answers; beneath its address where that is known from outside.
 fn endpoints(context: &Context<'_>) -> Value {
-    let base =
-        context.parts.authority.as_ref().map(|authority| authority.places.issuer().to_owned());
+    let base = context.services.issuer.map(str::to_owned);
     let base = base.unwrap_or_default();
     let at = |path: &str| format!("{base}{path}");
     json!({

@@ -137,21 +137,21 @@ fn ledger(context: &Context<'_>) -> Found {
 
 /// It can be read, where there is one; and where it is one of several nodes', who writes it and how old it is.
 fn control_store(context: &Context<'_>) -> Found {
-    let parts = context.parts;
+    let services = context.services;
     // Which nodes there are is nothing that a tenant needs to know.
-    match &parts.control_chain {
+    match services.control_chain {
         Some(chain) if context.caller.metered.is_none() => {
             let told = chain.told()?;
-            parts.control.ready().map_err(|error| format!("{told}; {error}"))?;
+            services.control.ready().map_err(|error| format!("{told}; {error}"))?;
             return Ok(told);
         }
         _ => {}
     }
-    if !parts.control.exists() {
+    if !services.control.exists() {
         return Ok("none yet: no tenant was made".to_owned());
     }
-    parts.control.ready().map_err(|error| error.to_string())?;
-    if context.caller.metered.is_none() && parts.data.join(MARKER).exists() {
+    services.control.ready().map_err(|error| error.to_string())?;
+    if context.caller.metered.is_none() && services.data.join(MARKER).exists() {
         return Ok(format!("{SHARED}, whom nobody follows here now: it is as it was last"));
     }
     Ok("readable".to_owned())
@@ -159,7 +159,7 @@ fn control_store(context: &Context<'_>) -> Found {
 
 /// The disk of the data directory has room for what the store writes beside its files.
 fn disk_space(context: &Context<'_>) -> Found {
-    let about = rustix::fs::statvfs(&context.parts.data).map_err(|error| error.to_string())?;
+    let about = rustix::fs::statvfs(context.services.data).map_err(|error| error.to_string())?;
     let free = about.f_bavail.saturating_mul(about.f_frsize);
     if free < FREE_BYTES_MIN {
         return Err(format!("{} MiB are free; {} are wanted", free / MIB, FREE_BYTES_MIN / MIB));
@@ -170,12 +170,12 @@ fn disk_space(context: &Context<'_>) -> Found {
 
 /// It tells a time, and was not set back since the control store last saw it (CTL-09).
 fn clock(context: &Context<'_>) -> Found {
-    let now = context.parts.clock.now();
+    let now = context.services.clock.now();
     if now.0 <= 0 {
         return Err(format!("says {}", names::time(now)));
     }
-    if context.parts.control.exists() {
-        context.parts.control.ready().map_err(|error| error.to_string())?;
+    if context.services.control.exists() {
+        context.services.control.ready().map_err(|error| error.to_string())?;
     }
     Ok(format!("says {}", names::time(now)))
 }

@@ -291,7 +291,7 @@ impl<'a> Teller<'a> {
             return Ok(None);
         }
         let hidden = self.context.hidden(&self.snapshot)?;
-        let now = self.context.parts.clock.now();
+        let now = self.context.services.clock.now();
         let midnight = Micros(now.0 - now.0.rem_euclid(DAY_MICROS) + DAY_MICROS - 1);
         let count = |before| soonest(&self.snapshot, hidden.clone(), (None, before), 1);
         let (open, next) = count(Micros(i64::MAX))?;
@@ -361,11 +361,11 @@ impl<'a> Teller<'a> {
     /// Backups are the operator's: nothing is told of them in a tenant's workspace.
     fn backups(&mut self) -> Phrase {
         let context = self.context;
-        let is_local = context.workspace.name == context.parts.local.name();
+        let is_local = context.is_local();
         if context.caller.metered.is_some() || !is_local {
             return Ok(None);
         }
-        let told = told_backups(&context.parts.data).map_err(ToolError::Unwritable)?;
+        let told = told_backups(context.services.data).map_err(ToolError::Unwritable)?;
         self.fact("backups known", told.known.into(), BACKUPS);
         self.fact("backups that can be read now", told.reachable.into(), BACKUPS);
         self.fact("ids that backups have yet to lose", told.pending.into(), BACKUPS);
@@ -385,10 +385,10 @@ impl<'a> Teller<'a> {
     }
 
     fn process(&mut self, topic: Topic) -> Phrase {
-        let parts = self.context.parts;
+        let services = self.context.services;
         Ok(Some(match topic {
             Topic::Uptime => {
-                let seconds = parts.started.elapsed().as_secs();
+                let seconds = services.started.elapsed().as_secs();
                 self.fact("uptime, s", seconds.into(), PROCESS);
                 format!("the server has run for {}", lasting(seconds))
             }
@@ -397,7 +397,7 @@ impl<'a> Teller<'a> {
                 format!("this is recalld {version}")
             }
             _ => {
-                let now = self.fact("clock", names::time(parts.clock.now()).into(), PROCESS);
+                let now = self.fact("clock", names::time(services.clock.now()).into(), PROCESS);
                 format!("the server's clock says {now}")
             }
         }))

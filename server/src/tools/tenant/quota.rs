@@ -46,8 +46,8 @@ fn status(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Too
         let text = "Calls of this workspace are not counted.".to_owned();
         return Ok(Answer::plain(json!({"metered": false}), text));
     };
-    let (parts, caller) = (context.parts, context.caller);
-    let month = Month::of(parts.clock.now());
+    let (services, caller) = (context.services, context.caller);
+    let month = Month::of(services.clock.now());
     let month = month.ok_or_else(|| ToolError::Unmetered("the clock tells no month".to_owned()))?;
     let mut quota = quota(context)?;
     let used = quota["used"].as_u64().unwrap_or_default();
@@ -56,12 +56,12 @@ fn status(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Too
     }
     quota["month"] = month.to_string().into();
     let rate = caller.entitled.rate.map(|rate| {
-        let available = parts.rates.available(&metered.bucket, rate, Instant::now());
+        let available = services.rates.available(&metered.bucket, rate, Instant::now());
         json!({
             "per_second": rate.calls_per_second(), "burst": rate.burst(), "available": available,
         })
     });
-    let open = parts.meter.reserved(&caller.workspace, month);
+    let open = services.meter.reserved(&caller.workspace, month);
     let reservations = json!({
         "calls_open": open.running, "calls_held": open.held, "blocks": open.blocks,
     });

@@ -159,7 +159,7 @@ fn found_of(
     }
     let question = Question {
         text: claim.claim.0.clone(),
-        now: Some(context.parts.clock.now()),
+        now: Some(context.services.clock.now()),
         ..Question::default()
     };
     // Quotes of a claim are no condition: what has other words may contradict it.

@@ -52,7 +52,7 @@ fn scan(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolE
         return Err(ToolError::argument("to_seq", why));
     }
     let workspace = context.workspace;
-    let place = LedgerPlace::of(&context.parts.data, &workspace.name);
+    let place = LedgerPlace::of(context.services.data, &workspace.name);
     let gone = || ToolError::Unaudited("the ledger's folder is gone".to_owned());
     let seals = place.ok_or_else(gone)?.verifier().map_err(ToolError::Unaudited)?;
     let reader = || workspace.audit.reader().map_err(ToolError::Unaudited);
@@ -69,7 +69,7 @@ fn scan(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolE
 
 /// The last checkpoint that is on record beside the ledger that begins with that entry, where there is such a record.
 fn anchor(context: &Context<'_>, first: Option<Hash>) -> Result<Option<Anchor>, ToolError> {
-    let control = &context.parts.control;
+    let control = context.services.control;
     if !control.exists() {
         return Ok(None);
     }

@@ -168,7 +168,8 @@ fn older(
     days: i64,
     mut judge: Judge<'_>,
 ) -> Result<Answer, ToolError> {
-    let until = Micros(context.parts.clock.now().0.saturating_sub(days.saturating_mul(DAY_MICROS)));
+    let until =
+        Micros(context.services.clock.now().0.saturating_sub(days.saturating_mul(DAY_MICROS)));
     let filter =
         Filter { current_only: true, hidden: context.hidden(snapshot)?, ..Filter::default() };
     let after = match paging.after::<(i64, String)>()? {

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use engine::Sensitivity;
 use serde_json::{Value, json};
+use server::app_state::Caller;
 use server::net::Cancel;
-use server::parts::Caller;
 use server::tools::{Context, ToolError, find};
 use tests::desk::{Desk, VEILED, member, operator};
 

@@ -3,9 +3,9 @@
 use engine::ledger::{Decision, Effect, Outcome, Touched};
 use engine::{Batch, EdgeDraft, ItemId, Sensitivity};
 use serde_json::{Value, json};
+use server::app_state::Caller;
 use server::govern::Trace;
 use server::names;
-use server::parts::Caller;
 use server::tools::Scope;
 use tests::desk::{Desk, VEILED, member, operator, time};
 

@@ -89,7 +89,7 @@ pub(super) struct Judge<'a> {
 
 impl<'a> Judge<'a> {
     pub(super) fn new(context: &'a Context<'a>, snapshot: &'a Snapshot) -> Self {
-        Self { context, snapshot, now: context.parts.clock.now(), files: HashMap::new() }
+        Self { context, snapshot, now: context.services.clock.now(), files: HashMap::new() }
     }
 
     /// How the item of an id stands. `content` begins the hash of the text that a token was made for.

@@ -1,11 +1,11 @@
 //! What a running service is made of: long-lived components, handed to every call.
 
+use std::net::IpAddr;
 use std::ops::Deref;
 use std::path::PathBuf;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::Micros;
 use engine::os::clock::{Clock, Random};
 
 use crate::app::Encoding;
@@ -16,31 +16,32 @@ use crate::config::Config;
 use crate::console::Sessions;
 use crate::control::Control;
 use crate::control_chain::ControlChain;
-use crate::govern::identity::{Enforcement, Turn, in_ledger};
 use crate::govern::meter::Meter;
-use crate::govern::plans::{OPERATOR, Plan};
-use crate::govern::rate::{Buckets, Guesses, Key, RetryAfter};
-use crate::govern::{Action, Judged, Rules, Verdict, What, Who, decide};
+use crate::govern::rate::{Buckets, Guesses, RetryAfter};
+pub use crate::govern::{Caller, Credential, Metered, Token};
 use crate::ingest::read::PdfReader;
 use crate::local::Local;
 use crate::log::Said;
 use crate::mail::MailQueue;
 use crate::metrics::Stages;
-use crate::operator::Scheduled;
+use crate::oauth::OAuthContext;
+use crate::operator::{Scheduled, StoreAdmin};
 use crate::recall::Threads;
 use crate::seats::Seats;
 use crate::tenants::{Closed, Lease, Tenants};
-use crate::tools::{Scope, ToolError};
+use crate::tools::{ToolError, ToolServices};
 use crate::workspace::Workspace;
 
 /// Everything that calls need.
-pub struct Parts {
+pub struct AppState {
+    /// The parts that jobs on whole stores use.
+    pub admin: Arc<StoreAdmin>,
     /// The data directory.
     pub data: PathBuf,
     /// The operator's workspace, `local`; open all the time.
-    pub local: Local,
+    pub local: Arc<Local>,
     /// Those of tenants, opened when they are needed.
-    pub tenants: Tenants,
+    pub tenants: Arc<Tenants>,
     /// Tenants, credentials, clients, grants, usage; opened by the first who needs it.
     pub control: Arc<Control>,
     /// What makes that store one of several nodes', where they share a secret.
@@ -64,7 +65,7 @@ pub struct Parts {
     /// Calls out of quotas.
     pub meter: Meter,
     /// Backups that are made again and again.
-    pub scheduled: Scheduled,
+    pub scheduled: Arc<Scheduled>,
     /// The workspaces' places on a remote, where there is one.
     pub seats: Option<Arc<Seats>>,
     /// Share out the rows of a pass.
@@ -91,7 +92,42 @@ pub struct Parts {
     pub started: Instant,
 }
 
-impl Parts {
+impl AppState {
+    /// The parts that tools use.
+    pub fn tool_services(&self) -> ToolServices<'_> {
+        ToolServices {
+            data: &self.data,
+            control: &self.control,
+            control_chain: self.control_chain.as_deref(),
+            encoding: self.encoding,
+            meter: &self.meter,
+            rates: &self.rates,
+            pdf: self.pdf.as_ref(),
+            issuer: self.authority.as_ref().map(|authority| authority.places.issuer()),
+            said: &self.said,
+            stages: &self.stages,
+            call_time_max: self.call_time_max,
+            clock: &*self.clock,
+            started: self.started,
+        }
+    }
+
+    /// The parts that the authorization server uses for a call from `client_address`.
+    pub fn oauth(&self, client_address: IpAddr) -> OAuthContext<'_> {
+        OAuthContext {
+            authority: self.authority.as_ref(),
+            control: &self.control,
+            tenants: &self.tenants,
+            config: &self.config,
+            rates: &self.rates,
+            strangers: &self.strangers,
+            guesses: &self.guesses,
+            clock: &*self.clock,
+            random: &*self.random,
+            client_address,
+        }
+    }
+
     /// The workspace of a caller, which stays open while this is there.
     ///
     /// # Errors
@@ -197,127 +233,5 @@ impl Deref for Held {
             Self::Local(workspace) => workspace,
             Self::Tenant(lease) => lease,
         }
-    }
-}
-
-/// Who calls: made by [`crate::pipeline`] from a credential or from the local listener, and by
-/// nothing that stands in a request's body.
-#[derive(Debug, Clone)]
-pub struct Caller {
-    /// The workspace.
-    pub workspace: String,
-    /// The name in ledger entries and policy rules.
-    pub principal: String,
-    /// The plan's name.
-    pub plan: String,
-    /// What the workspace is entitled to.
-    pub entitled: Arc<Plan>,
-    /// What it may do.
-    pub scopes: Vec<Scope>,
-    /// What is counted for it; `None` for the operator of this machine.
-    pub metered: Option<Metered>,
-    /// What it showed; `None` for the operator, whose credential only a restart changes.
-    pub credential: Option<Credential>,
-    /// What policy said of classes of items so far.
-    pub judged: Judged,
-    /// For whom it calls this time.
-    pub turn: Turn,
-}
-
-/// What a caller showed, so that it can be asked again whether it stands.
-#[derive(Debug, Clone)]
-pub struct Credential {
-    /// When it was issued.
-    pub issued_at: Micros,
-    /// The credential or grant that it is, or hangs on.
-    pub hold: String,
-    /// Of an access token.
-    pub token: Option<Token>,
-}
-
-/// What of an access token can end, beside what it hangs on.
-#[derive(Debug, Clone)]
-pub struct Token {
-    /// Its own id.
-    pub id: String,
-    /// In seconds since 1970.
-    pub issued_at: u64,
-    /// The first second in which it is not good any more, since 1970.
-    pub expires_at: u64,
-}
-
-/// What is counted for a caller.
-#[derive(Debug, Clone)]
-pub struct Metered {
-    /// The bucket of its credential.
-    pub bucket: Key,
-    /// Calls of a calendar month, if that is bounded.
-    pub calls_per_month: Option<u64>,
-    /// Whether it may write: not before the e-mail address is verified, where the plan wants that.
-    pub may_write: bool,
-}
-
-impl Caller {
-    /// The operator of this machine, on the local listener.
-    pub fn local_operator(workspace: &str) -> Self {
-        static ENTITLED: LazyLock<Arc<Plan>> = LazyLock::new(Plan::operators);
-        Self {
-            workspace: workspace.to_owned(),
-            principal: "operator".to_owned(),
-            plan: OPERATOR.to_owned(),
-            entitled: Arc::clone(&ENTITLED),
-            scopes: Scope::ALL.to_vec(),
-            metered: None,
-            credential: None,
-            judged: Judged::default(),
-            turn: Turn::of(Enforcement::Off, None, true),
-        }
-    }
-
-    /// What stands in the ledger as the principal of its calls.
-    pub fn in_ledger(&self) -> String {
-        in_ledger(self.turn.identity().ok().flatten(), &self.principal)
-    }
-
-    /// Whether its credential still stands. Where that cannot be told, it does not.
-    pub fn stands(&self, control: &Control) -> bool {
-        let Some(Credential { hold, token, .. }) = &self.credential else { return true };
-        // That a workspace's tokens have to be newer is nothing to a key.
-        let (id, issued_at) =
-            token.as_ref().map_or(("", u64::MAX), |token| (&token.id, token.issued_at));
-        let is_over = token.as_ref().is_some_and(|token| control.now() >= token.expires_at);
-        !is_over && control.standing(&self.workspace, hold, id, issued_at).is_ok()
-    }
-
-    /// Whether it may write anything at all.
-    pub fn may_write(&self) -> bool {
-        self.metered.as_ref().is_none_or(|metered| metered.may_write)
-    }
-
-    /// Whether it may read the ledger.
-    pub fn audits(&self) -> bool {
-        self.scopes.contains(&Scope::AuditRead)
-    }
-
-    /// What policy says of items like this, and the rule. The rules are asked once for each class of items.
-    pub fn judge(&self, rules: &Rules, what: &What<'_>, action: Action) -> (Verdict, Arc<str>) {
-        self.judged.of(what, action, || {
-            self.as_who(|who| {
-                let decision = decide(rules, who, what, action);
-                (decision.verdict, Arc::from(decision.rule))
-            })
-        })
-    }
-
-    /// Runs `work` with this caller as policy sees it.
-    pub fn as_who<T>(&self, work: impl FnOnce(&Who<'_>) -> T) -> T {
-        let scopes: Vec<&str> = self.scopes.iter().map(|scope| scope.name()).collect();
-        work(&Who {
-            workspace: &self.workspace,
-            principal: &self.principal,
-            plan: &self.plan,
-            scopes: &scopes,
-            purpose: None,
-        })
     }
 }
