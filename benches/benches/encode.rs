@@ -7,8 +7,9 @@
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use encoder::{Encoder, ModelFiles, Precision};
 use kernels::{Kernels, Level};
-use server::app::model_request;
-use server::model::{self, Bar, Unit};
+use recalld_embedding::encoding::model_request;
+use recalld_embedding::model;
+use recalld_embedding::model::{Bar, Unit};
 
 /// How long the single texts are.
 const TOKENS: [usize; 3] = [16, 32, 128];

@@ -23,9 +23,10 @@ use std::time::Instant;
 use clap::Parser;
 use encoder::{Encoder, Precision, Scratch, THREADS_MAX};
 use kernels::{Kernels, Level};
+use recalld_embedding::encoding::model_request;
+use recalld_embedding::model;
+use recalld_embedding::model::{Bar, Unit};
 use serde_json::{Value, json};
-use server::app::model_request;
-use server::model::{self, Bar, Unit};
 
 /// What is read between two calls when asked for: 120,000 rows of 384 halves, as a scan does.
 const READ_BYTES: usize = 120_000 * 384 * 2;

@@ -5,7 +5,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use server::net::{Identity, Limits, Listen, ListenerId, NetConfig, Server, Service};
+use recalld_http_server::{Identity, Limits, Listen, ListenerId, NetConfig, Server, Service};
 
 /// A server that is silent for this long has failed.
 pub const SILENCE_MAX: Duration = Duration::from_secs(20);

@@ -6,10 +6,10 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
 use engine::os::clock::SystemRandom;
+use recalld_api::pipeline::LOCAL;
+use recalld_http_server::{Call, Limits, Listen, NetConfig, Reply, Server, ShutdownHandle};
+use recalld_mcp_protocol::{Capabilities, Client, Endpoint, Fault, Host, Listing, Outcome, Page};
 use serde_json::{Map, Value, json};
-use server::mcp::{self, Capabilities, Client, Endpoint, Fault, Host, Listing, Outcome, Page};
-use server::net::{self, Call, Limits, Listen, NetConfig, Reply, Server, ShutdownHandle};
-use server::pipeline::LOCAL;
 
 /// What its tools do. Any name is one of a tool.
 pub trait Tools: Send + Sync + 'static {
@@ -73,7 +73,7 @@ impl<T: Tools> Host for Bare<T> {
 
 struct Served<T: Tools>(Endpoint<Bare<T>>);
 
-impl<T: Tools> net::Service for Served<T> {
+impl<T: Tools> recalld_http_server::Service for Served<T> {
     fn serve(&self, call: Call, reply: Reply) {
         self.0.serve(&call, (), reply);
     }
@@ -90,7 +90,8 @@ pub struct BareMcp {
 impl BareMcp {
     /// Serves these tools.
     pub fn start(tools: impl Tools, workers: usize, call_time_max: Duration) -> Self {
-        let settings = mcp::Settings { call_time_max, random: Arc::new(SystemRandom) };
+        let settings =
+            recalld_mcp_protocol::Settings { call_time_max, random: Arc::new(SystemRandom) };
         let endpoint = Endpoint::start(Bare(tools), settings).expect("threads");
         let server = Server::bind(NetConfig {
             listeners: vec![Listen { id: LOCAL, address: ([127, 0, 0, 1], 0).into() }],

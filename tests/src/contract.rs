@@ -1,6 +1,6 @@
 //! The catalog that was agreed on: the names of its tools, their families, and the scopes that they want.
 
-use server::tools::Scope;
+use recalld_common::scope::Scope;
 
 /// A tool of the catalog: its name, and the scope that it wants.
 pub type Agreed = (&'static str, Option<Scope>);

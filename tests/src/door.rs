@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex};
 
 use engine::Options;
 use engine::os::clock::{SystemClock, SystemRandom};
-use server::app::Encoding;
-use server::config::AuditSync;
-use server::control::Control;
-use server::embed::Embedder;
-use server::govern::Rules;
-use server::recall::Threads;
-use server::seats::Seats;
-use server::tenants::Door;
+use recalld_audit::AuditSync;
+use recalld_cluster::seats::Seats;
+use recalld_embedding::embed::Embedder;
+use recalld_embedding::encoding::Encoding;
+use recalld_metastore::Control;
+use recalld_policy::Rules;
+use recalld_recall::Threads;
+use recalld_workspace::tenants::Door;
 
 /// The control store of a data directory.
 pub fn control(data: &Path) -> Arc<Control> {

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use engine::os::clock::{SystemClock, SystemRandom};
+use recalld_auth::Prefix;
+use recalld_metastore::{Control, Kind, NewCredential, NewTenant};
 use serde_json::{Value, json};
-use server::auth::Prefix;
-use server::control::{Control, Kind, NewCredential, NewTenant};
 use tempfile::TempDir;
 
 use crate::mcp_client;

@@ -3,9 +3,10 @@
 use std::sync::OnceLock;
 
 use encoder::{Encoder, ModelFiles as Borrowed};
-use server::app::model_request;
-use server::embed::Embedder;
-use server::model::{self, ModelFiles, Silent};
+use recalld_embedding::embed::Embedder;
+use recalld_embedding::encoding::model_request;
+use recalld_embedding::model;
+use recalld_embedding::model::{ModelFiles, Silent};
 
 /// The model's files; a test without them fails and says what to do.
 ///

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use recalld_api::operator::{Import, import_as_operator};
 use serde_json::json;
-use server::operator::{Import, import_as_operator};
 
 use crate::desk::{Desk, operator};
 use crate::service::{run_json, write};

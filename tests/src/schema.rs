@@ -1,8 +1,9 @@
 //! Answers against the schemas that the catalog and the description of the HTTP API give.
 
+use recalld_tool_framework::Tool;
+use recalld_tool_framework::results::RECEIPT;
+use recalld_tools::FAMILIES;
 use serde_json::Value;
-use server::tools::results::RECEIPT;
-use server::tools::{FAMILIES, Tool};
 
 /// The rows of the catalog, in its order.
 pub fn rows() -> impl Iterator<Item = &'static Tool> {

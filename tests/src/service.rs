@@ -8,9 +8,10 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use engine::Durability;
+use recalld_cli::app::Settings;
+use recalld_embedding::encoding::{Encoding, model_request};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 use serde_json::Value;
-use server::app::{Encoding, Settings, model_request};
 use tempfile::TempDir;
 
 use crate::documents;
@@ -25,7 +26,7 @@ pub fn settings(data: &Path, model: Option<PathBuf>, call_time_max: Duration) ->
         call_time_max,
         durability: Durability::Sync,
         search_mode: engine::SearchMode::default(),
-        config: server::config::Config::default(),
+        config: recalld_config::Config::default(),
         public_url: None,
         pdf: None,
     }

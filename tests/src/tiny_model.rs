@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use encoder::Encoder;
 use engine::{Ground, Options, Store};
+use recalld_embedding::embed::Embedder;
+use recalld_embedding::encoders::Encoders;
 use serde_json::{Map, Value, json};
-use server::embed::Embedder;
-use server::encoders::Encoders;
 
 use crate::service::write;
 

@@ -5,9 +5,11 @@
 
 use std::collections::HashSet;
 
+use recalld_common::scope::Scope;
+use recalld_policy::Caller;
+use recalld_tool_framework::{Change, Profile, Tool};
+use recalld_tools::{find, visible_to};
 use serde_json::{Map, Value, json};
-use server::app_state::Caller;
-use server::tools::{Change, Profile, Scope, Tool, find, visible_to};
 use tests::schema::{conforms, rows};
 
 /// Characters of a tool's name: some clients count the server's name in, and allow 64.

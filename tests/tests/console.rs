@@ -5,8 +5,8 @@
 
 use std::sync::OnceLock;
 
+use recalld_api::pipeline::{ROUTES, Target};
 use serde_json::{Value, json};
-use server::pipeline::{ROUTES, Target};
 use tests::service::{Service, run, run_json, scratch, with_documents};
 use tests::wire::{self, Answer, Ask};
 

@@ -2,8 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use recalld_metastore::Kind;
 use serde_json::{Value, json};
-use server::control::Kind;
 use tests::house::{House, api, call, entries, given, mcp};
 use tests::mcp_client;
 use tests::wire::{self, Ask};

@@ -169,7 +169,7 @@ fn reports_of_erasures_are_alike() {
     assert_eq!((&report["erased"], &report["pending"]), (&json!(1), &json!(0)), "{report}");
 
     // One that was cut short: an item, its source and its edge are still to go.
-    let number = server::names::parse_item(&id("n1")).unwrap();
+    let number = recalld_common::names::parse_item(&id("n1")).unwrap();
     let ground = Ground::real(&data.join("tenants/local/store")).unwrap();
     // Sealing leaves the segments to the job that is ended.
     let unmerged = Options { merge_bytes_max: 0, ..Options::default() };

@@ -5,14 +5,15 @@
 
 use std::time::{Duration, Instant};
 
+use recalld_auth::Prefix;
+use recalld_cli::app;
+use recalld_common::cancel::Cancel;
+use recalld_metastore::Kind;
+use recalld_policy::rate::key_of;
+use recalld_policy::{Caller, Metered};
+use recalld_tool_framework::{Context, ToolError};
+use recalld_tools::find;
 use serde_json::{Map, Value, json};
-use server::app;
-use server::app_state::{Caller, Metered};
-use server::auth::Prefix;
-use server::control::Kind;
-use server::govern::rate::key_of;
-use server::net::Cancel;
-use server::tools::{Context, ToolError, find};
 use tests::house::{House, SCOPES, api, call, entries, given, mcp, tools};
 use tests::mcp_client;
 use tests::service::{Service, scratch, settings};
@@ -122,7 +123,7 @@ fn a_quota_that_is_used_up_says_when_there_is_more() {
 fn without_a_reservation_nothing_runs() {
     let scratch = scratch();
     let of = settings(&scratch.path().join("data"), None, Duration::from_secs(60));
-    let parts = app::start(&of, &mut server::model::Silent).unwrap().parts;
+    let parts = app::start(&of, &mut recalld_embedding::model::Silent).unwrap().parts;
     parts.tenants.make("acme").unwrap();
     let workspace = parts.tenants.open("acme").unwrap();
     let metered = Metered { bucket: key_of(b"acme"), calls_per_month: Some(10), may_write: true };

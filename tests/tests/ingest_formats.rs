@@ -9,11 +9,12 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
+use recalld_documents::PdfReader;
+use recalld_embedding::encoders::Encoders;
+use recalld_fs_util::roots::Roots;
+use recalld_ingest::{Job, Report, Request};
 use rustix::process::{Pid, test_kill_process};
 use serde_json::{Value, json};
-use server::encoders::Encoders;
-use server::ingest::read::PdfReader;
-use server::ingest::{Job, Report, Request, Roots};
 use tests::mcp_client::McpClient;
 use tests::pdf;
 use tests::service::{Service, binary, run_json, scratch, write};

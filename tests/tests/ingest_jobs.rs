@@ -15,15 +15,17 @@ use engine::{
     Batch, Direction, EdgeDraft, EdgeFilter, ItemDraft, ItemId, NEIGHBOURS_MAX, Options, Record,
     Store,
 };
+use recalld_api::operator::Ingest;
+use recalld_cli::app;
+use recalld_common::cancel::Cancel;
+use recalld_embedding::encoders::Encoders;
+use recalld_embedding::model::Silent;
+use recalld_fs_util::roots::Roots;
+use recalld_fs_util::uri;
+use recalld_ingest::{Job, Report, Request, document_of};
+use recalld_policy::Caller;
+use recalld_tool_framework::Context;
 use serde_json::{Value, json};
-use server::app;
-use server::app_state::Caller;
-use server::encoders::Encoders;
-use server::ingest::{Job, Report, Request, Roots, document_of, uri};
-use server::model::Silent;
-use server::net::Cancel;
-use server::operator::{self, Ingest};
-use server::tools::Context;
 use tests::failing_disk::FailingDisk;
 use tests::ground;
 use tests::mcp_client::McpClient;
@@ -397,7 +399,7 @@ fn a_job_that_breaks_off_accounts_for_what_it_stored() {
     let settings =
         settings(&scratch.path().join("data"), Some(model.clone()), Duration::from_secs(30));
     let started = app::start(&settings, &mut Silent).unwrap();
-    let mut parts = Arc::into_inner(started.parts).expect("nobody else has them");
+    let parts = Arc::into_inner(started.parts).expect("nobody else has them");
     let is_full = Arc::new(AtomicBool::new(false));
     let folder = scratch.path().join("store");
     std::fs::create_dir(&folder).unwrap();
@@ -427,7 +429,7 @@ fn a_job_that_breaks_off_accounts_for_what_it_stored() {
     };
     let raw = json!({"paths": [notes_folder]}).as_object().unwrap().clone();
     let wanted = Ingest::parse(&raw).unwrap();
-    let refused = operator::ingest_as_operator(&context, &raw, wanted).unwrap_err();
+    let refused = recalld_api::operator::ingest_as_operator(&context, &raw, wanted).unwrap_err();
     let documents = {
         let snapshot = parts.local.get().store.snapshot();
         let is_document =

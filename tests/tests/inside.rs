@@ -13,21 +13,21 @@ use std::time::{Duration, SystemTime};
 use engine::Micros;
 use engine::ledger::{Entry, Outcome, Reader};
 use engine::os::clock::{Clock, SystemClock, SystemRandom};
-use serde_json::{Value, json};
-use server::app;
-use server::app_state::AppState;
-use server::auth::Prefix;
-use server::control::{Control, Kind, NewCredential, NewTenant};
-use server::govern::meter::Meter;
-use server::limits::BODY_BYTES_SMALL;
-use server::model::Silent;
-use server::net::{
+use recalld_api::app_state::AppState;
+use recalld_api::pipeline::{HOSTED, LOCAL, Pipeline};
+use recalld_api::rest;
+use recalld_auth::Prefix;
+use recalld_cli::app;
+use recalld_embedding::model::Silent;
+use recalld_http_server::limits::BODY_BYTES_SMALL;
+use recalld_http_server::{
     Admission, Answered, Call, Limits, Listen, NetConfig, Reply, Response, Server, Service,
     ShutdownHandle,
 };
-use server::pipeline::{HOSTED, LOCAL, Pipeline};
-use server::rest;
-use server::tools::ToolError;
+use recalld_metastore::{Control, Kind, NewCredential, NewTenant};
+use recalld_policy::meter::Meter;
+use recalld_tool_framework::ToolError;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tests::house::{SCOPES, mcp};
 use tests::service::{scratch, settings};
@@ -279,7 +279,7 @@ fn a_clock_that_is_set_back_gives_nothing_away_and_what_was_good_is_good_again()
     let is_good = |answer: &Answer| {
         answer.status == 200 && answer.json()["result"]["isError"] == json!(false)
     };
-    let month = || server::names::time(SystemClock.now())[..7].to_owned();
+    let month = || recalld_common::names::time(SystemClock.now())[..7].to_owned();
     let used = || {
         service.parts.meter.flush(clock.now()).unwrap();
         control.usage("acme", &month()).unwrap().used
@@ -300,7 +300,7 @@ fn a_clock_that_is_set_back_gives_nothing_away_and_what_was_good_is_good_again()
     assert!(is_good(&recall(&service.bearer)), "as far as a clock is put right");
     // A clock that tells no month: no call can be reserved, so none runs.
     clock.is_at_its_end.store(true, Ordering::SeqCst);
-    let (known, _) = app::credentials(&service.parts.data).unwrap();
+    let (known, _) = recalld_workspace::opening::credentials(&service.parts.data).unwrap();
     let shown = known.show();
     let asked = Ask::post("/recall", &json!({"query": "x"}))
         .header("x-gateway-client-id", shown.gateway_client_id.expose())
@@ -359,7 +359,7 @@ fn a_tool_that_panics_leaves_its_entry_costs_nothing_and_stops_nobody() {
     let ask = mcp(&service.bearer, "tools/call", &call);
     let used = || {
         service.parts.meter.flush(SystemClock.now()).unwrap();
-        let month = &server::names::time(SystemClock.now())[..7];
+        let month = &recalld_common::names::time(SystemClock.now())[..7];
         service.parts.control.usage("acme", month).unwrap().used
     };
     // At the machine itself nothing is reserved; a tenant's call asks for the time before it has its place.

@@ -11,14 +11,17 @@ use std::time::{Duration, Instant};
 
 use engine::{Durability, Filter, Options, SearchError, Snapshot, Stop, Store};
 use kernels::Kernels;
+use recalld_cli::app;
+use recalld_cli::app::Settings;
+use recalld_common::cancel::Cancel;
+use recalld_embedding::encoding::Encoding;
+use recalld_embedding::model::Silent;
+use recalld_mcp_protocol::{Client, Fault, Outcome};
+use recalld_policy::Caller;
+use recalld_recall::{Plan, Question};
+use recalld_tool_framework::{Context, ToolError};
+use recalld_tools::recall;
 use serde_json::{Map, Value, json};
-use server::app::{self, Encoding, Settings};
-use server::app_state::Caller;
-use server::mcp::{Client, Fault, Outcome};
-use server::model::Silent;
-use server::net::Cancel;
-use server::recall::{Plan, Question};
-use server::tools::{Context, ToolError, recall};
 use tests::bare_mcp::{BareMcp, Tools};
 use tests::ground;
 use tests::mcp_client::ACCEPT;
@@ -115,7 +118,7 @@ fn the_snapshots_of_a_call_end_with_it() {
         call_time_max: Duration::from_secs(30),
         durability: Durability::Sync,
         search_mode: engine::SearchMode::default(),
-        config: server::config::Config::default(),
+        config: recalld_config::Config::default(),
         public_url: None,
         pdf: None,
     };

@@ -13,16 +13,20 @@ use std::time::{Duration, SystemTime};
 
 use engine::os::clock::{Clock, Micros, Random, SystemClock, SystemRandom};
 use engine::{Durability, Ground, Options, Store, Upkeep};
+use recalld_api::app_state::AppState;
+use recalld_api::pipeline::{LOCAL, Pipeline};
+use recalld_cli::app;
+use recalld_cli::app::Settings;
+use recalld_common::cancel::Cancel;
+use recalld_common::turn::Turns;
+use recalld_embedding::encoding::Encoding;
+use recalld_embedding::model::Silent;
+use recalld_http_server::{Drained, Limits, Listen, NetConfig, Server, ShutdownHandle};
+use recalld_policy::Caller;
+use recalld_policy::Rules;
+use recalld_policy::limits::CALL_TIME_MAX;
+use recalld_store_admin::{Backup, Erase, EraseLater, Keeper, backup, erase};
 use serde_json::{Value, json};
-use server::app::{self, Encoding, Settings};
-use server::app_state::{AppState, Caller};
-use server::govern::Rules;
-use server::limits::CALL_TIME_MAX;
-use server::model::Silent;
-use server::net::{Cancel, Drained, Limits, Listen, NetConfig, Server, ShutdownHandle};
-use server::operator::{Backup, Erase, EraseLater, Keeper, backup, erase};
-use server::pipeline::{LOCAL, Pipeline};
-use server::turn::Turns;
 use tests::patience::wait_until;
 use tests::service::{run_json, scratch, write};
 use tests::tiny_model::Tiny;
@@ -91,7 +95,7 @@ impl Running {
             call_time_max: CALL_TIME_MAX,
             durability: Durability::Sync,
             search_mode: engine::SearchMode::default(),
-            config: server::config::Config::default(),
+            config: recalld_config::Config::default(),
             public_url: None,
             pdf: None,
         };
@@ -108,7 +112,7 @@ impl Running {
         let handle = server.handle();
         let pipeline = Arc::new(Pipeline::new(Arc::clone(&parts), &[local.port()]).unwrap());
         let thread = Some(std::thread::spawn(move || server.run(pipeline).unwrap()));
-        let (credentials, _) = app::credentials(data).unwrap();
+        let (credentials, _) = recalld_workspace::opening::credentials(data).unwrap();
         let shown = credentials.show();
         let word = |secret: &str| secret.to_owned();
         let gateway = [
@@ -300,8 +304,8 @@ fn no_erasure_passes_a_backup_that_read_the_store_before_it() {
         let scratch = scratch();
         let (data, _, id) = furnished(scratch.path());
         let fresh = scratch.path().join("fresh");
-        let (credentials, _) = app::credentials(&data).unwrap();
-        let (store, audit) = app::open(&data).unwrap();
+        let (credentials, _) = recalld_workspace::opening::credentials(&data).unwrap();
+        let (store, audit) = recalld_workspace::opening::open(&data).unwrap();
         drop(store);
         let (told, is_told) = channel();
         let (hide, is_hidden) = channel();

@@ -13,8 +13,8 @@ use engine::ledger::{
     Decision, Draft, Effect, Ledger, OpenWith, Outcome, Touched, VerifyWith, verify,
 };
 use proptest::test_runner::{Config, TestRunner};
+use recalld_auth::Signer;
 use serde_json::{Value, json};
-use server::auth::Signer;
 use sha2::{Digest, Sha256};
 use tests::mcp_client;
 use tests::service::{Service, run, scratch};

@@ -1,7 +1,7 @@
 //! Hosts of before the migration, on both sides of the moment at which they end.
 
+use recalld_metastore::Kind;
 use serde_json::{Value, json};
-use server::control::Kind;
 use tempfile::TempDir;
 use tests::house::{House, SCOPES, api, mcp};
 use tests::mcp_client::McpClient;

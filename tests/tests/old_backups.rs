@@ -7,8 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use engine::ledger::{Decision, Draft, Ledger, OpenWith, Outcome};
+use recalld_auth::Signer;
 use serde_json::{Value, json};
-use server::auth::Signer;
 use sha2::{Digest, Sha256};
 use tests::house::House;
 use tests::kept::{assert_fails, exported, files};

@@ -7,9 +7,9 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use recalld_metastore::Kind;
 use redb::{Builder, ReadableDatabase as _, TableDefinition};
 use serde_json::json;
-use server::control::Kind;
 use tests::house::{House, SCOPES, Served, entries};
 use tests::service::{Service, run_json};
 use tests::wire::{self, Answer, Ask};

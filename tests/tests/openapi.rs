@@ -5,9 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
+use recalld_api::pipeline::{Gate, ROUTES};
+use recalld_pydantic_compat::{RecallRequest, SemanticRecallRequest, Shape};
 use serde_json::{Value, json};
-use server::pipeline::{Gate, ROUTES};
-use server::validate::{RecallRequest, SemanticRecallRequest, Shape};
 use tests::mcp_client;
 use tests::schema::{assert_fits, assert_open};
 use tests::service::{Service, run, scratch, with_documents};

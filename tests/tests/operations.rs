@@ -205,12 +205,12 @@ fn what_changes_while_it_is_restored_is_not_restored() {
         told.fetch_add(1, Ordering::SeqCst);
         fs::write(&file, made.to_string()).unwrap();
     };
-    let error = server::operator::restore(&backup, &restored, true, &progress).unwrap_err();
+    let error = recalld_store_admin::restore(&backup, &restored, true, &progress).unwrap_err();
     assert!(told.into_inner() > 0, "it tells of its progress");
     assert!(error.to_string().contains("made anew while it was copied; try again"), "{error}");
     assert!(!restored.exists(), "nothing of it is left");
     fs::write(&file, before).unwrap();
-    server::operator::restore(&backup, &restored, true, &|_, _, _| ()).unwrap();
+    recalld_store_admin::restore(&backup, &restored, true, &|_, _, _| ()).unwrap();
     assert_eq!(exported(&restored), exported(&data));
 }
 

@@ -459,7 +459,7 @@ fn a_model_is_shown_checked_and_what_is_not_used_goes() {
 #[test]
 fn the_page_of_settings_is_what_the_list_says_and_every_flag_of_serve_is_in_it() {
     let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/configuration.md");
-    let wanted = server::config::written::reference();
+    let wanted = recalld_config::written::reference();
     if std::env::var_os("RECALLD_TEST_BLESS").is_some() {
         fs::write(&page, &wanted).unwrap();
     }
@@ -482,7 +482,7 @@ fn the_page_of_settings_is_what_the_list_says_and_every_flag_of_serve_is_in_it()
             "--{flag} is no setting with a key and a variable"
         );
     }
-    for setting in server::config::settings::SETTINGS {
+    for setting in recalld_config::settings::SETTINGS {
         if let Some(flag) = setting.flag {
             assert!(flags.contains(flag), "--{flag} is no flag of serve");
         }

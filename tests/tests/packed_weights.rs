@@ -8,7 +8,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use encoder::{Kernels, Level, Precision, Scratch};
-use server::model::{Expected, ModelRequest, OpenFault, OpenedFiles, Progress, open};
+use recalld_embedding::model::{Expected, ModelRequest, OpenFault, OpenedFiles, Progress, open};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 use tests::service::scratch;

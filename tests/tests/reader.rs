@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use engine::{FullSpeed, SearchError, Snapshot, Store};
-use server::lines::write;
+use recalld_interchange::lines::write;
 use tests::golden::Golden;
 use tests::sample::{self, Seals};
 use tests::service::{self, scratch};

@@ -14,14 +14,17 @@ use std::time::{Duration, Instant};
 use engine::os::disk::RealDisk;
 use engine::{Durability, Reader, Snapshot};
 use half::f16;
+use recalld_api::operator::{Import, Ingest, Recall};
+use recalld_cli::app;
+use recalld_cli::app::Settings;
+use recalld_common::cancel::Cancel;
+use recalld_common::slug::LOCAL_WORKSPACE;
+use recalld_embedding::encoding::Encoding;
+use recalld_embedding::model::Silent;
+use recalld_policy::Caller;
+use recalld_store_admin::{Keeper, Reembed};
+use recalld_tool_framework::{Answer, Context, Refused};
 use serde_json::{Map, Value, json};
-use server::app::{self, Encoding, Settings};
-use server::app_state::Caller;
-use server::auth::LOCAL_WORKSPACE;
-use server::model::Silent;
-use server::net::Cancel;
-use server::operator::{self, Import, Ingest, Keeper, Recall, Reembed};
-use server::tools::{self, Answer, Context, Refused};
 use tests::kept::assert_fails;
 use tests::mcp_client::McpClient;
 use tests::original_model;
@@ -228,7 +231,7 @@ fn a_store_moves_while_it_is_asked_and_written() {
     let there = check(&data, last);
     assert!(there.len() > MANY + remembered.len());
     for id in &remembered {
-        let id = server::names::parse_item(id).unwrap();
+        let id = recalld_common::names::parse_item(id).unwrap();
         assert!(there.contains(&id.0), "{id:?} was acknowledged");
     }
     assert_eq!(service.terminate().code(), Some(0));
@@ -261,7 +264,7 @@ fn calls_in_the_middle_of_a_move() {
         call_time_max: CALL_TIME,
         durability: Durability::Sync,
         search_mode: engine::SearchMode::default(),
-        config: server::config::Config::default(),
+        config: recalld_config::Config::default(),
         public_url: None,
         pdf: None,
     };
@@ -294,25 +297,31 @@ fn calls_in_the_middle_of_a_move() {
             let keeper = Keeper::of(&parts.admin, local, caller, cancel, &step);
             let raw = json!({"model": path(model)});
             let wanted = Reembed::parse(&object(raw.clone())).unwrap();
-            operator::reembed(&keeper, Some(&local.encoders), parts.encoding, &raw, &wanted)
+            recalld_store_admin::reembed(
+                &keeper,
+                Some(&local.encoders),
+                parts.encoding,
+                &raw,
+                &wanted,
+            )
         });
         has_begun.recv().expect("the move has come to its first step");
 
         let raw = object(json!({"query": question(3), "semantic": true, "limit": 1}));
         let wanted = Recall::parse(&raw).unwrap();
-        let found = structured(operator::recall_as_operator(&act(), &raw, wanted));
+        let found = structured(recalld_api::operator::recall_as_operator(&act(), &raw, wanted));
         assert_eq!(found["items"][0]["title"], title(3), "{found}");
         let raw = object(json!({"text": "remembered in the middle"}));
-        let remember = tools::find(caller, "brain_remember").unwrap();
+        let remember = recalld_tools::find(caller, "brain_remember").unwrap();
         let kept = structured(remember.call(&act(), &raw));
         assert!(kept["item"]["id"].is_string(), "{kept}");
         let raw = object(json!({"paths": [note]}));
         let wanted = Ingest::parse(&raw).unwrap();
-        let report = structured(operator::ingest_as_operator(&act(), &raw, wanted));
+        let report = structured(recalld_api::operator::ingest_as_operator(&act(), &raw, wanted));
         assert_eq!((&report["files"], &report["errors"]), (&json!(1), &json!([])), "{report}");
         let raw = object(json!({"path": file}));
         let wanted = Import::parse(&raw).unwrap();
-        let report = structured(operator::import_as_operator(&act(), &raw, &wanted));
+        let report = structured(recalld_api::operator::import_as_operator(&act(), &raw, &wanted));
         assert_eq!((&report["items"], &report["bad_count"]), (&json!(5), &json!(0)), "{report}");
         let model = parts.local.get().store.snapshot().model();
         assert_eq!(model, Some(embedder(&models[0]).model()), "the move is not over");
@@ -328,7 +337,7 @@ fn calls_in_the_middle_of_a_move() {
     assert!(check(&data, &models[1]).len() > MANY + 5);
     let raw = object(json!({"query": question(MANY + 2), "semantic": true, "limit": 1}));
     let wanted = Recall::parse(&raw).unwrap();
-    let found = structured(operator::recall_as_operator(&act(), &raw, wanted));
+    let found = structured(recalld_api::operator::recall_as_operator(&act(), &raw, wanted));
     assert_eq!(found["items"][0]["title"], title(MANY + 2), "{found}");
 }
 

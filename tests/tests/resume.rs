@@ -13,10 +13,10 @@ use std::sync::Arc;
 
 use engine::Reader;
 use engine::os::disk::RealDisk;
+use recalld_embedding::inflow::{PARCEL_TEXTS_MAX, TEXTS_LOST_MAX};
 use rustix::io::ioctl_fionread;
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use server::inflow::{PARCEL_TEXTS_MAX, TEXTS_LOST_MAX};
 use tests::service::{command, run, run_json, scratch, write};
 use tests::tiny_model::Tiny;
 

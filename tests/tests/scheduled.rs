@@ -8,13 +8,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use engine::Micros;
+use recalld_cli::app;
+use recalld_cli::app::{Settings, Started};
+use recalld_common::cancel::Cancel;
+use recalld_common::names::parse_time;
+use recalld_config::Config;
+use recalld_embedding::model::Silent;
+use recalld_store_admin::{Standing, ToldSchedule, check_backup};
 use serde_json::Value;
-use server::app::{self, Settings, Started};
-use server::config::Config;
-use server::model::Silent;
-use server::names::parse_time;
-use server::net::Cancel;
-use server::operator::{Standing, ToldSchedule, check_backup};
 use tests::kept::{assert_fails, assert_gone, erase, exported, files, holding, imported, item};
 use tests::service::{run, run_json, scratch, settings};
 
@@ -207,7 +208,7 @@ fn one_that_is_neither_made_nor_failed_is_overdue_after_an_hour() {
     assert_eq!(standing("2026-01-11T04:29:59Z"), Standing::Good, "it may be being made");
     assert_eq!(standing("2026-01-11T04:30:00Z"), Standing::Overdue);
     let health = |started: &Started| -> Value {
-        let answer = server::rest::health(&started.parts);
+        let answer = recalld_api::rest::health(&started.parts);
         serde_json::from_slice(&answer.body).unwrap()
     };
     let said = health(&started);

@@ -6,11 +6,12 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use recalld_audit::AuditSync;
+use recalld_audit::{Trace, hash_call};
+use recalld_cli::app;
+use recalld_config::Config;
+use recalld_metastore::Kind;
 use serde_json::{Value, json};
-use server::app;
-use server::config::{AuditSync, Config};
-use server::control::Kind;
-use server::govern::{Trace, hash_call};
 use tests::house::{House, SCOPES, api, call, entries, given, mcp};
 use tests::kept::assert_fails;
 use tests::mcp_client;
@@ -225,7 +226,8 @@ fn entries_of_reads_are_on_disk_before_the_answer_where_that_is_set() {
     let scratch = scratch();
     let config = Config { audit_sync: AuditSync::Always, ..Config::default() };
     let of = settings(&scratch.path().join("data"), None, Duration::from_secs(60));
-    let started = app::start(&app::Settings { config, ..of }, &mut server::model::Silent).unwrap();
+    let started =
+        app::start(&app::Settings { config, ..of }, &mut recalld_embedding::model::Silent).unwrap();
     let parts = started.parts;
     parts.tenants.make("acme").unwrap();
     let acme = parts.tenants.open("acme").unwrap();

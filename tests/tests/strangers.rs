@@ -8,9 +8,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use recalld_common::scope::Scope;
+use recalld_metastore::Kind;
+use recalld_tool_framework::{Change, Tool};
 use serde_json::{Map, Value, json};
-use server::control::Kind;
-use server::tools::{Change, Scope, Tool};
 use tests::contract::agreed;
 use tests::house::{House, Served, call, tools};
 use tests::sample_catalog;

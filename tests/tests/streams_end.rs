@@ -2,8 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use recalld_metastore::Kind;
 use serde_json::{Value, json};
-use server::control::Kind;
 use tests::house::{House, SCOPES, mcp};
 use tests::service::{Service, run_json};
 use tests::wire::{self, Ask, Client, Events};

@@ -3,8 +3,8 @@
 
 use std::fs;
 
+use recalld_metastore::Kind;
 use serde_json::json;
-use server::control::Kind;
 use tests::house::{House, SCOPES, api, call, given, mcp, tools};
 use tests::mcp_client;
 use tests::service::Service;

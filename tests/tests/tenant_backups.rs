@@ -7,8 +7,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use recalld_metastore::Kind;
 use serde_json::{Value, json};
-use server::control::Kind;
 use tests::house::{House, SCOPES, Served};
 use tests::service::{Service, run, run_json};
 use tests::wire::{self, Ask};

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use engine::Micros;
 use engine::os::clock::{Clock, SystemClock, SystemRandom};
+use recalld_metastore::{Control, Kind, Usage};
 use serde_json::{Value, json};
-use server::control::{Control, Kind, Usage};
 use tests::house::{House, SCOPES, Served, signed};
 use tests::service::{Service, run, run_json};
 use tests::wire::{self, Answer, Ask};
@@ -230,7 +230,7 @@ fn a_server_that_is_killed_charges_nothing_twice_and_its_blocks_expire() {
 
 /// The calendar month of the system's clock, as the meter names it.
 fn month() -> String {
-    server::names::time(SystemClock.now())[..7].to_owned()
+    recalld_common::names::time(SystemClock.now())[..7].to_owned()
 }
 
 #[test]

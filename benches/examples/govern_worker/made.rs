@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use engine::os::clock::{SystemClock, SystemRandom};
-use server::auth::Prefix;
-use server::control::{Control, Kind, NewCredential, NewTenant};
+use recalld_auth::Prefix;
+use recalld_metastore::{Control, Kind, NewCredential, NewTenant};
 use tempfile::TempDir;
 
 use crate::Failure;

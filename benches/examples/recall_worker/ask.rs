@@ -20,10 +20,10 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use engine::{Damage, Filter, Hit, SearchError, Snapshot};
+use recalld_api::app_state::AppState;
+use recalld_common::names;
+use recalld_embedding::embed::Embedder;
 use serde_json::{Value, json};
-use server::app_state::AppState;
-use server::embed::Embedder;
-use server::names;
 
 use crate::Failure;
 
@@ -69,8 +69,9 @@ impl<'a> Asked<'a> {
 
     fn ready(&self) -> Result<Value, Failure> {
         let counts = self.snapshot.counts()?;
-        let request = server::app::model_request(None);
-        let model = server::model::ensure(&request, &mut server::model::Silent)?;
+        let request = recalld_embedding::encoding::model_request(None);
+        let model =
+            recalld_embedding::model::ensure(&request, &mut recalld_embedding::model::Silent)?;
         let embedder = self.embedder();
         Ok(json!({
             "items": counts.items, "vectors": counts.vectors, "edges": counts.edges,

@@ -13,8 +13,8 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use engine::{ItemId, Record, Snapshot, Status, hex};
+use recalld_common::names;
 use serde_json::json;
-use server::names;
 
 use crate::Failure;
 

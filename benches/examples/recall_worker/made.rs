@@ -11,10 +11,11 @@ use std::path::Path;
 
 use benches::Numbers;
 use engine::{Batch, Compacted, EdgeDraft, EdgeId, FullSpeed, ItemDraft, ItemId, Micros};
+use recalld_embedding::embed::Embedder;
+use recalld_embedding::encoding::model_request;
+use recalld_embedding::model;
+use recalld_embedding::model::Silent;
 use serde_json::Value;
-use server::app::model_request;
-use server::embed::Embedder;
-use server::model::{self, Silent};
 
 use crate::Failure;
 

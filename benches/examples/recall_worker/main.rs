@@ -19,9 +19,11 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use engine::{Durability, SearchMode};
-use server::app::{self, Encoding, Settings};
-use server::app_state::AppState;
-use server::model::Silent;
+use recalld_api::app_state::AppState;
+use recalld_cli::app;
+use recalld_cli::app::Settings;
+use recalld_embedding::encoding::Encoding;
+use recalld_embedding::model::Silent;
 
 /// Whatever goes wrong ends a measurement; it is said once.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -85,7 +87,7 @@ fn open(data: &Path) -> Result<std::sync::Arc<AppState>, Failure> {
         call_time_max: Duration::from_secs(120),
         durability: Durability::Sync,
         search_mode: SearchMode::Exact,
-        config: server::config::Config::default(),
+        config: recalld_config::Config::default(),
         public_url: None,
         pdf: None,
     };

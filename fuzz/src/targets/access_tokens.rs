@@ -1,8 +1,8 @@
 //! Access tokens: nothing but what the key signed passes, each has one spelling, and whoever remembers one
 //! says what the check says.
 
-use server::auth::token::{Claims, check, mint};
-use server::auth::{TokenCache, TokenKey, TokenKeys};
+use recalld_auth::token::{Claims, check, mint};
+use recalld_auth::{TokenCache, TokenKey, TokenKeys};
 
 const ISSUER: &str = "https://recall.example";
 const AUDIENCE: &str = "https://recall.example/mcp";

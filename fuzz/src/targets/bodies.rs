@@ -1,21 +1,21 @@
 //! Bodies of the HTTP API: whatever comes, an answer in bounds or a body that says what is wrong.
 
-use server::validate;
+
 
 /// One input.
 pub fn run(data: &[u8]) {
     for kind in [Some("application/json"), Some("text/plain"), None] {
-        match validate::recall(kind, data) {
+        match recalld_pydantic_compat::recall(kind, data) {
             Ok(wanted) => assert!((1..=50).contains(&wanted.limit)),
             Err(invalid) => check(&invalid),
         }
-        if let Err(invalid) = validate::semantic_recall(kind, data) {
+        if let Err(invalid) = recalld_pydantic_compat::semantic_recall(kind, data) {
             check(&invalid);
         }
     }
 }
 
-fn check(invalid: &validate::Invalid) {
+fn check(invalid: &recalld_pydantic_compat::Invalid) {
     assert!((400..500).contains(&invalid.status()), "{}", invalid.status());
     // Lone surrogates may be echoed, which serde_json does not read back; all else must be JSON.
     let body = invalid.body();

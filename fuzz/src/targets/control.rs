@@ -1,6 +1,6 @@
 //! Records of the control store: any bytes are refused, or can be written again and stay what they are.
 
-use server::control::{TABLE_NAMES, check_record};
+use recalld_metastore::{TABLE_NAMES, check_record};
 
 /// One input: the number of a table, then JSON, which gets a right checksum; and as it came.
 pub fn run(data: &[u8]) {

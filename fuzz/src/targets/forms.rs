@@ -2,9 +2,7 @@
 //! registrations and the URLs of documents. Nothing panics, and what is taken is what it says it is.
 
 use serde_json::Value;
-use server::oauth::{
-    Challenge, ClientMetadata, ClientUrl, Form, Redirect, Registered, Scopes, ShownClient,
-};
+use recalld_oauth::{Challenge, ClientMetadata, ClientUrl, Form, Redirect, Registered, Scopes, ShownClient};
 
 /// One input: the first byte says what it is.
 pub fn run(data: &[u8]) {

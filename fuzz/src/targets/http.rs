@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
-use server::net::{Call, Reply, Response, Service};
+use recalld_http_server::{Call, Reply, Response, Service};
 
 use crate::front::{self, ask, was_given_up, without_names};
 

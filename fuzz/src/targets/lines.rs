@@ -5,9 +5,9 @@ use std::io::Write;
 use std::sync::{Arc, OnceLock};
 
 use rustix::fs::{MemfdFlags, memfd_create};
-use server::embed::Embedder;
-use server::encoders::Encoders;
-use server::lines::import::{Import, ImportError};
+use recalld_embedding::embed::Embedder;
+use recalld_embedding::encoders::Encoders;
+use recalld_interchange::lines::import::{Import, ImportError};
 
 fn embedder() -> Arc<Embedder> {
     static EMBEDDER: OnceLock<Arc<Embedder>> = OnceLock::new();

@@ -7,11 +7,8 @@ use std::time::Duration;
 
 use engine::os::clock::SystemRandom;
 use serde_json::{Map, Value, json};
-use server::mcp::{
-    Capabilities, Client, Completing, Completion, Endpoint, Fault, Host, Input, Listing,
-    NeedsInput, Outcome, Page, Settings,
-};
-use server::net::{Call, Reply, Service};
+use recalld_mcp_protocol::{Capabilities, Client, Completing, Completion, Endpoint, Fault, Host, Input, Listing, NeedsInput, Outcome, Page, Settings};
+use recalld_http_server::{Call, Reply, Service};
 
 use crate::front;
 use crate::wire;

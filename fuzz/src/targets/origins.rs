@@ -1,7 +1,7 @@
 //! Origins that an operator lists, and escapes in targets: what is taken is in its one form.
 
-use server::net::percent_decode;
-use server::pipeline::Origin;
+use recalld_common::target::percent_decode;
+use recalld_api::pipeline::Origin;
 
 /// One input.
 pub fn run(data: &[u8]) {

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use rustls::crypto::ring;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, Stream};
-use server::net::Identity;
+use recalld_http_server::Identity;
 
 use super::http::Count;
 use crate::front::{self, ask, was_given_up, without_names};

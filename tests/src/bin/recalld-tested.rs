@@ -6,5 +6,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    server::cli::main()
+    recalld_cli::cli::main()
 }

@@ -8,15 +8,16 @@ use std::time::{Duration, SystemTime};
 
 use engine::Options;
 use engine::os::clock::{Clock, Micros, SystemClock};
+use recalld_api::app_state::AppState;
+use recalld_cli::app;
+use recalld_cli::app::Times;
+use recalld_cluster::seats::Ending;
+use recalld_common::cancel::Cancel;
+use recalld_config::remote::Remote;
+use recalld_embedding::model;
+use recalld_metastore::{NewTenant, Tenant};
+use recalld_store_admin::{Emptying, Pass, Which, empty_deleted};
 use remote::Halt;
-use server::app::{self, Times};
-use server::app_state::AppState;
-use server::config::remote::Remote;
-use server::control::{NewTenant, Tenant};
-use server::model;
-use server::net::Cancel;
-use server::operator::{Emptying, Pass, Which, empty_deleted};
-use server::seats::Ending;
 use tempfile::TempDir;
 use tests::kept::{assert_gone, files, holding};
 use tests::service::{scratch, settings};
@@ -91,7 +92,7 @@ impl Alone {
     }
 
     fn pass(&self, which: Which<'_>) -> Pass {
-        empty_deleted(&self.parts, which, &Arc::new(Halt::default()), &|| true).unwrap()
+        empty_deleted(&self.parts.admin, which, &Arc::new(Halt::default()), &|| true).unwrap()
     }
 
     /// What became of one, where it was looked at.

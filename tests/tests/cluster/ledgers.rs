@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use engine::ledger::{Decision, Outcome};
 use engine::os::clock::{SystemClock, SystemRandom};
+use recalld_audit::{Audit, Trace};
+use recalld_auth::Signer;
+use recalld_config::remote::Remote;
 use remote::{BootClock, was_brought};
-use server::auth::Signer;
-use server::config::remote::Remote;
-use server::govern::{Audit, Trace};
 use tests::kept::files;
 use tests::service::scratch;
 

@@ -16,9 +16,10 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
+use recalld_cluster::{Peer, Taken, Where};
+use recalld_common::wrong_node::WrongNode;
+use recalld_common::wrong_node::WrongNode::{Proxy, Redirect};
 use serde_json::{Value, json};
-use server::cluster::{Peer, Taken, Where};
-use server::config::remote::WrongNode::{self, Proxy, Redirect};
 use tests::mcp_client::{self, ACCEPT};
 use tests::wire::{Answer, Ask};
 

@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
+use recalld_api::pipeline::{HOSTED, LOCAL, Pipeline};
+use recalld_cli::app;
+use recalld_cluster::{Cluster, Peer, Relay, Taken, Trust, Where, Whereabouts};
+use recalld_common::wrong_node::WrongNode;
+use recalld_embedding::model;
+use recalld_http_server::{Limits, Listen, NetConfig, Server, ShutdownHandle};
 use serde_json::{Value, json};
-use server::app;
-use server::cluster::{Cluster, Peer, Relay, Taken, Trust, Where, Whereabouts};
-use server::config::remote::WrongNode;
-use server::model;
-use server::net::{Limits, Listen, NetConfig, Server, ShutdownHandle};
-use server::pipeline::{HOSTED, LOCAL, Pipeline};
 use tempfile::TempDir;
 use tests::mcp_client;
 use tests::service::{self, scratch, settings};
@@ -111,7 +111,7 @@ impl Node {
         let scratch = scratch();
         let data = scratch.path().join("data");
         if let Some(other) = like {
-            app::credentials(&data).unwrap();
+            recalld_workspace::opening::credentials(&data).unwrap();
             let file = "credentials.toml";
             fs::copy(other.data().join(file), data.join(file)).unwrap();
         }
@@ -143,7 +143,7 @@ impl Node {
         let thread = Some(thread::spawn(move || {
             server.run(pipeline).unwrap();
         }));
-        let (credentials, _) = app::credentials(&data).unwrap();
+        let (credentials, _) = recalld_workspace::opening::credentials(&data).unwrap();
         let shown = credentials.show();
         let gateway = [
             ("x-gateway-client-id", shown.gateway_client_id.expose().to_owned()),

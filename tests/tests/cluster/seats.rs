@@ -9,10 +9,10 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use engine::os::clock::{Clock, Random, SystemClock, SystemRandom};
 use engine::{Batch, ItemDraft, Options, Store};
+use recalld_cluster::seats::{Ending, Seats, Step, ToEmpty};
+use recalld_cluster::{Where, Whereabouts};
+use recalld_config::remote::Remote;
 use remote::{BootClock, Emptied, Halt, NotSeated, TickSource, Ticks};
-use server::cluster::{Where, Whereabouts};
-use server::config::remote::Remote;
-use server::seats::{Ending, Seats, Step, ToEmpty};
 use tempfile::TempDir;
 use tests::kept::{assert_gone, files, holding};
 use tests::patience::wait_until;

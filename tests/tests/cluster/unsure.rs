@@ -7,10 +7,10 @@ use std::time::Duration;
 use engine::far::{Far, LogMark, NotAdmitted, NotCarried, Published};
 use engine::os::disk::{Disk, DiskRead};
 use engine::{Ground, Store};
+use recalld_api::app_state::AppState;
+use recalld_embedding::encoders::Encoders;
+use recalld_recall::Meaning;
 use serde_json::json;
-use server::app_state::AppState;
-use server::encoders::Encoders;
-use server::recall::Meaning;
 use tests::wire::Ask;
 
 use crate::node::{Node, Told, calling, follows};

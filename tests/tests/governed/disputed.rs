@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::Path;
 
+use recalld_recall::conflict_between;
 use serde_json::Value;
-use server::recall::conflict_between;
 
 /// Pairs of which both cannot be true of one thing at one time.
 const DISPUTED: [(&str, &str); 52] = [

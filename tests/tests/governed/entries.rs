@@ -1,9 +1,9 @@
 //! What a call leaves in the ledger, and of the quota, whatever becomes of it.
 
 use engine::ledger::Effect;
-use server::app_state::Metered;
-use server::govern::rate::key_of;
-use server::tools::{Refused, Stored, ToolError, governed};
+use recalld_policy::Metered;
+use recalld_policy::rate::key_of;
+use recalld_tool_framework::{Refused, Stored, ToolError, governed};
 use tests::house::entries;
 
 use super::*;

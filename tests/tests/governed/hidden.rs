@@ -1,8 +1,8 @@
 //! What policy hides: nothing that is given depends on it, and what would have had a place is noted.
 
 use engine::{Batch, EdgeDraft, ItemDraft, Sensitivity, SourceDraft, SourceId};
+use recalld_recall::{Plan, Question};
 use serde_json::Value;
-use server::recall::{Plan, Question};
 
 use super::{House, edge, ids, item, member, note, operator, time};
 

@@ -1,8 +1,8 @@
 //! What stands comes in the place of what it replaced.
 
 use engine::{ItemDraft, Sensitivity};
+use recalld_recall::{Plan, Question};
 use serde_json::json;
-use server::recall::{Plan, Question};
 
 use super::{GATE, House, ids, item, name, note, operator};
 

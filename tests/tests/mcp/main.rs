@@ -12,8 +12,8 @@ mod transport;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+use recalld_tool_framework::Tool;
 use serde_json::{Value, json};
-use server::tools::Tool;
 use tests::documents;
 use tests::mcp_client::McpClient;
 use tests::sample_catalog;

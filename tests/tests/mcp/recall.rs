@@ -3,9 +3,9 @@
 use std::fs;
 
 use engine::os::clock::{Random, SystemRandom};
+use recalld_audit::{check, tenant_hash};
+use recalld_auth::{Credentials, Prefix, Verifier};
 use serde_json::{Value, json};
-use server::auth::{Credentials, Prefix, Verifier};
-use server::govern::{check, tenant_hash};
 use sha2::{Digest, Sha256};
 use tests::service::write;
 
@@ -29,7 +29,7 @@ fn answers_are_grounded() {
         let token = item["grounding_token"].as_str().unwrap();
         let said = check(token, &verifier, &tenant_hash("local")).unwrap();
         assert!(said.is_of(&sha256));
-        let id = server::names::parse_item(item["id"].as_str().unwrap()).unwrap();
+        let id = recalld_common::names::parse_item(item["id"].as_str().unwrap()).unwrap();
         assert_eq!(said.item, id.0.to_le_bytes());
         assert!(check(token, &verifier, &tenant_hash("other")).is_err());
         for name in ["kind", "title", "status", "sensitivity"] {

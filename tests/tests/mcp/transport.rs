@@ -1,7 +1,7 @@
 //! The transport: messages, ids, headers, batches.
 
+use recalld_mcp_protocol::limits::PING_BYTES_MAX;
 use serde_json::{Value, json};
-use server::limits::PING_BYTES_MAX;
 use tests::mcp_client;
 use tests::wire::Ask;
 

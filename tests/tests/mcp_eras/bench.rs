@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use recalld_mcp_protocol::{Client, Fault, Outcome};
 use serde_json::{Map, Value, json};
-use server::mcp::{Client, Fault, Outcome};
 use tests::bare_mcp::{BareMcp, Tools};
 
 /// A host of these tests: its tools wait until they are called off or let go, but for one that only

@@ -3,8 +3,8 @@
 use std::thread;
 use std::time::Duration;
 
+use recalld_policy::limits::CALL_TIME_MAX;
 use serde_json::{Value, json};
-use server::limits::CALL_TIME_MAX;
 use tests::service::scratch;
 use tests::wire::{self, Answer, Ask, Client};
 

@@ -1,9 +1,9 @@
 //! Followed resources, and the streams that tell of them.
 
 use engine::{Batch, ItemDraft, Micros};
+use recalld_common::names;
+use recalld_policy::limits::CALL_TIME_MAX;
 use serde_json::json;
-use server::limits::CALL_TIME_MAX;
-use server::names;
 use tests::sample::{hide, items, link, note, tombstones};
 use tests::service::{Service, scratch};
 use tests::wire::Ask;

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
-use server::app;
-use server::app_state::{AppState, Caller};
-use server::limits::CALL_TIME_MAX;
-use server::mcp::{self, Endpoint};
-use server::mcp_host::{Product, Visitor};
-use server::model::Silent;
-use server::net::{self, Call, Limits, Listen, NetConfig, Reply, Server, ShutdownHandle};
-use server::pipeline::{LOCAL, Pipeline};
+use recalld_api::app_state::AppState;
+use recalld_api::mcp_host::{Product, Visitor};
+use recalld_api::pipeline::{LOCAL, Pipeline};
+use recalld_cli::app;
+use recalld_embedding::model::Silent;
+use recalld_http_server::{Call, Limits, Listen, NetConfig, Reply, Server, ShutdownHandle};
+use recalld_mcp_protocol::Endpoint;
+use recalld_policy::Caller;
+use recalld_policy::limits::CALL_TIME_MAX;
 
 use tests::service::settings;
 
@@ -38,7 +39,7 @@ impl Inside {
     pub(super) fn beside_for(&self, caller: Caller) -> Self {
         Self::serve(Arc::clone(&self.parts), |parts, _| {
             let random = Arc::clone(&parts.random);
-            let settings = mcp::Settings { call_time_max: CALL_TIME_MAX, random };
+            let settings = recalld_mcp_protocol::Settings { call_time_max: CALL_TIME_MAX, random };
             let endpoint = Endpoint::start(Product::new(Arc::clone(parts)), settings).unwrap();
             Arc::new(For { endpoint, caller })
         })
@@ -46,7 +47,7 @@ impl Inside {
 
     pub(super) fn serve(
         parts: Arc<AppState>,
-        service: impl FnOnce(&Arc<AppState>, u16) -> Arc<dyn net::Service>,
+        service: impl FnOnce(&Arc<AppState>, u16) -> Arc<dyn recalld_http_server::Service>,
     ) -> Self {
         let address: SocketAddr = ([127, 0, 0, 1], 0).into();
         let server = Server::bind(NetConfig {
@@ -72,7 +73,7 @@ pub(super) struct For {
     pub(super) caller: Caller,
 }
 
-impl net::Service for For {
+impl recalld_http_server::Service for For {
     fn serve(&self, call: Call, reply: Reply) {
         let visitor = Visitor::of(self.caller.clone(), call.request.query()).unwrap();
         self.endpoint.serve(&call, visitor, reply);

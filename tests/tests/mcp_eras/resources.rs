@@ -1,11 +1,11 @@
 //! Resources, prompts and completions, and what policy keeps of them.
 
 use engine::{Batch, TombstoneDraft};
+use recalld_common::names;
+use recalld_common::scope::Scope;
+use recalld_policy::Caller;
+use recalld_policy::limits::CALL_TIME_MAX;
 use serde_json::{Value, json};
-use server::app_state::Caller;
-use server::limits::CALL_TIME_MAX;
-use server::names;
-use server::tools::Scope;
 use tests::service::scratch;
 use tests::wire;
 

@@ -2,11 +2,11 @@
 
 use engine::ledger::{Effect, Reader};
 use engine::{Batch, ItemDraft, ItemId, Sensitivity, SourceDraft, SourceId};
+use recalld_common::names;
+use recalld_common::scope::Scope;
+use recalld_policy::Caller;
+use recalld_policy::limits::CALL_TIME_MAX;
 use serde_json::{Value, json};
-use server::app_state::Caller;
-use server::limits::CALL_TIME_MAX;
-use server::names;
-use server::tools::Scope;
 use tempfile::TempDir;
 use tests::sample::link;
 use tests::service::scratch;

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use engine::os::clock::{SystemClock, SystemRandom};
-use server::auth::Prefix;
-use server::control::{
+use recalld_auth::Prefix;
+use recalld_metastore::{
     Control, ControlError, Far, Kind, NewCredential, NewTenant, Operation, Operations,
     TablesDigest, parse,
 };

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use engine::os::clock::{SystemClock, SystemRandom};
+use recalld_metastore::Control;
 use serde_json::{Value, json};
-use server::control::Control;
 use tests::house::{call, mcp};
 use tests::patience::wait_until;
 use tests::service::{Service, run, run_json};

@@ -1,6 +1,6 @@
 //! What is asked at `GET /authorize`: what is shown to a person, what is told to the client, and what to neither.
 
-use server::oauth::FORM_BYTES_MAX;
+use recalld_oauth::FORM_BYTES_MAX;
 use tests::wire::Ask;
 
 use super::house::{

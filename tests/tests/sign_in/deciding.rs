@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use engine::ledger::{Decision, Outcome};
-use server::control::Kind;
+use recalld_metastore::Kind;
 use tests::wire::Answer;
 
 use super::house::{Fields, House, Person, SCOPES, Sent, check_page, problem};

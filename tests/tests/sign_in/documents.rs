@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use recalld_oauth::{FetchFault, Fetched};
 use serde_json::{Value, json};
-use server::oauth::{FetchFault, Fetched};
 
 use tests::wire::Ask;
 

@@ -13,18 +13,18 @@ use std::time::{Duration, SystemTime};
 use engine::Micros;
 use engine::ledger::{Entry, Reader};
 use engine::os::clock::{Clock, SystemClock};
-use server::app;
-use server::app_state::AppState;
-use server::control::{
+use recalld_api::app_state::AppState;
+use recalld_api::pipeline::{HOSTED, Origins, Pipeline};
+use recalld_cli::app;
+use recalld_common::scope::Scope;
+use recalld_embedding::model::Silent;
+use recalld_http_server::{Limits, Listen, NetConfig, Server, ShutdownHandle};
+use recalld_metastore::{
     Kind, NewClient, NewCredential, NewTenant, RedeemError, Redeemed, Redemption,
 };
-use server::govern::plans::Plan;
-use server::govern::rate::Rate;
-use server::model::Silent;
-use server::net::{Limits, Listen, NetConfig, Server, ShutdownHandle};
-use server::oauth::{ClientDocuments, Fetch, FetchFault, Fetched};
-use server::pipeline::{HOSTED, Origins, Pipeline};
-use server::tools::Scope;
+use recalld_oauth::{ClientDocuments, Fetch, FetchFault, Fetched};
+use recalld_policy::plans::Plan;
+use recalld_policy::rate::Rate;
 use tempfile::TempDir;
 use tests::service::{scratch, settings};
 use tests::tiny_model::Tiny;
@@ -210,7 +210,8 @@ impl House {
 
     /// The ledger of a workspace, with what strangers did.
     pub(super) fn entries(&self, slug: &str) -> Vec<Entry> {
-        self.parts.authority.as_ref().unwrap().attempts.write(&self.parts);
+        let AppState { authority, control, tenants, clock, .. } = &*self.parts;
+        authority.as_ref().unwrap().attempts.write(control, tenants, clock.now());
         self.parts.tenants.open(slug).unwrap().audit.settled_files().unwrap();
         let folder = self.parts.data.join("tenants").join(slug).join("ledger");
         let entries = Reader::open(&folder).unwrap().entries(1).unwrap();

@@ -4,8 +4,8 @@ use std::sync::Barrier;
 use std::thread;
 
 use engine::ledger::{Decision, Outcome};
+use recalld_metastore::{Hold, Kind, RedeemError};
 use serde_json::json;
-use server::control::{Hold, Kind, RedeemError};
 use tests::mcp_client;
 use tests::wire::Ask;
 

@@ -227,8 +227,8 @@ fn limits_of_a_model_are_those_of_the_page() {
 #[test]
 fn limits_of_an_inflow_are_those_of_the_page() {
     let coded = [
-        ("PARCEL_TEXTS_MAX".to_owned(), server::inflow::PARCEL_TEXTS_MAX as u64),
-        ("TEXTS_LOST_MAX".to_owned(), server::inflow::TEXTS_LOST_MAX as u64),
+        ("PARCEL_TEXTS_MAX".to_owned(), recalld_embedding::inflow::PARCEL_TEXTS_MAX as u64),
+        ("TEXTS_LOST_MAX".to_owned(), recalld_embedding::inflow::TEXTS_LOST_MAX as u64),
     ];
     let written: Vec<(String, u64)> = table(&page("limits.md"), "| of an inflow | value | why |")
         .into_iter()
@@ -240,8 +240,8 @@ fn limits_of_an_inflow_are_those_of_the_page() {
 #[test]
 fn limits_of_an_import_are_those_of_the_page() {
     let coded = [
-        ("LINES_MAX".to_owned(), u64::from(server::lines::LINES_MAX)),
-        ("LINE_BYTES_MAX".to_owned(), server::lines::LINE_BYTES_MAX as u64),
+        ("LINES_MAX".to_owned(), u64::from(recalld_interchange::lines::LINES_MAX)),
+        ("LINE_BYTES_MAX".to_owned(), recalld_interchange::lines::LINE_BYTES_MAX as u64),
     ];
     let written: Vec<(String, u64)> = table(&page("limits.md"), "| of an import | value | why |")
         .into_iter()
@@ -252,7 +252,8 @@ fn limits_of_an_import_are_those_of_the_page() {
 
 #[test]
 fn limits_of_the_control_store_are_those_of_the_page() {
-    use server::control;
+    use recalld_metastore as control;
+
     let coded = values![
         control:
         CACHE_BYTES_MAX,
@@ -282,7 +283,7 @@ fn limits_of_the_control_store_are_those_of_the_page() {
 
 #[test]
 fn tables_of_the_control_store_are_those_of_the_page() {
-    use server::control::{ControlError, TABLE_NAMES, check_record};
+    use recalld_metastore::{ControlError, TABLE_NAMES, check_record};
     let written = table(&page("control.md"), "| table | number | key |");
     let numbered: Vec<(String, String)> =
         written.iter().map(|row| (row[0].trim_matches('`').to_owned(), row[1].clone())).collect();

@@ -2,9 +2,9 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use recalld_auth::Prefix;
+use recalld_metastore::{CodeRequest, Kind, NewClient};
 use serde_json::{Value, json};
-use server::auth::Prefix;
-use server::control::{CodeRequest, Kind, NewClient};
 use tempfile::TempDir;
 use tests::house::{House, SCOPES, entries, mcp};
 use tests::service::Service;

@@ -1,7 +1,7 @@
 //! Revocation (RFC 7009): a client ends its own tokens, and learns nothing of others'.
 
+use recalld_metastore::Kind;
 use serde_json::json;
-use server::control::Kind;
 use tests::house::SCOPES;
 use tests::service::{run, run_json};
 use tests::wire::Answer;

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use engine::ledger::{Decision, Draft, Effect, Ledger, OpenWith, Outcome, Touched};
 use engine::os::clock::{Random, SystemRandom};
-use server::auth::open_or_create_signing_key;
-use server::control::Kind;
+use recalld_auth::open_or_create_signing_key;
+use recalld_metastore::Kind;
 use sha2::{Digest, Sha256};
 use tests::house::{SCOPES, call};
 use tests::service::run_json;

@@ -7,10 +7,10 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use engine::os::clock::{Clock, Random, SystemClock, SystemRandom};
+use recalld_auth::token::{Claims, TOKEN_BYTES_MAX, mint};
+use recalld_auth::{Signer, TokenKey, open_or_create_signing_key};
+use recalld_metastore::Kind;
 use serde_json::{Value, json};
-use server::auth::token::{Claims, TOKEN_BYTES_MAX, mint};
-use server::auth::{Signer, TokenKey, open_or_create_signing_key};
-use server::control::Kind;
 use sha2::{Digest, Sha256};
 use tests::house::{House, SCOPES, api, entries, mcp};
 use tests::mcp_client;

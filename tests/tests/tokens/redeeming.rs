@@ -4,9 +4,9 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use recalld_auth::Prefix;
+use recalld_metastore::{Kind, NewCredential};
 use serde_json::json;
-use server::auth::Prefix;
-use server::control::{Kind, NewCredential};
 use tests::house::SCOPES;
 
 use crate::desk::{

@@ -1,7 +1,7 @@
 //! Dynamic registration (RFC 7591).
 
+use recalld_metastore::Kind;
 use serde_json::{Value, json};
-use server::control::Kind;
 use tests::house::SCOPES;
 use tests::wire::{self, Answer, Ask};
 

@@ -38,7 +38,7 @@ fn kid(token: &str) -> String {
 #[test]
 fn a_new_key_is_published_beside_the_old_one_whose_tokens_go_on() {
     let room = Room::new();
-    let key = room.house.issue("acme", server::control::Kind::Workspace, None, &SCOPES);
+    let key = room.house.issue("acme", recalld_metastore::Kind::Workspace, None, &SCOPES);
     let client = room.client("none");
     let code = room.code(&client);
     let desk = room.serve();
@@ -80,7 +80,7 @@ fn a_new_key_is_published_beside_the_old_one_whose_tokens_go_on() {
 #[test]
 fn a_server_that_is_started_anew_knows_the_keys_and_tokens_of_before() {
     let room = Room::new();
-    let key = room.house.issue("acme", server::control::Kind::Workspace, None, &SCOPES);
+    let key = room.house.issue("acme", recalld_metastore::Kind::Workspace, None, &SCOPES);
     let own = Client { id: "acme".to_owned(), secret: Some(key) };
     let desk = room.serve();
     let fields = [&[("grant_type", "client_credentials")], &*shown(&own)].concat();

@@ -1,9 +1,9 @@
 //! `agent_state`: values with versions, given where policy admits it.
 
 use engine::Sensitivity;
+use recalld_common::scope::Scope;
+use recalld_policy::Caller;
 use serde_json::{Value, json};
-use server::app_state::Caller;
-use server::tools::Scope;
 use tests::desk::{Desk, member, operator};
 
 use super::texts;

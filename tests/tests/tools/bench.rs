@@ -4,9 +4,10 @@ use std::fs;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use recalld_common::cancel::Cancel;
+use recalld_tool_framework::Context;
+use recalld_tools::find;
 use serde_json::{Value, json};
-use server::net::Cancel;
-use server::tools::{Context, find};
 use tests::desk::{Desk, operator};
 use tests::service::scratch;
 
@@ -22,7 +23,7 @@ fn called_off(desk: &Desk, tool: &str, arguments: &Value) -> String {
     };
     let caller = operator();
     let context = Context {
-        parts: desk.parts(),
+        services: desk.parts().tool_services(),
         workspace: &desk.parts().local.get(),
         caller: &caller,
         cancel: &cancel,

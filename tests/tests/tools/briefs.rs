@@ -1,11 +1,11 @@
 //! What a day brought and what to begin with: what stands there, for whom, and how it is grounded.
 
 use engine::{Batch, ItemDraft, Sensitivity};
+use recalld_audit::{check, tenant_hash};
+use recalld_common::names;
+use recalld_common::scope::Scope;
+use recalld_policy::Caller;
 use serde_json::{Value, json};
-use server::app_state::Caller;
-use server::govern::{check, tenant_hash};
-use server::names;
-use server::tools::Scope;
 use tests::desk::{Desk, VEILED, member, operator, time};
 use tests::service::write;
 

@@ -1,11 +1,12 @@
 //! Claims against what is on record: what supports them, what contradicts them, and tokens that are none.
 
 use engine::Sensitivity;
+use recalld_audit::{mint, tenant_hash};
+use recalld_common::cancel::Cancel;
+use recalld_policy::Caller;
+use recalld_tool_framework::{Context, ToolError};
+use recalld_tools::find;
 use serde_json::{Value, json};
-use server::app_state::Caller;
-use server::govern::{mint, tenant_hash};
-use server::net::Cancel;
-use server::tools::{Context, ToolError, find};
 use tests::desk::{Desk, VEILED, member, operator};
 
 const TOOL: &str = "brain_verify_claims_tool";
@@ -29,7 +30,7 @@ fn token(desk: &Desk, caller: &Caller, query: &str, id: &str) -> String {
 
 /// A token as this service makes them, for an item whose text has this hash.
 fn minted(desk: &Desk, id: &str, content: &str) -> String {
-    let id = server::names::parse_item(id).unwrap().0.to_le_bytes();
+    let id = recalld_common::names::parse_item(id).unwrap().0.to_le_bytes();
     let byte = |at: usize| u8::from_str_radix(&content[2 * at..2 * at + 2], 16).unwrap();
     let content: [u8; 32] = std::array::from_fn(byte);
     mint(&desk.parts().local.get().signer, &tenant_hash("local"), &id, &content, 1_800_000_000)
@@ -140,14 +141,14 @@ fn tokens_that_are_forged_foreign_or_of_another_text_are_none() {
     let good = token(&desk, &operator(), "gateway port", &id);
     let mut forged = good.clone().into_bytes();
     forged[40] = if forged[40] == b'A' { b'B' } else { b'A' };
-    let number = server::names::parse_item(&id).unwrap().0.to_le_bytes();
+    let number = recalld_common::names::parse_item(&id).unwrap().0.to_le_bytes();
     let local = desk.parts().local.get();
     let signer = &local.signer;
     let minted = |tenant: &str, item: &[u8; 16], content: [u8; 32]| {
         mint(signer, &tenant_hash(tenant), item, &content, 1_800_000_000)
     };
     let snapshot = desk.parts().local.get().store.snapshot();
-    let place = snapshot.find(server::names::parse_item(&id).unwrap()).unwrap().unwrap();
+    let place = snapshot.find(recalld_common::names::parse_item(&id).unwrap()).unwrap().unwrap();
     let content = snapshot.item(place).unwrap().content_sha256;
     for (token, why) in [
         (String::from_utf8(forged).unwrap(), "signature"),

@@ -1,9 +1,9 @@
 //! Intents, corrections, outcomes and follow-ups: what they write, who is told, and when things are due again.
 
 use engine::{EdgeFilter, Sensitivity};
+use recalld_common::scope::Scope;
+use recalld_policy::Caller;
 use serde_json::{Value, json};
-use server::app_state::Caller;
-use server::tools::Scope;
 use tests::desk::{Desk, VEILED, member, operator};
 
 use super::texts;
@@ -27,10 +27,10 @@ fn recall(desk: &Desk, query: &str) -> Value {
 fn item(desk: &Desk, id: &Value) -> Value {
     desk.with_context(&operator(), |context| {
         let snapshot = context.snapshot();
-        let id = server::names::parse_item(id.as_str().unwrap()).unwrap();
+        let id = recalld_common::names::parse_item(id.as_str().unwrap()).unwrap();
         let place = snapshot.find(id).unwrap().unwrap();
-        let allow = server::govern::Verdict::Allow;
-        Value::Object(server::recall::show::seed(&snapshot, place, allow, &|_| true).unwrap())
+        let allow = recalld_policy::Verdict::Allow;
+        Value::Object(recalld_recall::show::seed(&snapshot, place, allow, &|_| true).unwrap())
     })
 }
 
@@ -95,7 +95,7 @@ fn a_correction_puts_the_right_text_where_the_wrong_one_stood() {
     // By the edge, whoever has the one finds the other.
     desk.with_context(&operator(), |context| {
         let snapshot = context.snapshot();
-        let id = server::names::parse_item(correction["id"].as_str().unwrap()).unwrap();
+        let id = recalld_common::names::parse_item(correction["id"].as_str().unwrap()).unwrap();
         let near = snapshot.neighbours(id, 8, &EdgeFilter::default()).unwrap();
         let found: Vec<&str> = near.iter().map(|one| one.edge.relation).collect();
         assert_eq!(found, ["corrects"]);
@@ -229,7 +229,7 @@ fn an_outcome_is_as_closed_as_what_it_is_of() {
     let kept = json!({"item_id": open, "valence": 1, "idempotency_key": "k"});
     let first = desk.call_as(&member(), OUTCOME, kept.clone());
     assert_eq!(first["item"]["attributes"]["about"], json!(open));
-    let id = server::names::parse_item(&open).unwrap();
+    let id = recalld_common::names::parse_item(&open).unwrap();
     desk.write(engine::Batch {
         tombstones: vec![engine::TombstoneDraft {
             target: id.0,

@@ -7,12 +7,12 @@ use engine::{
     Batch, EdgeDraft, FullSpeed, ItemDraft, ItemId, Sensitivity, Snapshot, SourceDraft, SourceId,
     Store,
 };
+use recalld_api::operator::{Import, import_as_operator};
+use recalld_common::names;
+use recalld_common::scope::Scope;
+use recalld_interchange::lines::write;
+use recalld_policy::Caller;
 use serde_json::{Value, json};
-use server::app_state::Caller;
-use server::lines::write;
-use server::names;
-use server::operator::{Import, import_as_operator};
-use server::tools::Scope;
 use tests::desk::{Desk, VEILED, member, operator};
 use tests::sample::link as link_of;
 use tests::{ground, random_store, sample_catalog};

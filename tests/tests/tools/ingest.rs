@@ -384,7 +384,7 @@ fn what_the_caller_may_not_read_is_neither_swept_nor_told() {
     desk.call(PATHS, json!({"paths": [file], "sensitivity": "restricted"}));
     fs::remove_file(desk.files().join("docs/closed.md")).unwrap();
     let mut caller = member();
-    caller.scopes.push(server::tools::Scope::IngestWrite);
+    caller.scopes.push(recalld_common::scope::Scope::IngestWrite);
     let swept = desk.call_as(&caller, SWEEP, json!({"dry_run": false}));
     assert_eq!((&swept["missing_count"], &swept["unchanged"]), (&json!(0), &json!(3)), "{swept}");
     let told =

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use recalld_claim_check::{Prose, Relation, difference, judge};
+use recalld_recall::Twin;
 use serde_json::Value;
-use server::judge::{Prose, Relation, difference, judge};
-use server::recall::Twin;
 
 const SETS: [&str; 2] = ["tuned", "held_out"];
 const VERDICTS: [&str; 3] = ["supported", "contradicted", "unsupported"];

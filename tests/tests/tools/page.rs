@@ -4,10 +4,11 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
+use recalld_tool_framework::args::Field;
+use recalld_tool_framework::results::{Output, RECEIPT};
+use recalld_tool_framework::{Change, Family, Tool};
+use recalld_tools::FAMILIES;
 use serde_json::Value;
-use server::tools::args::Field;
-use server::tools::results::{Output, RECEIPT};
-use server::tools::{Change, FAMILIES, Family, Tool};
 
 const HEAD: &str = "\
 # The tools

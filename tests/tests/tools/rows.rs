@@ -3,12 +3,14 @@
 
 use std::sync::Arc;
 
+use recalld_common::scope::Scope;
+use recalld_policy::plans::Plans;
+use recalld_policy::rate::key_of;
+use recalld_policy::{Caller, Metered};
+use recalld_tool_framework::args::Field;
+use recalld_tool_framework::{Change, Profile, Tool};
+use recalld_tools::{find, visible_to};
 use serde_json::{Map, Value, json};
-use server::app_state::{Caller, Metered};
-use server::govern::plans::Plans;
-use server::govern::rate::key_of;
-use server::tools::args::Field;
-use server::tools::{Change, Profile, Scope, Tool, find, visible_to};
 use tests::contract::agreed;
 use tests::desk::{Desk, operator};
 use tests::sample_catalog;
@@ -48,7 +50,7 @@ fn of_plan(name: &str) -> Caller {
 
 #[test]
 fn the_catalog_is_what_was_agreed() {
-    let families = server::tools::FAMILIES.iter();
+    let families = recalld_tools::FAMILIES.iter();
     let there: Vec<_> = families
         .flat_map(|family| family.tools.iter().map(|tool| (family.name, tool.name, tool.scope)))
         .collect();

@@ -4,8 +4,8 @@ use std::fs;
 use std::sync::Arc;
 
 use engine::Sensitivity;
+use recalld_fs_util::roots::Roots;
 use serde_json::{Value, json};
-use server::ingest::Roots;
 use tests::desk::{Desk, VEILED, member, operator};
 use tests::service::write;
 
@@ -244,7 +244,7 @@ fn what_policy_denies_is_unknown_and_what_it_redacts_tells_no_text() {
     let old = desk.call_as(&member(), CHECK, json!({"older_than_days": 1}));
     assert!(old["items"].as_array().unwrap().is_empty());
     desk.set_time("2026-03-01T00:00:00Z");
-    let old = |caller: server::app_state::Caller| {
+    let old = |caller: recalld_policy::Caller| {
         desk.call_as(&caller, CHECK, json!({"older_than_days": 1}))["items"].clone()
     };
     assert_eq!(old(operator()).as_array().unwrap().len(), 1);

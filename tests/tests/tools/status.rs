@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use recalld_common::scope::Scope;
+use recalld_policy::rate::key_of;
+use recalld_policy::{Caller, Metered};
 use serde_json::{Value, json};
-use server::app_state::{Caller, Metered};
-use server::govern::rate::key_of;
-use server::tools::Scope;
 use tests::desk::{Desk, member, operator};
 use tests::service::write;
 

@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
+use recalld_policy::plans::Plans;
+use recalld_policy::rate::key_of;
+use recalld_policy::{Caller, Metered};
 use serde_json::json;
-use server::app_state::{Caller, Metered};
-use server::govern::plans::Plans;
-use server::govern::rate::key_of;
 use tests::desk::{Desk, operator};
 
 #[test]

@@ -4,10 +4,10 @@ use std::fs;
 
 use engine::Sensitivity;
 use engine::ledger::{Decision, Effect, Outcome, Touched};
+use recalld_audit::Trace;
+use recalld_common::scope::Scope;
+use recalld_policy::Caller;
 use serde_json::{Value, json};
-use server::app_state::Caller;
-use server::govern::Trace;
-use server::tools::Scope;
 use tests::desk::{Desk, VEILED, member, operator};
 
 use super::texts;

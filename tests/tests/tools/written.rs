@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 
 use engine::{ItemId, ItemView, Record, Status};
+use recalld_common::names;
+use recalld_tool_framework::{Change, Tool};
 use serde_json::{Map, Value, json};
-use server::names;
-use server::tools::{Change, Tool};
 use tests::desk::{Desk, NOW, operator};
 use tests::sample_catalog;
 use tests::schema::rows;

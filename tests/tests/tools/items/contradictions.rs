@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use engine::Sensitivity;
+use recalld_common::cancel::Cancel;
+use recalld_policy::Caller;
+use recalld_tool_framework::{Context, ToolError};
+use recalld_tools::find;
 use serde_json::{Value, json};
-use server::app_state::Caller;
-use server::net::Cancel;
-use server::tools::{Context, ToolError, find};
 use tests::desk::{Desk, VEILED, member, operator};
 
 use super::supersede;

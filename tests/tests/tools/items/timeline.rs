@@ -2,11 +2,11 @@
 
 use engine::ledger::{Decision, Effect, Outcome, Touched};
 use engine::{Batch, EdgeDraft, ItemId, Sensitivity};
+use recalld_audit::Trace;
+use recalld_common::names;
+use recalld_common::scope::Scope;
+use recalld_policy::Caller;
 use serde_json::{Value, json};
-use server::app_state::Caller;
-use server::govern::Trace;
-use server::names;
-use server::tools::Scope;
 use tests::desk::{Desk, VEILED, member, operator, time};
 
 use super::supersede;

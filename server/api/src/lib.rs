@@ -1,0 +1,12 @@
+//! The interfaces of a running service: routes, the HTTP API, MCP, the console and the operator's own routes.
+//!
+//! [`app_state::AppState`] holds every part of the service; the crates below are handed what they use.
+#![forbid(unsafe_code)]
+
+pub mod app_state;
+pub mod console;
+pub mod limits;
+pub mod mcp_host;
+pub mod operator;
+pub mod pipeline;
+pub mod rest;

@@ -1,0 +1,440 @@
+//! What recalld offers over MCP: its tools, memories as resources, and prompts.
+//!
+//! Knows the catalog and the store; the protocol is `mcp`'s. Every read goes the way of a tool:
+//! scope, policy, an entry in the ledger.
+
+mod prompts;
+mod resources;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use engine::Snapshot;
+use serde_json::{Map, Value, json};
+
+use crate::app_state::{AppState, Held};
+use recalld_common::age::STALE_SECONDS_META;
+use recalld_common::cancel::Cancel;
+use recalld_common::wants::Wants;
+use recalld_mcp_protocol::{
+    Capabilities, Client, Completing, Completion, Fault, Followed, Host, Level, Listing, Outcome,
+    Page,
+};
+use recalld_oauth::{Scopes, challenge};
+use recalld_policy::Caller;
+use recalld_policy::identity::TURN_IDENTITY;
+use recalld_tool_framework::{
+    Answer, Context, Profile, Refused, Tool, ToolError, governed, record_refusal,
+};
+use recalld_tools::brief;
+use recalld_tools::instructions::INSTRUCTIONS;
+
+/// Who calls, and how much of the catalog the address it calls asks for.
+#[derive(Debug, Clone)]
+pub struct Visitor {
+    caller: Caller,
+    profile: Profile,
+}
+
+impl Visitor {
+    /// A caller at an address with this query.
+    ///
+    /// # Errors
+    /// The query names no profile that there is.
+    pub fn of(caller: Caller, query: Option<&str>) -> Result<Self, Fault> {
+        let profile = Profile::from_query(query)
+            .map_err(|why| Fault::server("unknown_profile", why).with_status(400))?;
+        Ok(Self { caller, profile })
+    }
+}
+
+/// The product, as MCP shows it.
+pub struct Product {
+    parts: Arc<AppState>,
+}
+
+impl Product {
+    /// Shows these parts.
+    pub fn new(parts: Arc<AppState>) -> Self {
+        Self { parts }
+    }
+
+    /// Does `work`, which reads, as a governed call of a client, until it is called off or its time is over. Gives
+    /// beside the answer how old it may be.
+    fn governed(
+        &self,
+        caller: &Caller,
+        (cancel, deadline): (&Cancel, Instant),
+        (operation, arguments): (&'static str, &Value),
+        work: impl FnOnce(&Context<'_>) -> Result<Answer, ToolError>,
+    ) -> Result<(Answer, Option<u64>), Refused> {
+        let (held, stale) = self.parts.enter(caller, Wants::Reads)?;
+        let (parts, workspace) = (&*self.parts, &*held);
+        let context = Context {
+            services: parts.tool_services(),
+            workspace,
+            caller,
+            cancel,
+            deadline,
+            progress: None,
+        };
+        governed(&context, operation, arguments, false, work).map(|answer| (answer, stale))
+    }
+
+    /// Leaves the entry of a call that is refused before anything is looked at. Gives a fault where it cannot.
+    fn refused(
+        &self,
+        caller: &Caller,
+        (operation, arguments): (&'static str, &Value),
+    ) -> Option<Fault> {
+        let held = self.parts.workspace_of(caller).map_err(ToolError::from);
+        let recorded = held.and_then(|held| record_refusal(&held, caller, operation, arguments));
+        recorded.err().and_then(|error| fault_of(&error))
+    }
+}
+
+impl Host for Product {
+    type Caller = Visitor;
+
+    fn principal(&self, Visitor { caller, .. }: &Visitor) -> String {
+        format!("{}/{}", caller.workspace, caller.principal)
+    }
+
+    fn in_turn(&self, visitor: &Visitor, params: &Value) -> Visitor {
+        let asserted = params["_meta"].get(TURN_IDENTITY);
+        let turn = visitor.caller.turn.asserting(asserted);
+        let caller = Caller { turn, ..visitor.caller.clone() };
+        Visitor { caller, profile: visitor.profile }
+    }
+
+    fn turn_away(&self, visitor: &Visitor, method: &str, params: &Value) -> Option<Fault> {
+        let authority = self.parts.authority.as_ref()?;
+        let name = params["name"].as_str().filter(|_| method == "tools/call")?;
+        let Visitor { caller, .. } = &self.in_turn(visitor, params);
+        let lacking = recalld_tools::lacking(caller, name)?;
+        if let Some(fault) = self.refused(caller, ("tools/call", &json!({"name": name}))) {
+            return Some(fault.with_status(503));
+        }
+        // With what it has, so that one sign-in more is enough.
+        let needed: Scopes = caller.scopes.iter().copied().chain([lacking]).collect();
+        let at = authority.places.resource_metadata();
+        let why = format!("{name} takes the scope {}", lacking.name());
+        let fault = Fault::server("insufficient_scope", why).with_status(403);
+        Some(fault.with_challenge(challenge::insufficient_scope(&at, &needed)))
+    }
+
+    fn stands(&self, Visitor { caller, .. }: &Visitor) -> bool {
+        self.parts.control.caller_stands(caller)
+    }
+
+    fn take(&self, Visitor { caller, .. }: &Visitor) -> Result<(), Fault> {
+        self.parts.limit(caller).map_err(|wait| {
+            let why = format!("too many calls; there may be another in {} s", wait.seconds);
+            Fault::server("too_many_requests", why).with_status(429)
+        })
+    }
+
+    fn server_info(&self) -> Value {
+        json!({
+            "name": "recalld", "title": "recalld memory recall",
+            "version": env!("CARGO_PKG_VERSION"),
+        })
+    }
+
+    fn instructions(&self) -> Option<String> {
+        Some(INSTRUCTIONS.to_owned())
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        // What a caller may use does not change while the server runs.
+        let fixed = Some(Listing { list_changed: false });
+        Capabilities {
+            tools: fixed,
+            resources: fixed,
+            subscribe: true,
+            prompts: fixed,
+            completions: true,
+            logging: true,
+        }
+    }
+
+    fn tools(
+        &self,
+        Visitor { caller, profile }: &Visitor,
+        cursor: Option<&str>,
+    ) -> Result<Page, Fault> {
+        Page::only(
+            recalld_tools::visible_to(caller, *profile).map(Tool::describe).collect(),
+            cursor,
+        )
+    }
+
+    fn has_tool(&self, Visitor { caller, .. }: &Visitor, name: &str) -> bool {
+        recalld_tools::find(caller, name).is_ok()
+    }
+
+    fn refuse_tool(&self, Visitor { caller, .. }: &Visitor, name: &str) -> Fault {
+        let why = recalld_tools::find(caller, name).err().unwrap_or_default();
+        let refused = self.refused(caller, ("tools/call", &json!({"name": name})));
+        refused.unwrap_or_else(|| Fault::invalid_params(why))
+    }
+
+    fn waits(&self, tool: &str) -> bool {
+        recalld_tools::waits(tool)
+    }
+
+    fn call_tool(
+        &self,
+        Visitor { caller, .. }: &Visitor,
+        name: &str,
+        arguments: &Map<String, Value>,
+        client: &Client<'_>,
+    ) -> Result<Outcome, Fault> {
+        let tool = recalld_tools::find(caller, name).map_err(Fault::invalid_params)?;
+        let entered = self.parts.enter(caller, tool.wants());
+        let (workspace, stale) = entered.map_err(|error| call_fault(&error))?;
+        let notify = |done: u64, total: u64, what: &str| client.progress(done, total, what);
+        let context = Context {
+            services: self.parts.tool_services(),
+            workspace: &workspace,
+            caller,
+            cancel: client.cancel(),
+            deadline: client.deadline(),
+            progress: if client.wants_progress() { Some(&notify) } else { None },
+        };
+        let result = match tool.call(&context, arguments) {
+            Ok(answer) => json!({
+                "content": [{"type": "text", "text": answer.text}],
+                "structuredContent": answer.structured,
+                "isError": false,
+            }),
+            Err(refused) => {
+                let is_ours = refused.error.is_ours();
+                if is_ours {
+                    client.log(Level::Error, name, json!(refused.to_string()));
+                }
+                match fault_of(&refused.error) {
+                    Some(fault) => return Err(fault),
+                    None => json!({
+                        "content": [{"type": "text", "text": refused.to_string()}],
+                        "isError": true,
+                        "_meta": {
+                            "recalld/reason": refused.error.reason(),
+                            "recalld/receipt": refused.receipt,
+                        },
+                    }),
+                }
+            }
+        };
+        Ok(Outcome::Done(aged(result, stale)))
+    }
+
+    fn resources(
+        &self,
+        Visitor { caller, .. }: &Visitor,
+        cursor: Option<&str>,
+    ) -> Result<Page, Fault> {
+        Page::only(resources::listed(caller), cursor)
+    }
+
+    fn templates(
+        &self,
+        Visitor { caller, .. }: &Visitor,
+        cursor: Option<&str>,
+    ) -> Result<Page, Fault> {
+        Page::only(resources::templates(caller), cursor)
+    }
+
+    fn read(
+        &self,
+        Visitor { caller, .. }: &Visitor,
+        uri: &str,
+        client: &Client<'_>,
+    ) -> Result<Outcome, Fault> {
+        let not_found = || Fault::resource_not_found(uri);
+        let operation = ("resources/read", &json!({"uri": uri}));
+        let Some(named) = resources::Named::of(caller, uri) else {
+            return Err(self.refused(caller, operation).unwrap_or_else(not_found));
+        };
+        let read =
+            self.governed(caller, until(client), operation, |context| named.read(context, uri));
+        read.map(|(answer, stale)| Outcome::Done(aged(with_receipt(answer), stale)))
+            .map_err(|refused| read_fault(&refused.error, not_found))
+    }
+
+    fn version(&self, Visitor { caller, .. }: &Visitor, uri: &str) -> Option<u64> {
+        let workspace = self.parts.workspace_of(caller).ok()?;
+        let snapshot = workspace.store.snapshot();
+        let look = resources::Look::at(&snapshot, &workspace, self.parts.clock.now());
+        resources::Named::of(caller, uri)?.version(&look, caller)
+    }
+
+    fn versions(&self, followed: &[Followed<Visitor>]) -> Vec<Option<u64>> {
+        let now = self.parts.clock.now();
+        let mut open: BTreeMap<&str, Option<(Held, Snapshot)>> = BTreeMap::new();
+        for Followed { caller: Visitor { caller, .. }, .. } in followed {
+            open.entry(&caller.workspace).or_insert_with(|| {
+                let workspace = self.parts.workspace_if_open(caller)?;
+                let snapshot = workspace.store.snapshot();
+                Some((workspace, snapshot))
+            });
+        }
+        let looks: BTreeMap<&str, resources::Look<'_>> = open
+            .iter()
+            .filter_map(|(name, open)| {
+                open.as_ref().map(|(held, snapshot)| (*name, held, snapshot))
+            })
+            .map(|(name, held, snapshot)| (name, resources::Look::at(snapshot, held, now)))
+            .collect();
+        let version = |Followed { caller: Visitor { caller, .. }, uri, version }: &Followed<_>| {
+            // Nobody has written to what is closed.
+            let Some(look) = looks.get(&*caller.workspace) else { return *version };
+            resources::Named::of(caller, uri)?.version(look, caller)
+        };
+        followed.iter().map(version).collect()
+    }
+
+    fn follow(
+        &self,
+        Visitor { caller, .. }: &Visitor,
+        uri: &str,
+        cancel: &Cancel,
+        deadline: Instant,
+    ) -> Result<u64, Fault> {
+        let not_found = || Fault::resource_not_found(uri);
+        let operation = ("resources/subscribe", &json!({"uri": uri}));
+        let Some(named) = resources::Named::of(caller, uri) else {
+            return Err(self.refused(caller, operation).unwrap_or_else(not_found));
+        };
+        let mut version = None;
+        let followed = self.governed(caller, (cancel, deadline), operation, |context| {
+            let (found, answer) = named.follow(context, uri)?;
+            version = Some(found);
+            Ok(answer)
+        });
+        followed.map_err(|refused| read_fault(&refused.error, not_found))?;
+        version.ok_or_else(not_found)
+    }
+
+    fn prompts(&self, _: &Visitor, cursor: Option<&str>) -> Result<Page, Fault> {
+        Page::only(prompts::listed(), cursor)
+    }
+
+    fn prompt(
+        &self,
+        Visitor { caller, .. }: &Visitor,
+        name: &str,
+        arguments: &Map<String, Value>,
+        client: &Client<'_>,
+    ) -> Result<Outcome, Fault> {
+        let prompt = prompts::Prompt::find(name, arguments)?;
+        if !prompt.wants_brief(caller) {
+            return Ok(Outcome::Done(prompt.show(None)));
+        }
+        let operation = ("prompts/get", &json!({"name": name}));
+        let read = self.governed(caller, until(client), operation, brief::today);
+        match read {
+            Ok((answer, _)) => Ok(Outcome::Done(prompt.show(Some(&answer.text)))),
+            Err(refused) => Err(call_fault(&refused.error)),
+        }
+    }
+
+    fn complete(
+        &self,
+        Visitor { caller, .. }: &Visitor,
+        of: Completing<'_>,
+        argument: &str,
+        value: &str,
+        _: &Value,
+        client: &Client<'_>,
+    ) -> Result<Completion, Fault> {
+        let wanted = match of {
+            Completing::Prompt(name) => prompts::completing(name, argument)?,
+            Completing::Resource(template) => resources::completing(template, argument)?,
+        };
+        let mut values = Vec::new();
+        if wanted != resources::Wanted::Nothing && resources::may_read(caller) {
+            let operation = ("completion/complete", &json!({"name": argument, "value": value}));
+            let found = self.governed(caller, until(client), operation, |context| {
+                wanted.complete(context, value, &mut values)
+            });
+            found.map_err(|refused| call_fault(&refused.error))?;
+        }
+        Ok(Completion { values, total: None })
+    }
+}
+
+fn until<'a>(client: &'a Client<'_>) -> (&'a Cancel, Instant) {
+    (client.cancel(), client.deadline())
+}
+
+/// What a caller can mend is a result that says so, and no fault; what it cannot is one.
+fn fault_of(error: &ToolError) -> Option<Fault> {
+    match error {
+        ToolError::TimedOut { limit } => Some(Fault::timed_out(*limit)),
+        ToolError::Panicked => Some(Fault::internal()),
+        ToolError::NotHere(why) => Some(why.fault()),
+        // Not 503: whoever tries again by himself may write it twice.
+        ToolError::Unsure(_) => {
+            Some(Fault::server(error.reason(), error.to_string()).with_status(502))
+        }
+        error if error.is_ours() => Some(Fault::unavailable(error.reason(), error.to_string())),
+        _ => None,
+    }
+}
+
+/// The fault of a call that names nothing which could be missing.
+pub(crate) fn call_fault(error: &ToolError) -> Fault {
+    fault_of(error).unwrap_or_else(|| Fault::server(error.reason(), error.to_string()))
+}
+
+/// The fault of a call that names a resource, which may be missing.
+fn read_fault(error: &ToolError, not_found: impl FnOnce() -> Fault) -> Fault {
+    match error {
+        ToolError::Argument { .. } | ToolError::Missing { .. } | ToolError::Denied { .. } => {
+            not_found()
+        }
+        other => call_fault(other),
+    }
+}
+
+/// A result that says how old it may be, where the node follows another one.
+fn aged(mut result: Value, stale: Option<u64>) -> Value {
+    if let Some(seconds) = stale {
+        result["_meta"][STALE_SECONDS_META] = seconds.into();
+    }
+    result
+}
+
+/// Whether a POST calls a tool that may change something, as far as its caller has it.
+pub(crate) fn changes(caller: &Caller, body: &Value) -> bool {
+    messages(body).iter().any(|message| {
+        let name = message["params"]["name"].as_str().filter(|_| message["method"] == "tools/call");
+        let tool = name.and_then(|name| recalld_tools::find(caller, name).ok());
+        tool.is_some_and(|tool| tool.wants() == Wants::Writes)
+    })
+}
+
+/// What asks a workspace.
+const ASKING: [&str; 5] =
+    ["tools/call", "resources/read", "resources/subscribe", "prompts/get", "completion/complete"];
+
+/// Whether a POST asks its workspace.
+pub(crate) fn asks_workspace(body: &Value) -> bool {
+    let asks =
+        |message: &Value| message["method"].as_str().is_some_and(|method| ASKING.contains(&method));
+    messages(body).iter().any(asks)
+}
+
+fn messages(body: &Value) -> &[Value] {
+    body.as_array().map_or_else(|| std::slice::from_ref(body), Vec::as_slice)
+}
+
+/// A result whose receipt stands in `_meta`.
+fn with_receipt(mut answer: Answer) -> Value {
+    let mut result = answer.structured.take();
+    let receipt = result.as_object_mut().and_then(|fields| fields.remove("receipt"));
+    result["_meta"]["recalld/receipt"] = receipt.unwrap_or_default();
+    result
+}

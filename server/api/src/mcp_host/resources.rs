@@ -1,0 +1,357 @@
+//! Memories as resources: `memory://item/{id}`, `memory://document/{id}`, `memory://brief/today`.
+
+use std::cell::OnceCell;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use engine::ledger::{Decision, Effect};
+use engine::{ItemId, ItemView, Micros, Place, SearchError, Snapshot, Status};
+use serde_json::{Value, json};
+
+use recalld_common::names;
+use recalld_common::own_kinds::is_own;
+use recalld_common::scope::Scope;
+use recalld_mcp_protocol::Fault;
+use recalld_mcp_protocol::limits::COMPLETION_VALUES_MAX;
+use recalld_policy::Caller;
+use recalld_policy::{Action, Verdict, What};
+use recalld_recall::show;
+use recalld_tool_framework::{ANSWER_KIND, Answer, Context, ToolError, decision_of, touched};
+use recalld_tools::{brief, docstore};
+use recalld_workspace::workspace::Workspace;
+
+/// Bytes of a document in one answer; docstore_get_document_tool reads what is longer in pieces.
+const DOCUMENT_BYTES_MAX: usize = 1024 * 1024;
+const ITEM: &str = "memory://item/";
+const DOCUMENT: &str = "memory://document/";
+const BRIEF: &str = "memory://brief/today";
+
+/// What a URI names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Named {
+    Item(ItemId),
+    Document(ItemId),
+    Brief,
+}
+
+impl Named {
+    /// The resource of a URI, if this caller may read any; whether it is there is found by reading.
+    pub(super) fn of(caller: &Caller, uri: &str) -> Option<Self> {
+        may_read(caller).then(|| Self::parse(uri)).flatten()
+    }
+
+    fn parse(uri: &str) -> Option<Self> {
+        if uri == BRIEF {
+            return Some(Self::Brief);
+        }
+        let id = |text: &str| names::parse_item(text).ok();
+        match uri.strip_prefix(ITEM) {
+            Some(text) => id(text).map(Self::Item),
+            None => id(uri.strip_prefix(DOCUMENT)?).map(Self::Document),
+        }
+    }
+
+    /// Reads it: `{contents}`.
+    pub(super) fn read(self, context: &Context<'_>, uri: &str) -> Result<Answer, ToolError> {
+        match self {
+            Self::Item(id) => item(context, id, uri),
+            Self::Document(id) => document(context, id, uri),
+            Self::Brief => {
+                let mut answer = brief::today(context)?;
+                answer.structured = contents(uri, "text/markdown", &answer.text);
+                Ok(answer)
+            }
+        }
+    }
+
+    /// Lets a client follow it, as reading it would: what policy denies is not there. Gives its version.
+    pub(super) fn follow(
+        self,
+        context: &Context<'_>,
+        uri: &str,
+    ) -> Result<(u64, Answer), ToolError> {
+        let snapshot = context.snapshot();
+        let mut answer = Answer::plain(json!({}), String::new());
+        if let Self::Item(id) | Self::Document(id) = self {
+            let (_, _, effect) = known(context, &snapshot, id, uri, &mut answer)?;
+            answer.touched.push(touched(effect, id));
+        }
+        let look = Look::at(&snapshot, context.workspace, context.services.clock.now());
+        let version = self.version(&look, context.caller);
+        Ok((version.ok_or_else(|| missing(uri))?, answer))
+    }
+
+    /// A number that is another one when the resource is superseded, tombstoned or erased, or, for
+    /// the brief, when it says something else. `None` where there is none for this caller.
+    pub(super) fn version(self, at: &Look<'_>, caller: &Caller) -> Option<u64> {
+        let Look { snapshot, workspace, .. } = at;
+        let mut hasher = DefaultHasher::new();
+        match self {
+            Self::Brief => return at.brief(),
+            Self::Item(id) | Self::Document(id) => {
+                let place = snapshot.find(id).ok()??;
+                let item = snapshot.item(place).ok()?;
+                let is_there = match self {
+                    Self::Document(_) => item.kind == "document",
+                    _ => item.kind != ANSWER_KIND,
+                };
+                let status = snapshot.status(place).ok()?;
+                if !is_there
+                    || status == Status::Tombstoned
+                    || judged(workspace, caller, &item) == Verdict::Deny
+                {
+                    return None;
+                }
+                status.name().hash(&mut hasher);
+                for newer in snapshot.direct_successors(id).ok()? {
+                    // What the caller may not know of changes nothing that it can see.
+                    let is_hidden = snapshot.status(newer).ok()? == Status::Tombstoned;
+                    let newer = snapshot.item(newer).ok()?;
+                    if !is_hidden && judged(workspace, caller, &newer) != Verdict::Deny {
+                        newer.id.0.hash(&mut hasher);
+                    }
+                }
+            }
+        }
+        Some(hasher.finish())
+    }
+}
+
+/// One look at the versions of what is followed.
+pub(super) struct Look<'a> {
+    snapshot: &'a Snapshot,
+    workspace: &'a Workspace,
+    now: Micros,
+    /// The brief's version, once somebody has asked: it is the same for all.
+    brief: OnceCell<Option<u64>>,
+}
+
+impl<'a> Look<'a> {
+    /// A look at a snapshot.
+    pub(super) fn at(snapshot: &'a Snapshot, workspace: &'a Workspace, now: Micros) -> Self {
+        Self { snapshot, workspace, now, brief: OnceCell::new() }
+    }
+
+    fn brief(&self) -> Option<u64> {
+        let version = || brief::version(self.snapshot, self.now).ok();
+        *self.brief.get_or_init(version)
+    }
+}
+
+/// Whether this caller may read anything by its URI: what a plan does not give as a tool, it does not give so either.
+pub(super) fn may_read(caller: &Caller) -> bool {
+    let (family, tool) = (docstore::FAMILY.name, docstore::GET_DOCUMENT);
+    caller.scopes.contains(&Scope::TenantRead) && caller.entitled.has_tool(family, tool)
+}
+
+fn judged(workspace: &Workspace, caller: &Caller, item: &ItemView<'_>) -> Verdict {
+    let what = What {
+        workspace: &workspace.name,
+        kind: item.kind,
+        sensitivity: item.sensitivity,
+        gates: &item.gates,
+    };
+    caller.judge(&workspace.rules, &what, Action::Read).0
+}
+
+/// Those with a URI of their own.
+pub(super) fn listed(caller: &Caller) -> Vec<Value> {
+    if !may_read(caller) {
+        return Vec::new();
+    }
+    vec![json!({
+        "uri": BRIEF, "name": "brief-today", "title": "Today's brief", "mimeType": "text/markdown",
+        "description": "What was recorded and superseded today (UTC), and how much is remembered.",
+    })]
+}
+
+/// Those of a kind.
+pub(super) fn templates(caller: &Caller) -> Vec<Value> {
+    if !may_read(caller) {
+        return Vec::new();
+    }
+    vec![
+        json!({
+            "uriTemplate": format!("{ITEM}{{id}}"), "name": "item", "title": "A memory",
+            "mimeType": "application/json",
+            "description": "One remembered item: text, source, status, validity.",
+        }),
+        json!({
+            "uriTemplate": format!("{DOCUMENT}{{id}}"), "name": "document",
+            "title": "A document", "mimeType": "text/plain",
+            "description": "The text of an ingested document.",
+        }),
+    ]
+}
+
+fn contents(uri: &str, mime: &str, text: &str) -> Value {
+    json!({"contents": [{"uri": uri, "mimeType": mime, "text": text}]})
+}
+
+fn item(context: &Context<'_>, id: ItemId, uri: &str) -> Result<Answer, ToolError> {
+    let snapshot = context.snapshot();
+    let mut answer = Answer::plain(json!({}), String::new());
+    let (place, verdict, effect) = known(context, &snapshot, id, uri, &mut answer)?;
+    let shown =
+        Value::Object(show::seed(&snapshot, place, verdict, &|other| context.may_know(other))?);
+    answer.structured = contents(uri, "application/json", &shown.to_string());
+    answer.touched.push(touched(effect, id));
+    Ok(answer)
+}
+
+fn missing(uri: &str) -> ToolError {
+    ToolError::Missing { field: "uri", why: format!("there is no {uri}") }
+}
+
+/// An item that the caller may know of, and how far; `answer` takes the decision.
+fn known(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    id: ItemId,
+    uri: &str,
+    answer: &mut Answer,
+) -> Result<(Place, Verdict, Effect), ToolError> {
+    let place = snapshot.find(id)?.ok_or_else(|| missing(uri))?;
+    let item = snapshot.item(place)?;
+    if snapshot.status(place)? == Status::Tombstoned || item.kind == ANSWER_KIND {
+        return Err(missing(uri));
+    }
+    let (verdict, rule) = context.judge(&item, Action::Read);
+    let effect = match verdict {
+        Verdict::Deny => {
+            // In the words that a missing one gets.
+            let why = format!("there is no {uri}");
+            return Err(ToolError::Denied { field: "uri", why, item: id, rule: rule.to_string() });
+        }
+        Verdict::Redact => Effect::Redacted,
+        Verdict::Allow => Effect::Read,
+    };
+    answer.decision = decision_of(verdict);
+    answer.rule = rule.to_string();
+    Ok((place, verdict, effect))
+}
+
+/// Whether policy lets something of an item be shown; where it does not, the answer's ledger entry says so.
+fn may_be_shown(context: &Context<'_>, item: &ItemView<'_>, answer: &mut Answer) -> bool {
+    let (verdict, rule) = context.judge(item, Action::Read);
+    if verdict == Verdict::Allow {
+        return true;
+    }
+    let effect = if verdict == Verdict::Deny { Effect::Withheld } else { Effect::Redacted };
+    answer.touched.push(touched(effect, item.id));
+    if answer.decision != Decision::Deny {
+        answer.decision = decision_of(verdict);
+        answer.rule = rule.to_string();
+    }
+    false
+}
+
+fn document(context: &Context<'_>, id: ItemId, uri: &str) -> Result<Answer, ToolError> {
+    let mut answer = docstore::whole(context, id, DOCUMENT_BYTES_MAX)?;
+    let found = answer.structured.take();
+    let mime = match found["format"].as_str() {
+        Some("markdown") => "text/markdown",
+        _ => "text/plain",
+    };
+    let text = found["text"].as_str().unwrap_or_default();
+    answer.structured = contents(uri, mime, text);
+    if found["truncated"] == true {
+        answer.structured["contents"][0]["_meta"]["recalld/next_offset"] = text.len().into();
+    }
+    Ok(answer)
+}
+
+/// Where the values of a completion come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// Ids of items that are no part of another.
+    Items,
+    /// Ids of documents.
+    Documents,
+    /// Tags.
+    Tags,
+    /// Nothing is known about it.
+    Nothing,
+}
+
+/// What completes a template's variable.
+pub(super) fn completing(template: &str, variable: &str) -> Result<Wanted, Fault> {
+    match (template.strip_suffix("{id}"), variable) {
+        (Some(ITEM), "id") => Ok(Wanted::Items),
+        (Some(DOCUMENT), "id") => Ok(Wanted::Documents),
+        (Some(ITEM | DOCUMENT), _) => Ok(Wanted::Nothing),
+        _ => Err(Fault::invalid_params("ref.uri: no such resource template")),
+    }
+}
+
+impl Wanted {
+    /// Values that begin with `value`, the newest first, of what this caller may read: as many as are
+    /// shown, and one more where there are more.
+    pub(super) fn complete(
+        self,
+        context: &Context<'_>,
+        value: &str,
+        values: &mut Vec<String>,
+    ) -> Result<Answer, ToolError> {
+        let mut answer = Answer::plain(json!({}), String::new());
+        let snapshot = context.snapshot();
+        for place in newest_first(&snapshot)? {
+            if values.len() > COMPLETION_VALUES_MAX {
+                break;
+            }
+            snapshot.check()?;
+            let item = snapshot.item(place)?;
+            if !is_own(item.kind) || snapshot.status(place)? != Status::Current {
+                continue;
+            }
+            let mut new = self.of_item(&item);
+            new.retain(|candidate| candidate.starts_with(value) && !values.contains(candidate));
+            if !new.is_empty() && may_be_shown(context, &item, &mut answer) {
+                answer.touched.push(touched(Effect::Read, item.id));
+                values.extend(new);
+            }
+        }
+        brief::events_first(&mut answer);
+        Ok(answer)
+    }
+
+    fn of_item(self, item: &ItemView<'_>) -> Vec<String> {
+        match self {
+            Self::Items => vec![names::of_item(item)],
+            Self::Documents if item.kind == "document" => vec![names::of_item(item)],
+            Self::Tags => item.tags.iter().map(|tag| (*tag).to_owned()).collect(),
+            Self::Documents | Self::Nothing => Vec::new(),
+        }
+    }
+}
+
+/// The items that were written last, the newest first; tombstoned ones too.
+fn newest_first(snapshot: &Snapshot) -> Result<impl Iterator<Item = Place>, SearchError> {
+    let counts = snapshot.counts()?;
+    let count = usize::try_from(counts.items + counts.tombstoned).unwrap_or(usize::MAX);
+    let skipped = count.saturating_sub(brief::LOOKED_THROUGH_MAX);
+    let places: Vec<Place> = snapshot.places()?.skip(skipped).collect();
+    Ok(places.into_iter().rev())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uris_name_resources() {
+        let id = ItemId(77);
+        let text = names::item("note", id);
+        assert_eq!(Named::parse(&format!("{ITEM}{text}")), Some(Named::Item(id)));
+        assert_eq!(Named::parse(&format!("{DOCUMENT}{text}")), Some(Named::Document(id)));
+        assert_eq!(Named::parse(BRIEF), Some(Named::Brief));
+        for wrong in
+            ["", "memory://item/", "memory://item/x", "memory://brief/", "memory://brief/today/"]
+        {
+            assert_eq!(Named::parse(wrong), None, "{wrong}");
+        }
+        assert_eq!(Named::parse(&format!("{ITEM}{text}/")), None);
+        assert_eq!(completing("memory://item/{id}", "id").unwrap(), Wanted::Items);
+        assert_eq!(completing("memory://document/{id}", "x").unwrap(), Wanted::Nothing);
+        assert!(completing("memory://else/{id}", "id").is_err());
+    }
+}

@@ -1,0 +1,433 @@
+//! What the command line asks of a running server: recall, ingest and export in the operator's name,
+//! and the keeping of the store: backup, compaction, erasure, the move to another model.
+//!
+//! On the local listener only, and with the operator's bearer. Not a part of the public contract.
+
+pub mod admin;
+pub mod call;
+mod collect;
+mod whose;
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use engine::ledger::Effect;
+use engine::{Damage, SearchError, Stop};
+use serde_json::{Map, Value, json};
+
+use crate::app_state::AppState;
+use crate::rest::{Ask, refuse};
+use recalld_common::regular_file;
+use recalld_common::wants::Wants;
+use recalld_fs_util::roots::Roots;
+use recalld_http_server::refusal::Refusal;
+use recalld_http_server::{Call, Gone, Reply, Response, StreamSender, sse};
+use recalld_ingest::job::Request;
+use recalld_interchange::lines;
+use recalld_interchange::lines::import::ImportError;
+use recalld_interchange::lines::write;
+use recalld_policy::Caller;
+use recalld_recall::{Plan, Question};
+use recalld_tool_framework::args::{Int, List, Text, args};
+use recalld_tool_framework::{Answer, Context, Refused, ToolError, governed};
+use recalld_tools::{ingest as ingest_tool, recall as recall_tool};
+use recalld_workspace::roots;
+
+pub use collect::{Collect, serve_collect};
+use recalld_store_admin::backup::{Backup, backup};
+use recalld_store_admin::compact::compact;
+use recalld_store_admin::erase::{Erase, erase};
+use recalld_store_admin::keeping::{KeepError, Keeper, record_export};
+use recalld_store_admin::reembed::{Reembed, reembed};
+pub use whose::Whose;
+
+/// An operator's ingest or import may take long: it is watched, and can be called off.
+pub const INGEST_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// Lines between two words of an import's progress.
+const PROGRESS_LINES: u64 = 256;
+
+args! {
+    /// What `POST /operator/recall` takes.
+    pub struct Recall {
+        query: Text<1, 4096> => "The question.",
+        limit: Option<Int<1, 50>> => "Items wanted.",
+        graph: bool = false => "Show neighbours.",
+        modality: Option<Text<1, 64>> => "Only this modality.",
+        semantic: bool = false => "By meaning alone.",
+        workspace: Option<Text<1, 40>> => "Whose; the operator's own without it.",
+    }
+}
+
+args! {
+    /// What `POST /operator/ingest` takes.
+    pub struct Ingest {
+        paths: List<Text<1, 4096>, 1, 64> => "Absolute paths.",
+        include: Option<List<Text<1, 512>, 0, 64>> => "Globs to keep.",
+        exclude: Option<List<Text<1, 512>, 0, 64>> => "Globs to leave out.",
+        dry_run: bool = false => "Only say what would be done.",
+        workspace: Option<Text<1, 40>> => "Whose; the operator's own without it.",
+    }
+}
+
+args! {
+    /// What `POST /operator/import` takes.
+    pub struct Import {
+        path: Text<1, 4096> => "Absolute path of the file.",
+        strict: bool = false => "Import nothing if any line is bad.",
+        dry_run: bool = false => "Only say what would be done.",
+        workspace: Option<Text<1, 40>> => "Whose; the operator's own without it.",
+    }
+}
+
+args! {
+    /// What `POST /operator/export` takes.
+    pub struct Export {
+        workspace: Option<Text<1, 40>> => "Whose; the operator's own without it.",
+    }
+}
+
+/// The name of a workspace, if one was given.
+pub fn named(workspace: &Option<Text<1, 40>>) -> Option<&str> {
+    workspace.as_ref().map(|name| &*name.0)
+}
+
+pub(crate) fn arguments(call: &Call) -> Result<Map<String, Value>, Refusal> {
+    match serde_json::from_slice(&call.request.body) {
+        Ok(Value::Object(arguments)) => Ok(arguments),
+        _ => Err(Refusal::new(400, "Bad Request: a JSON object is wanted")),
+    }
+}
+
+/// `POST /operator/recall`: the governed path, with the operator's own bounds.
+pub fn recall(ask: &Ask<'_>) -> Result<Response, Refusal> {
+    let raw = arguments(ask.call)?;
+    let wanted = Recall::parse(&raw).map_err(refuse)?;
+    let whose = Whose::of(ask.parts, ask.caller, named(&wanted.workspace), Wants::Reads);
+    let whose = whose.map_err(refuse)?;
+    let context = Context { workspace: &whose.workspace, caller: &whose.caller, ..ask.context() };
+    let answer =
+        recall_as_operator(&context, &raw, wanted).map_err(|refused| refuse(refused.error))?;
+    let body = json!({"structured": answer.structured, "text": answer.text});
+    Ok(whose.aged(Response::json(200, body.to_string().into_bytes())))
+}
+
+/// The same, for a command line that has the store to itself.
+pub fn recall_as_operator(
+    context: &Context<'_>,
+    raw: &Map<String, Value>,
+    wanted: Recall,
+) -> Result<Answer, Refused> {
+    let question = Question {
+        text: wanted.query.0,
+        limit: wanted.limit.map(|limit| usize::try_from(limit.0).unwrap_or(1)),
+        modality: wanted.modality.map(|modality| modality.0),
+        neighbours: wanted.graph.then_some(3),
+        now: Some(context.services.clock.now()),
+    };
+    let plan = if wanted.semantic { Plan::semantic(question) } else { Plan::governed(question) };
+    governed(context, "recalld recall", &Value::Object(raw.clone()), false, |context| {
+        recall_tool::answer(context, &plan, false)
+    })
+}
+
+/// `POST /operator/ingest`: an event for each file, then one with the report.
+pub fn ingest(parts: &AppState, caller: &Caller, call: &Call, reply: Reply) {
+    let raw = match arguments(call) {
+        Ok(raw) => raw,
+        Err(refusal) => return reply.send(refusal.into()),
+    };
+    let wanted = match Ingest::parse(&raw) {
+        Ok(wanted) => wanted,
+        Err(error) => return reply.send(refuse(error).into()),
+    };
+    let whose = match Whose::of(parts, caller, named(&wanted.workspace), Wants::Writes) {
+        Ok(whose) => whose,
+        Err(error) => return reply.send(refuse(error).into()),
+    };
+    let stream = reply.report_by_stream(sse::head());
+    tell_of_waiting(&stream, &whose);
+    let tell = |done: u64, total: u64, name: &str| {
+        event(&stream, "progress", &json!({"done": done, "total": total, "file": name}));
+    };
+    let context = Context {
+        services: parts.tool_services(),
+        workspace: &whose.workspace,
+        caller: &whose.caller,
+        cancel: &call.cancel,
+        deadline: Instant::now() + INGEST_TIME_MAX,
+        progress: Some(&tell),
+    };
+    match ingest_as_operator(&context, &raw, wanted) {
+        Ok(answer) => {
+            event(&stream, "report", &json!({"structured": answer.structured, "text": answer.text}))
+        }
+        Err(error) => event(&stream, "error", &json!({"detail": error.to_string()})),
+    }
+}
+
+fn event(stream: &StreamSender, name: &str, data: &Value) {
+    let data = data.to_string();
+    let event = sse::Event { name: Some(name), data: Some(&data), ..sse::Event::default() };
+    if let Ok(bytes) = event.encode() {
+        // A client that left raises the call's cancel flag, which ends the job.
+        let _gone = stream.send(&bytes);
+    }
+}
+
+/// Says that an ingest or an import has to wait for another one, which may take hours.
+fn tell_of_waiting(stream: &StreamSender, whose: &Whose) {
+    if whose.workspace.ingesting.is_taken() {
+        event(stream, "progress", &json!({"done": 0, "total": 0, "waiting": true}));
+    }
+}
+
+/// Ingests any folder of this machine, which becomes a root: the operator asked for it.
+pub fn ingest_as_operator(
+    context: &Context<'_>,
+    raw: &Map<String, Value>,
+    wanted: Ingest,
+) -> Result<Answer, Refused> {
+    let paths = ingest_tool::texts(Some(wanted.paths));
+    let roots = allow(context, &paths, !wanted.dry_run)?;
+    let request = Request {
+        paths,
+        recursive: true,
+        include: ingest_tool::texts(wanted.include),
+        exclude: ingest_tool::texts(wanted.exclude),
+        sensitivity: None,
+        dry_run: wanted.dry_run,
+        by: context.caller.principal.clone(),
+        via: "recalld ingest",
+    };
+    governed(context, "recalld ingest", &Value::Object(raw.clone()), true, |context| {
+        let report = ingest_tool::run(context, &roots, &request)?;
+        let text = ingest_tool::readable(&report, request.dry_run);
+        let answer = Answer::plain(report.to_json(), text);
+        let answer = answer.raising(report.raised, &report.secret_kinds).lowering(report.lowered);
+        Ok(answer.touching(Effect::Written, report.documents))
+    })
+}
+
+/// The service's roots and the folders of `paths`; kept unless this is only to see what would be. A tenant has no
+/// roots: its store gets what the operator reads for it, once.
+fn allow(context: &Context<'_>, paths: &[String], keep: bool) -> Result<Arc<Roots>, ToolError> {
+    let (data, refuse) = (context.services.data, |why| ToolError::argument("paths", why));
+    if !context.is_local() {
+        return roots::with(&context.workspace.roots(), paths).map(Arc::new).map_err(refuse);
+    }
+    let mut roots = context.workspace.roots.write().unwrap_or_else(PoisonError::into_inner);
+    if keep {
+        roots::keep(data, paths).map_err(refuse)?;
+        *roots = Arc::new(roots::kept(data).map_err(refuse)?);
+    }
+    roots::with(&roots, paths).map(Arc::new).map_err(refuse)
+}
+
+/// `POST /operator/import`: events as it goes, then one with the report.
+pub fn import(parts: &AppState, caller: &Caller, call: &Call, reply: Reply) {
+    let wanted = arguments(call).and_then(|raw| Ok((Import::parse(&raw).map_err(refuse)?, raw)));
+    let (wanted, raw) = match wanted {
+        Ok(wanted) => wanted,
+        Err(refusal) => return reply.send(refusal.into()),
+    };
+    let whose = match Whose::of(parts, caller, named(&wanted.workspace), Wants::Writes) {
+        Ok(whose) => whose,
+        Err(error) => return reply.send(refuse(error).into()),
+    };
+    let stream = reply.report_by_stream(sse::head());
+    tell_of_waiting(&stream, &whose);
+    let tell = |done: u64, total: u64, _: &str| {
+        event(&stream, "progress", &json!({"done": done, "total": total}));
+    };
+    let context = Context {
+        services: parts.tool_services(),
+        workspace: &whose.workspace,
+        caller: &whose.caller,
+        cancel: &call.cancel,
+        deadline: Instant::now() + INGEST_TIME_MAX,
+        progress: Some(&tell),
+    };
+    match import_as_operator(&context, &raw, &wanted) {
+        Ok(answer) => {
+            event(
+                &stream,
+                "report",
+                &json!({"structured": answer.structured, "text": answer.text}),
+            );
+        }
+        Err(error) => event(&stream, "error", &json!({"detail": error.to_string()})),
+    }
+}
+
+fn regular(path: &Path) -> io::Result<File> {
+    let why = "is not a regular file; copy it into one, or give `-` its lines";
+    regular_file::open(path)?.ok_or_else(|| io::Error::other(why))
+}
+
+/// Imports a file of this machine. One import or ingest runs at a time: two that read the same rows
+/// would both find them new.
+pub fn import_as_operator(
+    context: &Context<'_>,
+    raw: &Map<String, Value>,
+    wanted: &Import,
+) -> Result<Answer, Refused> {
+    governed(context, "recalld import", &Value::Object(raw.clone()), true, |context| {
+        let path = &wanted.path.0;
+        let unreadable = |error| ToolError::argument("path", format!("{path}: {error}"));
+        let file = regular(Path::new(path)).map_err(unreadable)?;
+        let workspace = &context.workspace;
+        let _turn = workspace.ingesting.take(&|| context.is_over()).ok_or(ToolError::Cancelled)?;
+        let told = AtomicU64::new(0);
+        let import = lines::import::Import {
+            encoders: &workspace.encoders,
+            by: &context.caller.principal,
+            strict: wanted.strict,
+            dry_run: wanted.dry_run,
+            cancelled: &|| context.is_over(),
+            progress: &|done, total| {
+                let due = done == total || done >= told.load(Ordering::Relaxed) + PROGRESS_LINES;
+                if let Some(tell) = context.progress.filter(|_| due) {
+                    told.store(done, Ordering::Relaxed);
+                    tell(done, total, "");
+                }
+            },
+        };
+        let report = import.run(&file).map_err(|error| match error {
+            ImportError::Reading(error) => unreadable(error),
+            ImportError::Writing(error) => error.into(),
+            ImportError::Damaged(damage) => damage.into(),
+            ImportError::Cancelled => ToolError::Cancelled,
+        })?;
+        Ok(Answer::plain(report.to_json(), report.readable()))
+    })
+}
+
+/// `POST /operator/backup`: events as it goes, then one with the report.
+pub fn serve_backup(parts: &AppState, caller: &Caller, call: &Call, reply: Reply) {
+    keep(parts, caller, call, reply, |keeper, raw| {
+        let wanted = Backup::parse(raw).map_err(wrong)?;
+        backup(keeper, &Value::Object(raw.clone()), &wanted)
+    });
+}
+
+/// `POST /operator/compact`: the same.
+pub fn serve_compact(parts: &AppState, caller: &Caller, call: &Call, reply: Reply) {
+    keep(parts, caller, call, reply, |keeper, _| compact(keeper));
+}
+
+/// `POST /operator/erase`: the same.
+pub fn serve_erase(parts: &AppState, caller: &Caller, call: &Call, reply: Reply) {
+    keep(parts, caller, call, reply, |keeper, raw| {
+        let wanted = Erase::parse(raw).map_err(wrong)?;
+        erase(keeper, &Value::Object(raw.clone()), &wanted)
+    });
+}
+
+/// `POST /operator/reembed`: the same.
+pub fn serve_reembed(parts: &AppState, caller: &Caller, call: &Call, reply: Reply) {
+    keep(parts, caller, call, reply, |keeper, raw| {
+        let wanted = Reembed::parse(raw).map_err(wrong)?;
+        let local = parts.local.get();
+        let encoders = Some(&local.encoders);
+        reembed(keeper, encoders, parts.encoding, &Value::Object(raw.clone()), &wanted)
+    });
+}
+
+fn wrong(error: ToolError) -> KeepError {
+    KeepError::Wrong(error.to_string())
+}
+
+/// Does a job on the whole store, told as it goes.
+fn keep(
+    parts: &AppState,
+    caller: &Caller,
+    call: &Call,
+    reply: Reply,
+    work: impl FnOnce(&Keeper<'_>, &Map<String, Value>) -> Result<Value, KeepError>,
+) {
+    let raw = match arguments(call) {
+        Ok(raw) => raw,
+        Err(refusal) => return reply.send(refusal.into()),
+    };
+    if let Err(why) = parts.reach(parts.local.name(), Wants::Writes) {
+        return reply.send(why.into());
+    }
+    let stream = reply.report_by_stream(sse::head());
+    let tell = |done: u64, total: u64, what: &str| {
+        event(&stream, "progress", &json!({"done": done, "total": total, "what": what}));
+    };
+    let done =
+        work(&Keeper::of(&parts.admin, &parts.local.get(), caller, &call.cancel, &tell), &raw);
+    match done {
+        Ok(report) => event(&stream, "report", &report),
+        Err(error) => event(&stream, "error", &error.to_json()),
+    }
+}
+
+/// Why an export ended before its end.
+enum Cut {
+    Damaged(Damage),
+    /// The server closes down.
+    CalledOff,
+    Gone,
+}
+
+impl From<SearchError> for Cut {
+    fn from(error: SearchError) -> Self {
+        match error {
+            SearchError::Damaged(damage) => Self::Damaged(damage),
+            _ => Self::CalledOff,
+        }
+    }
+}
+
+impl From<Gone> for Cut {
+    fn from(_: Gone) -> Self {
+        Self::Gone
+    }
+}
+
+/// `POST /operator/export`: events with lines of `format-spec/export.md`, then one with the counts.
+pub fn export(parts: &AppState, caller: &Caller, call: &Call, reply: Reply) {
+    let wanted = arguments(call).and_then(|raw| Export::parse(&raw).map_err(refuse));
+    let whose = wanted.and_then(|wanted| {
+        Whose::of(parts, caller, named(&wanted.workspace), Wants::Reads).map_err(refuse)
+    });
+    let whose = match whose {
+        Ok(whose) => whose,
+        Err(refusal) => return reply.send(refusal.into()),
+    };
+    if let Err(error) = record_export(&whose.workspace.audit, &caller.principal) {
+        return reply.send(Refusal::unavailable(&error.to_string()).into());
+    }
+    let stream = reply.with_fields(whose.fields()).report_by_stream(sse::head());
+    let cancel = call.cancel.clone();
+    let stop = Stop::when(move || cancel.is_raised());
+    let snapshot = whose.workspace.store.snapshot().until(stop);
+    let written = write::all(&snapshot, |lines| {
+        if call.cancel.is_raised() {
+            return Err(Cut::CalledOff);
+        }
+        let text = std::str::from_utf8(lines).expect("lines are made of texts");
+        let data = Some(text.trim_end_matches('\n'));
+        let event = sse::Event { name: Some("lines"), data, ..sse::Event::default() };
+        let bytes = event.encode().expect("the name is one line");
+        stream.send_in_turn(&bytes).map_err(Cut::from)
+    });
+    match written {
+        Ok(lines) => event(&stream, "report", &lines.to_json()),
+        Err(Cut::Damaged(damage)) => {
+            event(&stream, "error", &json!({"detail": damage.to_string()}));
+        }
+        Err(Cut::CalledOff) => {
+            let detail = "the server closes down; the export is not whole";
+            event(&stream, "error", &json!({"detail": detail}));
+        }
+        Err(Cut::Gone) => {}
+    }
+}

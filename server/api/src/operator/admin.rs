@@ -1,0 +1,290 @@
+//! Administration: workspaces, their keys, clients, plans and quotas.
+//!
+//! Every act goes through `administer`, whether a server has the data or a command. One that changes something leaves
+//! an entry in the operator's ledger before it begins; each leaves one that says how it ended. Must not know how an
+//! act was sent.
+
+mod act;
+mod grants;
+mod keys;
+mod mails;
+mod plans;
+mod tenants;
+
+use std::fmt;
+use std::path::Path;
+
+use engine::ledger::{Decision, Outcome};
+use engine::{Micros, hex};
+use serde_json::{Map, Value, json};
+
+pub use self::tenants::remove_deleted;
+
+use self::act::Act;
+use crate::app_state::AppState;
+use crate::rest::Ask;
+use recalld_audit::BY_SCOPE;
+use recalld_audit::{Audit, Trace, hash_call};
+use recalld_cluster::{CONTROL, NotHere, Peer};
+use recalld_common::names;
+use recalld_common::wants::Wants;
+use recalld_config::Config;
+use recalld_fs_util::start_error::StartError;
+use recalld_http_server::Response;
+use recalld_http_server::refusal::Refusal;
+use recalld_metastore::{Control, ControlError, LISTED_MAX, Tenant, TenantState};
+use recalld_policy::Caller;
+use recalld_workspace::opening::{Kept, open_or_make, open_with_control};
+
+/// What an act works with.
+pub struct Office<'a> {
+    data: &'a Path,
+    control: &'a Control,
+    audit: &'a Audit,
+    config: &'a Config,
+    principal: &'a str,
+    now: Micros,
+    /// Of the server that has the data.
+    live: Option<&'a AppState>,
+}
+
+/// Why an act was not done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AdminError {
+    /// There is nothing of that name.
+    No(String),
+    /// What was asked for is wrong, in this field.
+    Wrong {
+        /// What of it.
+        field: String,
+        /// What was found, and what is allowed.
+        why: String,
+    },
+    /// It could not be done; with what to do.
+    Failed(String),
+}
+
+impl AdminError {
+    fn wrong(field: &str, why: impl Into<String>) -> Self {
+        Self::Wrong { field: field.to_owned(), why: why.into() }
+    }
+
+    fn outcome(&self) -> Outcome {
+        match self {
+            Self::No(_) | Self::Wrong { .. } => Outcome::Refused,
+            Self::Failed(_) => Outcome::Failed,
+        }
+    }
+}
+
+impl fmt::Display for AdminError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::No(why) | Self::Failed(why) => f.write_str(why),
+            Self::Wrong { field, why } => write!(f, "`{field}`: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for AdminError {}
+
+impl From<ControlError> for AdminError {
+    fn from(error: ControlError) -> Self {
+        match error {
+            ControlError::Refused { field, why } => Self::wrong(field, why),
+            fault => Self::Failed(fault.to_string()),
+        }
+    }
+}
+
+impl From<AdminError> for Refusal {
+    fn from(error: AdminError) -> Self {
+        let detail = error.to_string();
+        match error {
+            AdminError::No(_) => Self::new(404, &detail),
+            AdminError::Wrong { .. } => Self::new(422, &detail),
+            AdminError::Failed(_) => Self::unavailable(&detail),
+        }
+    }
+}
+
+/// `POST /operator/admin`: one act.
+pub fn serve_admin(ask: &Ask<'_>) -> Result<Response, Refusal> {
+    let raw = super::arguments(ask.call)?;
+    check_node(ask.parts, &raw)?;
+    let (parts, local) = (ask.parts, ask.parts.local.get());
+    let office = Office {
+        data: &parts.data,
+        control: &parts.control,
+        audit: &local.audit,
+        config: &parts.config,
+        principal: &ask.caller.principal,
+        now: parts.clock.now(),
+        live: Some(parts),
+    };
+    let done = administer(&office, &raw)?;
+    Ok(Response::json(200, done.to_string().into_bytes()))
+}
+
+/// That this node may change what an act changes, before anything is done for it.
+fn check_node(parts: &AppState, raw: &Map<String, Value>) -> Result<(), Refusal> {
+    let act = Act::parse(&Value::Object(raw.clone()));
+    if !act.is_ok_and(|act| act.begun().is_some()) {
+        return Ok(());
+    }
+    match parts.reach(CONTROL, Wants::Writes) {
+        Ok(_) => Ok(()),
+        Err(NotHere::WrittenBy(Peer { node, url })) => {
+            let at = url.as_ref().map(|url| format!(", at {url}")).unwrap_or_default();
+            let detail =
+                format!("tenants and their keys are changed by node {node}{at}; do it there");
+            let mut body = json!({"detail": detail});
+            url.into_iter().for_each(|url| body["writer"] = url.into());
+            Err(Refusal::of(421, &body))
+        }
+        Err(why) => Err(why.refusal()),
+    }
+}
+
+/// The same for a command, where no server has the data. The first workspace of a tenant may come before the first
+/// start: then what a start would make is made.
+///
+/// # Errors
+/// The data cannot be opened, [`StartError::Busy`] where a server has it; within, why the act was not done.
+pub fn administer_alone(
+    data: &Path,
+    config: &Config,
+    raw: &Map<String, Value>,
+) -> Result<Result<Value, AdminError>, StartError> {
+    let may_make = Act::parse(&Value::Object(raw.clone())).is_ok_and(|act| act.may_make_store());
+    let opened = if may_make { open_or_make(data) } else { open_with_control(data) };
+    let Kept { store: _has_the_data, audit, control, now } = opened?;
+    let caller = Caller::local_operator(recalld_common::slug::LOCAL_WORKSPACE);
+    let principal = &caller.principal;
+    let office =
+        Office { data, control: &control, audit: &audit, config, principal, now, live: None };
+    Ok(administer(&office, raw))
+}
+
+/// Does one act: `{act, ...}`.
+fn administer(office: &Office<'_>, raw: &Map<String, Value>) -> Result<Value, AdminError> {
+    let raw = Value::Object(raw.clone());
+    let (tool, done) = match Act::parse(&raw) {
+        Ok(act) => {
+            let tool = act.tool();
+            if let Some(begun) = act.begun() {
+                office.record(begun, &raw, Outcome::Done)?;
+            }
+            (tool, office.run(act))
+        }
+        Err(error) => ("recalld admin", Err(error)),
+    };
+    let outcome = done.as_ref().err().map_or(Outcome::Done, AdminError::outcome);
+    office.record(tool, &raw, outcome).map_err(|unrecorded| match &done {
+        // That it began is on record, and that how it ended is not.
+        Ok(_) => AdminError::Failed(format!("it was done, but {unrecorded}")),
+        Err(why) => AdminError::Failed(format!("{why}; and {unrecorded}")),
+    })?;
+    done
+}
+
+impl Office<'_> {
+    /// An entry of the ledger, on disk when this returns.
+    fn record(
+        &self,
+        tool: &'static str,
+        arguments: &Value,
+        outcome: Outcome,
+    ) -> Result<(), AdminError> {
+        let is_refused = outcome == Outcome::Refused;
+        let trace = Trace {
+            tool,
+            principal: self.principal.to_owned(),
+            arguments: hash_call(tool, arguments),
+            decision: if is_refused { Decision::Deny } else { Decision::Allow },
+            rule: BY_SCOPE.to_owned(),
+            touched: Vec::new(),
+            outcome,
+        };
+        let recorded = self.audit.record(&trace, true);
+        recorded.map(drop).map_err(|error| {
+            let what = "the ledger took no entry";
+            AdminError::Failed(format!("{what}: {error}; free space, start again and repeat it"))
+        })
+    }
+
+    fn run(&self, act: Act) -> Result<Value, AdminError> {
+        match act {
+            Act::TenantCreate(new) => self.create_tenant(&new),
+            Act::TenantList(page) => self.list_tenants(page.after.as_deref()),
+            Act::TenantShow(of) => Ok(shown(&self.living(&of.slug)?)),
+            Act::TenantSuspend(of) => self.suspend_tenant(&of.slug),
+            Act::TenantResume(of) => self.resume_tenant(&of.slug),
+            Act::TenantDelete(of) => self.delete_tenant(&of),
+            Act::TenantEmail(of) => self.email_tenant(&of),
+            Act::TenantVerify(of) => self.verify_tenant(&of.slug),
+            Act::KeyIssue(new) => self.issue_key(&new),
+            Act::KeyRotate(next) => self.rotate_key(&next),
+            Act::TenantEndTokens(of) => self.end_tokens(&of.slug),
+            Act::GrantList(of) => self.list_grants(&of.slug, of.after.as_deref()),
+            Act::GrantRevoke(of) => self.revoke_grant(&of.slug, &of.id),
+            Act::KeyRevoke(of) => self.revoke_key(&of.slug, &of.id),
+            Act::KeyList(of) => self.list_keys(&of.slug, of.after.as_deref()),
+            Act::KeyRotateSigning(_) => self.rotate_signing(),
+            Act::ClientList(page) => self.list_clients(page.after.as_deref()),
+            Act::ClientRevoke(of) => self.revoke_client(&of.id),
+            Act::PlanList(_) => Ok(self.list_plans()),
+            Act::PlanShow(of) => self.show_plan(&of.name),
+            Act::PlanSet(of) => self.set_plan(&of.slug, &of.name),
+            Act::AnchorList(page) => self.list_anchors(page.after.as_deref()),
+            Act::QuotaShow(of) => self.show_quota(&of.slug),
+            Act::QuotaSet(of) => self.set_quota(&of.slug, of.calls),
+            Act::ClockAccept(_) => {
+                let before = self.control.accept_clock()?;
+                Ok(json!({"before": time(before), "now": time(self.control.now())}))
+            }
+        }
+    }
+
+    /// The last checkpoints of ledgers that are on record.
+    fn list_anchors(&self, after: Option<&str>) -> Result<Value, AdminError> {
+        let found = self.control.anchors(after, LISTED_MAX)?;
+        let last = found.last().map(|(workspace, _)| workspace.clone());
+        let shown = found.into_iter().map(|(workspace, last)| {
+            let first = last.first.map(|first| hex(&first));
+            json!({"workspace": workspace, "seq": last.seq, "head": hex(&last.head), "first": first})
+        });
+        Ok(page("anchors", shown.collect(), last))
+    }
+
+    /// The workspace, if it is there and not deleted.
+    fn living(&self, slug: &str) -> Result<Tenant, AdminError> {
+        let found = self.control.find_tenant(slug)?;
+        found
+            .filter(|tenant| tenant.state != TenantState::Deleted)
+            .ok_or_else(|| AdminError::No(format!("there is no workspace {slug:?}")))
+    }
+}
+
+/// A workspace as answers show it.
+fn shown(tenant: &Tenant) -> Value {
+    json!({
+        "slug": tenant.slug, "title": tenant.title, "plan": tenant.plan, "state": tenant.state,
+        "made_at": time(tenant.made_at), "deleted_at": tenant.deleted_at.map(time),
+        "emptied_at": tenant.emptied_at.map(time),
+        "email": tenant.email, "email_verified_at": tenant.email_verified_at.map(time),
+        "calls_per_month": tenant.calls_per_month,
+    })
+}
+
+/// Seconds since 1970 as answers show them.
+fn time(seconds: u64) -> String {
+    let micros = i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1_000_000);
+    names::time(Micros(micros))
+}
+
+/// A page of a list, and after what the next one begins; null after the last.
+fn page(name: &str, entries: Vec<Value>, last: Option<String>) -> Value {
+    let is_full = entries.len() >= LISTED_MAX;
+    json!({name: entries, "next": last.filter(|_| is_full)})
+}

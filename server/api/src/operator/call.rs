@@ -1,0 +1,61 @@
+//! `POST /operator/call`: any tool of the catalog, by the operator, in any workspace.
+//!
+//! It is the same governed call that a client makes; only who calls, and for whom, is the operator's to say.
+
+use serde_json::{Map, json};
+
+use super::{Whose, arguments, named};
+use crate::app_state::AppState;
+use crate::rest::{Ask, refuse};
+use recalld_common::wants::Wants;
+use recalld_http_server::Response;
+use recalld_http_server::limits::BODY_BYTES_MAX;
+use recalld_http_server::refusal::Refusal;
+use recalld_policy::Caller;
+use recalld_tool_framework::args::{AnyObject, Text, args};
+use recalld_tool_framework::{Answer, Context, Tool, ToolError};
+use recalld_tools::find;
+
+args! {
+    /// What `POST /operator/call` takes.
+    pub struct Call {
+        tool: Text<1, 128> => "Its name.",
+        arguments: Option<AnyObject<BODY_BYTES_MAX>> => "What the tool takes.",
+        workspace: Option<Text<1, 40>> => "Whose; the operator's own without it.",
+    }
+}
+
+/// `POST /operator/call`.
+pub fn serve_call(ask: &Ask<'_>) -> Result<Response, Refusal> {
+    let raw = arguments(ask.call)?;
+    let wanted = Call::parse(&raw).map_err(refuse)?;
+    let whose = whose(ask.parts, ask.caller, &wanted).map_err(refuse)?;
+    let context = Context { workspace: &whose.workspace, caller: &whose.caller, ..ask.context() };
+    let answer = call_as_operator(&context, wanted).map_err(refuse)?;
+    let body = json!({"structured": answer.structured, "text": answer.text});
+    Ok(whose.aged(Response::json(200, body.to_string().into_bytes())))
+}
+
+/// The same, for a command line that has the store to itself.
+///
+/// # Errors
+/// There is no such tool, or it refuses.
+pub fn call_as_operator(context: &Context<'_>, wanted: Call) -> Result<Answer, ToolError> {
+    let tool =
+        find(context.caller, &wanted.tool.0).map_err(|why| ToolError::argument("tool", why))?;
+    let arguments = match wanted.arguments {
+        None => Map::new(),
+        Some(AnyObject(arguments)) => arguments.as_object().cloned().unwrap_or_default(),
+    };
+    tool.call(context, &arguments).map_err(|refused| refused.error)
+}
+
+/// The workspace that a call is about, and the operator as its caller.
+///
+/// # Errors
+/// There is none of that name, or it cannot be opened.
+pub fn whose(parts: &AppState, caller: &Caller, wanted: &Call) -> Result<Whose, ToolError> {
+    // Who names no tool that there is, is told so where the call is made.
+    let wants = find(caller, &wanted.tool.0).map_or(Wants::Reads, Tool::wants);
+    Whose::of(parts, caller, named(&wanted.workspace), wants)
+}

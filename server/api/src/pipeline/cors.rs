@@ -1,0 +1,113 @@
+//! Which pages of other origins may ask, and what browsers are told about it (the CORS protocol of Fetch).
+//!
+//! The operator lists origins; nobody else's page may read an answer. Owns the header fields and the answers to
+//! OPTIONS; must not know credentials, which browsers send only once a preflight has said yes.
+
+use super::authenticate::{GATEWAY_ID, GATEWAY_SECRET};
+use super::route::{self, On, Route, Target};
+use crate::limits::PREFLIGHT_AGE;
+use crate::rest::LEFT_OUT;
+use recalld_common::age::STALE_SECONDS;
+use recalld_http_server::origin::Origin;
+use recalld_http_server::refusal::Refusal;
+use recalld_http_server::{Call, Method, Response};
+
+/// Fields that a page may send beside those that need no leave.
+const ALLOWED_FIELDS: [&str; 11] = [
+    "authorization",
+    "content-type",
+    GATEWAY_ID,
+    GATEWAY_SECRET,
+    "accept",
+    "last-event-id",
+    "mcp-protocol-version",
+    "mcp-session-id",
+    "mcp-method",
+    "mcp-name",
+    "x-request-id",
+];
+
+/// Fields of an answer that a page may read beside those that need no leave.
+const EXPOSED_FIELDS: [&str; 6] =
+    ["mcp-session-id", "www-authenticate", "retry-after", "x-request-id", LEFT_OUT, STALE_SECONDS];
+
+/// Request fields that pages of any origin may send to the authorization server.
+const FIELDS_OF_ANY_PAGE: [&str; 3] = ["authorization", "content-type", "mcp-protocol-version"];
+
+/// The origins that the operator lists.
+#[derive(Debug, Clone, Default)]
+pub struct Origins(Vec<Origin>);
+
+impl Origins {
+    /// These and no others.
+    pub fn new(listed: Vec<Origin>) -> Self {
+        Self(listed)
+    }
+
+    /// Whether this is one of them, to the letter.
+    pub(super) fn contains(&self, origin: &str) -> bool {
+        self.0.iter().any(|listed| listed.as_str() == origin)
+    }
+
+    /// The fields that answers to this call carry. Where origins are listed, an answer depends on
+    /// `Origin`, and says so to caches even when none was sent.
+    pub(super) fn fields(&self, call: &Call) -> Vec<(&'static str, String)> {
+        if self.0.is_empty() || !route::is_shared(call) {
+            return Vec::new();
+        }
+        let mut fields = vec![("vary", "Origin".to_owned())];
+        if let Some(origin) = self.listed(call) {
+            fields.push(("access-control-allow-origin", origin.to_owned()));
+            fields.push(("access-control-expose-headers", EXPOSED_FIELDS.join(", ")));
+        }
+        fields
+    }
+
+    /// The only `Origin` of a call, if it is listed.
+    fn listed<'a>(&self, call: &'a Call) -> Option<&'a str> {
+        let mut sent = call.request.headers.get_all("origin");
+        let origin = sent.next().filter(|origin| self.contains(origin))?;
+        sent.next().is_none().then_some(origin)
+    }
+
+    /// Answers OPTIONS: the methods of the path, and to a preflight of a listed origin what it may send.
+    /// Nobody's credentials are looked at. The fields of [`Origins::fields`] come on top.
+    pub(super) fn options(&self, call: &Call) -> Result<Response, Refusal> {
+        let methods = if call.request.target == "*" {
+            route::methods(|route| route.on.is_for(call))
+        } else {
+            route::methods(|route| route::is_here(route, call))
+        };
+        if methods.is_empty() {
+            return Err(Refusal::new(404, "Not Found"));
+        }
+        let answer = Response::empty(204).header("allow", methods.join(", "));
+        let is_preflight = call.request.headers.get("access-control-request-method").is_some();
+        if is_preflight && route::is_for_any_page(call) {
+            return Ok(answer
+                .header("access-control-allow-origin", "*")
+                .header("access-control-allow-methods", methods.join(", "))
+                .header("access-control-allow-headers", FIELDS_OF_ANY_PAGE.join(", "))
+                .header("access-control-max-age", PREFLIGHT_AGE.as_secs().to_string()));
+        }
+        if !is_preflight || !route::is_shared(call) || self.listed(call).is_none() {
+            return Ok(answer);
+        }
+        Ok(answer
+            .header("access-control-allow-methods", methods.join(", "))
+            .header("access-control-allow-headers", ALLOWED_FIELDS.join(", "))
+            .header("access-control-max-age", PREFLIGHT_AGE.as_secs().to_string()))
+    }
+}
+
+/// Whether this is OPTIONS, which is answered before a route is looked for.
+pub(super) fn is_options(call: &Call) -> bool {
+    call.request.method == Method::Options
+}
+
+/// Routes that pages of listed origins may ask; the operator's own never are, nor what people sign in by. Those of
+/// the authorization server say themselves who may.
+pub(super) fn is_shareable(route: &Route) -> bool {
+    let is_sign_in = matches!(route.target, Target::SignIn(_));
+    route.on != On::Local && !route.target.is_for_any_page() && !is_sign_in
+}

@@ -1,0 +1,131 @@
+//! Hosts of before the migration: what is still answered under their names, and until when.
+//!
+//! Owns which host a request names and how it is spelled (GOV-60 to GOV-63). Must not know how a credential was
+//! recognised, only when it was issued.
+
+use engine::Micros;
+
+use crate::app_state::AppState;
+use recalld_config::Legacy;
+use recalld_http_server::refusal::Refusal;
+use recalld_policy::Caller;
+
+/// How a request's host stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It is none of before the migration.
+    Current,
+    /// It is one, for credentials that were issued before this moment.
+    Waning {
+        /// None is that old where the settings do not say when it was.
+        migrated_at: Option<Micros>,
+    },
+    /// It was one.
+    Gone,
+}
+
+/// How the host of a `Host` field stands at a moment.
+pub(super) fn standing(legacy: &Legacy, host: Option<&str>, now: Micros) -> Standing {
+    let is_listed = |host: &str| {
+        let name = name_of(host);
+        legacy.hosts.iter().any(|listed| listed.eq_ignore_ascii_case(name))
+    };
+    match host {
+        Some(host) if is_listed(host) => match now < legacy.until {
+            true => Standing::Waning { migrated_at: legacy.migrated_at },
+            false => Standing::Gone,
+        },
+        _ => Standing::Current,
+    }
+}
+
+/// The name alone: without a port, and without the dot that ends an absolute name.
+pub fn name_of(host: &str) -> &str {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if !port.contains(']') => name,
+        _ => host,
+    };
+    name.strip_suffix('.').unwrap_or(name)
+}
+
+impl Standing {
+    /// Whether a caller's credential is good under this host.
+    pub(super) fn takes(self, caller: &Caller) -> bool {
+        match self {
+            Self::Current => true,
+            Self::Waning { migrated_at } => {
+                let shown = caller.credential.as_ref().zip(migrated_at);
+                shown.is_some_and(|(shown, migrated)| shown.issued_at < migrated)
+            }
+            Self::Gone => false,
+        }
+    }
+}
+
+/// 410, with where the service is now.
+pub(super) fn gone(parts: &AppState) -> Refusal {
+    match &parts.authority {
+        None => Refusal::new(410, "This host is no longer in use"),
+        Some(authority) => {
+            let (issuer, resource) = (authority.places.issuer(), authority.places.resource());
+            let detail = format!(
+                "This host is no longer in use; the service is at {issuer}, and its MCP at {resource}"
+            );
+            Refusal::new(410, &detail).with("Link", format!("<{issuer}>; rel=\"canonical\""))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use recalld_policy::Credential;
+
+    const UNTIL: Micros = Micros(2_000_000);
+    const MIGRATED: Micros = Micros(1_000_000);
+
+    fn legacy() -> Legacy {
+        let hosts = vec!["old.example".to_owned(), "older.example".to_owned()];
+        Legacy { hosts, migrated_at: Some(MIGRATED), until: UNTIL }
+    }
+
+    #[test]
+    fn a_host_is_told_however_it_is_spelled() {
+        for host in [
+            "old.example",
+            "OLD.Example",
+            "old.example:443",
+            "old.example.",
+            "Old.example.:8443",
+            "older.example",
+        ] {
+            let now = Micros(0);
+            let found = standing(&legacy(), Some(host), now);
+            assert_eq!(found, Standing::Waning { migrated_at: Some(MIGRATED) }, "{host}");
+        }
+        for host in
+            ["", "new.example", "x.old.example", "old.example.evil", "old.example..", "[::1]:443"]
+        {
+            assert_eq!(standing(&legacy(), Some(host), UNTIL), Standing::Current, "{host}");
+        }
+        assert_eq!(standing(&legacy(), None, UNTIL), Standing::Current);
+    }
+
+    #[test]
+    fn it_ends_at_its_moment_and_takes_what_is_older_than_the_migration() {
+        let at = |now| standing(&legacy(), Some("old.example"), Micros(now));
+        assert_eq!(at(UNTIL.0 - 1), Standing::Waning { migrated_at: Some(MIGRATED) });
+        assert_eq!([at(UNTIL.0), at(i64::MAX)], [Standing::Gone; 2]);
+        let caller = |issued_at: Option<Micros>| {
+            let hold = "k0".to_owned();
+            let credential = issued_at.map(|issued_at| Credential { issued_at, hold, token: None });
+            Caller { credential, ..Caller::local_operator("local") }
+        };
+        let (before, since) = (caller(Some(Micros(MIGRATED.0 - 1))), caller(Some(MIGRATED)));
+        let waning = at(0);
+        assert!(waning.takes(&before) && !waning.takes(&since) && !waning.takes(&caller(None)));
+        let never_said = Standing::Waning { migrated_at: None };
+        assert!(!never_said.takes(&before) && !Standing::Gone.takes(&before));
+        assert!(Standing::Current.takes(&since) && Standing::Current.takes(&caller(None)));
+    }
+}

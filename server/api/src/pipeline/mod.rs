@@ -1,0 +1,359 @@
+//! The whole life of one call, in order: parse, authenticate, admit, execute, render.
+//!
+//! Each stage takes the previous one's type and gives the next or a [`Refusal`]. A [`Caller`] is
+//! made here, from a credential or from the local listener, so nothing behind this point can be
+//! reached without one.
+
+mod authenticate;
+mod bearer;
+mod cors;
+mod elsewhere;
+mod forwarded;
+mod legacy;
+mod meters;
+mod route;
+
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde_json::Value as Json;
+
+use crate::app_state::AppState;
+use crate::console;
+use crate::console::CONSOLE_BODY_BYTES_MAX;
+use crate::limits::{API_BODY_BYTES_MAX, TENANT_BODY_BYTES_MAX};
+use crate::mcp_host::{Product, Visitor};
+use recalld_cluster::control_chain;
+use recalld_common::age::STALE_SECONDS;
+use recalld_common::wants::Wants;
+use recalld_http_server::limits::BODY_BYTES_MAX;
+use recalld_http_server::{
+    Admission, Answered, Call, Counters, ListenerId, Reply, Response, Service,
+};
+use recalld_mcp_protocol::Endpoint;
+use recalld_oauth::{FORM_BYTES_MAX, REGISTRATION_BYTES_MAX, SIGN_IN_FORM_BYTES_MAX};
+use recalld_policy::Caller;
+use recalld_telemetry::log;
+use recalld_telemetry::log::Value;
+use recalld_telemetry::metrics::Stage;
+
+use crate::rest;
+use recalld_workspace::workspace::Workspace;
+
+pub(crate) use authenticate::wrong_credential;
+pub use authenticate::{GATEWAY_ID, GATEWAY_SECRET, Gate, check_local};
+pub use cors::Origins;
+pub use forwarded::FORWARDED_MAX;
+pub(crate) use forwarded::asks_from;
+pub use legacy::name_of;
+use recalld_http_server::refusal::Refusal;
+pub use route::{On, ROUTES, Route, Target};
+
+use authenticate::Known;
+use legacy::Standing;
+use meters::Meters;
+
+/// The listener for the operator of this machine.
+pub const LOCAL: ListenerId = ListenerId(0);
+/// The listener for tenants.
+pub const HOSTED: ListenerId = ListenerId(1);
+
+/// The service, as the network front end sees it.
+pub struct Pipeline {
+    parts: Arc<AppState>,
+    local_ports: Box<[u16]>,
+    hosted_speaks_tls: bool,
+    origins: Origins,
+    meters: Meters,
+    mcp: Endpoint<Product>,
+}
+
+impl Pipeline {
+    /// Serves calls with these parts. `local_ports` are those of the local listener's sockets; calls
+    /// that come from it must name one.
+    ///
+    /// # Errors
+    /// The system gives no threads.
+    pub fn new(parts: Arc<AppState>, local_ports: &[u16]) -> io::Result<Self> {
+        let settings = recalld_mcp_protocol::Settings {
+            call_time_max: parts.call_time_max,
+            random: Arc::clone(&parts.random),
+        };
+        let mcp = Endpoint::start(Product::new(Arc::clone(&parts)), settings)?;
+        let changes = mcp.changes();
+        let theirs = Arc::clone(&changes);
+        parts.local.tell_of_news(move || changes.note());
+        parts.tenants.tell_of_news(move || theirs.note());
+        let (meters, origins) = (Meters::default(), Origins::default());
+        let local_ports = local_ports.into();
+        Ok(Self { parts, local_ports, hosted_speaks_tls: false, origins, meters, mcp })
+    }
+
+    /// Lets pages of these origins ask too.
+    #[must_use]
+    pub fn sharing_with(self, origins: Origins) -> Self {
+        Self { origins, ..self }
+    }
+
+    /// The same, whose hosted listener speaks TLS, or does not.
+    #[must_use]
+    pub fn with_hosted_tls(self, hosted_speaks_tls: bool) -> Self {
+        Self { hosted_speaks_tls, ..self }
+    }
+
+    /// The same, which also shows what the front end counts.
+    #[must_use]
+    pub fn counting(self, counters: Arc<Counters>) -> Self {
+        Self { meters: self.meters.with(counters), ..self }
+    }
+
+    /// Refuses whom the local listener is not for.
+    fn check_listener(&self, call: &Call) -> Result<(), Refusal> {
+        if call.listener == LOCAL {
+            return check_local(call, &self.local_ports, &self.origins);
+        }
+        match self.host(call) {
+            Standing::Gone => Err(legacy::gone(&self.parts)),
+            Standing::Current | Standing::Waning { .. } => Ok(()),
+        }
+    }
+
+    /// How the host that a call names stands; the local listener has none of before the migration.
+    fn host(&self, call: &Call) -> Standing {
+        let legacy = &self.parts.config.legacy;
+        if call.listener == LOCAL || legacy.hosts.is_empty() {
+            return Standing::Current;
+        }
+        legacy::standing(legacy, authenticate::only(call, "host"), self.parts.clock.now())
+    }
+
+    /// Answers OPTIONS.
+    fn options(&self, call: &Call) -> Response {
+        let answer = self.check_listener(call).and_then(|()| self.origins.options(call));
+        answer.unwrap_or_else(Response::from)
+    }
+
+    /// An answer that does not go by a [`Reply`], with the fields that one would add.
+    fn shared(&self, call: &Call, answer: Response) -> Response {
+        let fields = self.origins.fields(call).into_iter();
+        fields.fold(answer, |answer, (name, value)| answer.header(name, value))
+    }
+
+    /// The answer to a call whose body is not read, or how long that body may be.
+    fn judged(&self, call: &Call, body_bytes: usize) -> Result<usize, Response> {
+        if cors::is_options(call) {
+            return Err(self.options(call));
+        }
+        let route = self.routed(call)?;
+        let known = authenticate::at_once(&self.parts, route.gate, call)?;
+        match &route.target {
+            // Anyone may ask these, on any listener; they read no body, so none is taken.
+            Target::Api(_) if route::is_health(call) => Err(rest::health(&self.parts)),
+            Target::Document(answer) => Err(answer()),
+            Target::Asset(asset) => Err(asset.answer()),
+            Target::Console(_) => match body_bytes {
+                0..=CONSOLE_BODY_BYTES_MAX => Ok(CONSOLE_BODY_BYTES_MAX),
+                _ => Err(console::body_too_large().into()),
+            },
+            // These may ask the control store.
+            Target::OAuth(_) | Target::OAuthForm(_) => Ok(FORM_BYTES_MAX),
+            Target::Registration(_) => Ok(REGISTRATION_BYTES_MAX),
+            Target::SignIn(_) => Ok(SIGN_IN_FORM_BYTES_MAX),
+            Target::Api(operation) if operation.body.is_some() => match body_bytes {
+                0..=API_BODY_BYTES_MAX => Ok(API_BODY_BYTES_MAX),
+                _ => Err(rest::body_too_large().into()),
+            },
+            _ => Ok(match known {
+                Known::Operator => BODY_BYTES_MAX,
+                Known::Nobody => TENANT_BODY_BYTES_MAX,
+            }),
+        }
+    }
+
+    /// What an operation of the HTTP API makes of a call, with how old that is.
+    fn read(&self, run: rest::Run, caller: &Caller, call: &Call) -> Response {
+        let (workspace, stale) = match self.parts.enter(caller, Wants::Reads) {
+            Ok(entered) => entered,
+            Err(error) => return rest::refuse(error).into(),
+        };
+        let answer = self.run_in(run, &workspace, caller, call);
+        let aged =
+            |answer: Response, seconds: u64| answer.header(STALE_SECONDS, seconds.to_string());
+        stale.into_iter().fold(answer, aged)
+    }
+
+    /// What an operation of this machine's operator makes of a call.
+    fn run(&self, run: rest::Run, caller: &Caller, call: &Call) -> Response {
+        match self.parts.workspace_of(caller) {
+            Ok(workspace) => self.run_in(run, &workspace, caller, call),
+            Err(closed) => Refusal::unavailable(&closed.to_string()).into(),
+        }
+    }
+
+    fn run_in(
+        &self,
+        run: rest::Run,
+        workspace: &Workspace,
+        caller: &Caller,
+        call: &Call,
+    ) -> Response {
+        let deadline = Instant::now() + self.parts.call_time_max;
+        run(&rest::Ask { parts: &self.parts, workspace, caller, call, deadline })
+            .unwrap_or_else(Response::from)
+    }
+
+    /// Takes one call from the credential's bucket.
+    fn limit(&self, caller: &Caller) -> Result<(), Refusal> {
+        self.parts.limit(caller).map_err(|wait| Refusal::too_many(wait.seconds))
+    }
+
+    /// The route of a call, if where it comes from may ask for it.
+    fn routed(&self, call: &Call) -> Result<&'static Route, Refusal> {
+        self.check_listener(call)?;
+        let route = route::find(call)?;
+        if call.listener == HOSTED && matches!(route.target, Target::Mcp) {
+            authenticate::check_hosted_origin(call, self.hosted_speaks_tls, &self.origins)?;
+        }
+        if self.host(call) != Standing::Current && route.target.issues_credentials() {
+            return Err(legacy::gone(&self.parts));
+        }
+        Ok(route)
+    }
+
+    /// Answers a call that is answered here.
+    fn answer(&self, target: &Target, caller: Caller, call: Call, reply: Reply) {
+        match target {
+            Target::Metrics => reply.send(self.meters.page(&self.parts, self.mcp.figures())),
+            Target::Api(operation) => {
+                reply.send(self.read(operation.run, &caller, &call));
+            }
+            Target::Operator(run) | Target::Console(run) => {
+                reply.send(self.run(*run, &caller, &call));
+            }
+            Target::Document(answer) => reply.send(answer()),
+            Target::Asset(asset) => reply.send(asset.answer()),
+            Target::OAuth(answer)
+            | Target::OAuthForm(answer)
+            | Target::Registration(answer)
+            | Target::SignIn(answer) => {
+                let context = self.parts.oauth(asks_from(&self.parts, &call));
+                reply.send(answer(&context, &call));
+            }
+            Target::Nodes => {
+                let chain = self.parts.control_chain.as_deref();
+                reply.send(control_chain::serve(chain, &self.parts.control, &call));
+            }
+            Target::Mcp => match Visitor::of(caller, call.request.query()) {
+                Ok(visitor) => self.mcp.serve(&call, visitor, reply),
+                Err(fault) => reply.send(recalld_mcp_protocol::refusal(&Json::Null, &fault)),
+            },
+            Target::OperatorIngest => crate::operator::ingest(&self.parts, &caller, &call, reply),
+            Target::OperatorImport => crate::operator::import(&self.parts, &caller, &call, reply),
+            Target::OperatorExport => crate::operator::export(&self.parts, &caller, &call, reply),
+            Target::OperatorJob(run) => run(&self.parts, &caller, &call, reply),
+        }
+    }
+
+    /// Parse, authenticate, admit.
+    fn admitted(&self, call: &Call) -> Result<(&'static Target, Caller), Refusal> {
+        let (route, host) = (self.routed(call)?, self.host(call));
+        let caller = authenticate::caller(&self.parts, route.gate, call)?;
+        if route.gate != Gate::Open && !host.takes(&caller) {
+            return Err(authenticate::not_here(&self.parts, route.gate));
+        }
+        Ok((&route.target, caller))
+    }
+}
+
+impl Service for Pipeline {
+    fn serve(&self, call: Call, reply: Reply) {
+        let reply = reply.with_fields(self.origins.fields(&call));
+        if cors::is_options(&call) {
+            return reply.send(self.options(&call));
+        }
+        let began = Instant::now();
+        let admitted = self.admitted(&call);
+        self.parts.stages.record(Stage::Authenticate, began.elapsed());
+        match admitted {
+            Err(refusal) => reply.send(refusal.into()),
+            Ok((_, caller)) if let Err(refusal) = self.limit(&caller) => reply.send(refusal.into()),
+            Ok((target, caller)) => {
+                let at = (&*self.parts, &self.mcp);
+                if let Some((call, reply)) = elsewhere::steer(at, target, &caller, call, reply) {
+                    self.answer(target, caller, call, reply);
+                }
+            }
+        }
+    }
+
+    fn quick(&self, call: &Call) -> Option<Response> {
+        // Elsewhere `/mcp` asks for a bearer, which is looked up by a worker.
+        let is_local_mcp = || call.listener == LOCAL && route::is_plain_mcp(call);
+        let answer = if route::is_health(call) {
+            rest::health(&self.parts)
+        } else if is_local_mcp() {
+            Endpoint::<Product>::quick(call)?
+        } else {
+            return None;
+        };
+        self.check_listener(call).ok()?;
+        Some(self.shared(call, answer))
+    }
+
+    /// From the head alone: route, listener, `Host`, `Origin`, and the credentials of `credentials.toml`, which are
+    /// compared as hashes in memory. A tenant's are looked up by a worker, since the control store is on disk.
+    fn admit(&self, call: &Call, body_bytes: usize) -> Admission {
+        match self.judged(call, body_bytes) {
+            Ok(bytes_max) => Admission::UpTo(bytes_max),
+            Err(answer) => Admission::Answer(self.shared(call, answer)),
+        }
+    }
+
+    /// A job of one who may ask for it; everybody else is refused by a worker, and takes no thread or
+    /// place in a queue from the operator.
+    fn takes_long(&self, call: &Call) -> bool {
+        let is_operators = |route: &Route| {
+            let known = authenticate::at_once(&self.parts, route.gate, call);
+            known.is_ok_and(|known| known == Known::Operator)
+        };
+        route::is_job(call) && self.routed(call).is_ok_and(is_operators)
+    }
+
+    fn drain(&self) {
+        self.mcp.close();
+    }
+
+    fn route(&self, call: &Call) -> u16 {
+        route::position(call)
+    }
+
+    fn answered(&self, answered: &Answered) {
+        self.meters.count(answered);
+        if log::wants_access() {
+            log_access(answered);
+        }
+    }
+}
+
+/// One line for a request. What the client chose is left out but for its request id, which is of plain
+/// characters: the route stands for the path, which may hold what nobody should read.
+fn log_access(answered: &Answered) {
+    let (method, path) = route::name(answered.route);
+    let listener = if answered.listener == LOCAL { "local" } else { "hosted" };
+    let status = answered.status.map_or_else(|| "gone".to_owned(), |status| status.to_string());
+    let mut fields = vec![
+        ("request_id", Value::Text(&answered.id)),
+        ("listener", Value::Text(&listener)),
+        ("peer", Value::Text(&answered.peer)),
+        ("method", Value::Text(&method)),
+        ("route", Value::Text(&path)),
+        ("status", Value::Text(&status)),
+    ];
+    match answered.body_bytes {
+        Some(bytes) => fields.push(("bytes", Value::Count(bytes as u64))),
+        None => fields.push(("stream", Value::Text(&"begun"))),
+    }
+    fields.push(("took", Value::Seconds(answered.took)));
+    log::access(&fields);
+}

@@ -1,0 +1,289 @@
+//! The HTTP API: health, statistics, recall by words, recall by meaning.
+//!
+//! What is said of each operation is in `operations`, the description made of it in `openapi`, the page for
+//! it in `page`.
+
+mod openapi;
+pub mod operations;
+pub mod page;
+mod schemas;
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use crate::app_state::AppState;
+use crate::limits::API_BODY_BYTES_MAX;
+use recalld_cluster::Where;
+use recalld_common::age::seconds;
+use recalld_common::scope::Scope;
+use recalld_embedding::embed::Embedder;
+use recalld_http_server::refusal::Refusal;
+use recalld_http_server::{Call, Response};
+use recalld_policy::Caller;
+use recalld_pydantic_compat::Invalid;
+use recalld_recall::{Outcome, Plan, Question, show};
+use recalld_telemetry::metrics::Stage;
+use recalld_tool_framework::{Answer, Context, ToolError, governed, record_refusal, record_wrong};
+use recalld_tools::{recall as recall_tool, status};
+use recalld_workspace::workspace::Workspace;
+
+pub use openapi::openapi;
+pub use operations::Operation;
+
+/// The header that says how many seeds and neighbours an answer had no room for.
+pub const LEFT_OUT: &str = "x-recalld-left-out";
+
+/// A tool, which an operation stands for: what a plan does not give as a tool, it does not give so either.
+#[derive(Clone, Copy)]
+struct Named {
+    family: &'static str,
+    tool: &'static str,
+}
+
+const STATS: Named = Named { family: "status", tool: "recall_stats" };
+const RECALL: Named = Named { family: "recall", tool: "brain_recall" };
+
+/// What answers an operation.
+pub type Run = fn(&Ask<'_>) -> Result<Response, Refusal>;
+
+/// One call of an operation.
+pub struct Ask<'a> {
+    /// The service.
+    pub parts: &'a AppState,
+    /// The caller's workspace.
+    pub workspace: &'a Workspace,
+    /// Who calls.
+    pub caller: &'a Caller,
+    /// The request.
+    pub call: &'a Call,
+    /// When the answer must have left.
+    pub deadline: Instant,
+}
+
+impl Ask<'_> {
+    /// What tools work with.
+    pub fn context(&self) -> Context<'_> {
+        Context {
+            services: self.parts.tool_services(),
+            workspace: self.workspace,
+            caller: self.caller,
+            cancel: &self.call.cancel,
+            deadline: self.deadline,
+            progress: None,
+        }
+    }
+
+    /// Whether the caller has the tool that an operation stands for; `scope` beside it.
+    fn needs(
+        &self,
+        scope: Scope,
+        stands_for: Named,
+        operation: &'static str,
+    ) -> Result<(), Refusal> {
+        let Named { family, tool } = stands_for;
+        let (caller, has) = (self.caller, self.caller.entitled.has_tool(family, tool));
+        if has && caller.scopes.contains(&scope) {
+            return Ok(());
+        }
+        record_refusal(self.workspace, self.caller, operation, &json!({})).map_err(refuse)?;
+        Err(Refusal::new(403, "Not allowed"))
+    }
+
+    fn content_type(&self) -> Option<&str> {
+        self.call.request.headers.get("content-type")
+    }
+
+    fn body(&self) -> Result<&[u8], Refusal> {
+        let body = &self.call.request.body;
+        if body.len() > API_BODY_BYTES_MAX { Err(body_too_large()) } else { Ok(body) }
+    }
+}
+
+/// The answer to a body of more than `API_BODY_BYTES_MAX`, whether it was read or not.
+pub(crate) fn body_too_large() -> Refusal {
+    Refusal::new(413, &format!("Body too large: at most {API_BODY_BYTES_MAX} bytes are allowed"))
+}
+
+/// `GET /health`.
+pub fn health(parts: &AppState) -> Response {
+    let workspace = parts.local.get();
+    let writable = workspace.store.stopped().is_none();
+    let status = if writable && !workspace.audit.is_failing() { "ok" } else { "degraded" };
+    let embedder = workspace.encoders.view().embedder;
+    let (kernel, precision) = (embedder.kernel(), embedder.precision());
+    // Anyone may ask; why it takes no writes is in `GET /stats`, for it may name a file. Written out and
+    // not by `json!`, whose maps take longer than all else on the way of this answer; only the model's
+    // name is not ours.
+    let schedule = parts.scheduled.told(parts.clock.now());
+    let backups = schedule.map_or_else(String::new, |told| {
+        format!("\"backups\":{{\"state\":\"{}\"}},", told.standing.word())
+    });
+    let role = role(parts);
+    let body = format!(
+        "{{{backups}\"encoder\":{{\"kernel\":\"{kernel}\",\"model\":{model},\"precision\":\"{precision}\",\
+         \"ready\":true}},{role}\"status\":\"{status}\",\"store\":{{\"ready\":{writable}}},\
+         \"uptime_s\":{uptime},\"version\":\"{version}\"}}",
+        model = Value::from(embedder.name()),
+        uptime = parts.started.elapsed().as_secs(),
+        version = env!("CARGO_PKG_VERSION"),
+    );
+    Response::json(200, body.into_bytes())
+}
+
+/// What this node is to the operator's workspace, where there are others; nothing where there are none.
+fn role(parts: &AppState) -> String {
+    match parts.cluster.as_ref().map(|cluster| cluster.of(parts.local.name())) {
+        None => String::new(),
+        Some(Where::Here) => "\"role\":\"writer\",".to_owned(),
+        Some(Where::Follows { age, .. }) => {
+            let age = age.map_or_else(|| "null".to_owned(), |age| seconds(age).to_string());
+            format!("\"role\":\"follower\",\"stale_s\":{age},")
+        }
+        Some(Where::Elsewhere { .. }) => "\"role\":\"none\",".to_owned(),
+    }
+}
+
+/// `GET /stats`.
+pub fn stats(ask: &Ask<'_>) -> Result<Response, Refusal> {
+    ask.needs(Scope::TenantRead, STATS, "GET /stats")?;
+    let answer = governed(&ask.context(), "GET /stats", &json!({}), false, |context| {
+        Ok(Answer::plain(status::collect(context)?, String::new()))
+    });
+    Ok(respond(ask, without_receipt(answer.map_err(|refused| refuse(refused.error))?)))
+}
+
+/// `POST /recall`.
+pub fn recall(ask: &Ask<'_>) -> Result<Response, Refusal> {
+    ask.needs(Scope::BrainProxy, RECALL, "POST /recall")?;
+    let wanted = match recalld_pydantic_compat::recall(ask.content_type(), ask.body()?) {
+        Ok(wanted) => wanted,
+        Err(invalid) => return unprocessable(ask, "POST /recall", &invalid),
+    };
+    let arguments = json!({
+        "query": wanted.query, "limit": wanted.limit, "graph": wanted.graph,
+        "neighbor_limit": wanted.neighbor_limit, "modality": wanted.modality,
+        "prefer_replacements": wanted.prefer_replacements,
+    });
+    let question = Question {
+        text: wanted.query,
+        limit: Some(wanted.limit as usize),
+        modality: wanted.modality,
+        neighbours: wanted.graph.then_some(wanted.neighbor_limit as usize),
+        ..Question::default()
+    };
+    let plan = Plan::keyword(question, wanted.prefer_replacements);
+    let answer = governed(&ask.context(), "POST /recall", &arguments, false, |context| {
+        seeds(context, &plan, |seeds, _, _| json!({"seeds": seeds}))
+    });
+    let mut answer = answer.map_err(|refused| refuse(refused.error))?.structured;
+    let left_out = answer["left_out"].take();
+    Ok(complete_or_not(respond(ask, answer["seeds"].take()), &left_out))
+}
+
+/// `POST /semantic-recall`.
+pub fn semantic_recall(ask: &Ask<'_>) -> Result<Response, Refusal> {
+    ask.needs(Scope::BrainProxy, RECALL, "POST /semantic-recall")?;
+    let wanted = match recalld_pydantic_compat::semantic_recall(ask.content_type(), ask.body()?) {
+        Ok(wanted) => wanted,
+        Err(invalid) => return unprocessable(ask, "POST /semantic-recall", &invalid),
+    };
+    let arguments = json!({"query": wanted.query, "limit": wanted.limit});
+    let query = wanted.query.clone();
+    let limit = Some(wanted.limit as usize);
+    let plan = Plan::semantic(Question { text: wanted.query, limit, ..Question::default() });
+    let answer = governed(&ask.context(), "POST /semantic-recall", &arguments, false, |context| {
+        seeds(context, &plan, |seeds, outcome, embedder| {
+            json!({
+                "query": query, "model": embedder.name(),
+                "dimensions": embedder.model().dimensions,
+                "count": seeds.len(),
+                "took_ms": (outcome.took.as_secs_f64() * 1e6).round() / 1e3,
+                "results": seeds,
+            })
+        })
+    });
+    let mut answer = without_receipt(answer.map_err(|refused| refuse(refused.error))?);
+    let left_out = answer.as_object_mut().and_then(|fields| fields.remove("left_out"));
+    Ok(complete_or_not(respond(ask, answer), &left_out.unwrap_or_default()))
+}
+
+/// Runs a plan and shows what it found as seeds, and how many more there was no room for in `left_out`.
+fn seeds(
+    context: &Context<'_>,
+    plan: &Plan,
+    shape: impl FnOnce(Vec<Value>, &Outcome, &Embedder) -> Value,
+) -> Result<Answer, ToolError> {
+    let view = context.view();
+    let snapshot = &view.snapshot;
+    let mut outcome = recall_tool::run(context, &view, plan)?;
+    let knows: show::Knows<'_> = &|other| context.may_know(other);
+    let (seeds, left_out) = recall_tool::shown(context, snapshot, plan, &mut outcome, |found| {
+        let mut seed = show::recalled(snapshot, found, knows)?;
+        seed.insert("score".to_owned(), show::score(found.score));
+        Ok(Value::Object(seed))
+    })?;
+    let mut answer = Answer::plain(shape(seeds, &outcome, &view.embedder), String::new());
+    answer.structured["left_out"] = left_out.into();
+    recall_tool::account(snapshot, &outcome, answer)
+}
+
+/// The answer, which says how much there was no room for: in a header, because an array has no place for it.
+fn complete_or_not(answer: Response, left_out: &Value) -> Response {
+    match left_out.as_u64() {
+        None | Some(0) => answer,
+        Some(count) => answer.header(LEFT_OUT, count.to_string()),
+    }
+}
+
+/// The HTTP API's bodies have no receipt; the entry in the ledger is there all the same.
+fn without_receipt(mut answer: Answer) -> Value {
+    if let Some(fields) = answer.structured.as_object_mut() {
+        fields.remove("receipt");
+    }
+    answer.structured
+}
+
+fn respond(ask: &Ask<'_>, body: Value) -> Response {
+    let began = Instant::now();
+    let body = body.to_string().into_bytes();
+    ask.parts.stages.record(Stage::Render, began.elapsed());
+    Response::json(200, body)
+}
+
+/// The answer to a body that means nothing. It has its entry, as a tool's wrong argument has.
+fn unprocessable(
+    ask: &Ask<'_>,
+    operation: &'static str,
+    invalid: &Invalid,
+) -> Result<Response, Refusal> {
+    let body = json!({"body": String::from_utf8_lossy(ask.body()?)});
+    record_wrong(ask.workspace, ask.caller, operation, &body).map_err(refuse)?;
+    Ok(Response::json(invalid.status(), invalid.body()))
+}
+
+/// What a failed tool means over HTTP.
+pub fn refuse(error: ToolError) -> Refusal {
+    match error {
+        ToolError::Argument { .. } => Refusal::new(422, &error.to_string()),
+        ToolError::Missing { .. } | ToolError::Denied { .. } => {
+            Refusal::new(404, &error.to_string())
+        }
+        ToolError::Unaudited(_)
+        | ToolError::Unwritable(_)
+        | ToolError::Closed(_)
+        | ToolError::Unmetered(_) => Refusal::unavailable(&error.to_string()),
+        // Not 503: whoever tries again by himself may have it done twice.
+        ToolError::Unsure(_) => Refusal::new(502, &error.to_string()),
+        ToolError::NotHere(why) => why.refusal(),
+        ToolError::QuotaExceeded { wait, .. } => {
+            let wait = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+            Refusal::new(429, &error.to_string()).with("Retry-After", wait.to_string())
+        }
+        ToolError::Unverified | ToolError::Unidentified(_) => Refusal::new(403, &error.to_string()),
+        ToolError::TimedOut { .. } | ToolError::Cancelled => {
+            Refusal::unavailable(&error.to_string())
+        }
+        _ => Refusal::new(500, &error.to_string()),
+    }
+}

@@ -1,0 +1,556 @@
+//! The audit of one workspace: every governed call leaves an entry before its answer leaves.
+
+mod elsewhere;
+mod events;
+
+pub use elsewhere::{Elsewhere, Unrecorded};
+pub use events::Events;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use engine::Micros;
+use engine::ledger::{
+    Anchor, AppendError, Decision, Draft, Ledger, LedgerOpenError, OpenWith, Outcome, ReadError,
+    Reader, Touched,
+};
+use engine::os::clock::{Clock, Random};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use self::events::{COUNTED_TOGETHER_MAX, Past};
+use crate::AuditSync;
+use recalld_auth::Signer;
+use recalld_common::names;
+use recalld_telemetry::log;
+use recalld_telemetry::log::{Level, Value as Field};
+
+/// The rule's name where no item was judged: the scope let the call through.
+pub const BY_SCOPE: &str = "scope";
+
+/// What one governed call leaves behind.
+#[derive(Debug, Clone)]
+pub struct Trace {
+    /// The tool or operation.
+    pub tool: &'static str,
+    /// Who asked.
+    pub principal: String,
+    /// SHA-256 of the arguments.
+    pub arguments: [u8; 32],
+    /// How policy answered.
+    pub decision: Decision,
+    /// The rule that decided.
+    pub rule: String,
+    /// What became of which items, sensitivity events first.
+    pub touched: Vec<Touched>,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+/// That a call was recorded, as the caller sees it.
+#[derive(Debug, Clone)]
+pub struct Receipt {
+    id: String,
+    seq: u64,
+    decision: Decision,
+    rule: String,
+    at: Micros,
+}
+
+impl Receipt {
+    /// `{receipt_id, seq, decision, rule, at}`.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "receipt_id": self.id, "seq": self.seq, "decision": self.decision.word(),
+            "rule": self.rule, "at": names::time(self.at),
+        })
+    }
+
+    /// The same without what policy decided: where that told whether something is there.
+    pub fn to_json_undecided(&self) -> Value {
+        json!({"receipt_id": self.id, "seq": self.seq, "at": names::time(self.at)})
+    }
+}
+
+/// How long a ledger that failed is left alone before it is opened again, in microseconds.
+const REOPEN_MICROS: u64 = 1_000_000;
+
+/// The ledger of one workspace, with the thread that brings it to disk within 50 ms. After a fault it is opened again
+/// by its files, so that calls go on once the fault is over (LED-20).
+pub struct Audit {
+    shared: Arc<Shared>,
+    flusher: Mutex<Option<JoinHandle<()>>>,
+    /// Whether each entry is on disk before its call is answered, be it a read's.
+    is_always_synced: bool,
+    /// Where entries are brought, if anywhere.
+    elsewhere: Option<Elsewhere>,
+    /// Sensitivity events before this process opened the ledger. A lock of its own: while they are
+    /// counted, calls are recorded.
+    past: Mutex<Past>,
+}
+
+/// What of a ledger is kept elsewhere, so that a tail that was cut off shows (LED-19).
+pub struct Anchoring {
+    /// The last checkpoint that was kept.
+    pub last: Option<Anchor>,
+    /// Keeps one that is on disk. Called by the ledger's own thread, and by whoever closes it.
+    pub keep: Box<dyn Fn(Anchor) + Send + Sync>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    /// What [`Audit::is_failing`] found last.
+    was_failing: AtomicBool,
+    changed: Condvar,
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
+    keep: Box<dyn Fn(Anchor) + Send + Sync>,
+    folder: PathBuf,
+    tenant: [u8; 32],
+    signer: Signer,
+}
+
+struct State {
+    ledger: Option<Ledger>,
+    /// Why there is none, where one that failed could not be opened again.
+    why: String,
+    /// How often it was opened: a sync that one ledger began says nothing of the next.
+    openings: u64,
+    /// When it was opened last, or was to be.
+    opened_micros: u64,
+    /// The last checkpoint that is known to be on disk: no ledger without it is taken.
+    last: Option<Anchor>,
+    /// Sensitivity events since the ledger was opened.
+    events: Events,
+    /// When the oldest entry that may not be on disk was appended.
+    appended_micros: u64,
+    closing: bool,
+}
+
+impl State {
+    /// The last checkpoint that is on disk.
+    fn anchor(&self) -> Option<Anchor> {
+        self.ledger.as_ref().and_then(Ledger::synced_anchor)
+    }
+
+    /// Why no more calls can be recorded; `None` while they can.
+    fn failure(&self) -> Option<&str> {
+        self.ledger.as_ref().map_or(Some(&self.why), Ledger::failure)
+    }
+}
+
+/// Microseconds since 1970.
+fn micros(clock: &dyn Clock) -> u64 {
+    clock.now().0.max(0).unsigned_abs()
+}
+
+impl Audit {
+    /// Opens the ledger in `folder`, or makes one; nothing of it is kept elsewhere.
+    pub fn open(
+        folder: &Path,
+        workspace: &str,
+        signer: Signer,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+    ) -> Result<Self, LedgerOpenError> {
+        let anchoring = Anchoring { last: None, keep: Box::new(|_| ()) };
+        Self::open_anchored(folder, workspace, signer, (clock, random), anchoring)
+    }
+
+    /// The same, with its last checkpoint kept elsewhere.
+    pub fn open_anchored(
+        folder: &Path,
+        workspace: &str,
+        signer: Signer,
+        (clock, random): (Arc<dyn Clock>, Arc<dyn Random>),
+        Anchoring { last, keep }: Anchoring,
+    ) -> Result<Self, LedgerOpenError> {
+        let tenant = Sha256::digest(workspace.as_bytes()).into();
+        let with = OpenWith { tenant, seal: Box::new(signer.clone()), anchor: last };
+        let ledger = Ledger::open(folder, with)?;
+        // An end of its own: what comes later is counted as it comes.
+        let past = ledger.reader().map_err(LedgerOpenError::Read)?;
+        let past = Mutex::new(Past::of(past));
+        let state = State {
+            ledger: Some(ledger),
+            why: "the ledger is closed".to_owned(),
+            openings: 1,
+            opened_micros: micros(&*clock),
+            last,
+            events: Events::default(),
+            appended_micros: 0,
+            closing: false,
+        };
+        let (state, was_failing) = (Mutex::new(state), AtomicBool::new(false));
+        let (changed, folder) = (Condvar::new(), folder.to_owned());
+        let shared =
+            Shared { state, was_failing, changed, clock, random, keep, folder, tenant, signer };
+        let shared = Arc::new(shared);
+        let flusher = std::thread::Builder::new().name("ledger".to_owned()).spawn({
+            let shared = Arc::clone(&shared);
+            move || shared.flush_until_closed()
+        });
+        let flusher = Mutex::new(flusher.ok());
+        Ok(Self { shared, flusher, is_always_synced: false, elsewhere: None, past })
+    }
+
+    /// The same, with `audit.sync` of the settings: whether entries of reads too are on disk before their calls are
+    /// answered.
+    #[must_use]
+    pub fn syncing(mut self, sync: AuditSync) -> Self {
+        self.is_always_synced = sync == AuditSync::Always;
+        self
+    }
+
+    /// The same, with its entries brought elsewhere too.
+    #[must_use]
+    pub fn brought(mut self, elsewhere: Option<Elsewhere>) -> Self {
+        if let Some(elsewhere) = &elsewhere {
+            elsewhere.bring_of(&self.shared);
+        }
+        self.elsewhere = elsewhere;
+        self
+    }
+
+    /// Records a call. `at_once` waits for the disk, as writes do, and all calls where that is set.
+    pub fn record(&self, trace: &Trace, at_once: bool) -> Result<Receipt, Unrecorded> {
+        let at = self.shared.clock.now();
+        let mut receipt = [0; 16];
+        self.shared.random.fill(&mut receipt);
+        let draft = Draft {
+            at_micros: at.0.max(0).unsigned_abs(),
+            receipt,
+            tool: trace.tool,
+            principal: &trace.principal,
+            decision: trace.decision,
+            rule: &trace.rule,
+            arguments: trace.arguments,
+            touched: &trace.touched,
+            outcome: trace.outcome,
+        };
+        let mut state = self.shared.mended();
+        if state.ledger.is_none() {
+            return Err(AppendError::Closed(state.why.clone()).into());
+        }
+        let closed = || AppendError::Closed("the ledger is closed".to_owned());
+        let ledger = state.ledger.as_mut().ok_or_else(closed)?;
+        let was_synced = ledger.is_synced();
+        let seq = ledger.append(&draft)?.seq;
+        let waits = at_once || self.is_always_synced;
+        let ticket = if waits { ledger.begin_sync(draft.at_micros)? } else { None };
+        if was_synced {
+            state.appended_micros = draft.at_micros;
+        }
+        state.events = state.events.plus(Events::of(&trace.touched));
+        let openings = state.openings;
+        drop(state);
+        if let Some(ticket) = ticket {
+            let done = ticket.run(); // others append while the disk works
+            let mut state = self.shared.state();
+            if state.openings != openings {
+                let why = "the ledger was opened anew meanwhile".to_owned();
+                return Err(AppendError::Closed(why).into());
+            }
+            state.ledger.as_mut().ok_or_else(closed)?.end_sync(done)?;
+        }
+        if at_once && let Some(elsewhere) = &self.elsewhere {
+            elsewhere.await_all(&self.shared)?;
+        }
+        self.shared.changed.notify_one();
+        Ok(Receipt {
+            id: format!("rcp_{}", engine::hex(&receipt)),
+            seq,
+            decision: trace.decision,
+            rule: trace.rule.clone(),
+            at,
+        })
+    }
+
+    /// The sensitivity events of all calls so far; `None` where `is_over` says that nobody waits for them any
+    /// more. The first to ask counts what the ledger held when it was opened, and the next goes on where it
+    /// stopped; nobody else waits for that but those who ask the same.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub fn sensitivity_events(
+        &self,
+        is_over: impl FnMut() -> bool,
+    ) -> Result<Option<Events>, ReadError> {
+        let before = self.events_before(COUNTED_TOGETHER_MAX, is_over)?;
+        Ok(before.map(|before| before.plus(self.shared.state().events)))
+    }
+
+    /// Those of the calls before the ledger was opened, counted so many entries at a time.
+    fn events_before(
+        &self,
+        entries_max: usize,
+        mut is_over: impl FnMut() -> bool,
+    ) -> Result<Option<Events>, ReadError> {
+        loop {
+            let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
+            if past.count_on(entries_max)? {
+                return Ok(Some(past.events));
+            }
+            drop(past);
+            if is_over() {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Signs and syncs all entries so far. Gives the files that hold them, oldest first, and how many
+    /// bytes of each: a copy of just these verifies, whatever is appended meanwhile.
+    pub fn settled_files(&self) -> Result<Vec<(PathBuf, u64)>, String> {
+        let now = micros(&*self.shared.clock);
+        let mut state = self.shared.mended();
+        let why = state.why.clone();
+        let ledger = state.ledger.as_mut().ok_or(why)?;
+        ledger.settle(now).map_err(|error| error.to_string())?;
+        let reader = ledger.reader().map_err(|error| error.to_string())?;
+        Ok(reader.files().map(|(path, bytes)| (path.to_owned(), bytes)).collect())
+    }
+
+    /// Reads the entries so far, and none that come later.
+    ///
+    /// # Errors
+    /// The ledger is closed, or cannot be read; says why.
+    pub fn reader(&self) -> Result<Reader, String> {
+        let state = self.shared.mended();
+        let ledger = state.ledger.as_ref().ok_or_else(|| state.why.clone())?;
+        ledger.reader().map_err(|error| error.to_string())
+    }
+
+    /// Entries so far, and since when the newest of them waits for the disk; none if it does not, or
+    /// where the ledger is closed.
+    pub fn progress(&self) -> (u64, Option<Duration>) {
+        let state = self.shared.state();
+        let Some(ledger) = &state.ledger else { return (0, None) };
+        let (entries, _) = ledger.head();
+        if ledger.is_synced() {
+            return (entries, None);
+        }
+        let now = micros(&*self.shared.clock);
+        let waits = now.saturating_sub(state.appended_micros);
+        (entries, Some(Duration::from_micros(waits)))
+    }
+
+    /// Why no more calls can be recorded; `None` while they can.
+    pub fn failure(&self) -> Option<String> {
+        self.shared.mended().failure().map(str::to_owned)
+    }
+
+    /// Whether no more calls can be recorded, without waiting: while somebody is at work on the ledger,
+    /// perhaps on its disk, this is what was found last.
+    pub fn is_failing(&self) -> bool {
+        let Ok(state) = self.shared.state.try_lock() else {
+            return self.shared.was_failing.load(Ordering::Relaxed);
+        };
+        let is_failing = state.failure().is_some();
+        self.shared.was_failing.store(is_failing, Ordering::Relaxed);
+        is_failing
+    }
+}
+
+impl Audit {
+    /// Signs and syncs what there is, and keeps the last checkpoint; later calls are refused. A service that ends does
+    /// this by itself: a call that is still under way, and has a hand on the ledger, must not be what it waits for.
+    pub fn close(&self) {
+        self.shared.state().closing = true;
+        self.shared.changed.notify_one();
+        let flusher = self.flusher.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if flusher.is_some_and(|flusher| flusher.join().is_err()) {
+            log::event(Level::Error, "the ledger's thread had panicked", &[]);
+        }
+        let ledger = self.shared.state().ledger.take();
+        let now = micros(&*self.shared.clock);
+        match ledger.map(|ledger| ledger.close(now)) {
+            Some(Ok(Some(anchor))) => (self.shared.keep)(anchor),
+            Some(Err(error)) => {
+                let fields = [("error", Field::Text(&error))];
+                log::event(Level::Error, "the ledger did not close cleanly", &fields);
+            }
+            Some(Ok(None)) | None => {}
+        }
+        if let Some(elsewhere) = &self.elsewhere {
+            elsewhere.await_last();
+        }
+    }
+}
+
+impl Drop for Audit {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The state, with a ledger that failed opened again if it is time for that. What the disk was told before the
+    /// fault is read anew; a ledger that is shorter than its last checkpoint is not taken (LED-19).
+    fn mended(&self) -> MutexGuard<'_, State> {
+        let mut state = self.state();
+        let now = micros(&*self.clock);
+        let since = state.opened_micros;
+        let is_time = now < since || now - since >= REOPEN_MICROS;
+        if state.closing || state.failure().is_none() || !is_time {
+            return state;
+        }
+        state.opened_micros = now;
+        state.last = state.anchor().or(state.last);
+        if let Some(why) = state.ledger.take().and_then(|failed| Some(failed.failure()?.to_owned()))
+        {
+            state.why = why;
+        }
+        let seal = Box::new(self.signer.clone());
+        let with = OpenWith { tenant: self.tenant, seal, anchor: state.last };
+        match Ledger::open(&self.folder, with) {
+            Ok(ledger) => {
+                state.ledger = Some(ledger);
+                state.openings += 1;
+                log::event(Level::Info, "the ledger takes entries again", &[]);
+            }
+            Err(error) => state.why = error.to_string(),
+        }
+        self.changed.notify_one();
+        state
+    }
+
+    /// Signs and syncs when either is due. A failure stays in the ledger, which then refuses.
+    fn flush_until_closed(&self) {
+        let mut state = self.state();
+        let mut kept = state.anchor();
+        while !state.closing {
+            let now = micros(&*self.clock);
+            let due = state.ledger.as_ref().and_then(Ledger::due);
+            let Some(due) = due else {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            if due > now {
+                let wait = Duration::from_micros(due - now);
+                let waited = self.changed.wait_timeout(state, wait);
+                state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                continue;
+            }
+            let ticket = state.ledger.as_mut().map(|ledger| ledger.tick(now));
+            let Some(Ok(Some(ticket))) = ticket else { continue };
+            let openings = state.openings;
+            drop(state);
+            let done = ticket.run(); // callers append while the disk works
+            state = self.state();
+            if state.openings != openings {
+                continue;
+            }
+            if let Some(Err(error)) = state.ledger.as_mut().map(|ledger| ledger.end_sync(done)) {
+                let fields = [("error", Field::Text(&error))];
+                log::event(Level::Error, "the ledger could not be synced", &fields);
+            }
+            let anchor = state.anchor();
+            if let Some(newer) = anchor.filter(|_| anchor != kept) {
+                kept = anchor;
+                drop(state);
+                (self.keep)(newer); // callers append meanwhile
+                state = self.state();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::ledger::Effect;
+    use engine::os::clock::{SystemClock, SystemRandom};
+
+    use super::*;
+
+    fn open(folder: &Path) -> Audit {
+        let signer = Signer::from_seed(&[5; 32]);
+        Audit::open(folder, "local", signer, Arc::new(SystemClock), Arc::new(SystemRandom)).unwrap()
+    }
+
+    /// Records a call that withheld two items, redacted one and read one.
+    fn record(audit: &Audit) {
+        let touched = [Effect::Withheld, Effect::Withheld, Effect::Redacted, Effect::Read]
+            .map(|effect| Touched { effect, item: [7; 16] });
+        let trace = Trace {
+            tool: "recall",
+            principal: "ada".to_owned(),
+            arguments: [0; 32],
+            decision: Decision::Deny,
+            rule: "rule".to_owned(),
+            touched: touched.to_vec(),
+            outcome: Outcome::Done,
+        };
+        audit.record(&trace, false).unwrap();
+    }
+
+    #[test]
+    fn entries_of_reads_are_on_disk_at_once_where_that_is_set() {
+        let name = format!("recalld-audit-sync-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        let audit = open(&folder).syncing(AuditSync::Always);
+        for entries in 1..=20 {
+            record(&audit);
+            assert_eq!(audit.progress(), (entries, None), "it waits for the disk");
+        }
+        drop(audit);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_ledger_that_is_closed_keeps_its_checkpoint_and_takes_no_more() {
+        let folder = std::env::temp_dir().join(format!("recalld-audit-end-{}", std::process::id()));
+        let kept = Arc::new(Mutex::new(None));
+        let keep = Arc::clone(&kept);
+        let keep = Box::new(move |anchor: Anchor| *keep.lock().unwrap() = Some(anchor.seq));
+        let anchoring = Anchoring { last: None, keep };
+        let with: (Arc<dyn Clock>, Arc<dyn Random>) =
+            (Arc::new(SystemClock), Arc::new(SystemRandom));
+        let signer = Signer::from_seed(&[5; 32]);
+        let audit = Audit::open_anchored(&folder, "local", signer, with, anchoring).unwrap();
+        (0..3).for_each(|_| record(&audit));
+        audit.close();
+        assert_eq!(*kept.lock().unwrap(), Some(3), "although somebody still has it");
+        assert!(audit.failure().is_some());
+        audit.close(); // a second time, nothing
+        drop(audit);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn sensitivity_events_are_counted_across_restarts_and_hold_up_no_call() {
+        let folder = std::env::temp_dir().join(format!("recalld-audit-{}", std::process::id()));
+        let audit = open(&folder);
+        let times = |calls: u64| Events { open: calls, withheld: 2 * calls };
+        assert_eq!(audit.sensitivity_events(|| false).unwrap().unwrap(), times(0));
+        (0..5).for_each(|_| record(&audit));
+        assert_eq!(audit.sensitivity_events(|| false).unwrap().unwrap(), times(5));
+        drop(audit);
+
+        let audit = open(&folder);
+        record(&audit); // before anybody asks
+        let mut beside = 0;
+        // Called off, it goes on from there.
+        assert_eq!(audit.events_before(2, || true).unwrap(), None);
+        assert_eq!(audit.past.lock().unwrap().next_seq, 3);
+        let before = audit.events_before(1, || {
+            // In the middle of the count: recorded, and counted once.
+            assert!(audit.shared.state.try_lock().is_ok(), "the count holds what calls need");
+            assert!(audit.past.try_lock().is_ok(), "others go on with the count");
+            record(&audit);
+            beside += 1;
+            false
+        });
+        assert_eq!((before.unwrap(), beside), (Some(times(5)), 3));
+        assert_eq!(audit.sensitivity_events(|| false).unwrap(), Some(times(9)));
+        drop(audit);
+        assert_eq!(open(&folder).sensitivity_events(|| false).unwrap(), Some(times(9)));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,26 @@
+//! Who is asking: credentials, the signing key, and how both are kept.
+//!
+//! Owns the secrets of this installation on disk and in memory. Must not know routes, tools or
+//! policy: it answers who a credential belongs to, never what they may do.
+#![forbid(unsafe_code)]
+
+mod check;
+mod cluster_secret;
+mod former;
+mod keys;
+mod signing;
+pub mod token;
+mod token_cache;
+mod token_keys;
+
+pub use check::{BEARER_BYTES_MAX, Bearer, Checker, Principal, bearer_of};
+pub use cluster_secret::ClusterSecret;
+pub use former::{
+    FORMER_KEYS, PUBLIC_KEYS_MAX, bytes_of_hex, former_keys, keys_of_json, keys_to_json, put_former,
+};
+pub use keys::{
+    Created, Credentials, Prefix, Shown, open_or_create_signing_key, take_shared_signing_key,
+};
+pub use signing::{KeyError, Signer, Verifier};
+pub use token_cache::{TOKENS_REMEMBERED_MAX, TokenCache};
+pub use token_keys::{TOKEN_KEYS_MAX, TokenKey, TokenKeys};

@@ -1,0 +1,105 @@
+//! A tool of the catalog, called by the operator: with the store at hand, or by the running server that has it.
+
+use std::time::Instant;
+
+use serde_json::{Map, Value, json};
+
+use super::remote::Remote;
+use super::{Common, Failure};
+use crate::app::Started;
+use recalld_api::app_state::AppState;
+use recalld_api::operator::call;
+use recalld_api::operator::call::{Call, call_as_operator};
+use recalld_common::cancel::Cancel;
+use recalld_policy::Caller;
+use recalld_policy::limits::CALL_TIME_MAX;
+use recalld_tool_framework::{Context, ToolError};
+
+/// What a tool answered: for programs, and for people.
+pub(super) struct Told {
+    pub(super) structured: Value,
+    pub(super) text: String,
+}
+
+impl From<ToolError> for Failure {
+    fn from(error: ToolError) -> Self {
+        let why = error.to_string();
+        match error {
+            ToolError::Argument { .. } => Self::Usage(why),
+            ToolError::Missing { .. } | ToolError::Denied { .. } => Self::No(why),
+            _ => Self::Could(why),
+        }
+    }
+}
+
+/// Where calls go: to the store at hand, or to the server that has it.
+pub(super) enum Desk {
+    Alone(Box<Started>),
+    Beside(Box<Remote>),
+}
+
+impl Desk {
+    /// Finds it. The store stays open as long as this is there.
+    pub(super) fn open(common: &Common) -> Result<Self, Failure> {
+        match common.start_alone()? {
+            Some(started) => Ok(Self::Alone(Box::new(started))),
+            None => Ok(Self::Beside(Box::new(Remote::find(&common.data()?)?))),
+        }
+    }
+
+    /// Calls a tool in the operator's workspace, or in that of a tenant.
+    pub(super) fn call(
+        &self,
+        workspace: Option<&str>,
+        tool: &'static str,
+        arguments: Value,
+    ) -> Result<Told, Failure> {
+        let mut raw = Map::new();
+        raw.insert("tool".to_owned(), tool.into());
+        raw.insert("arguments".to_owned(), arguments);
+        if let Some(workspace) = workspace {
+            raw.insert("workspace".to_owned(), workspace.into());
+        }
+        match self {
+            Self::Alone(started) => alone(&started.parts, &raw),
+            Self::Beside(remote) => {
+                let mut answer = remote.administer("/operator/call", &Value::Object(raw))?;
+                let text = answer["text"].as_str().unwrap_or_default().to_owned();
+                Ok(Told { structured: answer["structured"].take(), text })
+            }
+        }
+    }
+}
+
+/// One call.
+pub(super) fn call(
+    common: &Common,
+    workspace: Option<&str>,
+    tool: &'static str,
+    arguments: Value,
+) -> Result<Told, Failure> {
+    Desk::open(common)?.call(workspace, tool, arguments)
+}
+
+fn alone(parts: &AppState, raw: &Map<String, Value>) -> Result<Told, Failure> {
+    let wanted = Call::parse(raw)?;
+    let whose = call::whose(parts, &Caller::local_operator(parts.local.name()), &wanted)?;
+    let context = Context {
+        services: parts.tool_services(),
+        workspace: &whose.workspace,
+        caller: &whose.caller,
+        cancel: &Cancel::new(),
+        deadline: Instant::now() + CALL_TIME_MAX,
+        progress: None,
+    };
+    let answer = call_as_operator(&context, wanted)?;
+    Ok(Told { structured: answer.structured, text: answer.text })
+}
+
+/// What was given, by name; what was left out is not there.
+pub(super) fn given(fields: Value) -> Value {
+    let Value::Object(fields) = fields else { return json!({}) };
+    let is_given =
+        |value: &Value| !value.is_null() && value.as_array().is_none_or(|it| !it.is_empty());
+    Value::Object(fields.into_iter().filter(|(_, value)| is_given(value)).collect())
+}

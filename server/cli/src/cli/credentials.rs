@@ -1,0 +1,28 @@
+//! `recalld credentials show`.
+
+use serde_json::json;
+
+use super::tell::{tell, tell_line};
+use super::{Common, Failure};
+
+/// Prints the gateway token and the operator's bearer, making them where there are none.
+pub(super) fn show(common: &Common) -> Result<(), Failure> {
+    let data = common.data_there()?;
+    let (credentials, _) =
+        recalld_workspace::opening::credentials(&data).map_err(Failure::could)?;
+    let shown = credentials.show();
+    let pairs = [
+        ("gateway_client_id", shown.gateway_client_id.expose()),
+        ("gateway_client_secret", shown.gateway_client_secret.expose()),
+        ("bearer", shown.bearer.expose()),
+    ];
+    if common.json {
+        let object: serde_json::Map<String, serde_json::Value> =
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
+        tell_line(&serde_json::Value::Object(object))
+    } else {
+        let lines: String =
+            pairs.iter().map(|(name, value)| format!("{name} = {value}\n")).collect();
+        tell(&lines)
+    }
+}

@@ -1,0 +1,235 @@
+//! `recalld erase ID...`: shows what would go, asks, and removes it from the store and its backups.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use super::keep::{count, job};
+use super::recall::plain;
+use super::tell::{tell, tell_line};
+use super::{Common, Failure};
+use recalld_common::counted::{agreed, counted};
+use recalld_embedding::model::{Bar, Unit};
+use recalld_store_admin::Erase;
+
+/// Items that are shown before the question.
+const SHOWN_MAX: usize = 50;
+const ROUTE: &str = "/operator/erase";
+
+#[derive(Debug, Args)]
+pub(super) struct EraseArgs {
+    #[command(flatten)]
+    common: Common,
+    /// Items; a document goes with its chunks.
+    #[arg(required_unless_present = "pending", value_name = "ID")]
+    ids: Vec<String>,
+    /// Why; it stays with the id.
+    #[arg(long, required_unless_present = "pending", value_name = "TEXT")]
+    reason: Option<String>,
+    /// Who wants it.
+    #[arg(long, default_value = "operator", value_name = "WHO")]
+    by: String,
+    /// Erase all that these items replaced or that replaced them, too.
+    #[arg(long)]
+    chain: bool,
+    /// Do not ask.
+    #[arg(long)]
+    yes: bool,
+    /// Go on with what earlier requests left, such as backups that could not be reached.
+    #[arg(long, conflicts_with_all = ["ids", "reason", "chain"])]
+    pending: bool,
+}
+
+pub(super) fn run(args: &EraseArgs) -> Result<(), Failure> {
+    if args.pending {
+        return ended(args, &ask(args, &json!({"ids": [], "reason": "", "pending": true}))?);
+    }
+    let wanted = |ids: &Value, dry_run: bool| {
+        json!({
+            "ids": ids, "reason": args.reason, "by": args.by, "dry_run": dry_run,
+            "chain": args.chain && dry_run,
+        })
+    };
+    let plan = ask(args, &wanted(&json!(args.ids), true))?;
+    refused(args, &plan)?;
+    if !args.yes {
+        confirmed(args, &plan)?;
+    }
+    // What was shown is what goes, whatever has been written since.
+    let items = plan["items"].as_array().map_or(&[][..], Vec::as_slice);
+    let shown: Vec<&Value> = items.iter().map(|item| &item["id"]).collect();
+    let ids = if shown.is_empty() { json!(args.ids) } else { json!(shown) };
+    let report = ask(args, &wanted(&ids, false))?;
+    refused(args, &report)?;
+    ended(args, &report)
+}
+
+fn ask(args: &EraseArgs, raw: &Value) -> Result<Value, Failure> {
+    let raw: Map<String, Value> = raw.as_object().cloned().unwrap_or_default();
+    let wanted = Erase::parse(&raw).map_err(|error| Failure::Usage(error.to_string()))?;
+    let bar = Bar::of_command(Unit::Bytes, args.common.json);
+    job(&args.common.data()?, bar, ROUTE, &raw, |keeper| {
+        recalld_store_admin::erase(keeper, &Value::Object(raw.clone()), &wanted)
+    })
+}
+
+fn list<'a>(report: &'a Value, name: &str) -> &'a [Value] {
+    report[name].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn word<'a>(row: &'a Value, name: &str) -> &'a str {
+    row[name].as_str().unwrap_or_default()
+}
+
+/// Why nothing was erased, if nothing was.
+fn refused(args: &EraseArgs, report: &Value) -> Result<(), Failure> {
+    let missing: Vec<&str> = list(report, "missing").iter().filter_map(Value::as_str).collect();
+    if !missing.is_empty() {
+        let why = format!("there is no item {}; nothing was erased", missing.join(", "));
+        return Err(Failure::Usage(why));
+    }
+    let held = list(report, "held");
+    if held.is_empty() {
+        return Ok(());
+    }
+    if args.common.json {
+        tell_line(report)?;
+    }
+    let named: Vec<String> =
+        held.iter().map(|row| format!("{} ({})", word(row, "id"), word(row, "rule"))).collect();
+    Err(Failure::No(format!(
+        "policy keeps {}; nothing was erased. A legal hold cannot be overridden here: leave these \
+         items out",
+        named.join(", ")
+    )))
+}
+
+/// Shows what would go, and asks a person.
+fn confirmed(args: &EraseArgs, plan: &Value) -> Result<(), Failure> {
+    let text = if args.common.json { format!("{plan}\n") } else { readable(plan) };
+    let mut out = io::stdout().lock();
+    let shown = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    shown.map_err(Failure::could)?;
+    if args.common.json || !io::stdin().is_terminal() {
+        let why = "nothing was erased: there is nobody to ask; --yes erases what is shown";
+        return Err(Failure::Usage(why.to_owned()));
+    }
+    write!(out, "Erase them for good? [y/N] ")
+        .and_then(|()| out.flush())
+        .map_err(Failure::could)?;
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer).map_err(Failure::could)?;
+    match answer.trim() {
+        "y" | "Y" | "yes" => Ok(()),
+        _ => Err(Failure::No("nothing was erased".to_owned())),
+    }
+}
+
+fn readable(plan: &Value) -> String {
+    let items = list(plan, "items");
+    let mut text = format!("{} would be erased:\n", counted(items.len(), "item"));
+    for item in items.iter().take(SHOWN_MAX) {
+        let with = match word(item, "with") {
+            "" => String::new(),
+            with => format!("  (with {with})"),
+        };
+        let (id, kind, title) = (word(item, "id"), word(item, "kind"), word(item, "title"));
+        text.push_str(&format!("  {id}  {}  {}{with}\n", plain(kind), plain(title)));
+    }
+    if items.len() > SHOWN_MAX {
+        text.push_str(&format!("  and {} more; --json shows all\n", items.len() - SHOWN_MAX));
+    }
+    match count(plan, "already") {
+        0 => {}
+        already => {
+            text.push_str(&format!("{already} {} erased already\n", agreed(already, "is", "are")))
+        }
+    }
+    text
+}
+
+/// Says what is gone, what is not, and how to prove it.
+fn ended(args: &EraseArgs, report: &Value) -> Result<(), Failure> {
+    let backups = list(report, "backups");
+    if args.common.json {
+        tell_line(report)?;
+    } else {
+        let erased = count(report, "erased");
+        let (items, were) = (counted(erased, "item"), agreed(erased, "was", "were"));
+        let mut text = format!("{items} {were} erased from the store\n");
+        for backup in backups.iter().filter(|backup| backup["done"] == true) {
+            let (erased, path) = (count(backup, "erased"), word(backup, "path"));
+            text.push_str(&format!("{erased} from the backup {path}\n"));
+        }
+        if let Some(first) = list(report, "items").first() {
+            let proof = format!("recalld verify --erased {}", word(first, "id"));
+            text.push_str(&format!("prove it with: {proof}{}\n", args.common.same_data()?));
+        }
+        tell(&text)?;
+    }
+    if report["everywhere"] == true {
+        return Ok(());
+    }
+    if let Some(why) = only_the_remote(report) {
+        return Err(Failure::No(why));
+    }
+    let mut why = String::from("not gone everywhere yet:");
+    if count(report, "pending") > 0 {
+        why.push_str(&format!(" {} in the store;", counted(count(report, "pending"), "id")));
+    }
+    for backup in backups.iter().filter(|backup| backup["done"] != true) {
+        let (path, reason) = (word(backup, "path"), word(backup, "why"));
+        why.push_str(&format!(" the backup {path} ({reason});"));
+    }
+    if let Some(remote) = on_remote(report) {
+        why.push_str(&format!(" the remote ({remote});"));
+    }
+    why.push_str(
+        " make them reachable and run `recalld erase --pending`; \
+         `recalld backup --forget DIR` for one that was deleted",
+    );
+    Err(Failure::No(why))
+}
+
+/// What a remote has still, or the nodes that follow it.
+fn on_remote(report: &Value) -> Option<String> {
+    let remote = &report["remote"];
+    let said = match word(remote, "state") {
+        "" | "everywhere" => return None,
+        "collecting" => {
+            "what went is removed once its records were known for five minutes".to_owned()
+        }
+        "nodes" => {
+            let behind = list(remote, "nodes").iter().filter(|node| node["done"] != true);
+            let behind: Vec<String> = behind.map(node_behind).collect();
+            format!("not told yet by {}", behind.join(", "))
+        }
+        _ => "no record says yet that it is gone".to_owned(),
+    };
+    match word(remote, "why") {
+        "" => Some(said),
+        why => Some(format!("{said}: {why}")),
+    }
+}
+
+fn node_behind(node: &Value) -> String {
+    let name = word(node, "node");
+    match count(node, "left") {
+        0 => format!("node {name}"),
+        left => format!("node {name}, which set {} aside", counted(left, "store")),
+    }
+}
+
+/// What to do where all but the remote has lost it: nothing, unless a node never comes back.
+fn only_the_remote(report: &Value) -> Option<String> {
+    let waits = list(report, "backups").iter().any(|backup| backup["done"] != true);
+    if waits || count(report, "pending") > 0 {
+        return None;
+    }
+    let remote = on_remote(report)?;
+    Some(format!(
+        "not gone everywhere yet: the remote ({remote}); the server goes on by itself, `recalld erase --pending` says \
+         how far it is, and `recalld remote forget-node ADDRESS NODE` ends the wait for a node that never comes back"
+    ))
+}

@@ -1,0 +1,227 @@
+//! `recalld import`: JSON Lines (`format-spec/export.md`), or what another program exported, into memory, by this
+//! process or by the running server.
+
+use std::cell::{Cell, RefCell};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use engine::FullSpeed;
+use serde_json::{Map, Value, json};
+
+use super::remote::{Remote, show_step};
+use super::tell::tell_line;
+use super::{Failure, ImportArgs};
+use crate::app::Started;
+use recalld_api::app_state::AppState;
+use recalld_api::operator::{Import, Whose, named};
+use recalld_common::cancel::Cancel;
+use recalld_common::counted::{agreed, counted};
+use recalld_common::keys::one_of;
+use recalld_common::wants::Wants;
+use recalld_embedding::model::{Bar, Progress, Unit};
+use recalld_interchange::foreign;
+use recalld_interchange::foreign::{ForeignError, Shape, Translated};
+use recalld_policy::Caller;
+use recalld_tool_framework::{Answer, Context};
+
+/// What a file is said to be.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum From {
+    /// Lines of our own.
+    Recalld,
+    /// What another program exported.
+    Foreign(Shape),
+}
+
+/// The shape of this name.
+pub(super) fn shape(name: &str) -> Result<From, String> {
+    const OWN: &str = "recalld";
+    if name == OWN {
+        return Ok(From::Recalld);
+    }
+    Shape::of(name).map(From::Foreign).ok_or_else(|| {
+        let names: Vec<&str> = Shape::ALL.map(Shape::name).into_iter().chain([OWN]).collect();
+        format!("give {}", one_of(name, &names))
+    })
+}
+
+impl std::convert::From<ForeignError> for Failure {
+    fn from(error: ForeignError) -> Self {
+        match error {
+            ForeignError::Wrong(why) => Self::Usage(why),
+            ForeignError::Reading(..) => Self::Usage(error.to_string()),
+            other => Self::Could(other.to_string()),
+        }
+    }
+}
+
+/// What another program exported, as lines in a file without a name, with the account of it; `None` where the file
+/// has lines of our own.
+fn translated(
+    args: &ImportArgs,
+    spooled: Option<&File>,
+) -> Result<Option<(File, Translated)>, Failure> {
+    let path = match spooled {
+        Some(spool) => PathBuf::from(path_of(spool)),
+        None => PathBuf::from(real_path(&args.file)?),
+    };
+    let shape = match args.from {
+        Some(From::Recalld) => return Ok(None),
+        Some(From::Foreign(shape)) => Some(shape),
+        None => foreign::shape_of(&path)?,
+    };
+    let Some(shape) = shape else { return Ok(None) };
+    let mut lines = nameless()?;
+    let name = match spooled {
+        Some(_) => "standard input".into(),
+        None => path.file_name().unwrap_or_default().to_string_lossy(),
+    };
+    // It is asked whether to go on before each item.
+    let (items, bar) = (Cell::new(0), RefCell::new(Bar::of_command(Unit::Items, args.common.json)));
+    let is_over = || {
+        items.set(items.get() + 1);
+        bar.borrow_mut().advance("reading", items.get(), None);
+        false
+    };
+    let done = foreign::translate(&path, &name, shape, &mut lines, &is_over)?;
+    Ok(Some((lines, done)))
+}
+
+pub(super) fn run(args: &ImportArgs) -> Result<(), Failure> {
+    // Open until the import is done: these have no other name.
+    let spooled = spooled(&args.file)?;
+    let translated = translated(args, spooled.as_ref())?;
+    let (spooled, foreign) = match translated {
+        Some((lines, done)) => (Some(lines), Some(done)),
+        None => (spooled, None),
+    };
+    let path = match &spooled {
+        Some(spool) => path_of(spool),
+        None => real_path(&args.file)?,
+    };
+    let mut raw = json!({"path": path, "strict": args.strict, "dry_run": args.dry_run});
+    if let Some(workspace) = &args.workspace {
+        raw["workspace"] = workspace.clone().into();
+    }
+    let raw = raw.as_object().cloned().unwrap_or_default();
+    let mut bar = Bar::of_command(Unit::Lines, args.common.json);
+    let (structured, text) = match args.common.start_alone()? {
+        Some(Started { parts, .. }) => {
+            let answer = alone(&parts, &raw, &mut bar)?;
+            (answer.structured, answer.text)
+        }
+        None => {
+            let remote = Remote::find(&args.common.data()?)?;
+            let mut told = remote.follow("/operator/import", &Value::Object(raw), |step| {
+                show_step(&mut bar, "importing", step);
+            })?;
+            (told["structured"].take(), told["text"].as_str().unwrap_or_default().to_owned())
+        }
+    };
+    drop(bar);
+    if args.common.json {
+        let mut structured = structured.clone();
+        if let Some(foreign) = &foreign {
+            structured["foreign"] = foreign.to_json();
+        }
+        tell_line(&structured)?;
+    } else {
+        if let Some(foreign) = &foreign {
+            tell_line(&foreign.readable())?;
+        }
+        tell_line(&text)?;
+    }
+    match structured["bad_count"].as_u64() {
+        Some(0) => Ok(()),
+        bad => {
+            let bad = bad.unwrap_or_default();
+            let rest = if args.strict { "nothing was imported" } else { "the rest was imported" };
+            let rest = if args.dry_run { "this was a dry run" } else { rest };
+            let (lines, them) = (counted(bad, "bad line"), agreed(bad, "it", "them"));
+            Err(Failure::No(format!("{lines}; {rest}; correct {them} and import again")))
+        }
+    }
+}
+
+fn real_path(file: &Path) -> Result<String, Failure> {
+    let there = file.canonicalize();
+    let there = there.map_err(|error| Failure::Usage(format!("{}: {error}", file.display())))?;
+    there.to_str().map(str::to_owned).ok_or_else(|| {
+        Failure::Usage(format!("{} is not UTF-8, which paths must be", file.display()))
+    })
+}
+
+fn alone(parts: &AppState, raw: &Map<String, Value>, bar: &mut Bar) -> Result<Answer, Failure> {
+    let wanted = Import::parse(raw).map_err(|error| Failure::Usage(error.to_string()))?;
+    let caller = Caller::local_operator(parts.local.name());
+    let whose = Whose::of(parts, &caller, named(&wanted.workspace), Wants::Writes)
+        .map_err(Failure::could)?;
+    let bar = Mutex::new(bar);
+    let tell = |done: u64, total: u64, _file: &str| {
+        let mut bar = bar.lock().unwrap_or_else(PoisonError::into_inner);
+        bar.advance("importing", done, Some(total));
+    };
+    let context = Context {
+        services: parts.tool_services(),
+        workspace: &whose.workspace,
+        caller: &whose.caller,
+        cancel: &Cancel::new(),
+        deadline: Instant::now() + recalld_api::operator::INGEST_TIME_MAX,
+        progress: Some(&tell),
+    };
+    let answer = recalld_api::operator::import_as_operator(&context, raw, &wanted)
+        .map_err(Failure::could)?;
+    // Nobody else is there to go on with what the file erases. This seals, too, where it does.
+    let store = &whose.workspace.store;
+    store.erase_pending(&FullSpeed).map_err(Failure::could)?;
+    store.seal().map_err(Failure::could)?;
+    Ok(answer)
+}
+
+/// What is not a file that can be read twice, as one: standard input, a pipe, the output of another
+/// command.
+fn spooled(file: &Path) -> Result<Option<File>, Failure> {
+    if file == Path::new("-") {
+        return spool(&mut io::stdin().lock()).map(Some);
+    }
+    let wrong = |why: &dyn std::fmt::Display| Failure::Usage(format!("{}: {why}", file.display()));
+    let about = fs::metadata(file).map_err(|error| wrong(&error))?;
+    if about.is_file() || about.is_dir() {
+        return Ok(None);
+    }
+    let mut input = File::open(file).map_err(|error| wrong(&error))?;
+    spool(&mut input).map(Some)
+}
+
+/// Lines as a file, since they are read twice.
+fn spool(input: &mut impl Read) -> Result<File, Failure> {
+    let mut file = nameless()?;
+    io::copy(input, &mut file)
+        .map_err(|error| Failure::Could(format!("what was read: {error}; set TMPDIR")))?;
+    Ok(file)
+}
+
+/// A file that loses its name before it has a byte, so it is gone with this process, however that ends.
+pub(super) fn nameless() -> Result<File, Failure> {
+    static MADE: AtomicU64 = AtomicU64::new(0);
+    let nth = MADE.fetch_add(1, Ordering::Relaxed);
+    let name = format!("recalld-import-{}-{nth}.jsonl", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let could = |error| Failure::Could(format!("{}: {error}; set TMPDIR", path.display()));
+    let mut options = OpenOptions::new();
+    let opened = options.read(true).write(true).create_new(true).mode(0o600).open(&path);
+    let file = opened.map_err(could)?;
+    fs::remove_file(&path).map_err(could)?;
+    Ok(file)
+}
+
+/// Where this process, or a server of the same user, opens a file that has no name.
+fn path_of(file: &File) -> String {
+    format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd())
+}

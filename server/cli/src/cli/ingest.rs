@@ -1,0 +1,107 @@
+//! `recalld ingest`: files and folders into memory, by this process or by the running server.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value, json};
+
+use super::remote::{Remote, show_step};
+use super::tell::tell_line;
+use super::{Failure, IngestArgs};
+use crate::app::Started;
+use recalld_api::app_state::AppState;
+use recalld_api::operator::{Ingest, Whose, named};
+use recalld_common::cancel::Cancel;
+use recalld_common::wants::Wants;
+use recalld_embedding::model::{Bar, Progress, Unit};
+use recalld_ingest::walk::Rules;
+use recalld_policy::Caller;
+use recalld_tool_framework::{Answer, Context};
+
+/// The operator watches, and can end it.
+const TIME_MAX: Duration = Duration::from_secs(24 * 3600);
+
+pub(super) fn run(args: &IngestArgs) -> Result<(), Failure> {
+    let mut raw = arguments(&args.paths, args.dry_run, args.workspace.as_deref())?;
+    Rules::new(true, &args.include, &args.exclude)
+        .map_err(|error| Failure::Usage(error.to_string()))?;
+    raw.insert("include".to_owned(), args.include.clone().into());
+    raw.insert("exclude".to_owned(), args.exclude.clone().into());
+    let mut bar = Bar::of_command(Unit::Files, args.common.json);
+    let (structured, text) = match args.common.start_alone()? {
+        Some(Started { parts, .. }) => {
+            // A tenant's store is sealed when it is closed, with the parts.
+            let answer = alone(&parts, &raw, &mut bar, &Cancel::new())?;
+            parts.local.get().store.seal().map_err(Failure::could)?;
+            (answer.structured, answer.text)
+        }
+        None => {
+            let remote = Remote::find(&args.common.data()?)?;
+            let mut told = remote.follow("/operator/ingest", &Value::Object(raw), |step| {
+                show_step(&mut bar, "reading", step);
+            })?;
+            (told["structured"].take(), told["text"].as_str().unwrap_or_default().to_owned())
+        }
+    };
+    drop(bar);
+    if args.common.json { tell_line(&structured) } else { tell_line(&text) }?;
+    if structured["cancelled"] == true {
+        return Err(Failure::Could("not all of it was read; run it again".to_owned()));
+    }
+    Ok(())
+}
+
+/// What `POST /operator/ingest` takes, paths made absolute.
+pub(super) fn arguments(
+    paths: &[PathBuf],
+    dry_run: bool,
+    workspace: Option<&str>,
+) -> Result<Map<String, Value>, Failure> {
+    let absolute = |path: &PathBuf| {
+        let there = match Path::new(path).canonicalize() {
+            // A server may see more than who asks it: a service has folders bound beneath homes that its user
+            // cannot enter. What neither of them may read is refused where it is read.
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => std::path::absolute(path),
+            there => there,
+        };
+        let there =
+            there.map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
+        there.to_str().map(str::to_owned).ok_or_else(|| {
+            Failure::Usage(format!("{} is not UTF-8, which paths must be", path.display()))
+        })
+    };
+    let paths = paths.iter().map(absolute).collect::<Result<Vec<_>, _>>()?;
+    let mut raw = json!({"paths": paths, "dry_run": dry_run});
+    if let Some(workspace) = workspace {
+        raw["workspace"] = workspace.into();
+    }
+    Ok(raw.as_object().cloned().unwrap_or_default())
+}
+
+/// Ingests with the store at hand, until it is done or `cancel` is raised.
+pub(super) fn alone(
+    parts: &AppState,
+    raw: &Map<String, Value>,
+    bar: &mut Bar,
+    cancel: &Cancel,
+) -> Result<Answer, Failure> {
+    let wanted = Ingest::parse(raw).map_err(|error| Failure::Usage(error.to_string()))?;
+    let caller = Caller::local_operator(parts.local.name());
+    let whose = Whose::of(parts, &caller, named(&wanted.workspace), Wants::Writes)
+        .map_err(Failure::could)?;
+    let bar = std::sync::Mutex::new(bar);
+    let tell = |done: u64, total: u64, _file: &str| {
+        let mut bar = bar.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        bar.advance("reading", done, Some(total));
+    };
+    let context = Context {
+        services: parts.tool_services(),
+        workspace: &whose.workspace,
+        caller: &whose.caller,
+        cancel,
+        deadline: Instant::now() + TIME_MAX,
+        progress: Some(&tell),
+    };
+    recalld_api::operator::ingest_as_operator(&context, raw, wanted).map_err(Failure::could)
+}

@@ -1,0 +1,61 @@
+//! A job on the whole store: by this process, or by the running server that has the store.
+
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::{Map, Value};
+
+use super::Failure;
+use super::remote::Remote;
+use recalld_embedding::model::{Bar, Progress};
+use recalld_fs_util::start_error::StartError;
+use recalld_store_admin::{Alone, KeepError, Keeper};
+
+impl From<KeepError> for Failure {
+    fn from(error: KeepError) -> Self {
+        match error {
+            KeepError::Wrong(why) => Self::Usage(why),
+            KeepError::Failed(why) => Self::Could(why),
+        }
+    }
+}
+
+/// Does `work` here, or lets the server do it, which has it as `route`; both under a bar. Gives the
+/// report.
+pub(super) fn job(
+    data: &Path,
+    mut bar: Bar,
+    route: &str,
+    raw: &Map<String, Value>,
+    work: impl FnOnce(&Keeper<'_>) -> Result<Value, KeepError>,
+) -> Result<Value, Failure> {
+    match Alone::open(data) {
+        Ok(alone) => watched(bar, |tell| Ok(work(&alone.keeper(tell))?)),
+        Err(StartError::Busy(_)) => {
+            let body = Value::Object(raw.clone());
+            Remote::find(data)?.follow(route, &body, |step| {
+                let what = step["what"].as_str().unwrap_or_default();
+                let done = step["done"].as_u64().unwrap_or_default();
+                bar.advance(what, done, step["total"].as_u64());
+            })
+        }
+        Err(error) => Err(Failure::could(error)),
+    }
+}
+
+/// Does `work`, which tells how much of it is done, under a bar.
+pub(super) fn watched(
+    bar: Bar,
+    work: impl FnOnce(recalld_common::cancel::Progress<'_>) -> Result<Value, Failure>,
+) -> Result<Value, Failure> {
+    let bar = Mutex::new(bar);
+    work(&|done, total, what| {
+        let mut bar = bar.lock().unwrap_or_else(PoisonError::into_inner);
+        bar.advance(what, done, Some(total));
+    })
+}
+
+/// A number of a report.
+pub(super) fn count(report: &Value, name: &str) -> u64 {
+    report[name].as_u64().unwrap_or_default()
+}

@@ -1,0 +1,58 @@
+//! `recalld reembed --model DIR`: the store moves to another model, alone or while a server serves.
+
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use super::keep::{count, job};
+use super::tell::tell_line;
+use super::{Common, Failure};
+use recalld_common::counted::{agreed, counted};
+use recalld_embedding::model::{Bar, Unit};
+use recalld_store_admin::Reembed;
+
+#[derive(Debug, Args)]
+pub(super) struct ReembedArgs {
+    #[command(flatten)]
+    common: Common,
+}
+
+pub(super) fn run(args: &ReembedArgs) -> Result<(), Failure> {
+    let raw = arguments(&args.common)?;
+    let wanted = Reembed::parse(&raw).map_err(|error| Failure::Usage(error.to_string()))?;
+    let (data, encoding) = (args.common.data()?, args.common.encoding()?);
+    let bar = Bar::of_command(Unit::Items, args.common.json);
+    let report = job(&data, bar, "/operator/reembed", &raw, |keeper| {
+        recalld_store_admin::reembed(keeper, None, encoding, &Value::Object(raw.clone()), &wanted)
+    })?;
+    if args.common.json { tell_line(&report) } else { tell_line(&readable(&report)) }
+}
+
+fn arguments(common: &Common) -> Result<Map<String, Value>, Failure> {
+    let model = common.model.as_ref().ok_or_else(|| {
+        let why = "say which model the store is to move to: recalld reembed --model DIR";
+        Failure::Usage(why.to_owned())
+    })?;
+    let at = |why: &dyn std::fmt::Display| Failure::Usage(format!("{}: {why}", model.display()));
+    let path = std::path::absolute(model).map_err(|error| at(&error))?;
+    let path = path.to_str().ok_or_else(|| at(&"is not UTF-8, which paths must be"))?;
+    Ok(json!({"model": path}).as_object().cloned().unwrap_or_default())
+}
+
+fn readable(report: &Value) -> String {
+    let model = &report["model"];
+    let named = format!(
+        "{} ({} wide, in {})",
+        model["name"].as_str().unwrap_or_default(),
+        model["dimensions"],
+        model["directory"].as_str().unwrap_or_default(),
+    );
+    if report["moved"] != true {
+        return format!("0 items: the store has the model {named} already");
+    }
+    let items = count(report, "items");
+    format!(
+        "{} {} embedded anew; the store has the model {named}, also after the next start",
+        counted(items, "item"),
+        agreed(items, "was", "were")
+    )
+}

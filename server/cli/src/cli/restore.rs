@@ -1,0 +1,66 @@
+//! `recalld restore DIR`: a data directory from a backup. Nothing is overwritten.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::Value;
+
+use super::keep::{count, watched};
+use super::tell::{shell_word, tell_line};
+use super::{Common, Failure, backup};
+use recalld_common::counted::{agreed, counted};
+use recalld_embedding::model::{Bar, Unit};
+
+#[derive(Debug, Args)]
+pub(super) struct RestoreArgs {
+    #[command(flatten)]
+    common: Common,
+    /// The backup's folder.
+    dir: PathBuf,
+    /// Keep what was had by signing in, as of the backup: what was revoked since is good again.
+    #[arg(long)]
+    keep_sign_ins: bool,
+}
+
+pub(super) fn run(args: &RestoreArgs) -> Result<(), Failure> {
+    let (from, data) = (backup::absolute(&args.dir)?, args.common.data()?);
+    let bar = Bar::of_command(Unit::Bytes, args.common.json);
+    let report = watched(bar, |tell| {
+        Ok(recalld_store_admin::restore(&from, &data, args.keep_sign_ins, tell)?)
+    })?;
+    if args.common.json { tell_line(&report) } else { tell_line(&readable(&report)) }
+}
+
+fn readable(report: &Value) -> String {
+    let data = shell_word(Path::new(report["data"].as_str().unwrap_or_default()));
+    let entries = count(report, "ledger_entries");
+    let mut text = format!(
+        "{} in {} ({}), as of commit {}, backed up {}; every hash is right, the ledger's {} {}",
+        counted(count(report, "items"), "item"),
+        counted(count(report, "files"), "file"),
+        counted(count(report, "bytes"), "byte"),
+        count(report, "seq"),
+        report["made_at"].as_str().unwrap_or_default(),
+        counted(entries, "entry"),
+        agreed(entries, "verifies", "verify"),
+    );
+    if report["with_keys"] != true {
+        text.push_str(
+            "\nno keys were in the backup: the first start makes new credentials and a new signing \
+             key; `recalld credentials show` prints the credentials",
+        );
+    }
+    let made_at = report["made_at"].as_str().unwrap_or_default();
+    if report["sign_ins_ended"].as_u64().is_some() {
+        text.push_str(&format!(
+            "\nwhoever had signed in signs in again; keys that were revoked after {made_at} are good again: \
+             see `recalld key list WORKSPACE`, and revoke them once more"
+        ));
+    } else if report["workspaces"].as_u64().is_some_and(|count| count > 1) {
+        text.push_str(&format!(
+            "\nkeys and sign-ins that were revoked after {made_at} are good again: revoke them once more"
+        ));
+    }
+    text.push_str(&format!("\nstart it with: recalld serve --data {data}"));
+    text
+}

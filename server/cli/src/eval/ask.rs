@@ -1,0 +1,209 @@
+//! Questions asked the way of every governed call: the plan's lanes, policy, evidence, the ledger.
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use engine::{ItemId, Micros, SearchError, Snapshot};
+use serde_json::{Value, json};
+
+use super::dataset::{Asked, Dataset, Foreign, Judged, Superseded};
+use super::measures::{Latency, Ranked, Stale};
+use super::report::{Figures, Report};
+use recalld_recall::{Plan, Question};
+use recalld_tool_framework::{Context, Refused, governed};
+use recalld_tools::recall as recall_tool;
+
+/// Items that are ranked for each question, whatever bound the router has of its own.
+pub(super) const RANKED: usize = 10;
+
+/// Which way the questions go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lane {
+    /// BM25 alone, as `POST /recall`.
+    Words,
+    /// Cosine alone, as `POST /semantic-recall`.
+    Meaning,
+    /// All lanes, as `retrieval_arbitrate_tool`.
+    Governed,
+}
+
+impl Lane {
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Words => "words",
+            Self::Meaning => "meaning",
+            Self::Governed => "governed",
+        }
+    }
+
+    fn plan(self, text: &str, now: Micros, prefer_replacements: bool) -> Plan {
+        let (text, now) = (text.to_owned(), Some(now));
+        let question = Question { text, limit: Some(RANKED), now, ..Question::default() };
+        match self {
+            Self::Words => Plan::keyword(question, prefer_replacements),
+            Self::Meaning => Plan::semantic(question),
+            Self::Governed => Plan::governed(question),
+        }
+    }
+}
+
+/// What came of one question.
+struct Answered {
+    names: Vec<String>,
+    abstained: bool,
+}
+
+struct Asking<'a> {
+    context: &'a Context<'a>,
+    how: How,
+    latency: Latency,
+    /// Questions asked so far, of how many.
+    asked: (u64, u64),
+}
+
+/// How questions are asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct How {
+    /// Which way they go.
+    pub lane: Lane,
+    /// When it is for those that ask: what `last week` is told from.
+    pub now: Micros,
+}
+
+impl Asking<'_> {
+    fn ask(&mut self, text: &str, prefer_replacements: bool) -> Result<Answered, Refused> {
+        let plan = self.how.lane.plan(text, self.how.now, prefer_replacements);
+        let arguments = json!({"query": text, "lane": self.how.lane.name()});
+        let began = Instant::now();
+        let answer = governed(self.context, "recalld eval", &arguments, false, |context| {
+            recall_tool::answer(context, &plan, false)
+        })?;
+        self.latency.add(began.elapsed());
+        self.asked.0 += 1;
+        if let Some(tell) = self.context.progress {
+            tell(self.asked.0, self.asked.1, "asking");
+        }
+        let none = Vec::new();
+        let items = answer.structured["items"].as_array().unwrap_or(&none);
+        let name = |item: &Value| item["ref"].as_str().unwrap_or_default().to_owned();
+        Ok(Answered {
+            names: items.iter().map(name).collect(),
+            abstained: answer.structured["routing"]["abstained"] == true,
+        })
+    }
+
+    fn ranked(&mut self, questions: &[Judged]) -> Result<Ranked, Refused> {
+        let mut ranked = Ranked::default();
+        for question in questions {
+            let answered = self.ask(&question.text, false)?;
+            let names: Vec<&str> = answered.names.iter().map(String::as_str).collect();
+            ranked.add(&names, &question.relevant, RANKED);
+            if answered.abstained {
+                ranked.add_unanswered();
+            }
+        }
+        Ok(ranked)
+    }
+
+    fn stale(&mut self, questions: &[Superseded]) -> Result<Stale, Refused> {
+        let snapshot = self.context.view().snapshot;
+        let ids = ids(&snapshot).map_err(refused)?;
+        let mut stale = Stale::default();
+        for question in questions {
+            let answered = self.ask(&question.text, true)?;
+            let names: Vec<&str> = answered.names.iter().map(String::as_str).collect();
+            stale.add(&names, &question.stale, &question.current);
+            stale.unanswered += u64::from(answered.abstained);
+            let reached = are_reachable(&snapshot, &ids, question).map_err(refused)?;
+            stale.reachable += u64::from(reached);
+        }
+        Ok(stale)
+    }
+}
+
+fn refused(error: SearchError) -> Refused {
+    Refused { error: error.into(), receipt: None }
+}
+
+/// The id of each document.
+fn ids(snapshot: &Snapshot) -> Result<HashMap<String, ItemId>, SearchError> {
+    let mut ids = HashMap::new();
+    for place in snapshot.places()? {
+        snapshot.check()?;
+        let item = snapshot.item(place)?;
+        if let Some(name) = item.reference {
+            ids.insert(name.to_owned(), item.id);
+        }
+    }
+    Ok(ids)
+}
+
+/// Whether each stale document is found by its id, with a current one in its chain.
+fn are_reachable(
+    snapshot: &Snapshot,
+    ids: &HashMap<String, ItemId>,
+    question: &Superseded,
+) -> Result<bool, SearchError> {
+    let current: Vec<ItemId> =
+        question.current.iter().filter_map(|name| ids.get(name).copied()).collect();
+    for name in &question.stale {
+        let Some(&id) = ids.get(name) else { return Ok(false) };
+        let chain = snapshot.chain(id)?;
+        let leads_on = chain.members.iter().any(|member| current.contains(&member.id));
+        if snapshot.find(id)?.is_none() || !leads_on {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Asks what a data set asks, and what is foreign to it, of the store that holds its documents.
+///
+/// # Errors
+/// [`Refused`]: a question had no answer for another reason than that nothing answers it.
+pub fn evaluate(
+    context: &Context<'_>,
+    dataset: &Dataset,
+    how: How,
+    foreign: Option<&Foreign>,
+) -> Result<Report, Refused> {
+    let own = match &dataset.asked {
+        Asked::Ranked(questions) => questions.len(),
+        Asked::Superseded(questions) => questions.len(),
+    };
+    let all = own + foreign.map_or(0, |foreign| foreign.questions.len());
+    let mut asking = Asking { context, how, latency: Latency::default(), asked: (0, all as u64) };
+    let figures = match &dataset.asked {
+        Asked::Ranked(questions) => Figures::Ranked(asking.ranked(questions)?),
+        Asked::Superseded(questions) => Figures::Stale(asking.stale(questions)?),
+    };
+    let latency = std::mem::take(&mut asking.latency);
+    let mut abstained = None;
+    if let Some(foreign) = foreign {
+        let mut count = 0;
+        for question in &foreign.questions {
+            count += u64::from(asking.ask(question, false)?.abstained);
+        }
+        abstained = Some((count, foreign.questions.len() as u64));
+    }
+    let snapshot = context.view().snapshot;
+    let documents = snapshot.counts().map_err(refused)?.items;
+    let name = dataset.name.clone();
+    let How { lane, now } = how;
+    Ok(Report { name, lane, now, documents, figures, latency, foreign: abstained })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use recalld_recall::When;
+
+    #[test]
+    fn words_of_time_are_told_from_the_time_that_is_given() {
+        let day = 86_400_000_000;
+        let when = |now| Lane::Governed.plan("auks of yesterday", Micros(now), false).when;
+        let Some(When::Within(period)) = when(10 * day + 5) else { panic!("{:?}", when(0)) };
+        assert_eq!((period.start, period.end), (Micros(9 * day), Micros(10 * day)));
+    }
+}

@@ -1,0 +1,9 @@
+//! The program `recalld`: its commands, and the service that `recalld serve` starts.
+#![forbid(unsafe_code)]
+
+pub mod app;
+pub mod cli;
+pub mod eval;
+pub mod housekeeping;
+mod keep_seats;
+pub mod limits;

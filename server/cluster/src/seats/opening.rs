@@ -1,0 +1,332 @@
+//! How a workspace's place at this node begins and ends.
+//!
+//! Owns that a place is there only while its workspace is open or being opened, and that what was taken for it is given
+//! away again, or is known not to be. Must not know who asks for a workspace, nor what else belongs to one.
+
+use std::path::Path;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use engine::{Options, Store};
+use remote::core::{Claim, Given, Mark, Retention};
+use remote::limits::TENANTS_MAX;
+use remote::{
+    Carrier, CarryHow, CarryWhen, GivenUp, Halt, Head, NotSeated, Over, Role, Seat, Taken, Tenant,
+    Tracker,
+};
+
+use super::whereabouts::peer;
+use super::{At, Seats, locked, seen, tenant_of};
+use crate::{Peer, Where, Whereabouts};
+use recalld_config::remote::Safe;
+use recalld_telemetry::log;
+use recalld_telemetry::log::{Level, Value};
+
+/// How long a replica's start waits between two looks for what it is to follow.
+const NOTHING_PAUSE: Duration = Duration::from_secs(2);
+/// How long the end of a place waits until what was written is in the chain, and given away.
+pub const GIVE_WAIT_MAX: Duration = Duration::from_secs(20);
+
+/// Why a workspace is closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// It is to be opened again, here or elsewhere: all that was written is sent first.
+    Kept,
+    /// It was deleted: what was not sent by now would only say that it lives.
+    Deleted,
+}
+
+impl Seats {
+    /// Opens the store of a workspace whose folder is `home`; of a replica it waits until there is something to
+    /// follow, for as long as `goes_on`. One that did not open a moment ago is not tried again yet.
+    ///
+    /// # Errors
+    /// Why not. Nothing of it is left: it has no place here, and what was taken for it is given away again.
+    pub fn open_store(
+        &self,
+        name: &str,
+        home: &Path,
+        options: Options,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<Arc<Store>, NotSeated> {
+        if let Some(why) = self.failing.why(name, self.driver.ticks.now()) {
+            return Err(NotSeated::Here(why));
+        }
+        let at = self.place(name, home, options)?;
+        // Before there is a byte of it here: an erasure is to wait for this node.
+        let announced = self.announce(name, home);
+        let opened = announced.and_then(|()| self.open_at(name, &mut locked(&at), goes_on));
+        if opened.is_err() {
+            self.unplace(name);
+        }
+        self.came_to(name, &at, opened)
+    }
+
+    fn open_at(
+        &self,
+        name: &str,
+        at: &mut At,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<Arc<Store>, NotSeated> {
+        let mut told = String::new();
+        loop {
+            match at.open() {
+                Err(why @ (NotSeated::Nothing | NotSeated::NotCarried(_))) if goes_on() => {
+                    let why = why.to_string();
+                    if why != told {
+                        let fields =
+                            [("workspace", Value::Text(&name)), ("why", Value::Text(&why))];
+                        log::event(Level::Warn, "a workspace waits for the remote", &fields);
+                        told = why;
+                    }
+                    self.driver.halt.wait(NOTHING_PAUSE);
+                }
+                other => return other,
+            }
+        }
+    }
+
+    fn place(
+        &self,
+        name: &str,
+        home: &Path,
+        options: Options,
+    ) -> Result<Arc<RwLock<At>>, NotSeated> {
+        let tenant = tenant_of(name)?;
+        let (keep, fine) = self.settings.keep;
+        let when = match self.settings.durability {
+            Safe::Remote => CarryWhen::Acknowledging,
+            Safe::Local => CarryWhen::Following(self.settings.delay),
+        };
+        let lag = Arc::clone(&self.lag);
+        let seat = Seat {
+            driver: self.driver.clone(),
+            node: self.node.clone(),
+            tenant,
+            home: home.to_owned(),
+            options,
+            how: CarryHow { when, retention: Retention { full: keep, fine } },
+            clock: Arc::clone(&self.clock),
+            random: Arc::clone(&self.random),
+            lag: Arc::new(move |length| lag.record(length)),
+            cache: Arc::clone(&self.cache),
+            taken: Taken::default(),
+        };
+        let claim = self.node.as_ref().map(|node| Claim::new(node.writer().clone(), node.lease()));
+        let at = Arc::new(RwLock::new(At { seat, claim, role: None, tracker: None }));
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = places.insert(name.to_owned(), Arc::clone(&at));
+        drop(places);
+        // Threads of it end with it, which nobody waits for who asks where another workspace is.
+        drop(before);
+        Ok(at)
+    }
+
+    fn unplace(&self, name: &str) -> Option<Arc<RwLock<At>>> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner).remove(name)
+    }
+
+    /// What an opening came to is known from now on.
+    fn came_to(
+        &self,
+        name: &str,
+        at: &RwLock<At>,
+        opened: Result<Arc<Store>, NotSeated>,
+    ) -> Result<Arc<Store>, NotSeated> {
+        match &opened {
+            Ok(_) => {
+                self.failing.opened(name);
+                if self.is_settled(&seen(at)) {
+                    self.note_given(name);
+                }
+            }
+            Err(why) => self.did_not_open(name, at, why),
+        }
+        opened
+    }
+
+    fn did_not_open(&self, name: &str, at: &RwLock<At>, why: &NotSeated) {
+        let (was_taken, writer) = self.left_to_others(name, at, why);
+        self.failing.failed(name, why.to_string(), was_taken, writer, self.driver.ticks.now());
+    }
+
+    /// Of a workspace that did not open what may have been taken for that is given away again, so that another node can
+    /// have it; but not what has rows on this disk that `durability = local` acknowledged and that are nowhere else.
+    /// Gives whether others may have seen it taken, and who writes it meanwhile, where that is known.
+    fn left_to_others(&self, name: &str, at: &RwLock<At>, why: &NotSeated) -> (bool, Option<Peer>) {
+        let Some(node) = &self.node else { return (false, None) };
+        let lives = |head: &Head| head.node != self.name && node.may_live(head, Duration::ZERO);
+        let writer =
+            |newest: Head| lives(&newest).then(|| peer(newest.node.to_string(), newest.url));
+        match why {
+            NotSeated::Nothing => return (false, None),
+            NotSeated::NotCarried(newest) => return (false, writer((**newest).clone())),
+            _ => self.note_not_given(name),
+        }
+        // The remote was not reached, or it was not come to that.
+        if matches!(why, NotSeated::Away(_) | NotSeated::Over) {
+            return (false, None);
+        }
+        if self.keeps_what_it_has(at) {
+            return (true, None);
+        }
+        match self.give_up_one(name, &self.driver.halt) {
+            Some(GivenUp::NotOurs(newest)) => (false, newest.and_then(|newest| writer(*newest))),
+            _ => (true, None),
+        }
+    }
+
+    fn keeps_what_it_has(&self, at: &RwLock<At>) -> bool {
+        self.settings.durability == Safe::Local && seen(at).seat.may_be_ahead()
+    }
+
+    /// Whether no record of this process says that it holds a workspace which it does not write.
+    fn is_settled(&self, at: &At) -> bool {
+        match &at.role {
+            Some(Role::Leads(_)) => true,
+            Some(Role::Follows(following)) => {
+                let age = following.age();
+                !self.is_own(&age.at, age.given.as_ref())
+            }
+            None => {
+                let newest = at.tracker.as_ref().and_then(Tracker::at);
+                let is_other = |newest: &Mark| !self.is_own(&newest.head, newest.given.as_ref());
+                self.node.is_none() || newest.is_some_and(is_other)
+            }
+        }
+    }
+
+    fn is_own(&self, newest: &Head, given: Option<&Given>) -> bool {
+        self.node.is_some() && given.is_none() && newest.node == self.name
+    }
+
+    /// Opens the store of a workspace anew, in whatever role can be had now. `old` is its store so far, which
+    /// lets go of the directory first, and takes no writes from then on; `put` has the new one read in its place,
+    /// before anybody is told what this node is to it.
+    ///
+    /// # Errors
+    /// It is not open, or `put` failed. It keeps its place: it is tried again.
+    pub fn reopen(
+        &self,
+        name: &str,
+        old: &Store,
+        put: impl FnOnce(Arc<Store>) -> Result<(), String>,
+    ) -> Result<(), NotSeated> {
+        let at = self.at(name).ok_or(NotSeated::Nothing)?;
+        let opened = {
+            let mut at = locked(&at);
+            at.let_go();
+            old.release("its role changed: ask again");
+            at.open().and_then(|store| {
+                put(Arc::clone(&store)).map(|()| store).map_err(|why| {
+                    at.let_go();
+                    NotSeated::Here(why)
+                })
+            })
+        };
+        self.came_to(name, &at, opened).map(drop)
+    }
+
+    /// A workspace is closed, and its store dropped: what it wrote is brought into the chain, and given to
+    /// whoever wants it. One that was deleted is given away as it is.
+    pub fn close(&self, name: &str, ending: Ending) {
+        let Some(at) = self.unplace(name) else { return };
+        let mut at = locked(&at);
+        let is_given = match &at.role {
+            Some(Role::Leads(carrier)) => ended(name, carrier, ending),
+            _ => self.is_settled(&at),
+        };
+        at.let_go();
+        if !is_given {
+            self.note_not_given(name);
+        }
+    }
+
+    /// What else belongs to a workspace did not open, for this reason; its store was, and is dropped. It is given away,
+    /// and not tried again for a while.
+    pub fn give_back(&self, name: &str, why: &str) {
+        let was_taken = self.leads(name);
+        let writer = match self.of(name) {
+            Where::Follows { writer, .. } => writer,
+            Where::Here | Where::Elsewhere { .. } => None,
+        };
+        self.close(name, Ending::Kept);
+        let now = self.driver.ticks.now();
+        self.failing.failed(name, why.to_owned(), was_taken, writer, now);
+    }
+
+    /// Ends what follows a workspace, so that its store can be dropped.
+    pub fn end_following(&self, name: &str) {
+        if let Some(at) = self.at(name) {
+            let mut at = locked(&at);
+            if matches!(at.role, Some(Role::Follows(_))) {
+                at.let_go();
+            }
+        }
+    }
+
+    /// Gives away what this process may hold of deleted workspaces, and could not give away before.
+    pub fn give_up(&self, is_deleted: &dyn Fn(&str) -> bool, halt: &Arc<Halt>) {
+        let not_given = self.not_given.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for name in not_given.iter().filter(|name| self.at(name).is_none() && is_deleted(name)) {
+            self.give_up_one(name, halt);
+        }
+    }
+
+    /// Gives one away that is not open, as it is, if this process holds it; `None` where nobody can tell.
+    fn give_up_one(&self, name: &str, halt: &Arc<Halt>) -> Option<GivenUp> {
+        let (node, tenant) = (self.node.as_ref()?, Tenant::new(name).ok()?);
+        let given = self.sweeper(node, halt).give_up(&tenant);
+        match &given {
+            Ok(GivenUp::NotOurs(_) | GivenUp::Given) => self.note_given(name),
+            Ok(GivenUp::NotYet) => {}
+            Err(why) => {
+                let fields = [("workspace", Value::Text(&name)), ("why", Value::Text(why))];
+                log::event(Level::Warn, "a workspace that is not open was not given away", &fields);
+            }
+        }
+        given.ok()
+    }
+
+    fn note_not_given(&self, name: &str) {
+        let mut names = self.not_given.lock().unwrap_or_else(PoisonError::into_inner);
+        if names.len() < TENANTS_MAX {
+            names.insert(name.to_owned());
+        }
+    }
+
+    fn note_given(&self, name: &str) {
+        self.not_given.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+    }
+}
+
+/// Ends the writing of a workspace; whether it was given away.
+fn ended(name: &str, carrier: &Carrier, ending: Ending) -> bool {
+    let (is_given, what) = match ending {
+        Ending::Kept => {
+            (carrier.give(None, GIVE_WAIT_MAX), "not all that was written here is on the remote")
+        }
+        Ending::Deleted => {
+            (carrier.give_up(GIVE_WAIT_MAX), "a deleted workspace was not given away")
+        }
+    };
+    if !is_given {
+        let standing = carrier.standing();
+        let why = match standing.over {
+            Some(Over::Fenced(why) | Over::Broken(why)) => why,
+            _ => standing.trouble.unwrap_or_else(|| "it was slow".to_owned()),
+        };
+        let fields = [("workspace", Value::Text(&name)), ("why", Value::Text(&why))];
+        log::event(Level::Warn, what, &fields);
+    }
+    is_given
+}
+
+impl Drop for Seats {
+    /// What is open still is given away: of a start that failed nobody else knows.
+    fn drop(&mut self) {
+        for name in self.open_names() {
+            self.close(&name, Ending::Kept);
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Types that several crates share: names and times as texts, scopes, cancellation, waiting in turn.
+//!
+//! No sockets, stores or settings.
+#![forbid(unsafe_code)]
+
+pub mod age;
+pub mod cancel;
+pub mod counted;
+pub mod date;
+pub mod each_piece;
+pub mod keys;
+pub mod limits;
+pub mod month;
+pub mod names;
+pub mod nearest;
+pub mod network;
+pub mod own_kinds;
+pub mod regular_file;
+pub mod request_id;
+pub mod scope;
+pub mod secret;
+pub mod site;
+pub mod slug;
+pub mod target;
+pub mod threads;
+pub mod turn;
+pub mod wants;
+pub mod wrong_node;
+
+pub use month::Month;

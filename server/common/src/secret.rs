@@ -1,0 +1,112 @@
+//! Secrets in memory: a text that is wiped when dropped, and the hash it is compared by.
+//!
+//! Neither type has `Debug` for its content, so no log line can hold one by accident.
+
+use sha2::{Digest, Sha256};
+use subtle::{Choice, ConstantTimeEq};
+use zeroize::Zeroizing;
+
+/// Fills a buffer with random bytes; from the operating system in the program, seeded in tests.
+pub type Random<'a> = dyn FnMut(&mut [u8]) + 'a;
+
+/// Random bytes of a key: 256 bits.
+const KEY_BYTES: usize = 32;
+/// Base-62 digits of a key: the least width that holds every 256-bit number (62^43 > 2^256).
+const KEY_DIGITS: usize = 43;
+const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// A secret text. Wiped from memory when dropped; printed only by who calls [`Secret::expose`].
+#[derive(Clone)]
+pub struct Secret(Zeroizing<String>);
+
+impl Secret {
+    /// A secret that was read or received.
+    pub fn new(text: String) -> Self {
+        Self(Zeroizing::new(text))
+    }
+
+    /// `start`, then a new key: 32 random bytes in base 62, 43 digits.
+    pub fn generate(start: &str, random: &mut Random<'_>) -> Self {
+        let mut bytes = Zeroizing::new([0; KEY_BYTES]);
+        random(&mut *bytes);
+        let mut text = String::with_capacity(start.len() + KEY_DIGITS);
+        text.push_str(start);
+        text.extend(base62(&mut bytes).map(char::from));
+        Self::new(text)
+    }
+
+    /// The text itself, for the one place that has to show or send it.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// What to compare candidates with.
+    pub fn hash(&self) -> SecretHash {
+        SecretHash::of(self.0.as_bytes())
+    }
+}
+
+/// SHA-256 of a secret. Secrets have 256 random bits, so a plain hash cannot be searched.
+#[derive(Clone)]
+pub struct SecretHash([u8; 32]);
+
+impl SecretHash {
+    /// The hash of `secret`.
+    pub fn of(secret: &[u8]) -> Self {
+        Self(Sha256::digest(secret).into())
+    }
+
+    /// Whether `candidate` is the secret. Takes as long for every candidate of a length.
+    pub fn is_of(&self, candidate: &[u8]) -> bool {
+        self.choice(candidate).into()
+    }
+
+    /// The same, for combining without a branch.
+    pub fn choice(&self, candidate: &[u8]) -> Choice {
+        Self::of(candidate).0.ct_eq(&self.0)
+    }
+}
+
+/// The digits of `number` (big-endian), highest first; leaves zero in it.
+fn base62(number: &mut [u8; KEY_BYTES]) -> [u8; KEY_DIGITS] {
+    let mut digits = [0; KEY_DIGITS];
+    for digit in digits.iter_mut().rev() {
+        let mut remainder = 0;
+        for byte in number.iter_mut() {
+            let value = remainder * 256 + u16::from(*byte);
+            *byte = u8::try_from(value / 62).expect("remainder < 62, so the quotient is below 256");
+            remainder = value % 62;
+        }
+        *digit = DIGITS[usize::from(remainder)];
+    }
+    digits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_have_a_fixed_width_whatever_their_number() {
+        let text = |byte: u8| {
+            Secret::generate("p_", &mut |out: &mut [u8]| out.fill(byte)).expose().to_owned()
+        };
+        assert_eq!(text(0), format!("p_{}", "0".repeat(43)));
+        assert_eq!(text(0xff).len(), 45);
+        // 2^256 - 1 in base 62, computed apart with Python's integers.
+        assert_eq!(text(0xff), "p_yhjskwdA6OZ1AL1YmHWZWm8LLG7HjnuCA2j5rOw8Xp1");
+        let mut one = [0; KEY_BYTES];
+        one[31] = 63;
+        assert!(base62(&mut one).ends_with(b"011"));
+        assert_eq!(one, [0; KEY_BYTES]);
+    }
+
+    #[test]
+    fn only_the_secret_itself_matches_its_hash() {
+        let hash = Secret::new("right".into()).hash();
+        assert!(hash.is_of(b"right"));
+        for wrong in ["", "righ", "right ", "Right"] {
+            assert!(!hash.is_of(wrong.as_bytes()), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,384 @@
+//! Chunks: a document cut where a person would cut it.
+//!
+//! Owns which sections share a chunk and what a chunk is called; cutting inside a run of sections is
+//! `pieces`' business. The chunks of a document, put together in order, are its text to the byte, so
+//! a document can be shown again from its chunks.
+
+use std::ops::Range;
+
+use crate::pieces;
+use crate::{Document, Format, Section, Source, line_of, line_starts};
+
+/// The length aimed at, in characters: about 256 word pieces, what the encoder reads at once.
+pub const CHUNK_CHARS_TARGET: usize = 1_000;
+/// No chunk is longer, in characters.
+pub const CHUNK_CHARS_MAX: usize = 1_400;
+/// Shorter sections join their neighbour where they may.
+pub const CHUNK_CHARS_TINY: usize = 200;
+/// A parent with no more text than its heading line joins its first child.
+const HEADING_ONLY_CHARS_MAX: usize = 100;
+/// A section with this share of a chunk (three quarters) gives the chunk its name.
+const MOSTLY: usize = 3;
+const MOSTLY_OF: usize = 4;
+
+const _: () =
+    assert!(CHUNK_CHARS_TINY < CHUNK_CHARS_TARGET && CHUNK_CHARS_TARGET < CHUNK_CHARS_MAX);
+
+/// A piece of a document, fit to be encoded and shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chunk {
+    /// Headings over this chunk, outermost first; what its sections share when it holds several.
+    pub heading_path: Vec<String>,
+    /// For code: the full name of the (largest) item in it.
+    pub symbol: Option<String>,
+    /// The text: a verbatim slice of `Document::text`.
+    pub text: String,
+    /// First byte in the decoded file.
+    pub byte_start: u64,
+    /// One past the last byte in the decoded file.
+    pub byte_end: u64,
+    /// First line, from 1.
+    pub line_start: u32,
+    /// Last line, from 1, inclusive.
+    pub line_end: u32,
+    /// Place among the document's chunks, from 0.
+    pub ordinal: u32,
+}
+
+/// Cuts a document into chunks; none for an empty one.
+pub fn chunk(document: &Document) -> Vec<Chunk> {
+    let counts: Vec<usize> = document
+        .sections
+        .iter()
+        .map(|section| document.text[section.span.clone()].chars().count())
+        .collect();
+    let mut cuts: Vec<Range<usize>> = Vec::new();
+    for group in groups(document, &counts) {
+        let fresh = pieces::cut(document, group);
+        cuts.extend(fresh);
+    }
+    join_blank(&document.text, &mut cuts);
+    let places = Places::of(document);
+    let mut first = 0;
+    let mut chunks = Vec::with_capacity(cuts.len());
+    for (ordinal, cut) in cuts.into_iter().enumerate() {
+        while document.sections[first].span.end <= cut.start {
+            first += 1;
+        }
+        let held = &document.sections[first..];
+        let held = &held[..held.partition_point(|section| section.span.start < cut.end)];
+        let (heading_path, symbol) = called(held, &cut);
+        let bytes = places.bytes(&cut);
+        chunks.push(Chunk {
+            heading_path,
+            symbol,
+            text: document.text[cut].to_owned(),
+            byte_start: bytes.start as u64,
+            byte_end: bytes.end as u64,
+            line_start: line_of(&places.starts, bytes.start),
+            line_end: line_of(&places.starts, bytes.end.saturating_sub(1).max(bytes.start)),
+            ordinal: u32::try_from(ordinal).unwrap_or(u32::MAX),
+        });
+    }
+    chunks
+}
+
+/// Headings that are kept of one document.
+pub const HEADINGS_MAX: usize = 1_000;
+/// Characters that are kept of one heading.
+const HEADING_CHARS_MAX: usize = 200;
+
+/// A heading: its level from 1, its line in the file from 1, its words.
+pub(super) type Heading = (u8, u32, String);
+
+/// The headings of a document in order, and whether there are more than are kept.
+pub fn headings(document: &Document) -> (Vec<Heading>, bool) {
+    let places = Places::of(document);
+    let titled = document.sections.iter().filter_map(|section| {
+        let title = section.symbol.as_ref().or(section.heading_path.last())?;
+        let line = line_of(&places.starts, places.bytes(&section.span).start);
+        Some((section.level.max(1), line, title.chars().take(HEADING_CHARS_MAX).collect()))
+    });
+    let mut headings: Vec<Heading> = titled.take(HEADINGS_MAX + 1).collect();
+    let is_cut = headings.len() > HEADINGS_MAX;
+    headings.truncate(HEADINGS_MAX);
+    (headings, is_cut)
+}
+
+/// Runs of sections that are cut together.
+fn groups(document: &Document, counts: &[usize]) -> Vec<Range<usize>> {
+    let sections = &document.sections;
+    // A page is where something stands, however little there is on it.
+    let are_pages = document.format == Format::Pdf;
+    let mut found: Vec<(Range<usize>, usize)> = Vec::new();
+    let mut at = 0;
+    while at < sections.len() {
+        let (mut end, mut chars) = (at + 1, counts[at]);
+        if document.modality == "code" {
+            (end, chars) = whole_item(sections, counts, at);
+        }
+        match found.last_mut() {
+            Some((group, have))
+                if !are_pages
+                    && ((document.modality == "code"
+                        && gathers(sections, counts, group, *have, at, chars))
+                        || joins(sections, counts, group, *have, at..end, chars)) =>
+            {
+                group.end = end;
+                *have += chars;
+            }
+            _ => found.push((at..end, chars)),
+        }
+        at = end;
+    }
+    found.into_iter().map(|(group, _)| group).collect()
+}
+
+/// The section `at` with everything below it, if that fits the target: a small class reads best whole.
+fn whole_item(sections: &[Section], counts: &[usize], at: usize) -> (usize, usize) {
+    let level = sections[at].level;
+    let mut chars = counts[at];
+    let mut end = at + 1;
+    while end < sections.len() && sections[end].level > level && level > 0 {
+        chars += counts[end];
+        if chars > CHUNK_CHARS_TARGET {
+            return (at + 1, counts[at]);
+        }
+        end += 1;
+    }
+    (end, chars)
+}
+
+/// Whether a tiny item joins the tiny items before it: a run of constants is read as one.
+fn gathers(
+    sections: &[Section],
+    counts: &[usize],
+    group: &Range<usize>,
+    have: usize,
+    at: usize,
+    chars: usize,
+) -> bool {
+    let last = group.end - 1;
+    let tiny = counts[last] < CHUNK_CHARS_TINY && chars < CHUNK_CHARS_TINY;
+    tiny && sections[last].level == sections[at].level && have + chars <= CHUNK_CHARS_TARGET
+}
+
+/// Whether the sections `next` join the `group` before them.
+fn joins(
+    sections: &[Section],
+    counts: &[usize],
+    group: &Range<usize>,
+    have: usize,
+    next: Range<usize>,
+    chars: usize,
+) -> bool {
+    let (head, last, new) =
+        (&sections[group.start], &sections[group.end - 1], &sections[next.start]);
+    let sibling = new.level == head.level;
+    // A chain of headings each alone above the next counts as one parent.
+    let child = new.level > last.level && head.level <= last.level;
+    let only_headings = group.clone().all(|i| {
+        counts[i] <= HEADING_ONLY_CHARS_MAX && sections[i].body_start > sections[i].span.start
+    });
+    let tiny = have < CHUNK_CHARS_TINY;
+    if tiny && child {
+        return only_headings || have + chars <= CHUNK_CHARS_MAX;
+    }
+    if tiny && sibling {
+        return have + chars <= CHUNK_CHARS_MAX;
+    }
+    // A tiny last sibling has no follower to join.
+    let last_sibling = sections.get(next.end).is_none_or(|after| after.level < new.level);
+    sibling && last_sibling && chars < CHUNK_CHARS_TINY && have + chars <= CHUNK_CHARS_TARGET
+}
+
+/// Cuts of white space alone join the one before, as long as the maximum holds.
+fn join_blank(text: &str, cuts: &mut Vec<Range<usize>>) {
+    cuts.dedup_by(|next, before| {
+        let blank = text[next.clone()].trim().is_empty();
+        let fits = || text[before.start..next.end].chars().nth(CHUNK_CHARS_MAX).is_none();
+        let joined = blank && fits();
+        if joined {
+            before.end = next.end;
+        }
+        joined
+    });
+}
+
+/// Heading path and symbol of a cut that overlaps the sections `held`.
+fn called(held: &[Section], cut: &Range<usize>) -> (Vec<String>, Option<String>) {
+    let above = |a: &Section, b: &Section| {
+        a.heading_path.len() < b.heading_path.len() && b.heading_path.starts_with(&a.heading_path)
+    };
+    let chain = held.windows(2).take_while(|pair| above(&pair[0], &pair[1])).count();
+    let rest = &held[chain.min(held.len().saturating_sub(1))..];
+    let overlap = |s: &Section| -> usize { s.span.end.min(cut.end) - s.span.start.max(cut.start) };
+    // The first of equals: `max_by_key` would take the last.
+    let Some(largest) = rest.iter().rev().max_by_key(|section| overlap(section)) else {
+        return (Vec::new(), None);
+    };
+    let total: usize = rest.iter().map(overlap).sum();
+    let mostly = overlap(largest) * MOSTLY_OF >= total * MOSTLY;
+    let shared = rest.iter().fold(largest.heading_path.as_slice(), |path, section| {
+        let same = path.iter().zip(&section.heading_path).take_while(|(a, b)| a == b).count();
+        &path[..same]
+    });
+    if mostly || shared.is_empty() || shared.len() == largest.heading_path.len() {
+        return (largest.heading_path.clone(), largest.symbol.clone());
+    }
+    let holder = held.iter().find(|section| section.heading_path == shared);
+    (
+        shared.to_vec(),
+        holder.and_then(|section| section.symbol.clone()).or_else(|| largest.symbol.clone()),
+    )
+}
+
+/// From positions in the text to positions in the file.
+struct Places<'a> {
+    document: &'a Document,
+    starts: Vec<usize>,
+}
+
+impl<'a> Places<'a> {
+    fn of(document: &'a Document) -> Self {
+        let starts = match &document.source {
+            Source::Verbatim => line_starts(&document.text),
+            Source::Extracted { line_starts, .. } => line_starts.clone(),
+        };
+        Self { document, starts }
+    }
+
+    /// Bytes of the decoded file a cut came from.
+    fn bytes(&self, cut: &Range<usize>) -> Range<usize> {
+        let Source::Extracted { runs, .. } = &self.document.source else { return cut.clone() };
+        let first = runs.partition_point(|run| run.text_start <= cut.start).saturating_sub(1);
+        let end =
+            runs.partition_point(|run| run.text_start < cut.end).max(first + 1).min(runs.len());
+        let held = runs.get(first..end).unwrap_or(&[]);
+        let start = held.first().map_or(0, |run| run.source_start);
+        start..held.last().map_or(start, |run| run.source_end.max(start))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::{detect, read_text};
+
+    /// What every chunking promises.
+    pub(crate) fn check(document: &Document) {
+        let chunks = chunk(document);
+        assert_eq!(
+            chunks.iter().map(|c| c.text.as_str()).collect::<String>(),
+            document.text,
+            "text lost or made up"
+        );
+        for (i, c) in chunks.iter().enumerate() {
+            assert_eq!(c.ordinal as usize, i);
+            assert!(
+                !c.text.is_empty() && c.text.chars().count() <= CHUNK_CHARS_MAX,
+                "{} chars",
+                c.text.chars().count()
+            );
+            assert!(c.byte_start <= c.byte_end && 1 <= c.line_start && c.line_start <= c.line_end);
+            if document.source == Source::Verbatim {
+                let bytes =
+                    usize::try_from(c.byte_start).unwrap()..usize::try_from(c.byte_end).unwrap();
+                assert_eq!(&document.text[bytes], c.text);
+                let newlines = c.text.trim_end_matches('\n').matches('\n').count();
+                assert!((c.line_end - c.line_start) as usize >= newlines);
+            }
+        }
+    }
+
+    fn chunks_of(name: &str, text: &str) -> Vec<Chunk> {
+        let doc = read_text(name, detect(name, b"").unwrap(), text.to_owned());
+        check(&doc);
+        chunk(&doc)
+    }
+
+    fn words(chars: usize) -> String {
+        "Some words to read. ".repeat(chars / 20)
+    }
+
+    #[test]
+    fn each_section_of_some_length_is_a_chunk() {
+        let text = format!("# T\n\n## A\n\n{}\n\n## B\n\n{}\n", words(500), words(600));
+        let got = chunks_of("a.md", &text);
+        let paths: Vec<_> = got.iter().map(|c| c.heading_path.join("/")).collect();
+        assert_eq!(paths, ["T/A", "T/B"]);
+        assert_eq!((got[0].line_start, got[0].line_end, got[1].line_start), (1, 6, 7));
+    }
+
+    #[test]
+    fn tiny_siblings_join_under_their_parents_name() {
+        let (lead, a, b, c) = (words(400), words(140), words(260), words(900));
+        let text =
+            format!("# T\n\n{lead}\n\n## A\n\n{a}\n\n## B\n\n{b}\n\n## C\n\n{c}\n\n## D\n\nend\n");
+        let paths: Vec<_> =
+            chunks_of("a.md", &text).iter().map(|c| c.heading_path.join("/")).collect();
+        assert_eq!(paths, ["T", "T", "T/C"], "D is too little to take the name from C");
+    }
+
+    #[test]
+    fn a_fence_that_fits_is_not_cut() {
+        let fence = format!("```\n{}```\n", "let x = 1;\n\n".repeat(90));
+        let text = format!("# T\n\n{}\n\n{fence}\n{}\n", words(500), words(500));
+        let got = chunks_of("a.md", &text);
+        assert!(got.iter().any(|c| c.text.contains(&fence)), "{got:?}");
+    }
+
+    #[test]
+    fn a_heading_is_never_left_alone() {
+        let fence = format!("```\n{}```\n", "let x = 1;\n".repeat(125));
+        let got = chunks_of(
+            "a.md",
+            &format!("# T\n\nThese are the lines of it:\n\n{fence}\n{}\n", words(900)),
+        );
+        assert!(got[0].text.chars().count() >= CHUNK_CHARS_TINY, "{:?}", got[0]);
+    }
+
+    #[test]
+    fn long_lines_are_cut_at_sentences_and_long_words_hard() {
+        let got = chunks_of("a.txt", &words(5_000));
+        assert!(got.len() >= 4 && got.iter().all(|c| c.text.ends_with(". ")));
+        let got = chunks_of("a.txt", &"\u{e9}".repeat(5_000));
+        assert!(got.len() >= 4);
+    }
+
+    #[test]
+    fn a_small_class_stays_whole_and_a_large_one_is_cut_at_methods() {
+        let small =
+            "class A:\n    def b(self):\n        return 1\n\n    def c(self):\n        return 2\n";
+        let got = chunks_of("a.py", small);
+        assert_eq!((got.len(), got[0].symbol.as_deref()), (1, Some("A")));
+        let method =
+            |name: &str| format!("    def {name}(self):\n{}\n", "        call(self)\n".repeat(40));
+        let got = chunks_of(
+            "a.py",
+            &format!("class A:\n    \"\"\"Doc.\"\"\"\n\n{}{}", method("b"), method("c")),
+        );
+        assert_eq!(
+            got.iter().map(|c| c.symbol.as_deref().unwrap()).collect::<Vec<_>>(),
+            ["A.b", "A.c"]
+        );
+    }
+
+    #[test]
+    fn html_chunks_point_at_source_lines() {
+        let text = format!(
+            "<html>\n<body>\n<h1>A</h1>\n<p>{}</p>\n<h2>B</h2>\n\n<p>{}</p></body></html>",
+            words(800),
+            words(800)
+        );
+        let got = chunks_of("a.html", &text);
+        let lines: Vec<_> = got.iter().map(|c| (c.line_start, c.line_end)).collect();
+        assert_eq!(lines, [(3, 4), (5, 7)]);
+    }
+
+    #[test]
+    fn nothing_gives_nothing() {
+        assert_eq!(chunks_of("a.md", ""), []);
+        assert_eq!(chunks_of("a.md", "\n\n").len(), 1);
+    }
+}

@@ -1,0 +1,169 @@
+//! PDF: its text by pages, each page under a heading of its own.
+//!
+//! Owns how pages become a document. The library that parses a PDF runs in a child process (`child`
+//! starts it, `extract` runs in it): a file can make it loop, panic or run out of memory.
+
+mod child;
+mod extract;
+
+use serde::{Deserialize, Serialize};
+
+use super::document::{Document, HEADING_CHARS_MAX, Heading, Source, add_field, tidy, tile};
+use super::{Format, Unread};
+use recalld_common::counted::{agreed, counted};
+
+pub use child::PdfReader;
+pub use child::SUBCOMMAND;
+pub use extract::main;
+
+/// Pages that are read.
+const PAGES_MAX: usize = 5_000;
+/// Bytes of text of one file, all pages together.
+const PDF_TEXT_BYTES_MAX: usize = 12 << 20;
+
+/// Numbers of pages that cannot be read that are told; the rest are counted.
+const TOLD_MAX: usize = 20;
+
+/// What the child says of a file.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Told {
+    /// Title, author, subject and keywords, as far as they are there.
+    fields: Vec<(String, String)>,
+    /// The number of each page and its text, in order.
+    pages: Vec<(u32, String)>,
+    /// Pages that could not be read.
+    broken_pages: Vec<u32>,
+    /// Whether a bound ended the reading.
+    is_cut: bool,
+    /// Whether a password is wanted.
+    is_locked: bool,
+    /// Why nothing could be read.
+    broken: Option<String>,
+}
+
+/// Reads a PDF by the program that `reader` names.
+pub(super) fn read(
+    reader: Option<&PdfReader>,
+    bytes: &[u8],
+    cancelled: &dyn Fn() -> bool,
+) -> Result<Document, Unread> {
+    let Some(reader) = reader else {
+        let why = "a PDF; the program that reads PDFs was not named";
+        return Err(Unread::Broken(why.to_owned()));
+    };
+    let told = reader.run(bytes, cancelled)?;
+    if told.is_locked {
+        return Err(Unread::Wordless("a PDF that is locked by a password".to_owned()));
+    }
+    if let Some(why) = told.broken {
+        return Err(Unread::Broken(format!("a PDF that cannot be read: {why}")));
+    }
+    let has_words = told.pages.iter().any(|(_, text)| !text.trim().is_empty());
+    if !has_words && !told.broken_pages.is_empty() {
+        let why = "a PDF that cannot be read: none of its pages can";
+        return Err(Unread::Broken(why.to_owned()));
+    }
+    if !has_words {
+        let why = "a PDF without text, such as scanned pages; text is not read off pictures";
+        return Err(Unread::Wordless(why.to_owned()));
+    }
+    Ok(document(told))
+}
+
+fn document(told: Told) -> Document {
+    let mut text = String::new();
+    let mut headings = Vec::new();
+    for (number, page) in &told.pages {
+        let page = plain(page);
+        if page.is_empty() {
+            continue;
+        }
+        let (at, title) = (text.len(), format!("Page {number}"));
+        headings.push(Heading { at, body_start: at, level: 1, title, symbol: None });
+        text.push_str(&page);
+        text.push_str("\n\n");
+    }
+    let mut fields = Vec::new();
+    told.fields.iter().for_each(|(name, value)| add_field(&mut fields, name, value));
+    add_field(&mut fields, "Pages", &(told.pages.len() + told.broken_pages.len()).to_string());
+    let title = told.fields.iter().find(|(name, _)| name == "Title");
+    let title = title.map(|(_, title)| tidy(title, HEADING_CHARS_MAX));
+    let title = title.filter(|title| !title.eq_ignore_ascii_case("untitled"));
+    let mut lost = Vec::new();
+    if !told.broken_pages.is_empty() {
+        let first: Vec<String> =
+            told.broken_pages.iter().take(TOLD_MAX).map(u32::to_string).collect();
+        let count = told.broken_pages.len();
+        lost.push(format!(
+            "{} cannot be read and {} left out: {}",
+            counted(count, "page"),
+            agreed(count, "was", "were"),
+            first.join(", ")
+        ));
+    }
+    if told.is_cut {
+        lost.push(format!(
+            "no more than {} read: at most {PAGES_MAX} and {PDF_TEXT_BYTES_MAX} bytes are",
+            counted(told.pages.len(), "page")
+        ));
+    }
+    let mut notes = Vec::new();
+    let sections = tile(text.len(), headings, &mut notes);
+    Document {
+        title: title.unwrap_or_default(),
+        format: Format::Pdf,
+        modality: Format::Pdf.modality(),
+        sections,
+        keep: Vec::new(),
+        links: Vec::new(),
+        fields,
+        notes: notes.into_iter().chain(lost.iter().cloned()).collect(),
+        lost: (!lost.is_empty()).then(|| lost.join("; ")),
+        source: Source::Verbatim,
+        text,
+    }
+}
+
+/// A page without control characters, and with no more than one blank line in a row.
+fn plain(page: &str) -> String {
+    let mut out = String::with_capacity(page.len());
+    let mut blank = 0;
+    for line in page.lines() {
+        let line: String = line.chars().filter(|letter| !letter.is_control()).collect();
+        let line = line.trim_end();
+        blank = if line.trim().is_empty() { blank + 1 } else { 0 };
+        if blank < 2 {
+            out.push_str(line);
+            out.push('\n');
+        }
+    }
+    out.trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(pages: &[&str]) -> Told {
+        let pages = pages.iter().zip(1..).map(|(text, number)| (number, (*text).to_owned()));
+        Told { pages: pages.collect(), ..Told::default() }
+    }
+
+    #[test]
+    fn each_page_has_a_heading_and_empty_ones_none() {
+        let mut told = told(&["one\n\n\n\n\nmore", " \n", "three\u{7}"]);
+        told.fields = vec![("Title".to_owned(), "A  title".to_owned())];
+        let document = document(told);
+        assert_eq!(document.text, "one\n\nmore\n\nthree\n\n");
+        let paths: Vec<_> = document.sections.iter().map(|s| s.heading_path.join("/")).collect();
+        assert_eq!(paths, ["Page 1", "Page 3"]);
+        assert_eq!((document.title.as_str(), document.modality), ("A title", "pdf"));
+    }
+
+    #[test]
+    fn without_the_program_it_is_said() {
+        let error = read(None, b"%PDF-1.4", &|| false).unwrap_err();
+        assert!(matches!(error, Unread::Broken(why) if why.contains("was not named")));
+    }
+}

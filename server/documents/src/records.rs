@@ -1,0 +1,146 @@
+//! Files that are lists of records: rows of a table, lines of JSON.
+//!
+//! Owns how records become text, sections and places in the file. Knows neither format.
+
+use std::ops::Range;
+
+use super::Format;
+use super::document::{Document, Heading, Run, Source, line_of, line_starts, tile};
+use crate::chunk::CHUNK_CHARS_TARGET;
+
+/// Records that are read of one file.
+pub(super) const RECORDS_MAX: usize = 200_000;
+/// Bytes of text that the records of one file make, names repeated: cut into chunks and stored with
+/// an edge for each, so much stays beneath what the engine takes as one batch.
+const RECORDS_TEXT_BYTES_MAX: usize = 12 << 20;
+/// Characters of one value; a longer one is cut.
+const VALUE_CHARS_MAX: usize = 20_000;
+
+/// Records as they are read.
+pub(super) struct Records<'a> {
+    source: &'a str,
+    starts: Vec<usize>,
+    text: String,
+    runs: Vec<Run>,
+    headings: Vec<Heading>,
+    /// What a record is called: `Row` or `Line`.
+    word: &'static str,
+    /// The first and last number of the records that share a section, and its characters.
+    group: Option<(u64, u64)>,
+    chars: usize,
+    count: usize,
+    /// The record from which on nothing more was read.
+    full_at: Option<u64>,
+}
+
+impl<'a> Records<'a> {
+    pub(super) fn new(source: &'a str, word: &'static str) -> Self {
+        Self {
+            source,
+            starts: line_starts(source),
+            text: String::new(),
+            runs: Vec::new(),
+            headings: Vec::new(),
+            word,
+            group: None,
+            chars: 0,
+            count: 0,
+            full_at: None,
+        }
+    }
+
+    /// The line that holds a byte of the file.
+    pub(super) fn line_at(&self, byte: usize) -> u32 {
+        line_of(&self.starts, byte)
+    }
+
+    /// Adds a record: its number, its bytes in the file, its text; `false` when there is no more room.
+    pub(super) fn add(&mut self, number: u64, bytes: Range<usize>, said: &str) -> bool {
+        if said.is_empty() {
+            return true;
+        }
+        let full = self.text.len() + said.len() + 2 > RECORDS_TEXT_BYTES_MAX;
+        if full || self.count >= RECORDS_MAX {
+            self.full_at = Some(number);
+            return false;
+        }
+        self.count += 1;
+        let chars = said.chars().count() + 2;
+        match &mut self.group {
+            Some((_, last)) if self.chars + chars <= CHUNK_CHARS_TARGET => *last = number,
+            _ => {
+                self.close_group();
+                self.group = Some((number, number));
+                let at = self.text.len();
+                let title = String::new();
+                self.headings.push(Heading { at, body_start: at, level: 1, title, symbol: None });
+                self.chars = 0;
+            }
+        }
+        self.chars += chars;
+        let (source_start, source_end) = (bytes.start, bytes.end.min(self.source.len()));
+        self.runs.push(Run { text_start: self.text.len(), source_start, source_end });
+        self.text.push_str(said);
+        self.text.push_str("\n\n");
+        true
+    }
+
+    /// Names the section that ends here by the records in it.
+    fn close_group(&mut self) {
+        let (Some((first, last)), Some(heading)) = (self.group.take(), self.headings.last_mut())
+        else {
+            return;
+        };
+        heading.title = match self.word {
+            word if first == last => format!("{word} {first}"),
+            word => format!("{word}s {first} to {last}"),
+        };
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The document; its title is left to the file's name.
+    pub(super) fn finish(mut self, format: Format, mut lost: Vec<String>) -> Document {
+        self.close_group();
+        if let Some(number) = self.full_at {
+            let word = self.word.to_lowercase();
+            lost.push(format!(
+                "from {word} {number} on nothing is read: at most {RECORDS_MAX} {word}s and \
+                 {RECORDS_TEXT_BYTES_MAX} bytes of their text are"
+            ));
+        }
+        let mut notes = Vec::new();
+        let sections = tile(self.text.len(), self.headings, &mut notes);
+        Document {
+            title: String::new(),
+            format,
+            modality: format.modality(),
+            sections,
+            keep: Vec::new(),
+            links: Vec::new(),
+            fields: Vec::new(),
+            notes: notes.into_iter().chain(lost.iter().cloned()).collect(),
+            lost: (!lost.is_empty()).then(|| lost.join("; ")),
+            source: Source::Extracted { runs: self.runs, line_starts: self.starts },
+            text: self.text,
+        }
+    }
+}
+
+/// One line `name: value`, white space collapsed; nothing where there is no value.
+pub(super) fn say(out: &mut String, name: &str, value: &str) {
+    let value = super::document::tidy(value, VALUE_CHARS_MAX);
+    if value.is_empty() {
+        return;
+    }
+    if !out.is_empty() {
+        out.push('\n');
+    }
+    if !name.is_empty() {
+        out.push_str(name);
+        out.push_str(": ");
+    }
+    out.push_str(&value);
+}

@@ -1,0 +1,270 @@
+//! Callers who want the same kind of work at about the same time have it done together: one of those
+//! who wait does it for all that have gathered.
+//!
+//! Owns who waits, who works and when. Has no threads of its own, and must not know what is asked or
+//! answered. Nobody waits for work that is not wanted any more, and whoever waits when a worker
+//! fails is told so.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How often one who waits looks whether it still should.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Questions `Q` that get answers `A`.
+pub struct Gather<Q, A> {
+    state: Mutex<State<Q, A>>,
+    /// Signalled when answers are there, and when somebody may begin.
+    changed: Condvar,
+    workers_max: usize,
+}
+
+struct State<Q, A> {
+    /// In the order in which they came: at most one for each thread that calls.
+    waiting: VecDeque<Waiting<Q, A>>,
+    /// Threads that work on questions.
+    working: usize,
+}
+
+struct Waiting<Q, A> {
+    question: Q,
+    since: Instant,
+    slot: Arc<Slot<A>>,
+}
+
+/// Where an answer is put.
+type Slot<A> = Mutex<Answer<A>>;
+
+enum Answer<A> {
+    Wanted,
+    /// None where the work did not come to an end.
+    Given(Option<A>),
+}
+
+/// What there is to do, as one who could do it sees it.
+pub struct Work<'a, Q> {
+    /// What waits, in the order in which it came; at least one.
+    pub waiting: &'a [&'a Q],
+    /// How long the first of them has waited.
+    pub waited: Duration,
+    /// How many others work already.
+    pub working: usize,
+    /// How many may work at once.
+    pub workers_max: usize,
+}
+
+/// What one who could work does.
+pub enum Turn {
+    /// Takes the questions at these places, in rising order.
+    Take(Vec<usize>),
+    /// Waits for others to come, so long at most.
+    Wait(Duration),
+}
+
+/// How questions become answers.
+pub trait Acts<Q, A> {
+    /// What to take of that which waits.
+    fn choose(&self, work: &Work<'_, Q>) -> Turn;
+    /// An answer to each question, in their order; None where there is none for it.
+    fn answer(&self, questions: Vec<Q>) -> Vec<Option<A>>;
+}
+
+impl<Q, A> Gather<Q, A> {
+    /// So many threads work at once; at least one.
+    pub fn new(workers_max: usize) -> Self {
+        let state = State { waiting: VecDeque::new(), working: 0 };
+        Self { state: Mutex::new(state), changed: Condvar::new(), workers_max: workers_max.max(1) }
+    }
+
+    /// Waits for the answer, and does the work for some of those who wait when it is the turn of one
+    /// of them to do so. None where `is_over` came first, or whoever worked on it failed.
+    pub fn ask(&self, question: Q, acts: &dyn Acts<Q, A>, is_over: &dyn Fn() -> bool) -> Option<A> {
+        let slot = Arc::new(Mutex::new(Answer::Wanted));
+        let mut state = self.state();
+        let own = Waiting { question, since: Instant::now(), slot: Arc::clone(&slot) };
+        state.waiting.push_back(own);
+        loop {
+            let answer = std::mem::replace(&mut *lock(&slot), Answer::Wanted);
+            if let Answer::Given(answer) = answer {
+                return answer;
+            }
+            if is_over() {
+                state.waiting.retain(|waiting| !Arc::ptr_eq(&waiting.slot, &slot));
+                // Whatever it would have begun is another's to begin.
+                self.changed.notify_all();
+                return None;
+            }
+            let patience = match self.turn(&state, acts) {
+                Some(Turn::Take(places)) => {
+                    state = self.work(state, places, acts);
+                    continue;
+                }
+                Some(Turn::Wait(most)) => most.min(LOOK),
+                None => LOOK,
+            };
+            let waited = self.changed.wait_timeout(state, patience);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Has those who wait look again whether it is time to begin.
+    pub fn look_again(&self) {
+        // Who is about to wait has looked, or is waited for here.
+        drop(self.state());
+        self.changed.notify_all();
+    }
+
+    fn turn(&self, state: &State<Q, A>, acts: &dyn Acts<Q, A>) -> Option<Turn> {
+        let first = state.waiting.front()?;
+        if state.working >= self.workers_max {
+            return None;
+        }
+        let waiting: Vec<&Q> = state.waiting.iter().map(|waiting| &waiting.question).collect();
+        Some(acts.choose(&Work {
+            waiting: &waiting,
+            waited: first.since.elapsed(),
+            working: state.working,
+            workers_max: self.workers_max,
+        }))
+    }
+
+    fn work<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State<Q, A>>,
+        places: Vec<usize>,
+        acts: &dyn Acts<Q, A>,
+    ) -> MutexGuard<'a, State<Q, A>> {
+        // From the last one on, so that the places of the others stay what they are.
+        let taken = places.into_iter().rev().filter_map(|at| state.waiting.remove(at));
+        let mut taken: Vec<Waiting<Q, A>> = taken.collect();
+        taken.reverse();
+        state.working += 1;
+        if !state.waiting.is_empty() && state.working < self.workers_max {
+            // What is left may be another's to begin.
+            self.changed.notify_all();
+        }
+        drop(state);
+        let (questions, slots): (Vec<Q>, Vec<Arc<Slot<A>>>) =
+            taken.into_iter().map(|waiting| (waiting.question, waiting.slot)).unzip();
+        let answers = catch_unwind(AssertUnwindSafe(|| acts.answer(questions)));
+        let (answers, panic) = match answers {
+            Ok(answers) => (answers, None),
+            Err(panic) => (Vec::new(), Some(panic)),
+        };
+        let mut state = self.state();
+        state.working -= 1;
+        let answers = answers.into_iter().chain(std::iter::repeat_with(|| None));
+        for (slot, answer) in slots.iter().zip(answers) {
+            *lock(slot) = Answer::Given(answer);
+        }
+        self.changed.notify_all();
+        if let Some(panic) = panic {
+            drop(state);
+            resume_unwind(panic);
+        }
+        state
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<Q, A>> {
+        lock(&self.state)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// Doubles; waits until `count` are there, and says how many it took together.
+    struct Doubles<'a> {
+        count: usize,
+        together: &'a (dyn Fn(usize) + Sync),
+    }
+
+    impl Acts<u32, u32> for Doubles<'_> {
+        fn choose(&self, work: &Work<'_, u32>) -> Turn {
+            if work.waiting.len() < self.count {
+                return Turn::Wait(Duration::from_secs(60));
+            }
+            Turn::Take((0..work.waiting.len()).collect())
+        }
+
+        fn answer(&self, questions: Vec<u32>) -> Vec<Option<u32>> {
+            (self.together)(questions.len());
+            questions.into_iter().map(|question| (question != 7).then_some(question * 2)).collect()
+        }
+    }
+
+    #[test]
+    fn all_that_have_gathered_are_answered_at_once_each_with_its_own() {
+        let most = AtomicUsize::new(0);
+        let together = |count| {
+            most.fetch_max(count, Ordering::SeqCst);
+        };
+        let (gather, acts) = (Gather::new(1), Doubles { count: 6, together: &together });
+        std::thread::scope(|scope| {
+            let ask = |question| gather.ask(question, &acts, &|| false);
+            let all: Vec<_> = (3..9).map(|question| scope.spawn(move || ask(question))).collect();
+            let answers: Vec<_> = all.into_iter().map(|one| one.join().unwrap()).collect();
+            assert_eq!(answers, [Some(6), Some(8), Some(10), Some(12), None, Some(16)]);
+        });
+        assert_eq!(most.into_inner(), 6);
+    }
+
+    #[test]
+    fn what_nobody_wants_any_more_is_not_waited_for() {
+        let (gather, acts) = (Gather::new(1), Doubles { count: 2, together: &drop });
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| gather.ask(1, &acts, &|| is_over.load(Ordering::SeqCst)));
+            while gather.state().waiting.is_empty() {
+                std::thread::yield_now();
+            }
+            is_over.store(true, Ordering::SeqCst);
+            gather.look_again();
+            assert_eq!(waits.join().unwrap(), None);
+            assert!(gather.state().waiting.is_empty());
+        });
+    }
+
+    struct Fails;
+
+    impl Acts<u32, u32> for Fails {
+        fn choose(&self, work: &Work<'_, u32>) -> Turn {
+            let all = work.waiting.len();
+            if all < 2 { Turn::Wait(Duration::from_secs(60)) } else { Turn::Take(vec![0, 1]) }
+        }
+
+        fn answer(&self, _: Vec<u32>) -> Vec<Option<u32>> {
+            panic!("as asked");
+        }
+    }
+
+    #[test]
+    fn who_waits_for_one_that_fails_is_told() {
+        let gather = Gather::new(1);
+        let (told, hears) = mpsc::channel();
+        std::thread::scope(|scope| {
+            for question in 0..2 {
+                let (told, gather) = (told.clone(), &gather);
+                scope.spawn(move || {
+                    let asked = AssertUnwindSafe(|| gather.ask(question, &Fails, &|| false));
+                    told.send(catch_unwind(asked).ok()).unwrap();
+                });
+            }
+        });
+        drop(told);
+        let mut heard: Vec<Option<Option<u32>>> = hears.iter().collect();
+        heard.sort();
+        assert_eq!(heard, [None, Some(None)], "one panics, the other one has no answer");
+        assert_eq!(gather.state().working, 0);
+    }
+}

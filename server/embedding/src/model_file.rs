@@ -1,0 +1,191 @@
+//! Where a data directory finds the models of its store: `model.json` (`format-spec/model.md`).
+//!
+//! Owns the file alone. Which model a store has is its manifest's to say.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use engine::{Model, hex};
+use serde_json::{Value, json};
+
+use crate::model::hex_digest;
+use recalld_fs_util::copies;
+
+/// The file's name in the data directory.
+pub const FILE: &str = "model.json";
+const VERSION: u64 = 1;
+/// Models that are remembered; the one that was not used for longest goes first.
+const MODELS_MAX: usize = 8;
+/// Bytes of the file: for each model the longest path of the system, escaped, and room to spare.
+const FILE_BYTES_MAX: u64 = 256 << 10;
+
+/// A model, and where its files were when it was used last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownModel {
+    /// The fingerprint and width of the model.
+    pub model: Model,
+    /// For people.
+    pub name: String,
+    /// Absolute in the file.
+    pub directory: PathBuf,
+}
+
+impl KnownModel {
+    /// As the file has it.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "fingerprint": hex(&self.model.fingerprint), "dimensions": self.model.dimensions,
+            "name": self.name, "directory": self.directory.to_str(),
+        })
+    }
+
+    fn of_json(said: &Value) -> Option<Self> {
+        let dimensions = u32::try_from(said["dimensions"].as_u64()?).ok()?;
+        let fingerprint = hex_digest(said["fingerprint"].as_str()?)?;
+        let directory = PathBuf::from(said["directory"].as_str()?);
+        let name = said["name"].as_str()?.to_owned();
+        let model = Model { fingerprint, dimensions };
+        directory.is_absolute().then_some(Self { model, name, directory })
+    }
+}
+
+/// Why there is no list of models.
+#[derive(Debug)]
+enum ReadError {
+    /// The file breaks MOD-01: nothing of it is of use, and it may be written anew.
+    Broken(String),
+    /// It may be sound: it could not be read, or a newer build wrote it.
+    Unread(String),
+}
+
+impl ReadError {
+    fn into_text(self) -> String {
+        match self {
+            Self::Broken(why) | Self::Unread(why) => why,
+        }
+    }
+}
+
+/// Where the files of a model were, if that is remembered.
+pub fn find(data: &Path, model: Model) -> Result<Option<KnownModel>, String> {
+    let models = read(data).map_err(ReadError::into_text)?;
+    Ok(models.into_iter().find(|known| known.model == model))
+}
+
+/// Puts a model in front of those that are remembered; `own`, the store's, is not the one that goes
+/// for it. It is on disk when this returns.
+pub fn remember(data: &Path, known: &KnownModel, own: Option<Model>) -> Result<(), String> {
+    let file = data.join(FILE);
+    let directory = std::path::absolute(&known.directory).map_err(copies::at(&known.directory))?;
+    if directory.to_str().is_none() {
+        return Err(format!("{} is not UTF-8, which paths must be", directory.display()));
+    }
+    let known = KnownModel { directory, ..known.clone() };
+    let before = match read(data) {
+        Ok(before) => before,
+        // A file that cannot be understood helps nobody, and the models of its own are found anew.
+        Err(ReadError::Broken(_)) => Vec::new(),
+        Err(ReadError::Unread(why)) => return Err(why),
+    };
+    let mut after = before.clone();
+    after.retain(|other| other.model != known.model);
+    after.insert(0, known);
+    if after.len() > MODELS_MAX {
+        let oldest = after.iter().rposition(|other| Some(other.model) != own);
+        after.remove(oldest.expect("only one of several models is the store's"));
+    }
+    if after == before {
+        return Ok(());
+    }
+    let models: Vec<Value> = after.iter().map(KnownModel::to_json).collect();
+    let text = format!("{:#}\n", json!({"version": VERSION, "models": models}));
+    copies::put(&file, text.as_bytes()).map_err(copies::at(&file))
+}
+
+fn read(data: &Path) -> Result<Vec<KnownModel>, ReadError> {
+    let file = data.join(FILE);
+    let broken = |why: &str| {
+        let file = file.display();
+        let remedy = "start with --model DIR, which writes it anew";
+        Err(ReadError::Broken(format!("MOD-01: {file}: {why}; {remedy}")))
+    };
+    let unread = |error| ReadError::Unread(copies::at(&file)(error));
+    match fs::metadata(&file) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(unread(error)),
+        Ok(about) if about.len() > FILE_BYTES_MAX => {
+            return broken(&format!("more than {FILE_BYTES_MAX} bytes"));
+        }
+        Ok(_) => {}
+    }
+    let text = fs::read(&file).map_err(unread)?;
+    let said: Value = serde_json::from_slice(&text).unwrap_or_default();
+    if said["version"].as_u64().is_some_and(|version| version > VERSION) {
+        let why = "a newer build wrote it; use that build";
+        return Err(ReadError::Unread(format!("MOD-01: {}: {why}", file.display())));
+    }
+    let models = said["models"].as_array().filter(|_| said["version"] == VERSION);
+    let models: Option<Vec<KnownModel>> =
+        models.and_then(|models| models.iter().map(KnownModel::of_json).collect());
+    match models {
+        Some(models) if models.len() <= MODELS_MAX => Ok(models),
+        _ => broken("is not a list of models"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(n: u8, directory: &str) -> KnownModel {
+        let model = Model { fingerprint: [n; 32], dimensions: 8 };
+        KnownModel { model, name: format!("model {n}"), directory: PathBuf::from(directory) }
+    }
+
+    #[test]
+    fn models_are_found_by_their_fingerprints() {
+        let folder = std::env::temp_dir().join(format!("recalld-model-{}", std::process::id()));
+        let (one, two) = (known(1, "/one"), known(0xAB, "/two \u{e9}"));
+        assert_eq!(find(&folder, one.model).unwrap(), None, "no file yet");
+        remember(&folder, &one, None).unwrap();
+        remember(&folder, &two, None).unwrap();
+        assert_eq!(find(&folder, one.model).unwrap(), Some(one.clone()));
+        assert_eq!(find(&folder, two.model).unwrap(), Some(two.clone()));
+        let wider = Model { dimensions: 9, ..one.model };
+        assert_eq!(find(&folder, wider).unwrap(), None);
+        remember(&folder, &known(1, "/moved"), None).unwrap();
+        assert_eq!(find(&folder, one.model).unwrap(), Some(known(1, "/moved")));
+        assert_eq!(read(&folder).unwrap().len(), 2);
+        for n in 2..20 {
+            remember(&folder, &known(n, "/many"), Some(one.model)).unwrap();
+        }
+        assert_eq!(find(&folder, one.model).unwrap(), Some(known(1, "/moved")), "the store's own");
+        assert_eq!(read(&folder).unwrap().len(), MODELS_MAX);
+        assert_eq!(read(&folder).unwrap()[0], known(19, "/many"), "the last one first");
+        for broken in [
+            "",
+            "{}",
+            r#"{"version": 0, "models": []}"#,
+            r#"{"version": 1, "models": [{"fingerprint": "00", "dimensions": 8}]}"#,
+        ] {
+            fs::write(folder.join(FILE), broken).unwrap();
+            assert!(find(&folder, one.model).unwrap_err().contains("MOD-01"), "{broken}");
+        }
+        let long = " ".repeat(usize::try_from(FILE_BYTES_MAX).unwrap() + 1);
+        fs::write(folder.join(FILE), long).unwrap();
+        assert!(read(&folder).unwrap_err().into_text().contains("MOD-01"));
+        remember(&folder, &one, None).unwrap();
+        assert_eq!(find(&folder, one.model).unwrap(), Some(one.clone()), "written anew");
+        // What may be sound is not overwritten: that of a newer build, one that cannot be read.
+        let newer = r#"{"version": 2, "models": []}"#;
+        fs::write(folder.join(FILE), newer).unwrap();
+        assert!(find(&folder, one.model).unwrap_err().contains("newer build"));
+        assert!(remember(&folder, &two, None).unwrap_err().contains("newer build"));
+        assert_eq!(fs::read_to_string(folder.join(FILE)).unwrap(), newer);
+        fs::remove_file(folder.join(FILE)).unwrap();
+        fs::create_dir(folder.join(FILE)).unwrap();
+        assert!(remember(&folder, &two, None).unwrap_err().contains(FILE));
+        assert!(folder.join(FILE).is_dir());
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,55 @@
+//! What all connections of a loop share, and a call on its way from one of them to a worker.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use super::config::Limits;
+use super::counters::Counters;
+use super::mailbox::Mailbox;
+use super::message::Response;
+use super::places::Room;
+use super::pool::Pool;
+use super::reply::{Call, Reply, Service};
+use super::tally::Tally;
+use crate::limits::RETRY_AFTER_SECONDS;
+use recalld_telemetry::log;
+
+/// A call on its way to a worker.
+pub(super) struct Job {
+    pub call: Call,
+    pub reply: Reply,
+}
+
+impl Job {
+    /// Lets the service answer. A call whose client left while it waited is not begun: under load
+    /// that is work nobody wants, before work that somebody does.
+    pub(super) fn run(self, service: &dyn Service, counters: &Counters) {
+        counters.queue_wait.record(self.call.arrived.elapsed());
+        if self.call.cancel.is_raised() {
+            return self.reply.send(overloaded("the client left before its turn"));
+        }
+        let id = self.call.id;
+        log::for_request(id.as_str(), || service.serve(self.call, self.reply));
+    }
+}
+
+/// What all connections of a loop share; the mailbox is the loop's own, the rest is common to all loops.
+pub(super) struct Shared {
+    pub service: Arc<dyn Service>,
+    pub pool: Arc<Pool<Job>>,
+    /// Threads for calls that take long.
+    pub jobs: Arc<Pool<Job>>,
+    pub mailbox: Arc<Mailbox>,
+    pub limits: Arc<Limits>,
+    pub tally: Arc<Tally>,
+    pub room: Arc<Room>,
+    pub counters: Arc<Counters>,
+    /// Handshakes that may still cost something in this pass of the loop.
+    pub handshakes_left: Cell<usize>,
+}
+
+/// 503 with `Retry-After`; `why` is our own words.
+pub(super) fn overloaded(why: &str) -> Response {
+    Response::detail(503, &format!("Service Unavailable: {why}"))
+        .header("retry-after", RETRY_AFTER_SECONDS.to_string())
+}

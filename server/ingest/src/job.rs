@@ -1,0 +1,537 @@
+//! One ingest: paths in, documents stored, a report out.
+//!
+//! A file is stored whole or not at all. Files whose content is as it was are left alone, so a job
+//! that was killed goes on where it ended; a changed file's new version supersedes its old one.
+
+use std::collections::HashSet;
+
+use engine::{Batch, ItemDraft, ItemId, Sensitivity, Snapshot, Store};
+
+use super::held::{Held, raised};
+use super::linking::{Linking, Unlinked};
+use super::outline::{FROM_FILE, Marks, Prepared, named};
+use super::parcel::{Documents, One, Stored as Settled};
+pub use super::report::{BrokenOff, JobError, Report};
+use super::stored::{documents_before, stored};
+use super::walk::{self, Cut, Listed, walk};
+use recalld_common::counted::counted;
+use recalld_documents::beside;
+use recalld_documents::beside::Words;
+use recalld_documents::chunk::chunk;
+use recalld_documents::{Aids, PdfReader, Unread, links_of, read_with};
+use recalld_embedding::encoders::Encoders;
+use recalld_embedding::inflow;
+use recalld_embedding::inflow::{Halt, Inflow};
+use recalld_fs_util::roots::{Allowed, FILE_BYTES_MAX, Refused, Roots};
+use recalld_fs_util::uri;
+
+/// Paths of one request.
+pub const PATHS_MAX: usize = 64;
+/// Ref of the item that says that a job is open.
+pub const OPEN_REF: &str = "recalld:ingest-open";
+/// Skipped files and errors that the stored record lists.
+const RECORDED_MAX: usize = 20;
+/// Versions of a file that jobs before this one may have stored without making their links. Each was
+/// cut off in between; an older one's are lost.
+const UNLINKED_MAX: usize = 16;
+
+/// What to ingest.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Files and folders under the roots.
+    pub paths: Vec<String>,
+    /// Whether folders are walked.
+    pub recursive: bool,
+    /// Globs to keep; all where empty.
+    pub include: Vec<String>,
+    /// Globs to leave out.
+    pub exclude: Vec<String>,
+    /// How carefully the items are to be shown; as the last version was, where none is given.
+    pub sensitivity: Option<Sensitivity>,
+    /// Only say what would be done.
+    pub dry_run: bool,
+    /// Who asks.
+    pub by: String,
+    /// The tool it came through.
+    pub via: &'static str,
+}
+
+/// What a job works with.
+pub struct Job<'a> {
+    /// Under which it is recorded, where it leaves anything behind.
+    pub id: ItemId,
+    /// Where to store, and what embeds.
+    pub encoders: &'a Encoders,
+    /// Where files may be read.
+    pub roots: &'a Roots,
+    /// What reads PDFs; without it each is an error.
+    pub pdf: Option<&'a PdfReader>,
+    /// Whether who asks may write documents that are so sensitive, and replace them; else why not.
+    pub allows: &'a dyn Fn(Sensitivity) -> Result<(), String>,
+    /// Whether to stop now.
+    pub cancelled: &'a dyn Fn() -> bool,
+    /// Told before each file how many of how many are done, stored and all, and the one at hand.
+    pub progress: &'a dyn Fn(u64, u64, &str),
+}
+
+impl Job<'_> {
+    /// Does all of it.
+    pub fn run(&self, request: &Request) -> Result<Report, BrokenOff> {
+        let mut state = State::default();
+        match self.run_all(request, &mut state) {
+            Ok(()) => Ok(state.report),
+            Err(error) => Err(BrokenOff { error, report: Box::new(state.report) }),
+        }
+    }
+
+    fn run_all(&self, request: &Request, state: &mut State) -> Result<(), JobError> {
+        let files = self.list(request, &mut state.report)?;
+        let snapshot = self.store().snapshot();
+        state.open = snapshot.find_ref(OPEN_REF)?.map(|place| snapshot.id(place)).transpose()?;
+        state.interrupted = state.open.is_some();
+        state.steps = files.len();
+        if request.dry_run {
+            for (at, file) in files.iter().enumerate() {
+                if !self.goes_on(state, &files, at) {
+                    break;
+                }
+                state.settled += 1;
+                if let Found::Fresh(prepared) = self.prepare(file, request, state)? {
+                    state.report.count(1 + prepared.chunks.len(), prepared.older.is_some());
+                    state.report.hold(&file.path, &prepared.held);
+                }
+            }
+        } else {
+            std::thread::scope(|scope| {
+                let inflow = Inflow::start(scope, self.encoders);
+                self.store_all(inflow, &files, state, request)
+            })?;
+            self.link_all(&files, state, request)?;
+            // A job that found everything as it was leaves nothing behind.
+            let is_new = state.report.items > 0 || state.report.errors_count > 0;
+            if is_new || state.open.is_some() {
+                self.record(state, request)?;
+            }
+        }
+        if !state.report.cancelled {
+            (self.progress)(state.steps as u64, state.steps as u64, "");
+        }
+        Ok(())
+    }
+
+    /// Whether the next file is to be read.
+    fn goes_on(&self, state: &mut State, files: &[Listed], at: usize) -> bool {
+        let name = recalld_secret_scan::masked(&files[at].relative);
+        (self.progress)(state.settled as u64, files.len() as u64, &name);
+        state.report.cancelled |= (self.cancelled)();
+        state.report.files += u64::from(!state.report.cancelled);
+        !state.report.cancelled
+    }
+
+    /// Reads every file, and stores what is new. What was stored is in the report, whether or not the
+    /// job was called off or failed.
+    fn store_all(
+        &self,
+        mut inflow: Inflow<Documents>,
+        files: &[Listed],
+        state: &mut State,
+        request: &Request,
+    ) -> Result<(), JobError> {
+        let handed = self.hand_over(&mut inflow, files, state, request);
+        let (settled, ended) = inflow.stop();
+        settled.into_iter().for_each(|one| state.settle(one));
+        match handed {
+            Err(Halt::Failed(error)) => return Err(error),
+            Err(Halt::Cancelled) => state.report.cancelled = true,
+            Ok(()) => {}
+        }
+        Ok(ended?)
+    }
+
+    /// Hands on every file that is new, until all of them are stored or the job is called off.
+    fn hand_over(
+        &self,
+        inflow: &mut Inflow<Documents>,
+        files: &[Listed],
+        state: &mut State,
+        request: &Request,
+    ) -> Result<(), Halt<JobError>> {
+        let mut pending = Documents::default();
+        for (at, file) in files.iter().enumerate() {
+            if inflow.is_empty() && pending.is_empty() {
+                state.settled = at;
+            }
+            if !self.goes_on(state, files, at) {
+                return Err(Halt::Cancelled);
+            }
+            let prepared = match self.prepare(file, request, state).map_err(Halt::Failed)? {
+                Found::PassedOver => continue,
+                Found::Unchanged => {
+                    state.unchanged.push(at);
+                    continue;
+                }
+                Found::Fresh(prepared) => prepared,
+            };
+            let (one, batch) = self.batch(*prepared, (at, &file.path), request);
+            if !pending.fits(&one, &batch) {
+                self.give(inflow, std::mem::take(&mut pending), state, request)?;
+            }
+            pending.push(one, batch);
+        }
+        if !pending.is_empty() {
+            self.give(inflow, pending, state, request)?;
+        }
+        let settled = inflow.drain(self.cancelled).map_err(|halt| halt.map(JobError::from))?;
+        settled.into_iter().for_each(|one| state.settle(one));
+        Ok(())
+    }
+
+    /// Hands on documents.
+    fn give(
+        &self,
+        inflow: &mut Inflow<Documents>,
+        documents: Documents,
+        state: &mut State,
+        request: &Request,
+    ) -> Result<(), Halt<JobError>> {
+        self.mark_open(state, request).map_err(Halt::Failed)?;
+        let settled =
+            inflow.give(documents, self.cancelled).map_err(|halt| halt.map(JobError::from))?;
+        settled.into_iter().for_each(|one| state.settle(one));
+        Ok(())
+    }
+
+    /// A document as it is stored. What of it was embedded before, with the same model, stays.
+    fn batch(&self, one: Prepared, (file, path): (usize, &str), request: &Request) -> (One, Batch) {
+        let marks = Marks { by: &request.by, via: request.via };
+        let model = self.encoders.view().embedder.model();
+        let (mut batch, document) = one.batch(&mut || self.store().new_item_id(), model, marks);
+        batch.embedded_by = Some(model);
+        let one = One {
+            document,
+            is_changed: one.older.is_some(),
+            is_lowered: one.is_lowered,
+            file,
+            bytes: one.bytes,
+            has_links: !one.document.links.is_empty(),
+            uri: one.uri,
+            path: path.to_owned(),
+            raised: raised(&batch, one.sensitivity),
+            held: one.held,
+            sources: batch.sources.len(),
+            items: batch.items.len(),
+            edges: batch.edges.len(),
+        };
+        (one, batch)
+    }
+
+    fn store(&self) -> &Store {
+        self.encoders.store()
+    }
+
+    fn list(&self, request: &Request, report: &mut Report) -> Result<Vec<Listed>, JobError> {
+        let wrong = |field, why: String| JobError::Request { field, why };
+        let mut rules = walk::Rules::new(request.recursive, &request.include, &request.exclude)
+            .map_err(|error| wrong("include, exclude", error.to_string()))?;
+        let mut files = Vec::new();
+        for path in &request.paths {
+            rules = rules.at_most(walk::FILES_MAX - files.len().min(walk::FILES_MAX));
+            // Which of them it is; on one line, and without a secret.
+            let named = recalld_secret_scan::masked(path).replace(char::is_control, "\u{FFFD}");
+            let refuse = |refused: Refused| wrong("paths", format!("{named}: {refused}"));
+            let start = self.roots.resolve(path).map_err(refuse)?;
+            let listing = walk(&start, &rules, self.cancelled).map_err(refuse)?;
+            files.extend(listing.files);
+            report.skipped_count += listing.skipped_count - listing.skipped.len() as u64;
+            for skipped in listing.skipped {
+                report.skip(skipped.path, skipped.reason);
+            }
+            let (most, what) = match listing.cut_short {
+                None => continue,
+                Some(Cut::Files) => (walk::FILES_MAX, "files"),
+                Some(Cut::Entries) => (walk::ENTRIES_MAX, "files and folders"),
+                Some(Cut::CalledOff) => {
+                    report.cancelled = true;
+                    break;
+                }
+            };
+            let why = format!("has more than {most} {what}, the most that one job takes");
+            report.fail(path.clone(), why);
+        }
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        files.dedup_by(|a, b| a.path == b.path);
+        Ok(files)
+    }
+
+    /// Reads a file, unless it is stored as it is. What is wrong with one file is one error.
+    fn prepare(
+        &self,
+        file: &Listed,
+        request: &Request,
+        state: &mut State,
+    ) -> Result<Found, JobError> {
+        let report = &mut state.report;
+        if let Some(picture) = beside::picture_of(&file.path, &state.pictures) {
+            report.skip(file.path.clone(), format!("has the words of {picture}, read with it"));
+            return Ok(Found::PassedOver);
+        }
+        let Some((opened, bytes)) = self.read(file, report) else { return Ok(Found::PassedOver) };
+        let words = Words::of(self.roots, &file.path, &bytes);
+        let sha256 = recalld_fs_util::uri::sha256(&bytes);
+        let uri = uri::of_path(&opened.path());
+        let snapshot = self.store().snapshot();
+        let stored = stored(&snapshot, &uri)?;
+        if let Some(stored) = &stored
+            && stored.sha256 == sha256
+            && stored.beside == words.sha256
+            && request.sensitivity.is_none_or(|wanted| wanted == stored.asked)
+        {
+            report.unchanged += 1;
+            state.pictures.extend(words.is_picture.then(|| file.path.clone()));
+            return Ok(Found::Unchanged);
+        }
+        let was = stored.as_ref().map(|stored| stored.asked);
+        let sensitivity = request.sensitivity.or(was).unwrap_or_default();
+        for wanted in [Some(sensitivity), was].into_iter().flatten() {
+            if let Err(why) = (self.allows)(wanted) {
+                report.fail(file.path.clone(), why);
+                return Ok(Found::PassedOver);
+            }
+        }
+        let aids = Aids { pdf: self.pdf, beside: &words.beside, cancelled: self.cancelled };
+        let mut document = match read_with(opened.name(), &bytes, aids) {
+            Ok(document) => document,
+            Err(unread) => {
+                let kept = if stored.is_some() { "; its last version stays" } else { "" };
+                match unread {
+                    // That the job was called off is seen before the next file.
+                    Unread::Cancelled => {}
+                    Unread::Broken(why) => report.fail(file.path.clone(), format!("{why}{kept}")),
+                    _ => report.skip(file.path.clone(), format!("{unread}{kept}")),
+                }
+                return Ok(Found::PassedOver);
+            }
+        };
+        state.pictures.extend(words.is_picture.then(|| file.path.clone()));
+        document.notes.extend(words.notes);
+        if let Some(lost) = &document.lost {
+            report.fail(file.path.clone(), format!("was read, but {lost}"));
+        }
+        let older = stored.map(|stored| stored.older(&snapshot)).transpose()?;
+        let chunks = chunk(&document);
+        Ok(Found::Fresh(Box::new(Prepared {
+            held: Held::of(&document.text, &chunks, opened.relative()),
+            relative: opened.relative().to_owned(),
+            root: opened.root().to_owned(),
+            from: FROM_FILE,
+            uri,
+            bytes: bytes.len() as u64,
+            sha256,
+            beside: words.sha256,
+            named: named(&document, &chunks),
+            chunks,
+            document,
+            older,
+            is_lowered: was.is_some_and(|was| was > sensitivity),
+            sensitivity,
+        })))
+    }
+
+    fn read(&self, file: &Listed, report: &mut Report) -> Option<(Allowed, Vec<u8>)> {
+        let opened = match self.roots.resolve(&file.path) {
+            Ok(opened) => opened,
+            Err(refused) => {
+                report.fail(file.path.clone(), refused.to_string());
+                return None;
+            }
+        };
+        match opened.read_bytes() {
+            Ok(Some(bytes)) => return Some((opened, bytes)),
+            Ok(None) => report.skip(
+                file.path.clone(),
+                format!("is longer than {FILE_BYTES_MAX} bytes, the most that is read"),
+            ),
+            Err(error) => report.fail(file.path.clone(), error.to_string()),
+        }
+        None
+    }
+
+    /// Before the first document, a hidden item says that a job is open; the record of the job
+    /// replaces it. Found at the start of a later job, it tells that this one was cut off, perhaps
+    /// before its links were made.
+    fn mark_open(&self, state: &mut State, request: &Request) -> Result<(), JobError> {
+        if state.open.is_some() {
+            return Ok(());
+        }
+        let mark = ItemDraft {
+            reference: Some(OPEN_REF.to_owned()),
+            title: "an ingest that has not ended".to_owned(),
+            ..job_item(request)
+        };
+        let written = self.store().write(Batch { items: vec![mark], ..Batch::default() })?;
+        state.open = written.items.first().copied();
+        Ok(())
+    }
+
+    /// Links between files become edges, once all files are there: those of new documents, and
+    /// those of unchanged ones that may lead to something new or were never made. Each file is read
+    /// once more for it, so that nothing of it has to be kept until then.
+    fn link_all(
+        &self,
+        files: &[Listed],
+        state: &mut State,
+        request: &Request,
+    ) -> Result<(), JobError> {
+        let mut all = std::mem::take(&mut state.unlinked);
+        if state.interrupted || !state.report.documents.is_empty() {
+            all.extend(state.unchanged.drain(..).map(|at| (at, false)));
+        }
+        state.steps = files.len() + all.len();
+        let mut linking = Linking::new(self.store(), &request.by);
+        let linked = self.link_each(files, &all, state, &mut linking);
+        state.report.links = linking.made();
+        linked
+    }
+
+    fn link_each(
+        &self,
+        files: &[Listed],
+        all: &[(usize, bool)],
+        state: &mut State,
+        linking: &mut Linking<'_>,
+    ) -> Result<(), JobError> {
+        for (done, &(at, is_changed)) in all.iter().enumerate() {
+            if !state.report.cancelled {
+                let done = (files.len() + done) as u64;
+                (self.progress)(
+                    done,
+                    state.steps as u64,
+                    &recalld_secret_scan::masked(&files[at].relative),
+                );
+            }
+            state.report.cancelled |= (self.cancelled)();
+            if state.report.cancelled {
+                break;
+            }
+            let versions = if state.interrupted { UNLINKED_MAX } else { usize::from(is_changed) };
+            if let Some(one) = self.stored_links(linking.snapshot(), &files[at], versions)? {
+                linking.link(&one)?;
+            }
+        }
+        linking.write()
+    }
+
+    /// The links of a file that is stored as it is, and so many versions that it replaced.
+    fn stored_links(
+        &self,
+        snapshot: &Snapshot,
+        file: &Listed,
+        versions: usize,
+    ) -> Result<Option<Unlinked>, JobError> {
+        let mut unread = Report::default();
+        let Some((opened, bytes)) = self.read(file, &mut unread) else { return Ok(None) };
+        let uri = uri::of_path(&opened.path());
+        let (Some(stored), Ok(links)) = (stored(snapshot, &uri)?, links_of(opened.name(), &bytes))
+        else {
+            return Ok(None);
+        };
+        if stored.sha256 != recalld_fs_util::uri::sha256(&bytes) {
+            // It was changed meanwhile: its links come with the next ingest.
+            return Ok(None);
+        }
+        Ok(Some(Unlinked {
+            document: stored.document,
+            older: documents_before(snapshot, &uri, versions)?,
+            relative: opened.relative().to_owned(),
+            root: opened.root().to_owned(),
+            links,
+            chunks: stored.pieces(snapshot)?,
+        }))
+    }
+
+    /// The job itself is remembered. One that was called off stays marked as open, since its links
+    /// were not made.
+    fn record(&self, state: &mut State, request: &Request) -> Result<(), JobError> {
+        let id = self.id;
+        let report = &mut state.report;
+        let is_cancelled = report.cancelled;
+        report.job = Some(id);
+        let mut told = report.to_json();
+        told["paths"] =
+            request.paths.iter().map(|path| recalld_secret_scan::masked(path)).collect();
+        for list in ["skipped", "errors", "secrets"] {
+            if let Some(rows) = told[list].as_array_mut() {
+                rows.truncate(RECORDED_MAX);
+            }
+        }
+        let item = ItemDraft {
+            id: Some(id),
+            title: format!("ingest of {}", counted(report.files, "file")),
+            text: told.to_string(),
+            supersedes: state.open.filter(|_| !is_cancelled).into_iter().collect(),
+            ..job_item(request)
+        };
+        self.store().write(Batch { items: vec![item], ..Batch::default() })?;
+        Ok(())
+    }
+}
+
+/// What a job's record and its mark have in common: words and meaning do not find them.
+fn job_item(request: &Request) -> ItemDraft {
+    ItemDraft {
+        kind: "job".to_owned(),
+        modality: "text".to_owned(),
+        recorded_by: request.by.clone(),
+        via: request.via.to_owned(),
+        ..ItemDraft::default()
+    }
+}
+
+/// Where a job stands.
+#[derive(Default)]
+struct State {
+    report: Report,
+    /// Files at the front of the list of which nothing is left to do but their links.
+    settled: usize,
+    /// Files to be read, and from then on those whose links are looked for as well.
+    steps: usize,
+    /// Files whose documents were stored and have links, or may be linked to; with whether an older
+    /// version was there.
+    unlinked: Vec<(usize, bool)>,
+    /// Files that are stored as they are.
+    unchanged: Vec<usize>,
+    /// Paths of pictures, whose words lie beside them.
+    pictures: HashSet<String>,
+    /// The mark that a job is open: this one's, or that of one that was cut off.
+    open: Option<ItemId>,
+    /// Whether an earlier job was cut off.
+    interrupted: bool,
+}
+
+impl State {
+    fn settle(&mut self, settled: inflow::Settled<Vec<Settled>>) {
+        self.report.embedded += settled.embedded;
+        for (one, refused) in settled.done {
+            self.settled = one.file + 1;
+            if let Some(why) = refused {
+                self.report.fail(one.uri, why);
+                continue;
+            }
+            self.report.count(one.items, one.is_changed);
+            self.report.hold(&one.path, &one.held);
+            self.report.raised.extend(one.raised);
+            self.report.lowered.extend(one.is_lowered.then_some(one.document));
+            self.report.documents.push(one.document);
+            if one.has_links || one.is_changed {
+                self.unlinked.push((one.file, one.is_changed));
+            }
+        }
+    }
+}
+
+/// What became of a listed file.
+enum Found {
+    Fresh(Box<Prepared>),
+    Unchanged,
+    PassedOver,
+}

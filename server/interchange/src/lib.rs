@@ -1,0 +1,7 @@
+//! Export and import: JSON Lines of this project, exports of other programs, folders of notes.
+#![forbid(unsafe_code)]
+
+pub mod foreign;
+pub mod limits;
+pub mod lines;
+pub mod vault;

@@ -1,0 +1,259 @@
+//! The lines of an export as a folder of Markdown notes (`format-spec/vault.md`), for people and for the programs that
+//! keep such folders.
+//!
+//! Owns what a note has and how it is called. Knows no store: it reads the lines of `format-spec/export.md`.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs;
+use std::io::{self, BufRead, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use recalld_common::own_kinds::is_own;
+
+/// Characters of a note's name.
+const NAME_CHARS: usize = 80;
+/// Bytes of it: what file systems take, less the end of an id and the ending.
+const NAME_BYTES: usize = 230;
+/// Older versions that a note tells.
+const EARLIER_MAX: usize = 50;
+/// Characters of each.
+const EARLIER_CHARS: usize = 2_000;
+/// The end of an id that tells two notes of one name apart.
+const ID_CHARS: usize = 6;
+/// Folders and files are for their owner alone, as the store is.
+const FILE_MODE: u32 = 0o600;
+const FOLDER_MODE: u32 = 0o700;
+
+/// What was written.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Report {
+    /// Notes.
+    pub notes: u64,
+    /// Links between them.
+    pub links: u64,
+    /// Older versions that are told in the note of what replaced them.
+    pub earlier: u64,
+}
+
+impl Report {
+    /// `{notes, links, earlier}`.
+    pub fn to_json(self) -> Value {
+        json!({"notes": self.notes, "links": self.links, "earlier": self.earlier})
+    }
+}
+
+/// What the lines hold, by id.
+#[derive(Default)]
+struct Held {
+    items: BTreeMap<String, Value>,
+    /// What replaces an item.
+    newer: HashMap<String, String>,
+    /// From an item: relation, the item at the other end, note.
+    edges: HashMap<String, Vec<(String, String, String)>>,
+}
+
+/// Writes the notes of these lines into a folder, which is there and empty. Tells how many of how many it has written.
+///
+/// # Errors
+/// A line cannot be read, or a file not be written.
+pub fn write(
+    lines: &mut impl BufRead,
+    folder: &Path,
+    tell: &mut dyn FnMut(u64, u64),
+) -> io::Result<Report> {
+    let held = held(lines)?;
+    let names = names(&held);
+    let mut report = Report::default();
+    for (id, (kind, name)) in &names {
+        let item = &held.items[id];
+        let note = note(&held, &names, id, item, &mut report);
+        put(&folder.join(kind), &format!("{name}.md"), &note)
+            .map_err(|error| io::Error::new(error.kind(), format!("{kind}/{name}.md: {error}")))?;
+        report.notes += 1;
+        tell(report.notes, names.len() as u64);
+    }
+    Ok(report)
+}
+
+fn put(folder: &Path, name: &str, note: &str) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)?;
+    let mut options = fs::OpenOptions::new();
+    let mut file = options.write(true).create_new(true).mode(FILE_MODE).open(folder.join(name))?;
+    file.write_all(note.as_bytes())
+}
+
+fn text<'v>(value: &'v Value, name: &str) -> &'v str {
+    value[name].as_str().unwrap_or_default()
+}
+
+fn held(lines: &mut impl BufRead) -> io::Result<Held> {
+    let mut held = Held::default();
+    for line in lines.lines() {
+        let line: Value = serde_json::from_str(&line?)?;
+        // What a hidden item replaced, or one that was erased, does not stand again.
+        let newer = text(&line, if line["type"] == "tombstone" { "target" } else { "id" });
+        for older in line["supersedes"].as_array().into_iter().flatten() {
+            held.newer.insert(older.as_str().unwrap_or_default().to_owned(), newer.to_owned());
+        }
+        if line["tombstoned"] == true {
+            continue;
+        }
+        match text(&line, "type") {
+            "item" if is_own(text(&line, "kind")) && line["searchable"] != false => {
+                held.items.insert(text(&line, "id").to_owned(), line);
+            }
+            "edge" => {
+                let [to, relation, note] =
+                    ["to", "relation", "note"].map(|name| text(&line, name).to_owned());
+                held.edges
+                    .entry(text(&line, "from").to_owned())
+                    .or_default()
+                    .push((relation, to, note));
+            }
+            _ => {}
+        }
+    }
+    Ok(held)
+}
+
+/// Folder and name of the note of each current item. No two names are the same, letter case aside: links name no
+/// folder.
+fn names(held: &Held) -> BTreeMap<String, (String, String)> {
+    let (mut names, mut taken) = (BTreeMap::new(), HashSet::new());
+    for (id, item) in &held.items {
+        if held.newer.contains_key(id) {
+            continue;
+        }
+        let mut name = file_name(text(item, "title"));
+        if !taken.insert(name.to_lowercase()) {
+            let end = id.len().saturating_sub(ID_CHARS);
+            name = format!("{name} {}", &id[end..]);
+            if !taken.insert(name.to_lowercase()) {
+                name = id.clone();
+                taken.insert(id.to_lowercase());
+            }
+        }
+        names.insert(id.clone(), (file_name(text(item, "kind")), name));
+    }
+    names
+}
+
+/// A name that every file system and every wiki link takes.
+fn file_name(title: &str) -> String {
+    let is_plain = |c: char| !c.is_control() && !"/\\:*?\"<>|#^[]".contains(c);
+    let name: String = title.chars().map(|c| if is_plain(c) { c } else { ' ' }).collect();
+    let name: Vec<&str> = name.split_whitespace().collect();
+    let mut name: String = name.join(" ").chars().take(NAME_CHARS).collect();
+    name.truncate(name.floor_char_boundary(NAME_BYTES));
+    let name = name.trim_matches(['.', ' ']);
+    if name.is_empty() { "untitled".to_owned() } else { name.to_owned() }
+}
+
+fn note(
+    held: &Held,
+    names: &BTreeMap<String, (String, String)>,
+    id: &str,
+    item: &Value,
+    report: &mut Report,
+) -> String {
+    let mut out = format!("---\n{}---\n\n{}\n", front(id, item), text(item, "text").trim_end());
+    let links = held.edges.get(id).into_iter().flatten();
+    let links = links.filter_map(|(relation, to, note)| {
+        let (_, name) = names.get(newest(held, to))?;
+        let note =
+            if note.is_empty() { String::new() } else { format!(" ({})", note.replace('\n', " ")) };
+        Some(format!("- {relation} [[{name}]]{note}\n"))
+    });
+    let links: Vec<String> = links.collect();
+    if !links.is_empty() {
+        out.push_str(&format!("\n## Relations\n\n{}", links.concat()));
+        report.links += links.len() as u64;
+    }
+    let earlier = earlier(held, item);
+    if !earlier.is_empty() {
+        out.push_str("\n## Earlier\n");
+        for older in &earlier {
+            let said: String = text(older, "text").chars().take(EARLIER_CHARS).collect();
+            out.push_str(&format!("\n{}\n\n", text(older, "recorded_at")));
+            out.extend(said.lines().map(|line| format!("> {line}\n")));
+        }
+        report.earlier += earlier.len() as u64;
+    }
+    out
+}
+
+/// What stands now in place of an item.
+fn newest<'a>(held: &'a Held, id: &'a str) -> &'a str {
+    let mut at = id;
+    for _ in 0..=held.newer.len() {
+        let Some(newer) = held.newer.get(at) else { break };
+        at = newer;
+    }
+    at
+}
+
+/// The versions before, the newest first.
+fn earlier<'h>(held: &'h Held, item: &'h Value) -> Vec<&'h Value> {
+    let (mut found, mut met, mut waiting) = (Vec::new(), HashSet::new(), vec![item]);
+    while let Some(next) = waiting.pop().filter(|_| found.len() < EARLIER_MAX) {
+        for older in next["supersedes"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            if let Some(older) = held.items.get(older).filter(|_| met.insert(older)) {
+                found.push(older);
+                waiting.push(older);
+            }
+        }
+    }
+    found.sort_by_key(|older| std::cmp::Reverse(text(older, "recorded_at").to_owned()));
+    found
+}
+
+/// The fields of an item as YAML, of which JSON is a part.
+fn front(id: &str, item: &Value) -> String {
+    let mut out = String::new();
+    let mut put = |name: &str, value: &Value| {
+        let is_empty = value.is_null() || value.as_str() == Some("");
+        if !is_empty {
+            out.push_str(&format!("{name}: {value}\n"));
+        }
+    };
+    put("title", &item["title"]);
+    put("type", &item["kind"]);
+    put("permalink", &json!(id));
+    for (name, field) in [
+        ("tags", "tags"),
+        ("created", "recorded_at"),
+        ("by", "recorded_by"),
+        ("valid_from", "valid_from"),
+        ("valid_to", "valid_to"),
+        ("sensitivity", "sensitivity"),
+        ("gates", "gates"),
+        ("attributes", "attributes"),
+    ] {
+        put(name, &item[field]);
+    }
+    put("source", &item["source"]["uri"]);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_one_that_files_and_links_can_have() {
+        for (title, name) in [
+            ("Plain title", "Plain title"),
+            ("a/b: c?  [d]#e", "a b c d e"),
+            ("..", "untitled"),
+            ("", "untitled"),
+            ("line\nbreak", "line break"),
+        ] {
+            assert_eq!(file_name(title), name);
+        }
+        assert_eq!(file_name(&"x".repeat(200)).len(), NAME_CHARS);
+        assert_eq!(file_name(&"\u{1f4a1}".repeat(200)).len(), NAME_BYTES / 4 * 4);
+    }
+}

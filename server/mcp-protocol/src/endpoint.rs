@@ -1,0 +1,382 @@
+//! The endpoint: one path for every revision, and what lives as long as the server.
+//!
+//! Owns the transport's first questions (method, content type, JSON, era), and the threads beside the
+//! workers: the timer, the one that looks for changed resources, and those of calls that may wait.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use engine::os::clock::Random;
+use serde_json::{Value, json};
+
+use super::era::{self, Era, MODERN_REVISIONS};
+use super::fault::Fault;
+use super::host::{Host, List};
+use super::line::{Accepts, json_response};
+use super::listens::Listens;
+use super::message::{self, Message};
+use super::seal::Seal;
+use super::session::Session;
+use super::sessions::{Bounds, Sessions};
+use super::timer::{Timer, caught};
+use super::{handshake, per_request};
+use crate::limits::{
+    LONG_CALLS_MAX, LOOK_EVERY, LOOK_SHARE, PING_BYTES_MAX, STREAM_COMMENT_EVERY,
+    STREAM_STANDING_EVERY,
+};
+use recalld_common::threads::Threads;
+use recalld_http_server::{Call, Method, Reply, Response, sse};
+use recalld_telemetry::log;
+
+/// What the endpoint is made of, beside its host.
+pub struct Settings {
+    /// The longest that a request may take.
+    pub call_time_max: Duration,
+    /// Makes session ids and keys.
+    pub random: Arc<dyn Random>,
+}
+
+/// The name of the method that is answered at once, as it stands in a message.
+const PING: &[u8] = b"\"ping\"";
+
+/// An MCP endpoint.
+pub struct Endpoint<H: Host> {
+    shared: Arc<Shared<H>>,
+    looker: Option<JoinHandle<()>>,
+}
+
+/// What every request sees.
+pub(super) struct Shared<H: Host> {
+    pub host: H,
+    pub sessions: Sessions,
+    pub listens: Listens<H::Caller>,
+    /// Who opened the stream of a session, by the session's id.
+    pub listeners: Mutex<HashMap<String, H::Caller>>,
+    pub timer: Arc<Timer>,
+    pub seal: Seal,
+    pub threads: Threads,
+    pub call_time_max: Duration,
+    pub changes: Arc<Changes>,
+}
+
+/// What lives in an endpoint at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Figures {
+    /// Sessions of clients that began with `initialize`.
+    pub sessions: usize,
+    /// Open `subscriptions/listen` streams.
+    pub listens: usize,
+    /// Resources that either of them follow.
+    pub subscriptions: usize,
+}
+
+/// Says that resources may have changed. Cheap and without waiting; news that come faster than they
+/// are looked at are looked at together.
+#[derive(Default)]
+pub struct Changes {
+    state: Mutex<News>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct News {
+    has_news: bool,
+    closing: bool,
+}
+
+impl Changes {
+    fn state(&self) -> MutexGuard<'_, News> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something may have changed.
+    pub fn note(&self) {
+        self.state().has_news = true;
+        self.changed.notify_one();
+    }
+
+    fn close(&self) {
+        self.state().closing = true;
+        self.changed.notify_one();
+    }
+
+    /// Waits for news, and for so long at least; false when there will be none.
+    fn wait(&self, at_least: Duration) -> bool {
+        let goes_on = |news: &mut News| !news.closing;
+        let rested = self.changed.wait_timeout_while(self.state(), at_least, goes_on);
+        let (state, _) = rested.unwrap_or_else(PoisonError::into_inner);
+        let quiet = |news: &mut News| !news.has_news && !news.closing;
+        let waited = self.changed.wait_while(state, quiet);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner);
+        state.has_news = false;
+        !state.closing
+    }
+}
+
+impl<H: Host> Endpoint<H> {
+    /// Starts its threads.
+    ///
+    /// # Errors
+    /// The system gives no threads.
+    pub fn start(host: H, settings: Settings) -> io::Result<Self> {
+        let shared = Arc::new(Shared {
+            host,
+            sessions: Sessions::new(Arc::clone(&settings.random), Bounds::default()),
+            listens: Listens::new(),
+            listeners: Mutex::default(),
+            timer: Arc::new(Timer::start()?),
+            seal: Seal::new(&*settings.random),
+            threads: Threads::new("mcp-call", LONG_CALLS_MAX),
+            call_time_max: settings.call_time_max,
+            changes: Arc::default(),
+        });
+        schedule_tick(&shared);
+        schedule_look_at_credentials(&shared);
+        let looker = thread::Builder::new().name("mcp-changes".to_owned()).spawn({
+            let (changes, shared) = (Arc::clone(&shared.changes), Arc::downgrade(&shared));
+            move || look_for_changes(&changes, &shared)
+        })?;
+        Ok(Self { shared, looker: Some(looker) })
+    }
+
+    /// The host.
+    pub fn host(&self) -> &H {
+        &self.shared.host
+    }
+
+    /// What lives in it now.
+    pub fn figures(&self) -> Figures {
+        let (listens, subscriptions) = self.shared.listens.counts();
+        Figures { sessions: self.shared.sessions.count(), listens, subscriptions }
+    }
+
+    /// Tells the endpoint of changes.
+    pub fn changes(&self) -> Arc<Changes> {
+        Arc::clone(&self.shared.changes)
+    }
+
+    /// Tells all clients that want to know that a list has changed.
+    pub fn list_changed(&self, list: List) {
+        let method = match list {
+            List::Tools => "notifications/tools/list_changed",
+            List::Prompts => "notifications/prompts/list_changed",
+            List::Resources => "notifications/resources/list_changed",
+        };
+        let message = json!({"jsonrpc": "2.0", "method": method});
+        for session in self.shared.sessions.all() {
+            session.tell(&message);
+        }
+        self.shared.listens.list_changed(list, method);
+    }
+
+    /// Ends in good order what clients listen to, for the end of the server; what answers a request
+    /// comes to its own end.
+    pub fn close(&self) {
+        self.shared.sessions.all().iter().for_each(|session| session.pause_own_stream());
+        self.shared.listens.close(|id| per_request::listen_result(&self.shared.host, id));
+    }
+
+    /// The answer to a `ping` outside of sessions, which needs neither the host nor a caller: quick enough
+    /// for the event loop, and without a lock. `None` for everything else, which `serve` answers.
+    pub fn quick(call: &Call) -> Option<Response> {
+        let body = &call.request.body;
+        let may_be = call.request.method == Method::Post
+            && body.len() <= PING_BYTES_MAX
+            && body.windows(PING.len()).any(|bytes| bytes == PING);
+        if !may_be || !accepts(call).json {
+            return None;
+        }
+        let body = json_body(call).ok()?;
+        match era::era(version_header(call), &body) {
+            Ok(Era::Handshake) => handshake::quick(call, &body),
+            _ => None,
+        }
+    }
+
+    /// Whether a request names a session of this server, which is its caller's. The session is used by it.
+    pub fn has_session(&self, call: &Call, caller: &H::Caller) -> bool {
+        let principal = self.shared.host.principal(caller);
+        let id = call.request.headers.get("mcp-session-id");
+        id.is_some_and(|id| self.shared.sessions.find(id, &principal).is_some())
+    }
+
+    /// Answers a request. `caller` is who calls, as the transport found out.
+    pub fn serve(&self, call: &Call, caller: H::Caller, reply: Reply) {
+        let shared = &self.shared;
+        match call.request.method {
+            Method::Post => post(shared, call, caller, reply),
+            Method::Get if !names_modern(call) => handshake::get(shared, call, &caller, reply),
+            Method::Delete if !names_modern(call) => {
+                handshake::delete(shared, call, &caller, reply)
+            }
+            _ => {
+                let allow = if names_modern(call) { "POST" } else { "POST, GET, DELETE" };
+                let why = "this path takes POST, and, for revisions with sessions, GET and DELETE";
+                let fault = Fault::invalid_request(why).with_status(405);
+                reply.send(refusal(&Value::Null, &fault).header("Allow", allow));
+            }
+        }
+    }
+}
+
+impl<H: Host> Drop for Endpoint<H> {
+    fn drop(&mut self) {
+        const CALLS_END_WITHIN: Duration = Duration::from_secs(2);
+        self.shared.sessions.all().iter().for_each(|session| session.end());
+        self.shared.threads.wait(CALLS_END_WITHIN);
+        self.shared.timer.close();
+        self.shared.changes.close();
+        if let Some(looker) = self.looker.take()
+            && looker.join().is_err()
+        {
+            log::event(log::Level::Error, "the thread that looks for changes had panicked", &[]);
+        }
+    }
+}
+
+/// A comment by every quiet stream, and an end for idle sessions, again and again.
+fn schedule_tick<H: Host>(shared: &Arc<Shared<H>>) {
+    let weak = Arc::downgrade(shared);
+    let at = Instant::now() + STREAM_COMMENT_EVERY;
+    shared.timer.schedule(at, move || {
+        let Some(shared) = weak.upgrade() else { return };
+        // First, so that nothing that goes wrong below ends the row.
+        schedule_tick(&shared);
+        let comment = sse::comment("");
+        let now = Instant::now();
+        for session in shared.sessions.all() {
+            session.comment(&comment);
+            session.forget_stale(now);
+        }
+        shared.listens.comment(&comment);
+        shared.sessions.expire(now);
+    });
+}
+
+/// An end for streams whose callers may not listen any more, again and again.
+fn schedule_look_at_credentials<H: Host>(shared: &Arc<Shared<H>>) {
+    let weak = Arc::downgrade(shared);
+    shared.timer.schedule(Instant::now() + STREAM_STANDING_EVERY, move || {
+        let Some(shared) = weak.upgrade() else { return };
+        schedule_look_at_credentials(&shared);
+        let host = &shared.host;
+        let result = |id: &Value| per_request::listen_result(host, id);
+        shared.listens.end_where(|caller| !host.stands(caller), result);
+        shared.end_listeners();
+    });
+}
+
+impl<H: Host> Shared<H> {
+    fn listeners(&self) -> MutexGuard<'_, HashMap<String, H::Caller>> {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes who opened the stream of a session.
+    pub(super) fn listens_to(&self, session: &Session, caller: &H::Caller) {
+        self.listeners().insert(session.id.clone(), caller.clone());
+    }
+
+    /// Closes the streams of sessions whose callers may not listen any more. The sessions stay: another credential of
+    /// the same principal may go on with them.
+    fn end_listeners(&self) {
+        let sessions: HashMap<String, Arc<Session>> = {
+            let open = self.sessions.all().into_iter().filter(|session| session.is_listened_to());
+            open.map(|session| (session.id.clone(), session)).collect()
+        };
+        let listeners: Vec<(String, H::Caller)> = {
+            let mut listeners = self.listeners();
+            listeners.retain(|id, _| sessions.contains_key(id));
+            listeners.iter().map(|(id, caller)| (id.clone(), caller.clone())).collect()
+        };
+        for (id, caller) in listeners {
+            if !self.host.stands(&caller)
+                && let Some(session) = sessions.get(&id)
+            {
+                session.pause_own_stream();
+            }
+        }
+    }
+}
+
+fn look_for_changes<H: Host>(changes: &Changes, shared: &Weak<Shared<H>>) {
+    let mut rest = Duration::ZERO;
+    while changes.wait(rest) {
+        let Some(shared) = shared.upgrade() else { return };
+        let began = Instant::now();
+        // Whatever is wrong with one look, there is another after the next commit.
+        caught("a look for changed resources panicked", || {
+            shared.listens.look(|followed| shared.host.versions(followed));
+        });
+        rest = LOOK_EVERY.max(began.elapsed() * LOOK_SHARE);
+    }
+}
+
+fn names_modern(call: &Call) -> bool {
+    version_header(call).is_some_and(|version| MODERN_REVISIONS.contains(&version))
+}
+
+/// Whether a request says that it is of a session, in a revision that has any.
+pub fn names_session(call: &Call) -> bool {
+    call.request.headers.get("mcp-session-id").is_some() && !names_modern(call)
+}
+
+/// The revision that the header names, if it does.
+pub(super) fn version_header(call: &Call) -> Option<&str> {
+    call.request.headers.get("mcp-protocol-version").map(str::trim)
+}
+
+/// What the client takes.
+pub(super) fn accepts(call: &Call) -> Accepts {
+    Accepts::of(call.request.headers.get_all("accept"))
+}
+
+/// An error with nothing beside it.
+pub fn refusal(id: &Value, fault: &Fault) -> Response {
+    let answer = json_response(fault.status(), &message::failure(id, fault));
+    match fault.challenge() {
+        Some(challenge) => answer.header("WWW-Authenticate", challenge.to_owned()),
+        None => answer,
+    }
+}
+
+fn post<H: Host>(shared: &Arc<Shared<H>>, call: &Call, caller: H::Caller, reply: Reply) {
+    let body = match json_body(call) {
+        Ok(body) => body,
+        Err(fault) => return reply.send(refusal(&Value::Null, &fault)),
+    };
+    match era::era(version_header(call), &body) {
+        Ok(Era::Handshake) => handshake::post(shared, call, caller, body, reply),
+        Ok(Era::PerRequest) => per_request::post(shared, call, caller, body, reply),
+        Err(fault) => reply.send(refusal(&id_of(&body), &fault)),
+    }
+}
+
+/// The id to name in a refusal.
+pub(super) fn id_of(body: &Value) -> Value {
+    match Message::of(body) {
+        Message::Request { id, .. } => id.clone(),
+        Message::Wrong { id, .. } => id,
+        Message::Notification { .. } | Message::Response { .. } => Value::Null,
+    }
+}
+
+fn json_body(call: &Call) -> Result<Value, Fault> {
+    let headers = &call.request.headers;
+    let is_json = |kind: &str| {
+        kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
+    };
+    let mut kinds = headers.get_all("content-type");
+    if !kinds.next().is_some_and(is_json) || kinds.next().is_some() {
+        let why = "Content-Type must be application/json, once";
+        return Err(Fault::server("unsupported_media_type", why).with_status(415));
+    }
+    let accepts = accepts(call);
+    if !accepts.json && !accepts.stream {
+        let why = "Accept must allow application/json or text/event-stream";
+        return Err(Fault::server("not_acceptable", why).with_status(406));
+    }
+    serde_json::from_slice(&call.request.body).map_err(|error| Fault::parse(&error.to_string()))
+}

@@ -1,0 +1,373 @@
+//! The revisions that begin with `initialize`: 2024-11-05 to 2025-11-25.
+//!
+//! A client that was given a session id sends it with every request. One that never asked for a
+//! session is served as well, request by request, as far as nothing needs one.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use super::client::Abilities;
+use super::endpoint::{Shared, accepts, id_of, refusal, version_header};
+use super::era::{BATCH_REVISION, HANDSHAKE_LATEST, HANDSHAKE_REVISIONS};
+use super::fault::Fault;
+use super::flight::{Flight, Start};
+use super::host::Host;
+use super::line::{Line, json_response};
+use super::listens::checked_uri;
+use super::log_level::Level;
+use super::message::{self, Message};
+use super::session::{Purpose, Session, Unopened};
+use super::work::{Manner, Work, declared};
+use crate::limits::BATCH_MESSAGES_MAX;
+use recalld_common::cancel::Cancel;
+use recalld_http_server::{Call, Reply, Response};
+
+/// Answers a POST.
+pub(super) fn post<H: Host>(
+    shared: &Arc<Shared<H>>,
+    call: &Call,
+    caller: H::Caller,
+    body: Value,
+    reply: Reply,
+) {
+    let session = match admitted(shared, call, &caller, &body) {
+        Ok(session) => session,
+        Err(fault) => return reply.send(refusal(&id_of(&body), &fault)),
+    };
+    let messages: Vec<Message<'_>> = message::all(&body).iter().map(Message::of).collect();
+    let turned_away = messages.iter().find_map(|one| match one {
+        Message::Request { method, params, .. } => shared.host.turn_away(&caller, method, params),
+        _ => None,
+    });
+    if let Some(fault) = turned_away {
+        return reply.send(refusal(&id_of(&body), &fault));
+    }
+    let to_answer =
+        |one: &&Message<'_>| matches!(one, Message::Request { .. } | Message::Wrong { .. });
+    let open = messages.iter().filter(to_answer).count();
+    let accepts = accepts(call);
+    let line = Line::new(reply, accepts, session.clone(), body.is_array(), open.max(1));
+    let line = Arc::new(line);
+    let is_stream = open > 0 && (!accepts.json || messages.iter().any(wants_progress));
+    let is_batch = body.is_array();
+    // All begin before the first is worked for: they share one time bound, and each can be called off.
+    let deadline = Instant::now() + shared.call_time_max;
+    let mut begun = Vec::new();
+    let mut has_request = false;
+    for one in messages {
+        match one {
+            Message::Wrong { id, fault } => begun.push(Begun::Refused(id, fault)),
+            Message::Notification { method, params } => {
+                notified(session.as_ref(), method, params);
+            }
+            Message::Response { id, outcome } => {
+                if let Some(session) = &session {
+                    session.answered(id, outcome.cloned().map_err(Value::clone));
+                }
+            }
+            Message::Request { id, method: "initialize", .. } if is_batch => {
+                let fault = Fault::invalid_request("initialize must not be in a batch");
+                begun.push(Begun::Refused(id.clone(), fault));
+            }
+            // Each counts for itself: a batch is no way around the rate.
+            Message::Request { id, .. }
+                if std::mem::replace(&mut has_request, true)
+                    && let Err(fault) = shared.host.take(&caller) =>
+            {
+                begun.push(Begun::Refused(id.clone(), fault));
+            }
+            Message::Request { id, method, params } => {
+                let start = Start {
+                    id: id.clone(),
+                    line: Arc::clone(&line),
+                    session: session.clone(),
+                    // Without a session nobody can come again for the answer, or call it off: leaving
+                    // is all that such a client can do. With one, leaving is no cancellation, so the
+                    // flag is the flight's own.
+                    cancel: session.as_ref().map_or_else(|| call.cancel.clone(), |_| Cancel::new()),
+                    deadline,
+                    limit: shared.call_time_max,
+                };
+                match Flight::begin(&shared.timer, start) {
+                    Err(fault) => begun.push(Begun::Refused(id.clone(), fault)),
+                    Ok(flight) => begun.push(Begun::Flight(flight, method, params)),
+                }
+            }
+        }
+    }
+    // Only now is anything said: who reads the 202 of a cancellation may count on it, and who reads the head of a
+    // stream can call off what it is for.
+    if open == 0 {
+        line.leave_open();
+    } else if is_stream {
+        line.begin_stream();
+    }
+    for one in begun {
+        let (flight, method, params) = match one {
+            Begun::Refused(id, fault) => {
+                line.answer(fault.status(), message::failure(&id, &fault));
+                continue;
+            }
+            Begun::Flight(flight, method, params) => (flight, method, params),
+        };
+        if flight.is_over() {
+            continue;
+        }
+        let abilities = session.as_ref().map(|session| session.abilities).unwrap_or_default();
+        let manner = Manner::Handshake { abilities, session: session.clone() };
+        let (method, params) = (method.to_owned(), params.clone());
+        let (shared, caller) = (Arc::clone(shared), caller.clone());
+        Work { shared, caller, manner, flight, method, params }.start();
+    }
+}
+
+/// A message that is to be answered, in the order in which it came.
+enum Begun<'a> {
+    /// There is nothing to do for it.
+    Refused(Value, Fault),
+    /// It is under way.
+    Flight(Arc<Flight>, &'a str, &'a Value),
+}
+
+/// The answer to a `ping` that names no session and wants no progress.
+pub(super) fn quick(call: &Call, body: &Value) -> Option<Response> {
+    let message = Message::of(body);
+    if check_version(call).is_err() || session_header(call) != Ok(None) || wants_progress(&message)
+    {
+        return None;
+    }
+    match message {
+        Message::Request { id, method: "ping", .. } => {
+            Some(json_response(200, &message::success(id, json!({}))))
+        }
+        _ => None,
+    }
+}
+
+/// Progress is told in a stream, which is begun at once so that every answer to a client that wants
+/// progress has the same form.
+fn wants_progress(message: &Message<'_>) -> bool {
+    matches!(message, Message::Request { params, .. }
+        if !params["_meta"]["progressToken"].is_null())
+}
+
+/// The transport's rules; gives the session, a new one for `initialize`.
+fn admitted<H: Host>(
+    shared: &Arc<Shared<H>>,
+    call: &Call,
+    caller: &H::Caller,
+    body: &Value,
+) -> Result<Option<Arc<Session>>, Fault> {
+    let version = check_version(call)?;
+    let principal = shared.host.principal(caller);
+    if let Message::Request { method: "initialize", params, .. } = Message::of(body) {
+        let asked = params["protocolVersion"].as_str();
+        let asked =
+            asked.ok_or_else(|| Fault::invalid_params("protocolVersion is missing: a string"))?;
+        let known = HANDSHAKE_REVISIONS.iter().find(|revision| **revision == asked);
+        let revision = known.copied().unwrap_or(HANDSHAKE_LATEST);
+        let abilities = Abilities::of(&params["capabilities"]);
+        return shared.sessions.open(principal, revision, abilities).map(Some);
+    }
+    let session = match session_header(call)? {
+        None => None,
+        Some(id) => {
+            Some(shared.sessions.find(id, &principal).ok_or_else(Fault::session_not_found)?)
+        }
+    };
+    if let Value::Array(messages) = body {
+        let revision = session.as_ref().map_or(version, |session| Some(session.revision));
+        check_batch(messages.len(), revision)?;
+    }
+    Ok(session)
+}
+
+/// A batch has so many messages, and comes in one revision only. Without a session or a header,
+/// that is the revision to assume.
+fn check_batch(messages: usize, revision: Option<&str>) -> Result<(), Fault> {
+    if revision.is_some_and(|revision| revision != BATCH_REVISION) {
+        let why = format!("batches are for revision {BATCH_REVISION} alone");
+        return Err(Fault::invalid_request(&why));
+    }
+    if !(1..=BATCH_MESSAGES_MAX).contains(&messages) {
+        let why = format!("a batch of {messages} messages; 1 to {BATCH_MESSAGES_MAX} are allowed");
+        return Err(Fault::invalid_request(&why));
+    }
+    Ok(())
+}
+
+fn check_version(call: &Call) -> Result<Option<&str>, Fault> {
+    if call.request.headers.get_all("mcp-protocol-version").nth(1).is_some() {
+        return Err(Fault::invalid_request("MCP-Protocol-Version is given twice"));
+    }
+    let version = version_header(call);
+    match version.filter(|version| !HANDSHAKE_REVISIONS.contains(version)) {
+        None => Ok(version),
+        Some(other) => {
+            let other: String = other.chars().take(40).collect();
+            let served = HANDSHAKE_REVISIONS.join(", ");
+            let why = format!("MCP-Protocol-Version {other} is not served; {served}");
+            Err(Fault::server("unsupported_protocol_version", why).with_status(400))
+        }
+    }
+}
+
+fn session_header(call: &Call) -> Result<Option<&str>, Fault> {
+    let mut ids = call.request.headers.get_all("mcp-session-id");
+    let id = ids.next();
+    if ids.next().is_some() {
+        return Err(Fault::invalid_request("Mcp-Session-Id is given twice"));
+    }
+    Ok(id)
+}
+
+fn needs_session() -> Fault {
+    let why = "this takes a session: send the Mcp-Session-Id that initialize gave";
+    Fault::server("session_required", why).with_status(400)
+}
+
+fn notified(session: Option<&Arc<Session>>, method: &str, params: &Value) {
+    // `notifications/initialized` and `notifications/roots/list_changed` change nothing here.
+    if let (Some(session), "notifications/cancelled") = (session, method)
+        && let Some(flight) = session.flight(&params["requestId"])
+    {
+        flight.call_off();
+    }
+}
+
+/// The methods that this era alone has.
+pub(super) fn method<H: Host>(
+    work: &Work<H>,
+    session: Option<&Arc<Session>>,
+) -> Result<Value, Fault> {
+    let host = &work.shared.host;
+    let has = host.capabilities();
+    let params = &work.params;
+    match work.method.as_str() {
+        "initialize" => Ok(welcome(host, session)),
+        "ping" => Ok(json!({})),
+        "logging/setLevel" if has.logging => {
+            let level = params["level"].as_str().and_then(Level::named).ok_or_else(|| {
+                Fault::invalid_params(
+                    "level: debug, info, notice, warning, error, critical, alert or emergency",
+                )
+            })?;
+            session.ok_or_else(needs_session)?.set_level(level);
+            Ok(json!({}))
+        }
+        "resources/subscribe" if has.subscribe => {
+            let uri = checked_uri(&params["uri"])?;
+            let session = session.ok_or_else(needs_session)?;
+            let (cancel, deadline) = (work.flight.cancel(), work.flight.deadline());
+            let version = host.follow(&work.caller, &uri, cancel, deadline)?;
+            work.shared.listens.subscribe(session, work.caller.clone(), uri, version)?;
+            // What changed between the look and the subscription is found now.
+            work.shared.changes.note();
+            Ok(json!({}))
+        }
+        "resources/unsubscribe" if has.subscribe => {
+            let uri = checked_uri(&params["uri"])?;
+            let session = session.ok_or_else(needs_session)?;
+            work.shared.listens.unsubscribe(session, &uri);
+            Ok(json!({}))
+        }
+        other => Err(Fault::method_not_found(other)),
+    }
+}
+
+fn welcome<H: Host>(host: &H, session: Option<&Arc<Session>>) -> Value {
+    let mut result = json!({
+        "protocolVersion": session.map_or(HANDSHAKE_LATEST, |session| session.revision),
+        "capabilities": declared(&host.capabilities(), true),
+        "serverInfo": host.server_info(),
+    });
+    if let Some(instructions) = host.instructions() {
+        result["instructions"] = instructions.into();
+    }
+    result
+}
+
+/// Opens the session's stream, or gives back one that the client had lost.
+pub(super) fn get<H: Host>(shared: &Arc<Shared<H>>, call: &Call, caller: &H::Caller, reply: Reply) {
+    let mut reply = Some(reply);
+    let opened = of_session(shared, call, caller).and_then(|session| {
+        if !accepts(call).stream {
+            let why = "Accept must allow text/event-stream";
+            return Err(Fault::server("not_acceptable", why).with_status(406));
+        }
+        let last = call.request.headers.get("last-event-id").filter(|last| !last.is_empty());
+        let sender = |purpose| {
+            let reply = reply.take().expect("a stream is opened once, and only here");
+            match purpose {
+                Purpose::News => reply.stream(session.head()),
+                Purpose::Answer => reply.answer_by_stream(session.head()),
+            }
+        };
+        // Noted first: a stream is never open without somebody who is asked for.
+        shared.listens_to(&session, caller);
+        session.open_own_stream(last, sender).map_err(|unopened| match unopened {
+            Unopened::Taken => {
+                let why = "this session has its stream already; one GET at a time";
+                Fault::server("stream_taken", why).with_status(409)
+            }
+            Unopened::UnknownEvent => {
+                let why = "Last-Event-ID is not of this session, or of a stream that is forgotten";
+                Fault::server("unknown_event", why).with_status(400)
+            }
+        })
+    });
+    if let (Err(fault), Some(reply)) = (opened, reply) {
+        reply.send(refusal(&Value::Null, &fault));
+    }
+}
+
+/// Ends a session.
+pub(super) fn delete<H: Host>(
+    shared: &Arc<Shared<H>>,
+    call: &Call,
+    caller: &H::Caller,
+    reply: Reply,
+) {
+    let ended = of_session(shared, call, caller).and_then(|session| {
+        let was_there = shared.sessions.end(&session.id, &session.principal);
+        if was_there { Ok(()) } else { Err(Fault::session_not_found()) }
+    });
+    reply.send(match ended {
+        Ok(()) => Response::empty(204),
+        Err(fault) => refusal(&Value::Null, &fault),
+    });
+}
+
+fn of_session<H: Host>(
+    shared: &Arc<Shared<H>>,
+    call: &Call,
+    caller: &H::Caller,
+) -> Result<Arc<Session>, Fault> {
+    check_version(call)?;
+    let id = session_header(call)?.ok_or_else(needs_session)?;
+    let principal = shared.host.principal(caller);
+    shared.sessions.find(id, &principal).ok_or_else(Fault::session_not_found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_are_for_one_revision() {
+        for (messages, revision, is_good) in [
+            (2, Some("2025-03-26"), true),
+            (2, None, true),
+            (2, Some("2024-11-05"), false),
+            (2, Some("2025-06-18"), false),
+            (2, Some("2025-11-25"), false),
+            (0, None, false),
+            (BATCH_MESSAGES_MAX, None, true),
+            (BATCH_MESSAGES_MAX + 1, None, false),
+        ] {
+            assert_eq!(check_batch(messages, revision).is_ok(), is_good, "{messages} {revision:?}");
+        }
+    }
+}

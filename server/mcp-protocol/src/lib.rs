@@ -1,0 +1,39 @@
+//! MCP over Streamable HTTP: every published revision on one path.
+//!
+//! A protocol library: it knows messages, sessions, streams and time bounds, and neither tools nor
+//! stores. What a server offers comes from a [`Host`]. `endpoint` takes a POST and asks `era` whose
+//! it is; `handshake` and `per_request` keep the rules of the two eras and make a `work` of each
+//! request, which is answered by its `line`: one JSON answer, or a stream. A `flight` settles each
+//! request once, whatever comes first of answer, time bound and cancellation.
+#![forbid(unsafe_code)]
+
+mod client;
+mod endpoint;
+mod era;
+mod events;
+mod fault;
+mod flight;
+mod handshake;
+mod headers;
+mod host;
+pub mod limits;
+mod line;
+mod listens;
+mod log_level;
+mod message;
+mod per_request;
+mod seal;
+mod session;
+mod sessions;
+mod timer;
+mod work;
+
+pub use client::{AskError, Client};
+pub use endpoint::{Changes, Endpoint, Figures, Settings, names_session, refusal};
+pub use era::{HANDSHAKE_LATEST, HANDSHAKE_REVISIONS, MODERN_REVISIONS};
+pub use fault::Fault;
+pub use host::{
+    Capabilities, Completing, Completion, Followed, Host, Input, List, Listing, NeedsInput,
+    Outcome, Page,
+};
+pub use log_level::Level;

@@ -1,0 +1,248 @@
+//! Where the messages about one POST go: one JSON answer, or an event stream when something has to be
+//! said before the end.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+
+use super::fault::Fault;
+use super::message;
+use super::session::Session;
+use crate::limits::ANSWER_BYTES_MAX;
+use recalld_http_server::limits::RETRY_AFTER_SECONDS;
+use recalld_http_server::{Reply, Response, StreamSender, sse};
+
+/// What a client takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Accepts {
+    /// One JSON answer.
+    pub json: bool,
+    /// An event stream.
+    pub stream: bool,
+}
+
+impl Accepts {
+    /// Of the values of `Accept` headers; without any, JSON alone.
+    pub(super) fn of<'a>(values: impl Iterator<Item = &'a str>) -> Self {
+        let mut given = false;
+        let (mut json, mut stream) = (false, false);
+        for one in values.flat_map(|value| value.split(',')) {
+            given = true;
+            let kind = one.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+            json |= matches!(kind.as_str(), "application/json" | "application/*" | "*/*");
+            stream |= matches!(kind.as_str(), "text/event-stream" | "text/*" | "*/*");
+        }
+        if given { Self { json, stream } } else { Self { json: true, stream: false } }
+    }
+}
+
+/// The way of one POST's answers.
+pub(super) struct Line {
+    accepts: Accepts,
+    /// Its events get ids, and are kept for a client that loses the stream.
+    session: Option<Arc<Session>>,
+    /// A batch's answers stand in an array.
+    is_batch: bool,
+    state: Mutex<State>,
+}
+
+struct State {
+    way: Way,
+    /// Answers that wait for the others of their batch, as JSON.
+    answers: Vec<String>,
+    /// Bytes of these.
+    answers_bytes: usize,
+    /// Requests that are not settled.
+    open: usize,
+    status: u16,
+}
+
+enum Way {
+    /// Nothing was said yet.
+    Waiting(Reply),
+    /// A stream of its own.
+    Streaming(StreamSender),
+    /// A stream of this number in the session.
+    Kept(u64),
+    /// All is said.
+    Ended,
+}
+
+impl Line {
+    /// A line for `open` requests.
+    pub(super) fn new(
+        reply: Reply,
+        accepts: Accepts,
+        session: Option<Arc<Session>>,
+        is_batch: bool,
+        open: usize,
+    ) -> Self {
+        let way = Way::Waiting(reply);
+        let (answers, answers_bytes) = (Vec::new(), 0);
+        let state = Mutex::new(State { way, answers, answers_bytes, open, status: 200 });
+        Self { accepts, session, is_batch, state }
+    }
+
+    /// Makes it a stream at once, if the client takes one.
+    pub(super) fn begin_stream(&self) {
+        self.as_stream(&mut self.state());
+    }
+
+    /// Says something before the end. A client that takes no stream does not hear it.
+    pub(super) fn say(&self, message: &Value) -> bool {
+        let mut state = self.state();
+        self.as_stream(&mut state) && self.push(&mut state, &message.to_string())
+    }
+
+    /// Answers one request. `status` counts where nothing else is answered.
+    pub(super) fn answer(&self, status: u16, message: Value) {
+        let mut state = self.state();
+        if !self.accepts.json {
+            self.as_stream(&mut state);
+        }
+        match state.way {
+            Way::Waiting(_) => {
+                self.keep(&mut state, &message);
+                state.status = status;
+            }
+            _ => {
+                self.push(&mut state, &message.to_string());
+            }
+        }
+        self.settle(state);
+    }
+
+    /// Keeps an answer for the end. One that is too much beside the others of its batch is kept from its
+    /// client, who is told to ask for it by itself.
+    fn keep(&self, state: &mut State, message: &Value) {
+        let mut answer = message.to_string();
+        if self.is_batch && state.answers_bytes + answer.len() > ANSWER_BYTES_MAX {
+            let why = format!(
+                "the answers of one batch have at most {ANSWER_BYTES_MAX} bytes; ask for this by itself"
+            );
+            let fault = Fault::server("answer_too_large", why);
+            answer = message::failure(&message["id"], &fault).to_string();
+        }
+        state.answers_bytes += answer.len();
+        state.answers.push(answer);
+    }
+
+    /// One request will have no answer: the client has called it off.
+    pub(super) fn leave_open(&self) {
+        self.settle(self.state());
+    }
+
+    /// Closes the stream and goes on: the client comes again for the rest. Only for sessions.
+    pub(super) fn pause(&self) -> bool {
+        let mut state = self.state();
+        let is_stream = self.as_stream(&mut state);
+        match (&state.way, &self.session) {
+            (Way::Kept(number), Some(session)) if is_stream => {
+                session.pause_stream(*number);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a stream of what waits; says whether it is one.
+    fn as_stream(&self, state: &mut State) -> bool {
+        if let Way::Waiting(_) = state.way {
+            if !self.accepts.stream {
+                return false;
+            }
+            let Way::Waiting(reply) = std::mem::replace(&mut state.way, Way::Ended) else {
+                unreachable!("it was waiting a line ago, and we hold the lock")
+            };
+            state.way = match &self.session {
+                Some(session) => {
+                    Way::Kept(session.open_stream(reply.answer_by_stream(session.head())))
+                }
+                None => Way::Streaming(reply.answer_by_stream(sse::head())),
+            };
+            // What a batch has by now comes first.
+            for answer in std::mem::take(&mut state.answers) {
+                self.push(state, &answer);
+            }
+        }
+        matches!(state.way, Way::Streaming(_) | Way::Kept(_))
+    }
+
+    fn push(&self, state: &mut State, message: &str) -> bool {
+        match (&state.way, &self.session) {
+            (Way::Streaming(sender), _) => sender.send(&event(None, message)).is_ok(),
+            (Way::Kept(number), Some(session)) => session.push(*number, message),
+            _ => false,
+        }
+    }
+
+    fn settle(&self, mut state: MutexGuard<'_, State>) {
+        state.open = state.open.saturating_sub(1);
+        if state.open > 0 {
+            return;
+        }
+        match (std::mem::replace(&mut state.way, Way::Ended), &self.session) {
+            (Way::Waiting(reply), session) => {
+                let mut answers = std::mem::take(&mut state.answers);
+                let response = match answers.pop() {
+                    None => Response::empty(202),
+                    Some(last) if self.is_batch => {
+                        answers.push(last);
+                        Response::json(200, format!("[{}]", answers.join(",")).into_bytes())
+                    }
+                    Some(only) => answered(state.status, only),
+                };
+                reply.send(match session {
+                    Some(session) => session.name_in(response),
+                    None => response,
+                });
+            }
+            (Way::Kept(number), Some(session)) => session.end_stream(number),
+            (Way::Streaming(_) | Way::Kept(_) | Way::Ended, _) => {}
+        }
+    }
+}
+
+/// A JSON answer.
+pub(super) fn json_response(status: u16, body: &Value) -> Response {
+    answered(status, body.to_string())
+}
+
+/// The same, of JSON as text. Where the server cannot serve now, it says when to ask again.
+fn answered(status: u16, body: String) -> Response {
+    let response = Response::json(status, body.into_bytes());
+    match status {
+        503 => response.header("Retry-After", RETRY_AFTER_SECONDS.to_string()),
+        _ => response,
+    }
+}
+
+/// A message as an event.
+pub(super) fn event(id: Option<&str>, message: &str) -> Vec<u8> {
+    let event = sse::Event { name: Some("message"), id, data: Some(message), ..Default::default() };
+    event.encode().expect("our names and ids are one line each")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accept_headers() {
+        let accepts = |values: &[&str]| {
+            let accepts = Accepts::of(values.iter().copied());
+            (accepts.json, accepts.stream)
+        };
+        assert_eq!(accepts(&[]), (true, false));
+        assert_eq!(accepts(&["*/*"]), (true, true));
+        assert_eq!(accepts(&["application/json"]), (true, false));
+        assert_eq!(accepts(&["Text/Event-Stream;q=0.5"]), (false, true));
+        assert_eq!(accepts(&["application/json, text/event-stream"]), (true, true));
+        assert_eq!(accepts(&["application/*", "text/*"]), (true, true));
+        assert_eq!(accepts(&["text/html"]), (false, false));
+    }
+}

@@ -1,0 +1,174 @@
+//! Revision 2026-07-28: every request stands alone and says in `_meta` what it is.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use super::client::Abilities;
+use super::endpoint::{Shared, accepts, refusal};
+use super::era::{META_LOG_LEVEL, META_SERVER, META_SUBSCRIPTION, MODERN_REVISIONS, envelope};
+use super::fault::Fault;
+use super::flight::{Flight, Start};
+use super::headers;
+use super::host::Host;
+use super::line::Line;
+use super::listens::Filter;
+use super::log_level::Level;
+use super::message::Message;
+use super::work::{Manner, Work, declared};
+use recalld_http_server::{Call, Reply, Response, sse};
+
+const LISTEN: &str = "subscriptions/listen";
+
+/// Answers a POST.
+pub(super) fn post<H: Host>(
+    shared: &Arc<Shared<H>>,
+    call: &Call,
+    caller: H::Caller,
+    body: Value,
+    reply: Reply,
+) {
+    let (id, method, params) = match Message::of(&body) {
+        Message::Wrong { id, fault } => return reply.send(refusal(&id, &fault)),
+        // Closing the connection is what cancels here; other notifications change nothing.
+        Message::Notification { .. } => return reply.send(Response::empty(202)),
+        Message::Response { .. } => {
+            let fault = Fault::invalid_request("clients of this revision send no responses");
+            return reply.send(refusal(&Value::Null, &fault));
+        }
+        Message::Request { id, method, params } => (id, method, params),
+    };
+    let manner = match admitted(shared, call, &caller, method, params) {
+        Ok(manner) => manner,
+        Err(fault) => return reply.send(refusal(id, &fault)),
+    };
+    if let Some(fault) = shared.host.turn_away(&caller, method, params) {
+        return reply.send(refusal(id, &fault));
+    }
+    if method == LISTEN {
+        return listen(shared, call, caller, (id, params), reply);
+    }
+    let accepts = accepts(call);
+    let line = Arc::new(Line::new(reply, accepts, None, false, 1));
+    if !accepts.json || !params["_meta"]["progressToken"].is_null() {
+        line.begin_stream();
+    }
+    // A client that leaves has cancelled: the front end raises this very flag then.
+    let start = Start {
+        id: id.clone(),
+        line: Arc::clone(&line),
+        session: None,
+        cancel: call.cancel.clone(),
+        deadline: Instant::now() + shared.call_time_max,
+        limit: shared.call_time_max,
+    };
+    // Only a session can refuse a flight.
+    let Ok(flight) = Flight::begin(&shared.timer, start) else { return };
+    let (shared, method, params) = (Arc::clone(shared), method.to_owned(), params.clone());
+    Work { shared, caller, manner, flight, method, params }.start();
+}
+
+/// The checks in their order: envelope, headers, version.
+fn admitted<H: Host>(
+    shared: &Shared<H>,
+    call: &Call,
+    caller: &H::Caller,
+    method: &str,
+    params: &Value,
+) -> Result<Manner, Fault> {
+    let found = envelope(params).ok_or_else(|| Fault::envelope("params._meta is not complete"))?;
+    let level = match &params["_meta"][META_LOG_LEVEL] {
+        Value::Null => None,
+        named => {
+            let level = named.as_str().and_then(Level::named);
+            Some(level.ok_or_else(|| Fault::envelope("params._meta has no such log level"))?)
+        }
+    };
+    headers::check(&call.request.headers, found.version, method, params)?;
+    if method == "tools/call"
+        && let Some(name) = params["name"].as_str()
+    {
+        let schema = shared.host.mirroring_schema(caller, name);
+        let mirrored = headers::mirrored(&schema);
+        headers::check_mirrored(&call.request.headers, &mirrored, &params["arguments"])?;
+    }
+    if !MODERN_REVISIONS.contains(&found.version) {
+        return Err(Fault::unsupported_version(MODERN_REVISIONS, found.version));
+    }
+    let abilities = Abilities::of(found.capabilities);
+    Ok(Manner::PerRequest { abilities, level })
+}
+
+/// The methods that this era alone has, but for the one that listens.
+pub(super) fn method<H: Host>(work: &Work<H>) -> Result<Value, Fault> {
+    let host = &work.shared.host;
+    match work.method.as_str() {
+        "server/discover" => {
+            let mut result = json!({
+                "supportedVersions": MODERN_REVISIONS,
+                "capabilities": declared(&host.capabilities(), true),
+            });
+            if let Some(instructions) = host.instructions() {
+                result["instructions"] = instructions.into();
+            }
+            Ok(result)
+        }
+        other => Err(Fault::method_not_found(other)),
+    }
+}
+
+/// Opens a stream that lives until the client leaves.
+fn listen<H: Host>(
+    shared: &Arc<Shared<H>>,
+    call: &Call,
+    caller: H::Caller,
+    (id, params): (&Value, &Value),
+    reply: Reply,
+) {
+    let mut reply = Some(reply);
+    let opened = listened(shared, call, caller, (id, params), &mut reply);
+    if let (Err(fault), Some(reply)) = (opened, reply) {
+        reply.send(refusal(id, &fault.modern()));
+    }
+}
+
+fn listened<H: Host>(
+    shared: &Arc<Shared<H>>,
+    call: &Call,
+    caller: H::Caller,
+    (id, params): (&Value, &Value),
+    reply: &mut Option<Reply>,
+) -> Result<(), Fault> {
+    let has = shared.host.capabilities();
+    let changes = [has.tools, has.prompts, has.resources];
+    if !has.subscribe && !changes.iter().flatten().any(|list| list.list_changed) {
+        return Err(Fault::method_not_found(LISTEN));
+    }
+    if !accepts(call).stream {
+        let why = "Accept must allow text/event-stream";
+        return Err(Fault::server("not_acceptable", why).with_status(406));
+    }
+    let filter = Filter::of(&params["notifications"], &has)?;
+    let caller = shared.host.in_turn(&caller, params);
+    let principal = shared.host.principal(&caller);
+    let deadline = Instant::now() + shared.call_time_max;
+    let follow = |uri: &String| shared.host.follow(&caller, uri, &call.cancel, deadline).map(Some);
+    let versions = filter.uris.iter().map(follow).collect::<Result<Vec<_>, Fault>>()?;
+    let sender = || {
+        let reply = reply.take().expect("a stream is opened once, and only here");
+        reply.stream(sse::head())
+    };
+    shared.listens.listen(id.clone(), (caller, principal), filter, versions, sender)?;
+    // What changed between the look and the subscription is found now.
+    shared.changes.note();
+    Ok(())
+}
+
+/// The result that ends a listening stream in good order.
+pub(super) fn listen_result<H: Host>(host: &H, id: &Value) -> Value {
+    json!({
+        "resultType": "complete",
+        "_meta": {META_SUBSCRIPTION: id, META_SERVER: host.server_info()},
+    })
+}

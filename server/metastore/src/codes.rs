@@ -1,0 +1,425 @@
+//! Authorization codes: given for a key, redeemed once (CTL-40, CTL-42).
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use super::clients::{check_id, may_use, touch};
+use super::credentials::{
+    CredentialFault, CredentialState, Kind, active_tenant, end_of_key, find_by_id, presented, spend,
+};
+use super::error::ControlError;
+use super::grants::{Grant, ID_START, REFRESH_SECONDS, find_grant, put_new};
+use super::hash::{Hash, hex};
+use super::record::Record;
+use super::store::Control;
+use super::table::{Change, Look};
+use super::tenants::Tenant;
+use super::text::{ADDRESS_BYTES_MAX, are_within, check_line, check_scopes, check_word};
+use recalld_auth::Prefix;
+use recalld_common::secret::Secret;
+
+/// Codes on record. Each is one sign-in of the last day.
+pub const CODES_MAX: u64 = 100_000;
+/// How long a code is good, in seconds.
+const CODE_SECONDS: u64 = 60;
+/// How long it is known that a code was redeemed, in seconds, so that a replay is told from a guess: a day.
+const KEPT_SECONDS: u64 = 24 * 3_600;
+const GRANT_ID_BYTES: usize = 16;
+
+/// A code: the grant that it will be, and what whoever redeems it must show.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Code {
+    tenant: String,
+    principal: String,
+    client: String,
+    credential: String,
+    scopes: Vec<String>,
+    resource: String,
+    redirect_uri: String,
+    challenge: String,
+    expires_at: u64,
+    #[serde(default)]
+    grant: Option<String>,
+}
+
+impl Record for Code {
+    const TABLE: &'static str = "codes";
+    const NUMBER: u8 = 7;
+
+    fn removed_at(&self) -> Option<u64> {
+        let kept = self.grant.as_ref().map_or(0, |_| KEPT_SECONDS);
+        Some(self.expires_at.saturating_add(kept))
+    }
+}
+
+/// What a person agreed to on the sign-in page, and the key that they gave.
+#[derive(Clone, Copy)]
+pub struct CodeRequest<'a> {
+    /// The workspace that they named.
+    pub tenant: &'a str,
+    /// The key: one-time, or of the free lane.
+    pub key: &'a [u8],
+    /// The client that asks.
+    pub client: &'a str,
+    /// Where the code goes.
+    pub redirect_uri: &'a str,
+    /// `code_challenge` by S256 (RFC 7636).
+    pub challenge: &'a str,
+    /// What they agreed to.
+    pub scopes: &'a [String],
+    /// Where the tokens are to be good.
+    pub resource: &'a str,
+}
+
+/// What a client shows to redeem a code.
+#[derive(Clone, Copy)]
+pub struct Redemption<'a> {
+    /// The code.
+    pub code: &'a [u8],
+    /// The client.
+    pub client: &'a str,
+    /// `redirect_uri`, as it was when the code was given.
+    pub redirect_uri: &'a str,
+    /// `code_verifier` (RFC 7636); its form is the caller's to check.
+    pub verifier: &'a str,
+    /// `resource`, if it names one (RFC 8707).
+    pub resource: Option<&'a str>,
+}
+
+/// Of whom a code or refresh token is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// The workspace.
+    pub tenant: String,
+    /// Who signed in.
+    pub principal: String,
+    /// What was granted.
+    pub scopes: Vec<String>,
+    /// The credential that it was given for.
+    pub credential: String,
+}
+
+/// A code that can be redeemed.
+struct Redeemable {
+    code: Code,
+    tenant: Tenant,
+    /// When its key ends, in seconds since 1970.
+    ends_at: u64,
+}
+
+/// What a code became.
+pub struct Redeemed {
+    /// The grant.
+    pub grant: Grant,
+    /// Its workspace.
+    pub tenant: Tenant,
+    /// Its first refresh token.
+    pub refresh: Secret,
+}
+
+/// Why there is no code.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SignInError {
+    /// The key is not good in this workspace.
+    Key(CredentialFault),
+    /// The client is revoked.
+    WrongClient,
+    /// The key is not good for one of these scopes.
+    WiderScope,
+    /// The store cannot say, or refuses a field.
+    Control(ControlError),
+}
+
+impl From<ControlError> for SignInError {
+    fn from(error: ControlError) -> Self {
+        Self::Control(error)
+    }
+}
+
+impl From<CredentialFault> for SignInError {
+    fn from(fault: CredentialFault) -> Self {
+        match fault {
+            CredentialFault::Control(error) => Self::Control(error),
+            fault => Self::Key(fault),
+        }
+    }
+}
+
+impl fmt::Display for SignInError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Key(fault) => fault.fmt(f),
+            Self::WrongClient => f.write_str("the client is revoked"),
+            Self::WiderScope => f.write_str("the key is not good for all of these scopes"),
+            Self::Control(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for SignInError {}
+
+/// Why a code gave nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RedeemError {
+    /// None of ours, or long over.
+    Unknown,
+    /// Its 60 seconds are over.
+    Expired,
+    /// It was redeemed before, and whoever did it again showed all that was asked: its grant is revoked now.
+    Replayed,
+    /// It was given to another client, or that client may not be used any more.
+    WrongClient,
+    /// It was sent elsewhere.
+    WrongRedirect,
+    /// It is for another resource.
+    WrongResource,
+    /// The verifier is not that of the challenge.
+    WrongVerifier,
+    /// The key that it was given for was revoked since or is over, or its grant was revoked.
+    Revoked,
+    /// The workspace is stopped.
+    Suspended,
+    /// The workspace is gone.
+    Deleted,
+    /// The store cannot say.
+    Control(ControlError),
+}
+
+impl From<ControlError> for RedeemError {
+    fn from(error: ControlError) -> Self {
+        Self::Control(error)
+    }
+}
+
+impl From<CredentialFault> for RedeemError {
+    fn from(fault: CredentialFault) -> Self {
+        match fault {
+            CredentialFault::Suspended => Self::Suspended,
+            CredentialFault::Deleted => Self::Deleted,
+            CredentialFault::Control(error) => Self::Control(error),
+            _ => Self::Revoked,
+        }
+    }
+}
+
+impl fmt::Display for RedeemError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unknown => "no such code",
+            Self::Expired => "the code has expired; sign in again",
+            Self::Replayed => {
+                "the code was redeemed before, so its grant is revoked; sign in again"
+            }
+            Self::WrongClient => "the code was given to another client",
+            Self::WrongRedirect => "redirect_uri is not the one that the code was sent to",
+            Self::WrongResource => "the code is for another resource",
+            Self::WrongVerifier => "code_verifier is not that of the challenge",
+            Self::Revoked => {
+                "the key of the code is revoked or over, or its grant is; sign in again"
+            }
+            Self::Suspended => "the workspace is suspended",
+            Self::Deleted => "the workspace is deleted",
+            Self::Control(error) => return error.fmt(f),
+        })
+    }
+}
+
+impl std::error::Error for RedeemError {}
+
+impl Code {
+    /// Whether whoever redeems it shows what is asked.
+    fn check(&self, shown: &Redemption<'_>) -> Result<(), RedeemError> {
+        let challenge = BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(shown.verifier));
+        if self.client != shown.client {
+            Err(RedeemError::WrongClient)
+        } else if self.redirect_uri != shown.redirect_uri {
+            Err(RedeemError::WrongRedirect)
+        } else if shown.resource.is_some_and(|resource| resource != self.resource) {
+            Err(RedeemError::WrongResource)
+        } else if !bool::from(challenge.as_bytes().ct_eq(self.challenge.as_bytes())) {
+            Err(RedeemError::WrongVerifier)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl Control {
+    /// Gives a code, good for 60 seconds, for a key that is good in this workspace. A one-time key is spent by it,
+    /// in the same transaction.
+    ///
+    /// # Errors
+    /// Why there is none; then the key is as it was.
+    pub fn put_code(
+        &self,
+        request: &CodeRequest<'_>,
+        prefix: &Prefix,
+    ) -> Result<Secret, SignInError> {
+        check_id(request.client)?;
+        check_line("redirect_uri", request.redirect_uri, ADDRESS_BYTES_MAX)?;
+        check_line("resource", request.resource, ADDRESS_BYTES_MAX)?;
+        check_word("code_challenge", request.challenge)?;
+        check_scopes(request.scopes)?;
+        let (key, now) = (Hash::of(request.key), self.now());
+        let secret = self.secret(&format!("{}_code_", prefix.as_str()));
+        self.write(|change| {
+            let kinds = [Kind::Once, Kind::User];
+            let (credential, tenant) = presented(change, &key, &kinds, now)?;
+            if tenant.slug != request.tenant {
+                return Err(CredentialFault::Unknown.into());
+            }
+            if !may_use(change, request.client)? {
+                return Err(SignInError::WrongClient);
+            }
+            if !are_within(request.scopes, &credential.scopes) {
+                return Err(SignInError::WiderScope);
+            }
+            if change.count(Code::TABLE)? >= CODES_MAX {
+                self.sweep_in(change)?;
+            }
+            if change.count(Code::TABLE)? >= CODES_MAX {
+                let why = format!(
+                    "there are {CODES_MAX}, each of a sign-in of the last day; try again later"
+                );
+                return Err(ControlError::refused("codes", why).into());
+            }
+            let code = Code {
+                tenant: tenant.slug,
+                principal: credential.principal(),
+                client: request.client.to_owned(),
+                credential: credential.id.clone(),
+                scopes: request.scopes.to_vec(),
+                resource: request.resource.to_owned(),
+                redirect_uri: request.redirect_uri.to_owned(),
+                challenge: request.challenge.to_owned(),
+                expires_at: now.saturating_add(CODE_SECONDS),
+                grant: None,
+            };
+            if credential.kind == Kind::Once {
+                spend(change, &key, credential, now)?;
+            }
+            change.put(Hash::of(secret.expose().as_bytes()).bytes(), &code)?;
+            touch(change, request.client, now)?;
+            Ok(())
+        })?;
+        Ok(secret)
+    }
+
+    /// Of whom a code is, good or not; nothing comes of asking.
+    ///
+    /// # Errors
+    /// A fault of the store.
+    pub fn holder_of_code(&self, code: &[u8]) -> Result<Option<Holder>, ControlError> {
+        let found: Option<Code> = self.read(|view| view.find(Hash::of(code).bytes()))?;
+        Ok(found.map(|code| Holder {
+            tenant: code.tenant,
+            principal: code.principal,
+            scopes: code.scopes,
+            credential: code.credential,
+        }))
+    }
+
+    /// Whether a code could be redeemed now; nothing comes of asking.
+    ///
+    /// # Errors
+    /// Why it could not; `Replayed` where redeeming it would end a grant.
+    pub fn may_redeem(&self, shown: &Redemption<'_>) -> Result<(), RedeemError> {
+        let (hash, now) = (Hash::of(shown.code), self.now());
+        self.read(|view| redeemable(view, &hash, shown, now).map(drop))
+    }
+
+    /// Redeems a code for a grant and its first refresh token: of any number who try, one gets it (CTL-42).
+    ///
+    /// # Errors
+    /// Why there is none. A replay that shows all that was asked revokes the grant; whatever else is wrong changes
+    /// nothing.
+    pub fn redeem_code(
+        &self,
+        shown: &Redemption<'_>,
+        prefix: &Prefix,
+    ) -> Result<Redeemed, RedeemError> {
+        let (hash, now) = (Hash::of(shown.code), self.now());
+        let id = format!("{ID_START}{}", hex(&self.random::<GRANT_ID_BYTES>()));
+        let (refresh, family) = self.new_family(prefix);
+        // What revokes has to be committed, although it gives nothing.
+        self.write(|change| -> Result<_, RedeemError> {
+            let redeemable = redeemable(change, &hash, shown, now);
+            if redeemable.as_ref().err() == Some(&RedeemError::Replayed) {
+                end_replayed(change, &hash, now)?;
+                return Ok(Err(RedeemError::Replayed));
+            }
+            let Redeemable { mut code, tenant, ends_at } = redeemable?;
+            code.grant = Some(id.clone());
+            change.put(hash.bytes(), &code)?;
+            let grant = Grant {
+                tenant: code.tenant,
+                id,
+                principal: code.principal,
+                client: code.client,
+                credential: code.credential,
+                scopes: code.scopes,
+                resource: code.resource,
+                made_at: now,
+                expires_at: now.saturating_add(REFRESH_SECONDS).min(ends_at),
+                revoked_at: None,
+                number: 0,
+                family,
+                refresh: Hash::of(refresh.expose().as_bytes()),
+            };
+            put_new(change, &grant, now)?;
+            touch(change, &grant.client, now)?;
+            Ok(Ok(Redeemed { grant, tenant, refresh }))
+        })?
+    }
+}
+
+/// What a code would give to whoever shows this at `now`.
+fn redeemable(
+    look: &impl Look,
+    hash: &Hash,
+    shown: &Redemption<'_>,
+    now: u64,
+) -> Result<Redeemable, RedeemError> {
+    let found: Option<Code> = look.find(hash.bytes())?;
+    let code = found.ok_or(RedeemError::Unknown)?;
+    code.check(shown)?;
+    if let Some(grant) = &code.grant {
+        // There is nothing more to end of a grant that was revoked.
+        let grant = find_grant(look, &code.tenant, grant)?;
+        let stands = grant.is_some_and(|grant| grant.revoked_at.is_none());
+        return Err(if stands { RedeemError::Replayed } else { RedeemError::Revoked });
+    }
+    if now >= code.expires_at {
+        return Err(RedeemError::Expired);
+    }
+    let tenant = active_tenant(look, &code.tenant)?;
+    let key = find_by_id(look, &code.tenant, &code.credential)?;
+    let is_revoked = |state| state == CredentialState::Revoked;
+    let ends_at = end_of_key(look, &code.tenant, &code.credential)?;
+    if ends_at <= now || key.is_none_or(|(_, key)| is_revoked(key.state)) {
+        return Err(RedeemError::Revoked);
+    }
+    if !may_use(look, &code.client)? {
+        return Err(RedeemError::WrongClient);
+    }
+    Ok(Redeemable { code, tenant, ends_at })
+}
+
+/// Revokes what a replayed code became.
+fn end_replayed(change: &Change<'_>, hash: &Hash, now: u64) -> Result<(), ControlError> {
+    let Some(Code { tenant, grant: Some(grant), .. }) = change.find(hash.bytes())? else {
+        return Ok(());
+    };
+    if let Some(mut grant) = find_grant(change, &tenant, &grant)? {
+        grant.revoked_at = grant.revoked_at.or(Some(now));
+        change.put(&grant.key(), &grant)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,62 @@
+//! The control store: workspaces, credentials, clients, grants, what is revoked, what was used.
+//!
+//! Owns `control.redb` of a data directory (format-spec/control.md): its tables, its records, and the acts on them,
+//! each of which is one transaction. Where the file cannot be used, every act says so, until it can again. Must not
+//! know HTTP, OAuth's names for errors, nor what a plan allows: it keeps names of plans and scopes.
+#![forbid(unsafe_code)]
+
+mod anchors;
+mod carried;
+mod clients;
+mod codes;
+mod credentials;
+mod error;
+mod far;
+mod file;
+mod grants;
+mod hash;
+mod latest;
+mod mails;
+mod meter;
+mod operations;
+mod record;
+mod restored;
+mod sealed;
+mod snapshot;
+mod standing;
+mod store;
+mod sweep;
+mod table;
+mod tenants;
+mod text;
+mod token_keys;
+mod usage;
+
+#[cfg(test)]
+mod tests;
+
+pub use anchors::{ANCHORS_APART_MAX, LastCheckpoint};
+pub use carried::{EachRow, Foreign};
+pub use clients::{CLIENTS_MAX, Client, ClientFault, NewClient};
+pub use codes::{CODES_MAX, CodeRequest, Holder, RedeemError, Redeemed, Redemption, SignInError};
+pub use credentials::{
+    CREDENTIALS_EACH_MAX, Credential, CredentialFault, CredentialState, Issued, Kind, NewCredential,
+};
+pub use error::ControlError;
+pub use far::{Elsewhere, Far};
+pub use file::CACHE_BYTES_MAX;
+pub use grants::{GRANTS_EACH_MAX, Grant, REFRESH_SECONDS, RefreshError, Refreshed};
+pub use hash::{Hash, Seed};
+pub use mails::{LINK_SECONDS, Mail, MailError};
+pub use operations::{
+    KEY_BYTES_MAX, OPERATIONS_BYTES_MAX, Operation, Operations, TablesDigest, parse,
+};
+pub use record::RECORD_BYTES_MAX;
+pub use standing::{Hold, REVOKED_MAX, Standing, StandingFault};
+pub use store::{Control, VERSION};
+pub use sweep::{SWEPT_TOGETHER_MAX, TABLE_NAMES, check_record};
+pub use tenants::{LISTED_MAX, NewTenant, TENANTS_MAX, Tenant, TenantState, check_slug};
+pub use token_keys::{KEYS_PUBLISHED_MAX, TokenKeyRecord};
+pub use usage::{
+    BLOCK_CALLS_MAX, BLOCK_SECONDS, BLOCKS_OUT_MAX, BLOCKS_OVER_MAX, Block, Over, Settlement, Usage,
+};

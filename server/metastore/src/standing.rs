@@ -1,0 +1,179 @@
+//! Whether an access token still stands: asked on every request, in one transaction (CTL-60).
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::clients::may_use;
+use super::credentials::{Credential, CredentialFault, active_tenant, find_by_id};
+use super::error::ControlError;
+use super::grants::{self, Grant, find_grant};
+use super::latest::CLOCK_BACK_SECONDS_MAX;
+use super::record::Record;
+use super::store::Control;
+use super::table::Look;
+use super::tenants::Tenant;
+use super::text::check_word;
+use recalld_policy::{Caller, Credential as Shown};
+
+/// Access tokens that are revoked and not yet expired.
+pub const REVOKED_MAX: u64 = 1_000_000;
+
+/// An access token that was revoked by itself.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Revoked {
+    expires_at: u64,
+}
+
+impl Record for Revoked {
+    const TABLE: &'static str = "revoked";
+    const NUMBER: u8 = 8;
+
+    fn removed_at(&self) -> Option<u64> {
+        // A clock may go back a little, and the token would be good once more.
+        Some(self.expires_at.saturating_add(5 * CLOCK_BACK_SECONDS_MAX))
+    }
+}
+
+/// What an access token hangs on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hold {
+    /// A person's sign-in.
+    Grant(Grant),
+    /// A credential, by itself.
+    Credential(Credential),
+}
+
+/// What is known of an access token that stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    /// Its workspace, which is active.
+    pub tenant: Tenant,
+    /// What it hangs on, which is good.
+    pub hold: Hold,
+}
+
+/// Why an access token does not stand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StandingFault {
+    /// There is no such workspace.
+    Unknown,
+    /// The workspace is stopped.
+    Suspended,
+    /// The workspace is gone.
+    Deleted,
+    /// It is older than the workspace's tokens may be.
+    TooOld,
+    /// It was revoked.
+    Revoked,
+    /// What it hangs on is revoked or over.
+    NoHold,
+    /// What it hangs on is not on record here.
+    NotHere,
+    /// The store cannot say.
+    Control(ControlError),
+}
+
+impl From<ControlError> for StandingFault {
+    fn from(error: ControlError) -> Self {
+        Self::Control(error)
+    }
+}
+
+impl From<CredentialFault> for StandingFault {
+    fn from(fault: CredentialFault) -> Self {
+        match fault {
+            CredentialFault::Suspended => Self::Suspended,
+            CredentialFault::Deleted => Self::Deleted,
+            CredentialFault::Control(error) => Self::Control(error),
+            _ => Self::Unknown,
+        }
+    }
+}
+
+impl fmt::Display for StandingFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unknown => "the token names a workspace that is not there",
+            Self::Suspended => "the workspace is suspended",
+            Self::Deleted => "the workspace is deleted",
+            Self::TooOld => "the token is older than the workspace's tokens may be",
+            Self::Revoked => "the token is revoked",
+            Self::NoHold => "what the token was made of is revoked or over",
+            Self::NotHere => "what the token was made of is not on record",
+            Self::Control(error) => return error.fmt(f),
+        })
+    }
+}
+
+impl std::error::Error for StandingFault {}
+
+impl Control {
+    /// Whether a caller's credential still stands. Where that cannot be told, it does not.
+    pub fn caller_stands(&self, caller: &Caller) -> bool {
+        let Some(Shown { hold, token, .. }) = &caller.credential else { return true };
+        // That a workspace's tokens have to be newer is nothing to a key.
+        let (id, issued_at) =
+            token.as_ref().map_or(("", u64::MAX), |token| (&token.id, token.issued_at));
+        let is_over = token.as_ref().is_some_and(|token| self.now() >= token.expires_at);
+        !is_over && self.standing(&caller.workspace, hold, id, issued_at).is_ok()
+    }
+
+    /// Whether a token whose signature was good still stands: its workspace `slug`, what it hangs on (`sid`), its
+    /// own name (`jti`), and when it was issued (`iat`, in seconds since 1970).
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub fn standing(
+        &self,
+        slug: &str,
+        sid: &str,
+        jti: &str,
+        issued_at: u64,
+    ) -> Result<Standing, StandingFault> {
+        let now = self.now();
+        self.read(|view| {
+            let tenant = active_tenant(view, slug)?;
+            if issued_at < tenant.tokens_not_before {
+                return Err(StandingFault::TooOld);
+            }
+            if view.find::<Revoked>(jti.as_bytes())?.is_some() {
+                return Err(StandingFault::Revoked);
+            }
+            let hold = if sid.starts_with(grants::ID_START) {
+                let grant = find_grant(view, slug, sid)?.ok_or(StandingFault::NotHere)?;
+                if !grant.is_good(now) || !may_use(view, &grant.client)? {
+                    return Err(StandingFault::NoHold);
+                }
+                Hold::Grant(grant)
+            } else {
+                let (_, credential) = find_by_id(view, slug, sid)?.ok_or(StandingFault::NotHere)?;
+                if credential.check(now).is_err() {
+                    return Err(StandingFault::NoHold);
+                }
+                Hold::Credential(credential)
+            };
+            Ok(Standing { tenant, hold })
+        })
+    }
+
+    /// Revokes one access token of a workspace, which would have expired at `expires_at`. Where as many are on record
+    /// as may be, all access tokens of that workspace end: its clients refresh theirs, and nobody else's are touched.
+    ///
+    /// # Errors
+    /// `Refused` where `jti` is no word; else a fault of the store.
+    pub fn revoke_token(&self, slug: &str, jti: &str, expires_at: u64) -> Result<(), ControlError> {
+        check_word("jti", jti)?;
+        let is_full = self.write(|change| {
+            if change.count(Revoked::TABLE)? >= REVOKED_MAX {
+                self.sweep_in(change)?;
+            }
+            if change.count(Revoked::TABLE)? >= REVOKED_MAX {
+                return Ok::<_, ControlError>(true);
+            }
+            change.put(jti.as_bytes(), &Revoked { expires_at }).map(|()| false)
+        })?;
+        if is_full { self.end_tokens(slug).map(drop) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,485 @@
+//! The open store: transactions, and opening again after a fault.
+//!
+//! Owns the file while it is open. After a fault the file is closed and opened by its path again, at most once a
+//! second, so that the store works again once the fault is over, whoever mended it. What was acknowledged is on disk
+//! by then (CTL-07).
+
+use std::cell::{Cell, RefCell};
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
+use std::sync::{
+    Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+};
+use std::time::Duration;
+
+use engine::Micros;
+use engine::os::clock::{Clock, Random};
+use redb::{Database, ReadableDatabase};
+use serde::{Deserialize, Serialize};
+
+use super::error::ControlError;
+use super::far::{Elsewhere, Far};
+use super::file::{Mark, OnDisk, Place, guarded};
+use super::latest::Latest;
+use super::record::Record;
+use super::sealed::Seal;
+use super::sweep::TABLE_NAMES;
+use super::table::{Change, EXPIRIES, Health, Look, View};
+use recalld_common::secret::Secret;
+use recalld_common::turn::{Turn, Turns};
+
+/// The version of the tables that this build writes and reads.
+pub const VERSION: u32 = 1;
+
+/// How long the file is left alone after it was opened or could not be, in microseconds.
+const REOPEN_MICROS: i64 = 1_000_000;
+/// The same where one record is damaged, and the others are not: they wait while the file is opened.
+const REOPEN_RECORD_MICROS: i64 = 60_000_000;
+/// How often a reader looks whether somebody else wrote to the file. Whoever changes it always does.
+const LOOK_MICROS: i64 = 1_000_000;
+const SECOND_MICROS: i64 = 1_000_000;
+
+/// How long a change waits for another one that is on its way to other nodes.
+const TURN_WAIT_MAX: Duration = Duration::from_secs(2);
+
+pub(super) const VERSION_KEY: &[u8] = b"version";
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Meta {
+    version: u32,
+    /// The latest time, in seconds since 1970.
+    #[serde(default)]
+    pub(super) latest: u64,
+}
+
+impl Record for Meta {
+    const TABLE: &'static str = "meta";
+    const NUMBER: u8 = 0;
+}
+
+/// The control store of a data directory. Its acts are in the files beside this one.
+pub struct Control {
+    place: Box<dyn Place>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) random: Arc<dyn Random>,
+    state: RwLock<State>,
+    pub(super) latest: Latest,
+    /// What carries its changes to other nodes, if it is one of several.
+    pub(super) far: OnceLock<Arc<dyn Far>>,
+    /// Has the node that changes the store do what this one may not.
+    pub(super) elsewhere: OnceLock<Arc<dyn Elsewhere>>,
+    /// Whose turn it is to change something, where that may take its time.
+    pub(super) turns: Turns,
+    /// No client that nobody signed in by ends before this: where those that make room are looked for.
+    pub(super) no_client_unused_before: AtomicU64,
+}
+
+struct State {
+    open: Option<Arc<Open>>,
+    /// When the file was opened last, or was to be; `None` before.
+    tried_at: Option<Micros>,
+    /// Why it is not open.
+    why: ControlError,
+    /// Whether it was open once: from then on a file that is gone is a fault.
+    was_open: bool,
+}
+
+/// Closed when it is dropped, whatever redb makes of it.
+struct Open {
+    database: Option<Database>,
+    seal: Seal,
+    /// Held by whoever changes the file.
+    known: Mutex<Known>,
+}
+
+/// What the file was like when this process changed it last.
+struct Known {
+    mark: Option<Mark>,
+    looked_at: Micros,
+}
+
+impl State {
+    fn open(&self) -> Result<&Arc<Open>, ControlError> {
+        self.open.as_ref().ok_or_else(|| self.why.clone())
+    }
+}
+
+impl Open {
+    fn database(&self) -> &Database {
+        self.database.as_ref().expect("it is taken where it is dropped, and nowhere else")
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        // What was acknowledged is on disk; a close that fails leaves a longer opening.
+        let closed = guarded(|| self.database.take().map_or(Ok(()), Database::close));
+        drop(closed);
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(open) = &state.open
+            && self.place.mark().is_ok_and(|found| found != open.known().mark)
+        {
+            open.seal.set();
+        }
+    }
+}
+
+impl Control {
+    /// Opens the store at `path`, or makes it, readable by its owner only.
+    ///
+    /// # Errors
+    /// As every act's, when it cannot be opened now; [`Control::at`] gives a store that tries again.
+    pub fn open(
+        path: &Path,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+    ) -> Result<Self, ControlError> {
+        let control = Self::at(path, clock, random);
+        control.ready()?;
+        Ok(control)
+    }
+
+    /// The store at `path`, which is opened by the first act that needs it. So whoever does not need it works
+    /// beside one that is damaged.
+    pub fn at(path: &Path, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
+        Self::of(Box::new(OnDisk(path.to_owned())), clock, random)
+    }
+
+    pub(super) fn of(
+        place: Box<dyn Place>,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+    ) -> Self {
+        let why = ControlError::unavailable("it was not opened yet");
+        let state = State { open: None, tried_at: None, why, was_open: false };
+        let (state, no_client_unused_before) = (RwLock::new(state), AtomicU64::default());
+        let latest = Latest::default();
+        let (far, elsewhere, turns) = (OnceLock::new(), OnceLock::new(), Turns::new());
+        Self { place, clock, random, state, latest, far, elsewhere, turns, no_client_unused_before }
+    }
+
+    /// Waits until it may change what others will know.
+    ///
+    /// # Errors
+    /// Another change takes too long.
+    pub(super) fn turn(&self) -> Result<Turn<'_>, ControlError> {
+        let why = "a change of the control store is on its way to other nodes; try again";
+        self.turns.take_within(TURN_WAIT_MAX).ok_or_else(|| ControlError::far(why))
+    }
+
+    /// Whether there is a store; where there is none, the first who changes something makes it.
+    pub fn exists(&self) -> bool {
+        self.place.is_there()
+    }
+
+    /// Whether acts can be done now; opens the file if need be.
+    ///
+    /// # Errors
+    /// What stands in the way.
+    pub fn ready(&self) -> Result<(), ControlError> {
+        self.read(|_| Ok(()))
+    }
+
+    /// The time, in whole seconds since 1970.
+    pub fn now(&self) -> u64 {
+        u64::try_from(self.clock.now().0 / SECOND_MICROS).unwrap_or(0)
+    }
+
+    /// As many random bytes.
+    pub(super) fn random<const N: usize>(&self) -> [u8; N] {
+        let mut bytes = [0; N];
+        self.random.fill(&mut bytes);
+        bytes
+    }
+
+    /// A new secret that begins with `start`.
+    pub(super) fn secret(&self, start: &str) -> Secret {
+        Secret::generate(start, &mut |bytes| self.random.fill(bytes))
+    }
+
+    /// Asks one state of the store.
+    pub(super) fn read<T, E: From<ControlError>>(
+        &self,
+        act: impl FnOnce(&View<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.far.get().map_or(Ok(()), |far| far.may_read())?;
+        self.check_clock()?;
+        self.look(act)
+    }
+
+    /// The same, however old it is.
+    pub(super) fn look<T, E: From<ControlError>>(
+        &self,
+        act: impl FnOnce(&View<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let health = Health::default();
+        let state = self.ours(|open| {
+            // Whoever changes the file looks, too.
+            let Ok(mut known) = open.known.try_lock() else { return Ok(true) };
+            if !self.is_time(Some(known.looked_at), LOOK_MICROS) {
+                return Ok(true);
+            }
+            known.looked_at = self.clock.now();
+            Ok(self.place.mark()? == known.mark)
+        })?;
+        let done = state.open().and_then(|open| {
+            let transaction = guarded(|| open.database().begin_read())?;
+            Ok(act(&View { transaction: &transaction, health: &health }))
+        });
+        let tried_at = state.tried_at;
+        drop(state);
+        self.finish(tried_at, &health, done)?
+    }
+
+    /// Changes the store in one transaction, which is on disk when this returns. Where `act` fails, nothing changes.
+    pub(super) fn write<T, E: From<ControlError>>(
+        &self,
+        act: impl FnOnce(&Change<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.check_clock()?;
+        self.commit(act)
+    }
+
+    /// The same, whatever the clock says. Where others have to know it, they will when this returns.
+    fn commit<T, E: From<ControlError>>(
+        &self,
+        act: impl FnOnce(&Change<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let far = self.far.get();
+        let _turn = match far {
+            Some(far) => {
+                far.may_write()?;
+                Some(self.turn()?)
+            }
+            None => None,
+        };
+        let (latest, is_carried) = (Cell::new(None), Cell::new(false));
+        let done = self.transact(act, |change| {
+            latest.set(self.latest.due());
+            if let Some(latest) = latest.get() {
+                change.put(VERSION_KEY, &Meta { version: VERSION, latest })?;
+            }
+            let Some(far) = far else { return Ok(()) };
+            let operations = change.recorded.as_ref().map(RefCell::take).unwrap_or_default();
+            if operations.is_empty() {
+                return Ok(());
+            }
+            let place = far.carry(&operations)?;
+            is_carried.set(true);
+            change.keep_place(&place)
+        });
+        match &done {
+            Ok(_) => latest.get().into_iter().for_each(|latest| self.latest.read(latest)),
+            // Others have it by now.
+            Err(_) if is_carried.get() => far.into_iter().for_each(|far| far.missed()),
+            Err(_) => {}
+        }
+        done
+    }
+
+    /// Changes the file in one transaction, which is on disk when this returns. `last` comes where `act` did not fail.
+    pub(super) fn transact<T, E: From<ControlError>>(
+        &self,
+        act: impl FnOnce(&Change<'_>) -> Result<T, E>,
+        last: impl FnOnce(&Change<'_>) -> Result<(), ControlError>,
+    ) -> Result<T, E> {
+        let health = Health::default();
+        let state = self.ours(|open| {
+            let known = open.known();
+            Ok(self.place.mark()? == known.mark)
+        })?;
+        let (open, tried_at) = (state.open().cloned(), state.tried_at);
+        // One that waits for other nodes keeps nobody from having the file opened anew.
+        let held = Some(state).filter(|_| self.far.get().is_none());
+        let done = open.and_then(|open| {
+            let mut known = open.known();
+            let transaction = guarded(|| open.database().begin_write())?;
+            let recorded = self.far.get().map(|_| RefCell::default());
+            let change = Change { transaction: &transaction, health: &health, recorded };
+            let done = act(&change);
+            if let Some(why) = health.fault().filter(|_| done.is_ok()) {
+                return Err(why);
+            }
+            if done.is_ok() {
+                last(&change)?;
+                guarded(|| transaction.commit())?;
+            } else {
+                // Whatever comes of it, nothing was changed.
+                drop(guarded(|| transaction.abort()));
+            }
+            // What is committed is done. Where the file cannot be looked at, the next act opens it anew.
+            known.mark = self.place.mark().unwrap_or_default();
+            Ok(done)
+        });
+        drop(held);
+        self.finish(tried_at, &health, done)?
+    }
+
+    /// That the clock goes on: nothing is told or changed by one that was set back (CTL-09).
+    fn check_clock(&self) -> Result<(), ControlError> {
+        // What is on record is known once the file was opened.
+        self.opened()?;
+        self.latest.check(self.now())
+    }
+
+    /// Whether the latest time is to be put on record, by a transaction that nothing else needs.
+    pub(super) fn is_time_to_keep(&self) -> bool {
+        self.latest.due().is_some()
+    }
+
+    /// Takes the time as it is now, by the word of whoever runs the service: the clock was wrong before. What was over
+    /// by the wrong time, and is not by this one, is good again. Gives the latest time before, in seconds since 1970.
+    ///
+    /// # Errors
+    /// A fault of the store; then nothing is taken.
+    pub fn accept_clock(&self) -> Result<u64, ControlError> {
+        self.opened()?;
+        let before = self.latest.accept(self.now());
+        self.commit(|_| Ok::<(), ControlError>(())).map(|()| before).inspect_err(|_| {
+            self.latest.accept(before);
+        })
+    }
+
+    /// The open file, if it is the one that has the path and nobody else wrote to it, as far as `is_ours` looks.
+    fn ours(
+        &self,
+        is_ours: impl FnOnce(&Open) -> Result<bool, ControlError>,
+    ) -> Result<RwLockReadGuard<'_, State>, ControlError> {
+        self.opened()?;
+        let state = self.shared();
+        let found = is_ours(state.open()?);
+        if found == Ok(true) {
+            return Ok(state);
+        }
+        let tried_at = state.tried_at;
+        drop(state);
+        let other =
+            || ControlError::unavailable("another file, or other bytes, were put in its place");
+        self.close(tried_at, &found.err().unwrap_or_else(other));
+        self.opened()?;
+        Ok(self.shared())
+    }
+
+    /// Closes the file if an act met with a fault of it.
+    fn finish<T>(
+        &self,
+        tried_at: Option<Micros>,
+        health: &Health,
+        done: Result<T, ControlError>,
+    ) -> Result<T, ControlError> {
+        let fault = done.as_ref().err().cloned().or_else(|| health.fault());
+        // While a change is on its way to other nodes the file is in use, and one record can wait.
+        let is_time = |why: &ControlError| {
+            why.is_of_file()
+                || (why.is_of_record()
+                    && self.is_time(tried_at, REOPEN_RECORD_MICROS)
+                    && !self.turns.is_taken())
+        };
+        if let Some(why) = fault.filter(is_time) {
+            self.close(tried_at, &why);
+        }
+        done
+    }
+
+    /// Opens the file if it is not open and time for it.
+    fn opened(&self) -> Result<(), ControlError> {
+        if self.shared().open.is_some() {
+            return Ok(());
+        }
+        let mut state = self.exclusive();
+        if state.open.is_none() && self.is_time(state.tried_at, REOPEN_MICROS) {
+            state.tried_at = Some(self.clock.now());
+            match self.open_now(!state.was_open) {
+                Ok(open) => {
+                    state.open = Some(Arc::new(open));
+                    state.was_open = true;
+                }
+                Err(why) => state.why = why,
+            }
+        }
+        state.open().map(|_| ())
+    }
+
+    fn shared(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn exclusive(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether so much time went by since, or the clock was set back.
+    fn is_time(&self, since: Option<Micros>, micros: i64) -> bool {
+        let now = self.clock.now();
+        since.is_none_or(|since| now < since || now.0.saturating_sub(since.0) >= micros)
+    }
+
+    /// Closes the file that was opened at `tried_at`, unless somebody else did, and leaves its bytes as they are.
+    fn close(&self, tried_at: Option<Micros>, why: &ControlError) {
+        let mut state = self.exclusive();
+        if state.tried_at == tried_at {
+            if let Some(open) = state.open.take() {
+                open.seal.set();
+            }
+            state.why = why.clone();
+        }
+    }
+
+    fn open_now(&self, may_make: bool) -> Result<Open, ControlError> {
+        let (database, seal) = self.place.open(may_make)?;
+        let known = Mutex::new(Known { mark: None, looked_at: self.clock.now() });
+        let open = Open { database: Some(database), seal, known };
+        let checked = Self::latest_in(open.database()).and_then(|latest| match latest {
+            Some(latest) => {
+                self.latest.read(latest);
+                Ok(())
+            }
+            None => Self::make_tables(open.database()),
+        });
+        if let Err(why) = checked {
+            open.seal.set();
+            return Err(why);
+        }
+        open.known().mark = self.place.mark()?;
+        Ok(open)
+    }
+
+    /// The latest time that is on record, where the version is this build's; `None` where there is none yet.
+    fn latest_in(database: &Database) -> Result<Option<u64>, ControlError> {
+        let transaction = guarded(|| database.begin_read())?;
+        let mut tables = guarded(|| transaction.list_tables())?;
+        if tables.next().is_none() {
+            return Ok(None);
+        }
+        let health = Health::default();
+        let view = View { transaction: &transaction, health: &health };
+        let meta: Option<Meta> = view.find(VERSION_KEY)?;
+        let meta = meta.ok_or_else(|| ControlError::damaged(Meta::TABLE, "it has no version"))?;
+        match meta.version {
+            VERSION => Ok(Some(meta.latest)),
+            0 => Err(ControlError::damaged(Meta::TABLE, "its version is 0")),
+            found => Err(ControlError::TooNew { found, known: VERSION }),
+        }
+    }
+
+    fn make_tables(database: &Database) -> Result<(), ControlError> {
+        let transaction = guarded(|| database.begin_write())?;
+        let health = Health::default();
+        let change = Change { transaction: &transaction, health: &health, recorded: None };
+        for (name, _) in TABLE_NAMES {
+            change.make(name)?;
+        }
+        change.make(EXPIRIES)?;
+        change.put(VERSION_KEY, &Meta { version: VERSION, latest: 0 })?;
+        guarded(|| transaction.commit())
+    }
+}

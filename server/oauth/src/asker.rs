@@ -1,0 +1,174 @@
+//! Who asks at `/token` and `/revoke`: a client that is known and showed its secret, or a workspace by its key.
+//!
+//! Owns that a secret is the right one, and that guessing at one, or at a code or token, is slowed. Must not know
+//! what is asked for.
+
+use std::time::Instant;
+
+use super::client_auth::ShownClient;
+use super::client_document::ClientUrl;
+use super::error::{ErrorCode, OAuthError};
+use super::form::Form;
+use super::known_client::{ClientTrouble, KnownClient, known_client};
+use crate::OAuthContext;
+use crate::authority::Authority;
+use recalld_http_server::{Call, Response};
+use recalld_metastore::{Credential, CredentialFault, Kind, Tenant};
+
+/// Why nothing is given.
+pub(super) enum NoAnswer {
+    Error(OAuthError),
+    /// Whoever guesses too often waits so many seconds.
+    TooMany(u32),
+}
+
+impl From<OAuthError> for NoAnswer {
+    fn from(error: OAuthError) -> Self {
+        Self::Error(error)
+    }
+}
+
+impl From<NoAnswer> for Response {
+    fn from(why: NoAnswer) -> Self {
+        match why {
+            NoAnswer::Error(error) => error.response(),
+            NoAnswer::TooMany(wait) => OAuthError::too_many(wait),
+        }
+    }
+}
+
+pub(super) fn unavailable() -> OAuthError {
+    OAuthError::new(ErrorCode::TemporarilyUnavailable, "tokens cannot be issued now; try again")
+}
+
+pub(super) fn invalid_grant(why: &str) -> OAuthError {
+    OAuthError::new(ErrorCode::InvalidGrant, why)
+}
+
+/// What was shown was wrong: the refusal, or that whoever shows wrong things so often has to wait (GOV-04). A fault of
+/// ours is nobody's guess.
+pub(super) fn guessed(context: &OAuthContext<'_>, why: OAuthError) -> NoAnswer {
+    slowed(context, None, why)
+}
+
+fn slowed(context: &OAuthContext<'_>, workspace: Option<&str>, why: OAuthError) -> NoAnswer {
+    if why.code() == ErrorCode::TemporarilyUnavailable {
+        return why.into();
+    }
+    counted(context, workspace, why)
+}
+
+fn counted(context: &OAuthContext<'_>, workspace: Option<&str>, why: OAuthError) -> NoAnswer {
+    let (peer, now) = (context.client_address, Instant::now());
+    let budget = context.guesses.check(peer, workspace, now);
+    context.guesses.failed(peer, workspace, now);
+    match budget {
+        Ok(()) => why.into(),
+        Err(wait) => NoAnswer::TooMany(wait.seconds),
+    }
+}
+
+/// The client that asks: registered, or a document of its own; with its secret, if it has one.
+///
+/// # Errors
+/// `invalid_client`, or what stands in the way of knowing.
+pub(super) fn registered(
+    context: &OAuthContext<'_>,
+    authority: &Authority,
+    call: &Call,
+    form: &Form,
+) -> Result<KnownClient, NoAnswer> {
+    let shown = ShownClient::read(call.request.headers.get_all("authorization"), form)?;
+    proven(context, authority, (&shown, None))
+}
+
+/// `workspace` where what was shown may have been meant as its key.
+fn proven(
+    context: &OAuthContext<'_>,
+    authority: &Authority,
+    (shown, workspace): (&ShownClient, Option<&str>),
+) -> Result<KnownClient, NoAnswer> {
+    let wrong = |why: &str| OAuthError::new(ErrorCode::InvalidClient, why).by_basic(shown.by_basic);
+    let client = match known_client(context, authority, (&shown.id, context.client_address)) {
+        Ok(client) => client,
+        Err(ClientTrouble::Unknown) => return Err(slowed(context, workspace, wrong(UNKNOWN))),
+        Err(trouble) => {
+            let is_guess = trouble.is_guess();
+            let why = OAuthError::from(trouble).by_basic(shown.by_basic);
+            // A passing one, too: what cannot be reached now may be what nobody but us could reach.
+            return Err(if is_guess { counted(context, None, why) } else { why.into() });
+        }
+    };
+    match (&shown.secret, client.auth_method.has_secret()) {
+        (None, false) => Ok(client),
+        (Some(secret), true) if client.is_secret(secret.expose().as_bytes()) => Ok(client),
+        (None, true) => Err(wrong("the client has a secret, and did not show it").into()),
+        (Some(_), false) => Err(wrong("the client is registered without a secret").into()),
+        (Some(_), true) => Err(slowed(context, workspace, wrong(UNKNOWN))),
+    }
+}
+
+/// The same words whichever of the two is wrong.
+const UNKNOWN: &str = "the client or its secret is wrong";
+
+/// The workspace key that a client shows, and its workspace.
+///
+/// # Errors
+/// `invalid_client`, or that it cannot be known.
+pub(super) fn workspace_of_key(
+    context: &OAuthContext<'_>,
+    client: &ShownClient,
+) -> Result<(Credential, Tenant), NoAnswer> {
+    let secret = client.secret.as_ref().map(|secret| secret.expose().as_bytes());
+    let found = context.control.find_credential(secret.unwrap_or_default(), &[Kind::Workspace]);
+    let refused =
+        |why: &str| OAuthError::new(ErrorCode::InvalidClient, why).by_basic(client.by_basic);
+    match found {
+        Ok((credential, tenant)) if tenant.slug == client.id => Ok((credential, tenant)),
+        Err(CredentialFault::Suspended) => Err(refused("the workspace is suspended").into()),
+        Err(CredentialFault::Control(error)) if error.is_fault() => Err(unavailable().into()),
+        _ if is_client(context, client) => {
+            let said = "client_credentials is for workspaces, by their slug and key";
+            Err(OAuthError::new(ErrorCode::UnauthorizedClient, said).into())
+        }
+        _ => {
+            let why = refused("the workspace or its key is wrong");
+            Err(slowed(context, Some(&client.id), why))
+        }
+    }
+}
+
+/// Whether somebody who asks as a workspace is a client, with its secret if it has one. A document is not fetched for
+/// that.
+fn is_client(context: &OAuthContext<'_>, shown: &ShownClient) -> bool {
+    if ClientUrl::is_meant(&shown.id) {
+        return shown.secret.is_none();
+    }
+    let Ok(client) = context.control.find_client(&shown.id) else { return false };
+    match &shown.secret {
+        Some(secret) => client.is_secret(secret.expose().as_bytes()),
+        None => client.secret.is_none(),
+    }
+}
+
+/// The id of whoever may have a token revoked: a client's, or a workspace's slug.
+///
+/// # Errors
+/// `invalid_client`, or what stands in the way of knowing.
+pub(super) fn revoker(
+    context: &OAuthContext<'_>,
+    authority: &Authority,
+    call: &Call,
+    form: &Form,
+) -> Result<String, NoAnswer> {
+    let shown = ShownClient::read(call.request.headers.get_all("authorization"), form)?;
+    let secret = shown.secret.as_ref().map(|secret| secret.expose().as_bytes());
+    if let Some(secret) = secret
+        && let Ok((_, tenant)) = context.control.find_credential(secret, &[Kind::Workspace])
+        && tenant.slug == shown.id
+    {
+        return Ok(tenant.slug);
+    }
+    let workspace = secret.map(|_| shown.id.as_str());
+    proven(context, authority, (&shown, workspace)).map(|client| client.id)
+}

@@ -1,0 +1,52 @@
+//! The OAuth 2.1 authorization server: what clients send and what they are told.
+//!
+//! Owns the wire (format-spec/oauth.md): parameters, documents, errors, challenges, and what a client may be.
+//! Keeps nothing but a cache of other people's documents: who has which client, code or grant is the control
+//! store's.
+#![forbid(unsafe_code)]
+
+mod addresses;
+mod asker;
+pub mod authority;
+pub mod authorize;
+pub mod challenge;
+mod client_auth;
+mod client_document;
+mod client_documents;
+pub mod confirm;
+mod context;
+pub mod endpoints;
+mod error;
+mod fetch;
+mod form;
+mod known_client;
+pub mod metadata;
+pub mod pages;
+mod pkce;
+mod redirect;
+mod register;
+pub mod registration;
+pub mod revoke;
+mod scopes;
+pub mod token;
+mod uri;
+
+pub use addresses::is_public;
+pub use client_auth::{AuthMethod, CLIENT_ID_BYTES_MAX, ShownClient};
+pub use client_document::{ClientDocument, ClientUrl, DocumentFault};
+pub use client_documents::{
+    ClientDocuments, DOCUMENTS_MAX, DOCUMENTS_OF_HOST_MAX, FETCHES_MAX, FETCHES_OF_SITE_MAX,
+};
+pub use context::OAuthContext;
+pub use error::{ErrorCode, OAuthError};
+pub use fetch::{Fetch, FetchFault, Fetched, HttpFetch};
+pub use form::{FORM_BYTES_MAX, Form, SIGN_IN_FORM_BYTES_MAX};
+pub use known_client::{ClientTrouble, KnownClient, known_client};
+pub use metadata::Places;
+pub use pkce::Challenge;
+pub use redirect::{REDIRECT_BYTES_MAX, Redirect, RedirectFault};
+pub use register::{
+    CLIENT_NAME_CHARS_MAX, ClientMetadata, REDIRECTS_MAX, REGISTRATION_BYTES_MAX, Registered,
+};
+pub use scopes::{Scopes, in_plain_words};
+pub use uri::UriFault;

@@ -1,0 +1,92 @@
+//! Pages for the confirmation of an e-mail address.
+//!
+//! The link in a mail leads to a page with one button. Following it changes nothing, since programs that look
+//! through mails follow links too; pressing the button does.
+
+use super::frame::{Forms, Page};
+use super::markup::Html;
+use recalld_http_server::Response;
+
+/// Where the link in a mail leads, and where the form of the page goes.
+pub const CONFIRM_PATH: &str = "/confirm";
+
+/// What the secret of the link is called, in its query and in the form.
+pub const CONFIRM_TOKEN_FIELD: &str = "token";
+
+/// What the page with the button shows.
+#[derive(Clone, Copy, Debug)]
+pub struct Confirm<'a> {
+    /// The address to confirm.
+    pub address: &'a str,
+    /// The workspace it belongs to.
+    pub workspace: &'a str,
+    /// The secret of the link.
+    pub token: &'a str,
+}
+
+/// The page with the button.
+pub fn confirm(data: &Confirm<'_>) -> Response {
+    let mut content = Html::new();
+    content
+        .put(
+            "<h1>Confirm your e-mail address</h1>\n<p><strong><bdi>{}</bdi></strong> was given as the address of the \
+             workspace <strong><bdi>{}</bdi></strong>.</p>\n",
+            &[data.address, data.workspace],
+        )
+        .raw("<p>Once it is confirmed, the workspace can store memories. If you know nothing of it, close this page: \
+              nothing happens then.</p>\n")
+        .put("<form class=\"alone\" method=\"post\" action=\"{}\">\n", &[CONFIRM_PATH])
+        .put("<input type=\"hidden\" name=\"{}\" value=\"{}\">\n", &[CONFIRM_TOKEN_FIELD, data.token])
+        .raw("<div class=\"buttons\"><button class=\"main\">Confirm the address</button></div>\n</form>\n");
+    page(200, "Confirm your e-mail address", content, Forms::Own)
+}
+
+/// The page after the button.
+pub fn confirmed() -> Response {
+    let mut content = Html::new();
+    content.raw(
+        "<h1>The address is confirmed</h1>\n<p>The workspace can store memories from now on.</p>\n\
+         <p>You can close this page.</p>\n",
+    );
+    page(200, "The address is confirmed", content, Forms::None)
+}
+
+/// The page for a link that is too old, was used before, or never was one of ours; which of these is not said.
+pub fn confirmation_over() -> Response {
+    let mut content = Html::new();
+    content.raw(
+        "<h1>This link is no longer good</h1>\n<p>It was used before, is too old, or is not complete. Nothing was \
+         changed.</p>\n<p>If the address is still not confirmed, ask for another mail.</p>\n",
+    );
+    page(410, "This link is no longer good", content, Forms::None)
+}
+
+fn page(status: u16, title: &'static str, content: Html, forms: Forms) -> Response {
+    Page { status, title, content, forms }.answer()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::frame::tests::{check, text};
+    use super::*;
+
+    #[test]
+    fn only_the_button_leads_on() {
+        let data = Confirm { address: "a<b@c.example", workspace: "acme", token: "T\"1" };
+        let answer = confirm(&data);
+        check(&answer, 200, "'self'");
+        let text = text(&answer);
+        assert!(text.contains("<bdi>a&lt;b@c.example</bdi>"), "{text}");
+        assert!(text.contains("name=\"token\" value=\"T&quot;1\""), "{text}");
+        assert_eq!(text.matches("<button").count(), 1);
+        assert!(!text.contains("<a "));
+    }
+
+    #[test]
+    fn the_other_two_have_nothing_to_press() {
+        for (answer, status) in [(confirmed(), 200), (confirmation_over(), 410)] {
+            check(&answer, status, "'none'");
+            assert!(!text(&answer).contains("<form") && !text(&answer).contains("<a "));
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! What people see: sign-in and consent, the confirmation of an e-mail address, and what went wrong.
+//!
+//! Functions from data to a [`Response`](recalld_http_server::Response), nothing else: they know neither the control store nor
+//! who asks. Each page is whole in itself, without a script, and may load nothing from anywhere. Rules PAG-01 to
+//! PAG-31 are in `format-spec/pages.md`.
+
+mod browser;
+pub mod confirm;
+mod destination;
+mod frame;
+mod markup;
+pub mod problem;
+pub mod returning;
+mod sealed;
+pub mod sign_in;
+
+pub use browser::{Browser, NoBrowser};
+pub use confirm::{
+    CONFIRM_PATH, CONFIRM_TOKEN_FIELD, Confirm, confirm, confirmation_over, confirmed,
+};
+pub use destination::Destination;
+pub use problem::{Problem, problem};
+pub use returning::{Returning, returning};
+pub use sealed::{
+    OpenError, Opened, PARAMETERS_BYTES_MAX, SEALED_TIME_MAX, Sealed, Sealer, TooLong,
+};
+pub use sign_in::{AUTHORIZE_PATH, Client, Fault, SignIn, fields, sign_in};

@@ -1,0 +1,68 @@
+//! `POST /token`: what a client shows becomes an access token.
+//!
+//! Owns which grant is asked for and how it is answered. Must not know how a token is written (`auth::token`) nor
+//! where it is asked for again (`pipeline`).
+
+mod by_code;
+mod by_key;
+mod by_refresh;
+mod issue;
+
+pub(super) use issue::slow;
+
+use super::asker::NoAnswer;
+use super::error::{ErrorCode, OAuthError};
+use super::form::Form;
+use super::scopes::Scopes;
+use crate::OAuthContext;
+use crate::authority::Authority;
+use recalld_http_server::refusal::Refusal;
+use recalld_http_server::{Call, Response};
+
+/// A request for a token.
+struct Asked<'a> {
+    context: &'a OAuthContext<'a>,
+    authority: &'a Authority,
+    call: &'a Call,
+    form: &'a Form,
+}
+
+impl Asked<'_> {
+    /// The scopes that are named, if any are.
+    fn scopes(&self) -> Result<Option<Scopes>, OAuthError> {
+        self.form.get("scope").map(Scopes::parse).transpose()
+    }
+
+    /// The resource that is named, if one is; there is none but ours.
+    fn resource(&self) -> Result<Option<&str>, OAuthError> {
+        let named = self.form.get("resource");
+        self.authority.places.asked(named).map(|_| named)
+    }
+}
+
+/// Answers `POST /token`; any page may ask, since nothing is told to one that shows nothing.
+pub fn token(context: &OAuthContext<'_>, call: &Call) -> Response {
+    let Some(authority) = context.authority else {
+        return Refusal::new(404, "Not Found").into();
+    };
+    let answer = answer(context, authority, call).unwrap_or_else(Response::from);
+    answer.header("Access-Control-Allow-Origin", "*")
+}
+
+fn answer(
+    context: &OAuthContext<'_>,
+    authority: &Authority,
+    call: &Call,
+) -> Result<Response, NoAnswer> {
+    let form = Form::of_body(call.request.headers.get_all("content-type"), &call.request.body)?;
+    let asked = Asked { context, authority, call, form: &form };
+    match form.need("grant_type")? {
+        "authorization_code" => by_code::answer(&asked),
+        "refresh_token" => by_refresh::answer(&asked),
+        "client_credentials" => by_key::answer(&asked),
+        _ => {
+            let said = "grant_type is authorization_code, refresh_token or client_credentials";
+            Err(OAuthError::new(ErrorCode::UnsupportedGrantType, said).into())
+        }
+    }
+}

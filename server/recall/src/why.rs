@@ -1,0 +1,185 @@
+//! Why an item was given: what of the question led to it.
+//!
+//! Owns the account of it, and nothing of the ranking. An item whose text the caller does not see has
+//! none: which words are in it, or how near it is to a question, tells what it says.
+
+use std::collections::HashMap;
+
+use engine::words::{Analyzer, Kind};
+use engine::{Damage, GivenWords, Place, SearchError};
+
+use super::lanes::{Hop, Lane, Ran};
+use super::wording::{Class, Wording};
+use super::{Means, Plan, Recalled};
+use recalld_policy::Verdict;
+
+/// Words of the question that are told of one item.
+const WORDS_MAX: usize = 16;
+/// Words of the question that are looked for.
+const QUESTION_WORDS_MAX: usize = 64;
+/// Words that ask, and are hardly why an item was found.
+const ASKING: [&str; 8] = ["what", "why", "how", "when", "where", "who", "which", "whose"];
+
+/// What led to an item.
+#[derive(Debug, Clone, Default)]
+pub struct Why {
+    /// Words of the question that its title or text has, as the question spells them.
+    pub words: Vec<String>,
+    /// Its cosine with the question, where both have a vector.
+    pub cosine: Option<f32>,
+    /// The edge by which the graph lane came to it.
+    pub path: Option<Hop>,
+    /// What the time and place lanes gave it, where they found it.
+    pub time: Option<f32>,
+    /// The same of the place lane.
+    pub place: Option<f32>,
+    /// The item in whose place it stands: that one was found, by what is told here except the words.
+    pub replaced: Option<Place>,
+}
+
+/// What is known of how the candidates were found.
+pub(super) struct Known<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) ran: &'a Ran<'a>,
+    pub(super) replaced: &'a HashMap<Place, Place>,
+}
+
+/// Notes with each item why it was given.
+///
+/// # Errors
+/// Damage, or the snapshot's stop.
+pub(super) fn explain(
+    means: &Means<'_>,
+    known: &Known<'_>,
+    items: &mut [Recalled],
+) -> Result<(), SearchError> {
+    let mut items: Vec<&mut Recalled> =
+        items.iter_mut().filter(|item| item.verdict == Verdict::Allow).collect();
+    items.sort_unstable_by_key(|item| item.place);
+    let places: Vec<Place> = items.iter().map(|item| item.place).collect();
+    let given = known.ran.words.of(&places, &known.plan.filter)?;
+    let spelled: Vec<&str> = given.terms.iter().map(|term| term.term.as_str()).collect();
+    let asked = asked(&known.plan.text, &spelled);
+    for (item, given) in items.into_iter().zip(&given.items) {
+        item.why = Some(of(means, known, matched(&asked, given), item)?);
+    }
+    Ok(())
+}
+
+fn of(
+    means: &Means<'_>,
+    known: &Known<'_>,
+    words: Vec<String>,
+    item: &Recalled,
+) -> Result<Why, Damage> {
+    let by = |lane: Lane| item.found_by.iter().find(|(by, _)| *by == lane).map(|(_, score)| *score);
+    // What led here was another item, which is named only to who may know of it.
+    let replaced = known.replaced.get(&item.place).copied();
+    let found = replaced.unwrap_or(item.place);
+    let mut path = by(Lane::Graph).and_then(|_| known.ran.hops.get(&found)).cloned();
+    if let Some(hop) = &path
+        && !may_name(means, hop.seed)?
+    {
+        path = None;
+    }
+    let replaced = match replaced {
+        Some(old) if may_name(means, old)? => Some(old),
+        _ => None,
+    };
+    Ok(Why {
+        words,
+        cosine: item.cosine,
+        path,
+        time: by(Lane::Time),
+        place: by(Lane::Place),
+        replaced,
+    })
+}
+
+fn may_name(means: &Means<'_>, place: Place) -> Result<bool, Damage> {
+    Ok(means.may_read(&means.snapshot.item(place)?).verdict != Verdict::Deny)
+}
+
+/// A word of a question.
+#[derive(Debug, PartialEq)]
+struct Asked {
+    /// As the question has it, in lower case.
+    spelled: String,
+    /// Which terms it is searched by: an item that has one of these has it.
+    terms: Vec<usize>,
+    /// The parts of a compound: an item that has all of these has it, too. `None` stands for one that the
+    /// question's bounds leave out.
+    parts: Vec<Option<usize>>,
+}
+
+/// The words of a question that say something, each once, by the question's terms.
+fn asked(question: &str, terms: &[&str]) -> Vec<Asked> {
+    let mut all: Vec<Asked> = Vec::new();
+    for word in question.split_whitespace().take(QUESTION_WORDS_MAX) {
+        let says = |wording: &Wording| {
+            let mut words = wording.words();
+            words.any(|word| word.class != Class::Filler && !ASKING.contains(&word.spelled))
+        };
+        let spelled = word.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
+        if !says(&Wording::of(word)) || all.iter().any(|known| known.spelled == spelled) {
+            continue;
+        }
+        let mut asked = Asked { spelled, terms: Vec::new(), parts: Vec::new() };
+        Analyzer::lend(|analyzer| {
+            analyzer.terms(word, |emit| {
+                let term = terms.iter().position(|term| *term == emit.term);
+                match emit.kind {
+                    Kind::Part => asked.parts.push(term),
+                    _ => asked.terms.extend(term),
+                }
+                true
+            });
+        });
+        all.push(asked);
+    }
+    all
+}
+
+/// Which of the words an item has.
+fn matched(asked: &[Asked], given: &GivenWords) -> Vec<String> {
+    let has = |term: &usize| given.matched.binary_search(term).is_ok();
+    let has_word = |word: &&Asked| {
+        let mut parts = word.parts.iter().map(|part| part.as_ref().is_some_and(has)).peekable();
+        word.terms.iter().any(has) || parts.peek().is_some() && parts.all(|has| has)
+    };
+    let words = asked.iter().filter(has_word);
+    words.map(|word| word.spelled.clone()).take(WORDS_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_only_ask_are_not_looked_for() {
+        let terms = ["lamp", "wick", "trim", "not", "the", "log.rs", "log", "rs"];
+        let asked =
+            asked("Why is the lamp's wick not trimmed, and the lamp's lens in log.rs?", &terms);
+        let words: Vec<(&str, &[usize], usize)> = asked
+            .iter()
+            .map(|word| (word.spelled.as_str(), &word.terms[..], word.parts.len()))
+            .collect();
+        let wanted: [(&str, &[usize], usize); 6] = [
+            ("lamp's", &[0], 0),
+            ("wick", &[1], 0),
+            ("not", &[3], 0),
+            ("trimmed", &[2], 0),
+            ("lens", &[], 0),
+            ("log.rs", &[5], 2),
+        ];
+        assert_eq!(words, wanted);
+        let having =
+            |terms: &[usize]| matched(&asked, &GivenWords { score: 1.0, matched: terms.to_vec() });
+        assert_eq!(having(&[0, 2, 4]), ["lamp's", "trimmed"]);
+        assert_eq!(having(&[5]), ["log.rs"]);
+        assert_eq!(having(&[6, 7]), ["log.rs"], "all parts are as good");
+        assert!(having(&[6]).is_empty());
+        let long = super::asked(&(0..1000).map(|at| format!("w{at} ")).collect::<String>(), &[]);
+        assert_eq!(long.len(), QUESTION_WORDS_MAX);
+    }
+}

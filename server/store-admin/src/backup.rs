@@ -1,0 +1,353 @@
+//! Backups: the whole of a data directory in another folder, while the service goes on.
+//!
+//! Laid out as a data directory is, so that what reads one reads the other. The store is copied by
+//! the engine; here are the files around it, the order of steps, and which backups are known
+//! (`format-spec/backup.md`).
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use engine::os::disk::RealDisk;
+use engine::{Copied, CopyError, Store, hex};
+use serde_json::{Value, json};
+
+use crate::backup_tenants::{copy_tenants, remove_gone};
+use crate::catalogue::Catalogue;
+use crate::forget::{forget, forget_missing, list};
+use crate::keeping::{KeepError, Keeper, Note};
+use crate::known;
+use crate::known::Known;
+use crate::trusted::{ledger_of, trusted_keys, verify_ledger};
+use recalld_auth::FORMER_KEYS;
+use recalld_common::names;
+use recalld_common::slug::LOCAL_WORKSPACE;
+use recalld_embedding::model_file;
+use recalld_fs_util::copies;
+use recalld_fs_util::copies::CopiedFile;
+use recalld_fs_util::data_dir::{BACKUP_FILE, workspace_dir};
+use recalld_fs_util::told_disk::ToldDisk;
+use recalld_tool_framework::args::{Text, args};
+
+const OPERATION: &str = "recalld backup";
+/// What only its owner may have.
+pub(super) const KEY_FILES: [&str; 2] = ["credentials.toml", "keys/signing.key"];
+/// What is copied where it is there.
+const PLAIN_FILES: [&str; 4] = ["roots.json", model_file::FILE, known::FILE, FORMER_KEYS];
+/// A plain file or key file is no larger.
+const PLAIN_BYTES_MAX: u64 = 512 << 20;
+pub(super) const MAKE_ROOM: &str =
+    "make sure that there is space and that it may be written, and try again";
+
+args! {
+    /// What `POST /operator/backup` takes.
+    pub struct Backup {
+        path: Text<0, 4096> = Text(String::new()) => "The backup's folder, absolute.",
+        with_keys: bool = false => "Copy the credentials and the signing key, too.",
+        forget: bool = false => "Only forget the backup there: it was deleted.",
+        list: bool = false => "Only tell which backups are known.",
+        forget_missing: bool = false => "Only forget the backups that are not in their places.",
+    }
+}
+
+/// The store's folder of a data directory or a backup.
+pub(super) fn store_of(root: &Path) -> PathBuf {
+    workspace_dir(root).join("store")
+}
+
+/// A path without links; of one that is not there yet, of what leads to it.
+pub fn real_path(path: &Path) -> PathBuf {
+    let there = path.ancestors().find_map(|it| Some((it, it.canonicalize().ok()?)));
+    there.map_or_else(
+        || path.to_owned(),
+        |(it, real)| match path.strip_prefix(it) {
+            Ok(rest) if rest != Path::new("") => real.join(rest),
+            _ => real,
+        },
+    )
+}
+
+/// Makes a backup in a folder, or brings the one that is there up to date; or tells which are known,
+/// or forgets some.
+pub fn backup(keeper: &Keeper<'_>, raw: &Value, wanted: &Backup) -> Result<Value, KeepError> {
+    let to = Path::new(&wanted.path.0);
+    match wanted {
+        Backup { list: true, .. } => list(keeper),
+        Backup { forget_missing: true, .. } => forget_missing(keeper),
+        Backup { forget: true, .. } => forget(keeper, to),
+        _ => make(keeper, raw, to, wanted.with_keys, false),
+    }
+}
+
+/// Makes a backup in a folder; one that `is_scheduled` is the server's own to remove.
+pub(super) fn make(
+    keeper: &Keeper<'_>,
+    raw: &Value,
+    to: &Path,
+    with_keys: bool,
+    is_scheduled: bool,
+) -> Result<Value, KeepError> {
+    let _turn = keeper.turn()?;
+    check_place(keeper.data, to)?;
+    keeper.record(Note::of(OPERATION, raw))?;
+    let keys = trusted_keys(keeper.data, Some(keeper.signer.public()))
+        .map_err(|why| KeepError::failed(why, "mend it"))?;
+    let mut made = begin(keeper, to)?;
+    // From here on an erasure that begins knows that this backup has to lose what it hides.
+    let noted = note(keeper, &made, to, is_scheduled)?;
+    // What was to be erased before that is not copied any more.
+    let erased = keeper.store.erase_pending(&keeper.pace("erasing", keeper.store.bytes_on_disk()));
+    erased.map_err(|error| KeepError::failed(error, "run `recalld erase --pending` first"))?;
+    let copied = copy_store_to(keeper, keeper.store, &store_of(to));
+    let copied = copied.inspect_err(|(_, is_another)| {
+        if noted.is_new && *is_another {
+            let _told_by_the_error = unnote(keeper, &made.id);
+        }
+    });
+    let copied = copied.map_err(|(error, _)| error)?;
+    made.with_keys |= with_keys;
+    let mut copies = Copies::default();
+    copies.store(&copied);
+    // Before the operator's ledger: what is on record of that may not lie past the end of its copy.
+    let parts = copy_tenants(keeper, to, made.with_keys, &mut copies)?;
+    let volumes = keeper.audit.settled_files().map_err(|why| KeepError::failed(why, MAKE_ROOM))?;
+    copies.ledger(to, &ledger_of(to), volumes)?;
+    let report = verify_ledger(to, &keys).map_err(|why| {
+        KeepError::failed(format!("the copied ledger: {why}"), "run `recalld verify`")
+    })?;
+    let key_files = if made.with_keys { &KEY_FILES[..] } else { &[] };
+    for path in PLAIN_FILES.iter().chain(key_files) {
+        copy_file(&keeper.data.join(path), to, path, &mut copies)?;
+    }
+    let Copies { files, count } = copies;
+    made.files = files;
+    made.parts = parts;
+    made.public_keys = keys;
+    made.seq = copied.seq;
+    made.made_at = Some(names::time(keeper.store.now()));
+    made.write(to).map_err(|why| KeepError::failed(why, MAKE_ROOM))?;
+    settle(to, &made)?;
+    remove_gone(to, &made.parts, LOCAL_WORKSPACE)?;
+    Ok(json!({
+        "path": to.to_str(), "id": made.id, "made_at": made.made_at, "seq": copied.seq,
+        "files": count.written, "bytes": count.bytes, "reused": count.reused,
+        "with_keys": made.with_keys, "workspaces": made.parts.len() + 1,
+        "ledger_entries": report.entries, "replaced": noted.replaced,
+    }))
+}
+
+/// What was copied so far.
+#[derive(Default)]
+pub(super) struct Copies {
+    /// Files beside those of stores.
+    files: Vec<CopiedFile>,
+    count: Count,
+}
+
+#[derive(Default)]
+struct Count {
+    written: u64,
+    bytes: u64,
+    reused: u64,
+}
+
+impl Copies {
+    fn add(&mut self, file: CopiedFile, is_new: bool) {
+        if is_new {
+            self.count.written += 1;
+            self.count.bytes += file.bytes;
+        } else {
+            self.count.reused += 1;
+        }
+        self.files.push(file);
+    }
+
+    /// Counts the files of a store.
+    pub(super) fn store(&mut self, copied: &Copied) {
+        self.count.written += copied.files;
+        self.count.bytes += copied.bytes;
+        self.count.reused += copied.reused;
+    }
+
+    /// Copies a ledger's volumes, each as far as it is signed, to `folder` in the backup `root`, and removes there what
+    /// is not of it.
+    pub(super) fn ledger(
+        &mut self,
+        root: &Path,
+        folder: &Path,
+        volumes: Vec<(PathBuf, u64)>,
+    ) -> Result<(), KeepError> {
+        let failed = |why| KeepError::failed(why, MAKE_ROOM);
+        copies::make_folder(folder).map_err(copies::at(folder)).map_err(failed)?;
+        let mut ours = HashSet::with_capacity(volumes.len());
+        for (from, bytes) in volumes {
+            let place = folder.join(from.file_name().unwrap_or_default());
+            let copied = copies::copy(&from, &place, bytes).map_err(copies::at(&place));
+            let (sha256, is_new) = copied.map_err(failed)?;
+            self.add(CopiedFile { path: relative(root, &place), bytes, sha256 }, is_new);
+            ours.insert(place);
+        }
+        let there = fs::read_dir(folder).map_err(copies::at(folder)).map_err(failed)?;
+        for entry in there {
+            let path = entry.map_err(copies::at(folder)).map_err(failed)?.path();
+            if !ours.contains(&path) {
+                fs::remove_file(&path).map_err(copies::at(&path)).map_err(failed)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Refuses a place that is not a backup's, or that lies in the data or around it.
+fn check_place(data: &Path, to: &Path) -> Result<(), KeepError> {
+    let wrong = |why: &str| Err(KeepError::Wrong(format!("{}: {why}", to.display())));
+    if !to.is_absolute() {
+        return wrong("a path from the root is wanted");
+    }
+    let (real, data) = (real_path(to), real_path(data));
+    if real.starts_with(&data) || data.starts_with(&real) {
+        return wrong("lies in the data directory, or around it; choose a folder elsewhere");
+    }
+    let is_backup = to.join(BACKUP_FILE).exists();
+    match fs::read_dir(to).map(Iterator::count) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => wrong(&format!("{error}; choose a folder that may be written")),
+        Ok(1..) if !is_backup => {
+            wrong("holds something, but no backup; choose an empty folder or a new one")
+        }
+        Ok(_) => Ok(()),
+    }
+}
+
+/// The catalogue that is there, or one for a backup that begins: it is named before anything is in
+/// it, so that an erasure finds even one that is cut short.
+fn begin(keeper: &Keeper<'_>, to: &Path) -> Result<Catalogue, KeepError> {
+    let failed = |why| KeepError::failed(why, MAKE_ROOM);
+    if let Some(earlier) = Catalogue::read(to).map_err(failed)? {
+        settle(to, &earlier)?;
+        return Ok(earlier);
+    }
+    let mut id = [0; 16];
+    keeper.random.fill(&mut id);
+    let made = Catalogue {
+        id: hex(&id),
+        made_at: None,
+        seq: 0,
+        with_keys: false,
+        public_keys: Vec::new(),
+        parts: Vec::new(),
+        files: Vec::new(),
+    };
+    made.write(to).map_err(failed)?;
+    Ok(made)
+}
+
+/// Files that the catalogue names go to their places.
+fn settle(to: &Path, made: &Catalogue) -> Result<(), KeepError> {
+    let settle = |file: &CopiedFile| file.settle(to).map_err(copies::at(to));
+    made.files.iter().try_for_each(settle).map_err(|why| KeepError::failed(why, MAKE_ROOM))
+}
+
+/// What the list of known backups made of one.
+struct Noted {
+    is_new: bool,
+    /// Backups that were in its place before, and were deleted.
+    replaced: usize,
+}
+
+fn note(
+    keeper: &Keeper<'_>,
+    made: &Catalogue,
+    to: &Path,
+    is_scheduled: bool,
+) -> Result<Noted, KeepError> {
+    let change = || {
+        let _noting = keeper.noting();
+        let mut known = Known::read(keeper.data)?;
+        let before = known.clone();
+        // A place that held no finished backup: what was there once is gone. One that is only found
+        // there again says nothing of others, as disks may take turns in one place.
+        let replaced = match made.made_at {
+            None => known.keep_only(&made.id, to),
+            Some(_) => 0,
+        };
+        let is_new = known.note(&made.id, to)?;
+        if is_scheduled {
+            known.note_scheduled(&made.id);
+        }
+        if known != before {
+            known.write(keeper.data)?;
+        }
+        Ok(Noted { is_new, replaced })
+    };
+    change().map_err(|why: String| KeepError::failed(why, "nothing was copied"))
+}
+
+/// Takes a backup from the list that came to nothing.
+fn unnote(keeper: &Keeper<'_>, id: &str) -> Result<(), String> {
+    let _noting = keeper.noting();
+    let mut known = Known::read(keeper.data)?;
+    known.backups.retain(|backup| backup.id != id);
+    known.write(keeper.data)
+}
+
+/// Copies a store to a folder. An error says whether the place holds another one.
+pub(super) fn copy_store_to(
+    keeper: &Keeper<'_>,
+    store: &Store,
+    folder: &Path,
+) -> Result<Copied, (KeepError, bool)> {
+    let failed = |error: &dyn std::fmt::Display, remedy| {
+        KeepError::failed(format!("{}: {error}", folder.display()), remedy)
+    };
+    let disk =
+        copies::make_folder(folder).map_err(|error| (failed(&error, MAKE_ROOM), false)).and_then(
+            |()| RealDisk::open(folder).map_err(|error| (failed(&error, MAKE_ROOM), false)),
+        )?;
+    let disk = ToldDisk::new(disk, keeper.cancel);
+    let total = store.bytes_on_disk();
+    let copied = disk.telling("copying", total, keeper.progress, || store.backup(&disk));
+    copied.map_err(|error| {
+        let remedy = match &error {
+            CopyError::Store(_) | CopyError::Source(_) => {
+                "run `recalld verify`, which tells what is wrong; the backup is as it was before"
+            }
+            CopyError::Occupied(_) => "choose another folder",
+            CopyError::Locked => "wait until the other process is done",
+            _ => "mend the place or choose another one; the backup is as it was before",
+        };
+        (failed(&error, remedy), matches!(error, CopyError::Occupied(_)))
+    })
+}
+
+/// Copies a file that may be missing to `path` in a backup: beside its place, where another version of it is, so that
+/// what the catalogue of the backup before names is there until the next one is.
+pub(super) fn copy_file(
+    from: &Path,
+    to: &Path,
+    path: &str,
+    copies: &mut Copies,
+) -> Result<(), KeepError> {
+    let place = to.join(path);
+    let failed = |error| KeepError::failed(copies::at(&place)(error), MAKE_ROOM);
+    let copied = match fs::metadata(from) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => Err(error),
+        Ok(about) if about.len() > PLAIN_BYTES_MAX => Err(std::io::Error::other("too large")),
+        Ok(about) => {
+            let bytes = about.len();
+            let is_replaced =
+                place.exists() && !copies::is_same(from, &place, bytes).map_err(&failed)?;
+            let to = if is_replaced { copies::next_to(&place) } else { place.clone() };
+            copies::copy(from, &to, bytes).map(|copied| (bytes, copied))
+        }
+    };
+    let (bytes, (sha256, is_new)) = copied.map_err(failed)?;
+    copies.add(CopiedFile { path: path.to_owned(), bytes, sha256 }, is_new);
+    Ok(())
+}
+
+/// A path as the catalogue names it. Ours are ASCII.
+fn relative(root: &Path, path: &Path) -> String {
+    path.strip_prefix(root).unwrap_or(path).to_string_lossy().into_owned()
+}

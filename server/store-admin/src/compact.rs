@@ -1,0 +1,55 @@
+//! Compaction on demand: step after step, until no two segments fit into one.
+
+use engine::Compacted;
+use serde_json::{Value, json};
+
+use crate::keeping::{KeepError, Keeper, Note};
+use recalld_common::counted::counted;
+
+/// Steps of one command: each makes one segment of several, of which a manifest lists 4,096 at most.
+const STEPS_MAX: usize = 4096;
+
+/// Compacts the store to the end.
+pub fn compact(keeper: &Keeper<'_>) -> Result<Value, KeepError> {
+    let _turn = keeper.turn()?;
+    keeper.record(Note::of("recalld compact", &json!({})))?;
+    let store = keeper.store;
+    let failed = |error: &dyn std::fmt::Display| {
+        KeepError::failed(error, "run `recalld verify`; all segments are as they were")
+    };
+    store.seal().map_err(|error| failed(&error))?;
+    let (segments_before, bytes_before) = measure(keeper)?;
+    let pace = keeper.pace("compacting", bytes_before);
+    let (mut merged, mut steps) = (0, 0);
+    while steps < STEPS_MAX {
+        match store.compact_fully(&pace).map_err(|error| failed(&error))? {
+            Compacted::Merged { segments, .. } => (merged, steps) = (merged + segments, steps + 1),
+            Compacted::Nothing => break,
+            Compacted::NoRoom { wanted, free } => {
+                let why = format!(
+                    "{wanted} bytes must be free for the next step, {free} are; {} done, which stays",
+                    counted(steps, "step")
+                );
+                return Err(KeepError::failed(why, "free some space, and run it again"));
+            }
+            Compacted::Cancelled => {
+                let why =
+                    format!("called off after {}; what is done stays", counted(steps, "step"));
+                return Err(KeepError::failed(why, "run it again to go on"));
+            }
+        }
+    }
+    let (segments, bytes) = measure(keeper)?;
+    Ok(json!({
+        "steps": steps, "merged": merged, "segments_before": segments_before,
+        "segments": segments, "bytes_before": bytes_before, "bytes": bytes,
+    }))
+}
+
+/// Segments, and bytes of all files.
+fn measure(keeper: &Keeper<'_>) -> Result<(u64, u64), KeepError> {
+    let counts = keeper.store.snapshot().counts();
+    let counts = counts
+        .map_err(|damage| KeepError::failed(damage, "restore a backup of the data directory"))?;
+    Ok((counts.parts, keeper.store.bytes_on_disk()))
+}

@@ -1,0 +1,383 @@
+//! Erasure: what goes, who forbids it, and every place that it must go from.
+//!
+//! The engine removes bytes from one store. Here is what people mean by it: a document goes with its
+//! chunks, a chain with all its members, and with each the answers that name it; what is held
+//! stays, and stops the whole request; and each
+//! known backup loses the same ids, now or when it can be reached again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::PoisonError;
+
+use engine::ledger::{Decision, Effect, Outcome};
+use engine::limits::ERASURES_PENDING_MAX;
+use engine::{ItemId, Place, Snapshot, WriteError};
+use serde_json::{Value, json};
+
+use crate::erase_backups;
+use crate::erase_backups::Lost;
+use crate::erase_far;
+use crate::keeping::{KeepError, Keeper, Note};
+use crate::known::Known;
+use recalld_cluster::seats::FarErasure;
+use recalld_common::names;
+use recalld_policy::{Action, Verdict, What, decide};
+use recalld_tool_framework::args::{List, Text, args};
+pub use recalld_tool_framework::{ANSWER_KIND, ToolError, touched};
+use recalld_workspace::workspace::Workspace;
+
+const OPERATION: &str = "recalld erase";
+/// The entry before anything is hidden.
+const BEGUN: &str = "recalld erase: begun";
+/// Items that one request erases, chains and chunks included. Their ids fit a request's body.
+pub const ERASE_ITEMS_MAX: usize = 16_384;
+// What a store takes on at once: half of what may be pending, as sources may have to go, too.
+const _: () = assert!(ERASE_ITEMS_MAX <= ERASURES_PENDING_MAX / 2);
+/// What to do after an error between the steps.
+const GO_ON: &str = "what is left is tried again by `recalld erase --pending`";
+/// Progress is told of this once nothing finds the items any more.
+const HIDDEN: &str = "hidden";
+const DAMAGED: &str = "the store is damaged; `recalld verify` tells where";
+
+args! {
+    /// What `POST /operator/erase` takes.
+    pub struct Erase {
+        ids: List<Text<1, 64>, 0, 16384> => "Items.",
+        reason: Text<0, 4096> => "Why.",
+        by: Text<1, 256> = Text("operator".to_owned()) => "Who wants it.",
+        chain: bool = false => "All that they replaced or that replaced them, too.",
+        dry_run: bool = false => "Only say what would go.",
+        pending: bool = false => "Go on with earlier requests.",
+    }
+}
+
+/// What a request comes to.
+#[derive(Default)]
+struct Plan {
+    /// Items that go: where each lies, and what it goes with.
+    goes: BTreeMap<ItemId, (Place, Option<ItemId>)>,
+    /// Ids of the request that are erased already.
+    gone: BTreeSet<u128>,
+    /// Ids of the request that are none of the store's.
+    missing: Vec<String>,
+    /// Items that policy keeps, with the rule.
+    held: Vec<(ItemId, String)>,
+}
+
+/// Says what would go, or erases it everywhere. What goes is hidden before this waits for the job that
+/// runs now, so whoever gives up waiting has hidden it all the same, and its bytes go later.
+pub fn erase(keeper: &Keeper<'_>, raw: &Value, wanted: &Erase) -> Result<Value, KeepError> {
+    if wanted.pending {
+        let _turn = keeper.turn()?;
+        return go_on(keeper, raw);
+    }
+    if wanted.ids.0.is_empty() {
+        return Err(KeepError::Wrong("no ids; name the items that are to go".to_owned()));
+    }
+    if wanted.reason.0.trim().is_empty() {
+        return Err(KeepError::Wrong("a reason is wanted: it stays with the id".to_owned()));
+    }
+    let snapshot = keeper.store.snapshot();
+    let plan = Plan::of(keeper, &snapshot, wanted)?;
+    let mut report = plan.to_json(&snapshot)?;
+    if !plan.missing.is_empty() {
+        return Ok(report);
+    }
+    if !plan.held.is_empty() {
+        let (_, rule) = &plan.held[0];
+        keeper.record(Note {
+            decision: Decision::Deny,
+            rule,
+            outcome: Outcome::Refused,
+            touched: plan.held.iter().map(|(id, _)| touched(Effect::Withheld, *id)).collect(),
+            ..Note::of(OPERATION, raw)
+        })?;
+        return Ok(report);
+    }
+    if wanted.dry_run {
+        return Ok(report);
+    }
+    drop(snapshot);
+    keeper.record(Note {
+        touched: plan.goes.keys().map(|id| touched(Effect::Written, *id)).collect(),
+        ..Note::of(BEGUN, raw)
+    })?;
+    hide(keeper, &plan, wanted)?;
+    (keeper.progress)(0, keeper.store.bytes_on_disk(), HIDDEN);
+    let _turn = keeper.turn().inspect_err(|_| {
+        let cancelled = Note { outcome: Outcome::Cancelled, ..Note::of(OPERATION, raw) };
+        // Nobody is left to be told; a ledger that takes no entries stops the service by itself.
+        let _nobody_waits = keeper.record(cancelled);
+    })?;
+    let pace = keeper.pace("erasing", keeper.store.bytes_on_disk());
+    keeper.store.erase_pending(&pace).map_err(unfinished)?;
+    report["erased"] = plan.goes.len().into();
+    finish(keeper, raw, report, plan.goes.keys().copied())
+}
+
+/// All that goes with items that are hidden or erased: the chunks of a document, and with `answers` the answers to
+/// calls with a key that name any of it.
+///
+/// # Errors
+/// More than one request may name, or damage.
+pub fn goes_with(
+    snapshot: &Snapshot,
+    items: &[(ItemId, Place)],
+    answers: bool,
+) -> Result<BTreeMap<ItemId, Place>, KeepError> {
+    let mut plan = Plan::default();
+    for (id, place) in items {
+        plan.add(snapshot, *id, *place, None)?;
+    }
+    if answers {
+        plan.add_answers(snapshot)?;
+    }
+    Ok(plan.goes.into_iter().map(|(id, (place, _))| (id, place)).collect())
+}
+
+/// Hides what is to be erased by `hide`, and before that notes it in each known backup, in one go.
+///
+/// # Errors
+/// It cannot be noted, and nothing is hidden; or what `hide` says.
+pub fn noted<T>(
+    data: &Path,
+    workspace: &Workspace,
+    ids: &BTreeSet<u128>,
+    hide: impl FnOnce() -> Result<T, ToolError>,
+) -> Result<T, ToolError> {
+    let _noting = workspace.noting.lock().unwrap_or_else(PoisonError::into_inner);
+    pending_everywhere(data, &workspace.name, ids).map_err(ToolError::Unwritable)?;
+    hide()
+}
+
+/// How many known backups still have to lose this id.
+///
+/// # Errors
+/// The list of backups cannot be read.
+pub fn waiting_in(data: &Path, id: u128) -> Result<usize, String> {
+    let known = Known::read(data)?;
+    Ok(known.backups.iter().filter(|backup| backup.pending.contains(&id)).count())
+}
+
+/// How many backups the machine knows of.
+///
+/// # Errors
+/// Their list cannot be read.
+pub fn backups_known(data: &Path) -> Result<usize, String> {
+    Known::read(data).map(|known| known.backups.len())
+}
+
+/// Notes in each known backup what it has to lose, and hides it, in one go: a backup that begins now
+/// has noted itself before that, or finds the tombstones.
+fn hide(keeper: &Keeper<'_>, plan: &Plan, wanted: &Erase) -> Result<(), KeepError> {
+    let goes: Vec<u128> = plan.goes.keys().map(|id| id.0).collect();
+    let _noting = keeper.noting();
+    let ids: BTreeSet<u128> = goes.iter().chain(&plan.gone).copied().collect();
+    pending_everywhere(keeper.data, &keeper.caller.workspace, &ids)
+        .map_err(|why| KeepError::failed(why, "nothing was erased"))?;
+    if goes.is_empty() {
+        return Ok(());
+    }
+    let hidden = keeper.store.begin_erasure(&goes, &wanted.by.0, &wanted.reason.0);
+    hidden.map_err(|error| KeepError::failed(error, "nothing was erased; ask again"))
+}
+
+/// Goes on with what earlier requests left.
+fn go_on(keeper: &Keeper<'_>, raw: &Value) -> Result<Value, KeepError> {
+    let pace = keeper.pace("erasing", keeper.store.bytes_on_disk());
+    let waiting = keeper.store.item_erasures_pending().map_err(unfinished)?;
+    keeper.store.erase_pending(&pace).map_err(unfinished)?;
+    let left = keeper.store.item_erasures_pending().map_err(unfinished)?;
+    let mut report = unasked();
+    report["erased"] = waiting.saturating_sub(left).into();
+    finish(keeper, raw, report, [])
+}
+
+/// A report with all that any report has, before anything is found or done.
+fn unasked() -> Value {
+    json!({
+        "items": [], "held": [], "missing": [], "already": 0, "erased": 0,
+        "pending": null, "backups": [], "remote": null, "everywhere": null,
+    })
+}
+
+fn unfinished(error: WriteError) -> KeepError {
+    KeepError::failed(format!("not everything is erased yet: {error}"), GO_ON)
+}
+
+/// The backups lose the ids, the ledger gets its entry, the report says what is still to do.
+fn finish(
+    keeper: &Keeper<'_>,
+    raw: &Value,
+    mut report: Value,
+    items: impl IntoIterator<Item = ItemId>,
+) -> Result<Value, KeepError> {
+    let waiting = keeper.store.erasures_pending().map_err(unfinished)?;
+    let lost = erase_backups::erase(keeper)?;
+    let far = erase_far::erase(keeper)?;
+    let all_gone = waiting == 0
+        && lost.iter().all(|it| it.why.is_none())
+        && far.as_ref().is_none_or(FarErasure::is_everywhere);
+    keeper.record(Note {
+        touched: items.into_iter().map(|id| touched(Effect::Erased, id)).collect(),
+        outcome: if all_gone { Outcome::Done } else { Outcome::Failed },
+        ..Note::of(OPERATION, raw)
+    })?;
+    report["pending"] = waiting.into();
+    report["backups"] = lost.iter().map(Lost::to_json).collect();
+    report["remote"] = erase_far::told(far.as_ref());
+    report["everywhere"] = all_gone.into();
+    Ok(report)
+}
+
+/// Notes what a remote, and each known backup, has to lose.
+fn pending_everywhere(data: &Path, workspace: &str, ids: &BTreeSet<u128>) -> Result<(), String> {
+    erase_far::note(data, workspace, ids.iter().copied())?;
+    let mut known = Known::read(data)?;
+    if known.backups.is_empty() {
+        return Ok(());
+    }
+    known.must_lose(ids)?;
+    known.write(data)
+}
+
+impl Plan {
+    fn of(keeper: &Keeper<'_>, snapshot: &Snapshot, wanted: &Erase) -> Result<Self, KeepError> {
+        let mut plan = Self::default();
+        for text in &wanted.ids.0 {
+            let Ok(id) = names::parse_item(&text.0) else {
+                plan.missing.push(text.0.clone());
+                continue;
+            };
+            plan.take(snapshot, id, wanted.chain, &text.0)?;
+        }
+        plan.add_answers(snapshot)?;
+        for (id, (place, _)) in &plan.goes {
+            let item = snapshot.item(*place).map_err(damaged)?;
+            let what = What {
+                workspace: &keeper.caller.workspace,
+                kind: item.kind,
+                sensitivity: item.sensitivity,
+                gates: &item.gates,
+            };
+            let (verdict, rule) = keeper.caller.as_who(|who| {
+                let decision = decide(keeper.rules, who, &what, Action::Erase);
+                (decision.verdict, decision.rule.to_owned())
+            });
+            if verdict != Verdict::Allow {
+                plan.held.push((*id, rule));
+            }
+        }
+        Ok(plan)
+    }
+
+    /// An id of the request, with its chain if that is wanted.
+    fn take(
+        &mut self,
+        snapshot: &Snapshot,
+        id: ItemId,
+        chain: bool,
+        text: &str,
+    ) -> Result<(), KeepError> {
+        match snapshot.find(id).map_err(damaged)? {
+            Some(place) => self.add(snapshot, id, place, None)?,
+            None if snapshot.is_erased(id.0).map_err(damaged)? => {
+                self.gone.insert(id.0);
+            }
+            None => self.missing.push(text.to_owned()),
+        }
+        if !chain {
+            return Ok(());
+        }
+        let chain = snapshot.chain(id).map_err(damaged)?;
+        if chain.truncated {
+            return Err(too_many());
+        }
+        for member in chain.members {
+            if let Some(place) = member.place {
+                self.add(snapshot, member.id, place, Some(id).filter(|_| member.id != id))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// An item and, of a document, its chunks: they hold its words.
+    fn add(
+        &mut self,
+        snapshot: &Snapshot,
+        id: ItemId,
+        place: Place,
+        with: Option<ItemId>,
+    ) -> Result<(), KeepError> {
+        self.goes.entry(id).or_insert((place, with));
+        let item = snapshot.item(place).map_err(damaged)?;
+        if let Some(source) = item.source.filter(|_| item.kind == "document") {
+            for place in snapshot.items_of_source(source).map_err(damaged)? {
+                let other = snapshot.item(place).map_err(damaged)?;
+                if other.kind == "chunk" {
+                    self.goes.entry(other.id).or_insert((place, Some(id)));
+                }
+            }
+        }
+        if self.goes.len() > ERASE_ITEMS_MAX { Err(too_many()) } else { Ok(()) }
+    }
+
+    /// First answers to calls with a key, which hold the ids and titles of items. A key whose answer is
+    /// gone makes a new item when it is used again.
+    fn add_answers(&mut self, snapshot: &Snapshot) -> Result<(), KeepError> {
+        for place in snapshot.places().map_err(damaged)? {
+            if snapshot.kind(place).map_err(damaged)? != ANSWER_KIND {
+                continue;
+            }
+            let answer = snapshot.item(place).map_err(damaged)?;
+            let named = named_items(answer.text).into_iter().find(|id| self.goes.contains_key(id));
+            if let Some(with) = named {
+                self.goes.entry(answer.id).or_insert((place, Some(with)));
+            }
+        }
+        if self.goes.len() > ERASE_ITEMS_MAX { Err(too_many()) } else { Ok(()) }
+    }
+
+    fn to_json(&self, snapshot: &Snapshot) -> Result<Value, KeepError> {
+        let named = |id: ItemId| -> Result<Value, KeepError> {
+            let place = self.goes.get(&id).map(|(place, _)| *place);
+            let Some(place) = place else { return Ok(Value::Null) };
+            Ok(names::of_item(&snapshot.item(place).map_err(damaged)?).into())
+        };
+        let mut items = Vec::with_capacity(self.goes.len());
+        for (id, (place, with)) in &self.goes {
+            let item = snapshot.item(*place).map_err(damaged)?;
+            let with = with.map(named).transpose()?;
+            items.push(json!({
+                "id": names::item(item.kind, *id), "kind": item.kind, "title": item.title,
+                "with": with,
+            }));
+        }
+        let mut held = Vec::with_capacity(self.held.len());
+        for (id, rule) in &self.held {
+            held.push(json!({"id": named(*id)?, "rule": rule}));
+        }
+        let mut report = unasked();
+        report["items"] = items.into();
+        report["held"] = held.into();
+        report["missing"] = json!(self.missing);
+        report["already"] = self.gone.len().into();
+        Ok(report)
+    }
+}
+
+/// The ids in the text of an answer.
+fn named_items(text: &str) -> Vec<ItemId> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.filter_map(|word| names::parse_item(word).ok()).collect()
+}
+
+fn damaged(damage: engine::Damage) -> KeepError {
+    let remedy = if damage.is_away() { "try again" } else { DAMAGED };
+    KeepError::failed(damage, remedy)
+}
+
+fn too_many() -> KeepError {
+    let why = format!("more than {ERASE_ITEMS_MAX} items would go; erase them in parts");
+    KeepError::Wrong(why)
+}

@@ -1,0 +1,166 @@
+//! Erasure in the backups that a data directory knows of.
+//!
+//! A backup's store is a store: it is opened, loses the ids, and is closed. One that cannot be
+//! reached keeps its pending ids in `backups.json`; a server tries again by itself, and
+//! `recalld erase --pending` does.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use engine::os::disk::RealDisk;
+use engine::{Batch, Ground, ItemId, OpenError, Options, Reader, Snapshot, Store, TombstoneDraft};
+use serde_json::{Value, json};
+
+use crate::backup::store_of;
+use crate::catalogue::Catalogue;
+use crate::erase::ERASE_ITEMS_MAX;
+use crate::keeping::{KeepError, Keeper};
+use crate::known::{Known, KnownBackup};
+use recalld_fs_util::copies;
+
+/// What became of one backup.
+pub(super) struct Lost {
+    pub(super) path: String,
+    erased: usize,
+    /// Why it still holds what it must lose.
+    pub(super) why: Option<String>,
+}
+
+impl Lost {
+    pub(super) fn to_json(&self) -> Value {
+        json!({
+            "path": self.path, "erased": self.erased, "done": self.why.is_none(), "why": self.why,
+        })
+    }
+}
+
+/// Erases in each known backup what it has to lose. The caller has the turn.
+pub(super) fn erase(keeper: &Keeper<'_>) -> Result<Vec<Lost>, KeepError> {
+    let failed = |why| {
+        KeepError::failed(why, "run `recalld erase --pending` when it may be read and written")
+    };
+    let known = {
+        let _noting = keeper.noting();
+        Known::read(keeper.data).map_err(failed)?
+    };
+    // Taken after the list was read, so it has the tombstones of all that is noted there.
+    let snapshot = keeper.store.snapshot();
+    let mut lost = Vec::with_capacity(known.backups.len());
+    for backup in known.backups.iter().filter(|backup| !backup.pending.is_empty()) {
+        let path = backup.path.display().to_string();
+        match requests(&snapshot, &backup.pending)
+            .and_then(|requests| erase_in(keeper, backup, requests))
+        {
+            Err(why) => lost.push(Lost { path, erased: 0, why: Some(why) }),
+            Ok(erased) => {
+                note_lost(keeper, backup).map_err(failed)?;
+                lost.push(Lost { path, erased, why: None });
+            }
+        }
+    }
+    Ok(lost)
+}
+
+/// Takes from the list what a backup has lost; more may have been noted meanwhile.
+fn note_lost(keeper: &Keeper<'_>, lost: &KnownBackup) -> Result<(), String> {
+    let _noting = keeper.noting();
+    let mut known = Known::read(keeper.data)?;
+    if let Some(backup) = known.backups.iter_mut().find(|backup| backup.id == lost.id) {
+        backup.pending.retain(|id| !lost.pending.contains(id));
+        known.write(keeper.data)?;
+    }
+    Ok(())
+}
+
+/// Whether a backup that still has to lose something is where it was seen last.
+pub(super) fn is_due(known: &Known) -> bool {
+    known.backups.iter().filter(|backup| !backup.pending.is_empty()).any(|backup| {
+        let there = Catalogue::read(&backup.path);
+        // One that cannot be read is told as such by the attempt.
+        there.map_or(true, |there| there.is_some_and(|there| there.id == backup.id))
+    })
+}
+
+/// The store's own tombstones of the pending ids: who wanted them gone, when and why is said alike in
+/// the backup. An id without such a tombstone was never erased: the request did not come about.
+fn requests(snapshot: &Snapshot, pending: &BTreeSet<u128>) -> Result<Vec<TombstoneDraft>, String> {
+    let mut requests = Vec::with_capacity(pending.len());
+    for &target in pending {
+        let stones = snapshot.tombstones(target).map_err(|damage| damage.to_string())?;
+        if let Some(stone) = stones.iter().rev().find(|stone| stone.erase) {
+            requests.push(TombstoneDraft {
+                target,
+                at: Some(stone.at),
+                by: stone.by.to_owned(),
+                reason: stone.reason.to_owned(),
+                erase: true,
+                ..TombstoneDraft::default()
+            });
+        }
+    }
+    Ok(requests)
+}
+
+fn erase_in(
+    keeper: &Keeper<'_>,
+    backup: &KnownBackup,
+    requests: Vec<TombstoneDraft>,
+) -> Result<usize, String> {
+    let there = Catalogue::read(&backup.path)?;
+    let there = there.ok_or("it is not there; is the disk mounted?")?;
+    if there.id != backup.id {
+        return Err("another backup is there now".to_owned());
+    }
+    let folder = store_of(&backup.path);
+    if !folder.is_dir() {
+        return Ok(0);
+    }
+    if there.made_at.is_none() && is_begun_only(&folder)? {
+        remove_files(&folder).map_err(copies::at(&folder))?;
+        return Ok(0);
+    }
+    let text = |error: &dyn std::fmt::Display| error.to_string();
+    let ground = Ground::real(&folder).map_err(|error| text(&error))?;
+    let store = Store::open(ground, Options::default()).map_err(|error| text(&error))?;
+    let snapshot = store.snapshot();
+    let pace = keeper.pace("erasing in a backup", store.bytes_on_disk());
+    let mut tombstones = Vec::new();
+    for stone in requests {
+        if snapshot.find(ItemId(stone.target)).map_err(|damage| text(&damage))?.is_some() {
+            tombstones.push(stone);
+        }
+    }
+    drop(snapshot);
+    let erased = tombstones.len();
+    // What waited for long may be more than one store takes on at a time.
+    for part in tombstones.chunks(ERASE_ITEMS_MAX) {
+        let batch = Batch { tombstones: part.to_vec(), ..Batch::default() };
+        store.write(batch).map_err(|error| text(&error))?;
+        store.erase_pending(&pace).map_err(|error| text(&error))?;
+    }
+    store.erase_pending(&pace).map_err(|error| text(&error))?;
+    match store.erasures_pending() {
+        Ok(0) => Ok(erased),
+        Ok(_) => Err("called off".to_owned()),
+        Err(error) => Err(text(&error)),
+    }
+}
+
+/// Whether a first backup was cut short before it had a manifest: its files are of no use.
+fn is_begun_only(folder: &Path) -> Result<bool, String> {
+    let disk = RealDisk::open(folder).map_err(|error| error.to_string())?;
+    match Reader::open(Arc::new(disk)) {
+        Err(OpenError::NoStore) => Ok(true),
+        Err(error) => Err(error.to_string()),
+        Ok(_) => Ok(false),
+    }
+}
+
+fn remove_files(folder: &Path) -> std::io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        fs::remove_file(entry?.path())?;
+    }
+    copies::sync_folder(folder)
+}

@@ -1,0 +1,345 @@
+//! What the operator's jobs on a whole store stand on: backup, compaction, erasure, a move to another
+//! model.
+//!
+//! A job runs in the server that has the store, or in a command that opened it without its encoder.
+//! Every job that copies or rewrites takes the same turn, which may last for hours. What must not wait
+//! for it is done under a lock that is only ever held for moments: who notes a backup, or what backups
+//! have to lose, holds `noting`. A backup notes itself before it reads the store, and an erasure notes
+//! what backups have to lose and hides it in one go: so no erasure passes a backup that read the store
+//! before it.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use engine::ledger::{Decision, Outcome, Touched};
+use engine::os::clock::{Random, SystemRandom};
+use engine::{Pace, Snapshot, Store};
+use serde_json::{Value, json};
+
+use crate::StoreAdmin;
+use crate::scheduled::Scheduled;
+use crate::workspaces::{Opener, Others};
+use recalld_audit::{Audit, BY_SCOPE, Trace, Unrecorded, hash_call};
+use recalld_auth::Signer;
+use recalld_cluster::seats::Seats;
+use recalld_common::cancel::Cancel;
+use recalld_common::cancel::Progress;
+use recalld_common::slug::LOCAL_WORKSPACE;
+use recalld_common::slug::is_slug;
+use recalld_common::turn::{Turn, Turns};
+use recalld_fs_util::data_dir::tenant_dir;
+use recalld_fs_util::start_error::StartError;
+use recalld_metastore::Control;
+use recalld_policy::Caller;
+use recalld_policy::Rules;
+use recalld_tool_framework::ToolError;
+use recalld_workspace::opening;
+use recalld_workspace::opening::Kept;
+use recalld_workspace::workspace::Workspace;
+
+/// Bytes between two words of progress.
+const PROGRESS_BYTES: u64 = 1 << 20;
+
+/// Why a job did not come about, or stopped. The text ends with what to do.
+#[derive(Debug)]
+pub enum KeepError {
+    /// What was asked for is wrong.
+    Wrong(String),
+    /// It could not be done.
+    Failed(String),
+}
+
+impl KeepError {
+    /// It could not be done: what was wrong, and what to do.
+    pub(super) fn failed(why: impl std::fmt::Display, remedy: &str) -> Self {
+        Self::Failed(format!("{why}; {remedy}"))
+    }
+
+    /// As events of the operator's routes tell it.
+    pub fn to_json(&self) -> Value {
+        json!({"detail": self.to_string(), "wrong_use": matches!(self, Self::Wrong(_))})
+    }
+}
+
+impl std::fmt::Display for KeepError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Wrong(why) | Self::Failed(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for KeepError {}
+
+/// What a job works with.
+pub struct Keeper<'a> {
+    /// The data directory.
+    pub data: &'a Path,
+    /// The workspace's store.
+    pub store: &'a Store,
+    /// Its ledger.
+    pub audit: &'a Audit,
+    /// Signs the ledger's checkpoints.
+    pub signer: &'a Signer,
+    /// Who may do what.
+    pub rules: &'a Rules,
+    /// Who asks.
+    pub caller: &'a Caller,
+    /// Randomness.
+    pub random: &'a dyn Random,
+    /// The workspaces of tenants, where there is a control store.
+    pub others: Option<Others<'a>>,
+    /// Backups that a server makes by itself.
+    pub scheduled: Option<&'a Scheduled>,
+    /// What this node is to a remote, in a server that has one.
+    pub seats: Option<&'a Seats>,
+    /// One job at a time.
+    pub turns: &'a Turns,
+    /// Whoever reads `backups.json` to change it holds this, and takes no turn meanwhile.
+    pub noting: &'a Mutex<()>,
+    /// Raised when nobody waits any more.
+    pub cancel: &'a Cancel,
+    /// Whom to tell how far it has come.
+    pub progress: Progress<'a>,
+}
+
+impl<'a> Keeper<'a> {
+    /// Over the admin of a server.
+    pub fn of(
+        admin: &'a StoreAdmin,
+        local: &'a Workspace,
+        caller: &'a Caller,
+        cancel: &'a Cancel,
+        progress: Progress<'a>,
+    ) -> Self {
+        Self {
+            data: &admin.data,
+            store: &local.store,
+            audit: &local.audit,
+            signer: &local.signer,
+            rules: &local.rules,
+            caller,
+            random: &*admin.random,
+            others: admin.control.exists().then_some(Others {
+                data: &admin.data,
+                control: &admin.control,
+                opener: Opener::Server(&admin.tenants),
+            }),
+            scheduled: Some(&admin.scheduled),
+            seats: admin.seats.as_deref(),
+            turns: &local.keeping,
+            noting: &local.noting,
+            cancel,
+            progress,
+        }
+    }
+
+    /// Waits until no other job runs.
+    pub(super) fn turn(&self) -> Result<Turn<'a>, KeepError> {
+        self.turns.take(&|| self.cancel.is_raised()).ok_or_else(|| {
+            KeepError::failed(ToolError::Cancelled, "ask again when the other job is done")
+        })
+    }
+
+    /// The lock under which `backups.json` is changed. Held for moments, never for a copy.
+    pub(super) fn noting(&self) -> MutexGuard<'a, ()> {
+        self.noting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An entry of the ledger, on disk when this returns.
+    pub fn record(&self, note: Note<'_>) -> Result<(), KeepError> {
+        let trace = Trace {
+            tool: note.operation,
+            principal: self.caller.principal.clone(),
+            arguments: hash_call(note.operation, note.arguments),
+            decision: note.decision,
+            rule: note.rule.to_owned(),
+            touched: note.touched,
+            outcome: note.outcome,
+        };
+        let recorded = self.audit.record(&trace, true);
+        recorded.map(drop).map_err(|error| {
+            KeepError::failed(
+                format!("the ledger took no entry: {error}"),
+                "free space, start again and repeat the command",
+            )
+        })
+    }
+
+    /// A pace that tells of progress and ends when nobody waits any more.
+    pub(super) fn pace(&self, what: &'static str, total: u64) -> Telling<'_> {
+        Telling { what, total, ..Telling::new(self.cancel, self.progress) }
+    }
+}
+
+/// What goes into the ledger about a job.
+pub struct Note<'a> {
+    /// The name of the operation.
+    pub operation: &'static str,
+    /// Its arguments, of which the ledger keeps a hash.
+    pub arguments: &'a Value,
+    /// The decision of policy.
+    pub decision: Decision,
+    /// The rule behind the decision.
+    pub rule: &'a str,
+    /// The items that the operation read or changed.
+    pub touched: Vec<Touched>,
+    /// How the operation ended.
+    pub outcome: Outcome,
+}
+
+impl<'a> Note<'a> {
+    /// That of a job that policy lets through.
+    pub fn of(operation: &'static str, arguments: &'a Value) -> Self {
+        Self {
+            operation,
+            arguments,
+            decision: Decision::Allow,
+            rule: BY_SCOPE,
+            touched: Vec::new(),
+            outcome: Outcome::Done,
+        }
+    }
+}
+
+/// Counts bytes that were written, tells of them, and ends the work when nobody waits any more.
+pub(super) struct Telling<'a> {
+    what: &'static str,
+    total: u64,
+    done: AtomicU64,
+    told: AtomicU64,
+    cancel: &'a Cancel,
+    progress: Progress<'a>,
+}
+
+impl<'a> Telling<'a> {
+    fn new(cancel: &'a Cancel, progress: Progress<'a>) -> Self {
+        let (done, told) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { what: "", total: 0, done, told, cancel, progress }
+    }
+
+    /// `bytes` more were written; `false` when the work is to end.
+    pub(super) fn count(&self, bytes: usize) -> bool {
+        let done = self.done.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
+        if done >= self.told.load(Ordering::Relaxed) + PROGRESS_BYTES {
+            self.told.store(done, Ordering::Relaxed);
+            (self.progress)(done, self.total.max(done), self.what);
+        }
+        !self.cancel.is_raised()
+    }
+}
+
+impl Pace for Telling<'_> {
+    fn wrote(&self, bytes: usize) -> bool {
+        self.count(bytes)
+    }
+
+    fn worked(&self) -> bool {
+        self.count(0)
+    }
+}
+
+/// A store that this process opened for one job.
+pub struct Alone {
+    data: PathBuf,
+    store: Store,
+    audit: Audit,
+    signer: Signer,
+    rules: Rules,
+    /// Opened by the first who needs it.
+    control: Arc<Control>,
+    caller: Caller,
+    turns: Turns,
+    noting: Mutex<()>,
+    cancel: Cancel,
+}
+
+impl Alone {
+    /// Opens the store of a data directory; [`StartError::Busy`] when a server has it.
+    pub fn open(data: &Path) -> Result<Self, StartError> {
+        let Kept { store, audit, control, .. } = opening::open_with_control(data)?;
+        let (credentials, _) = opening::credentials(data)?;
+        Ok(Self {
+            data: data.to_owned(),
+            store,
+            audit,
+            control,
+            signer: credentials.signer().clone(),
+            rules: Rules::initial(),
+            caller: Caller::local_operator(LOCAL_WORKSPACE),
+            turns: Turns::default(),
+            noting: Mutex::default(),
+            cancel: Cancel::new(),
+        })
+    }
+
+    /// Gives all of a workspace to `write`: of the operator's, or of the tenant's of that name. The entry in its ledger
+    /// is on disk before.
+    ///
+    /// # Errors
+    /// There is no such workspace, it cannot be opened, or its ledger takes no entry.
+    pub fn export<T>(
+        &self,
+        workspace: Option<&str>,
+        write: impl FnOnce(&Snapshot) -> T,
+    ) -> Result<T, KeepError> {
+        let record = |audit: &Audit| {
+            let recorded = record_export(audit, &self.caller.principal);
+            recorded.map_err(|error| KeepError::failed(error, "free space, and try again"))
+        };
+        let Some(name) = workspace.filter(|name| *name != LOCAL_WORKSPACE) else {
+            record(&self.audit)?;
+            return Ok(write(&self.store.snapshot()));
+        };
+        let store = tenant_dir(&self.data, name).join("store");
+        if !is_slug(name) || !store.is_dir() {
+            let why = format!("--workspace {name}: there is no workspace of that name");
+            return Err(KeepError::Wrong(why));
+        }
+        let (data, control) = (&*self.data, &self.control);
+        Others { data, control, opener: Opener::Alone }.with(name, |lent| {
+            record(lent.audit)?;
+            Ok(write(&lent.store.snapshot()))
+        })
+    }
+
+    /// What a job works with.
+    pub fn keeper<'a>(&'a self, progress: Progress<'a>) -> Keeper<'a> {
+        Keeper {
+            data: &self.data,
+            store: &self.store,
+            audit: &self.audit,
+            signer: &self.signer,
+            rules: &self.rules,
+            caller: &self.caller,
+            random: &SystemRandom,
+            others: self.control.exists().then_some(Others {
+                data: &self.data,
+                control: &self.control,
+                opener: Opener::Alone,
+            }),
+            scheduled: None,
+            seats: None,
+            turns: &self.turns,
+            noting: &self.noting,
+            cancel: &self.cancel,
+            progress,
+        }
+    }
+}
+
+/// The entry of an export, on disk before the first line leaves.
+pub fn record_export(audit: &Audit, principal: &str) -> Result<(), Unrecorded> {
+    let operation = "recalld export";
+    let trace = Trace {
+        tool: operation,
+        principal: principal.to_owned(),
+        arguments: hash_call(operation, &json!({})),
+        decision: Decision::Allow,
+        rule: BY_SCOPE.to_owned(),
+        touched: Vec::new(),
+        outcome: Outcome::Done,
+    };
+    audit.record(&trace, true).map(drop)
+}

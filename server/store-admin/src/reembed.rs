@@ -1,0 +1,159 @@
+//! The move of a store to another model, while calls are answered.
+//!
+//! The engine owns the order in which segments are written again. Here is what it moves to, what is
+//! embedded of an item, who is told, and what the data directory remembers (`format-spec/model.md`).
+
+use std::path::Path;
+use std::sync::Arc;
+
+use engine::ledger::Outcome;
+use engine::{ItemView, Model, Pace, ReembedError, Reencoder, Remedy, hex};
+use half::f16;
+use serde_json::{Value, json};
+
+use crate::keeping::{KeepError, Keeper, Note};
+use recalld_common::cancel::Cancel;
+use recalld_common::cancel::Progress;
+use recalld_embedding::embed::Embedder;
+use recalld_embedding::encoders::{Encoders, Move};
+use recalld_embedding::encoding::{Encoding, open_model};
+use recalld_embedding::model;
+use recalld_embedding::model_file;
+use recalld_tool_framework::args::{Text, args};
+
+const OPERATION: &str = "recalld reembed";
+/// The entry before the first item is embedded.
+const BEGUN: &str = "recalld reembed: begun";
+
+args! {
+    /// What `POST /operator/reembed` takes.
+    pub struct Reembed {
+        model: Text<1, 4096> => "Folder of the new model's files, absolute.",
+    }
+}
+
+/// Moves the store to the model in a folder. `encoders` are those that answer questions meanwhile;
+/// none where this process has opened the store for this job alone.
+pub fn reembed(
+    keeper: &Keeper<'_>,
+    encoders: Option<&Encoders>,
+    encoding: Encoding,
+    raw: &Value,
+    wanted: &Reembed,
+) -> Result<Value, KeepError> {
+    let moving = encoders.map(begin).transpose()?;
+    let directory = Path::new(&wanted.model.0);
+    if !directory.is_absolute() {
+        let why = format!("{}: a path from the root is wanted", directory.display());
+        return Err(KeepError::Wrong(why));
+    }
+    let opened = open_model(Some(directory), encoding, &mut Opening(keeper.progress));
+    let opened = opened.map_err(|error| KeepError::Failed(error.to_string()))?;
+    let _turn = keeper.turn()?;
+    // What is to be erased does not wait for the move, and is not embedded for nothing.
+    let erased = keeper.store.erase_pending(&Awaited(keeper.cancel));
+    erased.map_err(|error| KeepError::failed(error, "run `recalld erase --pending` first"))?;
+    // Known before the first manifest names it: wherever this ends, the next start finds its model.
+    model_file::remember(keeper.data, &opened.known, keeper.store.snapshot().model())
+        .map_err(|why| KeepError::failed(why, "nothing was changed; mend it, and try again"))?;
+    let next = Arc::new(opened.embedder);
+    let (before, total) = {
+        // Let go before the move: a snapshot keeps the space of files that are removed.
+        let snapshot = keeper.store.snapshot();
+        let counts = snapshot.counts();
+        let counts = counts.map_err(|damage| KeepError::failed(damage, "restore a backup"))?;
+        (snapshot.model(), counts.vectors)
+    };
+    keeper.record(Note::of(BEGUN, raw))?;
+    if let Some(moving) = &moving {
+        moving.hold(Arc::clone(&next));
+    }
+    let mut telling = Telling { embedder: &next, total, done: 0, progress: keeper.progress };
+    let moved = keeper.store.reembed(&mut telling, &Awaited(keeper.cancel));
+    let outcome = match &moved {
+        Ok(_) => Outcome::Done,
+        Err(ReembedError::Cancelled) => Outcome::Cancelled,
+        Err(_) => Outcome::Failed,
+    };
+    let noted = keeper.record(Note { outcome, ..Note::of(OPERATION, raw) });
+    let done = moved.map_err(unmoved)?;
+    noted?;
+    let known = &opened.known;
+    Ok(json!({
+        "moved": before != Some(known.model), "items": done.items, "segments": done.segments,
+        "before": before.map(|model| json!({
+            "fingerprint": hex(&model.fingerprint), "dimensions": model.dimensions,
+        })),
+        "model": known.to_json(),
+    }))
+}
+
+fn begin(encoders: &Encoders) -> Result<Move<'_>, KeepError> {
+    encoders.begin_move().ok_or_else(|| {
+        let why = "the store is being moved to another model already";
+        KeepError::failed(why, "wait for that move, or end the command that asked for it")
+    })
+}
+
+fn unmoved(error: ReembedError) -> KeepError {
+    let remedy = match &error {
+        ReembedError::Cancelled => "run it again to begin anew",
+        ReembedError::NoRoom { .. } => "free that much on the store's disk, and run it again",
+        ReembedError::Store(error) => match error.remedy() {
+            Remedy::FreeSpace => "free as much space as the store takes, and run it again",
+            Remedy::Restore => "run `recalld verify`, and restore a backup",
+            Remedy::Reopen => "start again, and run it again",
+            _ => "run it again",
+        },
+        _ => "use another model",
+    };
+    KeepError::failed(error, remedy)
+}
+
+/// Goes on at full speed for as long as somebody waits.
+struct Awaited<'a>(&'a Cancel);
+
+impl Pace for Awaited<'_> {
+    fn wrote(&self, _bytes: usize) -> bool {
+        self.worked()
+    }
+
+    fn worked(&self) -> bool {
+        !self.0.is_raised()
+    }
+}
+
+/// Tells how far the fetch of a model is; what was put right on the way is for the log.
+struct Opening<'a>(Progress<'a>);
+
+impl model::Progress for Opening<'_> {
+    fn say(&mut self, message: &str) {
+        eprintln!("recalld: {message}");
+    }
+
+    fn advance(&mut self, what: &str, done: u64, total: Option<u64>) {
+        (self.0)(done, total.unwrap_or(done), what);
+    }
+}
+
+/// Embeds items as every other way in does, and tells how many it has.
+struct Telling<'a> {
+    embedder: &'a Embedder,
+    total: u64,
+    done: u64,
+    progress: Progress<'a>,
+}
+
+impl Reencoder for Telling<'_> {
+    fn model(&self) -> Model {
+        self.embedder.model()
+    }
+
+    fn encode(&mut self, items: &[ItemView<'_>]) -> Result<Vec<Vec<f16>>, String> {
+        let texts: Vec<(&str, &str)> = items.iter().map(|item| (item.title, item.text)).collect();
+        let embeddings = self.embedder.embed_items(&texts);
+        self.done += items.len() as u64;
+        (self.progress)(self.done, self.total.max(self.done), "embedding");
+        Ok(embeddings)
+    }
+}

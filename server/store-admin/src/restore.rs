@@ -1,0 +1,292 @@
+//! Restoring: a data directory from a backup, every file checked where it is read and where it is
+//! written.
+//!
+//! Where nothing is, everything is made beside its place and renamed there. A folder that is there
+//! stays the folder that it is, since it may be a mount point: everything is made in a folder in it
+//! and moved up. As long as that folder is there, nothing takes the directory for data (BAK-08).
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use engine::os::clock::{Random, SystemClock, SystemRandom};
+use engine::os::disk::RealDisk;
+use engine::{CopyError, OpenError, Reader};
+use serde_json::{Value, json};
+
+use crate::backup::{KEY_FILES, real_path, store_of};
+use crate::catalogue::Catalogue;
+use crate::keeping::KeepError;
+use crate::known::Known;
+use crate::trusted::{verify_ledger, verify_ledger_in};
+use recalld_auth::put_former;
+use recalld_common::cancel::Cancel;
+use recalld_common::cancel::Progress;
+use recalld_fs_util::copies;
+use recalld_fs_util::copies::CopiedFile;
+use recalld_fs_util::data_dir::{CONTROL_FILE, RESTORING, check_restored, tenant_dir};
+use recalld_fs_util::told_disk::ToldDisk;
+use recalld_metastore::Control;
+
+/// What the name of a data directory ends with while it is restored where nothing was.
+const UNFINISHED: &str = ".restoring";
+/// What a file system of its own has at its root without anybody's doing.
+const LOST_AND_FOUND: &str = "lost+found";
+const ANOTHER: &str = "use another backup";
+
+/// Restores the backup in `from` to `data`, which must not be there, or be empty. Whoever had signed in signs in
+/// again, unless `keeps_sign_ins` (BAK-11).
+pub fn restore(
+    from: &Path,
+    data: &Path,
+    keeps_sign_ins: bool,
+    progress: Progress<'_>,
+) -> Result<Value, KeepError> {
+    let made = finished(from)?;
+    let destination = Destination::of(data)?;
+    let fresh = Fresh::create(&destination)?;
+    let root = &fresh.path;
+    let mut count = restore_store(&store_of(from), &store_of(root), progress)?;
+    for part in made.parts.iter().filter(|part| part.seq.is_some()) {
+        let store = |root: &Path| tenant_dir(root, &part.name).join("store");
+        let (files, bytes) = restore_store(&store(from), &store(root), progress)?;
+        count = (count.0 + files, count.1 + bytes);
+    }
+    for file in &made.files {
+        restore_file(from, root, file)?;
+        count = (count.0 + 1, count.1 + file.bytes);
+    }
+    // The store was copied under its lock; all else is of one backup while the catalogue, which is
+    // written last, is the same.
+    if finished(from)? != made {
+        let why = format!("{}: it was made anew while it was copied", from.display());
+        return Err(KeepError::failed(why, "try again"));
+    }
+    let report = verify_ledger(root, &made.public_keys)
+        .map_err(|why| KeepError::failed(format!("the restored ledger: {why}"), ANOTHER))?;
+    for part in &made.parts {
+        let ledger = tenant_dir(root, &part.name).join("ledger");
+        verify_ledger_in(&ledger, &part.public_keys).map_err(|why| {
+            KeepError::failed(format!("the restored ledger of {}: {why}", part.name), ANOTHER)
+        })?;
+    }
+    let items = items_of(root)?;
+    let ended = if keeps_sign_ins { None } else { end_sign_ins(root)? };
+    let failed = |why| KeepError::failed(why, "make sure that there is space, and try again");
+    if !made.with_keys {
+        // A new signing key is made at the first start; the old checkpoints keep their witness.
+        let mut random = |bytes: &mut [u8]| SystemRandom.fill(bytes);
+        let mut put = |folder: &Path, keys: &[[u8; 32]]| {
+            put_former(folder, keys, &mut random).map_err(|error| failed(error.to_string()))
+        };
+        put(root, &made.public_keys)?;
+        for part in &made.parts {
+            put(&tenant_dir(root, &part.name), &part.public_keys)?;
+        }
+    }
+    let origin = from.canonicalize().map_err(copies::at(from)).map_err(failed)?;
+    let mut known = Known::read(root).map_err(failed)?;
+    known.note(&made.id, &origin).map_err(failed)?;
+    known.write(root).map_err(failed)?;
+    let put = fresh.put_in_place().map_err(copies::at(data));
+    put.map_err(|why| KeepError::failed(why, "let nothing else use that place, and try again"))?;
+    Ok(json!({
+        "workspaces": made.parts.len() + 1,
+        "data": data.to_str(), "seq": made.seq, "made_at": made.made_at, "files": count.0,
+        "bytes": count.1, "items": items, "ledger_entries": report.entries,
+        "sign_ins_ended": ended, "with_keys": made.with_keys,
+        "missing": if made.with_keys { &[][..] } else { &KEY_FILES },
+    }))
+}
+
+/// Ends what was had by signing in. Gives in how many workspaces; `None` where there is no control store.
+fn end_sign_ins(root: &Path) -> Result<Option<usize>, KeepError> {
+    let file = root.join(CONTROL_FILE);
+    if !file.exists() {
+        return Ok(None);
+    }
+    let control = Control::open(&file, Arc::new(SystemClock), Arc::new(SystemRandom));
+    let ended = control.and_then(|control| control.end_sign_ins());
+    ended
+        .map(Some)
+        .map_err(|why| KeepError::failed(format!("the restored control store: {why}"), ANOTHER))
+}
+
+/// The catalogue of a backup that was finished.
+fn finished(from: &Path) -> Result<Catalogue, KeepError> {
+    let made = Catalogue::read(from).map_err(|why| KeepError::failed(why, ANOTHER))?;
+    let made = made.ok_or_else(|| {
+        let why =
+            "is not a backup: it has no backup.json; name a folder that `recalld backup` made";
+        KeepError::Wrong(format!("{} {why}", from.display()))
+    })?;
+    if made.made_at.is_none() {
+        let why = format!("{}: the backup was never finished", from.display());
+        return Err(KeepError::failed(why, "make it again, or use another one"));
+    }
+    Ok(made)
+}
+
+/// Where a data directory is to be, without links.
+struct Destination {
+    data: PathBuf,
+    /// An empty folder is there.
+    is_there: bool,
+}
+
+impl Destination {
+    fn of(data: &Path) -> Result<Self, KeepError> {
+        check_restored(data).map_err(KeepError::Failed)?;
+        let entries = match fs::read_dir(data) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                if data.is_symlink() {
+                    let why = format!("{} is a link to what is not there", data.display());
+                    return Err(KeepError::failed(why, "make the folder it names, or remove it"));
+                }
+                return Ok(Self { data: real_path(data), is_there: false });
+            }
+            Err(error) => {
+                return Err(KeepError::failed(copies::at(data)(error), "choose another --data"));
+            }
+        };
+        for entry in entries {
+            let name = entry.map(|entry| entry.file_name());
+            let name = name.map_err(|error| {
+                KeepError::failed(copies::at(data)(error), "choose another --data")
+            })?;
+            if name != LOST_AND_FOUND {
+                return Err(KeepError::failed(
+                    format!("{} holds something, and nothing is overwritten", data.display()),
+                    "choose a --data directory that is not there, or is empty",
+                ));
+            }
+        }
+        Ok(Self { data: real_path(data), is_there: true })
+    }
+}
+
+fn restore_store(
+    source: &Path,
+    target: &Path,
+    progress: Progress<'_>,
+) -> Result<(u64, u64), KeepError> {
+    let failed = |error: &dyn std::fmt::Display, remedy: &str| {
+        KeepError::failed(format!("the store: {error}"), remedy)
+    };
+    if !source.is_dir() {
+        return Err(failed(&format!("{} is not there", source.display()), ANOTHER));
+    }
+    let open = |folder: &Path| {
+        copies::make_folder(folder).map_err(|error| failed(&error, "choose another place"))?;
+        RealDisk::open(folder).map_err(|error| failed(&error, "choose another place"))
+    };
+    let (source, target) = (open(source)?, ToldDisk::new(open(target)?, &Cancel::new()));
+    let copied = target.telling("restoring", 0, progress, || engine::restore(&source, &target));
+    let copied = copied.map_err(|error| match &error {
+        CopyError::Source(OpenError::Locked) => {
+            failed(&error, "another process backs up to it, or erases in it; try again later")
+        }
+        CopyError::Source(_) => failed(&error, ANOTHER),
+        _ => failed(&error, "make sure that there is space, and try again"),
+    })?;
+    Ok((copied.files, copied.bytes))
+}
+
+/// A file beside the store: what lies beyond its listed bytes is of a backup that was cut short.
+fn restore_file(from: &Path, root: &Path, file: &CopiedFile) -> Result<(), KeepError> {
+    let target = root.join(&file.path);
+    let source = file.find(from).map_err(|why| KeepError::failed(why, ANOTHER))?;
+    let (copied, _) = copies::copy(&source, &target, file.bytes)
+        .map_err(|error| KeepError::failed(copies::at(&target)(error), "make sure of space"))?;
+    if copied != file.sha256 {
+        let why = format!("BAK-03: {} changed while it was copied", source.display());
+        return Err(KeepError::failed(why, "let nothing write to the backup, and try again"));
+    }
+    Ok(())
+}
+
+/// Reads the restored store as a server would; how many items are in it.
+fn items_of(root: &Path) -> Result<u64, KeepError> {
+    let failed = |why: &dyn std::fmt::Display| {
+        KeepError::failed(format!("the restored store: {why}"), ANOTHER)
+    };
+    let disk = RealDisk::open(&store_of(root)).map_err(|error| failed(&error))?;
+    let reader = Reader::open(Arc::new(disk)).map_err(|error| failed(&error))?;
+    let counts = reader.snapshot().counts().map_err(|error| failed(&error))?;
+    Ok(counts.items)
+}
+
+/// A data directory that is being restored; removed unless it is put in place.
+pub struct Fresh {
+    path: PathBuf,
+    data: PathBuf,
+    is_within: bool,
+    /// From here on what is there stays.
+    is_moving: bool,
+}
+
+impl Fresh {
+    /// One that becomes `data`, which is not there, or a folder with nothing in it.
+    ///
+    /// # Errors
+    /// Something is there, or nothing can be made there.
+    pub fn at(data: &Path) -> Result<Self, KeepError> {
+        Self::create(&Destination::of(data)?)
+    }
+
+    /// Where it is until it is put in place.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes the folder, which also shows that its place can be written before anything is copied.
+    fn create(destination: &Destination) -> Result<Self, KeepError> {
+        let Destination { data, is_there: is_within } = destination;
+        let Some(name) = data.file_name() else {
+            return Err(KeepError::Wrong(format!("{} is not a folder's name", data.display())));
+        };
+        let mut name = name.to_owned();
+        name.push(UNFINISHED);
+        let path = if *is_within { data.join(RESTORING) } else { data.with_file_name(name) };
+        if path.symlink_metadata().is_ok() {
+            let why = format!("{} is there, from a restore that was cut short", path.display());
+            return Err(KeepError::failed(why, "remove it, and try again"));
+        }
+        let made = copies::make_folder(&path).map_err(copies::at(&path));
+        made.map_err(|why| KeepError::failed(why, "choose a --data that may be written"))?;
+        Ok(Self { path, data: data.clone(), is_within: *is_within, is_moving: false })
+    }
+
+    /// Puts it in place, in one step or so that a step that is left out shows.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn put_in_place(mut self) -> io::Result<()> {
+        if !self.is_within {
+            fs::rename(&self.path, &self.data)?;
+            self.is_moving = true;
+            return self.data.parent().map_or(Ok(()), copies::sync_folder);
+        }
+        self.is_moving = true;
+        for entry in fs::read_dir(&self.path)? {
+            let entry = entry?;
+            fs::rename(entry.path(), self.data.join(entry.file_name()))?;
+        }
+        // All has its place on disk before the folder goes that says otherwise.
+        copies::sync_folder(&self.path)?;
+        copies::sync_folder(&self.data)?;
+        fs::remove_dir(&self.path)?;
+        copies::sync_folder(&self.data)
+    }
+}
+
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        if !self.is_moving {
+            // What stays is named as unfinished, and the next restore says so.
+            let _left = fs::remove_dir_all(&self.path);
+        }
+    }
+}

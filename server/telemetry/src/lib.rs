@@ -1,0 +1,7 @@
+//! Log lines, metrics, and threads that work again and again.
+#![forbid(unsafe_code)]
+
+pub mod limits;
+pub mod log;
+pub mod metrics;
+pub mod ticker;

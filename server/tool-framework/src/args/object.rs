@@ -1,0 +1,51 @@
+//! Arguments that are objects, or lists of objects: the same fields and bounds, one level further down.
+
+/// Declares one, as [`args!`](super::args) does a tool's arguments.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! tool_object {
+    ($(#[$about:meta])* $vis:vis struct $name:ident { $($fields:tt)* }) => {
+        $crate::args::args! { $(#[$about])* $vis struct $name { $($fields)* } }
+
+        impl $crate::args::Argument for $name {
+            fn schema() -> serde_json::Value {
+                $crate::args::object_schema(&Self::shape())
+            }
+
+            fn read(value: &serde_json::Value) -> Result<Self, String> {
+                let object = $crate::args::unquoted_object(value)?;
+                Self::parse(&object).map_err(|error| format!("has a wrong field: {error}"))
+            }
+        }
+
+        impl $crate::args::Shown for $name {
+            fn shown(&self) -> Option<serde_json::Value> {
+                None
+            }
+        }
+    };
+}
+pub use tool_object as object;
+
+use serde_json::{Map, Value};
+
+use super::{Field, input_schema, unquoted, wanted};
+
+/// The schema of an object among the arguments: terse, without what its fields mean.
+pub fn object_schema(fields: &[Field]) -> Value {
+    let mut schema = input_schema(fields);
+    for field in fields {
+        if let Some(described) = schema["properties"][field.name].as_object_mut() {
+            described.remove("description");
+        }
+    }
+    schema
+}
+
+/// The object that a value is, or that a string of JSON holds.
+pub fn unquoted_object(value: &Value) -> Result<Map<String, Value>, String> {
+    match unquoted(value) {
+        Value::Object(fields) => Ok(fields),
+        _ => Err(wanted("an object", value)),
+    }
+}

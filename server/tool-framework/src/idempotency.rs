@@ -1,0 +1,50 @@
+//! The same key with the same arguments gives the first answer; with others it is an error.
+//!
+//! The first answer is stored as a hidden item in the very batch that it answers, under a ref made
+//! of tool and key; the store lets only one such item in, whoever comes first.
+
+use engine::{ItemDraft, Snapshot, hex};
+use serde_json::{Map, Value, json};
+
+use super::{Context, ToolError};
+use recalld_audit::hash_json;
+use recalld_common::own_kinds::ANSWER as KIND;
+use recalld_recall::show::OWN_REFS;
+
+/// One call with a key.
+pub struct Keyed {
+    reference: String,
+    arguments: String,
+}
+
+impl Keyed {
+    /// `key` belongs to `tool` alone.
+    pub fn of(tool: &str, key: &str, raw: &Map<String, Value>) -> Self {
+        let arguments = hex(&hash_json(raw));
+        Self { reference: format!("{OWN_REFS}once:{tool}:{key}"), arguments }
+    }
+
+    /// The first answer, if there was one.
+    pub fn first_answer(&self, snapshot: &Snapshot) -> Result<Option<Value>, ToolError> {
+        let Some(place) = snapshot.find_ref(&self.reference)? else { return Ok(None) };
+        let stored: Value = serde_json::from_str(snapshot.item(place)?.text).unwrap_or_default();
+        if stored["arguments"] != self.arguments {
+            let why = "was used before with other arguments; use a new key for a new request";
+            return Err(ToolError::argument("idempotency_key", why));
+        }
+        Ok(Some(stored["answer"].clone()))
+    }
+
+    /// The hidden item that remembers `answer`.
+    pub fn remember(&self, context: &Context<'_>, tool: &str, answer: &Value) -> ItemDraft {
+        ItemDraft {
+            reference: Some(self.reference.clone()),
+            kind: KIND.to_owned(),
+            modality: "text".to_owned(),
+            text: json!({"arguments": self.arguments, "answer": answer}).to_string(),
+            recorded_by: context.caller.principal.clone(),
+            via: tool.to_owned(),
+            ..ItemDraft::default()
+        }
+    }
+}

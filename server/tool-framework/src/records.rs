@@ -1,0 +1,199 @@
+//! Records whose state moves by supersession: follow-ups, task attempts, artifacts, agents' state.
+//!
+//! Owns how a record is found, moved and listed (format-spec/records.md). What its attributes mean is its family's.
+
+use std::cmp::Reverse;
+
+use engine::{Filter, ItemDraft, ItemId, ItemView, Micros, Place, Snapshot, Top};
+use serde_json::{Map, Value};
+
+use super::paging::{Paging, ROWS_MAX, not_ours};
+use super::reading::find;
+use super::{Context, ToolError};
+use recalld_common::names;
+use recalld_policy::{Action, Verdict};
+use recalld_recall::show::OWN_REFS;
+
+/// What the operator is after.
+pub const INTENT: &str = "intent";
+/// What was wrong, and what is right.
+pub const CORRECTION: &str = "correction";
+/// The relation of a correction to the item that says what is right.
+pub const CORRECTS: &str = "corrects";
+/// How something turned out.
+pub const OUTCOME: &str = "outcome";
+/// The attribute that has the id of a record's first version, where the ref is made of something else.
+pub const FIRST: &str = "first";
+
+/// A record as one of its versions says.
+pub struct Record<'s> {
+    /// The id of its first version, which names it.
+    pub id: ItemId,
+    /// Where this version lies.
+    pub place: Place,
+    /// This version.
+    pub item: ItemView<'s>,
+    /// What it keeps beside its text.
+    pub attributes: Map<String, Value>,
+}
+
+impl<'s> Record<'s> {
+    /// The record that an item is a version of.
+    pub fn of(snapshot: &'s Snapshot, place: Place) -> Result<Self, ToolError> {
+        let item = snapshot.item(place)?;
+        let attributes: Map<String, Value> =
+            serde_json::from_str(item.attributes).unwrap_or_default();
+        let named = attributes.get(FIRST).and_then(Value::as_str);
+        let named = || named.and_then(|name| names::parse_item(name).ok());
+        let first = item.reference.and_then(|reference| first_of(item.kind, reference));
+        let first = first.or_else(named);
+        Ok(Self { id: first.unwrap_or(item.id), place, attributes, item })
+    }
+
+    /// The record's id, as clients see it.
+    pub fn name(&self) -> String {
+        names::item(self.item.kind, self.id)
+    }
+
+    /// What policy says of reading this version.
+    pub fn verdict(&self, context: &Context<'_>) -> Verdict {
+        context.judge(&self.item, Action::Read).0
+    }
+
+    /// Whether the caller may read what this version says.
+    pub fn is_open(&self, context: &Context<'_>) -> bool {
+        self.verdict(context) == Verdict::Allow
+    }
+
+    /// A text among its attributes; empty where there is none.
+    pub fn text(&self, attribute: &str) -> &str {
+        self.attributes.get(attribute).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// A time among its attributes.
+    pub fn time(&self, attribute: &str) -> Option<Micros> {
+        names::parse_time(self.text(attribute)).ok()
+    }
+
+    /// The draft of its next version: what is not given anew stays as it is.
+    pub fn next(&self, attributes: Map<String, Value>) -> ItemDraft {
+        ItemDraft {
+            reference: self.item.reference.map(str::to_owned),
+            supersedes: vec![self.item.id],
+            source: self.item.source,
+            sensitivity: self.item.sensitivity,
+            tags: self.item.tags.iter().map(|&tag| tag.to_owned()).collect(),
+            gates: self.item.gates.iter().map(|&gate| gate.to_owned()).collect(),
+            title: self.item.title.to_owned(),
+            text: self.item.text.to_owned(),
+            ..draft(self.item.kind, self.id, attributes)
+        }
+    }
+}
+
+/// The draft of a version of the record whose first version has this id (REC-03).
+pub fn draft(kind: &str, first: ItemId, attributes: Map<String, Value>) -> ItemDraft {
+    ItemDraft {
+        reference: Some(reference(kind, &first.to_string())),
+        kind: kind.to_owned(),
+        attributes: Value::Object(attributes).to_string(),
+        searchable: true,
+        ..ItemDraft::default()
+    }
+}
+
+/// The ref that all versions of a record have.
+pub fn reference(kind: &str, name: &str) -> String {
+    format!("{OWN_REFS}{kind}:{name}")
+}
+
+fn first_of(kind: &str, reference: &str) -> Option<ItemId> {
+    reference.strip_prefix(OWN_REFS)?.strip_prefix(kind)?.strip_prefix(':')?.parse().ok()
+}
+
+/// The current version of the record that an argument names by the id of any of its versions.
+///
+/// # Errors
+/// There is none of this kind that the caller may know.
+pub fn current<'s>(
+    context: &Context<'_>,
+    snapshot: &'s Snapshot,
+    kind: &'static str,
+    field: &'static str,
+    id: ItemId,
+) -> Result<Record<'s>, ToolError> {
+    let (place, item) = find(context, snapshot, field, id)?;
+    if item.kind != kind {
+        let why = format!("is the id of a {}; that of a {kind} is wanted", item.kind);
+        return Err(ToolError::argument(field, why));
+    }
+    let newest = match item.reference {
+        Some(reference) => snapshot.find_ref(reference)?.unwrap_or(place),
+        None => place,
+    };
+    if newest == place {
+        return Record::of(snapshot, place);
+    }
+    let (place, _) = find(context, snapshot, field, snapshot.id(newest)?)?;
+    Record::of(snapshot, place)
+}
+
+/// The versions of a record that the caller may know, oldest first, and whether there may be more.
+///
+/// # Errors
+/// Damage.
+pub fn versions<'s>(
+    context: &Context<'_>,
+    snapshot: &'s Snapshot,
+    record: &Record<'_>,
+) -> Result<(Vec<Record<'s>>, bool), ToolError> {
+    let chain = snapshot.chain(record.item.id)?;
+    let mut versions = Vec::with_capacity(chain.members.len());
+    for member in &chain.members {
+        let Some(place) = member.place else { continue };
+        let version = Record::of(snapshot, place)?;
+        if version.id == record.id && context.may_know(&version.item) {
+            versions.push(version);
+        }
+    }
+    Ok((versions, chain.truncated))
+}
+
+/// Where a row is in a list of the newest first: when it was recorded, in microseconds since 1970, and its id.
+pub type Recency = (i64, String);
+
+/// The items of a page of a list of the newest first, and one more where there are more: of these kinds, those that
+/// `wants` takes, and nothing that policy hides. With `current_only` none that is superseded.
+///
+/// # Errors
+/// Damage, a cursor of another list, or the call is over.
+pub fn newest(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    paging: &Paging,
+    (kinds, current_only): (&[&str], bool),
+    mut wants: impl FnMut(Place) -> Result<bool, ToolError>,
+) -> Result<Vec<(Recency, Place)>, ToolError> {
+    let filter = Filter {
+        kinds: kinds.iter().map(|&kind| kind.to_owned()).collect(),
+        current_only,
+        hidden: context.hidden(snapshot)?,
+        unsearchable: true,
+        ..Filter::default()
+    };
+    let after = match paging.after::<Recency>()? {
+        Some((at, id)) => Some((Micros(at), id.parse::<ItemId>().map_err(|_| not_ours())?)),
+        None => None,
+    };
+    let mut top: Top<Micros, Reverse<(ItemId, Place)>> = Top::new(ROWS_MAX + 1);
+    snapshot.each_admitted(&filter, |at, place| {
+        let key = Reverse((snapshot.id(place)?, place));
+        let is_later = after.is_none_or(|after| (at, key.0.0) < after);
+        if is_later && top.would_keep(at, &key) && wants(place)? {
+            top.offer(at, key);
+        }
+        Ok::<(), ToolError>(())
+    })?;
+    let listed = top.into_sorted().into_iter();
+    Ok(listed.map(|(at, Reverse((id, place)))| ((at.0, id.to_string()), place)).collect())
+}

@@ -1,0 +1,233 @@
+//! Artifacts get their ids: one, or many at once.
+
+use std::collections::HashMap;
+
+use engine::{ItemId, Snapshot, hex};
+use serde_json::{Map, Value, json};
+
+use super::{SHOWN, State, in_words, ref_of, shown};
+use recalld_common::names;
+use recalld_common::own_kinds::ARTIFACT;
+use recalld_common::scope::Scope;
+use recalld_recall::Room;
+use recalld_tool_framework::args::{AnyObject, List, Sha256, Text, args, object};
+use recalld_tool_framework::reading::written;
+use recalld_tool_framework::records::{FIRST, draft};
+use recalld_tool_framework::results::{Kind, always, without_nulls};
+use recalld_tool_framework::writing::{Committed, Key, Tell, Writing, kept_id};
+use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+
+const NEW: &str = "issue_artifact_id_tool";
+const MANY: &str = "issue_artifact_id_bundle_tool";
+/// Bytes of the attributes that a caller gives.
+const GIVEN_BYTES_MAX: usize = 8 << 10;
+/// Bytes of the artifacts that are told whole, as JSON.
+const TOLD_BYTES_MAX: usize = 48 << 10;
+/// Artifacts of one bundle.
+const BUNDLE_MAX: usize = 100;
+/// How often an artifact is looked for that another call has just issued.
+const TRIES_MAX: usize = 3;
+
+args! {
+    /// What `issue_artifact_id_tool` takes.
+    struct NewArtifact {
+        kind: Text<1, 64> => "Such as build, report, dataset.",
+        name: Text<1, 500> => "Its name.",
+        content_sha256: Option<Sha256> => "Of its bytes, in hex; read from path if left out.",
+        path: Option<Text<1, 4096>> => "Where it lies.",
+        attributes: Option<AnyObject<GIVEN_BYTES_MAX>> => "What else is to be kept.",
+        idempotency_key: Key => "Makes a repeat harmless.",
+    }
+}
+
+object! {
+    /// One of a bundle.
+    struct Member {
+        kind: Text<1, 64> => "Such as build, report, dataset.",
+        name: Text<1, 500> => "Its name.",
+        content_sha256: Option<Sha256> => "Of its bytes.",
+        path: Option<Text<1, 4096>> => "Where it lies.",
+        attributes: Option<AnyObject<GIVEN_BYTES_MAX>> => "What else is to be kept.",
+    }
+}
+
+args! {
+    /// What `issue_artifact_id_bundle_tool` takes.
+    struct Bundle {
+        artifacts: List<Member, 1, BUNDLE_MAX> => "Each as issue_artifact_id_tool takes it.",
+        idempotency_key: Key => "Makes a repeat harmless.",
+    }
+}
+
+pub(super) const ONE: Tool = Tool {
+    name: NEW,
+    title: "Issue an artifact id",
+    about: "Give a thing an id that is known here. The same kind, name and hash have the same id.",
+    shape: NewArtifact::shape,
+    results: &[
+        always("artifact", Kind::Object).says(SHOWN),
+        always("created", Kind::Flag).says("False where it had its id already."),
+    ],
+    scope: Some(Scope::MemoryWrite),
+    change: Change::AddsOnce,
+    core: false,
+    run: |context, raw| one(context, raw),
+    example: r#"{"kind": "report", "name": "weekly figures", "attributes": {"week": 3}}"#,
+};
+
+pub(super) const BUNDLE: Tool = Tool {
+    name: MANY,
+    title: "Issue many artifact ids",
+    about: "The same for up to 100 things: all of them get their ids, or none and why.",
+    shape: Bundle::shape,
+    results: &[
+        always("artifacts", Kind::List)
+            .says("In the order given, as `artifact` of issue_artifact_id_tool."),
+        always("created", Kind::Integer).says("How many had no id before."),
+        always("truncated", Kind::Flag)
+            .says("Whether the last ones had no room, and are told by artifact_id, item_id and state alone."),
+    ],
+    scope: Some(Scope::MemoryWrite),
+    change: Change::AddsOnce,
+    core: false,
+    run: |context, raw| many(context, raw),
+    example: r#"{"artifacts": [{"kind": "build", "name": "recalld 0.1"}, {"kind": "log", "name": "build log"}]}"#,
+};
+
+fn one(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+    let wanted = NewArtifact::parse(raw)?;
+    let NewArtifact { kind, name, content_sha256, path, attributes, idempotency_key } = wanted;
+    let member = Member { kind, name, content_sha256, path, attributes };
+    let mut answer = issued(context, NEW, (&idempotency_key, raw), &[("path".to_owned(), member)])?;
+    let artifact = answer.structured["artifacts"][0].take(); // one alone always has room
+    let created = answer.structured["created"] == 1;
+    answer.structured = json!({"artifact": artifact, "created": created});
+    Ok(answer)
+}
+
+fn many(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+    let wanted = Bundle::parse(raw)?;
+    let members = wanted.artifacts.0.into_iter().enumerate();
+    let members: Vec<(String, Member)> =
+        members.map(|(at, member)| (format!("artifacts: member {at}, path"), member)).collect();
+    issued(context, MANY, (&wanted.idempotency_key, raw), &members)
+}
+
+/// Issues all of these in one batch. Each comes with what an error about its path begins with.
+fn issued(
+    context: &Context<'_>,
+    tool: &'static str,
+    (key, raw): (&Key, &Map<String, Value>),
+    members: &[(String, Member)],
+) -> Result<Answer, ToolError> {
+    let hashed = members.iter().map(|(field, member)| {
+        let sha256 = sha256_of(context, field, member)?;
+        let reference = ref_of(&member.kind.0, &member.name.0, sha256.as_deref());
+        Ok((member, sha256, reference))
+    });
+    let hashed = hashed.collect::<Result<Vec<_>, ToolError>>()?;
+    let tell: Tell<'_> = &|snapshot, kept| told(context, snapshot, kept);
+    for _ in 0..TRIES_MAX {
+        let mut writing = Writing::begin(context, tool, key, raw);
+        if let Some(first) = writing.first_answer(tell)? {
+            return Ok(first);
+        }
+        let mut ids: HashMap<&str, ItemId> = HashMap::new();
+        let (mut names_of, mut created) = (Vec::new(), 0);
+        for (member, sha256, reference) in &hashed {
+            let known = match ids.get(reference.as_str()) {
+                Some(&id) => Some(id),
+                None => known(writing.snapshot(), reference)?,
+            };
+            let id = match known {
+                Some(id) => id,
+                None => {
+                    created += 1;
+                    add(context, &mut writing, (member, sha256.as_deref(), reference))?
+                }
+            };
+            ids.insert(reference, id);
+            names_of.push(names::item(ARTIFACT, id));
+        }
+        let kept = json!({"ids": names_of, "created": created});
+        if created == 0 && key.is_none() {
+            return told(context, writing.snapshot(), &kept);
+        }
+        // Where another call has issued one of them meanwhile, that one is found when it is looked for again.
+        if let Committed::Stored(answer) = writing.commit(&kept, tell)? {
+            return Ok(answer);
+        }
+        context.workspace.store.sync()?;
+    }
+    Err(ToolError::argument("name", "was issued by another call meanwhile; try again"))
+}
+
+/// The current version of the artifact of this ref.
+fn known(snapshot: &Snapshot, reference: &str) -> Result<Option<ItemId>, ToolError> {
+    Ok(snapshot.find_ref(reference)?.map(|place| snapshot.id(place)).transpose()?)
+}
+
+/// The hash that is given, or that of the file that the path names.
+fn sha256_of(
+    context: &Context<'_>,
+    field: &str,
+    member: &Member,
+) -> Result<Option<String>, ToolError> {
+    if let Some(sha256) = member.content_sha256 {
+        return Ok(Some(sha256.to_hex()));
+    }
+    let Some(path) = &member.path else { return Ok(None) };
+    let refused = |why: String| ToolError::argument(field, why);
+    let file =
+        context.workspace.roots().resolve(&path.0).map_err(|why| refused(why.to_string()))?;
+    if file.is_folder() {
+        return Err(refused("is a folder; name a file, or give content_sha256".to_owned()));
+    }
+    let hashed = file.sha256(&|| context.is_over()).map_err(|error| refused(error.to_string()))?;
+    Ok(Some(hex(&hashed.ok_or(ToolError::Cancelled)?)))
+}
+
+fn add(
+    context: &Context<'_>,
+    writing: &mut Writing<'_>,
+    (member, sha256, reference): (&Member, Option<&str>, &str),
+) -> Result<ItemId, ToolError> {
+    let id = context.workspace.store.new_item_id();
+    let path = member.path.as_ref().map(|path| &path.0);
+    let attributes = without_nulls(json!({
+        "kind": member.kind.0, "name": member.name.0, "content_sha256": sha256, "path": path,
+        "state": State::Issued.name(), "given": member.attributes.as_ref().map(|given| &given.0),
+        "issued_at": names::time(writing.now()), FIRST: names::item(ARTIFACT, id),
+    }));
+    let attributes = attributes.as_object().cloned().unwrap_or_default();
+    let mut item = draft(ARTIFACT, id, attributes.clone());
+    item.id = Some(id);
+    item.reference = Some(reference.to_owned());
+    item.title = format!("{} {}", member.kind.0, member.name.0);
+    item.text = in_words(&attributes);
+    writing.add(item)
+}
+
+/// The answer about artifacts that have their ids.
+fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ToolError> {
+    let mut answer = Answer::plain(Value::Null, String::new());
+    let mut artifacts = Vec::new();
+    let mut room = Room::of(TOLD_BYTES_MAX);
+    for id in kept["ids"].as_array().into_iter().flatten() {
+        let (place, item) = written(snapshot, "idempotency_key", kept_id(id)?)?;
+        let newest = item.reference.map(|reference| snapshot.find_ref(reference)).transpose()?;
+        let place = newest.flatten().unwrap_or(place);
+        let (artifact, line) = shown(context, snapshot, place, &mut answer)?;
+        if room.takes(&artifact) {
+            answer.text.push_str(&line);
+            artifacts.push(artifact);
+        } else {
+            let names = ["artifact_id", "item_id", "state"];
+            artifacts.push(names.iter().map(|&name| (name, artifact[name].clone())).collect());
+        }
+    }
+    answer.structured = json!({
+        "artifacts": artifacts, "created": kept["created"], "truncated": room.is_over(),
+    });
+    Ok(answer)
+}

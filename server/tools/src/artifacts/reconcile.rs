@@ -1,0 +1,125 @@
+//! Whether an artifact is still what it was.
+
+use engine::{Snapshot, hex};
+use serde_json::{Map, Value, json};
+
+use super::{SHOWN, State, in_words, shown};
+use recalld_common::own_kinds::ARTIFACT;
+use recalld_common::scope::Scope;
+use recalld_fs_util::roots::Refused;
+use recalld_tool_framework::args::{Id, Sha256, Text, args};
+use recalld_tool_framework::reading::written;
+use recalld_tool_framework::records::{Record, current};
+use recalld_tool_framework::results::{Kind, always};
+use recalld_tool_framework::writing::{Key, Tell, Writing, kept_id, may_change};
+use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+
+const NAME: &str = "reconcile_artifact_id_tool";
+
+args! {
+    /// What `reconcile_artifact_id_tool` takes.
+    struct Compared {
+        artifact_id: Id => "The artifact.",
+        content_sha256: Option<Sha256> => "What it is now; or give path.",
+        path: Option<Text<1, 4096>> => "Where it lies, beneath an ingest root.",
+        idempotency_key: Key => "Makes a repeat harmless.",
+    }
+}
+
+pub(super) const RECONCILE: Tool = Tool {
+    name: NAME,
+    title: "Compare an artifact",
+    about: "Say whether an artifact is still what was issued, by its hash or its file. A change is put on record.",
+    shape: Compared::shape,
+    results: &[
+        always("result", Kind::Text)
+            .says("match, changed, missing (no such file), or unknown (no hash was on record; now there is)."),
+        always("artifact", Kind::Object).says(SHOWN),
+    ],
+    scope: Some(Scope::MemoryWrite),
+    change: Change::AddsOnce,
+    core: false,
+    run: |context, raw| reconcile(context, raw),
+    example: r#"{"artifact_id": "art_00000000000000000000000009", "path": "README.md"}"#,
+};
+
+fn reconcile(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+    let wanted = Compared::parse(raw)?;
+    let mut writing = Writing::begin(context, NAME, &wanted.idempotency_key, raw);
+    let tell: Tell<'_> = &|snapshot, kept| told(context, snapshot, kept);
+    if let Some(first) = writing.first_answer(tell)? {
+        return Ok(first);
+    }
+    let Id(id) = wanted.artifact_id;
+    let record = current(context, writing.snapshot(), ARTIFACT, "artifact_id", id)?;
+    may_change(context, "artifact_id", &record.item)?;
+    let found = match (wanted.content_sha256, &wanted.path) {
+        (Some(sha256), None) => Some(sha256.to_hex()),
+        (None, Some(path)) => of_file(context, &path.0)?,
+        _ => {
+            let why = "give content_sha256 or path, one of the two";
+            return Err(ToolError::argument("content_sha256", why));
+        }
+    };
+    let (result, state) = compared(&record, found.as_deref());
+    let mut kept = json!({"id": record.name(), "result": result});
+    let is_same = record.text("state") == state.name()
+        && found.as_ref().is_none_or(|found| record.text("content_sha256") == found);
+    if is_same {
+        if wanted.idempotency_key.is_none() {
+            return told(context, writing.snapshot(), &kept);
+        }
+    } else {
+        let mut attributes = record.attributes.clone();
+        // What was issued stays known, so that a return to it is seen.
+        let issued = record.attributes.get("content_sha256").cloned();
+        if let Some(issued) = issued {
+            attributes.entry("issued_sha256").or_insert(issued);
+        }
+        attributes.extend(found.map(|found| ("content_sha256".to_owned(), found.into())));
+        attributes.insert("state".to_owned(), state.name().into());
+        let mut item = record.next(attributes);
+        item.text = in_words(&serde_json::from_str(&item.attributes).unwrap_or_default());
+        kept["id"] = recalld_common::names::item(ARTIFACT, writing.add(item)?).into();
+    }
+    writing.commit(&kept, tell)?.or_overtaken("artifact_id")
+}
+
+/// The hash of a file; `None` where there is none.
+fn of_file(context: &Context<'_>, path: &str) -> Result<Option<String>, ToolError> {
+    let refused = |why: String| ToolError::argument("path", why);
+    let file = match context.workspace.roots().resolve(path) {
+        Ok(file) if file.is_folder() => return Err(refused("is a folder; name a file".to_owned())),
+        Ok(file) => file,
+        Err(Refused::Missing) => return Ok(None),
+        Err(why) => return Err(refused(why.to_string())),
+    };
+    let hashed = file.sha256(&|| context.is_over()).map_err(|error| refused(error.to_string()))?;
+    Ok(Some(hex(&hashed.ok_or(ToolError::Cancelled)?)))
+}
+
+/// How an artifact compares with what was found of it, and what is known of it from now on.
+fn compared(record: &Record<'_>, found: Option<&str>) -> (&'static str, State) {
+    let issued = match record.text("issued_sha256") {
+        "" => record.text("content_sha256"),
+        issued => issued,
+    };
+    match found {
+        None => ("missing", State::Missing),
+        Some(_) if issued.is_empty() => ("unknown", State::Issued),
+        Some(found) if found == issued => ("match", State::Issued),
+        Some(_) => ("changed", State::Changed),
+    }
+}
+
+fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ToolError> {
+    let (place, item) = written(snapshot, "idempotency_key", kept_id(&kept["id"])?)?;
+    let newest = item.reference.map(|reference| snapshot.find_ref(reference)).transpose()?;
+    let place = newest.flatten().unwrap_or(place);
+    let mut answer = Answer::plain(Value::Null, String::new());
+    let (artifact, line) = shown(context, snapshot, place, &mut answer)?;
+    let result = kept["result"].as_str().unwrap_or_default();
+    answer.text = format!("{result}\n{line}");
+    answer.structured = json!({"result": result, "artifact": artifact});
+    Ok(answer)
+}

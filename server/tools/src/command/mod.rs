@@ -1,0 +1,155 @@
+//! recall, for plain words: a command to the tool that does it.
+//!
+//! Owns the row, and who may be led where. No language model: rules over words, ids, paths, quotes and times
+//! (`cues`, `mood`, `parts`, `times`) choose a tool and take its arguments; what cannot be told is not guessed.
+
+mod cues;
+mod likely;
+mod mood;
+mod parts;
+mod routes;
+mod routing;
+mod running;
+mod said;
+mod times;
+
+use serde_json::{Map, Value, json};
+
+use crate::visible_to;
+use recalld_common::scope::Scope;
+use recalld_tool_framework::args::{Text, args};
+use recalld_tool_framework::results::{Kind, always, sometimes};
+use recalld_tool_framework::writing::Key;
+use recalld_tool_framework::{Answer, Change, Context, Profile, Tool, ToolError};
+use routing::{Choice, Understood, understand};
+use running::Once;
+
+/// Its name.
+pub(super) const NAME: &str = "brain_command";
+/// Characters of a command.
+const COMMAND_CHARS_MAX: usize = 2048;
+/// The tool for questions about what is remembered.
+const RECALL: &str = "retrieval_arbitrate_tool";
+/// The tool for questions about the service.
+const STATUS: &str = "brain_status_query_tool";
+
+args! {
+    /// What `brain_command` takes.
+    struct Command {
+        command: Text<1, COMMAND_CHARS_MAX> => "One thing, in plain words; ids, paths and texts in quotes help.",
+        dry_run: bool = false => "Only say what would be called.",
+        confirm: bool = false => "Do it though it writes.",
+        idempotency_key: Key => "Makes a repeat harmless.",
+    }
+}
+
+pub(super) const COMMAND: Tool = Tool {
+    name: NAME,
+    title: "Command",
+    about: "Say in plain words what you want; the tool for it is found by rules, and called. What writes is only \
+            called with confirm, else you are told what it would do. If you know the tool, call it yourself.",
+    shape: Command::shape,
+    results: &[
+        sometimes("routed_to", Kind::Text).says("The tool; left out where it cannot be told."),
+        always("arguments", Kind::Object).says("What it takes, as the command says it."),
+        always("confidence", Kind::Number)
+            .says("From 0 to 1: how surely the command is for this tool."),
+        always("why", Kind::Text).says("By which words; or why it cannot be told."),
+        always("alternatives", Kind::List)
+            .says("Others that it may be for: {tool, confidence, why}."),
+        always("executed", Kind::Flag).says("Whether the tool was called."),
+        sometimes("needs", Kind::List)
+            .says("Arguments that the tool must have and the command does not say."),
+        sometimes("would", Kind::Text).says("What would be called, and what is missing for it."),
+        sometimes("result", Kind::Object)
+            .says("The tool's own result, as long as that may be, with its own receipt."),
+    ],
+    scope: Some(Scope::BrainProxy),
+    change: Change::Removes,
+    core: false,
+    run: |context, raw| command(context, raw),
+    example: r#"{"command": "remember that the wick is trimmed at noon", "confirm": true}"#,
+};
+
+fn command(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+    let wanted = Command::parse(raw)?;
+    let text = &wanted.command.0;
+    let once = Once::begin(context, &wanted.idempotency_key, raw)?;
+    let kinds = context.snapshot().census()?.kinds;
+    let kinds: Vec<String> = kinds.into_keys().map(|kind| kind.to_lowercase()).collect();
+    let Understood { chosen, others, why_not } = understand(text, once.now(context), &kinds);
+    let alternatives = alternatives(context, text, &others);
+    let tool = chosen.as_ref().map(|choice| usable(context, choice.tool));
+    let (choice, tool) = match (chosen, tool) {
+        (Some(choice), Some(Some(tool))) => (choice, tool),
+        (Some(_), _) => return Ok(untold("no tool that you may use does that", alternatives)),
+        _ => return Ok(untold(&why_not, alternatives)),
+    };
+    let mut structured = json!({
+        "routed_to": tool.name, "arguments": choice.arguments, "confidence": confidence(choice.sure),
+        "why": choice.why, "alternatives": alternatives, "executed": false,
+    });
+    if !choice.needs.is_empty() {
+        structured["needs"] = json!(choice.needs);
+    }
+    let missing = missing(&choice, tool, wanted.dry_run, wanted.confirm);
+    if let Some(missing) = missing {
+        let would =
+            format!("{} would be called with {}; {missing}", tool.name, structured["arguments"]);
+        structured["would"] = would.as_str().into();
+        return Ok(Answer::plain(structured, would));
+    }
+    let answer = running::run(context, tool, &choice.arguments, once)?;
+    structured["executed"] = true.into();
+    structured["result"] = answer.structured;
+    let text = format!("{} was called, {}.\n{}", tool.name, choice.why, answer.text);
+    Ok(Answer { structured, text, ..answer })
+}
+
+/// What keeps the tool from being called; `None` where nothing does.
+fn missing(choice: &Choice, tool: &Tool, dry_run: bool, confirm: bool) -> Option<String> {
+    if !choice.needs.is_empty() {
+        return Some(format!("the command does not say its {}", choice.needs.join(", ")));
+    }
+    let is_write = tool.change != Change::Nothing;
+    match (dry_run, is_write && !confirm) {
+        (true, _) => Some("this is a dry run".to_owned()),
+        (_, true) => Some("it writes, so confirm is wanted".to_owned()),
+        _ => None,
+    }
+}
+
+/// The answer where it cannot be told what is wanted.
+fn untold(why: &str, alternatives: Vec<Value>) -> Answer {
+    let named: Vec<&str> = alternatives.iter().filter_map(|one| one["tool"].as_str()).collect();
+    let near =
+        if named.is_empty() { String::new() } else { format!(" Near it: {}.", named.join(", ")) };
+    let text = format!("I can't tell what is wanted: {why}.{near}");
+    let structured = json!({
+        "arguments": {}, "confidence": 0.0, "why": why, "alternatives": alternatives, "executed": false,
+    });
+    Answer::plain(structured, text)
+}
+
+/// A tool that the caller may use, and that is not this one.
+fn usable(context: &Context<'_>, name: &str) -> Option<&'static Tool> {
+    let mut tools = visible_to(context.caller, Profile::Full);
+    tools.find(|tool| tool.name == name && tool.name != NAME)
+}
+
+/// What else it may be for, as far as the caller may use it: by cues, else by the words of the rows.
+fn alternatives(context: &Context<'_>, text: &str, others: &[Choice]) -> Vec<Value> {
+    let row = |tool: &str, sure: u8, why: &str| json!({"tool": tool, "confidence": confidence(sure), "why": why});
+    let by_cues = others.iter().filter(|choice| usable(context, choice.tool).is_some());
+    let by_cues: Vec<Value> =
+        by_cues.map(|choice| row(choice.tool, choice.sure, &choice.why)).collect();
+    if !by_cues.is_empty() {
+        return by_cues;
+    }
+    let tools = visible_to(context.caller, Profile::Full).filter(|tool| tool.name != NAME);
+    likely::likely(text, tools).into_iter().map(|(tool, sure, why)| row(tool, sure, &why)).collect()
+}
+
+fn confidence(sure: u8) -> f64 {
+    f64::from(sure) / 100.0
+}

@@ -1,0 +1,357 @@
+//! Arguments, taken out of a command: ids, paths, texts, reasons, numbers.
+//!
+//! Owns how a value is found by the words around it. What is not said is not made up: what a tool must be given and is
+//! not there is named. Knows no tools, and nothing of a store.
+
+use engine::Micros;
+use serde_json::{Map, Value};
+
+use super::cues::is_filler;
+use super::mood::stands;
+use super::said::{Piece, Said, Sort, range_of};
+use super::times::{self, Moment};
+use recalld_common::names;
+use recalld_recall::{When, named};
+
+/// Words between an order and the text that goes with it.
+const LEADS: &str = "please that to about of for on with by as say read the following this is be";
+/// What is polite at the end.
+const ENDS: [&str; 8] = ["please", "pls", "plz", "thanks", "thank you", "thx", "for me", "now"];
+/// Words that say why.
+const BECAUSE: &str = "because since cause reason due";
+/// Words that deny what follows them.
+const DENYING: &str = "not isnt arent dont never wont cannot";
+
+/// What is taken out of one command for one tool.
+pub(super) struct Taking<'a> {
+    pub(super) said: &'a Said<'a>,
+    /// Its words, as cues know them.
+    pub(super) words: &'a [String],
+    /// The first piece, politeness aside.
+    pub(super) head: usize,
+    /// The pieces of the cue by which the tool was found.
+    pub(super) places: &'a [usize],
+    pub(super) now: Micros,
+    pub(super) arguments: Map<String, Value>,
+    /// Arguments that must be given, and are not.
+    pub(super) needs: Vec<&'static str>,
+}
+
+impl Taking<'_> {
+    /// The first piece behind the cue.
+    pub(super) fn end(&self) -> usize {
+        self.places.last().map_or(self.head, |last| last + 1)
+    }
+
+    pub(super) fn set(&mut self, name: &str, value: impl Into<Value>) {
+        self.arguments.insert(name.to_owned(), value.into());
+    }
+
+    /// Sets what is there.
+    pub(super) fn set_some(&mut self, name: &str, value: Option<impl Into<Value>>) {
+        if let Some(value) = value {
+            self.set(name, value);
+        }
+    }
+
+    /// Sets what must be there, or says that it is not.
+    pub(super) fn set_needed(&mut self, name: &'static str, value: Option<impl Into<Value>>) {
+        match value {
+            Some(value) => self.set(name, value),
+            None => self.needs.push(name),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.said.pieces.len()
+    }
+
+    pub(super) fn piece(&self, at: usize) -> Option<&Piece> {
+        self.said.pieces.get(at)
+    }
+
+    pub(super) fn word(&self, at: usize) -> &str {
+        self.words.get(at).map_or("", String::as_str)
+    }
+
+    pub(super) fn is_sort(&self, at: usize, sort: Sort) -> bool {
+        self.piece(at).is_some_and(|piece| piece.sort == sort)
+    }
+
+    /// Whether one of the words stands in the command.
+    pub(super) fn has(&self, words: &str) -> bool {
+        self.place_of(words, self.head).is_some()
+    }
+
+    /// Where the first of the words stands, from a piece on.
+    pub(super) fn place_of(&self, words: &str, from: usize) -> Option<usize> {
+        let is = |at: &usize| {
+            let word = self.word(*at);
+            !word.is_empty() && words.split_whitespace().any(|one| one == word)
+        };
+        (from..self.words.len()).find(is)
+    }
+
+    /// The texts of all pieces of a sort.
+    pub(super) fn all(&self, is: impl Fn(Sort) -> bool) -> Vec<String> {
+        let pieces = self.said.pieces.iter().filter(|piece| is(piece.sort));
+        pieces.map(|piece| piece.text.clone()).collect()
+    }
+
+    /// The first piece of a sort.
+    pub(super) fn first(&self, is: impl Fn(Sort) -> bool) -> Option<String> {
+        self.all(is).into_iter().next()
+    }
+
+    pub(super) fn path(&self) -> Option<String> {
+        self.first(|sort| sort == Sort::Path)
+    }
+
+    pub(super) fn quote(&self) -> Option<String> {
+        self.first(|sort| sort == Sort::Quote).filter(|quote| !quote.is_empty())
+    }
+
+    /// The id of an item, as an argument that must be given.
+    pub(super) fn item(&mut self, name: &'static str) {
+        let id = self.first(Sort::is_item);
+        self.set_needed(name, id);
+    }
+
+    /// An id of one sort, which must be given.
+    pub(super) fn id(&mut self, name: &'static str, sort: Sort) {
+        let id = self.first(|of| of == sort);
+        self.set_needed(name, id);
+    }
+
+    /// The number that stands right before or behind one of the words.
+    pub(super) fn number_by(&self, words: &str) -> Option<f64> {
+        let number = |at: usize| self.number(at);
+        let near = |at: usize| {
+            let before = at.checked_sub(1).and_then(number);
+            let behind = (at + 1..at + 4).take_while(|&next| {
+                self.is_sort(next, Sort::Number)
+                    || self.piece(next).is_some_and(is_filler)
+                    || matches!(self.word(next), "of" | "at" | "is" | "to" | "most")
+            });
+            before.or_else(|| behind.into_iter().find_map(number))
+        };
+        let is = |at: &usize| {
+            let word = self.word(*at);
+            !word.is_empty() && words.split_whitespace().any(|one| one == word)
+        };
+        (self.head..self.words.len()).filter(is).find_map(near)
+    }
+
+    /// The number at a place, be it a word.
+    pub(super) fn number(&self, at: usize) -> Option<f64> {
+        const WORDS: [&str; 10] =
+            ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"];
+        let piece = self.piece(at)?;
+        if piece.sort == Sort::Number {
+            return piece.text.parse().ok();
+        }
+        let spelt = WORDS.iter().position(|word| *word == piece.word)?;
+        u32::try_from(spelt + 1).ok().map(f64::from)
+    }
+
+    /// A whole number by one of the words.
+    pub(super) fn whole_by(&self, words: &str) -> Option<i64> {
+        self.number_by(words).and_then(whole)
+    }
+
+    /// Two numbers that are the ends of something: `10-20`, `10 to 20`, `10 and 20`.
+    pub(super) fn span(&self) -> Option<(i64, i64)> {
+        (self.head..self.len()).find_map(|at| {
+            let piece = self.piece(at)?;
+            if piece.sort == Sort::Range {
+                return range_of(&piece.text);
+            }
+            let first = self.number(at).and_then(whole)?;
+            let joins = matches!(self.word(at + 1), "to" | "until" | "till" | "through" | "and")
+                || self
+                    .piece(at + 1)
+                    .is_some_and(|sign| sign.sort == Sort::Mark && sign.text == "-");
+            let behind = at + 2 + usize::from(self.word(at + 2) == "line");
+            let last = joins.then(|| self.number(behind).and_then(whole)).flatten()?;
+            Some((first, last))
+        })
+    }
+
+    /// The text of the pieces from one up to another, in which a time that was read is left out.
+    pub(super) fn text(&self, from: usize, to: usize) -> Option<String> {
+        let pieces = &self.said.pieces;
+        let first = pieces.get(from)?;
+        let end = if to >= pieces.len() { self.said.text.len() } else { pieces[to].at.start };
+        let text = self.said.text.get(first.at.start..end)?;
+        // An order that was asked politely.
+        let text =
+            if end == self.said.text.len() { text.trim_end().trim_end_matches('?') } else { text };
+        let is_one = to.min(pieces.len()) == from + 1;
+        let alone = Some(first).filter(|piece| is_one && piece.sort == Sort::Quote);
+        let cleaned = alone.map_or_else(|| clean(text), |quote| quote.text.clone());
+        (!cleaned.is_empty()).then_some(cleaned)
+    }
+
+    /// The text from a piece on, without the words that lead to it.
+    pub(super) fn rest(&self, from: usize) -> Option<String> {
+        self.text(self.past_leads(from), self.len())
+    }
+
+    /// The same up to where it says why, or to a place.
+    pub(super) fn rest_until(&self, from: usize, to: usize) -> Option<String> {
+        let from = self.past_leads(from);
+        (from < to).then(|| self.text(from, to)).flatten()
+    }
+
+    /// The first piece from one on that neither leads to a text nor is a sign.
+    pub(super) fn past_leads(&self, from: usize) -> usize {
+        let leads = |at: &usize| {
+            let word = self.word(*at);
+            let is_lead = LEADS.split_whitespace().any(|lead| lead == word) && !word.is_empty();
+            // `the` belongs to the text, unless more of what leads follows.
+            let is_article = word == "the" && self.word(*at + 1) != "following";
+            self.is_sort(*at, Sort::Mark) || (is_lead && !is_article)
+        };
+        let mut at = from;
+        while at < self.len() && leads(&at) {
+            at += 1;
+        }
+        at
+    }
+
+    /// What stands behind the first of the words, up to the next sign or word of `until`.
+    pub(super) fn behind(&self, words: &str, until: &str) -> Option<String> {
+        let at = self.place_of(words, self.head)?;
+        let from = self.past_leads(at + 1);
+        if self.is_sort(from, Sort::Quote) {
+            return self.piece(from).map(|quote| quote.text.clone());
+        }
+        let ends = |next: &usize| {
+            let is_sign = self.piece(*next).is_some_and(|sign| {
+                sign.sort == Sort::Mark && matches!(sign.text.as_str(), "," | ";" | ":" | "?")
+            });
+            let word = self.word(*next);
+            is_sign || (!word.is_empty() && until.split_whitespace().any(|one| one == word))
+        };
+        let to = (from..self.len()).find(ends).unwrap_or(self.len());
+        if from < to { self.text(from, to) } else { None }
+    }
+
+    /// Where a command begins to say why, from a piece on, and where what it says begins.
+    pub(super) fn because(&self, from: usize) -> Option<(usize, usize)> {
+        if let Some(at) = self.place_of(BECAUSE, from) {
+            let to = usize::from(self.word(at) == "due" && self.word(at + 1) == "to");
+            return Some((at, self.past_leads(at + 1 + to)));
+        }
+        // `as it is old`, but not `as depends_on`.
+        let tells = |at: usize| {
+            matches!(
+                self.word(at),
+                "it" | "they"
+                    | "the"
+                    | "we"
+                    | "he"
+                    | "she"
+                    | "nobody"
+                    | "there"
+                    | "this"
+                    | "that"
+                    | "i"
+            )
+        };
+        let says = |at: usize| {
+            self.piece(at + 1)
+                .is_some_and(|next| next.text.chars().next().is_some_and(char::is_uppercase))
+        };
+        let by_as = (from..self.words.len())
+            .find(|&at| self.word(at) == "as" && (tells(at + 1) || says(at)));
+        by_as.map(|at| (at, at + 1))
+    }
+
+    /// Why, from a piece on: by a word that says so, or behind a sign.
+    pub(super) fn reason(&self, from: usize) -> Option<String> {
+        if let Some((_, at)) = self.because(from) {
+            return self.text(at, self.len());
+        }
+        let is_sign = |at: &usize| {
+            self.piece(*at).is_some_and(|sign| {
+                sign.sort == Sort::Mark
+                    && matches!(sign.text.as_str(), "," | ";" | ":" | "." | "-" | "\u{2013}")
+            })
+        };
+        let sign = (from..self.len()).find(is_sign)?;
+        let at = (sign + 1..self.len()).find(|at| !is_sign(at))?;
+        self.text(at, self.len())
+    }
+
+    /// The moment that is named, as the argument of a tool.
+    pub(super) fn moment(&self) -> Option<Moment> {
+        times::moment(self.said, self.now)
+    }
+
+    /// `from` and `to` of the period that has been.
+    pub(super) fn period(&mut self) {
+        let Some(When::Within(period)) = named(self.said.text, Some(self.now)) else { return };
+        if period.start.0 > i64::MIN {
+            self.set("from", names::time(period.start));
+        }
+        if period.end.0 < i64::MAX {
+            self.set("to", names::time(period.end));
+        }
+    }
+
+    /// Whether the command plainly asks for more than a trial: in words of its own, not in a quote, and not where
+    /// they are denied, as in `not for real`.
+    pub(super) fn is_for_real(&self) -> bool {
+        const PLAIN: [&str; 5] =
+            ["for real", "no dry run", "not a dry run", "without a dry run", "without dry run"];
+        let Some(at) = self.place_of_phrase(&PLAIN) else { return false };
+        let sign = (self.head..at).rev().find(|&at| self.is_sort(at, Sort::Mark));
+        let denied = self.place_of(DENYING, sign.map_or(self.head, |sign| sign + 1));
+        denied.is_none_or(|denied| denied >= at)
+    }
+
+    /// Whether it asks for a trial.
+    pub(super) fn is_trial(&self) -> bool {
+        const PLAIN: [&str; 7] = [
+            "dry run",
+            "dryrun",
+            "only tell",
+            "only say",
+            "just tell",
+            "without writing",
+            "not for real",
+        ];
+        !self.is_for_real() && self.place_of_phrase(&PLAIN).is_some()
+    }
+
+    /// Where the first of some phrases stands.
+    fn place_of_phrase(&self, phrases: &[&str]) -> Option<usize> {
+        let is =
+            |at: &usize| phrases.iter().any(|phrase| stands(self.words, *at, phrase).is_some());
+        (self.head..self.words.len()).find(is)
+    }
+}
+
+/// A whole number that a fraction is.
+pub(super) fn whole(number: f64) -> Option<i64> {
+    const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+    #[expect(clippy::cast_possible_truncation, reason = "whole and below 2^53")]
+    (number.fract() == 0.0 && number.abs() < EXACT_MAX).then_some(number as i64)
+}
+
+/// A text without what is polite at its end, and without signs that stand around it.
+pub(super) fn clean(text: &str) -> String {
+    let mut text = text.trim();
+    for _ in 0..2 {
+        for end in ENDS {
+            let at = text.len().checked_sub(end.len()).filter(|at| text.is_char_boundary(*at));
+            let Some(at) = at else { continue };
+            let is_end = text[at..].eq_ignore_ascii_case(end);
+            if is_end && text[..at].ends_with([' ', ',']) {
+                text = text[..at].trim_end_matches([' ', ',']);
+            }
+        }
+    }
+    text.trim_matches([' ', ',', ':', ';', '-']).to_owned()
+}

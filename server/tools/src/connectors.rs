@@ -1,0 +1,219 @@
+//! recall, for connectors: the pair `search` and `fetch` that some clients look for by name.
+//!
+//! Owns the two forms that such clients read: of a search ids, titles and addresses, of a fetch one text with what is
+//! known of it as texts. Both come as the JSON of the result in the one block of text, which is all that these clients
+//! read. What is found is the governed path's.
+
+use engine::ItemView;
+use serde_json::{Map, Value, json};
+
+use crate::docstore;
+use crate::recall::{QUERY_CHARS_MAX, Wanted, governed_path, grounding_token, refuse_bounds};
+use crate::recall_text::one_line;
+use recalld_common::names;
+use recalld_common::scope::Scope;
+use recalld_policy::{Action, Verdict};
+use recalld_recall::show;
+use recalld_recall::show::REDACTED;
+use recalld_tool_framework::args::{Id, Text, args};
+use recalld_tool_framework::reading::{find, seen};
+use recalld_tool_framework::results::{Kind, always};
+use recalld_tool_framework::{ANSWER_KIND, Answer, Change, Context, Tool, ToolError, decision_of};
+
+const SEARCH_NAME: &str = "search";
+/// Bytes of a text in one answer.
+const TEXT_BYTES_MAX: usize = 64 << 10;
+/// Characters of a title that is made from a text.
+const TITLE_CHARS_MAX: usize = 80;
+const DOCUMENT: &str = "document";
+const NO_SUCH_ITEM: &str = "there is no such item, document or chunk";
+
+args! {
+    /// What `search` takes.
+    struct Search {
+        query: Text<1, QUERY_CHARS_MAX> => "A question in plain words.",
+    }
+}
+
+args! {
+    /// What `fetch` takes.
+    struct Fetch {
+        id: Id => "An id that search gave.",
+    }
+}
+
+pub(super) const SEARCH: Tool = Tool {
+    name: SEARCH_NAME,
+    title: "Search",
+    about: "Search memory and documents: ids, titles and addresses, the best first; read one with fetch. For \
+            connectors; others use retrieval_arbitrate_tool.",
+    shape: Search::shape,
+    results: &[always("results", Kind::List).says("The best first: id, title, url.")],
+    scope: Some(Scope::BrainProxy),
+    change: Change::Nothing,
+    core: false,
+    run: |context, raw| search(context, raw),
+    example: r#"{"query": "what fuel does the beacon burn?"}"#,
+};
+
+pub(super) const FETCH: Tool = Tool {
+    name: "fetch",
+    title: "Fetch",
+    about: "The text of one result of search, with what is known of it; metadata says whether something newer stands \
+            in its place. For connectors.",
+    shape: Fetch::shape,
+    results: &[
+        always("id", Kind::Text).says("Its id."),
+        always("title", Kind::Text).says("Its title."),
+        always("text", Kind::Text).says("Its text, at most 64 KiB."),
+        always("url", Kind::Text).says("Its source where that is on the web, else its resource here."),
+        always("metadata", Kind::Object).says(
+            "Texts: kind, status, superseded_by, sensitivity, recorded_at, recorded_by, source, lines, valid_from, \
+             valid_to, tags, content_sha256, grounding_token; truncated and read_on where the text was cut.",
+        ),
+    ],
+    scope: Some(Scope::BrainProxy),
+    change: Change::Nothing,
+    core: false,
+    run: |context, raw| fetch(context, raw),
+    example: r#"{"id": "itm_00000000000000000000000002"}"#,
+};
+
+fn search(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+    refuse_bounds(raw)?;
+    let query = Search::parse(raw)?.query.0;
+    let wanted = Wanted { query, compact: true, delegated_from: Some(SEARCH_NAME) };
+    let answer = governed_path(context, wanted)?;
+    let items = answer.structured["items"].as_array().into_iter().flatten();
+    let results: Vec<Value> = items.map(result).collect();
+    Ok(as_json(answer, json!({"results": results})))
+}
+
+/// A recalled item as a search gives it.
+fn result(item: &Value) -> Value {
+    let word = |name: &str| item[name].as_str().unwrap_or_default();
+    let text = item["text"].as_str().or(item["snippet"].as_str()).unwrap_or_default();
+    let (id, kind) = (word("id"), word("kind"));
+    json!({
+        "id": id, "title": titled(word("title"), text, id),
+        "url": url(item["source"]["uri"].as_str(), kind, id),
+    })
+}
+
+/// A title, which is never empty: clients show it.
+fn titled(title: &str, text: &str, id: &str) -> String {
+    let made = || one_line(text, TITLE_CHARS_MAX);
+    let title = if title.trim().is_empty() { made() } else { title.to_owned() };
+    if title.is_empty() { id.to_owned() } else { title }
+}
+
+/// Where a reader is led: to the source where that is on the web, else to the resource of this service.
+fn url(source: Option<&str>, kind: &str, id: &str) -> String {
+    let is_web = |uri: &&str| uri.starts_with("https://") || uri.starts_with("http://");
+    match source.filter(is_web) {
+        Some(uri) => uri.to_owned(),
+        None if kind == DOCUMENT => format!("memory://document/{id}"),
+        None => format!("memory://item/{id}"),
+    }
+}
+
+fn fetch(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+    let Fetch { id: Id(id) } = Fetch::parse(raw)?;
+    let snapshot = context.snapshot();
+    let missing = || ToolError::Missing { field: "id", why: NO_SUCH_ITEM.to_owned() };
+    let (place, item) = find(context, &snapshot, "id", id).map_err(in_our_words)?;
+    if item.kind == ANSWER_KIND {
+        return Err(missing());
+    }
+    let (verdict, rule) = context.judge(&item, Action::Read);
+    let (text, is_cut) = text_of(context, &item, verdict)?;
+    let seed = show::seed(&snapshot, place, verdict, &|other| context.may_know(other))?;
+    let name = names::of_item(&item);
+    let mut metadata = metadata(context, &item, &seed, verdict);
+    if is_cut {
+        metadata.insert("truncated".into(), "true".into());
+        metadata.insert("read_on".into(), read_on(&item, &name, text.len()).into());
+    }
+    let shown = json!({
+        "id": name, "title": titled(show::title(&item, verdict), &text, &name),
+        "url": url(seed["source"]["uri"].as_str(), item.kind, &name),
+        "text": text, "metadata": metadata,
+    });
+    let mut answer = Answer::plain(Value::Null, String::new());
+    answer.touched.push(seen(id, verdict));
+    answer.decision = decision_of(verdict);
+    answer.rule = rule.to_string();
+    Ok(as_json(answer, shown))
+}
+
+/// One that is not there is told in words that fit whatever id was given.
+fn in_our_words(mut error: ToolError) -> ToolError {
+    if let ToolError::Missing { why, .. } | ToolError::Denied { why, .. } = &mut error
+        && *why == recalld_tool_framework::reading::NO_SUCH_ITEM
+    {
+        NO_SUCH_ITEM.clone_into(why);
+    }
+    error
+}
+
+/// The text as policy shows it, as far as one answer has room, and whether there is more. A document's is that of
+/// its pieces.
+fn text_of(
+    context: &Context<'_>,
+    item: &ItemView<'_>,
+    verdict: Verdict,
+) -> Result<(String, bool), ToolError> {
+    if verdict != Verdict::Allow {
+        return Ok((REDACTED.to_owned(), false));
+    }
+    if item.kind == DOCUMENT {
+        let whole = docstore::whole(context, item.id, TEXT_BYTES_MAX)?.structured;
+        let text = whole["text"].as_str().unwrap_or_default().to_owned();
+        return Ok((text, whole["truncated"] == true));
+    }
+    let end = item.text.floor_char_boundary(TEXT_BYTES_MAX);
+    Ok((item.text[..end].to_owned(), end < item.text.len()))
+}
+
+/// What to call for the rest of a text that was cut.
+fn read_on(item: &ItemView<'_>, name: &str, bytes: usize) -> String {
+    match item.kind {
+        DOCUMENT => format!("docstore_get_document_tool, document_id {name}, offset {bytes}"),
+        _ => format!("the text has {} bytes; {bytes} are given", item.text.len()),
+    }
+}
+
+/// What is known of an item, each as a text.
+fn metadata(
+    context: &Context<'_>,
+    item: &ItemView<'_>,
+    seed: &Map<String, Value>,
+    verdict: Verdict,
+) -> Map<String, Value> {
+    let word = |value: &Value| value.as_str().map(str::to_owned);
+    let tags = (verdict == Verdict::Allow && !item.tags.is_empty()).then(|| item.tags.join(", "));
+    let lines = item.span.map(|span| format!("{}-{}", span.line_start, span.line_end));
+    let known = [
+        ("kind", Some(item.kind.to_owned())),
+        ("status", word(&seed["status"])),
+        ("superseded_by", word(&seed["superseded_by"])),
+        ("sensitivity", Some(item.sensitivity.name().to_owned())),
+        ("recorded_at", Some(names::time(item.recorded_at))),
+        ("recorded_by", Some(item.recorded_by.to_owned())),
+        ("source", word(&seed["source"]["uri"])),
+        ("lines", lines),
+        ("valid_from", item.valid_from.map(names::time)),
+        ("valid_to", item.valid_to.map(names::time)),
+        ("tags", tags),
+        ("content_sha256", word(&seed["content_sha256"])),
+        ("grounding_token", Some(grounding_token(context, item, verdict))),
+    ];
+    let known =
+        known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.into())));
+    known.collect()
+}
+
+/// The answer with this result, and its JSON as the block of text.
+fn as_json(answer: Answer, result: Value) -> Answer {
+    Answer { text: result.to_string(), structured: result, ..answer }
+}

@@ -1,0 +1,174 @@
+//! What was wrong, and what is right.
+
+use engine::{ItemDraft, ItemView, Place, Snapshot, Status};
+use serde_json::{Map, Value, json};
+
+use super::{ABOUT, About, refuse_blank, said, stored};
+use crate::work::fields;
+use recalld_common::names;
+use recalld_common::own_kinds::OWN_KINDS;
+use recalld_common::scope::Scope;
+use recalld_tool_framework::args::{Id, Text, args};
+use recalld_tool_framework::reading::find;
+use recalld_tool_framework::records::{CORRECTION, CORRECTS};
+use recalld_tool_framework::results::{Kind, always, sometimes};
+use recalld_tool_framework::writing::{
+    Key, SECRETS_FOUND, Tell, Writing, may_change, tell_secrets,
+};
+use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+
+const NAME: &str = "record_operator_correction_tool";
+
+args! {
+    /// What `record_operator_correction_tool` takes.
+    struct Correction {
+        wrong: Text<1, 8000> => "What was said or assumed.",
+        right: Text<1, 32768> => "What holds, self-contained.",
+        item_id: Option<Id> => "The item that says the wrong thing: it is superseded.",
+        reason: Option<Text<1, 2000>> => "Why.",
+        idempotency_key: Key => "Makes a repeat harmless.",
+    }
+}
+
+pub(super) const RECORD: Tool = Tool {
+    name: NAME,
+    title: "Record a correction",
+    about: "The operator put something right: store what holds, so that nobody is told the wrong \
+            thing again. Name the item that says it, if one does.",
+    shape: Correction::shape,
+    results: &[
+        always("correction", Kind::Object)
+            .says(
+                "The fields of an item, `attributes` (wrong, reason, about), `grounding_token`; truncated, where its \
+                 text is cut.",
+            ),
+        sometimes("item", Kind::Object)
+            .says("What stands in place of the item that was wrong, in the same form."),
+        SECRETS_FOUND,
+    ],
+    scope: Some(Scope::MemoryWrite),
+    change: Change::Adds,
+    core: false,
+    run: |context, raw| record(context, raw),
+    example: r#"{"wrong": "The beacon is lit by gas", "right": "The beacon is lit by paraffin"}"#,
+};
+
+fn record(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+    let wanted = Correction::parse(raw)?;
+    refuse_blank("wrong", &wanted.wrong.0)?;
+    refuse_blank("right", &wanted.right.0)?;
+    let mut writing = Writing::begin(context, NAME, &wanted.idempotency_key, raw);
+    let tell: Tell<'_> = &|snapshot, kept| told(context, snapshot, kept);
+    if let Some(first) = writing.first_answer(tell)? {
+        return Ok(first);
+    }
+    let mut correction = draft(&wanted);
+    let mut replacement = None;
+    if let Some(Id(id)) = wanted.item_id {
+        let (place, old) = find(context, writing.snapshot(), "item_id", id)?;
+        may_correct(context, writing.snapshot(), place, &old)?;
+        let about = About::of(&old);
+        about.cover(&mut correction);
+        correction.attributes = attributes(&wanted, Some(&about));
+        replacement = Some(put_right(&old, wanted.right.0.clone()));
+    }
+    let id = writing.add(correction)?;
+    let mut kept = json!({"id": names::item(CORRECTION, id)});
+    if let Some(replacement) = replacement {
+        let kind = replacement.kind.clone();
+        let right = writing.add(replacement)?;
+        writing.link(id, right, CORRECTS);
+        kept["item"] = names::item(&kind, right).into();
+    }
+    writing.commit(&kept, tell)?.or_overtaken("item_id")
+}
+
+/// Whether an item may be superseded by what is right.
+fn may_correct(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    place: Place,
+    old: &ItemView<'_>,
+) -> Result<(), ToolError> {
+    may_change(context, "item_id", old)?;
+    if OWN_KINDS.contains(&old.kind) {
+        let why = format!(
+            "is a {}, which changes with what it stands for; leave item_id out to correct what it says",
+            old.kind
+        );
+        return Err(ToolError::argument("item_id", why));
+    }
+    if snapshot.status(place)? == Status::Current {
+        return Ok(());
+    }
+    let mut now = Vec::new();
+    for newer in snapshot.current_successors(old.id)?.places {
+        let newer = snapshot.item(newer)?;
+        if context.may_know(&newer) {
+            now.push(names::of_item(&newer));
+        }
+    }
+    let now = if now.is_empty() { String::new() } else { format!(" by {}", now.join(", ")) };
+    let why = format!("is superseded{now}; a current item is wanted, or none");
+    Err(ToolError::argument("item_id", why))
+}
+
+/// The correction says what is right, so that whoever finds it by its words is told that; what was wrong stands
+/// in its attributes.
+fn draft(wanted: &Correction) -> ItemDraft {
+    let mut text = wanted.right.0.clone();
+    if let Some(reason) = &wanted.reason {
+        text.push_str(&format!("\n\nReason: {}", reason.0));
+    }
+    ItemDraft {
+        kind: CORRECTION.to_owned(),
+        text,
+        attributes: attributes(wanted, None),
+        searchable: true,
+        ..ItemDraft::default()
+    }
+}
+
+fn attributes(wanted: &Correction, about: Option<&About>) -> String {
+    let attributes = fields(json!({
+        "wrong": wanted.wrong.0, "reason": wanted.reason.as_ref().map(|reason| &reason.0),
+        ABOUT: about.map(|about| &about.name),
+    }));
+    Value::Object(attributes).to_string()
+}
+
+/// The same item with the right text; all else that it is stays, but for a title that may say the wrong thing.
+fn put_right(old: &ItemView<'_>, right: String) -> ItemDraft {
+    let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
+    ItemDraft {
+        reference: old.reference.map(str::to_owned),
+        kind: old.kind.to_owned(),
+        modality: old.modality.to_owned(),
+        text: right,
+        attributes: old.attributes.to_owned(),
+        tags: owned(&old.tags),
+        gates: owned(&old.gates),
+        supersedes: vec![old.id],
+        source: old.source,
+        valid_from: old.valid_from,
+        valid_to: old.valid_to,
+        sensitivity: old.sensitivity,
+        searchable: true,
+        ..ItemDraft::default()
+    }
+}
+
+fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ToolError> {
+    let mut answer = Answer::plain(Value::Null, String::new());
+    let correction = stored(context, snapshot, &kept["id"], &mut answer)?;
+    let (id, title) = said(&correction);
+    answer.text = format!("Correction {id}: {title}");
+    answer.structured = json!({"correction": correction});
+    if kept.get("item").is_some() {
+        let item = stored(context, snapshot, &kept["item"], &mut answer)?;
+        answer.text.push_str(&format!("\nIt stands in {} now.", said(&item).0));
+        answer.structured["item"] = item;
+    }
+    tell_secrets(&mut answer, kept);
+    Ok(answer)
+}

@@ -1,0 +1,120 @@
+//! `docstore_get_history_tool`: the versions of a file.
+
+use engine::ledger::Effect;
+use engine::{ItemId, Snapshot, SourceView, hex};
+use serde_json::{Map, Value, json};
+
+use super::attributes;
+use super::document::nothing_from;
+use recalld_common::names;
+use recalld_common::scope::Scope;
+use recalld_fs_util::uri;
+use recalld_policy::{Action, Verdict};
+use recalld_tool_framework::args::{Text, args};
+use recalld_tool_framework::paging::{Cursor, Paging, Row};
+use recalld_tool_framework::results::{
+    BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always, without_nulls,
+};
+use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError, touched};
+
+const LIST: &str = "docstore_get_history_tool";
+
+args! {
+    /// What `docstore_get_history_tool` takes.
+    struct Asked {
+        path: Text<1, 4096> => "Absolute, or beneath an ingest root.",
+        cursor: Option<Cursor> => "next_cursor of the page before.",
+    }
+}
+
+pub(super) const HISTORY: Tool = Tool {
+    name: LIST,
+    title: "History of a document",
+    about: "The versions of a file that were ingested, the newest first.",
+    shape: Asked::shape,
+    results: &[
+        always("versions", Kind::List)
+            .says("Each document_id, version, content_sha256, ingested_at, bytes, status."),
+        TRUNCATED,
+        NEXT_CURSOR,
+        BOUNDS,
+    ],
+    scope: Some(Scope::TenantRead),
+    change: Change::Nothing,
+    core: false,
+    run: |context, raw| history(context, raw),
+    example: r#"{"path": "README.md"}"#,
+};
+
+/// The versions of a file, oldest first: by its path as it was ingested, or beneath a root.
+pub(super) fn versions_of<'s>(
+    context: &Context<'_>,
+    snapshot: &'s Snapshot,
+    path: &str,
+) -> Result<Vec<SourceView<'s>>, ToolError> {
+    let roots = context.workspace.roots();
+    let beneath = roots.paths().map(|root| format!("{root}/{path}"));
+    let paths = if path.starts_with('/') { vec![path.to_owned()] } else { beneath.collect() };
+    for path in paths {
+        let sources = snapshot.sources_of_uri(&uri::of_path(&path))?;
+        if !sources.is_empty() {
+            return Ok(sources);
+        }
+    }
+    Err(ToolError::Missing { field: "path", why: nothing_from(path) })
+}
+
+fn history(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+    let wanted = Asked::parse(raw)?;
+    let paging = Paging::of(LIST, raw, wanted.cursor.as_ref())?;
+    let snapshot = context.snapshot();
+    let sources = versions_of(context, &snapshot, &wanted.path.0)?;
+    let mut shown: Vec<(u64, ItemId, Value)> = Vec::new();
+    for (source, version) in sources.iter().zip(1_u64..) {
+        snapshot.check()?;
+        if let Some((document, row)) = version_json(context, &snapshot, source, version)? {
+            shown.push((version, document, row));
+        }
+    }
+    if shown.is_empty() {
+        let why = nothing_from(&wanted.path.0);
+        return Err(ToolError::Missing { field: "path", why });
+    }
+    let before = paging.after::<u64>()?.unwrap_or(u64::MAX);
+    let newest_first = shown.into_iter().rev().filter(|(version, _, _)| *version < before);
+    let rows = newest_first.map(|(version, document, row)| {
+        let word = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
+        let (at, sha256, status) = (word("ingested_at"), word("content_sha256"), word("status"));
+        let line = format!("{version}: {at} {sha256} {status}\n");
+        Ok(Row::new(version, row, line).touching([touched(Effect::Read, document)]))
+    });
+    Ok(paging.page(rows)?.into_answer("versions", "No older versions."))
+}
+
+/// A version whose document the caller may read.
+fn version_json(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    source: &SourceView<'_>,
+    version: u64,
+) -> Result<Option<(ItemId, Value)>, ToolError> {
+    for place in snapshot.items_of_source(source.id)? {
+        let item = snapshot.item(place)?;
+        if item.kind != "document" {
+            continue;
+        }
+        if context.judge(&item, Action::Read).0 != Verdict::Allow {
+            return Ok(None);
+        }
+        let stored = attributes(&item);
+        let row = without_nulls(json!({
+            "document_id": names::of_item(&item),
+            "version": stored["version"].as_u64().unwrap_or(version),
+            "content_sha256": hex(&source.content_sha256),
+            "ingested_at": names::time(item.recorded_at), "bytes": source.bytes,
+            "status": snapshot.status(place)?.name(),
+        }));
+        return Ok(Some((item.id, row)));
+    }
+    Ok(None)
+}

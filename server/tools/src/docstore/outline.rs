@@ -1,0 +1,182 @@
+//! `docstore_get_outline_tool`: the headings of a document, as a tree.
+
+use engine::ledger::Effect;
+use engine::{ItemView, Snapshot, Status};
+use serde_json::{Map, Value, json};
+
+use super::document::metadata;
+use super::{attributes, named};
+use recalld_common::scope::Scope;
+use recalld_policy::{Action, Verdict};
+use recalld_recall::Room;
+use recalld_tool_framework::args::{Id, Text, args};
+use recalld_tool_framework::results::{BOUNDS, Kind, TRUNCATED, always};
+use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+
+/// Bytes of the headings of one answer.
+const HEADINGS_BYTES_MAX: usize = 60 << 10;
+
+/// Levels of the tree; what is deeper stands on the last one.
+const LEVELS_MAX: u64 = 16;
+
+args! {
+    /// What `docstore_get_outline_tool` takes.
+    struct Asked {
+        document_id: Option<Id> => "This or a path.",
+        path: Option<Text<1, 4096>> => "Absolute, or beneath an ingest root.",
+    }
+}
+
+pub(super) const GET: Tool = Tool {
+    name: "docstore_get_outline_tool",
+    title: "Outline of a document",
+    about: "The headings of a document and the lines that they cover. Read one by docstore_get_lines_tool.",
+    shape: Asked::shape,
+    results: &[
+        always("document_id", Kind::Text).says("Its id."),
+        always("title", Kind::Text).says("Its title."),
+        always("headings", Kind::List)
+            .says("A tree: each {title, level, line_start, line_end, children}."),
+        always("made_from", Kind::Text)
+            .says("headings; or chunks, one for each, where the headings were not kept."),
+        TRUNCATED,
+        BOUNDS,
+    ],
+    scope: Some(Scope::TenantRead),
+    change: Change::Nothing,
+    core: false,
+    run: |context, raw| get(context, raw),
+    example: r#"{"path": "README.md"}"#,
+};
+
+/// A heading, and the lines that it covers.
+#[derive(Debug, Clone, PartialEq)]
+struct Heading {
+    title: String,
+    level: u64,
+    line_start: u64,
+    line_end: u64,
+}
+
+fn get(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+    let wanted = Asked::parse(raw)?;
+    let snapshot = context.snapshot();
+    let path = wanted.path.as_ref().map(|path| path.0.as_str());
+    let place = named(context, &snapshot, (wanted.document_id, path))?;
+    let item = snapshot.item(place)?;
+    let stored = attributes(&item);
+    let last = item.span.as_ref().map_or(0, |span| u64::from(span.line_end));
+    let kept = kept(&stored["headings"], last);
+    let made_from = if kept.is_empty() { "chunks" } else { "headings" };
+    let mut headings = if kept.is_empty() { of_chunks(context, &snapshot, &item)? } else { kept };
+    let mut is_cut = stored["headings_cut"] == true;
+    let mut room = Room::of(HEADINGS_BYTES_MAX);
+    let fit = headings.iter().take_while(|heading| room.takes(&node(heading))).count();
+    is_cut |= fit < headings.len();
+    headings.truncate(fit);
+    let text: String = headings
+        .iter()
+        .map(|heading| {
+            let depth = usize::try_from(heading.level.saturating_sub(1)).unwrap_or_default().min(8);
+            let (start, end) = (heading.line_start, heading.line_end);
+            format!("{}{} ({start}-{end})\n", "  ".repeat(depth), heading.title)
+        })
+        .collect();
+    let shown = metadata(&snapshot, place, &item)?;
+    let mut structured = json!({
+        "document_id": shown["document_id"], "title": shown["title"],
+        "headings": tree(&headings), "made_from": made_from, "truncated": is_cut,
+    });
+    if is_cut {
+        structured["bounds"] = json!({"bytes": HEADINGS_BYTES_MAX});
+    }
+    let text = if text.is_empty() { "It has no headings.".to_owned() } else { text };
+    Ok(Answer::plain(structured, text).touching(Effect::Read, [item.id]))
+}
+
+/// The headings that were kept with the document: `[level, line, title]`, in order. Each covers the lines up to the
+/// next of its level or a higher one.
+fn kept(stored: &Value, last_line: u64) -> Vec<Heading> {
+    let rows = stored.as_array().map(Vec::as_slice).unwrap_or_default();
+    let mut headings: Vec<Heading> = Vec::with_capacity(rows.len());
+    for row in rows {
+        let read = (row[0].as_u64(), row[1].as_u64(), row[2].as_str());
+        let (Some(level), Some(line), Some(title)) = read else { continue };
+        headings.push(Heading {
+            title: title.to_owned(),
+            level: level.min(LEVELS_MAX),
+            line_start: line,
+            line_end: last_line.max(line),
+        });
+    }
+    // The open headings over each one, innermost last: looked at once each.
+    let mut open: Vec<usize> = Vec::new();
+    for at in 0..headings.len() {
+        let (level, line) = (headings[at].level, headings[at].line_start);
+        while let Some(&above) = open.last() {
+            if headings[above].level < level {
+                break;
+            }
+            headings[above].line_end = line.saturating_sub(1).max(headings[above].line_start);
+            open.pop();
+        }
+        open.push(at);
+    }
+    headings
+}
+
+/// One for each chunk, of a document whose headings were not kept.
+fn of_chunks(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    document: &ItemView<'_>,
+) -> Result<Vec<Heading>, ToolError> {
+    let mut headings = Vec::new();
+    let Some(source) = document.source else { return Ok(headings) };
+    for place in snapshot.items_of_source(source)? {
+        snapshot.check()?;
+        let item = snapshot.item(place)?;
+        let is_open = context.judge(&item, Action::Read).0 == Verdict::Allow;
+        let is_there = snapshot.status(place)? != Status::Tombstoned && is_open;
+        let Some(span) = item.span.filter(|_| item.kind == "chunk" && is_there) else { continue };
+        headings.push(Heading {
+            title: item.title.rsplit(" > ").next().unwrap_or_default().to_owned(),
+            level: LEVELS_MAX.min(1 + item.title.matches(" > ").count() as u64),
+            line_start: span.line_start.into(),
+            line_end: span.line_end.into(),
+        });
+    }
+    Ok(headings)
+}
+
+fn node(heading: &Heading) -> Value {
+    let Heading { title, level, line_start, line_end } = heading;
+    json!({
+        "title": title, "level": level, "line_start": line_start, "line_end": line_end,
+        "children": [],
+    })
+}
+
+/// The headings beneath each other.
+fn tree(headings: &[Heading]) -> Vec<Value> {
+    let mut roots: Vec<Value> = Vec::new();
+    // Those that may still get children, outermost first, with their levels.
+    let mut open: Vec<(u64, Value)> = Vec::new();
+    for heading in headings {
+        close(&mut open, &mut roots, heading.level);
+        open.push((heading.level, node(heading)));
+    }
+    close(&mut open, &mut roots, 0);
+    roots
+}
+
+/// Hands over to what is above them all that are open at a level or beneath it.
+fn close(open: &mut Vec<(u64, Value)>, roots: &mut Vec<Value>, level: u64) {
+    while open.last().is_some_and(|(of, _)| *of >= level) {
+        let Some((_, done)) = open.pop() else { return };
+        match open.last_mut().and_then(|(_, above)| above["children"].as_array_mut()) {
+            Some(children) => children.push(done),
+            None => roots.push(done),
+        }
+    }
+}

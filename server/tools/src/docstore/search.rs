@@ -1,0 +1,184 @@
+//! `docstore_search_tool`: words within documents.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use engine::ledger::Effect;
+use engine::{Filter, Hit, Snapshot, SourceId, hex};
+use serde_json::{Map, Value, json};
+
+use super::{attributes, is_beneath, path_of};
+use recalld_common::names;
+use recalld_common::scope::Scope;
+use recalld_recall::show;
+use recalld_tool_framework::args::{Text, args};
+use recalld_tool_framework::paging::{Cursor, Paging, Row};
+use recalld_tool_framework::results::{
+    BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always, without_nulls,
+};
+use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError, touched};
+
+const SEARCH_NAME: &str = "docstore_search_tool";
+/// Hits that one question has, over all of its pages.
+const HITS_MAX: usize = 1_000;
+/// Characters of a snippet.
+const SNIPPET_CHARS: usize = 320;
+/// Characters of a snippet before the first word that was asked for.
+const BEFORE_CHARS: usize = 60;
+/// Places that are looked at between two looks at whether the call is over.
+const ROWS_TOGETHER: usize = 1024;
+
+args! {
+    /// What `docstore_search_tool` takes.
+    struct Asked {
+        query: Text<1, 4096> => "Words.",
+        path_prefix: Option<Text<1, 4096>> => "Absolute, or beneath a root.",
+        modality: Option<Text<1, 64>> => "Only this one.",
+        cursor: Option<Cursor> => "next_cursor of the page before.",
+    }
+}
+
+pub(super) const SEARCH: Tool = Tool {
+    name: SEARCH_NAME,
+    title: "Search documents",
+    about: "Find words in the current documents, the best passage first. For questions: retrieval_arbitrate_tool.",
+    shape: Asked::shape,
+    results: &[
+        always("hits", Kind::List).says(
+            "Each document_id, chunk_id, path, heading, line_start, line_end, snippet, score, \
+             content_sha256 of the file.",
+        ),
+        TRUNCATED,
+        NEXT_CURSOR,
+        BOUNDS,
+    ],
+    scope: Some(Scope::TenantRead),
+    change: Change::Nothing,
+    core: false,
+    run: |context, raw| search(context, raw),
+    example: r#"{"query": "relief boat"}"#,
+};
+
+fn search(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+    let wanted = Asked::parse(raw)?;
+    let paging = Paging::of(SEARCH_NAME, raw, wanted.cursor.as_ref())?;
+    let snapshot = context.snapshot();
+    let mut filter = Filter {
+        kinds: vec!["chunk".to_owned()],
+        modality: wanted.modality.map(|modality| modality.0),
+        current_only: true,
+        hidden: context.hidden(&snapshot)?,
+        ..Filter::default()
+    };
+    if let Some(prefix) = &wanted.path_prefix {
+        let beneath = beneath(&snapshot, &filter, &prefix.0)?;
+        filter.among = Some(Arc::new(beneath));
+    }
+    let hits = snapshot.search_words(&wanted.query.0, HITS_MAX, &filter)?;
+    let given = usize::try_from(paging.after::<u64>()?.unwrap_or_default()).unwrap_or(HITS_MAX);
+    let rows = hits.iter().enumerate().skip(given).map(|(at, hit)| {
+        let shown = shown(&snapshot, hit, &wanted.query.0)?;
+        let word = |name: &str| shown[name].as_str().unwrap_or_default().to_owned();
+        let line = format!("{}:{} {}\n", word("path"), shown["line_start"], word("snippet"));
+        let read = touched(Effect::Read, snapshot.id(hit.place)?);
+        Ok(Row::new(at as u64 + 1, shown, line).touching([read]))
+    });
+    let page = paging.page(rows)?;
+    let is_last = page.next_cursor.is_none();
+    let mut answer = page.into_answer("hits", "Nothing of this in the documents.");
+    if is_last && hits.len() == HITS_MAX {
+        answer.structured["truncated"] = true.into();
+        answer.structured["bounds"] = json!({"hits": HITS_MAX});
+    }
+    Ok(answer)
+}
+
+/// The chunks whose file lies beneath a prefix.
+fn beneath(
+    snapshot: &Snapshot,
+    filter: &Filter,
+    prefix: &str,
+) -> Result<engine::Chosen, ToolError> {
+    let mut known: HashMap<Option<SourceId>, bool> = HashMap::new();
+    let mut places = Vec::new();
+    let mut seen = 0_usize;
+    snapshot.each_admitted(filter, |_, place| {
+        seen += 1;
+        if seen.is_multiple_of(ROWS_TOGETHER) {
+            snapshot.check()?;
+        }
+        let item = snapshot.item(place)?;
+        let is_beneath = match known.get(&item.source) {
+            Some(&known) => known,
+            None => {
+                let document = document_place(snapshot, item.source)?;
+                let of = document.map(|place| snapshot.item(place)).transpose()?;
+                let is_beneath = is_beneath(snapshot, of.as_ref().unwrap_or(&item), prefix)?;
+                known.insert(item.source, is_beneath);
+                is_beneath
+            }
+        };
+        if is_beneath {
+            places.push(place);
+        }
+        Ok::<(), ToolError>(())
+    })?;
+    Ok(snapshot.chosen(&places))
+}
+
+/// The document of a source.
+fn document_place(
+    snapshot: &Snapshot,
+    source: Option<SourceId>,
+) -> Result<Option<engine::Place>, ToolError> {
+    let Some(source) = source else { return Ok(None) };
+    for place in snapshot.items_of_source(source)? {
+        if snapshot.kind(place)? == "document" {
+            return Ok(Some(place));
+        }
+    }
+    Ok(None)
+}
+
+fn shown(snapshot: &Snapshot, hit: &Hit, query: &str) -> Result<Value, ToolError> {
+    let item = snapshot.item(hit.place)?;
+    let source = item.source.map(|id| snapshot.source(id)).transpose()?.flatten();
+    Ok(without_nulls(json!({
+        "document_id": attributes(&item)["document"], "chunk_id": names::of_item(&item),
+        "path": path_of(snapshot, &item)?, "heading": item.title,
+        "line_start": item.span.as_ref().map(|span| span.line_start),
+        "line_end": item.span.as_ref().map(|span| span.line_end),
+        "snippet": snippet(item.text, query), "score": show::score(hit.score),
+        "content_sha256": source.map(|source| hex(&source.content_sha256)),
+    })))
+}
+
+/// The part of a text that has the first of the words, on one line.
+fn snippet(text: &str, query: &str) -> String {
+    let words: Vec<String> = query
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|word| word.chars().count() > 2)
+        .map(str::to_lowercase)
+        .collect();
+    let line: Vec<&str> = text.split_whitespace().collect();
+    let has = |piece: &str| {
+        let piece = piece.to_lowercase();
+        words.iter().any(|word| piece.contains(word.as_str()))
+    };
+    let first = line.iter().position(|piece| has(piece)).unwrap_or_default();
+    let mut start = first;
+    let mut before = 0;
+    while start > 0 {
+        before += line.get(start - 1).map_or(0, |piece| piece.chars().count() + 1);
+        if before > BEFORE_CHARS {
+            break;
+        }
+        start -= 1;
+    }
+    let whole = line.get(start..).unwrap_or_default().join(" ");
+    let mut snippet: String = whole.chars().take(SNIPPET_CHARS).collect();
+    if snippet.len() < whole.len() {
+        snippet.push_str("...");
+    }
+    if start > 0 { format!("...{snippet}") } else { snippet }
+}

@@ -1,0 +1,255 @@
+//! `brain_institutional_graph_tool`: what lies around an item or a topic, as lists and as a picture.
+
+use std::collections::HashSet;
+
+use engine::{Direction, EdgeFilter, EdgeId, EdgeView, ItemId, Reached, Snapshot, WalkLimits};
+use serde_json::{Map, Value, json};
+
+use super::{Relations, edge_json, which};
+use crate::recall;
+use recalld_common::counted::counted;
+use recalld_common::scope::Scope;
+use recalld_recall::{Plan, Question, Room};
+use recalld_tool_framework::args::{Id, Int, Text, args, choices};
+use recalld_tool_framework::reading::{brief, find, seen_at};
+use recalld_tool_framework::results::{BOUNDS, Kind, TRUNCATED, always};
+use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+
+/// Items of one picture.
+const NODES_MAX: usize = 200;
+/// Edges of one picture.
+const EDGES_MAX: usize = 600;
+/// Items from which a topic's picture begins: the best that recall finds.
+const SEEDS_MAX: usize = 5;
+/// Bytes of nodes and edges of one answer, as JSON; the picture says the same once more.
+const BYTES_MAX: usize = 32 << 10;
+/// Characters of a label; more make no picture.
+const LABEL_CHARS_MAX: usize = 60;
+/// Those of them that are its end, where it is cut: titles of one kind begin alike, and paths do.
+const LABEL_END_CHARS: usize = 20;
+/// What stands where a label was cut.
+const CUT: &str = "...";
+/// Characters of the picture in the block for people.
+const PREVIEW_CHARS: usize = 4_000;
+
+choices! {
+    /// How the picture is written.
+    enum Format { Json = "json", Mermaid = "mermaid", Dot = "dot" }
+}
+
+args! {
+    /// What `brain_institutional_graph_tool` takes.
+    struct Around {
+        topic: Option<Text<1, 4096>> => "Words; or give item_id.",
+        item_id: Option<Id> => "The item in the middle.",
+        depth: Int<1, 3> = Int(1) => "How many links away.",
+        relations: Relations => "Only these.",
+        format: Format = Format::Json => "How the picture is written; json: as lines of text.",
+    }
+}
+
+pub(super) const GRAPH: Tool = Tool {
+    name: "brain_institutional_graph_tool",
+    title: "Graph around a topic",
+    about: "What is linked around a topic or an item: nodes, edges, and a picture to show.",
+    shape: Around::shape,
+    results: &[
+        always("nodes", Kind::List)
+            .says("The nearest first: id, kind, title, status, recorded_at, distance from the middle."),
+        always("edges", Kind::List)
+            .says("Between them: edge_id, from_id, to_id, relation, weight, note, recorded_at, by, status."),
+        always("picture", Kind::Text).says("The same, in the format that was asked for."),
+        TRUNCATED,
+        BOUNDS,
+    ],
+    scope: Some(Scope::TenantRead),
+    change: Change::Nothing,
+    core: false,
+    run: |context, raw| around(context, raw),
+    example: r#"{"item_id": "itm_00000000000000000000000003", "format": "mermaid"}"#,
+};
+
+fn around(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+    let wanted = Around::parse(raw)?;
+    let snapshot = context.snapshot();
+    let seeds = match (wanted.item_id, wanted.topic) {
+        (Some(Id(id)), None) => vec![find(context, &snapshot, "item_id", id)?.1.id],
+        (None, Some(topic)) => on_topic(context, topic.0)?,
+        _ => return Err(ToolError::argument("topic", "give topic or item_id, one of the two")),
+    };
+    let which = which(context, &snapshot, wanted.relations)?;
+    let depth = usize::try_from(wanted.depth.0).unwrap_or_default();
+    let limits = WalkLimits { nodes: NODES_MAX, ..WalkLimits::default() };
+    let found = snapshot.neighbourhood(&seeds, depth, &which, limits)?;
+    let mut room = Room::of(BYTES_MAX);
+    let (mut nodes, mut touched) = (Vec::with_capacity(found.nodes.len()), Vec::new());
+    for node in &found.nodes {
+        let mut shown = brief(context, &snapshot, node.place)?;
+        shown["distance"] = node.distance.into();
+        if !room.takes(&shown) {
+            break;
+        }
+        nodes.push(shown);
+        touched.push(seen_at(context, &snapshot, node.place)?);
+    }
+    let shown = found.nodes.get(..nodes.len()).unwrap_or_default();
+    let (between, mut is_cut) = edges_between(&snapshot, shown, &which)?;
+    let mut edges = Vec::with_capacity(between.len());
+    for edge in &between {
+        let edge = edge_json(&snapshot, edge, "active")?;
+        if !room.takes(&edge) {
+            break;
+        }
+        edges.push(edge);
+    }
+    is_cut |= nodes.len() < found.nodes.len() || edges.len() < between.len();
+    let picture = match wanted.format {
+        Format::Json => in_lines(&nodes, &edges),
+        Format::Mermaid => mermaid(&nodes, &edges),
+        Format::Dot => dot(&nodes, &edges),
+    };
+    let truncated = found.truncated || is_cut;
+    let preview: String = picture.chars().take(PREVIEW_CHARS).collect();
+    let text =
+        format!("{}, {}\n{preview}", counted(nodes.len(), "item"), counted(edges.len(), "link"));
+    let mut structured =
+        json!({"nodes": nodes, "edges": edges, "picture": picture, "truncated": truncated});
+    if truncated {
+        structured["bounds"] = json!({"nodes": NODES_MAX, "edges": EDGES_MAX, "bytes": BYTES_MAX});
+    }
+    Ok(Answer { touched, ..Answer::plain(structured, text) })
+}
+
+/// The items that recall finds of a topic, the best first.
+fn on_topic(context: &Context<'_>, topic: String) -> Result<Vec<ItemId>, ToolError> {
+    let now = Some(context.services.clock.now());
+    let plan = Plan::governed(Question { text: topic, now, ..Question::default() });
+    let view = context.view();
+    let outcome = recall::run(context, &view, &plan)?;
+    let best = outcome.items.iter().take(SEEDS_MAX);
+    Ok(best.map(|found| view.snapshot.id(found.place)).collect::<Result<_, _>>()?)
+}
+
+/// The edges between these items, in the order of the items that they start from, and whether there are more.
+fn edges_between<'s>(
+    snapshot: &'s Snapshot,
+    nodes: &[Reached],
+    which: &EdgeFilter,
+) -> Result<(Vec<EdgeView<'s>>, bool), ToolError> {
+    let ids: HashSet<ItemId> = nodes.iter().map(|node| node.id).collect();
+    let which = EdgeFilter { direction: Some(Direction::Out), ..which.clone() };
+    let mut seen: HashSet<EdgeId> = HashSet::new();
+    let mut edges = Vec::new();
+    for node in nodes {
+        for neighbour in snapshot.neighbours(node.id, engine::NEIGHBOURS_MAX, &which)? {
+            if !ids.contains(&neighbour.edge.to) || !seen.insert(neighbour.edge.id) {
+                continue;
+            }
+            if edges.len() == EDGES_MAX {
+                return Ok((edges, true));
+            }
+            edges.push(neighbour.edge);
+        }
+    }
+    Ok((edges, false))
+}
+
+/// A text of a node or an edge.
+fn word<'v>(value: &'v Value, name: &str) -> &'v str {
+    value[name].as_str().unwrap_or_default()
+}
+
+/// A title as a label: one line, and short. Of a chunk it is the innermost heading, for all of a document begin alike.
+fn label(node: &Value) -> String {
+    let title = word(node, "title").rsplit(" > ").next().unwrap_or_default();
+    let plain: Vec<char> = title.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if plain.len() <= LABEL_CHARS_MAX {
+        return plain.into_iter().collect();
+    }
+    let (begin, _) = plain.split_at(LABEL_CHARS_MAX - LABEL_END_CHARS - CUT.len());
+    let (_, end) = plain.split_at(plain.len() - LABEL_END_CHARS);
+    let text = |part: &[char]| part.iter().collect::<String>();
+    format!("{}{CUT}{}", text(begin).trim_end(), text(end).trim_start())
+}
+
+/// One line for each node, and beneath it one for each edge that starts there.
+fn in_lines(nodes: &[Value], edges: &[Value]) -> String {
+    let title = |id: &str| {
+        let node = nodes.iter().find(|node| word(node, "id") == id);
+        node.map(label).unwrap_or_default()
+    };
+    let mut lines = String::new();
+    for node in nodes {
+        let id = word(node, "id");
+        lines.push_str(&format!("{} ({id})\n", label(node)));
+        for edge in edges.iter().filter(|edge| word(edge, "from_id") == id) {
+            let (relation, to) = (word(edge, "relation"), title(word(edge, "to_id")));
+            lines.push_str(&format!("  -[{relation}]-> {to}\n"));
+        }
+    }
+    lines
+}
+
+/// As a flowchart of Mermaid. Within quotes its entity codes stand for what would end them or mean something.
+fn mermaid(nodes: &[Value], edges: &[Value]) -> String {
+    let quoted = |text: &str| {
+        let mut quoted = String::new();
+        for c in text.chars() {
+            match c {
+                '"' | '#' | '&' | '<' | '>' | '`' | '|' | '[' | ']' | '{' | '}' | '(' | ')'
+                | '\\' => {
+                    quoted.push_str(&format!("#{};", u32::from(c)));
+                }
+                other => quoted.push(other),
+            }
+        }
+        quoted
+    };
+    let mut picture = String::from("flowchart LR\n");
+    for node in nodes {
+        picture.push_str(&format!("  {}[\"{}\"]\n", word(node, "id"), quoted(&label(node))));
+    }
+    for edge in edges {
+        let (from, to) = (word(edge, "from_id"), word(edge, "to_id"));
+        let relation = quoted(word(edge, "relation"));
+        picture.push_str(&format!("  {from} -->|\"{relation}\"| {to}\n"));
+    }
+    picture
+}
+
+/// In the DOT language of Graphviz, in whose quoted strings `"` and `\` are escaped.
+fn dot(nodes: &[Value], edges: &[Value]) -> String {
+    let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
+    let mut picture = String::from("digraph memory {\n  rankdir=LR;\n");
+    for node in nodes {
+        let (id, label) = (quoted(word(node, "id")), quoted(&label(node)));
+        picture.push_str(&format!("  {id} [label={label}];\n"));
+    }
+    for edge in edges {
+        let (from, to) = (quoted(word(edge, "from_id")), quoted(word(edge, "to_id")));
+        let relation = quoted(word(edge, "relation"));
+        picture.push_str(&format!("  {from} -> {to} [label={relation}];\n"));
+    }
+    picture.push_str("}\n");
+    picture
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_label_is_cut_in_its_middle() {
+        let of = |title: &str| label(&json!({"title": title}));
+        assert_eq!(of("Guide > Chapter 2 > The lens\nof Gull Rock"), "The lens of Gull Rock");
+        let exact = "x".repeat(LABEL_CHARS_MAX);
+        assert_eq!(of(&exact), exact);
+        let path = format!("server/{}/paths.rs", "src/".repeat(30));
+        let cut = of(&path);
+        assert_eq!(cut.chars().count(), LABEL_CHARS_MAX, "{cut}");
+        assert!(cut.starts_with("server/src/") && cut.ends_with("/paths.rs"), "{cut}");
+        assert!(cut.contains(CUT), "{cut}");
+        let wide = "\u{e9}".repeat(200);
+        assert_eq!(of(&wide).chars().count(), LABEL_CHARS_MAX);
+    }
+}

@@ -1,0 +1,206 @@
+//! Links between items: made, and taken away.
+
+use engine::ledger::Effect;
+use engine::{Direction, EdgeDraft, EdgeFilter, EdgeId, ItemId, NEIGHBOURS_MAX, Snapshot};
+use serde_json::{Map, Value, json};
+
+use super::{RELATION_CHARS_MAX, edge_json};
+use recalld_common::names;
+use recalld_common::scope::Scope;
+use recalld_tool_framework::args::{Edge, Id, Real, Text, args};
+use recalld_tool_framework::reading::find;
+use recalld_tool_framework::results::{Kind, Output, always};
+use recalld_tool_framework::writing::{Key, Tell, Writing, may_change, refuse_secret};
+use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+
+const NEW: &str = "link_items_tool";
+const END: &str = "unlink_items_tool";
+const EDGE: Output = always("edge", Kind::Object)
+    .says("edge_id, from_id, to_id, relation, weight, note, recorded_at, by, status.");
+
+args! {
+    /// What `link_items_tool` takes.
+    struct NewLink {
+        from_id: Id => "Where the link starts.",
+        to_id: Id => "Where it ends.",
+        relation: Text<1, RELATION_CHARS_MAX> => "A word such as depends_on.",
+        weight: Real<0, 1000> = Real(1.0) => "How strong.",
+        note: Option<Text<1, 1000>> => "Why.",
+        idempotency_key: Key => "Makes a repeat harmless.",
+    }
+}
+
+args! {
+    /// What `unlink_items_tool` takes.
+    struct Ended {
+        edge_id: Edge => "The link.",
+        reason: Text<1, 1000> => "Why.",
+        idempotency_key: Key => "Makes a repeat harmless.",
+    }
+}
+
+pub(super) const LINK: Tool = Tool {
+    name: NEW,
+    title: "Link items",
+    about: "Note that an item has to do with another, and how. A link that is there already is not made twice.",
+    shape: NewLink::shape,
+    results: &[EDGE, always("created", Kind::Flag).says("False where it was there already.")],
+    scope: Some(Scope::MemoryWrite),
+    change: Change::AddsOnce,
+    core: false,
+    run: |context, raw| link(context, raw),
+    example: r#"{"from_id": "itm_00000000000000000000000003",
+                 "to_id": "itm_00000000000000000000000002", "relation": "explains"}"#,
+};
+
+pub(super) const UNLINK: Tool = Tool {
+    name: END,
+    title: "Take a link away",
+    about: "Hide a link that does not hold. The items stay.",
+    shape: Ended::shape,
+    results: &[EDGE],
+    scope: Some(Scope::MemoryWrite),
+    change: Change::Removes,
+    core: false,
+    run: |context, raw| unlink(context, raw),
+    example: r#"{"edge_id": "edg_0000000000000000000000000b", "reason": "it was wrong"}"#,
+};
+
+fn link(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+    let wanted = NewLink::parse(raw)?;
+    let mut writing = Writing::begin(context, NEW, &wanted.idempotency_key, raw);
+    let tell: Tell<'_> = &|snapshot, kept| told(snapshot, kept);
+    if let Some(first) = writing.first_answer(tell)? {
+        return Ok(first);
+    }
+    let relation = wanted.relation.0;
+    check_relation(&relation)?;
+    wanted.note.iter().try_for_each(|note| refuse_secret("note", &note.0))?;
+    let (Id(from), Id(to)) = (wanted.from_id, wanted.to_id);
+    if from == to {
+        return Err(ToolError::argument("to_id", "is the item itself; another is wanted"));
+    }
+    for (field, id) in [("from_id", from), ("to_id", to)] {
+        let (_, item) = find(context, writing.snapshot(), field, id)?;
+        may_change(context, field, &item)?;
+    }
+    if let Some(edge) = between(writing.snapshot(), (from, to), &relation)? {
+        let kept = json!({"edge": names::edge(edge), "created": false});
+        let answer = match wanted.idempotency_key {
+            Some(_) => writing.commit(&kept, tell)?.or_overtaken("from_id")?,
+            None => told(writing.snapshot(), &kept)?,
+        };
+        return Ok(answer.touching(Effect::Read, [from, to]));
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "weights are stored as f32")]
+    let weight = wanted.weight.0 as f32;
+    let edge = writing.add_edge(EdgeDraft {
+        id: None,
+        from,
+        to,
+        relation,
+        weight,
+        source: None,
+        recorded_at: None,
+        recorded_by: String::new(),
+        valid_from: None,
+        valid_to: None,
+        note: wanted.note.map(|note| note.0).unwrap_or_default(),
+    });
+    let kept = json!({"edge": names::edge(edge), "created": true});
+    let answer = writing.commit(&kept, tell)?.or_overtaken("from_id")?;
+    Ok(answer.touching(Effect::Written, [from, to]))
+}
+
+/// A relation is one word that stands as it is in a picture, a path of a query, an export.
+fn check_relation(relation: &str) -> Result<(), ToolError> {
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');
+    if relation.chars().all(plain) {
+        return Ok(());
+    }
+    let why =
+        "has other characters than letters, digits, `_`, `-`, `.` and `:`; one word is wanted";
+    Err(ToolError::argument("relation", why))
+}
+
+/// The edge of this relation that leads from one item to another, if it is among the strongest of the first one's.
+fn between(
+    snapshot: &Snapshot,
+    (from, to): (ItemId, ItemId),
+    relation: &str,
+) -> Result<Option<EdgeId>, ToolError> {
+    let which = EdgeFilter {
+        relations: vec![relation.to_owned()],
+        direction: Some(Direction::Out),
+        ..EdgeFilter::default()
+    };
+    let edges = snapshot.neighbours(from, NEIGHBOURS_MAX, &which)?;
+    Ok(edges.iter().find(|neighbour| neighbour.edge.to == to).map(|neighbour| neighbour.edge.id))
+}
+
+fn unlink(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+    let wanted = Ended::parse(raw)?;
+    let mut writing = Writing::begin(context, END, &wanted.idempotency_key, raw);
+    let tell: Tell<'_> = &|snapshot, kept| told(snapshot, kept);
+    if let Some(first) = writing.first_answer(tell)? {
+        return Ok(first);
+    }
+    refuse_secret("reason", &wanted.reason.0)?;
+    let Edge(id) = wanted.edge_id;
+    let ends = ends_of(context, writing.snapshot(), id)?;
+    for end in ends {
+        let (_, item) = find(context, writing.snapshot(), "edge_id", end)?;
+        may_change(context, "edge_id", &item)?;
+    }
+    writing.bury(id.0, &wanted.reason.0, false);
+    let kept = json!({"edge": names::edge(id)});
+    let answer = writing.commit(&kept, tell)?.or_overtaken("edge_id")?;
+    Ok(answer.touching(Effect::Written, ends))
+}
+
+/// The ends of an edge that is there: to someone who may not know one of them, there is no such edge.
+fn ends_of(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    id: EdgeId,
+) -> Result<[ItemId; 2], ToolError> {
+    let missing =
+        || ToolError::Missing { field: "edge_id", why: "there is no such link".to_owned() };
+    let (edge, is_hidden) = snapshot.find_edge(id)?.ok_or_else(missing)?;
+    if is_hidden {
+        return Err(missing());
+    }
+    for end in [edge.from, edge.to] {
+        find(context, snapshot, "edge_id", end).map_err(|error| match error {
+            ToolError::Missing { .. } => missing(),
+            ToolError::Denied { field, item, rule, .. } => {
+                ToolError::Denied { field, item, rule, why: "there is no such link".to_owned() }
+            }
+            other => other,
+        })?;
+    }
+    Ok([edge.from, edge.to])
+}
+
+/// The answer about an edge that was written.
+fn told(snapshot: &Snapshot, kept: &Value) -> Result<Answer, ToolError> {
+    let id = names::parse_edge(kept["edge"].as_str().unwrap_or_default());
+    let missing = || ToolError::Missing { field: "edge_id", why: "it was erased since".to_owned() };
+    let found = id.ok().map(|id| snapshot.find_edge(id)).transpose()?.flatten();
+    let (edge, is_hidden) = found.ok_or_else(missing)?;
+    let status = if is_hidden { "tombstoned" } else { "active" };
+    let shown = edge_json(snapshot, &edge, status)?;
+    let word = |name: &str| shown[name].as_str().unwrap_or_default();
+    let (from, to) = (word("from_id"), word("to_id"));
+    let how = match kept.get("created").and_then(Value::as_bool) {
+        Some(false) => "was there already",
+        Some(true) => "is made",
+        None => "is taken away",
+    };
+    let text = format!("{} {how}: {from} -[{}]-> {to}", word("edge_id"), edge.relation);
+    let mut structured = json!({"edge": shown});
+    if let Some(created) = kept.get("created") {
+        structured["created"] = created.clone();
+    }
+    Ok(Answer::plain(structured, text))
+}

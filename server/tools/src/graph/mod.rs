@@ -1,0 +1,68 @@
+//! graph: what is linked with what.
+//!
+//! Owns the family's rows. What lies where in the graph is the engine's to know.
+
+mod drawing;
+mod figures;
+mod linking;
+mod walking;
+
+use engine::{Damage, EdgeFilter, EdgeView, ItemId, Snapshot};
+use serde_json::{Value, json};
+
+use recalld_common::names;
+use recalld_recall::show;
+use recalld_tool_framework::args::{List, Text};
+use recalld_tool_framework::results::without_nulls;
+use recalld_tool_framework::{Context, Family, ToolError};
+
+/// The relations that a question about the graph is held to.
+type Relations = Option<List<Text<1, RELATION_CHARS_MAX>, 1, 32>>;
+
+/// Characters of a relation.
+const RELATION_CHARS_MAX: usize = 64;
+
+pub(super) static FAMILY: Family = Family {
+    name: "graph",
+    about: "What is linked with what, and how.",
+    tools: &[
+        figures::STATUS,
+        drawing::GRAPH,
+        walking::NEIGHBORS,
+        walking::PATH,
+        linking::LINK,
+        linking::UNLINK,
+    ],
+};
+
+/// Edges of these relations, to items that the caller may know.
+fn which(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    relations: Relations,
+) -> Result<EdgeFilter, ToolError> {
+    let relations = relations.into_iter().flat_map(|relations| relations.0);
+    Ok(EdgeFilter {
+        relations: relations.map(|relation| relation.0).collect(),
+        hidden: context.hidden(snapshot)?,
+        ..EdgeFilter::default()
+    })
+}
+
+/// An edge as results show it.
+fn edge_json(snapshot: &Snapshot, edge: &EdgeView<'_>, status: &str) -> Result<Value, Damage> {
+    let note = (!edge.note.is_empty()).then_some(edge.note);
+    Ok(without_nulls(json!({
+        "edge_id": names::edge(edge.id), "from_id": name_of(snapshot, edge.from)?,
+        "to_id": name_of(snapshot, edge.to)?, "relation": edge.relation,
+        "weight": show::score(edge.weight), "note": note,
+        "recorded_at": names::time(edge.recorded_at), "by": edge.recorded_by, "status": status,
+    })))
+}
+
+/// The id of an item that an edge names, as clients see it.
+fn name_of(snapshot: &Snapshot, id: ItemId) -> Result<String, Damage> {
+    let place = snapshot.find(id)?;
+    let kind = place.map(|place| snapshot.kind(place)).transpose()?;
+    Ok(names::item(kind.unwrap_or_default(), id))
+}

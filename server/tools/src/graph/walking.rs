@@ -1,0 +1,218 @@
+//! The neighbours of an item, and the shortest way between two.
+
+use engine::ledger::Touched;
+use engine::{
+    Direction, EdgeFilter, ItemId, NEIGHBOURS_MAX, Neighbour, Place, Snapshot, Step, WalkLimits,
+};
+use serde_json::{Map, Value, json};
+
+use super::{Relations, edge_json, which};
+use recalld_common::counted::counted;
+use recalld_common::names;
+use recalld_common::scope::Scope;
+use recalld_recall::show;
+use recalld_tool_framework::args::{Id, Int, args, choices};
+use recalld_tool_framework::paging::{Cursor, Paging, Row, not_ours};
+use recalld_tool_framework::reading::{brief, find, seen_at};
+use recalld_tool_framework::results::{
+    BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always, sometimes, without_nulls,
+};
+use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+
+const LIST: &str = "graph_neighbors_tool";
+
+choices! {
+    /// Which way edges are followed.
+    enum Way { Out = "out", In = "in", Both = "both" }
+}
+
+args! {
+    /// What `graph_neighbors_tool` takes.
+    struct Neighbors {
+        item_id: Id => "The item.",
+        relations: Relations => "Only these.",
+        direction: Way = Way::Both => "Seen from the item.",
+        cursor: Option<Cursor> => "next_cursor of the page before.",
+    }
+}
+
+args! {
+    /// What `graph_path_tool` takes.
+    struct Between {
+        from_id: Id => "Where the path starts.",
+        to_id: Id => "Where it ends.",
+        max_hops: Int<1, 6> = Int(4) => "The longest to look for.",
+    }
+}
+
+pub(super) const NEIGHBORS: Tool = Tool {
+    name: LIST,
+    title: "Neighbours",
+    about: "The items that an item is linked with, the strongest link first.",
+    shape: Neighbors::shape,
+    results: &[
+        always("neighbors", Kind::List).says(
+            "Each {edge_id, relation, direction, weight, note, item}; the item: id, kind, title, status, \
+             recorded_at.",
+        ),
+        TRUNCATED,
+        NEXT_CURSOR,
+        BOUNDS,
+    ],
+    scope: Some(Scope::TenantRead),
+    change: Change::Nothing,
+    core: false,
+    run: |context, raw| neighbors(context, raw),
+    example: r#"{"item_id": "itm_00000000000000000000000003"}"#,
+};
+
+pub(super) const PATH: Tool = Tool {
+    name: "graph_path_tool",
+    title: "Path between items",
+    about: "A shortest path of links between two items, whichever way they run.",
+    shape: Between::shape,
+    results: &[
+        always("found", Kind::Flag).says("Whether there is one within max_hops."),
+        sometimes("items", Kind::List)
+            .says("From the first to the last: id, kind, title, status, recorded_at."),
+        sometimes("edges", Kind::List)
+            .says(
+                "Between them, in order: edge_id, from_id, to_id, relation, weight, note, recorded_at, by, \
+                 status.",
+            ),
+        TRUNCATED,
+        BOUNDS,
+    ],
+    scope: Some(Scope::TenantRead),
+    change: Change::Nothing,
+    core: false,
+    run: |context, raw| path(context, raw),
+    example: r#"{"from_id": "itm_00000000000000000000000002", "to_id": "itm_00000000000000000000000003"}"#,
+};
+
+/// Where a neighbour is in the list: the bits of its weight, its edge, whether the edge runs to it.
+type Key = (u32, String, bool);
+
+fn key_of(neighbour: &Neighbour<'_>) -> Key {
+    let edge = &neighbour.edge;
+    // Of -0 and 0, which weigh the same, the bits are not the same.
+    ((edge.weight + 0.0).to_bits(), edge.id.to_string(), neighbour.direction == Direction::Out)
+}
+
+/// Whether a row comes after the last one that was given: weights are not negative, so their bits order as they do.
+fn is_after(key: &Key, last: &Key) -> bool {
+    let order = last.0.cmp(&key.0).then_with(|| key.1.cmp(&last.1));
+    order.then_with(|| last.2.cmp(&key.2)).is_gt()
+}
+
+fn neighbors(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+    let wanted = Neighbors::parse(raw)?;
+    let paging = Paging::of(LIST, raw, wanted.cursor.as_ref())?;
+    let snapshot = context.snapshot();
+    let (_, item) = find(context, &snapshot, "item_id", wanted.item_id.0)?;
+    let direction = match wanted.direction {
+        Way::Out => Some(Direction::Out),
+        Way::In => Some(Direction::In),
+        Way::Both => None,
+    };
+    let which = EdgeFilter { direction, ..which(context, &snapshot, wanted.relations)? };
+    let all = snapshot.neighbours(item.id, NEIGHBOURS_MAX, &which)?;
+    let last = paging.after::<Key>()?;
+    if last.as_ref().is_some_and(|last| !f32::from_bits(last.0).is_finite()) {
+        return Err(not_ours());
+    }
+    let is_whole = all.len() < NEIGHBOURS_MAX;
+    let later =
+        all.iter().filter(|it| last.as_ref().is_none_or(|last| is_after(&key_of(it), last)));
+    let rows = later.map(|neighbour| {
+        let shown = neighbour_json(context, &snapshot, neighbour)?;
+        let line = line(&shown);
+        let seen = seen_at(context, &snapshot, neighbour.place)?;
+        Ok(Row::new(key_of(neighbour), shown, line).touching([seen]))
+    });
+    let page = paging.page(rows)?;
+    let ends = page.next_cursor.is_none();
+    let mut answer = page.into_answer("neighbors", "Nothing is linked with it.");
+    if ends && !is_whole {
+        answer.structured["truncated"] = true.into();
+        answer.structured["bounds"] = json!({"neighbors": NEIGHBOURS_MAX});
+    }
+    Ok(answer)
+}
+
+fn neighbour_json(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    neighbour: &Neighbour<'_>,
+) -> Result<Value, ToolError> {
+    let edge = &neighbour.edge;
+    Ok(without_nulls(json!({
+        "edge_id": names::edge(edge.id), "relation": edge.relation,
+        "direction": neighbour.direction.name(), "weight": show::score(edge.weight),
+        "note": (!edge.note.is_empty()).then_some(edge.note),
+        "item": brief(context, snapshot, neighbour.place)?,
+    })))
+}
+
+fn line(neighbour: &Value) -> String {
+    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let arrow = if neighbour["direction"] == "out" { "->" } else { "<-" };
+    let item = &neighbour["item"];
+    format!(
+        "{arrow} {}: {} ({})\n",
+        word(&neighbour["relation"]),
+        word(&item["title"]),
+        word(&item["id"])
+    )
+}
+
+fn path(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+    let wanted = Between::parse(raw)?;
+    let snapshot = context.snapshot();
+    let (_, from) = find(context, &snapshot, "from_id", wanted.from_id.0)?;
+    let (_, to) = find(context, &snapshot, "to_id", wanted.to_id.0)?;
+    let which = which(context, &snapshot, None)?;
+    let hops = usize::try_from(wanted.max_hops.0).unwrap_or_default();
+    let limits = WalkLimits::default();
+    let found = snapshot.path(from.id, to.id, hops, &which, limits)?;
+    let mut structured = json!({"found": found.steps.is_some(), "truncated": found.truncated});
+    if found.truncated {
+        structured["bounds"] = json!({"nodes": limits.nodes, "edges": limits.edges});
+    }
+    let Some(steps) = found.steps else {
+        let text = format!("No path of at most {}.", counted(hops, "link"));
+        return Ok(Answer::plain(structured, text));
+    };
+    let ids: Vec<ItemId> = [from.id].into_iter().chain(steps.iter().map(|step| step.to)).collect();
+    let places = ids.iter().map(|&id| Ok(find(context, &snapshot, "to_id", id)?.0));
+    let places = places.collect::<Result<Vec<Place>, ToolError>>()?;
+    let items = places.iter().map(|&place| brief(context, &snapshot, place));
+    let items = items.collect::<Result<Vec<Value>, ToolError>>()?;
+    let seen = places.iter().map(|&place| seen_at(context, &snapshot, place));
+    let touched = seen.collect::<Result<Vec<Touched>, ToolError>>()?;
+    let edges = steps.iter().map(|step| step_json(&snapshot, step));
+    let edges = edges.collect::<Result<Vec<Value>, ToolError>>()?;
+    let text = in_words(&items, &steps, &edges);
+    structured["items"] = items.into();
+    structured["edges"] = edges.into();
+    Ok(Answer { touched, ..Answer::plain(structured, text) })
+}
+
+fn step_json(snapshot: &Snapshot, step: &Step) -> Result<Value, ToolError> {
+    let Some((edge, _)) = snapshot.find_edge(step.edge)? else { return Ok(Value::Null) };
+    Ok(edge_json(snapshot, &edge, "active")?)
+}
+
+fn in_words(items: &[Value], steps: &[Step], edges: &[Value]) -> String {
+    let title = |item: &Value| item["title"].as_str().unwrap_or_default().to_owned();
+    let mut text = items.first().map(title).unwrap_or_default();
+    for ((step, edge), item) in steps.iter().zip(edges).zip(items.iter().skip(1)) {
+        let relation = edge["relation"].as_str().unwrap_or_default();
+        let way = match step.direction {
+            Direction::Out => format!("-[{relation}]->"),
+            Direction::In => format!("<-[{relation}]-"),
+        };
+        text.push_str(&format!(" {way} {}", title(item)));
+    }
+    text
+}

@@ -1,0 +1,100 @@
+//! Documents by where their files lie, and taking them out of sight.
+
+use std::collections::BTreeMap;
+
+use engine::{ItemId, ItemView, Place, Snapshot, Status};
+
+use recalld_fs_util::uri;
+use recalld_policy::{Action, Verdict};
+use recalld_store_admin::{KeepError, goes_with};
+use recalld_tool_framework::writing::may_change;
+use recalld_tool_framework::{Context, ToolError};
+
+/// Items that one call takes out of sight.
+pub(super) const ITEMS_MAX: usize = 16_384;
+/// Rows between two looks at whether the call is over.
+const ROWS_TOGETHER: usize = 1_024;
+
+/// A document, and where its file lies: its path, or for one that was given its URI.
+pub(super) struct Lying<'s> {
+    pub(super) place: Place,
+    pub(super) item: ItemView<'s>,
+    pub(super) path: String,
+    /// SHA-256 and bytes of the file as it was read; of a file alone.
+    pub(super) file: Option<([u8; 32], u64)>,
+}
+
+/// Tells `visit` of every document that `wants` takes by its status and that the caller may read.
+pub(super) fn each_document<'s>(
+    context: &Context<'_>,
+    snapshot: &'s Snapshot,
+    wants: impl Fn(Status) -> bool,
+    mut visit: impl FnMut(Lying<'s>) -> Result<(), ToolError>,
+) -> Result<(), ToolError> {
+    for (at, place) in snapshot.places()?.enumerate() {
+        if at.is_multiple_of(ROWS_TOGETHER) {
+            snapshot.check()?;
+        }
+        if snapshot.kind(place)? != "document" || !wants(snapshot.status(place)?) {
+            continue;
+        }
+        let item = snapshot.item(place)?;
+        if context.judge(&item, Action::Read).0 != Verdict::Allow {
+            continue;
+        }
+        let source = item.source.map(|id| snapshot.source(id)).transpose()?.flatten();
+        let Some(source) = source else { continue };
+        let file = uri::to_path(source.uri);
+        let known = file.as_ref().map(|_| (source.content_sha256, source.bytes));
+        let path = file.unwrap_or_else(|| source.uri.to_owned());
+        visit(Lying { place, item, path, file: known })?;
+    }
+    Ok(())
+}
+
+/// Whether `path` is `folder` or lies in it.
+pub(super) fn lies_in(path: &str, folder: &str) -> bool {
+    let folder = folder.trim_end_matches('/');
+    path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// What a path may mean: itself, where it is absolute or may be a URI, and else a path beneath each root, which may
+/// have a colon in it.
+///
+/// # Errors
+/// It goes upwards.
+pub(super) fn meant(
+    context: &Context<'_>,
+    field: &'static str,
+    path: &str,
+) -> Result<Vec<String>, ToolError> {
+    if path.split('/').any(|part| part == "..") {
+        let why = format!("{path}: `..` is not followed; the path without it is wanted");
+        return Err(ToolError::argument(field, why));
+    }
+    let is_absolute = path.starts_with('/');
+    let itself = (is_absolute || path.contains(':')).then(|| path.to_owned());
+    let roots = context.workspace.roots();
+    let beneath = roots.paths().map(|root| format!("{root}/{}", path.trim_start_matches("./")));
+    Ok(itself.into_iter().chain(beneath.filter(|_| !is_absolute)).collect())
+}
+
+/// A document and its pieces, if the caller may take all of them out of sight.
+///
+/// # Errors
+/// Policy does not allow it; it names `field`.
+pub(super) fn going(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    field: &'static str,
+    document: (ItemId, Place),
+) -> Result<BTreeMap<ItemId, Place>, ToolError> {
+    let items = goes_with(snapshot, &[document], false).map_err(|error| match error {
+        KeepError::Wrong(why) => ToolError::argument(field, why),
+        KeepError::Failed(why) => ToolError::Unwritable(why),
+    })?;
+    for place in items.values() {
+        may_change(context, field, &snapshot.item(*place)?)?;
+    }
+    Ok(items)
+}

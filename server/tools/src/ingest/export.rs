@@ -1,0 +1,209 @@
+//! `export_memory_tool`: what is stored as lines of the lossless form, page by page.
+//!
+//! Owns the order's marks in cursors and the counts. Which rows a caller gets is in `given`, how a line is written
+//! in `lines/write.rs`.
+
+use engine::ledger::{Effect, Touched};
+use engine::{Mark, Record, Seq, Snapshot};
+use serde_json::{Map, Value};
+
+use super::given::{Fate, Given, Kept};
+use recalld_common::counted::counted;
+use recalld_common::scope::Scope;
+use recalld_interchange::lines::write::{Lines, line};
+use recalld_policy::Verdict;
+use recalld_tool_framework::args::{List, Text, args};
+use recalld_tool_framework::paging::{Cursor, Paging, Row, not_ours};
+use recalld_tool_framework::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always, sometimes};
+use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError, decision_of, touched};
+
+const NAME: &str = "export_memory_tool";
+/// Lines of a page: edges and sources are short.
+const LINES_MAX: usize = 100;
+
+args! {
+    /// What `export_memory_tool` takes.
+    struct Wanted {
+        kinds: Option<List<Text<1, 64>, 1, 64>> => "Only items of these, and what is between them.",
+        current_only: bool = false => "Nothing superseded or hidden.",
+        cursor: Option<Cursor> => "next_cursor of the page before.",
+    }
+}
+
+/// The row.
+pub(super) const ROW: Tool = Tool {
+    name: NAME,
+    title: "Export memory",
+    about: "Items, sources and links as JSON Lines that `recalld import` takes. To move or keep memory; not to find \
+            something: use recall.",
+    shape: Wanted::shape,
+    results: &[
+        always("lines", Kind::List).says("Texts, each one line of the form, without its line feed."),
+        always("counts", Kind::Object).says("Lines of this page: sources, items, edges, tombstones."),
+        always("seq", Kind::Integer).says("The commit as of which the export is, on all of its pages."),
+        sometimes("withheld", Kind::Integer).says(
+            "Items that stand between these lines and that policy keeps back, as far as the caller may know.",
+        ),
+        TRUNCATED,
+        NEXT_CURSOR,
+        BOUNDS,
+    ],
+    scope: Some(Scope::TenantRead),
+    change: Change::Nothing,
+    core: false,
+    run: |context, raw| export(context, raw),
+    example: r#"{"current_only": true}"#,
+};
+
+/// How far an export has come: the commit as of which it is, and its [`Mark`].
+type Place = (Seq, (Seq, usize, u64), String, (u64, u64));
+
+fn place_of(until: Seq, mark: &Mark) -> Place {
+    let Mark { seq, table, rows, id, stones, gone } = *mark;
+    (until, (seq, table, rows), format!("{id:032x}"), (stones, gone))
+}
+
+fn opened(place: Place) -> Result<(Seq, Mark), ToolError> {
+    let (until, (seq, table, rows), id, (stones, gone)) = place;
+    let id = u128::from_str_radix(&id, 16).map_err(|_| not_ours())?;
+    Ok((until, Mark { seq, table, rows, id, stones, gone }))
+}
+
+fn export(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+    let wanted = Wanted::parse(raw)?;
+    let paging = Paging::of(NAME, raw, wanted.cursor.as_ref())?.with_rows(LINES_MAX);
+    let snapshot = context.snapshot();
+    let after = paging.after::<Place>()?.map(opened).transpose()?;
+    let until = after.as_ref().map_or(snapshot.seq(), |(until, _)| *until).min(snapshot.seq());
+    let kinds = wanted.kinds.map(|kinds| kinds.0.into_iter().map(|kind| kind.0).collect());
+    let given = Given::new(context, &snapshot, until, (kinds, wanted.current_only));
+    let mut walk = Walk::begin(&snapshot, &given, after.map(|(_, mark)| mark))?;
+    let page = paging.page(std::iter::from_fn(|| walk.next(until).transpose()))?;
+    let ends = page.next_cursor.is_none();
+    let told = walk.told(page.rows.len(), ends);
+    let mut answer = page.into_answer("lines", "");
+    answer.text = in_words(&told, ends);
+    answer.touched.extend(told.trailing);
+    if let Some((verdict, rule)) = told.strictest {
+        (answer.decision, answer.rule) = (decision_of(verdict), rule);
+    }
+    answer.structured["counts"] = told.lines.to_json();
+    answer.structured["seq"] = until.into();
+    if told.withheld > 0 {
+        answer.structured["withheld"] = told.withheld.into();
+    }
+    Ok(answer)
+}
+
+fn in_words(told: &Told, ends: bool) -> String {
+    let Lines { sources, items, edges, tombstones } = told.lines;
+    let counts = [(items, "item"), (sources, "source"), (edges, "edge"), (tombstones, "tombstone")];
+    let mut text = counts.map(|(count, one)| counted(count, one)).join(", ");
+    if told.withheld > 0 {
+        text.push_str(&format!("; {} withheld", counted(told.withheld, "item")));
+    }
+    text.push_str(if ends { "; that is the end." } else { "; next_cursor gives more." });
+    text
+}
+
+/// What is told of a page beside its lines.
+struct Told {
+    lines: Lines,
+    withheld: u64,
+    strictest: Option<(Verdict, String)>,
+    /// Items that were kept back behind the last line.
+    trailing: Vec<Touched>,
+}
+
+/// What was come to down to one line.
+#[derive(Clone, Default)]
+struct SoFar {
+    lines: Lines,
+    withheld: u64,
+    strictest: Option<(Verdict, String)>,
+}
+
+/// The rows of an export one after another, and what is to be told of them.
+struct Walk<'a> {
+    given: &'a Given<'a>,
+    records: engine::Records<'a>,
+    now: SoFar,
+    /// As of each row that was given.
+    as_of: Vec<SoFar>,
+    /// Items that were kept back since the last row.
+    kept_back: Vec<Touched>,
+}
+
+impl<'a> Walk<'a> {
+    fn begin(
+        snapshot: &'a Snapshot,
+        given: &'a Given<'a>,
+        after: Option<Mark>,
+    ) -> Result<Self, ToolError> {
+        let records = match &after {
+            None => snapshot.records(),
+            Some(mark) => {
+                let records = snapshot.records_after(mark)?;
+                // Tombstones of what was erased since may stand above the mark.
+                if given.is_whole() && records.mark().gone != mark.gone {
+                    let why = "is of a list from which something was erased since; leave it out to begin anew";
+                    return Err(ToolError::argument("cursor", why));
+                }
+                records
+            }
+        };
+        let (as_of, kept_back) = (Vec::new(), Vec::new());
+        Ok(Self { given, records, now: SoFar::default(), as_of, kept_back })
+    }
+
+    /// The next line.
+    fn next(&mut self, until: Seq) -> Result<Option<Row<Place>>, ToolError> {
+        loop {
+            let Some(record) = self.records.next().transpose()? else { return Ok(None) };
+            let mut seen = None;
+            if let Record::Item(item, status) = &record {
+                match self.given.fate(item, *status)? {
+                    Fate::Passed => continue,
+                    Fate::Withheld(kept) => {
+                        self.kept_back.push(touched(Effect::Withheld, item.id));
+                        self.now.keep_back(kept);
+                        continue;
+                    }
+                    Fate::Given => seen = Some(touched(Effect::Read, item.id)),
+                }
+            }
+            let Some(record) = self.given.of(record)? else { continue };
+            let mut bytes = Vec::new();
+            line(self.given, &record, &mut bytes)?;
+            bytes.pop(); // the line feed
+            let text = String::from_utf8(bytes).expect("JSON of texts is a text");
+            self.now.lines.count(&record);
+            self.as_of.push(self.now.clone());
+            let place = place_of(until, &self.records.mark());
+            let touched = std::mem::take(&mut self.kept_back).into_iter().chain(seen);
+            return Ok(Some(Row::new(place, text.into(), String::new()).touching(touched)));
+        }
+    }
+
+    /// What is told of a page with so many rows; what comes behind them belongs to the next one, unless it `ends`.
+    fn told(self, rows: usize, ends: bool) -> Told {
+        let last = rows.checked_sub(1).and_then(|row| self.as_of.into_iter().nth(row));
+        let so_far = if ends { self.now } else { last.unwrap_or_default() };
+        let trailing = if ends { self.kept_back } else { Vec::new() };
+        let SoFar { lines, withheld, strictest } = so_far;
+        Told { lines, withheld, strictest, trailing }
+    }
+}
+
+impl SoFar {
+    /// Notes an item that is kept back, as far as the caller may learn of it: the receipt is theirs, too.
+    fn keep_back(&mut self, kept: Kept) {
+        if !kept.is_told {
+            return;
+        }
+        self.withheld += 1;
+        if self.strictest.as_ref().is_none_or(|(strictest, _)| *strictest < kept.verdict) {
+            self.strictest = Some((kept.verdict, kept.rule.to_string()));
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! What an export gives to whom: which rows, and what of them (format-spec/export.md, By a tool).
+//!
+//! Owns the choice. What is kept back leaves no trace in a line: no id, no link, no title of a source that it
+//! shares. Knows neither lines nor pages.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use engine::{
+    Damage, EdgeId, EdgeView, ItemId, ItemView, Record, SearchError, Sensitivity, Seq, Snapshot,
+    SourceId, SourceView, Status, Target, TombstoneView,
+};
+
+use recalld_common::scope::Scope;
+use recalld_interchange::lines::write::Named;
+use recalld_policy::{Action, Verdict};
+use recalld_tool_framework::{ANSWER_KIND, Context};
+
+/// Rows of a snapshot, as far as one caller asks for them and may have them.
+pub(super) struct Given<'a> {
+    context: &'a Context<'a>,
+    snapshot: &'a Snapshot,
+    /// Nothing that was written after this commit.
+    until: Seq,
+    kinds: Option<Vec<String>>,
+    current_only: bool,
+    /// Whether the caller may have what has no class of its own any more.
+    is_trusted: bool,
+    /// What was found out of sources.
+    sources: RefCell<HashMap<u128, Shared>>,
+}
+
+/// What becomes of an item.
+pub(super) enum Fate {
+    /// It has a line.
+    Given,
+    /// It was not asked for.
+    Passed,
+    /// Policy keeps it back.
+    Withheld(Kept),
+}
+
+/// Why an item is kept back.
+pub(super) struct Kept {
+    pub(super) verdict: Verdict,
+    pub(super) rule: Arc<str>,
+    /// Whether the caller may learn that there is one.
+    pub(super) is_told: bool,
+}
+
+/// What a caller gets of a source.
+#[derive(Clone, Copy)]
+struct Shared {
+    is_given: bool,
+    /// Whether all that came from it may be given.
+    is_open: bool,
+}
+
+impl<'a> Given<'a> {
+    pub(super) fn new(
+        context: &'a Context<'a>,
+        snapshot: &'a Snapshot,
+        until: Seq,
+        (kinds, current_only): (Option<Vec<String>>, bool),
+    ) -> Self {
+        let of_any = |action| {
+            let restricted = Sensitivity::Restricted;
+            context.judge_class("", restricted, &[], action).0 == Verdict::Allow
+        };
+        let is_trusted = of_any(Action::Export) && of_any(Action::Read);
+        let sources = RefCell::default();
+        Self { context, snapshot, until, kinds, current_only, is_trusted, sources }
+    }
+
+    /// Whether all of the store is asked for, by someone who may have what nobody can judge.
+    pub(super) fn is_whole(&self) -> bool {
+        self.is_trusted && self.kinds.is_none() && !self.current_only
+    }
+
+    /// Whether rows that are hidden from all have lines.
+    fn has_hidden(&self) -> bool {
+        self.is_trusted && !self.current_only
+    }
+
+    /// What of a row is given; `None` of one that is not. Items are asked about with [`Given::fate`] first.
+    pub(super) fn of<'r>(&self, record: Record<'r>) -> Result<Option<Record<'r>>, SearchError> {
+        self.snapshot.check()?;
+        Ok(match record {
+            Record::Source(view) => self.source_line(view)?.map(Record::Source),
+            Record::Item(view, status) => Some(Record::Item(self.item_line(view)?, status)),
+            Record::Edge(view, hidden) => {
+                self.edge_line(view, hidden)?.map(|view| Record::Edge(view, hidden))
+            }
+            Record::Tombstone(view) => self.tombstone_line(view)?.map(Record::Tombstone),
+        })
+    }
+
+    /// What becomes of an item.
+    pub(super) fn fate(&self, item: &ItemView<'_>, status: Status) -> Result<Fate, SearchError> {
+        let is_of_kind =
+            self.kinds.as_ref().is_none_or(|kinds| kinds.iter().any(|kind| kind == item.kind));
+        let is_own = item.kind == ANSWER_KIND && !self.is_trusted;
+        if item.seq > self.until || !is_of_kind || is_own || !self.takes(item.id, status)? {
+            return Ok(Fate::Passed);
+        }
+        Ok(self.kept(item).map_or(Fate::Given, Fate::Withheld))
+    }
+
+    /// Whether an item of this status is asked for.
+    fn takes(&self, id: ItemId, status: Status) -> Result<bool, SearchError> {
+        match status {
+            Status::Current => Ok(true),
+            Status::Tombstoned => Ok(self.has_hidden()),
+            Status::Superseded => Ok(!self.current_only || !self.was_superseded(id)?),
+        }
+    }
+
+    /// Whether an item was superseded when the export began: else, what replaced it since has no line either, and
+    /// neither of the two would be given.
+    fn was_superseded(&self, id: ItemId) -> Result<bool, SearchError> {
+        if !self.snapshot.erased_successors(id)?.is_empty() {
+            return Ok(true);
+        }
+        for place in self.snapshot.direct_successors(id)? {
+            if self.snapshot.item(place)?.seq <= self.until {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Why policy keeps an item back; `None` where it does not. Who may not read it may not export it either.
+    fn kept(&self, item: &ItemView<'_>) -> Option<Kept> {
+        let (read, read_rule) = self.context.judge(item, Action::Read);
+        let (export, export_rule) = self.context.judge(item, Action::Export);
+        let (verdict, rule) = if export > read { (export, export_rule) } else { (read, read_rule) };
+        if verdict == Verdict::Allow {
+            return None;
+        }
+        let is_auditor = self.context.caller.scopes.contains(&Scope::AuditRead);
+        let tells = self.context.workspace.rules.tells(&rule);
+        let is_told = read != Verdict::Deny || is_auditor || tells;
+        Some(Kept { verdict, rule, is_told })
+    }
+
+    /// Whether the item of an id has a line.
+    fn has_line(&self, id: ItemId) -> Result<bool, SearchError> {
+        let Some(place) = self.snapshot.find(id)? else { return Ok(false) };
+        let (item, status) = (self.snapshot.item(place)?, self.snapshot.status(place)?);
+        Ok(matches!(self.fate(&item, status)?, Fate::Given))
+    }
+
+    /// Whether a line may name an item as one that was replaced: it has a line, or a tombstone which says that it
+    /// was erased.
+    fn may_name(&self, id: ItemId) -> Result<bool, SearchError> {
+        if self.snapshot.find(id)?.is_some() {
+            return self.has_line(id);
+        }
+        if !self.is_whole() {
+            return Ok(false);
+        }
+        let stones = self.snapshot.tombstones(id.0)?;
+        Ok(stones.iter().any(|stone| stone.erase && stone.seq <= self.until))
+    }
+
+    fn named(&self, ids: &[ItemId]) -> Result<Vec<ItemId>, SearchError> {
+        let mut named = Vec::with_capacity(ids.len());
+        for &id in ids {
+            if self.may_name(id)? {
+                named.push(id);
+            }
+        }
+        Ok(named)
+    }
+
+    fn item_line<'r>(&self, mut view: ItemView<'r>) -> Result<ItemView<'r>, SearchError> {
+        if let Some(source) = view.source {
+            self.shared(source)?; // for its name, which the line has
+        }
+        view.supersedes = self.named(&view.supersedes)?;
+        Ok(view)
+    }
+
+    fn edge_line<'r>(
+        &self,
+        view: EdgeView<'r>,
+        hidden: bool,
+    ) -> Result<Option<EdgeView<'r>>, SearchError> {
+        let is_wanted = view.seq <= self.until && (!hidden || self.has_hidden());
+        if !is_wanted || !self.has_line(view.from)? || !self.has_line(view.to)? {
+            return Ok(None);
+        }
+        let source = match view.source {
+            Some(id) if self.shared(id)?.is_given => Some(id),
+            _ => None,
+        };
+        Ok(Some(EdgeView { source, ..view }))
+    }
+
+    fn tombstone_line<'r>(
+        &self,
+        view: TombstoneView<'r>,
+    ) -> Result<Option<TombstoneView<'r>>, SearchError> {
+        if view.seq > self.until || !self.has_hidden() {
+            return Ok(None);
+        }
+        let has_target = match self.snapshot.target(view.target)? {
+            Target::Item(_) => self.has_line(ItemId(view.target))?,
+            Target::Edge => match self.snapshot.find_edge(EdgeId(view.target))? {
+                Some((edge, hidden)) => self.edge_line(edge, hidden)?.is_some(),
+                None => false,
+            },
+            Target::Gone => self.is_whole(),
+        };
+        if !has_target {
+            return Ok(None);
+        }
+        let supersedes = self.named(&view.supersedes)?;
+        Ok(Some(TombstoneView { supersedes, ..view }))
+    }
+
+    fn source_line<'r>(&self, view: SourceView<'r>) -> Result<Option<SourceView<'r>>, SearchError> {
+        let shared = self.shared(view.id)?;
+        let is_given = shared.is_given && view.seq <= self.until;
+        Ok(is_given.then(|| shared.shown(view)))
+    }
+
+    /// What the caller gets of a source: it is there where an item of it has a line.
+    fn shared(&self, id: SourceId) -> Result<Shared, SearchError> {
+        if let Some(known) = self.sources.borrow().get(&id.0) {
+            return Ok(*known);
+        }
+        let places = self.snapshot.items_of_source(id)?;
+        // Whose its items were, nobody can say any more.
+        let is_bare = places.is_empty() && self.is_whole();
+        let mut shared = Shared { is_given: is_bare, is_open: true };
+        for place in places {
+            self.snapshot.check()?;
+            let (item, status) = (self.snapshot.item(place)?, self.snapshot.status(place)?);
+            if status == Status::Tombstoned && !self.is_trusted {
+                continue;
+            }
+            shared.is_open &= self.kept(&item).is_none();
+            shared.is_given |= matches!(self.fate(&item, status)?, Fate::Given);
+        }
+        self.sources.borrow_mut().insert(id.0, shared);
+        Ok(shared)
+    }
+}
+
+impl Shared {
+    /// Without what says something of the items that are kept back.
+    fn shown(self, view: SourceView<'_>) -> SourceView<'_> {
+        if self.is_open {
+            return view;
+        }
+        SourceView { title: "", content_sha256: [0; 32], bytes: 0, ..view }
+    }
+}
+
+impl Named for Given<'_> {
+    fn kind(&self, id: ItemId) -> Result<Option<&str>, Damage> {
+        Named::kind(self.snapshot, id)
+    }
+
+    fn source(&self, id: SourceId) -> Result<Option<SourceView<'_>>, Damage> {
+        let known = self.sources.borrow().get(&id.0).copied();
+        let view = Named::source(self.snapshot, id)?;
+        // One that was not asked about is shown as one that is shared with what is kept back.
+        let shared = known.unwrap_or(Shared { is_given: true, is_open: false });
+        Ok(view.map(|view| shared.shown(view)))
+    }
+
+    fn target(&self, number: u128) -> Result<Target<'_>, Damage> {
+        Named::target(self.snapshot, number)
+    }
+}

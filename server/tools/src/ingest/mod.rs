@@ -1,0 +1,23 @@
+//! ingest: files become memories.
+
+mod beneath;
+mod export;
+mod given;
+mod paths;
+mod status;
+mod sweep;
+mod text;
+mod tombstone;
+
+pub use paths::{readable, run, texts};
+
+use recalld_tool_framework::Family;
+
+/// The tool that waits until no other ingest runs.
+pub const INGEST_PATHS: &str = "ingest_paths_tool";
+
+pub(super) static FAMILY: Family = Family {
+    name: "ingest",
+    about: "Bring files in.",
+    tools: &[paths::ROW, text::ROW, status::ROW, tombstone::ROW, sweep::ROW, export::ROW],
+};

@@ -1,0 +1,381 @@
+//! `tombstone_reconcile_sweep_tool`: what is stored of files, held against the files as they are now.
+//!
+//! Takes nothing out of sight on a guess: what lies where nothing can be read, or in a folder that is empty now as one
+//! is whose disk is not mounted, is told and left as it is.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use engine::{ItemId, Sensitivity, Snapshot, Status};
+use serde_json::{Map, Value, json};
+
+use super::beneath::{ITEMS_MAX, Lying, each_document, going, lies_in, meant};
+use super::paths;
+use recalld_common::names;
+use recalld_common::scope::Scope;
+use recalld_fs_util::roots::Refused;
+use recalld_fs_util::roots::Roots;
+use recalld_ingest::job::{PATHS_MAX, Request};
+use recalld_ingest::walk::{Rules, walk};
+use recalld_ingest::{asked_of, beside_now};
+use recalld_recall::Room;
+use recalld_tool_framework::args::{Text, args};
+use recalld_tool_framework::results::{Kind, always};
+use recalld_tool_framework::writing::{Key, Tell, Writing};
+use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+
+const NAME: &str = "tombstone_reconcile_sweep_tool";
+/// Why a document is tombstoned whose file is gone: by this a later sweep knows that it may come back.
+const REASON: &str = "its file is gone (sweep)";
+/// Rows of each list; the rest is counted.
+const LISTED_MAX: usize = 100;
+/// Bytes of the rows of each list, as JSON: paths may be long.
+const LISTED_BYTES_MAX: usize = 14 << 10;
+/// Files that one call brings back; the next call goes on.
+const RETURNED_MAX: usize = 256;
+
+args! {
+    /// What `tombstone_reconcile_sweep_tool` takes.
+    struct Sweep {
+        path_prefix: Option<Text<1, 4096>> => "Only this file or folder.",
+        dry_run: bool = true => "Only say what would be done.",
+        idempotency_key: Key => "Makes a repeat harmless.",
+    }
+}
+
+pub(super) const ROW: Tool = Tool {
+    name: NAME,
+    title: "Sweep documents",
+    about: "Compare stored documents with the files on disk: those whose file is gone are tombstoned, those that are \
+            back restored, changed ones named for ingest_paths_tool. Dry run unless told otherwise.",
+    shape: Sweep::shape,
+    results: &[
+        always("missing", Kind::List).says("Each {path, document_id, items}: tombstoned."),
+        always("missing_count", Kind::Integer).says("How many."),
+        always("returned", Kind::List)
+            .says("Each {path, document_id}: restored, as it is on disk now."),
+        always("returned_count", Kind::Integer).says("How many."),
+        always("changed", Kind::List).says("Each {path, document_id}: to ingest again."),
+        always("changed_count", Kind::Integer).says("How many."),
+        always("unreachable", Kind::List).says("Each {path, why}: left as it is."),
+        always("unreachable_count", Kind::Integer).says("How many."),
+        always("unchanged", Kind::Integer).says("Documents that are as their files are."),
+        always("truncated", Kind::Flag)
+            .says("Whether a list or the work was cut; call again for the rest."),
+        always("dry_run", Kind::Flag).says("Whether nothing was written."),
+    ],
+    scope: Some(Scope::IngestWrite),
+    change: Change::Removes,
+    core: false,
+    run: |context, raw| sweep(context, raw),
+    example: "{}",
+};
+
+/// How a file is now.
+enum Now {
+    Same,
+    Changed,
+    Gone,
+    /// Nobody can say.
+    Unreachable(String),
+}
+
+/// What was found.
+#[derive(Default)]
+struct Found {
+    missing: List,
+    returned: List,
+    changed: List,
+    unreachable: List,
+    unchanged: u64,
+    truncated: bool,
+    /// What is to be taken out of sight.
+    going: BTreeSet<ItemId>,
+    /// What is to be brought back, by how sensitive it was to be.
+    coming: BTreeMap<Sensitivity, Vec<String>>,
+}
+
+/// Rows that are told, and how many there are.
+struct List {
+    rows: Vec<Value>,
+    count: u64,
+    room: Room,
+}
+
+impl Default for List {
+    fn default() -> Self {
+        Self { rows: Vec::new(), count: 0, room: Room::of(LISTED_BYTES_MAX) }
+    }
+}
+
+impl List {
+    fn add(&mut self, row: Value) {
+        self.count += 1;
+        if self.rows.len() < LISTED_MAX && self.room.takes(&row) {
+            self.rows.push(row);
+        }
+    }
+
+    fn is_cut(&self) -> bool {
+        self.count > self.rows.len() as u64
+    }
+}
+
+fn sweep(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+    let wanted = Sweep::parse(raw)?;
+    let mut writing = Writing::begin(context, NAME, &wanted.idempotency_key, raw);
+    let tell: Tell<'_> = &|_, kept| Ok(told(kept));
+    if let Some(first) = writing.first_answer(tell)? {
+        return Ok(first);
+    }
+    let found =
+        look(context, &context.snapshot(), wanted.path_prefix.as_ref().map(|it| it.0.as_str()))?;
+    if wanted.dry_run {
+        return Ok(told(&found.to_json(true)));
+    }
+    bring_back(context, &found)?;
+    for id in &found.going {
+        writing.bury(id.0, REASON, false);
+    }
+    let kept = found.to_json(false);
+    if found.going.is_empty() && wanted.idempotency_key.is_none() {
+        return Ok(told(&kept));
+    }
+    writing.commit(&kept, tell)?.or_overtaken("path_prefix")
+}
+
+fn look(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    prefix: Option<&str>,
+) -> Result<Found, ToolError> {
+    let roots = context.workspace.roots();
+    let meant = prefix.map(|prefix| meant(context, "path_prefix", prefix)).transpose()?;
+    let mut disk = Disk { roots: &roots, prefix: meant.as_deref(), folders: HashMap::new() };
+    let (mut found, mut last) = (Found::default(), BTreeMap::new());
+    let mut seen = 0;
+    each_document(
+        context,
+        snapshot,
+        |status| status != Status::Superseded,
+        |lying| {
+            if context.is_over() {
+                return Err(ToolError::Cancelled);
+            }
+            let is_wanted = meant
+                .as_ref()
+                .is_none_or(|meant| meant.iter().any(|meant| lies_in(&lying.path, meant)));
+            if lying.file.is_none() || !is_wanted {
+                return Ok(());
+            }
+            seen += 1;
+            if let Some(tell) = context.progress {
+                tell(seen, 0, &lying.path);
+            }
+            if snapshot.status(lying.place)? == Status::Tombstoned {
+                // Of several that were swept away, the last one is what comes back.
+                last.insert(lying.path.clone(), lying);
+                return Ok(());
+            }
+            last.remove(&lying.path);
+            found.stands(context, snapshot, &mut disk, &lying)
+        },
+    )?;
+    for lying in last.into_values() {
+        found.was_swept(snapshot, &disk, &lying)?;
+    }
+    Ok(found)
+}
+
+impl Found {
+    /// A document that stands.
+    fn stands(
+        &mut self,
+        context: &Context<'_>,
+        snapshot: &Snapshot,
+        disk: &mut Disk<'_>,
+        lying: &Lying<'_>,
+    ) -> Result<(), ToolError> {
+        let (path, id) = (&lying.path, names::of_item(&lying.item));
+        match disk.now(context, lying)? {
+            Now::Same => self.unchanged += 1,
+            Now::Changed => self.changed.add(json!({"path": path, "document_id": id})),
+            Now::Unreachable(why) => self.unreachable.add(json!({"path": path, "why": why})),
+            Now::Gone => {
+                let items =
+                    match going(context, snapshot, "path_prefix", (lying.item.id, lying.place)) {
+                        Ok(items) => items,
+                        Err(ToolError::Argument { why, .. }) => {
+                            self.unreachable.add(json!({"path": path, "why": why}));
+                            return Ok(());
+                        }
+                        Err(error) => return Err(error),
+                    };
+                if self.going.len() + items.len() > ITEMS_MAX && !self.going.is_empty() {
+                    self.truncated = true;
+                    return Ok(());
+                }
+                self.missing.add(json!({"path": path, "document_id": id, "items": items.len()}));
+                self.going.extend(items.into_keys());
+            }
+        }
+        Ok(())
+    }
+
+    /// A document that was tombstoned: it comes back if a sweep did it, and its file is there.
+    fn was_swept(
+        &mut self,
+        snapshot: &Snapshot,
+        disk: &Disk<'_>,
+        lying: &Lying<'_>,
+    ) -> Result<(), ToolError> {
+        let stones = snapshot.tombstones(lying.item.id.0)?;
+        let is_ours = stones.iter().all(|stone| stone.reason == REASON && !stone.erase);
+        // One that was ingested again stands under another id.
+        let stands =
+            recalld_ingest::document_of(snapshot, &recalld_fs_util::uri::of_path(&lying.path))?;
+        let is_there = disk.roots.resolve(&lying.path).is_ok_and(|file| !file.is_folder());
+        if !is_ours || stands.is_some() || !is_there {
+            return Ok(());
+        }
+        if self.coming.values().map(Vec::len).sum::<usize>() == RETURNED_MAX {
+            self.truncated = true;
+            return Ok(());
+        }
+        self.returned.add(json!({"path": lying.path, "document_id": names::of_item(&lying.item)}));
+        self.coming.entry(asked_of(&lying.item)).or_default().push(lying.path.clone());
+        Ok(())
+    }
+
+    fn to_json(&self, dry_run: bool) -> Value {
+        let lists = [&self.missing, &self.returned, &self.changed, &self.unreachable];
+        json!({
+            "missing": self.missing.rows, "missing_count": self.missing.count,
+            "returned": self.returned.rows, "returned_count": self.returned.count,
+            "changed": self.changed.rows, "changed_count": self.changed.count,
+            "unreachable": self.unreachable.rows, "unreachable_count": self.unreachable.count,
+            "unchanged": self.unchanged, "dry_run": dry_run,
+            "truncated": self.truncated || lists.iter().any(|list| list.is_cut()),
+        })
+    }
+}
+
+/// The files as they are now.
+struct Disk<'a> {
+    roots: &'a Roots,
+    /// What the caller named: where they say so, an empty folder is empty.
+    prefix: Option<&'a [String]>,
+    /// Of folders in which something is missing: why nothing can be said of it, if nothing can.
+    folders: HashMap<String, Option<String>>,
+}
+
+impl Disk<'_> {
+    fn now(&mut self, context: &Context<'_>, lying: &Lying<'_>) -> Result<Now, ToolError> {
+        let Some((sha256, bytes)) = lying.file else { return Ok(Now::Same) };
+        let file = match self.roots.resolve(&lying.path) {
+            Ok(file) => file,
+            Err(Refused::Missing) => {
+                return Ok(match self.in_doubt(&lying.path, &|| context.is_over()) {
+                    Some(why) => Now::Unreachable(why),
+                    None => Now::Gone,
+                });
+            }
+            Err(refused) => return Ok(Now::Unreachable(refused.to_string())),
+        };
+        if file.is_folder() {
+            return Ok(Now::Gone);
+        }
+        if file.bytes() != bytes {
+            return Ok(Now::Changed);
+        }
+        let now = match file.sha256(&|| context.is_over()) {
+            Ok(Some(now)) => now,
+            Ok(None) => return Err(ToolError::Cancelled),
+            Err(error) => return Ok(Now::Unreachable(error.to_string())),
+        };
+        let same = now == sha256 && beside_now(self.roots, &lying.path, &lying.item);
+        Ok(if same { Now::Same } else { Now::Changed })
+    }
+
+    /// Why it cannot be said that a file is gone.
+    fn in_doubt(&mut self, path: &str, is_over: &dyn Fn() -> bool) -> Option<String> {
+        let mut folder = path.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
+        loop {
+            if let Some(known) = self.folders.get(&folder) {
+                return known.clone();
+            }
+            let found = match self.roots.resolve(&folder) {
+                Ok(found) if found.is_folder() => found,
+                // The folder is gone with the file: it is for the one above it to say.
+                Ok(_) | Err(Refused::Missing) => match folder.rsplit_once('/') {
+                    Some((above, _)) if !above.is_empty() => {
+                        folder = above.to_owned();
+                        continue;
+                    }
+                    _ => return Some("its root cannot be read".to_owned()),
+                },
+                Err(refused) => return Some(refused.to_string()),
+            };
+            let is_named =
+                self.prefix.is_some_and(|named| named.iter().any(|named| lies_in(&folder, named)));
+            let listed =
+                Rules::new(true, &[], &[]).map(|rules| walk(&found, &rules.at_most(1), is_over));
+            let why = match listed {
+                Ok(Ok(listing))
+                    if listing.files.is_empty() && listing.skipped_count == 0 && !is_named =>
+                {
+                    Some(format!(
+                        "{folder} is empty, as a folder is whose disk is not mounted; give it as path_prefix to \
+                         say that it is meant to be"
+                    ))
+                }
+                Ok(Ok(_)) => None,
+                Ok(Err(refused)) => Some(refused.to_string()),
+                Err(error) => Some(error.to_string()),
+            };
+            self.folders.insert(folder, why.clone());
+            return why;
+        }
+    }
+}
+
+/// Reads what is back as any ingest does, as sensitive as it was.
+fn bring_back(context: &Context<'_>, found: &Found) -> Result<(), ToolError> {
+    let roots = context.workspace.roots();
+    for (&sensitivity, paths) in &found.coming {
+        for some in paths.chunks(PATHS_MAX) {
+            let request = Request {
+                paths: some.to_vec(),
+                recursive: false,
+                include: Vec::new(),
+                exclude: Vec::new(),
+                sensitivity: Some(sensitivity),
+                dry_run: false,
+                by: context.caller.principal.clone(),
+                via: NAME,
+            };
+            paths::run(context, &roots, &request)?;
+        }
+    }
+    Ok(())
+}
+
+fn told(kept: &Value) -> Answer {
+    let mut text = if kept["dry_run"] == true { "(dry run) ".to_owned() } else { String::new() };
+    text.push_str(&format!(
+        "{} missing, {} returned, {} changed, {} unreachable, {} as they are",
+        kept["missing_count"],
+        kept["returned_count"],
+        kept["changed_count"],
+        kept["unreachable_count"],
+        kept["unchanged"],
+    ));
+    for name in ["missing", "returned", "changed", "unreachable"] {
+        for row in kept[name].as_array().into_iter().flatten() {
+            text.push_str(&format!("\n{name}: {}", row["path"].as_str().unwrap_or_default()));
+            if let Some(why) = row["why"].as_str() {
+                text.push_str(&format!(" ({why})"));
+            }
+        }
+    }
+    Answer::plain(kept.clone(), text)
+}

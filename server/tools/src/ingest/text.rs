@@ -1,0 +1,178 @@
+//! `ingest_text_tool`: a text that a client gives becomes a document.
+
+use engine::ledger::Effect;
+use engine::{Sensitivity, Snapshot, WriteError};
+use serde_json::{Map, Value, json};
+
+use super::paths::may_write;
+use crate::docstore::described;
+use recalld_common::counted::counted;
+use recalld_common::names;
+use recalld_common::scope::Scope;
+use recalld_documents::{Format, detect};
+use recalld_ingest::given;
+use recalld_ingest::given::{Given, NotTaken, Taken};
+use recalld_ingest::job::JobError;
+use recalld_tool_framework::args::{Text, args, choices};
+use recalld_tool_framework::idempotency::Keyed;
+use recalld_tool_framework::reading::written;
+use recalld_tool_framework::results::{Kind, always, sometimes};
+use recalld_tool_framework::writing::{Key, kept_id};
+use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+
+const NAME: &str = "ingest_text_tool";
+/// Characters, and bytes, of a text.
+const TEXT_MAX: usize = 1 << 20;
+
+choices! {
+    /// How a text is read.
+    enum Modality {
+        Text = "text", Markdown = "markdown", Html = "html", Rst = "rst", Code = "code", Csv = "csv", Jsonl = "jsonl",
+    }
+}
+
+args! {
+    /// What `ingest_text_tool` takes.
+    struct IngestText {
+        title: Text<1, 300> => "One line.",
+        text: Text<1, TEXT_MAX> => "At most 1 MiB.",
+        uri: Option<Text<1, 2048>> => "Where it is from; the same again is its next version.",
+        modality: Modality = Modality::Text => "How to cut it.",
+        sensitivity: Option<Sensitivity> => "Internal by default.",
+        idempotency_key: Key => "Makes a repeat harmless.",
+    }
+}
+
+pub(super) const ROW: Tool = Tool {
+    name: NAME,
+    title: "Ingest a text",
+    about: "Store a longer text, such as a page or a transcript, as a document that is cut and \
+            found like a file. For a single fact use brain_remember.",
+    shape: IngestText::shape,
+    results: &[
+        always("document", Kind::Object).says(
+            "document_id, path (its URI), title, modality, format, bytes, content_sha256, chunks, \
+             version, ingested_at, status.",
+        ),
+        always("items", Kind::Integer).says("Items that were stored."),
+        always("unchanged", Kind::Flag).says("Whether it was stored as it is."),
+        sometimes("secrets", Kind::List).says("Each {line, kind}: what holds them is restricted."),
+    ],
+    scope: Some(Scope::IngestWrite),
+    change: Change::Adds,
+    core: false,
+    run: |context, raw| ingest_text(context, raw),
+    example: r#"{"title": "Tide tables", "text": "High water at Gull Rock is at noon on the first of May."}"#,
+};
+
+fn ingest_text(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+    let wanted = IngestText::parse(raw)?;
+    let (title, text) = (&wanted.title.0, &wanted.text.0);
+    refuse_odd(text)?;
+    let keyed = wanted.idempotency_key.as_ref().map(|key| Keyed::of(NAME, &key.0, raw));
+    if let Some(first) = first_answer(context, &context.snapshot(), keyed.as_ref())? {
+        return Ok(first);
+    }
+    let uri = match &wanted.uri {
+        Some(uri) => uri.0.clone(),
+        None => given::uri_of(title, text),
+    };
+    given::check_uri(&uri).map_err(|why| ToolError::argument("uri", why))?;
+    let _turn =
+        context.workspace.ingesting.take(&|| context.is_over()).ok_or(ToolError::Cancelled)?;
+    let given = Given {
+        title,
+        text,
+        uri: &uri,
+        format: format_of(wanted.modality, &uri, text),
+        sensitivity: wanted.sensitivity,
+        allows: &|sensitivity| may_write(context, sensitivity),
+        by: &context.caller.principal,
+        via: NAME,
+    };
+    let beside =
+        |taken: &Taken| keyed.as_ref().map(|keyed| keyed.remember(context, NAME, &kept(taken)));
+    let taken = match given::take(&context.workspace.encoders, &given, beside, &|| {
+        !context.is_over()
+    }) {
+        Ok(taken) => taken,
+        Err(NotTaken::Cancelled) => return Err(ToolError::Cancelled),
+        Err(NotTaken::Refused(why)) => return Err(ToolError::argument("text", why)),
+        Err(NotTaken::Failed(JobError::Write(WriteError::Refused { field: "ref", .. }))) => {
+            context.workspace.store.sync()?;
+            let first = first_answer(context, &context.snapshot(), keyed.as_ref())?;
+            return first.ok_or_else(|| {
+                ToolError::argument("uri", "was changed by another call meanwhile")
+            });
+        }
+        Err(NotTaken::Failed(error)) => return Err(super::paths::failed(error)),
+    };
+    let answer = told(context, &context.snapshot(), &kept(&taken))?;
+    let answer = answer.raising(taken.raised, &taken.held.kinds);
+    let answer = answer.lowering(taken.is_lowered.then_some(taken.document));
+    Ok(if taken.is_unchanged { answer } else { answer.touching(Effect::Written, [taken.document]) })
+}
+
+/// A text says something, and is no longer in bytes than it may be in characters.
+fn refuse_odd(text: &str) -> Result<(), ToolError> {
+    let why = if text.trim().is_empty() {
+        "is blank; at least one visible character is wanted".to_owned()
+    } else if text.len() > TEXT_MAX {
+        format!("has {} bytes; {TEXT_MAX} are allowed", text.len())
+    } else {
+        return Ok(());
+    };
+    Err(ToolError::argument("text", why))
+}
+
+/// What a repeat is told by: ids and counts.
+fn kept(taken: &Taken) -> Value {
+    let secrets = taken.held.listed.iter();
+    let secrets: Vec<Value> =
+        secrets.map(|(line, kind)| json!({"line": line, "kind": kind.name()})).collect();
+    json!({
+        "id": names::item("document", taken.document), "items": taken.items, "unchanged": taken.is_unchanged,
+        "secrets": secrets,
+    })
+}
+
+fn first_answer(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    keyed: Option<&Keyed>,
+) -> Result<Option<Answer>, ToolError> {
+    let kept = keyed.map(|keyed| keyed.first_answer(snapshot)).transpose()?.flatten();
+    kept.map(|kept| told(context, snapshot, &kept)).transpose()
+}
+
+fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ToolError> {
+    let (place, _) = written(snapshot, "idempotency_key", kept_id(&kept["id"])?)?;
+    let document = described(context, snapshot, place)?;
+    let word = |name: &str| document[name].as_str().unwrap_or_default();
+    let how = if kept["unchanged"] == true { "is stored as it is" } else { "is stored" };
+    let items = counted(&kept["items"], "item");
+    let mut text = format!("{} {how}: {}, {items}", word("document_id"), word("title"));
+    let mut structured =
+        json!({"document": document, "items": kept["items"], "unchanged": kept["unchanged"]});
+    if kept["secrets"].as_array().is_some_and(|secrets| !secrets.is_empty()) {
+        text.push_str("\nIt holds secrets; what holds them is restricted.");
+        structured["secrets"] = kept["secrets"].clone();
+    }
+    Ok(Answer::plain(structured, text))
+}
+
+/// How a text is read. Of code the language is told from its URI or from its first line.
+fn format_of(modality: Modality, uri: &str, text: &str) -> Format {
+    match modality {
+        Modality::Text => Format::Text,
+        Modality::Markdown => Format::Markdown,
+        Modality::Html => Format::Html,
+        Modality::Rst => Format::Rst,
+        Modality::Csv => Format::Csv,
+        Modality::Jsonl => Format::JsonLines,
+        Modality::Code => match detect(uri, text.as_bytes()) {
+            Ok(code @ Format::Code(_)) => code,
+            _ => Format::Text,
+        },
+    }
+}

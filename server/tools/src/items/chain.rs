@@ -1,0 +1,169 @@
+//! How an item came to say what it says: what it replaced, and what replaced it.
+
+use engine::ledger::{Effect, Touched};
+use engine::{ItemId, Member, Place, Snapshot, Status};
+use serde_json::{Map, Value, json};
+
+use recalld_common::names;
+use recalld_common::scope::Scope;
+use recalld_policy::{Action, Verdict};
+use recalld_recall::{Room, show};
+use recalld_tool_framework::args::{Id, args};
+use recalld_tool_framework::paging::PAGE_BYTES_MAX;
+use recalld_tool_framework::results::{Kind, TRUNCATED, always, without_nulls};
+use recalld_tool_framework::{ANSWER_KIND, Answer, Change, Context, Tool, ToolError, touched};
+
+/// The attribute of a version that says why it replaced the one before.
+pub(super) const CHANGE_REASON: &str = "change_reason";
+/// Versions that one answer shows: the newest.
+const VERSIONS_MAX: usize = 100;
+
+/// What is told of a chain.
+pub(super) const CHAIN: &str = "Its versions, oldest first: id, at, by, reason, status. Of one that is hidden or \
+                                erased, at, by and reason tell of that.";
+
+args! {
+    /// What `supersession_chain_tool` takes.
+    struct ChainOf {
+        item_id: Id => "Any of its versions.",
+    }
+}
+
+/// The row.
+pub(super) const ROW: Tool = Tool {
+    name: "supersession_chain_tool",
+    title: "Versions of an item",
+    about: "What an item replaced and what replaced it, oldest first, with why. Of a long chain the newest versions.",
+    shape: ChainOf::shape,
+    results: &[always("chain", Kind::List).says(CHAIN), TRUNCATED],
+    scope: Some(Scope::TenantRead),
+    change: Change::Nothing,
+    core: false,
+    run: |context, raw| chain_of(context, raw),
+    example: r#"{"item_id": "itm_00000000000000000000000001"}"#,
+};
+
+fn chain_of(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+    let wanted = ChainOf::parse(raw)?;
+    let snapshot = context.snapshot();
+    let Id(id) = wanted.item_id;
+    super::find_ever(context, &snapshot, id)?;
+    let chain = Versions::of(context, &snapshot, id, PAGE_BYTES_MAX)?;
+    let text = chain.in_words();
+    let structured = json!({"chain": chain.rows, "truncated": chain.truncated});
+    let mut answer = Answer::plain(structured, text);
+    answer.touched = chain.touched;
+    Ok(answer)
+}
+
+/// The versions of an item that the caller may know.
+pub(super) struct Versions {
+    /// `{id, at, by, reason, status}`, oldest first.
+    pub(super) rows: Vec<Value>,
+    /// Whether there are older ones, or may be.
+    pub(super) truncated: bool,
+    /// For the ledger.
+    touched: Vec<Touched>,
+}
+
+impl Versions {
+    /// Those of an item's chain: the newest that have room in so many bytes.
+    ///
+    /// # Errors
+    /// Damage, or the call is over.
+    pub(super) fn of(
+        context: &Context<'_>,
+        snapshot: &Snapshot,
+        id: ItemId,
+        bytes_max: usize,
+    ) -> Result<Self, ToolError> {
+        let chain = snapshot.chain(id)?;
+        let mut room = Room::of(bytes_max);
+        let mut versions =
+            Self { rows: Vec::new(), truncated: chain.truncated, touched: Vec::new() };
+        for member in chain.members.iter().rev() {
+            snapshot.check()?;
+            let Some((row, touched)) = row(context, snapshot, member)? else { continue };
+            if versions.rows.len() == VERSIONS_MAX || !room.takes(&row) {
+                versions.truncated = true;
+                break;
+            }
+            versions.rows.push(row);
+            versions.touched.extend(touched);
+        }
+        versions.rows.reverse();
+        Ok(versions)
+    }
+
+    /// The same to read, a line for each.
+    pub(super) fn in_words(&self) -> String {
+        let line = |row: &Value| {
+            let word = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
+            let line = format!("{} {} {}", word("at"), word("id"), word("status"));
+            match row["reason"].as_str() {
+                Some(reason) => format!("{line}: {reason}"),
+                None => line,
+            }
+        };
+        let lines: Vec<String> = self.rows.iter().map(line).collect();
+        lines.join("\n")
+    }
+}
+
+type Row = (Value, Option<Touched>);
+
+/// One version; `None` where policy denies it.
+fn row(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    member: &Member,
+) -> Result<Option<Row>, ToolError> {
+    match member.place {
+        Some(place) => kept(context, snapshot, place),
+        None => Ok(Some((erased(snapshot, member.id)?, None))),
+    }
+}
+
+/// All that is left of one that was erased. Nobody can say any more who might know of it, so it is no more
+/// than recall says: its id, and when.
+fn erased(snapshot: &Snapshot, id: ItemId) -> Result<Value, ToolError> {
+    let stones = snapshot.tombstones(id.0)?;
+    let at = stones.iter().rfind(|stone| stone.erase).map(|stone| names::time(stone.at));
+    Ok(without_nulls(json!({"id": names::item("", id), "at": at, "status": "erased"})))
+}
+
+fn kept(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    place: Place,
+) -> Result<Option<Row>, ToolError> {
+    let item = snapshot.item(place)?;
+    let verdict = context.judge(&item, Action::Read).0;
+    if verdict == Verdict::Deny || item.kind == ANSWER_KIND {
+        return Ok(None);
+    }
+    let effect = if verdict == Verdict::Allow { Effect::Read } else { Effect::Redacted };
+    let status = snapshot.status(place)?;
+    let stones = snapshot.tombstones(item.id.0)?;
+    let stone = stones.last().filter(|_| status == Status::Tombstoned);
+    let reason = match stone {
+        Some(stone) => Some(stone.reason.to_owned()),
+        None => reason_of(item.attributes),
+    };
+    let hidden = || reason.is_some().then(|| show::REDACTED.to_owned());
+    let row = json!({
+        "id": names::of_item(&item),
+        "at": names::time(stone.map_or(item.recorded_at, |stone| stone.at)),
+        "by": stone.map_or(item.recorded_by, |stone| stone.by),
+        "reason": if verdict == Verdict::Allow { reason } else { hidden() },
+        "status": if stone.is_some_and(|stone| stone.erase) { "erased" } else { status.name() },
+    });
+    Ok(Some((without_nulls(row), Some(touched(effect, item.id)))))
+}
+
+/// Why a version replaced the one before, where it says so.
+fn reason_of(attributes: &str) -> Option<String> {
+    let attributes: Value = serde_json::from_str(attributes).unwrap_or_default();
+    let said = [CHANGE_REASON, "reason"].map(|name| attributes[name].as_str());
+    said.into_iter().flatten().find(|reason| !reason.is_empty()).map(str::to_owned)
+}

@@ -1,0 +1,179 @@
+//! Pairs of current items that speak of the same and differ.
+//!
+//! Owns which items are held against each other: each with those that are nearest to it by words and by meaning, so
+//! that the work of a page is bounded. Whether two differ is judged elsewhere (`recalld_claim_check`).
+
+use std::sync::Arc;
+
+use engine::{Filter, ItemView, Place, SearchError, Snapshot};
+use serde_json::{Map, Value, json};
+
+use super::beside::{nearest, says_something, with_text};
+use super::pages::{ITEMS_MAX, Page, Step, comes_behind, walk};
+use recalld_claim_check::{Difference, Prose, difference};
+use recalld_common::names;
+use recalld_common::scope::Scope;
+use recalld_embedding::encoders::View;
+use recalld_recall::show;
+use recalld_tool_framework::args::{Text, args};
+use recalld_tool_framework::paging::{Cursor, Paging, ROWS_MAX};
+use recalld_tool_framework::reading::seen_at;
+use recalld_tool_framework::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always};
+use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+
+const NAME: &str = "contradiction_scan_tool";
+/// Items by words, and as many by meaning, that one is held against.
+const NEAREST_MAX: usize = 12;
+/// Pairs of one item that are told.
+const PAIRS_EACH_MAX: usize = 5;
+/// Share of the best item's score that an item about a topic has: one that has but a common word of it is about
+/// something else.
+const TOPIC_SHARE_MIN: f32 = 0.5;
+/// Items that a topic leads to.
+const TOPIC_ITEMS_MAX: usize = 200;
+/// The same by meaning, where no item has its words.
+const TOPIC_NEAREST_MAX: usize = 20;
+
+args! {
+    /// What `contradiction_scan_tool` takes.
+    struct Scan {
+        topic: Option<Text<1, 1024>> => "Only items about this.",
+        cursor: Option<Cursor> => "next_cursor of the page before.",
+    }
+}
+
+/// The row.
+pub(super) const ROW: Tool = Tool {
+    name: NAME,
+    title: "Find contradictions",
+    about: "Pairs of current items that speak of the same and differ in a negation, number, date or value; for \
+            cleaning up. Finds what rules can tell, not every contradiction.",
+    shape: Scan::shape,
+    results: &[
+        always("pairs", Kind::List).says(
+            "one and other (id, kind, title, text, recorded_at; one is the newer), why (negation, number, date, \
+             value), says (what each says there), score.",
+        ),
+        TRUNCATED,
+        NEXT_CURSOR,
+        BOUNDS,
+    ],
+    scope: Some(Scope::TenantRead),
+    change: Change::Nothing,
+    core: false,
+    run: |context, raw| scan(context, raw),
+    example: r#"{"topic": "beacon"}"#,
+};
+
+fn scan(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+    let wanted = Scan::parse(raw)?;
+    let paging = Paging::of(NAME, raw, wanted.cursor.as_ref())?;
+    let view = context.view();
+    let snapshot = &view.snapshot;
+    let all = Filter { current_only: true, hidden: context.hidden(snapshot)?, ..Filter::default() };
+    let mut among = all.clone();
+    let mut cut = false;
+    if let Some(Text(topic)) = &wanted.topic {
+        let about = about(context, &view, topic, &all)?;
+        cut = about.len() == TOPIC_ITEMS_MAX;
+        among.among = Some(Arc::new(snapshot.chosen(&about)));
+    }
+    let mut page = Page { left_out: cut, ..Page::default() };
+    let next_cursor = walk(snapshot, &paging, &among, |place| {
+        if page.rows.len() + PAIRS_EACH_MAX > ROWS_MAX {
+            return Ok(Step::Full);
+        }
+        add(&mut page, context, snapshot, place, &all)?;
+        Ok(Step::Taken)
+    })?;
+    let bounds = json!({
+        "items": ITEMS_MAX, "rows": ROWS_MAX, "pairs_of_an_item": PAIRS_EACH_MAX,
+        "items_of_a_topic": TOPIC_ITEMS_MAX,
+    });
+    Ok(page.into_answer("pairs", "No contradictions found here.", next_cursor, bounds))
+}
+
+/// The items that have the words of a topic, or half of what weighs in them; the nearest ones where none has.
+fn about(
+    context: &Context<'_>,
+    view: &View,
+    topic: &str,
+    all: &Filter,
+) -> Result<Vec<Place>, SearchError> {
+    let mut hits = view.snapshot.search_words(topic, TOPIC_ITEMS_MAX, all)?;
+    let least = hits.first().map_or(0.0, |best| best.score * TOPIC_SHARE_MIN);
+    hits.retain(|hit| hit.score >= least);
+    let hits = match hits.is_empty() {
+        false => hits,
+        true => {
+            let kernels = &context.services.encoding.kernels;
+            view.snapshot.nearest(kernels, &view.embedder.embed(topic), TOPIC_NEAREST_MAX, all)?
+        }
+    };
+    Ok(hits.into_iter().map(|hit| hit.place).collect())
+}
+
+/// Holds an item against those nearest to it that come behind it in the order: so each pair is met once.
+fn add(
+    page: &mut Page,
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    place: Place,
+    all: &Filter,
+) -> Result<(), ToolError> {
+    let item = snapshot.item(place)?;
+    if !says_something(&item) {
+        return Ok(());
+    }
+    let prose = Prose::of(item.title, item.text);
+    let mut told = 0;
+    for (near, cosine) in nearest(context, snapshot, (place, &item), NEAREST_MAX, all)? {
+        snapshot.check()?;
+        let other = snapshot.item(near)?;
+        let is_met_later =
+            !comes_behind((other.recorded_at, other.id), (item.recorded_at, item.id));
+        if is_met_later || !says_something(&other) || !may_conflict(&item, &other) {
+            continue;
+        }
+        let found = difference(&prose, &Prose::of(other.title, other.text), cosine);
+        let Some((found, score)) = found else { continue };
+        if told == PAIRS_EACH_MAX {
+            page.left_out = true;
+            break;
+        }
+        told += 1;
+        tell(page, &item, &other, &found, score);
+        page.touched.push(seen_at(context, snapshot, place)?);
+        page.touched.push(seen_at(context, snapshot, near)?);
+    }
+    Ok(())
+}
+
+fn tell(
+    page: &mut Page,
+    item: &ItemView<'_>,
+    other: &ItemView<'_>,
+    found: &Difference,
+    score: f32,
+) {
+    let (one, two) = (names::of_item(item), names::of_item(other));
+    let why = found.kind.name();
+    page.text
+        .push_str(&format!("{one} and {two}: {why}: {} against {}\n", found.claimed, found.known));
+    page.rows.push(json!({
+        "one": with_text(item), "other": with_text(other), "why": why, "says": [found.claimed, found.known],
+        "score": show::score(score),
+    }));
+}
+
+/// Whether both can be meant at one time, and neither replaces the other.
+fn may_conflict(one: &ItemView<'_>, other: &ItemView<'_>) -> bool {
+    let ends_before = |one: &ItemView<'_>, other: &ItemView<'_>| {
+        one.valid_to.is_some_and(|to| other.valid_from.is_some_and(|from| to <= from))
+    };
+    let replaces = |one: &ItemView<'_>, other: &ItemView<'_>| one.supersedes.contains(&other.id);
+    !ends_before(one, other)
+        && !ends_before(other, one)
+        && !replaces(one, other)
+        && !replaces(other, one)
+}

@@ -1,0 +1,313 @@
+//! Groups of current items that say the same, each with the one to keep.
+//!
+//! Owns which items are in one group, and which of them stays. An item is held against those nearest to it, so that the
+//! work of a page is bounded. How alike two are is told elsewhere (`recalld_recall::Twin`).
+//!
+//! A group is made by its oldest item: one that is near to no older one. Any other item belongs to the oldest that it
+//! is near to, if that one makes a group. Both follow from what is near to the item alone, so they are the same from
+//! whichever page they are looked at, and no item is in two groups.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use engine::{EdgeFilter, Filter, ItemId, ItemView, Micros, Place, Snapshot};
+use serde_json::{Map, Value, json};
+
+use super::beside::{nearest, says_something, with_text, without_text};
+use super::pages::{ITEMS_MAX, Page, Step, comes_behind, walk};
+use recalld_common::counted::counted;
+use recalld_common::names;
+use recalld_common::own_kinds::CHUNK;
+use recalld_common::scope::Scope;
+use recalld_recall::{Likeness, Room, Same, Twin, show};
+use recalld_tool_framework::args::{Real, args};
+use recalld_tool_framework::paging::{Cursor, PAGE_BYTES_MAX, Paging, ROWS_MAX};
+use recalld_tool_framework::reading::seen_at;
+use recalld_tool_framework::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always};
+use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+
+const NAME: &str = "duplicate_scan_tool";
+/// Items by words, and as many by meaning, that one is held against.
+const NEAREST_MAX: usize = 24;
+/// Items of a page whose nearest are looked up: besides those of the page, the members of its groups.
+const LOOKS_MAX: usize = 128;
+/// Items of a group.
+const MEMBERS_MAX: usize = 20;
+/// Edges of an item that are counted.
+const EDGES_COUNTED_MAX: usize = 64;
+
+args! {
+    /// What `duplicate_scan_tool` takes.
+    struct Scan {
+        threshold: Real<500, 1000> = Real(0.95) => "How alike, from 0.5 to 1, the same words.",
+        cursor: Option<Cursor> => "next_cursor of the page before.",
+    }
+}
+
+/// The row.
+pub(super) const ROW: Tool = Tool {
+    name: NAME,
+    title: "Find duplicates",
+    about: "Groups of near-identical current items, each with the one to keep and why; for cleaning up. Nothing is \
+            changed. Texts that differ in a number, date, name or negation are no duplicates.",
+    shape: Scan::shape,
+    results: &[
+        always("groups", Kind::List).says(
+            "keep (id, kind, title, text, recorded_at), why, others (id, kind, title, recorded_at, score beside the \
+             one to keep, same: text, words or most words, differs: words here and kept).",
+        ),
+        TRUNCATED,
+        NEXT_CURSOR,
+        BOUNDS,
+    ],
+    scope: Some(Scope::TenantRead),
+    change: Change::Nothing,
+    core: false,
+    run: |context, raw| scan(context, raw),
+    example: r#"{"threshold": 0.9}"#,
+};
+
+fn scan(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+    let wanted = Scan::parse(raw)?;
+    let paging = Paging::of(NAME, raw, wanted.cursor.as_ref())?;
+    let snapshot = context.snapshot();
+    let all =
+        Filter { current_only: true, hidden: context.hidden(&snapshot)?, ..Filter::default() };
+    let mut looking = Looking {
+        context,
+        snapshot: &snapshot,
+        all: &all,
+        least: least(wanted.threshold.0),
+        known: HashMap::new(),
+    };
+    let mut page = Page::default();
+    let mut room = Room::of(PAGE_BYTES_MAX);
+    let next_cursor = walk(&snapshot, &paging, &all, |place| {
+        if page.rows.len() == ROWS_MAX || looking.known.len() >= LOOKS_MAX {
+            return Ok(Step::Full);
+        }
+        let Some(group) = looking.group_of(place)? else { return Ok(Step::Taken) };
+        let row = group.shown();
+        // One that is larger than a page is a page of its own.
+        if !room.takes(&row) && !page.rows.is_empty() {
+            return Ok(Step::Full);
+        }
+        add(&mut page, &looking, &group, row)?;
+        Ok(Step::Taken)
+    })?;
+    let bounds = json!({
+        "items": ITEMS_MAX, "rows": ROWS_MAX, "bytes": PAGE_BYTES_MAX,
+        "items_of_a_group": MEMBERS_MAX,
+    });
+    Ok(page.into_answer("groups", "No duplicates found here.", next_cursor, bounds))
+}
+
+fn add(
+    page: &mut Page,
+    looking: &Looking<'_, '_>,
+    group: &Group<'_>,
+    row: Value,
+) -> Result<(), ToolError> {
+    let kept = &group.members[0];
+    page.text.push_str(&format!("Keep {}: {}\n", names::of_item(&kept.item), group.why));
+    for (other, likeness) in group.others() {
+        let (id, score) = (names::of_item(&other.item), show::score(likeness.score));
+        page.text.push_str(&format!("  {id}: {score}, the same {}\n", likeness.same.name()));
+    }
+    for member in &group.members {
+        page.touched.push(seen_at(looking.context, looking.snapshot, member.place)?);
+    }
+    page.left_out |= group.left_out;
+    page.rows.push(row);
+    Ok(())
+}
+
+/// An item that is near to another one.
+#[derive(Debug, Clone, Copy)]
+struct Near {
+    place: Place,
+    /// Where it is in the order.
+    turn: (Micros, ItemId),
+    score: f32,
+}
+
+/// Looks up what is near to an item, once for each.
+struct Looking<'a, 's> {
+    context: &'a Context<'a>,
+    snapshot: &'s Snapshot,
+    all: &'a Filter,
+    /// How alike two are that are near.
+    least: f32,
+    known: HashMap<Place, Rc<[Near]>>,
+}
+
+impl<'s> Looking<'_, 's> {
+    /// What is near to an item, the oldest first.
+    fn near(&mut self, place: Place) -> Result<Rc<[Near]>, ToolError> {
+        if let Some(near) = self.known.get(&place) {
+            return Ok(Rc::clone(near));
+        }
+        let item = self.snapshot.item(place)?;
+        let mut near = Vec::new();
+        if says_something(&item) {
+            let twin = Twin::of(self.snapshot, place)?;
+            let beside =
+                nearest(self.context, self.snapshot, (place, &item), NEAREST_MAX, self.all)?;
+            for (other, _) in beside {
+                self.snapshot.check()?;
+                let found = self.snapshot.item(other)?;
+                if !says_something(&found) {
+                    continue;
+                }
+                let likeness = twin.likeness(&Twin::of(self.snapshot, other)?);
+                if let Some(likeness) = likeness.filter(|likeness| likeness.score >= self.least) {
+                    let turn = (found.recorded_at, found.id);
+                    near.push(Near { place: other, turn, score: likeness.score });
+                }
+            }
+        }
+        near.sort_by_key(|near| near.turn);
+        let near: Rc<[Near]> = near.into();
+        self.known.insert(place, Rc::clone(&near));
+        Ok(near)
+    }
+
+    /// The group that an item makes.
+    fn group_of(&mut self, place: Place) -> Result<Option<Group<'s>>, ToolError> {
+        let item = self.snapshot.item(place)?;
+        let mut near = self.near(place)?.to_vec();
+        let is_behind = |near: &Near| comes_behind(near.turn, (item.recorded_at, item.id));
+        if near.is_empty() || near.iter().any(is_behind) {
+            return Ok(None);
+        }
+        // The most alike first: each that joins is near to all that have.
+        near.sort_by(|one, other| {
+            other.score.total_cmp(&one.score).then(one.turn.cmp(&other.turn))
+        });
+        let mut members = vec![Member::of(self, place)?];
+        let mut left_out = false;
+        for other in near {
+            self.snapshot.check()?;
+            if members.len() == MEMBERS_MAX {
+                left_out = true;
+                break;
+            }
+            let oldest = self.near(other.place)?.first().map(|oldest| oldest.place);
+            if oldest != Some(place) {
+                continue;
+            }
+            let member = Member::of(self, other.place)?;
+            let likeness = members.iter().map(|one| one.twin.likeness(&member.twin));
+            if likeness.into_iter().all(|found| found.is_some_and(|it| it.score >= self.least)) {
+                members.push(member);
+            }
+        }
+        Ok((members.len() > 1).then(|| Group::of(members, left_out)))
+    }
+}
+
+/// An item of a group.
+struct Member<'s> {
+    place: Place,
+    item: ItemView<'s>,
+    twin: Twin<'s>,
+    merit: Merit,
+}
+
+/// What speaks for keeping an item, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Merit {
+    /// It is a piece of a file, which brings it again.
+    is_piece: bool,
+    edges: usize,
+    has_source: bool,
+    words: usize,
+    turn: (Micros, ItemId),
+}
+
+impl<'s> Member<'s> {
+    fn of(looking: &Looking<'_, 's>, place: Place) -> Result<Self, ToolError> {
+        let snapshot = looking.snapshot;
+        let item = snapshot.item(place)?;
+        let which = EdgeFilter { hidden: looking.all.hidden.clone(), ..EdgeFilter::default() };
+        let merit = Merit {
+            is_piece: item.kind == CHUNK,
+            edges: snapshot.neighbours(item.id, EDGES_COUNTED_MAX, &which)?.len(),
+            has_source: item.source.is_some(),
+            words: item.text.split_whitespace().count(),
+            turn: (item.recorded_at, item.id),
+        };
+        Ok(Self { place, item, twin: Twin::of(snapshot, place)?, merit })
+    }
+}
+
+/// Items that say the same, the one to keep first.
+struct Group<'s> {
+    members: Vec<Member<'s>>,
+    /// Why the first is the one to keep.
+    why: String,
+    /// Whether there are more.
+    left_out: bool,
+}
+
+impl<'s> Group<'s> {
+    fn of(mut members: Vec<Member<'s>>, left_out: bool) -> Self {
+        members.sort_by_key(|member| Reverse(member.merit));
+        let why = why(members[0].merit, members[1].merit);
+        Self { members, why, left_out }
+    }
+
+    /// All but the one to keep, with how alike they are to it.
+    fn others(&self) -> impl Iterator<Item = (&Member<'s>, Likeness)> {
+        let kept = &self.members[0].twin;
+        let others = self.members[1..].iter();
+        others.filter_map(move |other| Some((other, other.twin.likeness(kept)?)))
+    }
+
+    fn shown(&self) -> Value {
+        let keep = with_text(&self.members[0].item);
+        let others: Vec<Value> = self
+            .others()
+            .map(|(other, likeness)| {
+                let mut row = without_text(&other.item);
+                row["score"] = show::score(likeness.score);
+                row["same"] = likeness.same.name().into();
+                if likeness.same == Same::MostWords {
+                    let [here, kept] = &likeness.differs;
+                    row["differs"] = json!({"here": here, "kept": kept});
+                }
+                row
+            })
+            .collect();
+        json!({"keep": keep, "why": self.why, "others": others})
+    }
+}
+
+/// By what the first is better than the second, which is the best of the others.
+fn why(kept: Merit, second: Merit) -> String {
+    if kept.is_piece != second.is_piece {
+        return "it is a piece of a file, which would bring it again".to_owned();
+    }
+    if kept.edges != second.edges {
+        return format!("it has more edges: {}, the next one {}", kept.edges, second.edges);
+    }
+    if kept.has_source != second.has_source {
+        return "it has a source".to_owned();
+    }
+    if kept.words != second.words {
+        let words = counted(kept.words, "word");
+        return format!("it says more: {words}, the next one {}", second.words);
+    }
+    if kept.turn.0 != second.turn.0 {
+        return "it is the newest".to_owned();
+    }
+    "nothing tells them apart".to_owned()
+}
+
+/// The threshold as scores are told: rounded, so that one that is shown as the threshold reaches it.
+fn least(threshold: f64) -> f32 {
+    #[expect(clippy::cast_possible_truncation, reason = "it is from 0.5 to 1")]
+    let least = threshold as f32;
+    least
+}

@@ -1,0 +1,298 @@
+//! An item is forgotten: hidden from then on, or gone from every file.
+//!
+//! What is hidden can be found by nobody, and stays in the chain by its id. What is erased is hidden first, in one
+//! commit, so whatever comes between, its bytes go: by this call, or else by the store's upkeep.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use engine::ledger::Effect;
+use engine::{ItemId, ItemView, Pace, Place, Snapshot, Status};
+use serde_json::{Map, Value, json};
+
+use recalld_common::counted::counted;
+use recalld_common::names;
+use recalld_common::own_kinds::OWN_KINDS;
+use recalld_common::scope::Scope;
+use recalld_policy::{Action, Verdict};
+use recalld_store_admin::{KeepError, backups_known, goes_with, note_far, noted, waiting_in};
+use recalld_tool_framework::args::{Id, Text, args, choices};
+use recalld_tool_framework::reading::{brief, find, seen_at};
+use recalld_tool_framework::records::{Record, versions};
+use recalld_tool_framework::results::{Kind, always, sometimes, without_nulls};
+use recalld_tool_framework::writing::{Key, Tell, Writing, kept_id, may_change, refuse_secret};
+use recalld_tool_framework::{
+    ANSWER_KIND, Answer, Change, Context, Refused, Tool, ToolError, governed, touched,
+};
+
+const FORGET: &str = "forget_item_tool";
+/// The entry of a look at what would go.
+const LOOKED: &str = "forget_item_tool: looked";
+/// Items that such a look names.
+const GOING_SHOWN_MAX: usize = 50;
+/// Left of a call's time when it stops removing bytes: what is hidden has to be told in time.
+const TELL_TIME: Duration = Duration::from_secs(2);
+
+choices! {
+    /// How an item is forgotten.
+    enum Mode { Tombstone = "tombstone", Erase = "erase" }
+}
+
+args! {
+    /// What `forget_item_tool` takes.
+    struct Forget {
+        item_id: Id => "The item.",
+        reason: Text<1, 500> => "Why.",
+        mode: Mode = Mode::Tombstone => "erase: its bytes go, too.",
+        idempotency_key: Key => "Makes a repeat harmless.",
+    }
+}
+
+/// The row.
+pub(super) const ROW: Tool = Tool {
+    name: FORGET,
+    title: "Forget an item",
+    about: "Hide a memory from everybody, or erase it from every file. A document goes with its chunks, a \
+            record with its versions. To correct something, supersede it.",
+    shape: Forget::shape,
+    results: &[
+        always("item_id", Kind::Text).says("The item."),
+        always("status", Kind::Text).says(
+            "tombstoned; erased, when no file of the store holds it any more; erasing, when that is \
+             still being done, which goes on by itself.",
+        ),
+        always("at", Kind::Text).says("When it was forgotten."),
+        sometimes("gone_by", Kind::Text)
+            .says("When it was seen that no file of the store holds it any more."),
+        always("forgotten", Kind::Integer).says("Items that went, with its chunks or versions."),
+        sometimes("backups_waiting", Kind::Integer)
+            .says(
+                "Backups of this machine that hold it still; the server erases it there by itself. Of the operator's \
+                 own workspace alone: from a backup of another it goes with the next one into the same folder.",
+            ),
+    ],
+    scope: Some(Scope::MemoryWrite),
+    change: Change::Removes,
+    core: false,
+    run: |context, raw| forget(context, raw),
+    example: r#"{"item_id": "itm_00000000000000000000000001", "reason": "no longer needed"}"#,
+};
+
+fn forget(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+    let wanted = Forget::parse(raw)?;
+    let mut writing = Writing::begin(context, FORGET, &wanted.idempotency_key, raw);
+    let tell: Tell<'_> = &|snapshot, kept| told(context, snapshot, kept);
+    if let Some(first) = writing.first_answer(tell)? {
+        return Ok(first);
+    }
+    refuse_secret("reason", &wanted.reason.0)?;
+    let Id(id) = wanted.item_id;
+    let erase = wanted.mode == Mode::Erase;
+    let going = Going::of(context, writing.snapshot(), (id, erase))?;
+    for id in going.items.keys() {
+        writing.bury(id.0, &wanted.reason.0, erase);
+    }
+    let kept = json!({"id": going.name, "mode": wanted.mode.name(), "forgotten": going.count});
+    if !erase {
+        return writing.commit(&kept, tell)?.or_overtaken("item_id");
+    }
+    let commit = || writing.commit(&kept, tell)?.or_overtaken("item_id");
+    let hidden = hidden_everywhere(context, &going, commit)?;
+    // An error here is met again by the store's upkeep, which goes on with it: the item is hidden, and `told` says
+    // that its bytes are not all gone yet.
+    let _goes_on_later = context.workspace.store.erase_pending(&UntilTold(context));
+    let mut answer = told(context, &context.workspace.store.snapshot(), &kept)?;
+    answer.touched = going.items.keys().map(|&id| touched(Effect::Erased, id)).collect();
+    answer.touched.extend(hidden.touched);
+    Ok(answer)
+}
+
+/// What the tool would do with the same arguments, and nothing of it done: a governed call with an entry of its own.
+///
+/// # Errors
+/// What the tool would refuse.
+pub fn would_forget(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Refused> {
+    governed(context, LOOKED, &Value::Object(raw.clone()), false, |context| {
+        let wanted = Forget::parse(raw)?;
+        refuse_secret("reason", &wanted.reason.0)?;
+        let Id(id) = wanted.item_id;
+        let erase = wanted.mode == Mode::Erase;
+        let snapshot = context.snapshot();
+        let going = Going::of(context, &snapshot, (id, erase))?;
+        let mut answer = going.shown(context, &snapshot, (id, erase))?;
+        answer.structured["mode"] = wanted.mode.name().into();
+        Ok(answer)
+    })
+}
+
+/// What goes.
+struct Going {
+    /// The item, as it is named.
+    name: String,
+    /// All that goes: of an erasure also the answers that name any of it.
+    items: BTreeMap<ItemId, Place>,
+    /// How many of them are items of callers.
+    count: usize,
+}
+
+impl Going {
+    /// What goes with an item; policy is asked of each.
+    fn of(
+        context: &Context<'_>,
+        snapshot: &Snapshot,
+        (id, erase): (ItemId, bool),
+    ) -> Result<Self, ToolError> {
+        let place = there(context, snapshot, (id, erase))?;
+        let item = snapshot.item(place)?;
+        refuse_job(&item)?;
+        let mut own = vec![(id, place)];
+        if OWN_KINDS.contains(&item.kind) && item.kind != "document" && item.kind != "chunk" {
+            let record = Record::of(snapshot, place)?;
+            let (all, _) = versions(context, snapshot, &record)?;
+            own.extend(all.iter().map(|version| (version.item.id, version.place)));
+        }
+        let items = goes_with(snapshot, &own, erase).map_err(refused)?;
+        let mut count = 0;
+        for place in items.values() {
+            let one = snapshot.item(*place)?;
+            if one.kind == ANSWER_KIND {
+                continue;
+            }
+            count += 1;
+            may_change(context, "item_id", &one)?;
+            may_erase(context, &one, erase)?;
+        }
+        Ok(Self { name: names::of_item(&item), items, count })
+    }
+
+    /// The same for people: the first of it by name, what was asked for before all others.
+    fn shown(
+        &self,
+        context: &Context<'_>,
+        snapshot: &Snapshot,
+        (asked, erase): (ItemId, bool),
+    ) -> Result<Answer, ToolError> {
+        let first = self.items.get(&asked).map(|place| (asked, *place));
+        let others =
+            self.items.iter().map(|(id, place)| (*id, *place)).filter(|(id, _)| *id != asked);
+        let (mut items, mut answer) = (Vec::new(), Answer::plain(Value::Null, String::new()));
+        for (_, place) in first.into_iter().chain(others) {
+            if items.len() == GOING_SHOWN_MAX {
+                break;
+            }
+            if snapshot.item(place)?.kind != ANSWER_KIND {
+                answer.touched.push(seen_at(context, snapshot, place)?);
+                items.push(brief(context, snapshot, place)?);
+            }
+        }
+        answer.text = format!("{} would go: {}.", self.name, counted(self.count, "item"));
+        let backups = match erase && context.is_local() {
+            true => Some(backups_known(context.services.data).map_err(ToolError::Unwritable)?),
+            false => None,
+        };
+        answer.structured =
+            without_nulls(json!({"items": items, "forgotten": self.count, "backups": backups}));
+        Ok(answer)
+    }
+}
+
+/// Where the item lies. One that is hidden already can still be erased.
+fn there(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    (id, erase): (ItemId, bool),
+) -> Result<Place, ToolError> {
+    let is_erased = snapshot.is_erased(id.0)?;
+    let hidden = match super::find_ever(context, snapshot, id)? {
+        Some(place) if snapshot.status(place)? == Status::Tombstoned => Some(place),
+        _ => None,
+    };
+    match hidden {
+        Some(place) if erase && !is_erased => Ok(place),
+        _ => find(context, snapshot, "item_id", id).map(|(place, _)| place),
+    }
+}
+
+/// A job stays: it is the record of what was ingested.
+fn refuse_job(item: &ItemView<'_>) -> Result<(), ToolError> {
+    if item.kind != "job" {
+        return Ok(());
+    }
+    let why = "is the id of a job, the record of what was ingested, which stays";
+    Err(ToolError::argument("item_id", why))
+}
+
+/// Whether policy lets the caller remove the item for good.
+fn may_erase(context: &Context<'_>, item: &ItemView<'_>, erase: bool) -> Result<(), ToolError> {
+    let (verdict, rule) = context.judge(item, Action::Erase);
+    if !erase || verdict == Verdict::Allow {
+        return Ok(());
+    }
+    Err(ToolError::argument("item_id", format!("policy rule {rule} does not allow it")))
+}
+
+fn refused(error: KeepError) -> ToolError {
+    match error {
+        KeepError::Wrong(why) => ToolError::argument("item_id", why),
+        KeepError::Failed(why) => ToolError::Unwritable(why),
+    }
+}
+
+/// Hides by `commit`; a remote is to lose the same, and the backups that the machine knows of. These are of the
+/// operator's own workspace.
+fn hidden_everywhere(
+    context: &Context<'_>,
+    going: &Going,
+    commit: impl FnOnce() -> Result<Answer, ToolError>,
+) -> Result<Answer, ToolError> {
+    let ids: BTreeSet<u128> = going.items.keys().map(|id| id.0).collect();
+    if !context.is_local() {
+        let (data, name) = (context.services.data, &context.workspace.name);
+        note_far(data, name, ids).map_err(ToolError::Unwritable)?;
+        return commit();
+    }
+    noted(context.services.data, context.workspace, &ids, commit)
+}
+
+/// Goes on until there is just time left to tell of it.
+struct UntilTold<'a>(&'a Context<'a>);
+
+impl Pace for UntilTold<'_> {
+    fn wrote(&self, _bytes: usize) -> bool {
+        !self.0.is_over() && Instant::now() + TELL_TIME < self.0.deadline
+    }
+
+    fn worked(&self) -> bool {
+        self.wrote(0)
+    }
+}
+
+/// What became of the item, as the store says now.
+fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ToolError> {
+    let id = kept_id(&kept["id"])?;
+    let stones = snapshot.tombstones(id.0)?;
+    let at = stones.last().map_or_else(|| context.services.clock.now(), |stone| stone.at);
+    let mut shown = json!({
+        "item_id": kept["id"], "status": "tombstoned", "at": names::time(at),
+        "forgotten": kept["forgotten"],
+    });
+    if kept["mode"] == Mode::Erase.name() {
+        let pending = context.workspace.store.erasures_pending()?;
+        let is_gone = pending == 0 && snapshot.find(id)?.is_none();
+        let now = names::time(context.services.clock.now());
+        shown["status"] = if is_gone { "erased" } else { "erasing" }.into();
+        shown["gone_by"] = json!(is_gone.then_some(now));
+        shown["backups_waiting"] = json!(backups_waiting(context, id)?);
+    }
+    let word = |name: &str| shown[name].as_str().unwrap_or_default().to_owned();
+    let text = format!("{} is {}, as of {}.", word("item_id"), word("status"), word("at"));
+    Ok(Answer::plain(without_nulls(shown), text))
+}
+
+/// Backups that still hold an item; nothing is known of those of other workspaces than the operator's.
+fn backups_waiting(context: &Context<'_>, id: ItemId) -> Result<Option<usize>, ToolError> {
+    if !context.is_local() {
+        return Ok(None);
+    }
+    waiting_in(context.services.data, id.0).map(Some).map_err(ToolError::Unwritable)
+}

@@ -1,0 +1,134 @@
+//! One item, whole, as it is or as it was at a time.
+
+use engine::ledger::Effect;
+use engine::{EdgeFilter, ItemId, ItemView, Moment, NEIGHBOURS_MAX, Place, Snapshot, Status};
+use serde_json::{Map, Value, json};
+
+use recalld_common::names;
+use recalld_common::scope::Scope;
+use recalld_policy::{Action, Verdict};
+use recalld_recall::show;
+use recalld_tool_framework::args::{Id, Time, args};
+use recalld_tool_framework::reading::find;
+use recalld_tool_framework::results::{Kind, always};
+use recalld_tool_framework::{
+    ANSWER_KIND, Answer, Change, Context, Tool, ToolError, decision_of, touched,
+};
+
+/// Bytes of a text that are shown: what is longer is a document's.
+pub(super) const SHOWN_TEXT_BYTES_MAX: usize = 40 << 10;
+/// Bytes of attributes that are shown.
+const SHOWN_ATTRIBUTES_BYTES_MAX: usize = 12 << 10;
+/// Characters of a text in the block for people.
+const PREVIEW_CHARS_MAX: usize = 1_000;
+
+args! {
+    /// What `get_item_tool` takes.
+    struct GetItem {
+        item_id: Id => "The item.",
+        as_of: Option<Time> => "Its version that was current then.",
+    }
+}
+
+/// The row.
+pub(super) const ROW: Tool = Tool {
+    name: "get_item_tool",
+    title: "Get an item",
+    about: "One memory whole: text, provenance, policy, what it supersedes and what supersedes it. \
+            Not for documents: use docstore_get_document_tool.",
+    shape: GetItem::shape,
+    results: &[
+        always("item", Kind::Object).says(
+            "id, ref, kind, title, text, modality, tags, status, superseded_by, supersedes, source, \
+             provenance, validity, policy, content_sha256, attributes, and edges: count and whether \
+             there are more than it says.",
+        ),
+        always("truncated", Kind::Flag)
+            .says("Whether text or attributes were longer than an answer may be."),
+    ],
+    scope: Some(Scope::TenantRead),
+    change: Change::Nothing,
+    core: false,
+    run: |context, raw| get(context, raw),
+    example: r#"{"item_id": "itm_00000000000000000000000002"}"#,
+};
+
+fn get(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+    let wanted = GetItem::parse(raw)?;
+    let snapshot = context.snapshot();
+    let Id(id) = wanted.item_id;
+    let (place, item) = find(context, &snapshot, "item_id", id)?;
+    if item.kind == ANSWER_KIND {
+        let why = super::NO_SUCH_ITEM.to_owned();
+        return Err(ToolError::Missing { field: "item_id", why });
+    }
+    let Some(Time(as_of)) = wanted.as_of else { return shown(context, &snapshot, place) };
+    let then = snapshot.at(Moment { as_of: Some(as_of), valid_at: None });
+    let place = version_at(context, &snapshot, &then, id)?;
+    shown(context, &then, place)
+}
+
+/// The version of an item that stood at the moment of `then`; the one written last, where there were several.
+fn version_at(
+    context: &Context<'_>,
+    now: &Snapshot,
+    then: &Snapshot,
+    id: ItemId,
+) -> Result<Place, ToolError> {
+    for member in now.chain(id)?.members.iter().rev() {
+        now.check()?;
+        let Some(place) = then.find(member.id)? else { continue };
+        if then.status(place)? == Status::Current && context.may_know(&then.item(place)?) {
+            return Ok(place);
+        }
+    }
+    let why = "no version of the item stood then".to_owned();
+    Err(ToolError::Missing { field: "as_of", why })
+}
+
+fn shown(context: &Context<'_>, snapshot: &Snapshot, place: Place) -> Result<Answer, ToolError> {
+    let item = snapshot.item(place)?;
+    let (verdict, rule) = context.judge(&item, Action::Read);
+    let mut fields = show::seed(snapshot, place, verdict, &|other| context.may_know(other))?;
+    let mut truncated = false;
+    if verdict == Verdict::Allow {
+        let text = &item.text[..item.text.floor_char_boundary(SHOWN_TEXT_BYTES_MAX)];
+        truncated = text.len() < item.text.len();
+        fields.insert("text".into(), text.into());
+        let attributes: Value = serde_json::from_str(item.attributes).unwrap_or_default();
+        let fits = item.attributes.len() <= SHOWN_ATTRIBUTES_BYTES_MAX;
+        truncated |= !fits;
+        if fits && !attributes.is_null() {
+            fields.insert("attributes".into(), attributes);
+        }
+    }
+    fields.insert("edges".into(), edges(context, snapshot, &item)?);
+    let said = fields["text"].as_str().unwrap_or_default();
+    let preview: String = said.chars().take(PREVIEW_CHARS_MAX).collect();
+    let title = show::title_beyond(show::title(&item, verdict), &preview);
+    let text = format!(
+        "{} ({}, {}){}{title}\n{preview}",
+        names::of_item(&item),
+        item.kind,
+        snapshot.status(place)?.name(),
+        if title.is_empty() { "" } else { ": " },
+    );
+    let effect = if verdict == Verdict::Allow { Effect::Read } else { Effect::Redacted };
+    let structured = json!({"item": fields, "truncated": truncated});
+    let mut answer = Answer::plain(structured, text);
+    answer.touched.push(touched(effect, item.id));
+    answer.decision = decision_of(verdict);
+    answer.rule = rule.to_string();
+    Ok(answer)
+}
+
+/// How many edges join the item to others that the caller may know.
+fn edges(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    item: &ItemView<'_>,
+) -> Result<Value, ToolError> {
+    let which = EdgeFilter { hidden: context.hidden(snapshot)?, ..EdgeFilter::default() };
+    let count = snapshot.neighbours(item.id, NEIGHBOURS_MAX, &which)?.len();
+    Ok(json!({"count": count, "more": count == NEIGHBOURS_MAX}))
+}

@@ -1,0 +1,200 @@
+//! A memory is stored.
+
+use engine::{Filter, ItemDraft, ItemId, Sensitivity, Snapshot, SourceDraft};
+use half::f16;
+use serde_json::{Map, Value, json};
+
+use super::get::SHOWN_TEXT_BYTES_MAX;
+use recalld_common::names;
+use recalld_common::own_kinds::OWN_KINDS;
+use recalld_common::scope::Scope;
+use recalld_embedding::embed::embedded_text;
+use recalld_policy::{Action, Verdict};
+use recalld_recall::show;
+use recalld_tool_framework::args::{Id, List, SourceGiven, Text, Time, args};
+use recalld_tool_framework::reading::{cut_text, find, written};
+use recalld_tool_framework::results::{Kind, always};
+use recalld_tool_framework::writing::{
+    Key, SECRETS_FOUND, Tell, Writing, first_line, kept_id, may_change, tell_secrets,
+};
+use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+
+const REMEMBER: &str = "brain_remember";
+/// Cosine from which an item may say the same as another.
+const DUPLICATE_COSINE: f32 = 0.92;
+/// Possible duplicates that are shown.
+const DUPLICATES_MAX: usize = 5;
+
+args! {
+    /// What `brain_remember` takes.
+    struct Remember {
+        text: Text<1, 32768> => "Self-contained.",
+        kind: Text<1, 64> = Text("note".to_owned()) => "Such as decision, preference, fact.",
+        title: Option<Text<1, 300>> => "One line.",
+        tags: Option<List<Text<1, 64>, 0, 32>> => "Labels.",
+        sensitivity: Option<Sensitivity> => "Internal by default, or that of what it supersedes.",
+        gates: Option<List<Text<1, 64>, 0, 16>> => "Policy gates, else those of what it supersedes.",
+        valid_from: Option<Time> => "True from then on.",
+        valid_to: Option<Time> => "True until then.",
+        supersedes: Option<Id> => "Id of the item that this one replaces.",
+        source: Option<SourceGiven> => "Where it is from.",
+        idempotency_key: Key => "Makes a repeat harmless.",
+    }
+}
+
+/// The row.
+pub(super) const ROW: Tool = Tool {
+    name: REMEMBER,
+    title: "Remember",
+    about: "Store one memory: a decision, a preference, a fact, a correction. Say what it \
+            supersedes, so that recall gives the new one. Not for files: use \
+            ingest_paths_tool.",
+    shape: Remember::shape,
+    results: &[
+        always("item", Kind::Object).says("As recall shows it; truncated, where its text is cut."),
+        always("possible_duplicates", Kind::List)
+            .says("Current items that say nearly the same: {id, title, score}."),
+        SECRETS_FOUND,
+    ],
+    scope: Some(Scope::MemoryWrite),
+    change: Change::Adds,
+    core: true,
+    run: |context, raw| remember(context, raw),
+    example: r#"{"text": "We use epoll, not io_uring: the fleet's kernels are old."}"#,
+};
+
+fn remember(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+    let wanted = Remember::parse(raw)?;
+    refuse_internal_kind(&wanted.kind.0)?;
+    super::refuse_blank(&wanted.text.0)?;
+    let mut writing = Writing::begin(context, REMEMBER, &wanted.idempotency_key, raw);
+    let tell: Tell<'_> = &|snapshot, kept| stored(context, snapshot, kept);
+    if let Some(first) = writing.first_answer(tell)? {
+        return Ok(first);
+    }
+    let before = match wanted.supersedes {
+        Some(Id(old)) => Some(may_supersede(context, writing.snapshot(), old)?),
+        None => None,
+    };
+    let title = wanted.title.as_ref().map_or_else(|| first_line(&wanted.text.0), |t| t.0.clone());
+    let embedding = writing.view().embedder.embed(&embedded_text(&title, &wanted.text.0));
+    let duplicates = possible_duplicates(context, writing.snapshot(), &wanted, &embedding)?;
+    let source = wanted.source.as_ref().map(|given| writing.add_source(source_of(given)));
+    let kind = wanted.kind.0.clone();
+    let item = draft(wanted, title, &embedding, before);
+    let id = writing.add(ItemDraft { source, ..item })?;
+    let kept = json!({"id": names::item(&kind, id), "possible_duplicates": duplicates});
+    writing.commit(&kept, tell)?.or_overtaken("idempotency_key")
+}
+
+/// The answer about an item that is in the store.
+fn stored(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ToolError> {
+    let id = kept_id(&kept["id"])?;
+    let (place, found) = written(snapshot, "idempotency_key", id)?;
+    let verdict = context.judge(&found, Action::Read).0;
+    let mut item = show::seed(snapshot, place, verdict, &|other| context.may_know(other))?;
+    cut_text(&mut item, SHOWN_TEXT_BYTES_MAX);
+    let title = item["title"].as_str().unwrap_or_default();
+    let mut text = format!("Remembered as {}: {title}", kept["id"].as_str().unwrap_or_default());
+    for duplicate in kept["possible_duplicates"].as_array().into_iter().flatten() {
+        text.push_str(&format!(
+            "\nMay say the same: {} ({}, cosine {})",
+            duplicate["title"].as_str().unwrap_or_default(),
+            duplicate["id"].as_str().unwrap_or_default(),
+            duplicate["score"],
+        ));
+    }
+    let structured = json!({"item": item, "possible_duplicates": kept["possible_duplicates"]});
+    let mut answer = Answer::plain(structured, text);
+    tell_secrets(&mut answer, kept);
+    Ok(answer)
+}
+
+/// Kinds that the service keeps its own records under.
+fn refuse_internal_kind(kind: &str) -> Result<(), ToolError> {
+    if OWN_KINDS.contains(&kind) {
+        let why = format!("`{kind}` is for the service's own records; choose another");
+        return Err(ToolError::argument("kind", why));
+    }
+    Ok(())
+}
+
+/// How closed an item is: what replaces it is no less so unless that is asked for.
+type Closed = (Sensitivity, Vec<String>);
+
+/// Whether an item may be replaced by one of the caller's own, and how closed it is.
+fn may_supersede(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    old: ItemId,
+) -> Result<Closed, ToolError> {
+    let (_, old) = find(context, snapshot, "supersedes", old)?;
+    if OWN_KINDS.contains(&old.kind) {
+        let why = format!(
+            "is a {}, which its source keeps up to date; change the source, or remember beside it",
+            old.kind
+        );
+        return Err(ToolError::argument("supersedes", why));
+    }
+    may_change(context, "supersedes", &old)?;
+    Ok((old.sensitivity, old.gates.iter().map(|&gate| gate.to_owned()).collect()))
+}
+
+fn draft(wanted: Remember, title: String, embedding: &[f32], before: Option<Closed>) -> ItemDraft {
+    let (sensitivity, gates) = before.unwrap_or_default();
+    let given = |gates: List<Text<1, 64>, 0, 16>| gates.0.into_iter().map(|gate| gate.0).collect();
+    ItemDraft {
+        kind: wanted.kind.0,
+        title,
+        text: wanted.text.0,
+        tags: wanted.tags.into_iter().flat_map(|tags| tags.0).map(|tag| tag.0).collect(),
+        gates: wanted.gates.map_or(gates, given),
+        supersedes: wanted.supersedes.into_iter().map(|old| old.0).collect(),
+        valid_from: wanted.valid_from.map(|at| at.0),
+        valid_to: wanted.valid_to.map(|at| at.0),
+        sensitivity: wanted.sensitivity.unwrap_or(sensitivity),
+        searchable: true,
+        embedding: embedding.iter().copied().map(f16::from_f32).collect(),
+        ..ItemDraft::default()
+    }
+}
+
+fn source_of(given: &SourceGiven) -> SourceDraft {
+    SourceDraft {
+        kind: "reference".to_owned(),
+        uri: given.uri.clone(),
+        title: given.title.clone(),
+        ..SourceDraft::default()
+    }
+}
+
+fn possible_duplicates(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    wanted: &Remember,
+    embedding: &[f32],
+) -> Result<Value, ToolError> {
+    let hidden = context.hidden(snapshot)?;
+    let filter = Filter { current_only: true, hidden, ..Filter::default() };
+    let near = snapshot.nearest(
+        &context.services.encoding.kernels,
+        embedding,
+        DUPLICATES_MAX + 1,
+        &filter,
+    )?;
+    let mut shown = Vec::new();
+    for hit in near.into_iter().filter(|hit| hit.score >= DUPLICATE_COSINE) {
+        let item = snapshot.item(hit.place)?;
+        let replaced = wanted.supersedes == Some(Id(item.id));
+        if replaced
+            || context.judge(&item, Action::Read).0 != Verdict::Allow
+            || shown.len() == DUPLICATES_MAX
+        {
+            continue;
+        }
+        shown.push(json!({
+            "id": names::of_item(&item), "title": item.title, "score": show::score(hit.score),
+        }));
+    }
+    Ok(Value::Array(shown))
+}

@@ -1,0 +1,156 @@
+//! An item says something else from now on: a new version of it replaces it.
+
+use engine::{ItemDraft, ItemId, ItemView, Place, Snapshot, Status};
+use serde_json::{Map, Value, json};
+
+use super::chain::{CHAIN, CHANGE_REASON, Versions};
+use super::get::SHOWN_TEXT_BYTES_MAX;
+use recalld_common::names;
+use recalld_common::own_kinds::OWN_KINDS;
+use recalld_common::scope::Scope;
+use recalld_policy::Action;
+use recalld_recall::show;
+use recalld_recall::show::OWN_REFS;
+use recalld_tool_framework::args::{Id, Text, args};
+use recalld_tool_framework::reading::{cut_text, find, written};
+use recalld_tool_framework::results::{Kind, TRUNCATED, always};
+use recalld_tool_framework::writing::{
+    Key, SECRETS_FOUND, Tell, Writing, first_line, kept_id, may_change, tell_secrets,
+};
+use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+
+const SUPERSEDE: &str = "supersede_item_tool";
+/// Bytes of the versions that are told beside the new one, as JSON.
+const CHAIN_BYTES_MAX: usize = 16 << 10;
+/// Begins the ref of a version of an item that has none of its own (REC-08).
+const AFTER: &str = "after:";
+
+args! {
+    /// What `supersede_item_tool` takes.
+    struct Supersede {
+        item_id: Id => "The item that is replaced.",
+        text: Text<1, 32768> => "What it says now.",
+        reason: Text<1, 500> => "Why.",
+        title: Option<Text<1, 300>> => "One line.",
+        idempotency_key: Key => "Makes a repeat harmless.",
+    }
+}
+
+/// The row.
+pub(super) const ROW: Tool = Tool {
+    name: SUPERSEDE,
+    title: "Supersede an item",
+    about: "Replace what a memory says, and note why. Kind, tags, gates, source and sensitivity stay; \
+            the old version stays in the chain.",
+    shape: Supersede::shape,
+    results: &[
+        always("item", Kind::Object)
+            .says("The new version, as recall gives it; truncated, where its text is cut."),
+        always("chain", Kind::List).says(CHAIN),
+        TRUNCATED,
+        SECRETS_FOUND,
+    ],
+    scope: Some(Scope::MemoryWrite),
+    change: Change::Adds,
+    core: false,
+    run: |context, raw| supersede(context, raw),
+    example: r#"{"item_id": "itm_00000000000000000000000003", "text": "Tom keeps the beacon.", "reason": "Ada left"}"#,
+};
+
+fn supersede(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+    let wanted = Supersede::parse(raw)?;
+    super::refuse_blank(&wanted.text.0)?;
+    let mut writing = Writing::begin(context, SUPERSEDE, &wanted.idempotency_key, raw);
+    let tell: Tell<'_> = &|snapshot, kept| stored(context, snapshot, kept);
+    if let Some(first) = writing.first_answer(tell)? {
+        return Ok(first);
+    }
+    let Id(old) = wanted.item_id;
+    let (place, item) = find(context, writing.snapshot(), "item_id", old)?;
+    refuse_own_kind(item.kind)?;
+    may_change(context, "item_id", &item)?;
+    refuse_superseded(context, writing.snapshot(), place, old)?;
+    let next = next(&item, wanted);
+    let kind = next.kind.clone();
+    let id = writing.add(next)?;
+    writing.commit(&json!({"id": names::item(&kind, id)}), tell)?.or_overtaken("item_id")
+}
+
+/// Kinds that tools of their own move (REC-01).
+fn refuse_own_kind(kind: &str) -> Result<(), ToolError> {
+    if OWN_KINDS.contains(&kind) {
+        let why = format!(
+            "is the id of a {kind}, which the service keeps by itself; use the tools for that"
+        );
+        return Err(ToolError::argument("item_id", why));
+    }
+    Ok(())
+}
+
+/// Only what stands is replaced. The error names what stands in its place, as far as the caller may know it.
+fn refuse_superseded(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    place: Place,
+    id: ItemId,
+) -> Result<(), ToolError> {
+    if snapshot.status(place)? != Status::Superseded {
+        return Ok(());
+    }
+    for newer in snapshot.current_successors(id)?.places.into_iter().rev() {
+        let newer = snapshot.item(newer)?;
+        if context.may_know(&newer) {
+            let why = format!("is superseded; {} stands in its place", names::of_item(&newer));
+            return Err(ToolError::argument("item_id", why));
+        }
+    }
+    Err(ToolError::argument("item_id", "is superseded; only what stands can be replaced"))
+}
+
+/// The next version: what was not given anew stays as it is. Its ref is one that no other version of the same item
+/// can have, so of two calls that replace one item the later is refused.
+fn next(old: &ItemView<'_>, wanted: Supersede) -> ItemDraft {
+    let texts = |list: &[&str]| list.iter().map(|&text| text.to_owned()).collect();
+    let after = format!("{OWN_REFS}{AFTER}");
+    let own = old.reference.filter(|reference| !reference.starts_with(&after));
+    let is_first_line = old.title == first_line(old.text);
+    let title = match wanted.title {
+        Some(Text(title)) => title,
+        None if is_first_line => first_line(&wanted.text.0),
+        None => old.title.to_owned(),
+    };
+    let mut attributes: Map<String, Value> =
+        serde_json::from_str(old.attributes).unwrap_or_default();
+    attributes.insert(CHANGE_REASON.to_owned(), wanted.reason.0.into());
+    ItemDraft {
+        reference: Some(own.map_or_else(|| format!("{after}{}", old.id), str::to_owned)),
+        kind: old.kind.to_owned(),
+        modality: old.modality.to_owned(),
+        title,
+        text: wanted.text.0,
+        attributes: Value::Object(attributes).to_string(),
+        tags: texts(&old.tags),
+        gates: texts(&old.gates),
+        supersedes: vec![old.id],
+        source: old.source,
+        sensitivity: old.sensitivity,
+        searchable: true,
+        ..ItemDraft::default()
+    }
+}
+
+/// The answer about a version that was written.
+fn stored(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ToolError> {
+    let id = kept_id(&kept["id"])?;
+    let (place, item) = written(snapshot, "idempotency_key", id)?;
+    let verdict = context.judge(&item, Action::Read).0;
+    let mut shown = show::seed(snapshot, place, verdict, &|other| context.may_know(other))?;
+    cut_text(&mut shown, SHOWN_TEXT_BYTES_MAX);
+    let chain = Versions::of(context, snapshot, id, CHAIN_BYTES_MAX)?;
+    let title = show::title(&item, verdict);
+    let text = format!("{} says it now: {title}\n{}", names::of_item(&item), chain.in_words());
+    let structured = json!({"item": shown, "chain": chain.rows, "truncated": chain.truncated});
+    let mut answer = Answer::plain(structured, text);
+    tell_secrets(&mut answer, kept);
+    Ok(answer)
+}

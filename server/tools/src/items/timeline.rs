@@ -1,0 +1,305 @@
+//! What happened to an item, or to the items that have some words, in the order of time.
+//!
+//! Events are made from what is stored: when items, edges and tombstones were recorded; and from the ledger, when an
+//! item was verified. Nothing is kept for it.
+
+use std::collections::HashMap;
+
+use engine::ledger::Effect;
+use engine::{EdgeFilter, Filter, ItemId, Micros, Place, Snapshot, Status};
+use serde_json::{Map, Value, json};
+
+use super::find_ever;
+use crate::verify::entries;
+use crate::verify::entries::Period;
+use recalld_common::names;
+use recalld_common::scope::Scope;
+use recalld_policy::{Action, Verdict};
+use recalld_recall::show;
+use recalld_tool_framework::args::{Id, Text, Time, args};
+use recalld_tool_framework::paging::{Cursor, Paging, Row};
+use recalld_tool_framework::results::{
+    BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always, without_nulls,
+};
+use recalld_tool_framework::{ANSWER_KIND, Answer, Change, Context, Tool, ToolError, touched};
+
+const TIMELINE: &str = "item_timeline_tool";
+/// Items that words lead to: the best.
+const FOUND_MAX: usize = 50;
+/// Versions of an item whose events are told: the newest.
+const TOLD_VERSIONS_MAX: usize = 200;
+/// Edges of one item that are told: the strongest.
+const EDGES_MAX: usize = 100;
+/// Times that items were verified: the last.
+const VERIFIED_MAX: usize = 1_000;
+/// Windows of the ledger in which these are looked for, from the newest entry on: an item that nobody verified would
+/// have all of it read.
+const LEDGER_WINDOWS_MAX: usize = 2;
+/// Tools that look whether what an item says still holds.
+const VERIFIERS: [&str; 2] = ["brain_verify_claims_tool", "recall_staleness_check_tool"];
+
+args! {
+    /// What `item_timeline_tool` takes.
+    struct Timeline {
+        item_id: Option<Id> => "The item, with all its versions.",
+        query: Option<Text<1, 4096>> => "Or words of items.",
+        from: Option<Time> => "From then on.",
+        to: Option<Time> => "Before then.",
+        cursor: Option<Cursor> => "next_cursor of the page before.",
+    }
+}
+
+/// The row.
+pub(super) const ROW: Tool = Tool {
+    name: TIMELINE,
+    title: "Timeline",
+    about: "What happened to an item, or to items with these words, oldest first: created, superseded, \
+            tombstoned, linked, verified. Give item_id or query.",
+    shape: Timeline::shape,
+    results: &[
+        always("events", Kind::List).says(
+            "at, what, item {id, kind, title, status}, by; of superseded and linked also with (the other item's id), \
+             of linked the relation. Verified: by you, or by anyone where you hold audit:read.",
+        ),
+        TRUNCATED,
+        NEXT_CURSOR,
+        BOUNDS,
+    ],
+    scope: Some(Scope::TenantRead),
+    change: Change::Nothing,
+    core: false,
+    run: |context, raw| timeline(context, raw),
+    example: r#"{"item_id": "itm_00000000000000000000000001"}"#,
+};
+
+/// Where an event is in the list: when it was, and what tells it from others of that time.
+type At = (i64, String);
+
+/// Something that happened to an item.
+struct Event {
+    at: Micros,
+    what: &'static str,
+    place: Place,
+    by: String,
+    /// The other item, and how they hang together.
+    with: Option<(ItemId, Place, String)>,
+    /// Tells it from others of the same time.
+    key: String,
+}
+
+fn timeline(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+    let wanted = Timeline::parse(raw)?;
+    let paging = Paging::of(TIMELINE, raw, wanted.cursor.as_ref())?;
+    let period = Period::of(wanted.from.map(|at| at.0), wanted.to.map(|at| at.0))?;
+    let snapshot = context.snapshot();
+    let (places, is_cut) = places(context, &snapshot, (wanted.item_id, wanted.query))?;
+    let mut told = Told { context, snapshot: &snapshot, events: Vec::new(), is_cut };
+    for place in &places {
+        snapshot.check()?;
+        told.stored(*place)?;
+    }
+    told.verified(&places)?;
+    let Told { mut events, is_cut, .. } = told;
+    let after = paging.after::<At>()?;
+    events.retain(|event| {
+        let is_later =
+            after.as_ref().is_none_or(|after| (event.at.0, &event.key) > (after.0, &after.1));
+        is_later && period.has(event.at)
+    });
+    events.sort_by(|a, b| (a.at, &a.key).cmp(&(b.at, &b.key)));
+    let rows = events.into_iter().map(|event| {
+        let mut told = Answer::plain(Value::Null, String::new());
+        let row = shown(context, &snapshot, &event, &mut told)?;
+        Ok(Row::new((event.at.0, event.key), row, told.text).touching(told.touched))
+    });
+    let mut answer = paging.page(rows)?.into_answer("events", "Nothing happened.");
+    if is_cut {
+        answer.structured["truncated"] = true.into();
+        answer.structured["bounds"] = json!({
+            "items": FOUND_MAX, "versions": TOLD_VERSIONS_MAX, "edges": EDGES_MAX, "verified": VERIFIED_MAX,
+            "ledger_entries": entries::WINDOW_ENTRIES_MAX * LEDGER_WINDOWS_MAX as u64,
+        });
+    }
+    Ok(answer)
+}
+
+/// The items whose events are told, and whether there are more.
+fn places(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    wanted: (Option<Id>, Option<Text<1, 4096>>),
+) -> Result<(Vec<Place>, bool), ToolError> {
+    match wanted {
+        (Some(Id(id)), None) => of_chain(context, snapshot, id),
+        (None, Some(Text(query))) => {
+            let hidden = context.hidden(snapshot)?;
+            let filter = Filter { hidden, ..Filter::default() };
+            let hits = snapshot.search_words(&query, FOUND_MAX + 1, &filter)?;
+            let is_cut = hits.len() > FOUND_MAX;
+            Ok((hits.into_iter().take(FOUND_MAX).map(|hit| hit.place).collect(), is_cut))
+        }
+        (None, None) => {
+            Err(ToolError::argument("item_id", "is missing; item_id or query is wanted"))
+        }
+        (Some(_), Some(_)) => {
+            let why = "is given together with item_id; one of them is wanted";
+            Err(ToolError::argument("query", why))
+        }
+    }
+}
+
+/// The versions of an item that the caller may know.
+fn of_chain(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    id: ItemId,
+) -> Result<(Vec<Place>, bool), ToolError> {
+    find_ever(context, snapshot, id)?;
+    let chain = snapshot.chain(id)?;
+    let mut places = Vec::new();
+    for place in chain.members.iter().rev().filter_map(|member| member.place) {
+        snapshot.check()?;
+        if !may_know(context, snapshot, place)? {
+            continue;
+        }
+        if places.len() == TOLD_VERSIONS_MAX {
+            return Ok((places, true));
+        }
+        places.push(place);
+    }
+    Ok((places, chain.truncated))
+}
+
+/// Whether the caller may know of the item at a place.
+fn may_know(context: &Context<'_>, snapshot: &Snapshot, place: Place) -> Result<bool, ToolError> {
+    let item = snapshot.item(place)?;
+    Ok(item.kind != ANSWER_KIND && context.may_know(&item))
+}
+
+/// Gathers events.
+struct Told<'a> {
+    context: &'a Context<'a>,
+    snapshot: &'a Snapshot,
+    events: Vec<Event>,
+    is_cut: bool,
+}
+
+impl Told<'_> {
+    fn add(
+        &mut self,
+        (at, what, by): (Micros, &'static str, &str),
+        (place, id): (Place, ItemId),
+        with: Option<(ItemId, Place, String)>,
+        tag: &str,
+    ) {
+        let key = format!("{what} {id} {tag}");
+        self.events.push(Event { at, what, place, by: by.to_owned(), with, key });
+    }
+
+    /// What the store says of an item.
+    fn stored(&mut self, place: Place) -> Result<(), ToolError> {
+        let (context, snapshot) = (self.context, self.snapshot);
+        let item = snapshot.item(place)?;
+        let own = (place, item.id);
+        self.add((item.recorded_at, "created", item.recorded_by), own, None, "");
+        for newer in snapshot.direct_successors(item.id)? {
+            if may_know(context, snapshot, newer)? {
+                let by = snapshot.item(newer)?;
+                let with = Some((by.id, newer, String::new()));
+                let tag = by.id.to_string();
+                self.add((by.recorded_at, "superseded", by.recorded_by), own, with, &tag);
+            }
+        }
+        for (n, stone) in snapshot.tombstones(item.id.0)?.into_iter().enumerate() {
+            self.add((stone.at, "tombstoned", stone.by), own, None, &n.to_string());
+        }
+        if snapshot.status(place)? == Status::Tombstoned {
+            return Ok(());
+        }
+        let which = EdgeFilter { hidden: context.hidden(snapshot)?, ..EdgeFilter::default() };
+        let linked = snapshot.neighbours(item.id, EDGES_MAX + 1, &which)?;
+        self.is_cut |= linked.len() > EDGES_MAX;
+        for one in linked.into_iter().take(EDGES_MAX) {
+            let edge = &one.edge;
+            let far = if edge.from == item.id { edge.to } else { edge.from };
+            let with = Some((far, one.place, edge.relation.to_owned()));
+            let tag = format!("{} {}", edge.id, one.direction.name());
+            self.add((edge.recorded_at, "linked", edge.recorded_by), own, with, &tag);
+        }
+        Ok(())
+    }
+
+    /// What the ledger says of items: calls that looked whether they still hold.
+    fn verified(&mut self, places: &[Place]) -> Result<(), ToolError> {
+        let (context, snapshot) = (self.context, self.snapshot);
+        let mut of: HashMap<[u8; 16], (Place, ItemId)> = HashMap::new();
+        for place in places {
+            let id = snapshot.id(*place)?;
+            of.insert(id.0.to_le_bytes(), (*place, id));
+        }
+        let is_auditor = entries::is_auditor(context);
+        let newest = (u64::MAX, LEDGER_WINDOWS_MAX);
+        let found = entries::newest(context, newest, VERIFIED_MAX + 1, |entry| {
+            let is_wanted = VERIFIERS.contains(&&*entry.tool)
+                && (is_auditor || entries::is_own(context, entry));
+            let items = entry.touched.iter().filter(|one| of.contains_key(&one.item));
+            if is_wanted { items.count() } else { 0 }
+        })?;
+        let mut left = VERIFIED_MAX;
+        for entry in &found.entries {
+            let mut items: Vec<_> =
+                entry.touched.iter().filter_map(|one| of.get(&one.item)).collect();
+            items.dedup();
+            for own in items {
+                if left == 0 {
+                    self.is_cut = true;
+                    return Ok(());
+                }
+                left -= 1;
+                let at = (entries::at(entry), "verified", &*entry.principal);
+                self.add(at, *own, None, &format!("{:020}", entry.seq));
+            }
+        }
+        self.is_cut |= found.looked_to.is_some();
+        Ok(())
+    }
+}
+
+/// An event as policy shows it.
+fn shown(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    event: &Event,
+    answer: &mut Answer,
+) -> Result<Value, ToolError> {
+    let item = snapshot.item(event.place)?;
+    let verdict = context.judge(&item, Action::Read).0;
+    let effect = if verdict == Verdict::Allow { Effect::Read } else { Effect::Redacted };
+    answer.touched.push(touched(effect, item.id));
+    let status = snapshot.status(event.place)?;
+    // What is hidden is known by its id, and shown to nobody.
+    let title = (status != Status::Tombstoned).then(|| show::title(&item, verdict));
+    let (with, relation) = match &event.with {
+        Some((id, place, relation)) => {
+            let name = names::item(snapshot.kind(*place)?, *id);
+            (Some(name), (!relation.is_empty()).then_some(relation))
+        }
+        None => (None, None),
+    };
+    let row = without_nulls(json!({
+        "at": names::time(event.at), "what": event.what, "by": event.by,
+        "item": without_nulls(json!({
+            "id": names::of_item(&item), "kind": item.kind, "title": title,
+            "status": status.name(),
+        })),
+        "with": with, "relation": relation,
+    }));
+    answer.text.push_str(&format!(
+        "{} {} {}: {}\n",
+        names::time(event.at),
+        event.what,
+        names::of_item(&item),
+        title.unwrap_or_default(),
+    ));
+    Ok(row)
+}

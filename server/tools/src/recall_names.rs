@@ -1,0 +1,66 @@
+//! recall, by older names: clients that know the tools of another catalog find them here.
+//!
+//! Owns the names alone. Each is the governed path, with its lanes, bounds and policy, whatever the
+//! name promises; no name leads to a lane by itself.
+
+use serde_json::{Map, Value};
+
+use crate::recall::{QUERY_CHARS_MAX, RESULTS, Wanted, governed_path, refuse_bounds};
+use recalld_common::scope::Scope;
+use recalld_tool_framework::args::{Text, args};
+use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+
+args! {
+    /// What each of the older names takes.
+    struct Named {
+        query: Text<1, QUERY_CHARS_MAX> => "A question in plain words.",
+    }
+}
+
+/// The row of an older name.
+const fn row(
+    name: &'static str,
+    title: &'static str,
+    run: fn(&Context<'_>, &Map<String, Value>) -> Result<Answer, ToolError>,
+) -> Tool {
+    Tool {
+        name,
+        title,
+        about: "An older name of retrieval_arbitrate_tool: the same governed recall and answer. \
+                For clients that know this name; others use that one.",
+        shape: Named::shape,
+        results: RESULTS,
+        scope: Some(Scope::BrainProxy),
+        change: Change::Nothing,
+        core: false,
+        run,
+        example: r#"{"query": "why was this chosen?"}"#,
+    }
+}
+
+pub(super) const BRAIN_RECALL: Tool =
+    row("brain_recall", "Recall (brain)", |context, raw| delegate(context, raw, "brain_recall"));
+
+pub(super) const SEMANTIC: Tool =
+    row("semantic_recall_tool", "Recall (semantic)", |context, raw| {
+        delegate(context, raw, "semantic_recall_tool")
+    });
+
+pub(super) const KEYWORD: Tool = row("keyword_recall_tool", "Recall (keyword)", |context, raw| {
+    delegate(context, raw, "keyword_recall_tool")
+});
+
+pub(super) const GRAPH: Tool = row("graph_recall_tool", "Recall (graph)", |context, raw| {
+    delegate(context, raw, "graph_recall_tool")
+});
+
+/// The governed path, and in its answer by which name it was asked.
+fn delegate(
+    context: &Context<'_>,
+    raw: &Map<String, Value>,
+    name: &'static str,
+) -> Result<Answer, ToolError> {
+    refuse_bounds(raw)?;
+    let query = Named::parse(raw)?.query.0;
+    governed_path(context, Wanted { query, compact: true, delegated_from: Some(name) })
+}

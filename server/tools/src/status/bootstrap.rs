@@ -1,0 +1,107 @@
+//! `brain_operational_bootstrap_tool`: what a client needs to know to use the service well.
+
+use serde_json::{Map, Value, json};
+
+use crate::instructions::INSTRUCTIONS;
+use crate::recall::bounds_json;
+use crate::{FAMILIES, visible_to};
+use recalld_common::scope::Scope;
+use recalld_recall::Bounds;
+use recalld_tool_framework::args::args;
+use recalld_tool_framework::paging::{PAGE_BYTES_MAX, ROWS_MAX};
+use recalld_tool_framework::results::{Kind, always};
+use recalld_tool_framework::{Answer, Change, Context, Profile, Tool, ToolError};
+
+args! {
+    /// What `brain_operational_bootstrap_tool` takes: nothing.
+    struct Bootstrap {}
+}
+
+/// What a client is to do, one rule each.
+const RULES: [&str; 6] = [
+    INSTRUCTIONS,
+    "An item that is superseded comes with what stands now; ground an answer on what is current.",
+    "Cite the grounding token of what an answer rests on.",
+    "A change is a new item that supersedes the old one, never an overwrite.",
+    "What policy redacts or denies is not to be guessed at; routing.withheld says that something was kept \
+     back.",
+    "An idempotency_key makes a repeat of a write harmless.",
+];
+
+pub(super) const BOOTSTRAP: Tool = Tool {
+    name: "brain_operational_bootstrap_tool",
+    title: "How to use this service",
+    about: "The rules of use, your tools by family, the bounds, the model and the endpoints. Ask once, at the start.",
+    shape: Bootstrap::shape,
+    results: &[
+        always("rules", Kind::List).says("What a client is to do, as texts."),
+        always("families", Kind::List)
+            .says("Each {family, about, tools}; the tools, {name, title}, that this caller may use."),
+        always("bounds", Kind::Object)
+            .says("recall: those of the router; page: rows and bytes of a list; call_seconds; text_bytes."),
+        always("model", Kind::Object).says("name, dimensions, kernel, precision."),
+        always("endpoints", Kind::Object).says("Paths of the service: mcp, recall, health and others."),
+        always("version", Kind::Text).says("That of the service."),
+    ],
+    scope: Some(Scope::TenantRead),
+    change: Change::Nothing,
+    core: false,
+    run: |context, raw| bootstrap(context, raw),
+    example: "{}",
+};
+
+fn bootstrap(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+    Bootstrap::parse(raw)?;
+    let families = families(context);
+    let embedder = context.view().embedder;
+    let mut text = RULES.join("\n");
+    for family in &families {
+        let tools = family["tools"].as_array().into_iter().flatten();
+        let names: Vec<&str> = tools.filter_map(|tool| tool["name"].as_str()).collect();
+        let name = family["family"].as_str().unwrap_or_default();
+        text.push_str(&format!("\n{name}: {}", names.join(", ")));
+    }
+    let structured = json!({
+        "rules": RULES, "families": families,
+        "bounds": {
+            "recall": bounds_json(&Bounds::GOVERNED),
+            "page": {"rows": ROWS_MAX, "bytes": PAGE_BYTES_MAX},
+            "call_seconds": context.services.call_time_max.as_secs(),
+            "text_bytes": crate::limits::TEXT_BYTES_MAX,
+        },
+        "model": {
+            "name": embedder.name(), "dimensions": embedder.model().dimensions,
+            "kernel": embedder.kernel(), "precision": embedder.precision(),
+        },
+        "endpoints": endpoints(context),
+        "version": env!("CARGO_PKG_VERSION"),
+    });
+    Ok(Answer::plain(structured, text))
+}
+
+/// The families of the caller's tools, in the order of the catalog.
+fn families(context: &Context<'_>) -> Vec<Value> {
+    let usable: Vec<&str> =
+        visible_to(context.caller, Profile::Full).map(|tool| tool.name).collect();
+    let mut families = Vec::with_capacity(FAMILIES.len());
+    for family in FAMILIES {
+        let tools = family.tools.iter().filter(|tool| usable.contains(&tool.name));
+        let tools: Vec<Value> =
+            tools.map(|tool| json!({"name": tool.name, "title": tool.title})).collect();
+        if !tools.is_empty() {
+            families.push(json!({"family": family.name, "about": family.about, "tools": tools}));
+        }
+    }
+    families
+}
+
+/// Where the service answers; beneath its address where that is known from outside.
+fn endpoints(context: &Context<'_>) -> Value {
+    let base = context.services.issuer.map(str::to_owned);
+    let base = base.unwrap_or_default();
+    let at = |path: &str| format!("{base}{path}");
+    json!({
+        "mcp": at("/mcp"), "recall": at("/recall"), "semantic_recall": at("/semantic-recall"),
+        "stats": at("/stats"), "health": at("/health"), "openapi": at("/openapi.json"),
+    })
+}

@@ -1,0 +1,125 @@
+//! `brain_status_query_tool`: a question about the state of the service, answered from its counters.
+
+use serde_json::{Map, Value, json};
+
+use super::routing::{Other, Understood, understand};
+use super::told::Teller;
+use super::topics::TOPICS;
+use crate::visible_to;
+use recalld_common::scope::Scope;
+use recalld_tool_framework::args::{Text, args};
+use recalld_tool_framework::results::{Kind, always, sometimes};
+use recalld_tool_framework::{Answer, Change, Context, Profile, Tool, ToolError};
+
+args! {
+    /// What `brain_status_query_tool` takes.
+    struct Asked {
+        question: Text<1, 1024> => "Such as: how many items, and how fast is recall?",
+    }
+}
+
+pub(super) const QUERY: Tool = Tool {
+    name: "brain_status_query_tool",
+    title: "Ask about the service",
+    about: "Answers questions about the service itself from live counters: how much is stored, \
+            speed, quota, ledger, jobs, tasks. What is remembered is for recall.",
+    shape: Asked::shape,
+    results: &[
+        always("answer", Kind::Text).says(
+            "One or two sentences with the numbers; or that this cannot be told, and who may know.",
+        ),
+        always("facts", Kind::List).says("Each {name, value, from}; from is the counter or tool."),
+        always("topics", Kind::List)
+            .says("What the question was taken for: each {topic, because}, the words that say so."),
+        sometimes("unanswered", Kind::List).says("Parts of the question: each {part, why, use}."),
+    ],
+    scope: Some(Scope::TenantRead),
+    change: Change::Nothing,
+    core: false,
+    run: |context, raw| query(context, raw),
+    example: r#"{"question": "How many items are there, and how fast is recall?"}"#,
+};
+
+fn query(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+    let wanted = Asked::parse(raw)?;
+    let kinds = context.snapshot().census()?.kinds;
+    let kinds: Vec<String> = kinds.into_keys().map(|kind| kind.to_lowercase()).collect();
+    let understood = understand(&wanted.question.0, &kinds);
+    let mut teller = Teller::new(context);
+    let (mut phrases, mut topics) = (Vec::new(), Vec::new());
+    let mut unanswered: Vec<Value> =
+        understood.others.iter().map(|other| left(context, other)).collect();
+    for meant in &understood.topics {
+        if context.is_over() {
+            return Err(ToolError::Cancelled);
+        }
+        topics.push(json!({"topic": meant.name, "because": meant.because}));
+        let first = teller.facts.len();
+        match teller.tell(meant)? {
+            Some(phrase) => phrases.push(format!("{phrase} [{}]", from(&teller.facts[first..]))),
+            None => {
+                let why = "your credential or plan does not let you know";
+                unanswered.push(json!({"part": meant.name, "why": why}));
+            }
+        }
+    }
+    let answer = sentence(&understood, &phrases, &unanswered);
+    let mut structured = json!({"answer": answer, "facts": teller.facts, "topics": topics});
+    if !unanswered.is_empty() {
+        structured["unanswered"] = unanswered.into();
+    }
+    Ok(Answer::plain(structured, answer))
+}
+
+/// Where facts come from, each named once.
+fn from(facts: &[Value]) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for fact in facts {
+        let from = fact["from"].as_str().unwrap_or_default();
+        let tool = from.split('.').next().unwrap_or_default();
+        if !names.contains(&tool) {
+            names.push(tool);
+        }
+    }
+    names.join(", ")
+}
+
+/// A part that is not about the service, with the tool that may help, where the caller may use it.
+fn left(context: &Context<'_>, other: &Other) -> Value {
+    let usable =
+        |name: &&str| visible_to(context.caller, Profile::Full).any(|tool| tool.name == *name);
+    let mut left = json!({"part": other.part, "why": other.why});
+    if let Some(tool) = Some(other.tool).filter(usable) {
+        left["use"] = tool.into();
+    }
+    if other.why.is_empty() {
+        left["why"] = "it names nothing that the service keeps count of".into();
+    }
+    left
+}
+
+/// The answer in words.
+fn sentence(understood: &Understood, phrases: &[String], unanswered: &[Value]) -> String {
+    let mut text = phrases.join("; ");
+    if let Some(first) = text.get(..1) {
+        text = format!("{}{}.", first.to_uppercase(), &text[1..]);
+    }
+    if !unanswered.is_empty() || phrases.is_empty() {
+        let parts = unanswered.iter().map(|left| {
+            let word = |name: &str| left[name].as_str().unwrap_or_default();
+            let tool = left["use"].as_str().map(|tool| format!("; try {tool}")).unwrap_or_default();
+            format!("\"{}\" ({}{tool})", word("part"), word("why"))
+        });
+        let parts: Vec<String> = parts.collect();
+        let parts = if parts.is_empty() { "what is asked".to_owned() } else { parts.join(", ") };
+        text.push_str(&format!("{}I can't tell: {parts}.", if text.is_empty() { "" } else { " " }));
+    }
+    if phrases.is_empty() {
+        let names: Vec<&str> = TOPICS.iter().map(|row| row.name).collect();
+        text.push_str(&format!(" Ask about: {}.", names.join(", ")));
+    }
+    if understood.truncated {
+        text.push_str(" The question has more parts than one answer; ask for the rest by itself.");
+    }
+    text
+}

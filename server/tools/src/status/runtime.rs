@@ -1,0 +1,182 @@
+//! `brain_runtime_check`: tries the parts that an answer needs, one by one.
+
+use std::time::Instant;
+
+use serde_json::{Map, Value, json};
+
+use super::known_vector::{SCALE, SENTENCE, VECTOR};
+use recalld_cluster::control_chain::{MARKER, SHARED};
+use recalld_common::counted::counted;
+use recalld_common::names;
+use recalld_common::scope::Scope;
+use recalld_embedding::embed::Embedder;
+use recalld_embedding::model::DEFAULT_NAME;
+use recalld_tool_framework::args::args;
+use recalld_tool_framework::results::{Kind, always};
+use recalld_tool_framework::{Answer, Change, Context, IN_THE_LOG, Tool, ToolError};
+
+/// The least cosine of the known vector and the one that is made here: int8 weights come to 0.9993 at least.
+const COSINE_MIN: f32 = 0.99;
+/// How far the length of an embedding may be from 1.
+const LENGTH_OFF_MAX: f32 = 1e-3;
+/// Bytes that a disk must have free: those of some segments, and of the files that a merge writes beside them.
+const FREE_BYTES_MIN: u64 = 256 << 20;
+const MIB: u64 = 1 << 20;
+
+args! {
+    /// What `brain_runtime_check` takes: nothing.
+    struct Asked {}
+}
+
+pub(super) const CHECK: Tool = Tool {
+    name: "brain_runtime_check",
+    title: "Check the service",
+    about: "Try the store, the encoder, the ledger, the control store, the disk and the clock. Use it when \
+            answers fail or look wrong.",
+    shape: Asked::shape,
+    results: &[
+        always("ok", Kind::Flag).says("Whether all checks are."),
+        always("checks", Kind::List).says("Each {name, ok, detail, took_ms}."),
+    ],
+    scope: Some(Scope::TenantRead),
+    change: Change::Nothing,
+    core: false,
+    run: |context, raw| check(context, raw),
+    example: "{}",
+};
+
+/// What a check found: how it is, or what is wrong.
+type Found = Result<String, String>;
+
+/// Tries one thing.
+type Check = fn(&Context<'_>) -> Found;
+
+/// All of them, by name, in the order in which they are tried.
+const CHECKS: [(&str, Check); 6] = [
+    ("store", store),
+    ("encoder", encoder),
+    ("ledger", ledger),
+    ("control_store", control_store),
+    ("disk_space", disk_space),
+    ("clock", clock),
+];
+
+fn check(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+    Asked::parse(raw)?;
+    let mut checks = Vec::with_capacity(CHECKS.len());
+    let mut text = String::new();
+    for (name, run) in CHECKS {
+        if context.is_over() {
+            return Err(ToolError::Cancelled);
+        }
+        let began = Instant::now();
+        let found = run(context);
+        let took_ms = (began.elapsed().as_secs_f64() * 1e6).round() / 1e3;
+        let (ok, detail) = match found {
+            Ok(how) => (true, how),
+            // Why may name a file, which is nothing for a tenant.
+            Err(_) if context.caller.metered.is_some() => (false, IN_THE_LOG.to_owned()),
+            Err(why) => (false, why),
+        };
+        text.push_str(&format!("{name}: {}{detail}\n", if ok { "" } else { "NOT OK: " }));
+        checks.push(json!({"name": name, "ok": ok, "detail": detail, "took_ms": took_ms}));
+    }
+    let ok = checks.iter().all(|check| check["ok"] == true);
+    Ok(Answer::plain(json!({"ok": ok, "checks": checks}), text))
+}
+
+/// It takes writes, and its counters can be read.
+fn store(context: &Context<'_>) -> Found {
+    let store = &context.workspace.store;
+    if let Some(why) = store.stopped() {
+        return Err(format!("takes no writes: {why}"));
+    }
+    let snapshot = context.snapshot();
+    let counts = snapshot.counts().map_err(|error| error.to_string())?;
+    Ok(format!("takes writes; {} at commit {}", counted(counts.items, "item"), snapshot.seq()))
+}
+
+/// A known sentence has its known vector; of a model that is not the default one, it has the same one twice, of unit
+/// length, as wide as the store's.
+fn encoder(context: &Context<'_>) -> Found {
+    let view = context.view();
+    let embedder = &view.embedder;
+    let (name, kernel) = (embedder.name(), embedder.kernel());
+    let made = embedder.embed(SENTENCE);
+    let length = made.iter().map(|x| x * x).sum::<f32>().sqrt();
+    if (length - 1.0).abs() > LENGTH_OFF_MAX {
+        return Err(format!("{name} gives vectors of length {length}; 1 is wanted"));
+    }
+    if name != DEFAULT_NAME {
+        return same_twice(embedder, &made).map(|()| format!("{name} by {kernel}: the same twice"));
+    }
+    let known = VECTOR.map(|x| f32::from(x) / SCALE);
+    let cosine: f32 = made.iter().zip(known).map(|(made, known)| made * known).sum();
+    if made.len() != VECTOR.len() || cosine < COSINE_MIN {
+        return Err(format!(
+            "{name} by {kernel}: cosine {cosine:.4} to the known vector of a sentence; {COSINE_MIN} is wanted"
+        ));
+    }
+    Ok(format!("{name} by {kernel}: cosine {cosine:.4} to the known vector of a sentence"))
+}
+
+fn same_twice(embedder: &Embedder, made: &[f32]) -> Result<(), String> {
+    if embedder.embed(SENTENCE) == made {
+        return Ok(());
+    }
+    Err(format!("{} gives a sentence another vector the second time", embedder.name()))
+}
+
+/// It takes entries.
+fn ledger(context: &Context<'_>) -> Found {
+    let audit = &context.workspace.audit;
+    match audit.failure() {
+        Some(why) => Err(format!("takes no entries: {why}")),
+        None => Ok(format!("takes entries; {} so far", audit.progress().0)),
+    }
+}
+
+/// It can be read, where there is one; and where it is one of several nodes', who writes it and how old it is.
+fn control_store(context: &Context<'_>) -> Found {
+    let services = context.services;
+    // Which nodes there are is nothing that a tenant needs to know.
+    match services.control_chain {
+        Some(chain) if context.caller.metered.is_none() => {
+            let told = chain.told()?;
+            services.control.ready().map_err(|error| format!("{told}; {error}"))?;
+            return Ok(told);
+        }
+        _ => {}
+    }
+    if !services.control.exists() {
+        return Ok("none yet: no tenant was made".to_owned());
+    }
+    services.control.ready().map_err(|error| error.to_string())?;
+    if context.caller.metered.is_none() && services.data.join(MARKER).exists() {
+        return Ok(format!("{SHARED}, whom nobody follows here now: it is as it was last"));
+    }
+    Ok("readable".to_owned())
+}
+
+/// The disk of the data directory has room for what the store writes beside its files.
+fn disk_space(context: &Context<'_>) -> Found {
+    let about = rustix::fs::statvfs(context.services.data).map_err(|error| error.to_string())?;
+    let free = about.f_bavail.saturating_mul(about.f_frsize);
+    if free < FREE_BYTES_MIN {
+        return Err(format!("{} MiB are free; {} are wanted", free / MIB, FREE_BYTES_MIN / MIB));
+    }
+    // How much more it is, is nothing that a tenant needs to know.
+    Ok(format!("{} MiB or more are free", FREE_BYTES_MIN / MIB))
+}
+
+/// It tells a time, and was not set back since the control store last saw it (CTL-09).
+fn clock(context: &Context<'_>) -> Found {
+    let now = context.services.clock.now();
+    if now.0 <= 0 {
+        return Err(format!("says {}", names::time(now)));
+    }
+    if context.services.control.exists() {
+        context.services.control.ready().map_err(|error| error.to_string())?;
+    }
+    Ok(format!("says {}", names::time(now)))
+}

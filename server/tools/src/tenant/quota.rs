@@ -1,0 +1,87 @@
+//! quota_status_tool: what is left of the quota and of the rate, and what of it is reserved now.
+
+use std::time::Instant;
+
+use serde_json::{Map, Value, json};
+
+use super::quota;
+use recalld_common::Month;
+use recalld_common::counted::{agreed, counted};
+use recalld_tool_framework::args::args;
+use recalld_tool_framework::results::{Kind, always, sometimes, without_nulls};
+use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+
+args! {
+    /// What `quota_status_tool` takes: nothing.
+    struct Status {}
+}
+
+/// The row.
+pub(super) const ROW: Tool = Tool {
+    name: "quota_status_tool",
+    title: "Quota",
+    about: "How many calls are left this month and at once, and how many are reserved now.",
+    shape: Status::shape,
+    results: &[
+        always("metered", Kind::Flag).says("Whether calls of this workspace are counted."),
+        sometimes("quota", Kind::Object)
+            .says("limit and left, where the month is bounded; used; resets_at; month."),
+        sometimes("rate", Kind::Object)
+            .says("per_second, burst, available: calls that this credential may make at once now."),
+        sometimes("reservations", Kind::Object).says(
+            "calls_open: calls that run, this one among them; calls_held: taken out of the quota for calls to \
+             come; blocks: in so many parts.",
+        ),
+    ],
+    scope: None,
+    change: Change::Nothing,
+    core: false,
+    run: |context, raw| status(context, raw),
+    example: "{}",
+};
+
+fn status(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+    Status::parse(raw)?;
+    let Some(metered) = &context.caller.metered else {
+        let text = "Calls of this workspace are not counted.".to_owned();
+        return Ok(Answer::plain(json!({"metered": false}), text));
+    };
+    let (services, caller) = (context.services, context.caller);
+    let month = Month::of(services.clock.now());
+    let month = month.ok_or_else(|| ToolError::Unmetered("the clock tells no month".to_owned()))?;
+    let mut quota = quota(context)?;
+    let used = quota["used"].as_u64().unwrap_or_default();
+    if let Some(limit) = metered.calls_per_month {
+        quota["left"] = limit.saturating_sub(used).into();
+    }
+    quota["month"] = month.to_string().into();
+    let rate = caller.entitled.rate.map(|rate| {
+        let available = services.rates.available(&metered.bucket, rate, Instant::now());
+        json!({
+            "per_second": rate.calls_per_second(), "burst": rate.burst(), "available": available,
+        })
+    });
+    let open = services.meter.reserved(&caller.workspace, month);
+    let reservations = json!({
+        "calls_open": open.running, "calls_held": open.held, "blocks": open.blocks,
+    });
+    let left = match quota["left"].as_u64() {
+        Some(left) => format!(
+            "{} {} left until {}",
+            counted(left, "call"),
+            agreed(left, "is", "are"),
+            quota["resets_at"]
+        ),
+        None => "the month is not bounded".to_owned(),
+    };
+    let text = format!(
+        "{} used; {left}; {} {} now.",
+        counted(used, "call"),
+        open.running,
+        agreed(open.running, "runs", "run")
+    );
+    let shown = json!({
+        "metered": true, "quota": quota, "rate": rate, "reservations": reservations,
+    });
+    Ok(Answer::plain(without_nulls(shown), text))
+}

@@ -1,0 +1,251 @@
+//! Claims against what is on record: supported, contradicted, superseded, or nothing can be told.
+//!
+//! Owns which items a claim is held against and what follows from all of them. How a claim stands to one text is
+//! judged elsewhere (`recalld_claim_check`).
+
+mod evidence;
+mod grounds;
+
+use std::collections::HashSet;
+
+use engine::ledger::Effect;
+use serde_json::{Map, Value, json};
+
+use crate::recall::{account, run};
+use evidence::{Evidence, Stance};
+use grounds::{Ground, ground};
+use recalld_audit::tenant_hash;
+use recalld_claim_check::{Prose, Relation};
+use recalld_common::scope::Scope;
+use recalld_embedding::encoders::View;
+use recalld_policy::{Action, Verdict};
+use recalld_recall::{Plan, Question, Room};
+use recalld_tool_framework::args::{List, Text, args, object};
+use recalld_tool_framework::paging::PAGE_BYTES_MAX;
+use recalld_tool_framework::reading::seen_at;
+use recalld_tool_framework::results::{Kind, TRUNCATED, always};
+use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+
+/// Claims of a call.
+const CLAIMS_MAX: usize = 20;
+/// Tokens of a claim.
+const TOKENS_MAX: usize = 8;
+/// Characters of a claim.
+const CLAIM_CHARS_MAX: usize = 1_024;
+/// Characters of what is given as a token: one has fewer.
+const TOKEN_CHARS_MAX: usize = 512;
+/// Items that are shown for one claim.
+const EVIDENCE_MAX: usize = 3;
+/// Characters of a claim that are told again.
+const TOLD_CHARS_MAX: usize = 120;
+
+object! {
+    /// A claim, and the tokens of the items that it is said to rest on.
+    struct Claim {
+        claim: Text<1, CLAIM_CHARS_MAX> => "One statement.",
+        grounding_tokens: Option<List<Text<1, TOKEN_CHARS_MAX>, 0, TOKENS_MAX>> => "As recall gave them.",
+    }
+}
+
+args! {
+    /// What `brain_verify_claims_tool` takes.
+    struct Verify {
+        claims: List<Claim, 1, CLAIMS_MAX> => "One statement each.",
+    }
+}
+
+/// The row.
+pub(super) const ROW: Tool = Tool {
+    name: "brain_verify_claims_tool",
+    title: "Verify claims",
+    about: "Whether statements agree with what is on record, by words, numbers, dates and negations; with grounding \
+            tokens by those items too. Check an answer before you give it. unsupported: nothing on record tells.",
+    shape: Verify::shape,
+    results: &[
+        always("claims", Kind::List).says(
+            "In the order given: claim, verdict (supported, contradicted, superseded, unsupported, invalid_token), \
+             score, why, evidence (id, kind, title, status, stance, says, score, superseded_by, grounding_token).",
+        ),
+        TRUNCATED,
+    ],
+    scope: Some(Scope::BrainProxy),
+    change: Change::Nothing,
+    core: false,
+    run: |context, raw| verify(context, raw),
+    example: r#"{"claims": [{"claim": "The beacon of Gull Rock burns paraffin."}]}"#,
+};
+
+/// What is found of one claim.
+struct Found {
+    verdict: &'static str,
+    score: f32,
+    why: String,
+    evidence: Vec<Evidence>,
+}
+
+fn verify(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+    let wanted = Verify::parse(raw)?;
+    let view = context.view();
+    let mut answer = Answer::plain(Value::Null, String::new());
+    let mut room = Room::of(PAGE_BYTES_MAX);
+    let (mut rows, mut truncated) = (Vec::new(), false);
+    for claim in &wanted.claims.0 {
+        if context.is_over() {
+            return Err(ToolError::Cancelled);
+        }
+        let (found, noted) = found_of(context, &view, claim, answer)?;
+        answer = noted;
+        let mut row = row(context, &view, claim, &found)?;
+        if !room.takes(&row) {
+            row["evidence"] = json!([]);
+            truncated = true;
+        }
+        truncated |= found.evidence.len() > EVIDENCE_MAX;
+        answer.text.push_str(&format!("{}: {}\n  {}\n", found.verdict, told(claim), found.why));
+        rows.push(row);
+    }
+    // Several claims may rest on one item. Sensitivity events stand first.
+    answer.touched.sort_by_key(|one| one.effect == Effect::Read);
+    let mut seen = HashSet::new();
+    answer.touched.retain(|one| seen.insert((one.item, one.effect.word())));
+    answer.structured = json!({"claims": rows, "truncated": truncated});
+    Ok(answer)
+}
+
+/// The beginning of a claim.
+fn told(claim: &Claim) -> String {
+    claim.claim.0.chars().take(TOLD_CHARS_MAX).collect()
+}
+
+fn row(
+    context: &Context<'_>,
+    view: &View,
+    claim: &Claim,
+    found: &Found,
+) -> Result<Value, ToolError> {
+    let shown = found.evidence.iter().take(EVIDENCE_MAX);
+    let evidence: Vec<Value> =
+        shown.map(|one| one.row(context, &view.snapshot)).collect::<Result<_, _>>()?;
+    Ok(json!({
+        "claim": told(claim), "verdict": found.verdict, "score": recalld_recall::show::score(found.score),
+        "why": found.why, "evidence": evidence,
+    }))
+}
+
+/// Looks a claim up: the items of its tokens first, then what recall finds.
+fn found_of(
+    context: &Context<'_>,
+    view: &View,
+    claim: &Claim,
+    mut answer: Answer,
+) -> Result<(Found, Answer), ToolError> {
+    let prose = Prose::of("", &claim.claim.0);
+    let mut evidence: Vec<Evidence> = Vec::new();
+    let tenant = tenant_hash(&context.workspace.name);
+    for (n, token) in claim.grounding_tokens.iter().flat_map(|tokens| &tokens.0).enumerate() {
+        match ground(context, &view.snapshot, &token.0, &tenant)? {
+            Ground::Of(place, verdict) => {
+                answer.touched.push(seen_at(context, &view.snapshot, place)?);
+                let known = evidence.iter().any(|one| one.place == place);
+                if verdict == Verdict::Allow && !known {
+                    evidence.push(Evidence::of(&view.snapshot, &prose, place, None, true)?);
+                }
+            }
+            Ground::Not(why) => {
+                let why = format!("grounding_tokens[{n}]: {why}");
+                let found =
+                    Found { verdict: "invalid_token", score: 0.0, why, evidence: Vec::new() };
+                return Ok((found, answer));
+            }
+        }
+    }
+    let question = Question {
+        text: claim.claim.0.clone(),
+        now: Some(context.services.clock.now()),
+        ..Question::default()
+    };
+    // Quotes of a claim are no condition: what has other words may contradict it.
+    let plan = Plan { quotes: false, neighbours: false, ..Plan::governed(question) };
+    let mut outcome = run(context, view, &plan)?;
+    for item in outcome.items.iter().filter(|item| item.verdict == Verdict::Allow) {
+        view.snapshot.check()?;
+        if !evidence.iter().any(|one| one.place == item.place) {
+            evidence.push(Evidence::of(&view.snapshot, &prose, item.place, item.cosine, false)?);
+        }
+    }
+    add_successors(context, view, &prose, &mut evidence)?;
+    let found = concluded(evidence);
+    // What is told is what was read; what policy keeps back is kept back from the judgement, too.
+    let is_told = |place| found.evidence.iter().any(|one| one.place == place);
+    outcome.items.retain(|item| is_told(item.place));
+    outcome.withheld.iter_mut().for_each(|kept| kept.is_shown = false);
+    answer = account(&view.snapshot, &outcome, answer)?;
+    for one in &found.evidence {
+        answer.touched.push(seen_at(context, &view.snapshot, one.place)?);
+    }
+    Ok((found, answer))
+}
+
+/// Adds what stands in place of the superseded items that support the claim.
+fn add_successors(
+    context: &Context<'_>,
+    view: &View,
+    prose: &Prose,
+    evidence: &mut Vec<Evidence>,
+) -> Result<(), ToolError> {
+    let old: Vec<_> = evidence
+        .iter()
+        .filter(|one| !one.is_current && (one.is_given || one.relation == Relation::Supports))
+        .map(|one| one.id)
+        .collect();
+    for id in old {
+        let successors = view.snapshot.current_successors(id)?.places;
+        for place in successors.into_iter().take(EVIDENCE_MAX) {
+            let item = view.snapshot.item(place)?;
+            let is_open = context.judge(&item, Action::Read).0 == Verdict::Allow;
+            if let Some(known) = evidence.iter_mut().find(|one| one.place == place) {
+                known.replaces = Some(id);
+            } else if is_open {
+                let mut new = Evidence::of(&view.snapshot, prose, place, None, false)?;
+                new.replaces = Some(id);
+                evidence.push(new);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What follows from all that was found. What is current decides; where that says both, nothing can be told. A claim
+/// that rests on a superseded item is superseded, whatever the newer one says of it.
+fn concluded(evidence: Vec<Evidence>) -> Found {
+    let best = |is: &dyn Fn(&Evidence) -> bool| {
+        let fitting = evidence.iter().filter(|one| is(one));
+        fitting.max_by(|a, b| a.score.total_cmp(&b.score))
+    };
+    let supports = best(&|one| one.is_current && one.stance() == Stance::Supports);
+    let differs = best(&|one| one.is_current && one.stance() == Stance::Differs);
+    let given_old = best(&|one| one.is_given && !one.is_current);
+    let old = best(&|one| !one.is_current && one.stance() == Stance::Supports);
+    let (verdict, score, why) = if let Some(old) = given_old {
+        ("superseded", old.score, evidence::told_of_old(old, &evidence))
+    } else {
+        match (supports, differs) {
+            (Some(one), None) => ("supported", one.score, one.why()),
+            (Some(one), Some(other)) => {
+                let why = format!("what is on record disagrees: {}; {}", one.why(), other.why());
+                ("unsupported", 0.0, why)
+            }
+            (None, differs) => match (old, differs) {
+                (Some(old), _) => ("superseded", old.score, evidence::told_of_old(old, &evidence)),
+                (None, Some(one)) => ("contradicted", one.score, one.why()),
+                (None, None) => {
+                    let nearest = best(&|_| true).map_or(0.0, |one| one.score);
+                    ("unsupported", nearest, "nothing on record says so or otherwise".to_owned())
+                }
+            },
+        }
+    };
+    let mut told: Vec<Evidence> = evidence.into_iter().filter(Evidence::is_told).collect();
+    told.sort_by_key(|one| std::cmp::Reverse(one.rank()));
+    Found { verdict, score, why, evidence: told }
+}

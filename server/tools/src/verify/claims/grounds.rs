@@ -1,0 +1,46 @@
+//! Tokens that a claim is said to rest on: which item each is of.
+
+use engine::{ItemId, Place, Snapshot, Status};
+
+use recalld_audit::{TenantHash, check};
+use recalld_policy::{Action, Verdict};
+use recalld_recall::show;
+use recalld_tool_framework::reading::NO_SUCH_ITEM;
+use recalld_tool_framework::{ANSWER_KIND, Context, ToolError};
+
+/// What a token is good for.
+pub(super) enum Ground {
+    /// It is of this item, which the caller sees like this.
+    Of(Place, Verdict),
+    /// Nothing, and why.
+    Not(String),
+}
+
+/// The item of a token. One that the caller may not know, and one that was forgotten, is not there.
+pub(super) fn ground(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    token: &str,
+    tenant: &TenantHash,
+) -> Result<Ground, ToolError> {
+    let grounded = match check(token, &context.workspace.signer.verifier(), tenant) {
+        Ok(grounded) => grounded,
+        Err(fault) => return Ok(Ground::Not(fault.to_string())),
+    };
+    let missing = || Ok(Ground::Not(NO_SUCH_ITEM.to_owned()));
+    let Some(place) = snapshot.find(ItemId(u128::from_le_bytes(grounded.item)))? else {
+        return missing();
+    };
+    let item = snapshot.item(place)?;
+    let is_gone = snapshot.status(place)? == Status::Tombstoned || item.kind == ANSWER_KIND;
+    let verdict = context.judge(&item, Action::Read).0;
+    if is_gone || verdict == Verdict::Deny {
+        return missing();
+    }
+    if !grounded.is_of(&show::content_sha256(&item, verdict)) {
+        return Ok(Ground::Not(
+            "the token is of another text than the item has for you".to_owned(),
+        ));
+    }
+    Ok(Ground::Of(place, verdict))
+}

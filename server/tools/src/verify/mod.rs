@@ -1,0 +1,26 @@
+//! verify: whether what is remembered, said and recorded still holds.
+
+mod claims;
+pub(super) mod entries;
+mod events;
+mod explain;
+mod reconcile;
+mod scan;
+mod staleness;
+mod trail;
+
+use recalld_tool_framework::Family;
+
+pub(super) static FAMILY: Family = Family {
+    name: "verify",
+    about: "Check what is remembered, and what was done.",
+    tools: &[
+        claims::ROW,
+        staleness::ROW,
+        reconcile::ROW,
+        scan::ROW,
+        trail::ROW,
+        events::ROW,
+        explain::ROW,
+    ],
+};

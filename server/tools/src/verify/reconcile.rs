@@ -1,0 +1,150 @@
+//! Receipts against the ledger: whether the entry that each stands for is there, and says the same.
+
+use std::collections::BTreeMap;
+
+use engine::ledger::{Entry, Outcome};
+use serde_json::{Map, Value, json};
+
+use super::entries;
+use recalld_common::scope::Scope;
+use recalld_tool_framework::args::{Int, List, Text, Time, args, choices, object};
+use recalld_tool_framework::results::{Kind, always, without_nulls};
+use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+
+/// Entries between two receipts that are walked rather than skipped.
+const WALKED_MAX: u64 = 65_536;
+/// Entries that are read between two looks at whether the answer is still wanted.
+const ENTRIES_TOGETHER: usize = 1_024;
+
+choices! {
+    /// How policy answered.
+    enum Decided { Allow = "allow", Redact = "redact", Deny = "deny" }
+}
+
+object! {
+    /// A receipt, as an answer gave it.
+    struct Given {
+        receipt_id: Text<1, 64> => "Its id.",
+        seq: Int<1, { i64::MAX }> => "Its number.",
+        decision: Option<Decided> => "Its decision.",
+        rule: Option<Text<1, 96>> => "Its rule.",
+        at: Option<Time> => "Its time.",
+    }
+}
+
+args! {
+    /// What `receipt_reconcile_tool` takes.
+    struct Reconcile {
+        receipts: List<Given, 1, 100> => "As answers gave them.",
+    }
+}
+
+/// The row.
+pub(super) const ROW: Tool = Tool {
+    name: "receipt_reconcile_tool",
+    title: "Check receipts",
+    about: "Whether the ledger has the entries that receipts stand for, and says the same. Receipts of others \
+            are missing, unless you hold audit:read.",
+    shape: Reconcile::shape,
+    results: &[
+        always("receipts", Kind::List).says(
+            "In the order given: receipt_id, seq, verdict (match, mismatch, missing), differs (fields), and ledger: \
+             receipt_id, seq, at, decision, rule, tool, outcome of the entry of that number.",
+        ),
+        always("ok", Kind::Flag).says("Whether all match."),
+    ],
+    scope: Some(Scope::BrainProxy),
+    change: Change::Nothing,
+    core: false,
+    run: |context, raw| reconcile(context, raw),
+    example: r#"{"receipts": [{"receipt_id": "rcp_00000000000000000000000000000000", "seq": 1}]}"#,
+};
+
+fn reconcile(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+    let wanted = Reconcile::parse(raw)?;
+    let found = entries_of(context, &wanted.receipts.0)?;
+    let mut text = String::new();
+    let mut ok = true;
+    let rows = wanted.receipts.0.iter().map(|given| {
+        let entry = found.get(&seq(given)).filter(|entry| may_see(context, entry));
+        let (verdict, row) = compared(given, entry, entries::is_auditor(context));
+        ok &= verdict == MATCH;
+        text.push_str(&format!("{} ({}): {verdict}\n", given.receipt_id.0, given.seq.0));
+        row
+    });
+    let rows: Vec<Value> = rows.collect();
+    Ok(Answer::plain(json!({"receipts": rows, "ok": ok}), text))
+}
+
+const MATCH: &str = "match";
+
+fn seq(given: &Given) -> u64 {
+    given.seq.0.unsigned_abs()
+}
+
+/// What others did is for those who audit.
+fn may_see(context: &Context<'_>, entry: &Entry) -> bool {
+    entries::is_auditor(context) || entries::is_own(context, entry)
+}
+
+/// The entries of these numbers, read in one go.
+fn entries_of(context: &Context<'_>, given: &[Given]) -> Result<BTreeMap<u64, Entry>, ToolError> {
+    let reader = context.workspace.audit.reader().map_err(ToolError::Unaudited)?;
+    let mut wanted: Vec<u64> = given.iter().map(seq).collect();
+    wanted.sort_unstable();
+    wanted.dedup();
+    let mut found = BTreeMap::new();
+    let mut wanted = wanted.into_iter().peekable();
+    while let Some(first) = wanted.next() {
+        let mut next = first;
+        for (count, entry) in reader.entries(first).map_err(entries::unread)?.enumerate() {
+            if count.is_multiple_of(ENTRIES_TOGETHER) && context.is_over() {
+                return Err(ToolError::Cancelled);
+            }
+            let entry = entry.map_err(entries::unread)?;
+            if entry.seq < next {
+                continue;
+            }
+            found.insert(entry.seq, entry);
+            // What is far away is gone to anew, by the volume that has it.
+            match wanted.next_if(|&seq| seq - next <= WALKED_MAX) {
+                Some(seq) => next = seq,
+                None => break,
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The verdict on a receipt, and its row. Of a call that was refused, what policy decided is for those who audit: to
+/// others a denied item is one that is not there.
+fn compared(given: &Given, entry: Option<&Entry>, audits: bool) -> (&'static str, Value) {
+    let Some(entry) = entry else {
+        let row =
+            json!({"receipt_id": given.receipt_id.0, "seq": given.seq.0, "verdict": "missing"});
+        return ("missing", row);
+    };
+    let is = |given: Option<&str>, found: &str| given.is_none_or(|given| given == found);
+    let at = given.at.is_none_or(|at| at.0 == entries::at(entry));
+    let is_told = audits || entry.outcome != Outcome::Refused;
+    let decision = is(given.decision.map(Decided::name), entry.decision.word());
+    let rule = is(given.rule.as_ref().map(|rule| &*rule.0), &entry.rule);
+    let fields = [
+        ("receipt_id", given.receipt_id.0 == entries::receipt_id(entry)),
+        ("decision", !is_told || decision),
+        ("rule", !is_told || rule),
+        ("at", at),
+    ];
+    let differs: Vec<&str> =
+        fields.iter().filter(|(_, same)| !same).map(|(name, _)| *name).collect();
+    let verdict = if differs.is_empty() { MATCH } else { "mismatch" };
+    let mut ledger = entries::brief(entry);
+    if let Some(fields) = ledger.as_object_mut().filter(|_| !is_told) {
+        fields.retain(|name, _| !["decision", "rule"].contains(&name.as_str()));
+    }
+    let row = json!({
+        "receipt_id": given.receipt_id.0, "seq": given.seq.0, "verdict": verdict,
+        "differs": (!differs.is_empty()).then_some(differs), "ledger": ledger,
+    });
+    (verdict, without_nulls(row))
+}

@@ -1,0 +1,198 @@
+//! Whether what was recalled earlier still stands: by ids, by grounding tokens, or all that is old.
+//!
+//! Owns what may be asked and in which order it is answered. How one item stands is judged in `standing`.
+
+mod standing;
+
+use std::cmp::Reverse;
+
+use engine::{Filter, ItemId, Micros, Place, Snapshot, Top};
+use serde_json::{Map, Value, json};
+
+use recalld_audit::{Grounded, check, tenant_hash};
+use recalld_common::names;
+use recalld_common::scope::Scope;
+use recalld_recall::Room;
+use recalld_tool_framework::args::{Argument, Id, Int, List, Shown, Text, args};
+use recalld_tool_framework::paging::{Cursor, PAGE_BYTES_MAX, Paging, ROWS_MAX, Row, not_ours};
+use recalld_tool_framework::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always};
+use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+use standing::{Judge, Standing};
+
+const NAME: &str = "recall_staleness_check_tool";
+/// Ids or tokens of a call.
+const ASKED_MAX: usize = 100;
+/// Characters of what is given as a token: one has fewer.
+const TOKEN_CHARS_MAX: usize = 512;
+/// Days that something may be old: a hundred years.
+const DAYS_MAX: i64 = 36_525;
+const DAY_MICROS: i64 = 86_400 * 1_000_000;
+
+/// An item's id as it was given.
+struct Given {
+    text: String,
+    id: ItemId,
+}
+
+impl std::fmt::Debug for Given {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Argument for Given {
+    fn schema() -> Value {
+        Id::schema()
+    }
+
+    fn read(value: &Value) -> Result<Self, String> {
+        let Id(id) = Id::read(value)?;
+        Ok(Self { text: value.as_str().unwrap_or_default().to_owned(), id })
+    }
+}
+
+impl Shown for Given {
+    fn shown(&self) -> Option<Value> {
+        None
+    }
+}
+
+args! {
+    /// What `recall_staleness_check_tool` takes.
+    struct Asked {
+        item_ids: Option<List<Given, 1, ASKED_MAX>> => "These; or give tokens.",
+        grounding_tokens: Option<List<Text<1, TOKEN_CHARS_MAX>, 1, ASKED_MAX>> => "As recall gave them; or give days.",
+        older_than_days: Option<Int<1, DAYS_MAX>> => "All that stands and is as old.",
+        cursor: Option<Cursor> => "With older_than_days: next_cursor of the page before.",
+    }
+}
+
+/// The row.
+pub(super) const ROW: Tool = Tool {
+    name: NAME,
+    title: "Check staleness",
+    about: "Whether items recalled earlier still stand, and what is there now; files are compared with what was read \
+            of them. Ask before you act on something old. Not for whether it is true: brain_verify_claims_tool.",
+    shape: Asked::shape,
+    results: &[
+        always("items", Kind::List).says(
+            "In the order given, else the oldest first: id as it was given, grounding_token, status (fresh, \
+             superseded, tombstoned, expired, source_changed, source_missing, unknown), why, and now: what is there.",
+        ),
+        TRUNCATED,
+        NEXT_CURSOR,
+        BOUNDS,
+    ],
+    scope: Some(Scope::BrainProxy),
+    change: Change::Nothing,
+    core: false,
+    run: |context, raw| checked(context, raw),
+    example: r#"{"item_ids": ["itm_00000000000000000000000001", "doc_00000000000000000000000004"]}"#,
+};
+
+fn checked(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+    let asked = Asked::parse(raw)?;
+    let snapshot = context.snapshot();
+    let mut judge = Judge::new(context, &snapshot);
+    if asked.cursor.is_some() && asked.older_than_days.is_none() {
+        let why = "goes on with older_than_days alone; leave it out";
+        return Err(ToolError::argument("cursor", why));
+    }
+    match (asked.item_ids, asked.grounding_tokens, asked.older_than_days) {
+        (Some(List(ids)), None, None) => of_all(ids.iter().map(|given| {
+            let standing = judge.by_id(given.id, None)?;
+            Ok((json!({"id": given.text}), standing))
+        })),
+        (None, Some(List(tokens)), None) => {
+            of_all(tokens.iter().map(|token| by_token(context, &mut judge, &token.0)))
+        }
+        (None, None, Some(Int(days))) => {
+            let paging = Paging::of(NAME, raw, asked.cursor.as_ref())?;
+            older(context, &snapshot, &paging, days, judge)
+        }
+        _ => {
+            let why = "give item_ids, grounding_tokens or older_than_days, one of the three";
+            Err(ToolError::argument("item_ids", why))
+        }
+    }
+}
+
+/// The item of a token, and how it stands.
+fn by_token(
+    context: &Context<'_>,
+    judge: &mut Judge<'_>,
+    token: &str,
+) -> Result<(Value, Standing), ToolError> {
+    let tenant = tenant_hash(&context.workspace.name);
+    let mut row = json!({"grounding_token": token});
+    let Grounded { item, content, .. } =
+        match check(token, &context.workspace.signer.verifier(), &tenant) {
+            Ok(grounded) => grounded,
+            Err(fault) => return Ok((row, Standing::unknown(&fault.to_string()))),
+        };
+    let id = ItemId(u128::from_le_bytes(item));
+    let standing = judge.by_id(id, Some(content))?;
+    if let Some(name) = &standing.name {
+        row["id"] = name.as_str().into();
+    }
+    Ok((row, standing))
+}
+
+/// The answer about what was named, in that order.
+fn of_all(
+    judged: impl Iterator<Item = Result<(Value, Standing), ToolError>>,
+) -> Result<Answer, ToolError> {
+    let mut room = Room::of(PAGE_BYTES_MAX);
+    let mut answer = Answer::plain(Value::Null, String::new());
+    let mut rows = Vec::new();
+    for one in judged {
+        let (row, standing) = one?;
+        let (row, line) = standing.shown(row);
+        answer.touched.extend(standing.touched);
+        if room.takes(&row) {
+            answer.text.push_str(&line);
+            rows.push(row);
+        }
+    }
+    answer.structured = json!({"items": rows, "truncated": room.is_over()});
+    if room.is_over() {
+        answer.structured["bounds"] = json!({"bytes": PAGE_BYTES_MAX});
+    }
+    Ok(answer)
+}
+
+/// A page of what stands and was recorded so many days ago or earlier, the oldest first.
+fn older(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    paging: &Paging,
+    days: i64,
+    mut judge: Judge<'_>,
+) -> Result<Answer, ToolError> {
+    let until =
+        Micros(context.services.clock.now().0.saturating_sub(days.saturating_mul(DAY_MICROS)));
+    let filter =
+        Filter { current_only: true, hidden: context.hidden(snapshot)?, ..Filter::default() };
+    let after = match paging.after::<(i64, String)>()? {
+        Some((at, id)) => Some((Micros(at), id.parse::<ItemId>().map_err(|_| not_ours())?)),
+        None => None,
+    };
+    let mut top: Top<Reverse<Micros>, (ItemId, Place)> = Top::new(ROWS_MAX + 1);
+    snapshot.each_admitted(&filter, |at, place| {
+        if at <= until {
+            let key = (snapshot.id(place)?, place);
+            let is_later = after.is_none_or(|after| (at, key.0) > after);
+            if is_later && top.would_keep(Reverse(at), &key) {
+                top.offer(Reverse(at), key);
+            }
+        }
+        Ok::<(), ToolError>(())
+    })?;
+    let rows = top.into_sorted().into_iter().map(|(Reverse(at), (id, _))| {
+        let standing = judge.by_id(id, None)?;
+        let name = standing.name.clone().unwrap_or_else(|| names::item("", id));
+        let (row, line) = standing.shown(json!({"id": name}));
+        Ok(Row::new((at.0, id.to_string()), row, line).touching(standing.touched))
+    });
+    Ok(paging.page(rows)?.into_answer("items", "Nothing that stands is as old."))
+}

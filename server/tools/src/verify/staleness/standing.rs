@@ -1,0 +1,296 @@
+//! How one item stands: whether it is still there, is what is said last, holds now, and is what its file says.
+//!
+//! Owns the order of these questions; the first that is answered badly is the item's status. Of what the caller may
+//! not know nothing is told but that nothing is known.
+
+use std::collections::HashMap;
+
+use engine::ledger::{Effect, Touched};
+use engine::{ItemId, ItemView, Micros, Place, Snapshot, SourceId, SourceView, Status, hex};
+use serde_json::{Value, json};
+
+use crate::recall_text::one_line;
+use recalld_common::names;
+use recalld_fs_util::roots::{FILE_BYTES_MAX, Refused};
+use recalld_fs_util::uri;
+use recalld_ingest::beside_now;
+use recalld_policy::{Action, Verdict};
+use recalld_recall::show;
+use recalld_recall::show::REDACTED;
+use recalld_recall::{Witness, map_evidence};
+use recalld_tool_framework::reading::seen;
+use recalld_tool_framework::results::without_nulls;
+use recalld_tool_framework::{ANSWER_KIND, Context, ToolError, touched};
+
+/// Characters of a reason that was given for hiding an item.
+const REASON_CHARS_MAX: usize = 200;
+
+/// How an item stands.
+pub(super) struct Standing {
+    status: &'static str,
+    why: String,
+    /// What is there now.
+    now: Value,
+    /// The item's id, where the caller may know it.
+    pub(super) name: Option<String>,
+    /// For the ledger.
+    pub(super) touched: Vec<Touched>,
+}
+
+impl Standing {
+    /// Nothing is known of it.
+    pub(super) fn unknown(why: &str) -> Self {
+        Self::of("unknown", why)
+    }
+
+    fn of(status: &'static str, why: &str) -> Self {
+        Self { status, why: why.to_owned(), now: Value::Null, name: None, touched: Vec::new() }
+    }
+
+    fn with(self, now: Value) -> Self {
+        Self { now: without_nulls(now), ..self }
+    }
+
+    /// The row that names the item, with how it stands; and the same as a line.
+    pub(super) fn shown(&self, mut row: Value) -> (Value, String) {
+        row["status"] = self.status.into();
+        row["why"] = self.why.as_str().into();
+        row["now"] = self.now.clone();
+        let row = without_nulls(row);
+        let name = row["id"].as_str().or(self.name.as_deref()).unwrap_or("(token)");
+        let line = format!("{name} {}: {}\n", self.status, self.why);
+        (row, line)
+    }
+}
+
+/// How a file compares with what was read from it.
+#[derive(Clone)]
+enum File {
+    Same,
+    /// `None` of one that is longer by now than any that is read.
+    Changed {
+        sha256: Option<[u8; 32]>,
+    },
+    /// The words beside a picture are others.
+    Worded,
+    Missing,
+    /// It cannot be looked at.
+    Unseen(String),
+    /// It is there, and what it was is not on record.
+    Unhashed,
+}
+
+/// Judges items of one snapshot for one call.
+pub(super) struct Judge<'a> {
+    context: &'a Context<'a>,
+    snapshot: &'a Snapshot,
+    now: Micros,
+    /// Files that were looked at, at most one for each item that is asked for.
+    files: HashMap<SourceId, File>,
+}
+
+impl<'a> Judge<'a> {
+    pub(super) fn new(context: &'a Context<'a>, snapshot: &'a Snapshot) -> Self {
+        Self { context, snapshot, now: context.services.clock.now(), files: HashMap::new() }
+    }
+
+    /// How the item of an id stands. `content` begins the hash of the text that a token was made for.
+    ///
+    /// # Errors
+    /// Damage, or the call is over.
+    pub(super) fn by_id(
+        &mut self,
+        id: ItemId,
+        content: Option<[u8; 16]>,
+    ) -> Result<Standing, ToolError> {
+        self.snapshot.check()?;
+        let Some(place) = self.snapshot.find(id)? else { return self.gone(id) };
+        let item = self.snapshot.item(place)?;
+        if item.kind == ANSWER_KIND {
+            return Ok(nobody());
+        }
+        let verdict = self.context.judge(&item, Action::Read).0;
+        if verdict == Verdict::Deny {
+            let touched = vec![touched(Effect::Withheld, id)];
+            return Ok(Standing { touched, ..nobody() });
+        }
+        let shown = show::content_sha256(&item, verdict);
+        let standing = match content {
+            Some(content) if !shown.starts_with(&content) => {
+                Standing::unknown("the token is of another text than the item has for you")
+            }
+            _ => self.judged(place, &item, verdict)?,
+        };
+        let touched = vec![seen(id, verdict)];
+        Ok(Standing { name: Some(names::of_item(&item)), touched, ..standing })
+    }
+
+    /// One of which there is no row: erased, or never there.
+    fn gone(&self, id: ItemId) -> Result<Standing, ToolError> {
+        let stones = self.snapshot.tombstones(id.0)?;
+        Ok(match stones.iter().rfind(|stone| stone.erase) {
+            Some(stone) => {
+                let now = json!({"erased_at": names::time(stone.at)});
+                Standing::of("tombstoned", "it was erased").with(now)
+            }
+            None => nobody(),
+        })
+    }
+
+    fn judged(
+        &mut self,
+        place: Place,
+        item: &ItemView<'_>,
+        verdict: Verdict,
+    ) -> Result<Standing, ToolError> {
+        match self.snapshot.status(place)? {
+            Status::Tombstoned => return self.tombstoned(item, verdict),
+            Status::Superseded => return self.superseded(place, verdict),
+            Status::Current => {}
+        }
+        if let Some(to) = item.valid_to.filter(|to| *to <= self.now) {
+            let now = json!({"valid_to": names::time(to)});
+            return Ok(
+                Standing::of("expired", "it was said to hold until a time that is over").with(now)
+            );
+        }
+        let source = match item.source {
+            Some(id) => self.snapshot.source(id)?,
+            None => None,
+        };
+        let from = item.valid_from.filter(|from| *from > self.now);
+        let stands = match from {
+            Some(_) => "it stands, and does not hold yet",
+            None => "it stands",
+        };
+        let fresh = |more: &str| {
+            let now = json!({"valid_from": from.map(names::time)});
+            Standing::of("fresh", &format!("{stands}{more}")).with(now)
+        };
+        let Some(source) = source else { return Ok(fresh("; no source stands behind it")) };
+        let Some(path) = uri::to_path(source.uri) else {
+            return Ok(fresh("; its source is no file, and was not looked at"));
+        };
+        Ok(match self.file(&source, &path)? {
+            File::Same => fresh(", and its file is as it was read"),
+            File::Unhashed => fresh("; its file is there, and what it was is not on record"),
+            File::Missing => {
+                let why = "it stands, and its file is not there any more";
+                Standing::of("source_missing", why).with(json!({"path": path}))
+            }
+            File::Unseen(why) => {
+                let why = format!("it stands, and its file cannot be looked at: {why}");
+                Standing::unknown(&why).with(json!({"path": path}))
+            }
+            File::Worded => {
+                let why = "the words beside its picture changed";
+                Standing::of("source_changed", why).with(json!({"path": path}))
+            }
+            File::Changed { sha256 } => self.changed((path, sha256), item, verdict)?,
+        })
+    }
+
+    fn tombstoned(&self, item: &ItemView<'_>, verdict: Verdict) -> Result<Standing, ToolError> {
+        let stones = self.snapshot.tombstones(item.id.0)?;
+        let stone = stones.last();
+        let reason = stone.map(|stone| match verdict {
+            Verdict::Allow => one_line(stone.reason, REASON_CHARS_MAX),
+            _ => REDACTED.to_owned(),
+        });
+        let is_erased = stone.is_some_and(|stone| stone.erase);
+        let why = if is_erased { "it was erased" } else { "it was hidden" };
+        let at = stone.map(|stone| names::time(stone.at));
+        let field = if is_erased { "erased_at" } else { "tombstoned_at" };
+        Ok(Standing::of("tombstoned", why).with(json!({field: at, "reason": reason})))
+    }
+
+    fn superseded(&self, place: Place, verdict: Verdict) -> Result<Standing, ToolError> {
+        let knows: show::Knows<'_> = &|other| self.context.may_know(other);
+        let mut seed = show::seed(self.snapshot, place, verdict, knows)?;
+        let newer = seed.remove("superseded_by").unwrap_or_default();
+        let why = match newer {
+            Value::Null => "it was replaced, and nothing that you may see stands in its place",
+            _ => "something newer was put in its place",
+        };
+        Ok(Standing::of("superseded", why).with(json!({"superseded_by": newer})))
+    }
+
+    /// How the file of a source is now; read once for all items of it.
+    fn file(&mut self, source: &SourceView<'_>, path: &str) -> Result<File, ToolError> {
+        if let Some(known) = self.files.get(&source.id) {
+            return Ok(known.clone());
+        }
+        let file = self.look(source, path)?;
+        self.files.insert(source.id, file.clone());
+        Ok(file)
+    }
+
+    fn look(&self, source: &SourceView<'_>, path: &str) -> Result<File, ToolError> {
+        let file = match self.context.workspace.roots().resolve(path) {
+            Ok(file) if file.is_folder() => return Ok(File::Missing),
+            Ok(file) => file,
+            Err(Refused::Missing) => return Ok(File::Missing),
+            Err(Refused::Outside(_) | Refused::NoRoots) => {
+                return Ok(File::Unseen(
+                    "it lies under no folder that is open for ingest".to_owned(),
+                ));
+            }
+            Err(why) => return Ok(File::Unseen(why.to_string())),
+        };
+        if source.content_sha256 == [0; 32] {
+            return Ok(File::Unhashed);
+        }
+        if file.bytes() > FILE_BYTES_MAX {
+            return Ok(File::Changed { sha256: None });
+        }
+        match file.sha256(&|| self.context.is_over()) {
+            Ok(Some(sha256)) if sha256 == source.content_sha256 => self.beside(source.id, path),
+            Ok(Some(sha256)) => Ok(File::Changed { sha256: Some(sha256) }),
+            Ok(None) => Err(ToolError::Cancelled),
+            Err(error) => Ok(File::Unseen(error.to_string())),
+        }
+    }
+
+    /// The file is as it was: whether the words beside it are, too, where it is a picture.
+    fn beside(&self, source: SourceId, path: &str) -> Result<File, ToolError> {
+        for place in self.snapshot.items_of_source(source)? {
+            let item = self.snapshot.item(place)?;
+            if item.kind == "document" && !beside_now(&self.context.workspace.roots(), path, &item)
+            {
+                return Ok(File::Worded);
+            }
+        }
+        Ok(File::Same)
+    }
+
+    /// The file is another one: whether the item's text is in it still, and where.
+    fn changed(
+        &self,
+        (path, sha256): (String, Option<[u8; 32]>),
+        item: &ItemView<'_>,
+        verdict: Verdict,
+    ) -> Result<Standing, ToolError> {
+        if verdict != Verdict::Allow {
+            return Ok(
+                Standing::of("source_changed", "its file changed").with(json!({"path": path}))
+            );
+        }
+        let mut now = json!({"path": path, "file_sha256": sha256.map(|sha256| hex(&sha256))});
+        let found = map_evidence(self.snapshot, &self.context.workspace.roots(), item)?;
+        let moved = found.filter(|found| found.witness == Witness::Moved);
+        let why = match moved {
+            Some(found) => {
+                now["line_start"] = found.line_start.into();
+                now["line_end"] = found.line_end.into();
+                "its file changed, and still has this text"
+            }
+            None => "its file changed, and has not this text as it was",
+        };
+        Ok(Standing::of("source_changed", why).with(now))
+    }
+}
+
+/// Of what is not there, and of what the caller may not know.
+fn nobody() -> Standing {
+    Standing::unknown("there is no such item")
+}

@@ -1,0 +1,394 @@
+//! work: what was tried, and what came of it.
+
+use engine::ledger::Effect;
+use engine::{ItemId, Place, Snapshot};
+use serde_json::{Map, Value, json};
+
+use crate::recall_text::one_line;
+use recalld_common::names;
+use recalld_common::own_kinds::TASK_ATTEMPT;
+use recalld_common::scope::Scope;
+use recalld_policy::Verdict;
+use recalld_recall::{Room, show};
+use recalld_tool_framework::args::{Id, List, Text, args, choices};
+use recalld_tool_framework::paging::{Cursor, Paging, Row};
+use recalld_tool_framework::records;
+use recalld_tool_framework::records::{Record, draft, newest};
+use recalld_tool_framework::results::{
+    BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always, without_nulls,
+};
+use recalld_tool_framework::writing::{Key, Tell, Writing, kept_id, may_change};
+use recalld_tool_framework::{Answer, Change, Context, Family, Tool, ToolError, touched};
+
+/// Characters of an approach and of a note in a line for people.
+const LINE_CHARS_MAX: usize = 200;
+
+/// What is told of an attempt.
+const ATTEMPT: &str = "attempt_id, item_id of its newest version, task, approach, status, parent_id, note, \
+                       evidence, evidence_left_out (how many had no room), tags, updated_at, by.";
+/// Bytes of the evidence that is told of an attempt, as JSON.
+const EVIDENCE_BYTES_MAX: usize = 16 << 10;
+/// The same of one step of its history.
+const STEP_EVIDENCE_BYTES_MAX: usize = 4 << 10;
+/// Bytes of a history, as JSON; the attempt stands beside it.
+const HISTORY_BYTES_MAX: usize = 24 << 10;
+/// Versions of a history: the newest.
+const HISTORY_MAX: usize = 100;
+const RECORD: &str = "record_task_attempt_tool";
+const UPDATE: &str = "update_task_attempt_status_tool";
+const LIST: &str = "list_task_attempts_tool";
+const GET: &str = "get_task_attempt_tool";
+
+choices! {
+    /// Where an attempt stands when it is recorded.
+    enum Begun { Planned = "planned", Running = "running" }
+}
+
+choices! {
+    /// Where an attempt stands.
+    enum Standing {
+        Planned = "planned",
+        Running = "running",
+        Blocked = "blocked",
+        Succeeded = "succeeded",
+        Failed = "failed",
+        Abandoned = "abandoned",
+    }
+}
+
+impl Standing {
+    /// Where it may go from here; nowhere from the last ones.
+    fn moves(self) -> &'static [Self] {
+        use Standing::{Abandoned, Blocked, Failed, Planned, Running, Succeeded};
+        match self {
+            Planned => &[Running, Abandoned],
+            Running => &[Succeeded, Failed, Blocked, Abandoned],
+            Blocked => &[Running, Abandoned],
+            Succeeded | Failed | Abandoned => &[],
+        }
+    }
+}
+
+args! {
+    /// What `record_task_attempt_tool` takes.
+    struct NewAttempt {
+        task: Text<1, 2000> => "What is to be done.",
+        approach: Option<Text<1, 8000>> => "How.",
+        status: Begun = Begun::Running => "Where it stands.",
+        parent_id: Option<Id> => "The attempt that this is part of.",
+        tags: Option<List<Text<1, 64>, 0, 32>> => "Labels.",
+        idempotency_key: Key => "Makes a repeat harmless.",
+    }
+}
+
+args! {
+    /// What `update_task_attempt_status_tool` takes.
+    struct Moved {
+        attempt_id: Id => "The attempt.",
+        status: Standing => "Where it stands now.",
+        note: Option<Text<1, 8000>> => "What happened.",
+        evidence: Option<List<Text<1, 2048>, 0, 32>> => "Ids, paths, addresses.",
+        idempotency_key: Key => "Makes a repeat harmless.",
+    }
+}
+
+args! {
+    /// What `list_task_attempts_tool` takes.
+    struct Listed {
+        status: Option<Standing> => "Only these.",
+        task: Option<Text<1, 200>> => "Words of the task.",
+        cursor: Option<Cursor> => "next_cursor of the page before.",
+    }
+}
+
+args! {
+    /// What `get_task_attempt_tool` takes.
+    struct One {
+        attempt_id: Id => "The attempt.",
+    }
+}
+
+pub(super) static FAMILY: Family = Family {
+    name: "work",
+    about: "Keep track of what was tried.",
+    tools: &[
+        Tool {
+            name: RECORD,
+            title: "Record an attempt",
+            about: "Note that a task is planned or under way, and how. Say later what came of it \
+                    with update_task_attempt_status_tool.",
+            shape: NewAttempt::shape,
+            results: &[always("attempt", Kind::Object).says(ATTEMPT)],
+            scope: Some(Scope::MemoryWrite),
+            change: Change::Adds,
+            core: false,
+            run: |context, raw| record(context, raw),
+            example: r#"{"task": "Move the queue to epoll", "approach": "one thread owns all sockets"}"#,
+        },
+        Tool {
+            name: UPDATE,
+            title: "Move an attempt",
+            about: "Say where an attempt stands now. planned -> running, abandoned; running -> \
+                    succeeded, failed, blocked, abandoned; blocked -> running, abandoned; the rest \
+                    are final.",
+            shape: Moved::shape,
+            results: &[always("attempt", Kind::Object).says(ATTEMPT)],
+            scope: Some(Scope::MemoryWrite),
+            change: Change::Adds,
+            core: false,
+            run: |context, raw| update(context, raw),
+            example: r#"{"attempt_id": "tsk_00000000000000000000000007", "status": "succeeded"}"#,
+        },
+        Tool {
+            name: LIST,
+            title: "List attempts",
+            about: "Attempts as they stand, newest first. Look here before trying something again.",
+            shape: Listed::shape,
+            results: &[
+                always("attempts", Kind::List).says("Each as `attempt` of get_task_attempt_tool."),
+                TRUNCATED,
+                NEXT_CURSOR,
+                BOUNDS,
+            ],
+            scope: Some(Scope::TenantRead),
+            change: Change::Nothing,
+            core: false,
+            run: |context, raw| list(context, raw),
+            example: r#"{"status": "running"}"#,
+        },
+        Tool {
+            name: GET,
+            title: "Get an attempt",
+            about: "One attempt and how it came to stand where it does.",
+            shape: One::shape,
+            results: &[
+                always("attempt", Kind::Object).says(ATTEMPT),
+                always("history", Kind::List).says(
+                    "Its newest versions, oldest first: item_id, status, at, by, note, evidence, \
+                         evidence_left_out.",
+                ),
+                TRUNCATED,
+                BOUNDS,
+            ],
+            scope: Some(Scope::TenantRead),
+            change: Change::Nothing,
+            core: false,
+            run: |context, raw| get(context, raw),
+            example: r#"{"attempt_id": "tsk_00000000000000000000000007"}"#,
+        },
+    ],
+};
+
+fn record(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+    let wanted = NewAttempt::parse(raw)?;
+    let mut writing = Writing::begin(context, RECORD, &wanted.idempotency_key, raw);
+    let tell: Tell<'_> = &|snapshot, kept| written(context, snapshot, kept);
+    if let Some(first) = writing.first_answer(tell)? {
+        return Ok(first);
+    }
+    let parent = match wanted.parent_id {
+        Some(Id(parent)) => {
+            let snapshot = writing.snapshot();
+            Some(records::current(context, snapshot, TASK_ATTEMPT, "parent_id", parent)?.id)
+        }
+        None => None,
+    };
+    let attributes = json!({
+        "task": wanted.task.0, "approach": wanted.approach.map(|approach| approach.0),
+        "status": wanted.status.name(), "parent": parent.map(name_of),
+    });
+    let id = context.workspace.store.new_item_id();
+    let mut item = draft(TASK_ATTEMPT, id, fields(attributes));
+    item.id = Some(id);
+    item.title = recalld_tool_framework::writing::first_line(&wanted.task.0);
+    item.text = in_words(&item.attributes);
+    item.tags = wanted.tags.into_iter().flat_map(|tags| tags.0).map(|tag| tag.0).collect();
+    let id = writing.add(item)?;
+    if let Some(parent) = parent {
+        writing.link(id, parent, "part_of");
+    }
+    writing.commit(&json!({"id": name_of(id)}), tell)?.or_overtaken("task")
+}
+
+fn update(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+    let wanted = Moved::parse(raw)?;
+    let mut writing = Writing::begin(context, UPDATE, &wanted.idempotency_key, raw);
+    let tell: Tell<'_> = &|snapshot, kept| written(context, snapshot, kept);
+    if let Some(first) = writing.first_answer(tell)? {
+        return Ok(first);
+    }
+    let Id(id) = wanted.attempt_id;
+    let now = records::current(context, writing.snapshot(), TASK_ATTEMPT, "attempt_id", id)?;
+    may_change(context, "attempt_id", &now.item)?;
+    refuse_illegal(&now, wanted.status)?;
+    let mut attributes = now.attributes.clone();
+    attributes.insert("status".to_owned(), wanted.status.name().into());
+    let evidence = wanted.evidence.map(|list| list.0.into_iter().map(|one| one.0).collect());
+    let said = [("note", wanted.note.map(|note| Value::String(note.0))), ("evidence", evidence)];
+    for (name, value) in said {
+        // Each version says what happened then; what happened before is in those before.
+        attributes.remove(name);
+        attributes.extend(value.map(|value| (name.to_owned(), value)));
+    }
+    let mut item = now.next(attributes);
+    item.text = in_words(&item.attributes);
+    let id = writing.add(item)?;
+    writing.commit(&json!({"id": name_of(id)}), tell)?.or_overtaken("attempt_id")
+}
+
+/// An attempt goes only where the rows say.
+fn refuse_illegal(now: &Record<'_>, to: Standing) -> Result<(), ToolError> {
+    let from = Standing::of(now.text("status"));
+    let allowed = from.map(Standing::moves).unwrap_or_default();
+    if allowed.contains(&to) {
+        return Ok(());
+    }
+    let from = from.map_or("unknown", Standing::name);
+    let why = if allowed.is_empty() {
+        format!("is {}; the attempt is {from}, which is final", to.name())
+    } else {
+        let allowed: Vec<&str> = allowed.iter().map(|standing| standing.name()).collect();
+        format!("is {}; from {from} it may go to {}", to.name(), allowed.join(", "))
+    };
+    Err(ToolError::argument("status", why))
+}
+
+fn list(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+    let wanted = Listed::parse(raw)?;
+    let paging = Paging::of(LIST, raw, wanted.cursor.as_ref())?;
+    let snapshot = context.snapshot();
+    let words = wanted.task.map(|task| task.0.to_lowercase());
+    let listed = newest(context, &snapshot, &paging, (&[TASK_ATTEMPT], true), |place| {
+        let record = Record::of(&snapshot, place)?;
+        let stands = wanted.status.is_none_or(|status| record.text("status") == status.name());
+        let says = words.as_ref().is_none_or(|words| {
+            record.is_open(context) && record.text("task").to_lowercase().contains(words)
+        });
+        Ok(stands && says)
+    })?;
+    let rows = listed.into_iter().map(|(at, place)| {
+        let mut told = Answer::plain(Value::Null, String::new());
+        let (shown, line) = shown(context, &snapshot, place, &mut told)?;
+        Ok(Row::new(at, shown, line).touching(told.touched))
+    });
+    Ok(paging.page(rows)?.into_answer("attempts", "No such attempts."))
+}
+
+fn get(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+    let wanted = One::parse(raw)?;
+    let snapshot = context.snapshot();
+    let Id(id) = wanted.attempt_id;
+    let now = records::current(context, &snapshot, TASK_ATTEMPT, "attempt_id", id)?;
+    let mut answer = Answer::plain(Value::Null, String::new());
+    let (attempt, line) = shown(context, &snapshot, now.place, &mut answer)?;
+    let (versions, mut truncated) = records::versions(context, &snapshot, &now)?;
+    let mut room = Room::of(HISTORY_BYTES_MAX);
+    let newest = versions.iter().rev().take(HISTORY_MAX).map(|version| moved(context, version));
+    let mut history: Vec<Value> = newest.take_while(|step| room.takes(step)).collect();
+    history.reverse();
+    truncated |= history.len() < versions.len();
+    answer.text = line;
+    for step in &history {
+        let word = |name: &str| step[name].as_str().unwrap_or_default().to_owned();
+        answer.text.push_str(&format!("\n{}: {} {}", word("at"), word("status"), word("note")));
+    }
+    answer.structured = json!({"attempt": attempt, "history": history, "truncated": truncated});
+    if truncated {
+        answer.structured["bounds"] = json!({"versions": HISTORY_MAX, "bytes": HISTORY_BYTES_MAX});
+    }
+    Ok(answer)
+}
+
+/// One step of an attempt's history.
+fn moved(context: &Context<'_>, version: &Record<'_>) -> Value {
+    let attribute = |name: &str| version.attributes.get(name).cloned();
+    let said = |name| attribute(name).filter(|_| version.is_open(context));
+    let (evidence, left_out) = with_room(said("evidence"), STEP_EVIDENCE_BYTES_MAX);
+    without_nulls(json!({
+        "item_id": names::of_item(&version.item), "status": attribute("status"),
+        "at": names::time(version.item.recorded_at), "by": version.item.recorded_by,
+        "note": said("note"), "evidence": evidence, "evidence_left_out": left_out,
+    }))
+}
+
+/// As much of some evidence as has room in so many bytes, and how much has not.
+fn with_room(mut evidence: Option<Value>, bytes_max: usize) -> (Option<Value>, Option<usize>) {
+    let mut room = Room::of(bytes_max);
+    if let Some(Value::Array(evidence)) = &mut evidence {
+        evidence.retain(|one| room.takes(one));
+    }
+    (evidence, (room.left_out() > 0).then(|| room.left_out()))
+}
+
+/// The answer about an attempt that was written.
+fn written(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ToolError> {
+    let (place, _) =
+        recalld_tool_framework::reading::written(snapshot, "attempt_id", kept_id(&kept["id"])?)?;
+    let mut answer = Answer::plain(Value::Null, String::new());
+    let (attempt, line) = shown(context, snapshot, place, &mut answer)?;
+    answer.text = line;
+    answer.structured = json!({"attempt": attempt});
+    Ok(answer)
+}
+
+/// An attempt as policy shows it, and a line about it.
+fn shown(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    place: Place,
+    answer: &mut Answer,
+) -> Result<(Value, String), ToolError> {
+    let record = Record::of(snapshot, place)?;
+    let verdict = record.verdict(context);
+    let effect = if verdict == Verdict::Allow { Effect::Read } else { Effect::Redacted };
+    answer.touched.push(touched(effect, record.item.id));
+    let attribute = |name: &str| record.attributes.get(name).cloned();
+    let said = |name| attribute(name).filter(|_| verdict == Verdict::Allow);
+    let (evidence, left_out) = with_room(said("evidence"), EVIDENCE_BYTES_MAX);
+    let shown = without_nulls(json!({
+        "attempt_id": record.name(), "item_id": names::of_item(&record.item),
+        "task": said("task").unwrap_or_else(|| show::title(&record.item, verdict).into()),
+        "approach": said("approach"), "status": attribute("status"),
+        "parent_id": attribute("parent"), "note": said("note"), "evidence": evidence,
+        "evidence_left_out": left_out, "tags": (verdict == Verdict::Allow).then_some(&record.item.tags),
+        "updated_at": names::time(record.item.recorded_at), "by": record.item.recorded_by,
+    }));
+    let task = shown["task"].as_str().unwrap_or_default();
+    let status = shown["status"].as_str().unwrap_or_default();
+    let beside = |name: &str, before: &str, behind: &str| {
+        let said = shown[name].as_str().map(|said| one_line(said, LINE_CHARS_MAX));
+        said.map(|said| format!("{before}{said}{behind}")).unwrap_or_default()
+    };
+    let (approach, note) = (beside("approach", " (", ")"), beside("note", ": ", ""));
+    let line = format!("{} is {status}: {task}{approach}{note}\n", record.name());
+    Ok((shown, line))
+}
+
+fn name_of(id: ItemId) -> String {
+    names::item(TASK_ATTEMPT, id)
+}
+
+/// The fields of an object, without those that have nothing to say.
+pub(super) fn fields(object: Value) -> Map<String, Value> {
+    match without_nulls(object) {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    }
+}
+
+/// An attempt as recall finds it.
+fn in_words(attributes: &str) -> String {
+    let attributes: Value = serde_json::from_str(attributes).unwrap_or_default();
+    let mut text = String::new();
+    let labels =
+        [("task", "Task"), ("approach", "Approach"), ("status", "Status"), ("note", "Note")];
+    for (name, label) in labels {
+        if let Some(said) = attributes[name].as_str() {
+            text.push_str(&format!("{label}: {said}\n"));
+        }
+    }
+    for evidence in attributes["evidence"].as_array().into_iter().flatten() {
+        text.push_str(&format!("Evidence: {}\n", evidence.as_str().unwrap_or_default()));
+    }
+    text
+}

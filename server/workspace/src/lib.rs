@@ -1,0 +1,9 @@
+//! Opening workspaces: the operator's own and those of tenants, with store, ledger and encoder.
+#![forbid(unsafe_code)]
+
+pub mod limits;
+pub mod local;
+pub mod opening;
+pub mod roots;
+pub mod tenants;
+pub mod workspace;
