@@ -65,7 +65,7 @@ mkdir "$tree/DEBIAN"
 for script in postinst prerm postrm; do install -m 755 "packaging/debian/$script" "$tree/DEBIAN/$script"; done
 printf '/etc/default/recalld\n/etc/recalld/recalld.toml\n' >"$tree/DEBIAN/conffiles"
 # The newest version of the C library whose symbols the program asks for; one that is linked statically asks for none.
-# Packed addresses (program/build.rs) are asked for under a name of their own, which 2.36 was the first to know.
+# Packed addresses (server/cli/build.rs) are asked for under a name of their own, which 2.36 was the first to know.
 libc="$({ objdump -p "$program" || true; } | { grep -o 'GLIBC_[A-Z0-9._]*' || true; } |
     sed 's/GLIBC_ABI_DT_RELR/2.36/; s/GLIBC_//' | { grep '^[0-9]' || true; } | sort -Vu | tail -n 1)"
 depends="adduser, procps, systemd"

@@ -6,7 +6,7 @@ import { cpus, release, totalmem } from "node:os";
 import { check } from "./people.mjs";
 import { go, items, settled, url, watched } from "./console_page.mjs";
 
-// The page waits so long for another key (server/src/console/page/search.js).
+// The page waits so long for another key (server/api/src/console/page/search.js).
 const TYPING_MS = 120;
 const KEY_BAR_MS = TYPING_MS + 100;
 const VIEW_BAR_MS = 200;

@@ -233,7 +233,7 @@ def slow(scene, alone, waits):
     clients = Slow(scene)
     began = time.monotonic()
     compare(f"beside {SLOW_OF_EACH_KIND} slow heads, bodies and readers each", alone, times(scene))
-    # 10 s for a head, 30 s for a body and for a reader: server/src/limits.rs.
+    # 10 s for a head, 30 s for a body and for a reader: the table in format-spec/limits.md.
     time.sleep(max(0, began + 13 - time.monotonic()))
     heads = clients.answers(clients.heads)
     held(f"slow heads are told 408: {sorted(set(heads))}, {len(heads)}", heads == ["408"] * SLOW_OF_EACH_KIND)

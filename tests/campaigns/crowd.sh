@@ -14,7 +14,7 @@ source tests/campaigns/tools.sh
 need python3 python3
 program="${4:-}"
 if [[ -z "$program" ]]; then
-    cargo build -q --release -p recalld
+    cargo build -q --release -p recalld-cli
     program="$(target_folder)/release/recalld"
 fi
 python3 tests/campaigns/crowd.py "$program" "${1:-10000}" "${2:-1000}" "${3:-300}"

@@ -12,7 +12,7 @@ import threading
 import time
 from pathlib import Path
 
-# A kill may cost as much: `TEXTS_LOST_MAX` of server/src/inflow.rs.
+# A kill may cost as much: `TEXTS_LOST_MAX` of server/embedding/src/inflow.rs.
 LOST_MAX = 256
 KILLS = 3
 # Heap of the process at any time: the model with its buffers, the tail and what merges it, and what the import keeps of

@@ -5,5 +5,5 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-cargo build -q --release -p recalld
+cargo build -q --release -p recalld-cli
 exec python3 -u tests/campaigns/embed.py "${CARGO_TARGET_DIR:-$PWD/target}/release/recalld" "${1:-100000}" "${@:2}"

@@ -10,7 +10,7 @@ need openssl openssl
 connections="${1:-10000}"
 program="${2:-}"
 if [[ -z "$program" ]]; then
-    cargo build -q --release -p recalld
+    cargo build -q --release -p recalld-cli
     program="${CARGO_TARGET_DIR:-$PWD/target}/release/recalld"
 fi
 python3 tests/campaigns/idle.py "$program" "$connections"

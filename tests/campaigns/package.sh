@@ -13,7 +13,7 @@ source tests/campaigns/tools.sh
 program="${1:-}"
 static="${2:-}"
 if [[ -z "$program" ]]; then
-    cargo build -q --release -p recalld
+    cargo build -q --release -p recalld-cli
     program="$(target_folder)/release/recalld"
 fi
 need dpkg-deb dpkg

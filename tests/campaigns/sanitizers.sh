@@ -25,7 +25,7 @@ under() {
     "${tests[@]}" -p tests --test store --test model --test reader --test failing_disk \
         --test regressions -- --skip golden_stores_read_as_they_are_exported
     # The threads between who makes batches and the store.
-    [[ "$name" != thread ]] || "${tests[@]}" -p server --lib inflow
+    [[ "$name" != thread ]] || "${tests[@]}" -p recalld-embedding --lib inflow
     unset RUSTFLAGS RUSTDOCFLAGS
 }
 

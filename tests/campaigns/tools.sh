@@ -32,7 +32,7 @@ need() {
 # build_program ARGUMENT...: the program, for everyday. With the tests' package beside it, whose needs of dependencies are
 # those of `cargo test --workspace`: what that has built is not built once more.
 build_program() {
-    cargo build -q -p recalld -p server -p tests --bin recalld "$@"
+    cargo build -q -p recalld-cli -p tests --bin recalld "$@"
 }
 
 # The victim and judge: `$load` is its path.

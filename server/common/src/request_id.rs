@@ -80,7 +80,10 @@ pub struct Numbering {
 
 impl Numbering {
     /// The id of the next request.
-    #[expect(clippy::should_implement_trait, reason = "numbering never ends, and no adapter is wanted")]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "numbering never ends, and no adapter is wanted"
+    )]
     pub fn next(&mut self) -> RequestId {
         self.requests = self.requests.wrapping_add(1);
         let mut id = RequestId::empty();

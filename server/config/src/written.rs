@@ -96,7 +96,7 @@ pub fn changed(before: &super::Config, after: &super::Config) -> Vec<String> {
 pub fn reference() -> String {
     let mut out = String::from(
         "# Settings\n\n\
-         Made from the list in server/src/config/settings.rs by a test (`RECALLD_TEST_BLESS=1 cargo test -p tests\n\
+         Made from the list in server/config/src/settings.rs by a test (`RECALLD_TEST_BLESS=1 cargo test -p tests\n\
          --test operator_commands page_of_settings`); do not edit it by hand.\n\n\
          Each setting may be said in three places. A flag comes before an environment variable, and both before\n\
          the file that `recalld serve --config FILE` or `RECALLD_CONFIG=FILE` names. A setting without a flag of\n\

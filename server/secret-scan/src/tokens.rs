@@ -328,7 +328,7 @@ const OWN_PREFIX_BYTES_MAX: usize = 32 + 10;
 const OWN_INFIXES: [&str; 10] =
     ["gw", "gws", "pat", "ws", "user", "once", "client", "mail", "code", "refresh"];
 
-/// One of our own keys (`server/src/auth/secret.rs`): `PREFIX_INFIX_` and 43 digits, of a refresh token 86.
+/// One of our own keys (`server/common/src/secret.rs`): `PREFIX_INFIX_` and 43 digits, of a refresh token 86.
 fn own(text: &str, at: usize, runs: &mut Runs) -> Token {
     let bytes = text.as_bytes();
     // Most words end before.

@@ -29,7 +29,7 @@ pub(crate) fn source(name: &str) -> String {
 
 /// A source file of the server.
 pub(crate) fn server_source(name: &str) -> String {
-    fs::read_to_string(root().join("server/src").join(name)).expect("the file is there")
+    fs::read_to_string(root().join("server").join(name)).expect("the file is there")
 }
 
 fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
@@ -110,8 +110,8 @@ fn every_rule_is_stated_once() {
 fn every_rule_that_is_named_is_stated() {
     let stated = stated();
     let mut named = 0;
-    let code =
-        ["engine/src", "remote/src", "encoder/src", "server/src"].map(|room| texts(room, ".rs"));
+    let code = ["engine/src", "remote/src", "encoder/src", "server/common/src"]
+        .map(|room| texts(room, ".rs"));
     for (path, text) in code.into_iter().flatten().chain(texts("format-spec", ".md")) {
         for id in rules(&text) {
             named += 1;

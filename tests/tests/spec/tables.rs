@@ -189,12 +189,12 @@ fn constant(file: &str, name: &str) -> u64 {
 #[test]
 fn limits_around_the_store_are_those_of_the_page() {
     let coded = [
-        ("BACKUPS_MAX", "operator/known.rs"),
-        ("PENDING_MAX", "operator/known.rs"),
-        ("ERASE_ITEMS_MAX", "operator/erase.rs"),
-        ("PUBLIC_KEYS_MAX", "auth/former.rs"),
-        ("FILES_MAX", "operator/catalogue.rs"),
-        ("WORKSPACES_MAX", "operator/catalogue.rs"),
+        ("BACKUPS_MAX", "store-admin/src/known.rs"),
+        ("PENDING_MAX", "store-admin/src/known.rs"),
+        ("ERASE_ITEMS_MAX", "store-admin/src/erase.rs"),
+        ("PUBLIC_KEYS_MAX", "auth/src/former.rs"),
+        ("FILES_MAX", "store-admin/src/catalogue.rs"),
+        ("WORKSPACES_MAX", "store-admin/src/catalogue.rs"),
     ];
     let coded = coded.map(|(name, file)| (name.to_owned(), constant(file, name)));
     let written: Vec<(String, u64)> = table(&page("limits.md"), "| kept there | value | why |")
@@ -207,7 +207,7 @@ fn limits_around_the_store_are_those_of_the_page() {
 #[test]
 fn limits_of_a_model_are_those_of_the_page() {
     let kept = ["PACKED_FILES_MAX", "PACKED_BYTES_MAX", "FREE_BYTES_MIN", "SOURCES_MAX"];
-    let kept = kept.map(|name| (name.to_owned(), constant("model/shelf.rs", name)));
+    let kept = kept.map(|name| (name.to_owned(), constant("embedding/src/model/shelf.rs", name)));
     let config =
         std::fs::read_to_string(root().join("encoder/src/config.rs")).expect("it is there");
     let ranges = config.lines().filter_map(|line| {

@@ -1,7 +1,7 @@
 //! Access tokens that are not what they say: each opens nothing, at `/mcp` and at the paths of the HTTP API, and every
 //! refusal is worded the same.
 //!
-//! What a token may look like is looked at byte by byte in `server/src/auth/token/tests.rs`; here is what comes of it
+//! What a token may look like is looked at byte by byte in `server/auth/src/token/tests.rs`; here is what comes of it
 //! over the wire. One address may be wrong ten times before it has to wait, so each test has a server of its own.
 
 use base64::Engine as _;
