@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use super::search::WIDE_WINDOW;
 use super::*;
 use crate::Top;
+use crate::error::Damage;
 
 fn terms(text: &str) -> Vec<(String, Kind)> {
     let mut out = Vec::new();

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::tests::{Row, build, open, rows};
 use super::*;
 use crate::Top;
-use crate::error::SearchError;
+use crate::error::{Damage, SearchError};
 
 /// A column with a hole in it, as a damaged page makes one.
 #[derive(Debug, Clone, Copy)]
