@@ -11,6 +11,8 @@ mod columns;
 mod conjunction;
 mod dictionary;
 mod dictionary_writer;
+#[cfg(test)]
+mod fixtures;
 mod fold;
 mod forward;
 mod given;

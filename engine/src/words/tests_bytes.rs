@@ -5,7 +5,8 @@ use std::ops::Range;
 
 use proptest::prelude::*;
 
-use super::tests::{Row, build, open, rows};
+use super::fixtures::{Row, build, open};
+use super::tests::rows;
 use super::*;
 use crate::Top;
 use crate::error::{Damage, SearchError};
