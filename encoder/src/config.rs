@@ -247,8 +247,13 @@ pub(crate) fn brief(value: &Value) -> String {
 mod tests {
     use serde_json::json;
 
-    use crate::tiny::Tiny;
+    use super::Config;
+    use crate::tiny::{POSITIONS, Tiny, TinyFiles};
     use crate::{OpenError, Remedy};
+
+    fn read(files: &TinyFiles) -> Result<Config, OpenError> {
+        Config::read(&files.borrowed().settings())
+    }
 
     /// Spoils one setting.
     type Bend = fn(&mut Tiny);
@@ -303,7 +308,7 @@ mod tests {
         for (bend, wanted) in cases {
             let mut tiny = Tiny::new();
             bend(&mut tiny);
-            let error = tiny.open().map(|_| ()).unwrap_err();
+            let error = read(&tiny.files()).map(|_| ()).unwrap_err();
             assert_eq!(error.remedy(), Remedy::ChooseAnother);
             assert!(error.to_string().contains(wanted), "{error} lacks {wanted:?}");
         }
@@ -314,7 +319,7 @@ mod tests {
         for bytes in [&b""[..], b"[]", b"{", b"\xFF", b"nul", b"3"] {
             let mut files = Tiny::new().files();
             files.config = bytes.to_vec();
-            let error = files.open().map(|_| ()).unwrap_err();
+            let error = read(&files).map(|_| ()).unwrap_err();
             assert!(matches!(error, OpenError::Malformed { file: "config.json", .. }), "{error}");
         }
     }
@@ -323,6 +328,6 @@ mod tests {
     fn no_more_tokens_are_read_than_there_are_positions() {
         let mut tiny = Tiny::new();
         tiny.sentence = Some(json!({"max_seq_length": 512}));
-        assert_eq!(tiny.open().unwrap().tokens_max(), crate::tiny::POSITIONS);
+        assert_eq!(read(&tiny.files()).unwrap().tokens_max, POSITIONS);
     }
 }

@@ -269,10 +269,12 @@ impl Parts {
 
 #[cfg(test)]
 mod tests {
+    use kernels::Level;
+    use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
-    use crate::tiny::{HIDDEN, POSITIONS, Tiny};
+    use crate::tiny::{HIDDEN, POSITIONS, Tiny, TinyFiles};
 
     const TEXTS: &[&str] = &[
         "",
@@ -282,6 +284,23 @@ mod tests {
         "Caf\u{e9} [SEP] \u{4e2d}\u{6587}.",
         "b a b a b a b a b a b a b a b a b a b a b a b a b",
     ];
+
+    impl Tiny {
+        fn open(&self) -> Result<Encoder, OpenError> {
+            self.files().open()
+        }
+
+        fn open_at(&self, level: Level) -> Option<Encoder> {
+            let kernels = Kernels::for_level(level)?;
+            Some(Encoder::open_as(&self.files().borrowed(), kernels, Precision::F32).unwrap())
+        }
+    }
+
+    impl TinyFiles {
+        fn open(&self) -> Result<Encoder, OpenError> {
+            Encoder::open(&self.borrowed())
+        }
+    }
 
     fn encode(encoder: &Encoder, text: &str) -> Vec<f32> {
         let mut out = vec![f32::NAN; encoder.dimensions()];
@@ -465,5 +484,23 @@ mod tests {
         tiny.sentence = Some(json!({"max_seq_length": 5}));
         let message = tiny.open().map(|_| ()).unwrap_err().to_string();
         assert!(message.contains("7 tokens around a text"), "{message}");
+    }
+
+    proptest! {
+        #[test]
+        fn a_bent_file_is_an_error_or_a_model(
+            places: [prop::sample::Index; 3],
+            bits in 1_u8..,
+            cut: prop::sample::Index,
+        ) {
+            let mut files = Tiny::new().files();
+            let header = 8 + usize::from(u16::from_le_bytes([files.weights[0], files.weights[1]]));
+            for place in places {
+                files.weights[place.index(header)] ^= bits;
+            }
+            let _ = files.open();
+            files.weights.truncate(cut.index(files.weights.len()));
+            prop_assert!(files.open().is_err());
+        }
     }
 }

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use kernels::{Kernels, Level, Precision, f16};
+use kernels::f16;
 use serde_json::{Value, json};
 
-use crate::{Encoder, ModelFiles, OpenError};
+use crate::ModelFiles;
 
 pub(crate) const HIDDEN: usize = 8;
 pub(crate) const HEADS: usize = 2;
@@ -93,15 +93,6 @@ impl Tiny {
         }
     }
 
-    pub(crate) fn open(&self) -> Result<Encoder, OpenError> {
-        self.files().open()
-    }
-
-    pub(crate) fn open_at(&self, level: Level) -> Option<Encoder> {
-        let kernels = Kernels::for_level(level)?;
-        Some(Encoder::open_as(&self.files().borrowed(), kernels, Precision::F32).unwrap())
-    }
-
     /// The vector of a text with these ids, in f64: the paper, line by line.
     pub(crate) fn meaning(&self, ids: &[u32], first_only: bool) -> Vec<f64> {
         let word = self.table("embeddings.word_embeddings.weight");
@@ -172,10 +163,6 @@ impl TinyFiles {
             sentence: self.sentence.as_deref(),
             weights_sha256: None,
         }
-    }
-
-    pub(crate) fn open(&self) -> Result<Encoder, OpenError> {
-        Encoder::open(&self.borrowed())
     }
 }
 

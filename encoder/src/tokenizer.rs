@@ -320,13 +320,51 @@ impl Pass<'_> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
+    use crate::Remedy;
     use crate::tiny::{Tiny, WORDS};
 
+    fn open(tiny: &Tiny) -> Result<Tokenizer, OpenError> {
+        Tokenizer::open(tiny.tokenizer.to_string().as_bytes(), WORDS.len(), false)
+    }
+
     fn tokenizer(tiny: &Tiny) -> Tokenizer {
-        Tokenizer::open(tiny.tokenizer.to_string().as_bytes(), WORDS.len(), false).unwrap()
+        open(tiny).unwrap()
+    }
+
+    /// Spoils one setting.
+    type Bend = fn(&mut Value);
+
+    #[test]
+    fn what_is_not_supported_is_named() {
+        let cases: &[(Bend, &str)] = &[
+            (
+                |t| t["model"]["type"] = json!("BPE"),
+                "model.type to \"BPE\"; supported is WordPiece",
+            ),
+            (|t| t["normalizer"] = json!(null), "normalizer.type to nothing"),
+            (|t| t["pre_tokenizer"]["type"] = json!("ByteLevel"), "pre_tokenizer.type"),
+            (|t| t["model"]["vocab"] = json!([]), "model.vocab to a list of 0 items"),
+            (|t| t["model"]["vocab"]["a"] = json!(99), "ids below the model's vocab_size 23"),
+            (|t| t["model"]["vocab"]["a"] = json!(-1), "model.vocab to -1"),
+            (|t| t["model"]["unk_token"] = json!("nope"), "a word of the vocabulary"),
+            (|t| t["model"]["max_input_chars_per_word"] = json!(0), "from 1 to 1000"),
+            (|t| t["added_tokens"][0]["lstrip"] = json!(true), "lstrip for \"[PAD]\""),
+            (|t| t["added_tokens"][0]["content"] = json!(""), "tokens with a content"),
+            (|t| t["added_tokens"] = json!(vec![1; 1025]), "at most 1024 tokens"),
+            (|t| t["post_processor"]["single"] = json!([]), "the text once"),
+            (|t| t["post_processor"]["special_tokens"] = json!({}), "post_processor.single"),
+            (|t| t["post_processor"]["type"] = json!("Roberta"), "BertProcessing"),
+        ];
+        for (bend, wanted) in cases {
+            let mut tiny = Tiny::new();
+            bend(&mut tiny.tokenizer);
+            let error = open(&tiny).map(|_| ()).unwrap_err();
+            assert_eq!(error.remedy(), Remedy::ChooseAnother);
+            assert!(error.to_string().contains(wanted), "{error} lacks {wanted:?}");
+        }
     }
 
     /// The ids of a text between `[CLS]` and `[SEP]`.

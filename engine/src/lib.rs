@@ -44,10 +44,8 @@ pub use keeping::indexing::Indexed;
 pub use keeping::reembed::{ReembedError, Reembedded, Reencoder};
 pub use keeping::salvage::{FileReport, LOSSES_MAX, LeftOut, Rows, Salvage, Salvaged, salvage};
 pub use keeping::upkeep::{UPKEEP_CPU_PERCENT, UPKEEP_PAUSE, Upkeep};
-pub use keeping::verify::{
-    ERASURE_LIMITS, Erasure, FINDINGS_MAX, NOTES_MAX, Occurrence, Verified, Walked, verify,
-    verify_erased,
-};
+pub use keeping::verify::erased::{ERASURE_LIMITS, Erasure, Occurrence, verify_erased};
+pub use keeping::verify::{FINDINGS_MAX, NOTES_MAX, Verified, Walked, verify};
 pub use layout::{COLUMNS, Cells, ColumnSpec, READ_VERSION, Table, WRITE_VERSION};
 pub use log::Durability;
 pub use manifest::{Model, hex};

@@ -122,7 +122,7 @@ const _: () = assert!(
 const ROW_POSTINGS_MAX: usize = 2 * ROW_TERMS_MAX;
 const POSTINGS_USABLE: usize = SEGMENT_POSTINGS_MAX - ROW_POSTINGS_MAX;
 /// Bytes of an item's record in a log besides its texts: lengths, ids, times.
-const RECORD_BYTES_MIN: usize = 100;
+pub(crate) const RECORD_BYTES_MIN: usize = 100;
 // Replay makes one segment of one log. A posting takes at least a byte of it, and so many postings
 // need so many rows that what these take besides makes up for the postings held back.
 const _: () = assert!(
@@ -132,15 +132,3 @@ const _: () = assert!(
 // A posting takes a byte of text and one between words at the least, and compounds at most double
 // their number, so what one batch adds to a tail that is about to be sealed fits one segment.
 const _: () = assert!(FRAME_BYTES_MAX + 2 * TAIL_BYTES_SEAL < POSTINGS_USABLE);
-
-#[cfg(test)]
-mod tests {
-    use super::RECORD_BYTES_MIN;
-    use crate::item::{Batch, ItemDraft};
-
-    #[test]
-    fn an_items_record_takes_what_is_counted_on() {
-        let batch = Batch { items: vec![ItemDraft::default()], ..Batch::default() };
-        assert!(crate::record::encode(&batch).len() >= RECORD_BYTES_MIN);
-    }
-}

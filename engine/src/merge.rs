@@ -7,6 +7,7 @@
 
 mod columns;
 mod ends;
+mod error;
 mod input;
 mod order;
 mod rows;
@@ -16,55 +17,18 @@ mod tests;
 
 use std::sync::Arc;
 
-use crate::error::{Damage, DiskError};
+use crate::error::Damage;
 use crate::layout::*;
-use crate::limits::SEGMENT_ROWS_MAX;
 use crate::os::mmap::AlignedBytes;
 use crate::part::Part;
 use crate::segment::{FileWriter, Header, Segment, Sink, Vectors, View};
 use crate::state::RowState;
 use crate::words::{self, PostingsView, WordColumns, WordColumnsRef};
 use columns::Copier;
+pub(crate) use error::MergeError;
 use input::Input;
+use rows::row_count;
 pub(crate) use rows::{Erased, RowMap, edges_with};
-
-/// Why segments were not merged. What the sink has of the result is of no use.
-#[derive(Debug)]
-pub(crate) enum MergeError {
-    /// An input breaks a rule of the format.
-    Damaged(Damage),
-    /// The result would be larger than a segment can be (SEG-21, WRD-14).
-    TooLarge(String),
-    /// The sink failed.
-    Disk(DiskError),
-    /// The sink is not to be filled after all.
-    Cancelled,
-}
-
-impl std::fmt::Display for MergeError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Damaged(damage) => write!(f, "a segment to merge is damaged: {damage}"),
-            Self::TooLarge(why) => write!(f, "the merged segment would be too large: {why}"),
-            Self::Disk(error) => error.fmt(f),
-            Self::Cancelled => write!(f, "it was called off"),
-        }
-    }
-}
-
-impl std::error::Error for MergeError {}
-
-impl From<Damage> for MergeError {
-    fn from(damage: Damage) -> Self {
-        Self::Damaged(damage)
-    }
-}
-
-impl From<DiskError> for MergeError {
-    fn from(error: DiskError) -> Self {
-        Self::Disk(error)
-    }
-}
 
 /// What a merge has written.
 #[derive(Debug)]
@@ -274,15 +238,6 @@ fn header(
         symbols: row_count(Table::Symbols, symbols as u64)?,
         first_seq: covered.clone().map(|header| header.first_seq).min().unwrap_or_default(),
         last_seq: covered.map(|header| header.last_seq).max().unwrap_or_default(),
-    })
-}
-
-/// A number of rows, if a table can have as many.
-fn row_count(table: Table, rows: u64) -> Result<u32, MergeError> {
-    let fits = u32::try_from(rows).ok().filter(|&rows| rows as usize <= SEGMENT_ROWS_MAX);
-    fits.ok_or_else(|| {
-        let why = format!("{rows} rows of {table:?}; at most {SEGMENT_ROWS_MAX} are allowed");
-        MergeError::TooLarge(why)
     })
 }
 

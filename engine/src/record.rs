@@ -268,6 +268,7 @@ fn decode_tombstone(cursor: &mut Cursor<'_>, version: u16) -> Result<TombstoneDr
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::RECORD_BYTES_MIN;
 
     fn tombstones() -> Batch {
         let stone = |erase, gone, supersedes: &[u128]| TombstoneDraft {
@@ -286,6 +287,12 @@ mod tests {
             stone(true, true, &[]),
         ];
         Batch { tombstones: stones, ..Batch::default() }
+    }
+
+    #[test]
+    fn an_items_record_takes_what_the_limits_count_on() {
+        let batch = Batch { items: vec![ItemDraft::default()], ..Batch::default() };
+        assert!(encode(&batch).len() >= RECORD_BYTES_MIN);
     }
 
     #[test]

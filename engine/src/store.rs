@@ -16,6 +16,7 @@ mod ground;
 pub(crate) mod job;
 mod links;
 pub(crate) mod opening;
+mod options;
 mod reader;
 mod releasing;
 mod rows;
@@ -27,8 +28,10 @@ pub(crate) mod writer;
 
 pub use figures::Figures;
 pub use ground::Ground;
+pub use options::Options;
 pub use reader::{OPEN_ATTEMPTS_MAX, Reader};
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
@@ -42,7 +45,6 @@ use crate::merge::{Erased, HeapMerged};
 use crate::os::clock::Micros;
 use crate::os::disk::DiskLock;
 use crate::pace::FullSpeed;
-use crate::reading::searching::Searching;
 use crate::reading::snapshot::Snapshot;
 use crate::record;
 use crate::segment::Uncommitted;
@@ -52,7 +54,6 @@ use following::Following;
 use job::{Content, JobError};
 use rows::Rows;
 use settle::Settling;
-use showing::Tell;
 use turns::Turns;
 use wanted::Wanted;
 use writer::Writer;
@@ -60,34 +61,6 @@ use writer::Writer;
 /// How often a writer waits for room that others take before it: each time it was there, so this
 /// many others have written meanwhile.
 const ROOM_TRIES_MAX: usize = 64;
-
-/// How a store behaves.
-#[derive(Debug, Clone, Copy)]
-pub struct Options {
-    /// When a write is acknowledged.
-    pub durability: Durability,
-    /// Heap bytes of the tail at which it is sealed.
-    pub tail_bytes_seal: usize,
-    /// Bytes of small segments and tail that sealing makes one segment of; 0 leaves all segments
-    /// as they are.
-    pub merge_bytes_max: usize,
-    /// Bytes of the largest segment that compaction makes.
-    pub compact_bytes_max: usize,
-    /// How it is searched by meaning.
-    pub searching: Searching,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            durability: Durability::Sync,
-            tail_bytes_seal: TAIL_BYTES_SEAL,
-            merge_bytes_max: MERGE_BYTES_MAX,
-            compact_bytes_max: COMPACT_BYTES_MAX,
-            searching: Searching::default(),
-        }
-    }
-}
 
 /// What a write made: ids in the order of the batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,6 +109,15 @@ pub struct Store {
     pub(crate) wanted: Wanted,
     /// Keeps others out of the directory; `None` once it was let go of.
     lock: Mutex<Option<Box<dyn DiskLock>>>,
+}
+
+/// What is called when there is news.
+struct Tell(Box<dyn Fn() + Send + Sync>);
+
+impl fmt::Debug for Tell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Tell")
+    }
 }
 
 /// Who changes what is in the directory.
@@ -495,6 +477,14 @@ impl Store {
     /// Bytes of all files of the store.
     pub fn bytes_on_disk(&self) -> u64 {
         self.bytes_on_disk.load(Ordering::Relaxed)
+    }
+
+    /// Its figures. Never waits for a writer.
+    pub fn figures(&self) -> Figures {
+        if let Some(writer) = self.try_writer() {
+            self.tally.note(&writer.rows, writer.log_bytes());
+        }
+        self.tally.figures(self.bytes_on_disk())
     }
 
     /// Looks anew at the bytes of all files, where some came or went without a snapshot.

@@ -2,8 +2,8 @@
 //! below which they may be removed, and the beats of nodes. An object store that honours
 //! `If-None-Match: *` does, or etcd.
 
-mod etcd;
-mod objects;
+pub(crate) mod etcd;
+pub(crate) mod objects;
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -12,9 +12,6 @@ use crate::beat::Beat;
 use crate::edge::Edge;
 use crate::names::Tenant;
 use crate::objects::{Away, Tried};
-
-pub use etcd::{Etcd, EtcdObjects};
-pub use objects::ObjectChain;
 
 /// The chains of all workspaces. Every call blocks and has a deadline of its own.
 pub trait Chain: Send + Sync + Debug {

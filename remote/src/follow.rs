@@ -2,13 +2,15 @@
 
 mod cache;
 mod copy;
+mod error;
 mod keeper;
 mod partial;
 mod source;
 mod tracker;
 
 pub use cache::{Cache, CacheUse};
-pub use copy::{LocalCopy, NotApplied};
+pub use copy::LocalCopy;
+pub use error::NotApplied;
 pub use keeper::{Keeper, Tended};
 pub use partial::PartialDisk;
 pub use tracker::{Moved, Tracker};

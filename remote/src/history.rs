@@ -9,7 +9,7 @@ use engine::os::disk::Disk;
 use crate::core::{Lost, Mark, Pin, Pinned, Port, pin, reach};
 use crate::driver::Driver;
 use crate::edge::Edge;
-use crate::empty::emptied_by;
+use crate::emptied::emptied_by;
 use crate::fault::Damage;
 use crate::follow::{LocalCopy, NotApplied};
 use crate::hex::Nonce;

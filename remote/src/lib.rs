@@ -17,7 +17,9 @@ pub mod core;
 mod counts;
 mod driver;
 mod edge;
+mod emptied;
 mod empty;
+mod environment;
 mod erased;
 mod fault;
 mod follow;
@@ -45,11 +47,14 @@ pub use address::{Address, Coordinator, NotAnAddress};
 pub use alone::{Sweeper, Swept};
 pub use beat::Beat;
 pub use carry::{Carried, Carrier, CarryHow, CarryWhen, Over, Standing};
-pub use chain::{Chain, Etcd, EtcdObjects, ObjectChain};
+pub use chain::Chain;
+pub use chain::etcd::{Etcd, EtcdObjects};
+pub use chain::objects::ObjectChain;
 pub use counts::{Counts, Op, Outcome};
 pub use driver::{Driver, Halt};
 pub use edge::{Edge, Kept};
 pub use empty::{Deleted, Emptied, Emptying, GivenUp, May, Moment, NotNow};
+pub use environment::{Environment, Unusable};
 pub use erased::{Left, find_erased};
 pub use fault::Damage;
 pub use follow::{
@@ -64,14 +69,17 @@ pub use ledger::{
 };
 pub use names::{DataKey, Key, LedgerPiece, NodeId, NotAName, Tenant};
 pub use node::Node;
-pub use objects::{About, Away, Folder, Objects, S3, S3Settings, Tried};
-pub use open::{Environment, Place, Reached, Unusable, reach};
+pub use objects::folder::Folder;
+pub use objects::s3::{S3, S3Settings};
+pub use objects::{About, Away, Objects, Tried};
+pub use open::{Place, Reached, reach};
 pub use parts::{Shelf, Untransferred, Upload, hash_of};
 pub use probe::{Unfit, clear_probes, probe};
 pub use record::{Bytes, FarFile, FarLog, Fold, Full, Head, Kind, LogPiece, Record};
+pub use seat::holdings::Holdings;
 pub use seat::{
-    Age, Erasing, Following, Holdings, Lag, NotSeated, Owed, Role, Seat, Seated, Taken, forget,
-    held_in, is_followed, may_have_bytes,
+    Age, Erasing, Following, Lag, NotSeated, Owed, Role, Seat, Seated, Taken, forget, held_in,
+    is_followed, may_have_bytes,
 };
 pub use small_file::{put as put_small_file, read_noted};
 pub use ticks::{BootClock, TickSource, Ticks};

@@ -62,6 +62,8 @@ pub const DELETED_SLACK: Duration = Duration::from_secs(300);
 /// How long a record's number must have been known before it may be removed (rule REM-30).
 pub const CHAIN_KEPT_MIN: Duration = Duration::from_secs(300);
 
+const _: () = assert!(OBJECT_BYTES_MAX == PART_BYTES);
+const _: () = assert!(OBJECT_BYTES_MAX == RECORD_BYTES_MAX as u64);
 const _: () = assert!(CHAIN_KEPT_MIN.as_secs() == 10 * FRESH_MAX.as_secs());
 const _: () = assert!(
     RECORD_BYTES_MAX

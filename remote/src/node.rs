@@ -220,7 +220,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
-    use crate::chain::ObjectChain;
+    use crate::chain::objects::ObjectChain;
     use crate::hex::Hex;
     use crate::names::{Key, NodeId};
     use crate::objects::{About, Objects, Tried};

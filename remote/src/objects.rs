@@ -1,7 +1,7 @@
 //! What is asked of an object store: objects by name. Knows neither a network nor what objects mean.
 
-mod folder;
-mod s3;
+pub(crate) mod folder;
+pub(crate) mod s3;
 
 use std::fmt;
 use std::fmt::Debug;
@@ -9,9 +9,6 @@ use std::ops::Range;
 
 use crate::limits::LISTED_TOGETHER;
 use crate::names::Key;
-
-pub use folder::Folder;
-pub use s3::{S3, S3Settings};
 
 /// An object store. Every call blocks and has a deadline of its own. What an object holds is whole or
 /// not there; a new object is listed and read at once by everybody (strong consistency).

@@ -1,34 +1,17 @@
 //! From addresses and settings to what answers: the door of the clients.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::address::{Address, Coordinator};
-use crate::chain::{Chain, Etcd, ObjectChain};
+use crate::chain::Chain;
+use crate::chain::etcd::Etcd;
+use crate::chain::objects::ObjectChain;
 use crate::counts::Counts;
-use crate::objects::{Folder, Objects, S3, S3Settings};
-
-/// What the usual variables of the environment say; nothing below reads them itself.
-pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
-
-/// A setting is wrong or absent; what, and what to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unusable(String);
-
-impl Unusable {
-    pub(crate) fn new(why: impl Into<String>) -> Self {
-        Self(why.into())
-    }
-}
-
-impl fmt::Display for Unusable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Unusable {}
+use crate::environment::{Environment, Unusable};
+use crate::objects::Objects;
+use crate::objects::folder::Folder;
+use crate::objects::s3::{S3, S3Settings};
 
 /// Where a remote is, and how it is reached.
 #[derive(Debug, Clone)]

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
 use std::thread;
 
-use crate::chain::ObjectChain;
+use crate::chain::objects::ObjectChain;
 use crate::core::{Raced, Racing, Verdict, judge, manners, race};
 use crate::driver::Driver;
 use crate::hex::Nonce;

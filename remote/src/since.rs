@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::driver::Driver;
-use crate::empty::says_so;
+use crate::emptied::says_so;
 use crate::history::{NotRestored, readable_numbers, record_at};
 use crate::limits::DELETED_SLACK;
 use crate::names::{NodeId, Tenant};

@@ -8,7 +8,8 @@ use std::ops::Range;
 use half::f16;
 use kernels::{Kernels, QUESTIONS_MAX};
 
-use crate::limits::{INDEX_LISTS_MAX, INDEX_LISTS_PER_ROOT, INDEX_ROUNDS, INDEX_SAMPLE};
+use super::file::lists_for;
+use crate::limits::{INDEX_ROUNDS, INDEX_SAMPLE};
 use crate::pace::Pace;
 use crate::segment::{Coded, Embeddings, quantise};
 
@@ -48,11 +49,6 @@ impl Clusters {
         let (offsets, rows) = lists_of(&nearest, centroids.count());
         Some(Self { centroids, offsets, rows })
     }
-}
-
-/// How many lists so many rows are sorted into.
-pub(super) fn lists_for(rows: usize) -> usize {
-    (INDEX_LISTS_PER_ROOT * rows.isqrt()).clamp(1, INDEX_LISTS_MAX as usize).min(rows.max(1))
 }
 
 /// Some of the numbers below one at even distances.

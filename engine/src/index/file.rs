@@ -7,16 +7,15 @@ use std::ops::Range;
 
 use kernels::LOOKUP_ROWS;
 
-use super::clusters::{Clusters, lists_for};
 use super::layout::{self as header, HEADER_BYTES, HEADER_CRC};
-use super::measure::Measured;
+use super::measurement::Measured;
 use super::sketch::{Sketches, blocks_of};
 use crate::cursor::Put;
 use crate::error::{Damage, DiskError, OpenError};
 use crate::layout::{
     self, COLUMN_ALIGN, FileKind, INDEX_MAGIC, PAGE_BYTES, READ_VERSION, WRITE_VERSION,
 };
-use crate::limits::INDEX_LISTS_MAX;
+use crate::limits::{INDEX_LISTS_MAX, INDEX_LISTS_PER_ROOT};
 use crate::manifest::SegmentEntry;
 use crate::os::disk::{Disk, DiskRead, FileBytes};
 
@@ -60,7 +59,14 @@ impl IndexOf {
 
 /// What is written.
 pub(super) struct Content<'a> {
-    pub(super) clusters: &'a Clusters,
+    /// Codes of the centroids.
+    pub(super) codes: &'a [i8],
+    /// What a code of each counts.
+    pub(super) scales: &'a [f32],
+    /// Where each list starts and ends in `rows`.
+    pub(super) offsets: &'a [u32],
+    /// Rows, list after list, ascending in each.
+    pub(super) rows: &'a [u32],
     pub(super) sketches: Sketches<'a>,
     pub(super) measured: Measured,
 }
@@ -119,6 +125,11 @@ impl Places {
     }
 }
 
+/// How many lists so many rows are sorted into.
+pub(super) fn lists_for(rows: usize) -> usize {
+    (INDEX_LISTS_PER_ROOT * rows.isqrt()).clamp(1, INDEX_LISTS_MAX as usize).min(rows.max(1))
+}
+
 /// How long the file of a new index over this segment is; `None` where it would not fit memory.
 pub(crate) fn file_bytes(of: &IndexOf) -> Option<u64> {
     let lists = u32::try_from(lists_for(of.rows as usize)).ok()?;
@@ -139,16 +150,16 @@ pub(super) fn check(bytes: &[u8], of: &IndexOf) -> Result<(), Damage> {
 
 /// The bytes of an index.
 pub(super) fn encode(of: &IndexOf, content: &Content<'_>) -> Vec<u8> {
-    let Content { clusters, sketches, measured } = *content;
-    let lists = u32::try_from(clusters.centroids.count()).expect("INDEX_LISTS_MAX bounds them");
+    let Content { codes, scales, offsets, rows, sketches, measured } = *content;
+    let lists = u32::try_from(scales.len()).expect("INDEX_LISTS_MAX bounds them");
     let places = Places::of(of.dimensions, of.rows, lists).expect("its arrays are in memory");
     let mut file = Vec::with_capacity(places.file_bytes());
     file.put(&head(of, lists, measured));
     let arrays: [(&Range<usize>, &[u8]); 6] = [
-        (&places.codes, bytemuck::cast_slice(&clusters.centroids.codes)),
-        (&places.scales, bytemuck::cast_slice(&clusters.centroids.scales)),
-        (&places.offsets, bytemuck::cast_slice(&clusters.offsets)),
-        (&places.rows, bytemuck::cast_slice(&clusters.rows)),
+        (&places.codes, bytemuck::cast_slice(codes)),
+        (&places.scales, bytemuck::cast_slice(scales)),
+        (&places.offsets, bytemuck::cast_slice(offsets)),
+        (&places.rows, bytemuck::cast_slice(rows)),
         (&places.bits, sketches.bits),
         (&places.sketch_scales, bytemuck::cast_slice(sketches.scales)),
     ];

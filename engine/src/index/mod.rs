@@ -8,8 +8,10 @@ mod clusters;
 mod file;
 mod layout;
 mod measure;
+mod measurement;
 mod rotation;
 mod sketch;
+mod sketch_maker;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -53,12 +55,22 @@ pub(crate) fn make(
         return Ok(None);
     };
     let rows = Directions::of(&embeddings);
-    let Some(sketches) = sketch::Made::of(&rows, &clusters, pace) else { return Ok(None) };
+    let Some(sketches) = sketch_maker::Made::of(&rows, &clusters, pace) else { return Ok(None) };
     let view = sketches.view();
     let Some(measured) = measure::measure(kernels, &embeddings, &clusters, view, pace)? else {
         return Ok(None);
     };
-    let bytes = file::encode(of, &Content { clusters: &clusters, sketches: view, measured });
+    let bytes = file::encode(
+        of,
+        &Content {
+            codes: &clusters.centroids.codes,
+            scales: &clusters.centroids.scales,
+            offsets: &clusters.offsets,
+            rows: &clusters.rows,
+            sketches: view,
+            measured,
+        },
+    );
     drop((clusters, sketches));
     file::check(&bytes, of)?;
     Ok(Some(bytes))

@@ -10,17 +10,12 @@ use std::ops::Range;
 
 use kernels::{Kernels, LOOKUP_MAX, LOOKUP_ROWS, LookupTables};
 
-use super::clusters::{Clusters, Directions};
 use super::rotation::Rotation;
-use crate::pace::Pace;
 
 /// Bits of a half-byte, and so numbers of a question that one table stands for.
 const BITS: usize = 4;
 /// Places whose sums are made at a time.
 const PLACES_TOGETHER: usize = 8 * LOOKUP_ROWS;
-/// Rows between two looks at the pace: about a millisecond.
-const ROWS_TOGETHER: usize = 1024;
-
 /// How many blocks the sketches of so many rows take.
 pub(super) fn blocks_of(rows: usize) -> usize {
     rows.div_ceil(LOOKUP_ROWS)
@@ -33,59 +28,6 @@ pub(crate) struct Sketches<'a> {
     pub(super) bits: &'a [u8],
     /// What a row's product with signs counts.
     pub(super) scales: &'a [f32],
-}
-
-/// The same, while an index is made.
-pub(super) struct Made {
-    pub(super) bits: Vec<u8>,
-    pub(super) scales: Vec<f32>,
-}
-
-impl Made {
-    /// `None` where the pace ended it.
-    pub(super) fn of(rows: &Directions<'_>, clusters: &Clusters, pace: &dyn Pace) -> Option<Self> {
-        let width = rows.width();
-        let bytes = width / 8;
-        let mut made = Self {
-            bits: vec![0; blocks_of(rows.len()) * bytes * LOOKUP_ROWS],
-            scales: vec![0.0; rows.len()],
-        };
-        let (mut rotation, mut rest) = (Rotation::new(width), vec![0.0; width]);
-        let centroids = &clusters.centroids;
-        for (list, ends) in clusters.offsets.windows(2).enumerate() {
-            for place in ends[0] as usize..ends[1] as usize {
-                if place % ROWS_TOGETHER == 0 && !pace.worked() {
-                    return None;
-                }
-                let row = clusters.rows[place] as usize;
-                let (row, centroid) = (rows.numbers(row), centroids.numbers(list));
-                let differences = row.zip(centroid).map(|(row, centroid)| row - centroid);
-                rest.iter_mut().zip(differences).for_each(|(rest, number)| *rest = number);
-                made.scales[place] = sketch(&mut rotation, &mut rest, |byte, bits| {
-                    let block = place / LOOKUP_ROWS;
-                    made.bits[(block * bytes + byte) * LOOKUP_ROWS + place % LOOKUP_ROWS] = bits;
-                });
-            }
-        }
-        Some(made)
-    }
-
-    pub(super) fn view(&self) -> Sketches<'_> {
-        Sketches { bits: &self.bits, scales: &self.scales }
-    }
-}
-
-/// The signs of a vector once it is turned, byte after byte, and what their product with a question counts.
-fn sketch(rotation: &mut Rotation, rest: &mut [f32], mut keep: impl FnMut(usize, u8)) -> f32 {
-    let square = rest.iter().map(|x| x * x).sum::<f32>();
-    rotation.turn(rest);
-    for (byte, numbers) in rest.as_chunks::<8>().0.iter().enumerate() {
-        let bits = numbers.iter().zip(0..).map(|(&number, bit)| u8::from(number >= 0.0) << bit);
-        keep(byte, bits.fold(0, |bits, bit| bits | bit));
-    }
-    let scale = square / rest.iter().map(|x| x.abs()).sum::<f32>();
-    // Nothing is left of a row that is its centroid, and what is not finite says nothing.
-    if scale.is_finite() { scale } else { 0.0 }
 }
 
 impl Sketches<'_> {

@@ -9,7 +9,7 @@
 //! for each edge, a place in each segment, and `FINDINGS_MAX` findings.
 
 mod across;
-mod erased;
+pub(crate) mod erased;
 mod findings;
 mod gathered;
 mod indexes;
@@ -17,39 +17,14 @@ mod marks;
 mod segment;
 mod vectors;
 
-pub use erased::{ERASURE_LIMITS, Erasure, Occurrence, verify_erased};
 pub use findings::{FINDINGS_MAX, NOTES_MAX};
+pub use gathered::Walked;
 
 use crate::error::{Damage, OpenError};
 use crate::ids::{Seq, StoreId};
 use crate::os::disk::Disk;
 use findings::Findings;
 use gathered::Gathered;
-
-/// How much was looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Walked {
-    /// Segment files.
-    pub segments: u64,
-    /// State files.
-    pub states: u64,
-    /// Indexes that are right.
-    pub indexes: u64,
-    /// Logs.
-    pub logs: u64,
-    /// Bytes of all files that the manifest needs, and of indexes.
-    pub bytes: u64,
-    /// Items, hidden ones too.
-    pub items: u64,
-    /// Sources.
-    pub sources: u64,
-    /// Edges, hidden ones too.
-    pub edges: u64,
-    /// Tombstones.
-    pub tombstones: u64,
-    /// Embeddings.
-    pub vectors: u64,
-}
 
 /// What [`verify`] found.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,8 +4,8 @@
 
 use std::io;
 
-use super::LogMark;
 use super::frame::{Check, HEAD_BYTES, HEADER_BYTES, HEADER_CRC, Head, Header};
+use super::mark::LogMark;
 use crate::cursor::Cursor;
 use crate::error::{Damage, DiskError, OpenError};
 use crate::ids::{Seq, StoreId};

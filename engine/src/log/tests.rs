@@ -6,10 +6,11 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use super::Durability;
+use super::frame::frame_bytes;
 use super::frame::{Check, HEAD_BYTES, HEADER_BYTES, Header};
 use super::reader::{LogEnd, LogReader};
 use super::writer::LogWriter;
-use super::{Durability, frame_bytes};
 use crate::error::{DiskError, OpenError};
 use crate::ids::{Seq, StoreId};
 use crate::layout::{self, FileKind};

@@ -9,15 +9,27 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use super::frame::{Check, HEADER_BYTES, Header};
-use super::{Durability, LogMark};
+use super::frame::{Check, HEADER_BYTES, Header, frame_bytes};
+use super::mark::LogMark;
 use crate::error::{DiskError, Remedy};
 use crate::ids::{Seq, StoreId};
 use crate::layout::{self, FileKind};
 use crate::limits::LOG_RESERVE_STEP;
 use crate::manifest::{READ_VERSION, WRITE_VERSION};
 use crate::os::disk::{Disk, DiskFile};
+
+/// Whether an acknowledged write has reached the disk, or only the operating system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// Synced before it is acknowledged: survives a power cut.
+    #[default]
+    Sync,
+    /// Written but not synced by the write itself: survives the end of the process. Upkeep syncs at
+    /// this interval, so a power cut takes at most the writes of the last one.
+    Interval(Duration),
+}
 
 /// A log open for appending.
 #[derive(Debug)]
@@ -130,7 +142,7 @@ impl LogWriter {
         records: u32,
     ) -> Result<(), DiskError> {
         assert_eq!(seq, self.last_seq + 1, "commits are logged in their order");
-        self.make_room(self.bytes + super::frame_bytes(payload))?;
+        self.make_room(self.bytes + frame_bytes(payload))?;
         self.put(seq, payload, records)?;
         self.last_seq = seq;
         Ok(())

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{
+use super::contents::{
     Manifest, Model, READ_VERSION, SegmentEntry, StateEntry, WRITE_VERSION, at_most, unfit,
 };
 use crate::error::{Damage, OpenError};

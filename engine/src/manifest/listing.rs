@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{ListedFile, Manifest, Model, READ_VERSION, WRITE_VERSION, json};
+use super::contents::{ListedFile, Manifest, Model, READ_VERSION, WRITE_VERSION};
+use super::json;
 use crate::error::{Damage, OpenError};
 use crate::ids::{Seq, StoreId};
 use crate::os::clock::Micros;

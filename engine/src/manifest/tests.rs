@@ -1,11 +1,16 @@
 //! Manifests written and read again, contradictory ones, and those of other versions.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use super::contents::NUMBER_MAX;
 use super::json::{decode, hex};
 use super::*;
-use crate::limits::DIMENSIONS_MAX;
+use crate::ids::{Seq, StoreId};
+use crate::limits::{DIMENSIONS_MAX, ERASURES_PENDING_MAX, LOGS_MAX, SEGMENTS_MAX};
+use crate::os::clock::Micros;
 use crate::os::disk::RealDisk;
 
 fn entry(number: u64, first_seq: Seq, last_seq: Seq) -> SegmentEntry {

@@ -3,7 +3,7 @@
 use bytemuck::{AnyBitPattern, NoUninit};
 use half::f16;
 
-use super::MergeError;
+use super::error::MergeError;
 use super::input::Input;
 use super::order;
 use crate::layout::Table::{Edges, Items, Sources, Tombstones, Vectors};

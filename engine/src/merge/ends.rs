@@ -1,7 +1,7 @@
 //! The nodes of a merged segment, and which edges start and end at each (SEG-18, SEG-19).
 
-use super::MergeError;
 use super::columns::Copier;
+use super::error::MergeError;
 use super::input::Input;
 use crate::error::Damage;
 use crate::ids::{ItemId, Row};

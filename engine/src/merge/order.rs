@@ -3,7 +3,7 @@
 //! The inputs' indexes are laid one behind the other and sorted: the sort finds the runs, and merges
 //! them. Must not trust an index further than it looks at it.
 
-use super::MergeError;
+use super::error::MergeError;
 use super::input::Input;
 use crate::error::Damage;
 use crate::ids::Row;

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{MergeError, row_count};
+use super::error::MergeError;
 use crate::error::Damage;
 use crate::ids::{ItemId, Row};
 use crate::layout::{ITEM_EMBEDDING, NO_ROW, Table, VECTOR_ITEM};
+use crate::limits::SEGMENT_ROWS_MAX;
 use crate::segment::Segment;
 use crate::state::Bits;
 
@@ -36,6 +37,15 @@ pub(crate) fn edges_with(segment: &Segment, id: u128) -> Result<Vec<Row>, Damage
         }
     }
     Ok(rows)
+}
+
+/// A number of rows, if a table can have as many.
+pub(super) fn row_count(table: Table, rows: u64) -> Result<u32, MergeError> {
+    let fits = u32::try_from(rows).ok().filter(|&rows| rows as usize <= SEGMENT_ROWS_MAX);
+    fits.ok_or_else(|| {
+        let why = format!("{rows} rows of {table:?}; at most {SEGMENT_ROWS_MAX} are allowed");
+        MergeError::TooLarge(why)
+    })
 }
 
 /// Where the rows of one input went.

@@ -5,8 +5,10 @@ use proptest::prelude::*;
 use sha2::{Digest, Sha256};
 
 use super::*;
+use crate::error::DiskError;
 use crate::ids::{EdgeId, ItemId, SourceId};
 use crate::item::{Batch, EdgeDraft, ItemDraft, SourceDraft, Span, TombstoneDraft};
+use crate::limits::SEGMENT_ROWS_MAX;
 use crate::os::clock::Micros;
 use crate::os::disk::{Disk, FileBytes, RealDisk};
 use crate::pace::FullSpeed;

@@ -13,10 +13,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
+pub use super::disk_read::{DiskRead, FileStamp};
 use super::held::HeldLock;
+pub use super::mmap::FileBytes;
 use crate::error::DiskError;
 use crate::layout::{self, UNFINISHED};
-pub use crate::os::mmap::FileBytes;
 
 /// Keeps other processes out of the directory until it is dropped.
 pub trait DiskLock: Send + Sync + Debug {}
@@ -30,48 +31,6 @@ pub trait DiskFile: Send + Sync + Debug {
     /// Makes the file `bytes` long at the least; what was not appended yet reads as zeros. A sync
     /// after the next one then stores no new length and no new blocks, which makes it cheaper.
     fn reserve(&self, bytes: u64) -> Result<(), DiskError>;
-}
-
-/// A file that is read piece by piece: what cannot be read is an error there, where the touch of a map
-/// would end the process. It stays readable when its name is removed.
-pub trait DiskRead: Send + Sync + Debug {
-    /// How long it is.
-    fn bytes(&self) -> u64;
-    /// Fills `into` with the bytes from `at` on; all of them lie within the file.
-    fn read_at(&self, at: u64, into: &mut [u8]) -> Result<(), DiskError>;
-    /// Returns once all of it is here; most files are always. Whoever reads it to its end calls this first, so that
-    /// what does not come is not taken for what cannot be read.
-    fn bring(&self) -> Result<(), DiskError> {
-        Ok(())
-    }
-    /// What tells it from any other file that gets its name; a disk that knows no more gives its length.
-    fn stamp(&self) -> FileStamp {
-        FileStamp { bytes: self.bytes(), ..FileStamp::default() }
-    }
-}
-
-/// What changes when a file gives its place to another one.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct FileStamp {
-    bytes: u64,
-    node: u64,
-    /// When it changed last: seconds and nanoseconds.
-    changed: (i64, i64),
-}
-
-/// Bytes that are in memory can always be read.
-impl DiskRead for FileBytes {
-    fn bytes(&self) -> u64 {
-        self.as_slice().len() as u64
-    }
-
-    fn read_at(&self, at: u64, into: &mut [u8]) -> Result<(), DiskError> {
-        let from = usize::try_from(at).ok();
-        let bytes = from.and_then(|from| self.as_slice().get(from..)?.get(..into.len()));
-        let short = || DiskError::new("read", "a file", io::ErrorKind::UnexpectedEof.into());
-        into.copy_from_slice(bytes.ok_or_else(short)?);
-        Ok(())
-    }
 }
 
 /// A flat directory of files.

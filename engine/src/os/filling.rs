@@ -18,9 +18,9 @@ use std::time::{Duration, Instant};
 
 use memmap2::{Advice, MmapOptions, MmapRaw};
 
+use super::disk_read::DiskRead;
 use crate::error::DiskError;
 use crate::limits::{FILL_BYTES, FILL_THREADS_MAX, FILL_WAIT_MAX, FILL_WIDE_BYTES};
-use crate::os::disk::DiskRead;
 
 /// Bytes of a page: what one checksum is of.
 const PAGE_BYTES: usize = crate::layout::PAGE_BYTES;

@@ -13,7 +13,9 @@ use bytemuck::{Pod, Zeroable};
 use memmap2::{Advice, Mmap};
 use rustix::io::Errno;
 
+use super::disk_read::DiskRead;
 use super::filling::{Filling, Unfilled};
+use crate::error::DiskError;
 
 const LINE_BYTES: usize = 64;
 
@@ -228,6 +230,21 @@ impl FileBytes {
             file.need_all()?;
         }
         Ok(self.as_slice())
+    }
+}
+
+/// Bytes that are in memory can always be read.
+impl DiskRead for FileBytes {
+    fn bytes(&self) -> u64 {
+        self.as_slice().len() as u64
+    }
+
+    fn read_at(&self, at: u64, into: &mut [u8]) -> Result<(), DiskError> {
+        let from = usize::try_from(at).ok();
+        let bytes = from.and_then(|from| self.as_slice().get(from..)?.get(..into.len()));
+        let short = || DiskError::new("read", "a file", io::ErrorKind::UnexpectedEof.into());
+        into.copy_from_slice(bytes.ok_or_else(short)?);
+        Ok(())
     }
 }
 

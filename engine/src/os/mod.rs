@@ -2,6 +2,7 @@
 
 pub mod clock;
 pub mod disk;
+mod disk_read;
 pub(crate) mod filling;
 pub(crate) mod held;
 pub(crate) mod mmap;

@@ -7,76 +7,20 @@ mod edges;
 mod places;
 mod walk;
 
-use std::cmp::Ordering;
-use std::sync::Arc;
-
 use crate::error::{Damage, SearchError};
 use crate::ids::{EdgeId, ItemId, Row};
-use crate::reading::hidden::Hidden;
 use crate::reading::snapshot::{Place, Snapshot};
 use crate::segment::EdgeView;
 use crate::top::Top;
-use edges::PartEdges;
+use edges::{EDGES_TOGETHER, PartEdges, Strength};
 
+pub use edges::{Direction, EdgeFilter};
 pub use walk::{
     GRAPH_EDGES_MAX, GRAPH_NODES_MAX, HOPS_MAX, Neighbourhood, Path, Reached, Step, WalkLimits,
 };
 
 /// Neighbours of one item that are given at once: the strongest of them, however many there are.
 pub const NEIGHBOURS_MAX: usize = 4096;
-
-/// Edges that are looked at between two looks at whether the walk is still wanted.
-const EDGES_TOGETHER: u32 = 1024;
-
-/// Which way an edge runs, seen from an item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Direction {
-    /// From the item to its neighbour.
-    Out,
-    /// From the neighbour to the item.
-    In,
-}
-
-impl Direction {
-    /// Its name on the wire.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Out => "out",
-            Self::In => "in",
-        }
-    }
-
-    /// The same edge, seen from its other end.
-    pub fn reversed(self) -> Self {
-        match self {
-            Self::Out => Self::In,
-            Self::In => Self::Out,
-        }
-    }
-}
-
-/// Which edges count.
-#[derive(Debug, Clone, Default)]
-pub struct EdgeFilter {
-    /// Only these relations; all where empty.
-    pub relations: Vec<String>,
-    /// Only edges that run this way, seen from where a step starts.
-    pub direction: Option<Direction>,
-    /// Only edges to items that no newer one replaces.
-    pub current_only: bool,
-    /// No edges to items that are hidden altogether.
-    pub hidden: Option<Arc<Hidden>>,
-}
-
-impl EdgeFilter {
-    fn directions(&self) -> &'static [Direction] {
-        match self.direction {
-            None => &[Direction::Out, Direction::In],
-            Some(Direction::Out) => &[Direction::Out],
-            Some(Direction::In) => &[Direction::In],
-        }
-    }
-}
 
 /// An edge and the item at its other end.
 #[derive(Debug, Clone)]
@@ -87,24 +31,6 @@ pub struct Neighbour<'a> {
     pub direction: Direction,
     /// The item at the other end.
     pub place: Place,
-}
-
-/// A weight, in its total order.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Strength(f32);
-
-impl Eq for Strength {}
-
-impl Ord for Strength {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.0.total_cmp(&other.0)
-    }
-}
-
-impl PartialOrd for Strength {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
 }
 
 /// What orders edges of one weight, and where the edge lies: part and row.

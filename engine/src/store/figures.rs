@@ -5,7 +5,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::Store;
 use super::rows::Rows;
 
 /// Counted since the opening.
@@ -26,6 +25,19 @@ impl Tally {
         self.segments.store(rows.sealed_parts().len() as u64, Ordering::Relaxed);
         self.tail_bytes.store(tail, Ordering::Relaxed);
         self.log_bytes.store(log_bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn figures(&self, bytes_on_disk: u64) -> Figures {
+        let read = |of: &AtomicU64| of.load(Ordering::Relaxed);
+        Figures {
+            syncs: read(&self.syncs),
+            seals: read(&self.seals),
+            merges: read(&self.merges),
+            segments: read(&self.segments),
+            tail_bytes: read(&self.tail_bytes),
+            log_bytes: read(&self.log_bytes),
+            bytes_on_disk,
+        }
     }
 
     pub(crate) fn count(of: &AtomicU64) {
@@ -50,24 +62,4 @@ pub struct Figures {
     pub log_bytes: u64,
     /// Bytes of all files.
     pub bytes_on_disk: u64,
-}
-
-impl Store {
-    /// Its figures. Never waits for a writer.
-    pub fn figures(&self) -> Figures {
-        let tally = &self.tally;
-        if let Some(writer) = self.try_writer() {
-            tally.note(&writer.rows, writer.log_bytes());
-        }
-        let read = |of: &AtomicU64| of.load(Ordering::Relaxed);
-        Figures {
-            syncs: read(&tally.syncs),
-            seals: read(&tally.seals),
-            merges: read(&tally.merges),
-            segments: read(&tally.segments),
-            tail_bytes: read(&tally.tail_bytes),
-            log_bytes: read(&tally.log_bytes),
-            bytes_on_disk: self.bytes_on_disk(),
-        }
-    }
 }

@@ -3,7 +3,6 @@
 //! Owns the order of a sync, a carry and a new snapshot; whether a state may be shown yet is asked of
 //! `carrying`, and who syncs for whom of `settle`.
 
-use std::fmt;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
@@ -12,18 +11,9 @@ use crate::ids::Seq;
 use crate::manifest::Manifest;
 use crate::part::Part;
 use crate::reading::snapshot::Snapshot;
-use crate::store::Store;
 use crate::store::figures::Tally;
 use crate::store::writer::Writer;
-
-/// What is called when there is news.
-pub(super) struct Tell(Box<dyn Fn() + Send + Sync>);
-
-impl fmt::Debug for Tell {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Tell")
-    }
-}
+use crate::store::{Store, Tell};
 
 impl Store {
     /// Has `tell` called whenever a new snapshot is shown, by the thread that showed it and while it

@@ -25,10 +25,11 @@ use crate::reading::snapshot::Snapshot;
 use crate::segment::Uncommitted;
 use crate::state::{RowState, StateFile, StateOf};
 use crate::store::far::{Far, Published};
+use crate::store::ground::Ground;
 use crate::store::job::{Job, JobError, Made};
 use crate::store::opening::{Opened, ReadLog};
+use crate::store::options::Options;
 use crate::store::rows::Rows;
-use crate::store::{Ground, Options};
 
 /// Bytes that a batch takes in the logs at most, with the head of its frame and the header of a log.
 const FRAME_ROOM: u64 = FRAME_BYTES_MAX as u64 + LOG_RESERVE_STEP;

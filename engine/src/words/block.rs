@@ -9,7 +9,7 @@ use super::layout::{
 };
 use super::pack::{packed_bytes, unpack, unpack_one};
 use super::posting::Posting;
-use super::{Damage, damage};
+use crate::error::Damage;
 
 /// Where a block's numbers lie and how wide they are.
 #[derive(Debug, Clone, Copy)]
@@ -42,14 +42,14 @@ impl Head {
     ) -> Result<Self, Damage> {
         let last_row = last_row(raw);
         if last_row < from || last_row >= rows {
-            return Err(damage(
+            return Err(Damage::new(
                 "WRD-21",
                 format!("a block ends at row {last_row} of {rows}, starts at {from} or later"),
             ));
         }
         let offset = u32::from_le_bytes([raw[4], raw[5], raw[6], raw[7]]) as usize;
         if raw[11] != 0 {
-            return Err(damage("WRD-12", format!("reserved byte of a block is {}", raw[11])));
+            return Err(Damage::new("WRD-12", format!("reserved byte of a block is {}", raw[11])));
         }
         let bits = [raw[8], raw[9], raw[10]];
         let impacts = std::array::from_fn(|class| {
@@ -146,7 +146,7 @@ impl Decoded {
         let last = add_steps(&mut self.rows[..block.count], block.from);
         // Steps are not negative, so the last row is the greatest: one check stands for all.
         if !block.last_row.map_or(last < u64::from(rows), |row| u64::from(row) == last) {
-            return Err(damage(
+            return Err(Damage::new(
                 "WRD-30",
                 format!("a block ends at row {last}, {:?} stated", block.last_row),
             ));
@@ -188,7 +188,7 @@ impl Decoded {
 }
 
 fn counts_none() -> Damage {
-    damage("WRD-31", "a posting counts 0")
+    Damage::new("WRD-31", "a posting counts 0")
 }
 
 /// Counts are packed in [`COUNT_BITS_MAX`] bits at most.
@@ -225,11 +225,17 @@ impl Block {
     fn packed<'b, B: Bytes>(&self, postings: &'b B) -> Result<[&'b [u8]; 3], Damage> {
         let [row_bits, body_bits, title_bits] = self.bits;
         if row_bits > ROW_BITS_MAX || body_bits > COUNT_BITS_MAX || title_bits > COUNT_BITS_MAX {
-            return Err(damage("WRD-22", format!("widths {row_bits}, {body_bits}, {title_bits}")));
+            return Err(Damage::new(
+                "WRD-22",
+                format!("widths {row_bits}, {body_bits}, {title_bits}"),
+            ));
         }
         let [steps, bodies, titles] = self.bits.map(|bits| packed_bytes(self.count, bits));
         let packed = part(postings, self.offset, steps + bodies + titles)?.ok_or_else(|| {
-            damage("WRD-22", format!("packed numbers at {} pass the end of postings", self.offset))
+            Damage::new(
+                "WRD-22",
+                format!("packed numbers at {} pass the end of postings", self.offset),
+            )
         })?;
         let (steps, counts) = packed.split_at(steps);
         let (bodies, titles) = counts.split_at(bodies);

@@ -18,7 +18,7 @@ use super::posting::Posting;
 use super::query::{QUERY_TERMS_MAX, Query};
 use super::view::{Entry, PostingsView};
 use super::without::{RowSet, Without};
-use super::{Damage, damage};
+use crate::error::Damage;
 use crate::error::SearchError;
 use crate::stop::Stop;
 
@@ -168,7 +168,7 @@ impl Stats {
         self.length_total = self
             .length_total
             .checked_add(length_total)
-            .ok_or_else(|| damage("WRD-13", "the lengths of all segments exceed 64 bits"))?;
+            .ok_or_else(|| Damage::new("WRD-13", "the lengths of all segments exceed 64 bits"))?;
         let entries = query.terms().iter().map(|term| view.entry(&term.term));
         Ok(Found { view, entries: entries.collect::<Result<_, _>>()? })
     }

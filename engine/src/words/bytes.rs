@@ -3,7 +3,7 @@
 //! Owns the trait between the words and whoever holds their columns. Must not know pages or files:
 //! the holder checks what is asked for, so a question fails only on the bytes that it needs.
 
-use super::{Damage, damage};
+use crate::error::Damage;
 
 /// One word column. Cheap to copy: it is a place, not the bytes.
 pub trait Bytes: Copy {
@@ -24,7 +24,7 @@ impl Bytes for &[u8] {
     }
 
     fn range(&self, from: usize, to: usize) -> Result<&[u8], Damage> {
-        self.get(from..to).ok_or_else(|| damage("WRD-11", format!("no bytes {from}..{to}")))
+        self.get(from..to).ok_or_else(|| Damage::new("WRD-11", format!("no bytes {from}..{to}")))
     }
 }
 

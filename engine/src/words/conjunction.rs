@@ -3,12 +3,12 @@
 //! Owns how lists are met: the shortest one gives the rows, and the others are asked for those alone, each
 //! block at most once. Must not know whether the words stand side by side.
 
-use super::Damage;
 use super::block::Decoded;
 use super::bytes::Bytes;
 use super::forward::Forward;
 use super::phrase::{Need, Phrases};
 use super::view::PostingsView;
+use crate::error::Damage;
 use crate::error::SearchError;
 use crate::stop::Stop;
 

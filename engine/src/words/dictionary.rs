@@ -9,7 +9,7 @@
 use super::bytes::{Bytes, all, part};
 use super::layout::TERM_BYTES_MAX;
 use super::node::{NODES_AT, Node, broken, number};
-use super::{Damage, damage};
+use crate::error::Damage;
 
 /// Version and type in the first 16 bytes.
 pub(super) const DICTIONARY_VERSION: u64 = 3;
@@ -34,12 +34,12 @@ impl<B: Bytes> Dictionary<B> {
     /// Checks head and tail; nodes are checked as they are visited.
     pub(super) fn open(bytes: B) -> Result<Self, Damage> {
         let short =
-            || damage("WRD-01", format!("dictionary of {} bytes is too short", bytes.size()));
+            || Damage::new("WRD-01", format!("dictionary of {} bytes is too short", bytes.size()));
         let end = bytes.size().checked_sub(TAIL_BYTES).ok_or_else(short)?;
         let head = part(&bytes, 0, NODES_AT)?.filter(|_| end >= NODES_AT).ok_or_else(short)?;
         let (version, kind) = (number(&head[..8]), number(&head[8..]));
         if (version, kind) != (DICTIONARY_VERSION, DICTIONARY_TYPE) {
-            return Err(damage(
+            return Err(Damage::new(
                 "WRD-01",
                 format!("dictionary version {version} type {kind}, not 3 and 0"),
             ));
@@ -47,9 +47,10 @@ impl<B: Bytes> Dictionary<B> {
         let tail = part(&bytes, end, TAIL_BYTES)?.ok_or_else(short)?;
         let (keys, root) = (number(&tail[..8]), number(&tail[8..16]));
         let root = usize::try_from(root).ok().filter(|root| *root == 0 || *root == end - 1);
-        let root = root.ok_or_else(|| damage("WRD-01", "dictionary root is not its last node"))?;
+        let root =
+            root.ok_or_else(|| Damage::new("WRD-01", "dictionary root is not its last node"))?;
         let terms = u32::try_from(keys)
-            .map_err(|_| damage("WRD-01", format!("{keys} terms do not fit 32 bits")))?;
+            .map_err(|_| Damage::new("WRD-01", format!("{keys} terms do not fit 32 bits")))?;
         Ok(Self { bytes, end, root, terms })
     }
 
@@ -76,7 +77,7 @@ impl<B: Bytes> Dictionary<B> {
         let ordinal = u32::try_from(sum).ok().filter(|ordinal| *ordinal < self.terms);
         ordinal
             .map(Some)
-            .ok_or_else(|| damage("WRD-03", format!("ordinal {sum} of {} terms", self.terms)))
+            .ok_or_else(|| Damage::new("WRD-03", format!("ordinal {sum} of {} terms", self.terms)))
     }
 
     /// Walks all terms in order.
@@ -91,7 +92,10 @@ impl<B: Bytes> Dictionary<B> {
         let (before, stated) = bytes.split_at(bytes.len() - size_of::<u32>());
         let (found, stated) = (u64::from(checksum(before)), number(stated));
         if found != stated {
-            return Err(damage("WRD-04", format!("checksum {found:08x}, {stated:08x} stated")));
+            return Err(Damage::new(
+                "WRD-04",
+                format!("checksum {found:08x}, {stated:08x} stated"),
+            ));
         }
         // Transitions lead to smaller addresses, so when a node's turn comes, all that lead to it
         // have been seen. A target that is no node's last byte is never struck off.
@@ -104,7 +108,7 @@ impl<B: Bytes> Dictionary<B> {
         while end > NODES_AT {
             if !reached[end - 1] {
                 let detail = format!("no path leads to the dictionary node at {}", end - 1);
-                return Err(damage("WRD-05", detail));
+                return Err(Damage::new("WRD-05", detail));
             }
             open -= 1;
             let node = self.node(end - 1)?;
@@ -118,7 +122,7 @@ impl<B: Bytes> Dictionary<B> {
         }
         match open {
             0 => Ok(()),
-            _ => Err(damage("WRD-05", "a transition leads into the middle of a node")),
+            _ => Err(Damage::new("WRD-05", "a transition leads into the middle of a node")),
         }
     }
 
@@ -147,7 +151,7 @@ impl<B: Bytes> Walk<'_, B> {
             self.started = true;
             let root = self.dictionary.node(self.dictionary.root)?;
             if root.last().is_some() {
-                return Err(damage("WRD-03", "the dictionary holds an empty term"));
+                return Err(Damage::new("WRD-03", "the dictionary holds an empty term"));
             }
             self.stack.push((root, 0, 0));
         }
@@ -159,7 +163,7 @@ impl<B: Bytes> Walk<'_, B> {
             }
             let (input, output, target) = node.transition(*next);
             if *next > 0 && node.input(*next - 1) >= input {
-                return Err(damage("WRD-03", "dictionary terms do not rise"));
+                return Err(Damage::new("WRD-03", "dictionary terms do not rise"));
             }
             *next += 1;
             let (target, sum) =
@@ -167,7 +171,7 @@ impl<B: Bytes> Walk<'_, B> {
             let child = self.dictionary.node(target)?;
             self.term.push(input);
             if self.term.len() > TERM_BYTES_MAX {
-                return Err(damage(
+                return Err(Damage::new(
                     "WRD-02",
                     format!("a dictionary path exceeds {TERM_BYTES_MAX} bytes"),
                 ));
@@ -176,14 +180,14 @@ impl<B: Bytes> Walk<'_, B> {
             match child.last() {
                 Some(last) => return self.found(sum.wrapping_add(last)),
                 None if child.count() == 0 => {
-                    return Err(damage("WRD-03", "a dictionary path ends without a term"));
+                    return Err(Damage::new("WRD-03", "a dictionary path ends without a term"));
                 }
                 None => {}
             }
         }
         match self.next == self.dictionary.terms {
             true => Ok(None),
-            false => Err(damage(
+            false => Err(Damage::new(
                 "WRD-03",
                 format!("{} terms, {} stated", self.next, self.dictionary.terms),
             )),
@@ -192,7 +196,10 @@ impl<B: Bytes> Walk<'_, B> {
 
     fn found(&mut self, ordinal: u64) -> Result<Option<(&[u8], u32)>, Damage> {
         if ordinal != u64::from(self.next) || self.next == self.dictionary.terms {
-            return Err(damage("WRD-03", format!("ordinal {ordinal} where {} was due", self.next)));
+            return Err(Damage::new(
+                "WRD-03",
+                format!("ordinal {ordinal} where {} was due", self.next),
+            ));
         }
         self.next += 1;
         Ok(Some((&self.term, self.next - 1)))

@@ -3,11 +3,11 @@
 //! Owns which block of it is unpacked: rows that are asked for in their order cost one unpacking for each block
 //! that any of them may be in. Must not know what is asked for, nor why.
 
-use super::Damage;
 use super::block::Decoded;
 use super::bytes::Bytes;
 use super::posting::Posting;
 use super::view::{List, PostingsView};
+use crate::error::Damage;
 
 /// One list, and the block of it that was looked at last.
 pub(super) struct Forward {

@@ -3,11 +3,11 @@
 //! Owns the looking up of single rows, for whoever found them otherwise. Must not know the order in which a
 //! search visits rows (`search.rs`).
 
-use super::Damage;
 use super::bm25::{Formula, Found, RankedTerm, Ranker, Score};
 use super::bytes::Bytes;
 use super::forward::Forward;
 use super::view::PostingsView;
+use crate::error::Damage;
 
 /// Why a row matched: one term of the question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use super::bytes::Bytes;
 use super::layout::BLOCK_ROWS;
 use super::posting::Posting;
 use super::view::{List, PostingsView};
-use super::{Damage, damage};
+use crate::error::Damage;
 
 /// One term's way through the segment. Its arrays are boxed: it moves between searches.
 pub(super) struct Cursor {
@@ -98,8 +98,9 @@ impl<B: Bytes> Field<'_, B> {
                 let most = Posting { row: 0, body: impact.body, title: impact.title };
                 self.formula.bound(*weight, most, impact.length)
             });
-            let most =
-                bounds.max().ok_or_else(|| damage("WRD-23", format!("block {i} has no impact")))?;
+            let most = bounds
+                .max()
+                .ok_or_else(|| Damage::new("WRD-23", format!("block {i} has no impact")))?;
             blocks.push((last_row, most));
             Ok(())
         })?;

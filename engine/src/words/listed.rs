@@ -8,7 +8,7 @@
 use super::bytes::{Bytes, all};
 use super::dictionary::{DICTIONARY_VERSION, Dictionary, Walk};
 use super::layout::{TERM_BYTES_MAX, read_u32};
-use super::{Damage, damage};
+use crate::error::Damage;
 
 /// What a list begins with.
 const LISTED_VERSION: u64 = u64::MAX;
@@ -69,7 +69,7 @@ impl<'b> Pieces<'b> {
 }
 
 fn broken() -> Damage {
-    damage("WRD-01", "a list of terms is not as it was written")
+    Damage::new("WRD-01", "a list of terms is not as it was written")
 }
 
 impl<B: Bytes> Listed<B> {

@@ -7,7 +7,6 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
-use super::Damage;
 use super::block::Decoded;
 use super::bytes::Bytes;
 use super::columns::ColumnsWriter;
@@ -15,6 +14,7 @@ use super::layout::{SEGMENT_POSTINGS_MAX, WordColumns};
 use super::posting::Posting;
 use super::postings::Full;
 use super::view::PostingsView;
+use crate::error::Damage;
 
 /// Postings that are merged between two questions whether to go on: about a millisecond.
 const POSTINGS_TOGETHER: usize = 1 << 13;

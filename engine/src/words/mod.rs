@@ -3,8 +3,6 @@
 //! Owns the meaning of the five word columns of a segment (format-spec/words.md). Knows nothing of
 //! files, segments or snapshots: columns come in and go out as plain bytes, rows are plain numbers.
 
-use crate::error::Damage;
-
 mod analyze;
 mod block;
 mod bm25;
@@ -13,6 +11,8 @@ mod columns;
 mod conjunction;
 mod dictionary;
 mod dictionary_writer;
+#[cfg(test)]
+mod fixtures;
 mod fold;
 mod forward;
 mod given;
@@ -56,8 +56,3 @@ pub use search::Scratch;
 pub use verify::rebuild;
 pub use view::{PostingsView, TermPostings};
 pub use without::{Kept, RowSet, Without};
-
-/// Shorthand for the checks of this room.
-pub(super) fn damage(rule: &'static str, detail: impl Into<String>) -> Damage {
-    Damage::new(rule, detail)
-}

@@ -3,7 +3,7 @@
 //! Owns the node tables of format-spec/words.md (fst version 3). Must not know what paths mean.
 
 use super::bytes::Bytes;
-use super::{Damage, damage};
+use crate::error::Damage;
 
 /// Where nodes begin: after version and type.
 pub(super) const NODES_AT: usize = 16;
@@ -42,7 +42,7 @@ const SINGLE_NEXT: u8 = 0xC0;
 const FINAL: u8 = 0x40;
 
 pub(super) fn broken(address: usize) -> Damage {
-    damage("WRD-02", format!("dictionary node at {address} reaches outside the dictionary"))
+    Damage::new("WRD-02", format!("dictionary node at {address} reaches outside the dictionary"))
 }
 
 /// A little-endian number of up to 8 bytes.

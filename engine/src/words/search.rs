@@ -8,11 +8,11 @@
 
 use std::ops::Range;
 
-use super::Damage;
 use super::bm25::{Found, Ranker, Score};
 use super::bytes::Bytes;
 use super::layout::BLOCK_ROWS;
 use super::list_cursor::{Cursor, Field};
+use crate::error::Damage;
 use crate::error::SearchError;
 use crate::stop::Stop;
 use crate::top::Top;

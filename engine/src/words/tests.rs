@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
+use super::fixtures::{Row, build, open};
 use super::search::WIDE_WINDOW;
 use super::*;
 use crate::Top;
+use crate::error::Damage;
 
 fn terms(text: &str) -> Vec<(String, Kind)> {
     let mut out = Vec::new();
@@ -114,20 +116,6 @@ proptest! {
             prop_assert_eq!(out, terms(text));
         }
     }
-}
-
-pub(super) type Row = (String, String);
-
-pub(super) fn build(rows: &[Row]) -> WordColumns {
-    let mut builder = PostingsBuilder::new();
-    for (row, (title, text)) in (0..).zip(rows) {
-        builder.add(row, title, text).unwrap();
-    }
-    builder.finish(u32::try_from(rows.len()).unwrap())
-}
-
-pub(super) fn open<'a>(columns: &'a WordColumns, rows: &[Row]) -> PostingsView<&'a [u8]> {
-    PostingsView::open(columns.as_ref(), u32::try_from(rows.len()).unwrap()).unwrap()
 }
 
 fn ask(text: &str, views: &[&PostingsView<&[u8]>], parameters: Parameters) -> (Query, Ranker) {

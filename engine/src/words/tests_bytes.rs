@@ -5,10 +5,11 @@ use std::ops::Range;
 
 use proptest::prelude::*;
 
-use super::tests::{Row, build, open, rows};
+use super::fixtures::{Row, build, open};
+use super::tests::rows;
 use super::*;
 use crate::Top;
-use crate::error::SearchError;
+use crate::error::{Damage, SearchError};
 
 /// A column with a hole in it, as a damaged page makes one.
 #[derive(Debug, Clone, Copy)]

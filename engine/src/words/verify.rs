@@ -9,7 +9,7 @@ use super::layout::{BLOCK_ROWS, WordColumns, decode_length};
 use super::listed::Lookup;
 use super::postings::{Full, PostingsBuilder};
 use super::view::{List, PostingsView};
-use super::{Damage, damage};
+use crate::error::Damage;
 
 /// The columns of rows with these titles and texts; `None` is a row without words.
 ///
@@ -48,7 +48,7 @@ impl<B: Bytes> PostingsView<B> {
         let total: u64 = lengths.iter().map(|code| u64::from(decode_length(*code))).sum();
         let documents = lengths.iter().filter(|code| **code != 0).count();
         if total != self.length_total() || documents != self.documents() as usize {
-            return Err(damage(
+            return Err(Damage::new(
                 "WRD-13",
                 format!(
                     "{} documents of length {} stated, {documents} of {total} found",
@@ -79,7 +79,7 @@ impl<B: Bytes> PostingsView<B> {
             // The head of `entries` was checked before.
             let from = if name == "entries" { super::layout::HEAD_BYTES } else { 0 };
             same(name, &found[from..], &wanted[from..])
-                .map_err(|detail| damage("WRD-32", detail))?;
+                .map_err(|detail| Damage::new("WRD-32", detail))?;
         }
         Ok(())
     }
@@ -93,7 +93,7 @@ impl<B: Bytes> PostingsView<B> {
         let mut blocks = postings.chunks(BLOCK_ROWS);
         let check = |i, head: super::block::Head| match blocks.next() {
             Some(block) if impacts(block, lengths) == head.impacts => Ok(()),
-            _ => Err(damage(
+            _ => Err(Damage::new(
                 "WRD-23",
                 format!("impacts of block {i} of {} postings are not its own", list.rows),
             )),
@@ -115,7 +115,7 @@ impl<B: Bytes> PostingsView<B> {
             ("postings", &found.postings, wanted.postings),
             ("lengths", &found.lengths, wanted.lengths),
         ] {
-            same(name, all(found)?, wanted).map_err(|detail| damage("WRD-50", detail))?;
+            same(name, all(found)?, wanted).map_err(|detail| Damage::new("WRD-50", detail))?;
         }
         Ok(())
     }

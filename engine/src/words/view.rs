@@ -12,7 +12,7 @@ use super::layout::{
 };
 use super::listed::{Lookup, Steps};
 use super::posting::Posting;
-use super::{Damage, damage};
+use crate::error::Damage;
 
 /// Lengths that are asked for together: few calls for common terms, few needless pages for rare
 /// ones.
@@ -79,7 +79,7 @@ impl<B: Bytes> PostingsView<B> {
     ) -> Result<Self, Damage> {
         let terms = dictionary.terms();
         let found = columns.entries.size();
-        let wrong = || damage("WRD-10", format!("entries of {found} bytes for {terms} terms"));
+        let wrong = || Damage::new("WRD-10", format!("entries of {found} bytes for {terms} terms"));
         let head = part(&columns.entries, 0, HEAD_BYTES)?.ok_or_else(wrong)?;
         if found as u64 != HEAD_BYTES as u64 + u64::from(terms) * ENTRY_BYTES as u64
             || read_u32(head, 12) != Some(terms)
@@ -87,18 +87,18 @@ impl<B: Bytes> PostingsView<B> {
             return Err(wrong());
         }
         if head[16..].iter().any(|byte| *byte != 0) {
-            return Err(damage("WRD-12", "reserved bytes of the head of entries are not 0"));
+            return Err(Damage::new("WRD-12", "reserved bytes of the head of entries are not 0"));
         }
         let found = columns.blocks.size();
         if !found.is_multiple_of(BLOCK_BYTES) {
-            return Err(damage(
+            return Err(Damage::new(
                 "WRD-20",
                 format!("blocks of {found} bytes, not a multiple of {BLOCK_BYTES}"),
             ));
         }
         let found = columns.lengths.size();
         if found as u64 != u64::from(rows) {
-            return Err(damage("WRD-40", format!("{found} lengths for {rows} rows")));
+            return Err(Damage::new("WRD-40", format!("{found} lengths for {rows} rows")));
         }
         let (Some(low), Some(high), Some(documents)) =
             (read_u32(head, 0), read_u32(head, 4), read_u32(head, 8))
@@ -108,7 +108,7 @@ impl<B: Bytes> PostingsView<B> {
         let length_total = u64::from(low) | u64::from(high) << 32;
         let longest = u64::from(rows) * u64::from(decode_length(u8::MAX));
         if documents > rows || length_total > longest {
-            return Err(damage(
+            return Err(Damage::new(
                 "WRD-13",
                 format!("{documents} documents of length {length_total} in {rows} rows"),
             ));
@@ -219,10 +219,10 @@ impl<B: Bytes> PostingsView<B> {
         let (Some(rows), Some(place), Some(detail)) =
             (read_u32(raw, 0), read_u32(raw, 4), read_u32(raw, 8))
         else {
-            return Err(damage("WRD-10", format!("no entry for ordinal {ordinal}")));
+            return Err(Damage::new("WRD-10", format!("no entry for ordinal {ordinal}")));
         };
         if rows == 0 || rows > self.rows {
-            return Err(damage("WRD-11", format!("{rows} postings of ordinal {ordinal}")));
+            return Err(Damage::new("WRD-11", format!("{rows} postings of ordinal {ordinal}")));
         }
         Ok(Entry { rows, place, detail })
     }
@@ -230,7 +230,7 @@ impl<B: Bytes> PostingsView<B> {
     /// Where the postings of an entry lie, checked.
     pub(super) fn list(&self, entry: Entry) -> Result<List, Damage> {
         let Entry { rows, place, detail } = entry;
-        let outside = || damage("WRD-11", format!("{rows} postings at {place}"));
+        let outside = || Damage::new("WRD-11", format!("{rows} postings at {place}"));
         let [low, middle, high, top] = detail.to_le_bytes();
         let reserved = match rows as usize {
             1 => (high, top) != (0, 0),
@@ -238,12 +238,12 @@ impl<B: Bytes> PostingsView<B> {
             _ => detail != 0,
         };
         if reserved {
-            return Err(damage("WRD-12", format!("reserved bits in an entry: {detail:#x}")));
+            return Err(Damage::new("WRD-12", format!("reserved bits in an entry: {detail:#x}")));
         }
         let place = match rows as usize {
             1 if place >= self.rows => return Err(outside()),
             1 if (low, middle) == (0, 0) => {
-                return Err(damage("WRD-31", format!("row {place} counts 0")));
+                return Err(Damage::new("WRD-31", format!("row {place} counts 0")));
             }
             1 => Place::One(Posting { row: place, body: low, title: middle }),
             count if count < BLOCK_ROWS => {
@@ -311,7 +311,7 @@ impl<B: Bytes> PostingsView<B> {
                 let (before, raw) = match self.raw_heads(first + i - i.min(1), 1 + i.min(1))? {
                     [raw] => (None, raw),
                     [before, raw] => (Some(last_row(before)), raw),
-                    _ => return Err(damage("WRD-11", format!("no block {i}"))),
+                    _ => return Err(Damage::new("WRD-11", format!("no block {i}"))),
                 };
                 let from = before.map_or(0, |row| row.saturating_add(1));
                 let head = Head::read(raw, self.rows_of(list, i), from, self.rows)?;
@@ -352,7 +352,8 @@ impl<B: Bytes> PostingsView<B> {
 
     fn raw_heads(&self, first: usize, count: usize) -> Result<&[[u8; BLOCK_BYTES]], Damage> {
         let raw = part(&self.columns.blocks, first * BLOCK_BYTES, count * BLOCK_BYTES)?;
-        let raw = raw.ok_or_else(|| damage("WRD-11", format!("no blocks {first} + {count}")))?;
+        let raw =
+            raw.ok_or_else(|| Damage::new("WRD-11", format!("no blocks {first} + {count}")))?;
         Ok(raw.as_chunks().0)
     }
 }
@@ -372,7 +373,7 @@ impl<B: Bytes> Lists<'_, B> {
         let list = self.view.list(self.view.entry_at(ordinal)?)?;
         self.postings += list.rows as usize;
         if self.postings > SEGMENT_POSTINGS_MAX {
-            return Err(damage(
+            return Err(Damage::new(
                 "WRD-14",
                 format!("more than {SEGMENT_POSTINGS_MAX} postings in all"),
             ));

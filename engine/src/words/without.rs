@@ -149,7 +149,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::tests::{Row, build, open};
+    use super::super::fixtures::{Row, build, open};
     use super::super::{Analyzer, Phrases, Query, Stats, WordColumns};
     use super::*;
 

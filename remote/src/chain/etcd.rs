@@ -19,11 +19,11 @@ use crate::address::Coordinator;
 use crate::beat::Beat;
 use crate::counts::{Counts, Op};
 use crate::edge::Edge;
+use crate::environment::{Environment, Unusable};
 use crate::hex::Hash;
 use crate::limits::{ETCD_INLINE_MAX, ETCD_REMOVED_AT_ONCE, NODES_MAX, RECORD_BYTES_MAX};
 use crate::names::{self, Key, NodeId, Tenant};
 use crate::objects::{Away, Objects, Tried};
-use crate::open::{Environment, Unusable};
 
 pub use self::small::EtcdObjects;
 

@@ -4,16 +4,16 @@
 //! know why these records are the right ones, nor who reads the files.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 use engine::far::{Listing, log_name, manifest_name};
 use engine::os::disk::{Disk, DiskFile};
 use engine::{DiskError, OpenError};
 
+use super::error::NotApplied;
 use super::partial::PartialDisk;
 use crate::hex::Hash;
-use crate::parts::{Shelf, Untransferred, hash_of};
+use crate::parts::{Shelf, hash_of};
 use crate::record::{Bytes, FarFile, FarLog, Full, Kind, LogPiece, Record};
 
 /// What a file is called until all of it is here.
@@ -37,42 +37,6 @@ pub struct LocalCopy {
 struct LocalLog {
     file: Box<dyn DiskFile>,
     to: u64,
-}
-
-/// Why a record was not applied. What was done of it is done, and it can be applied again; after a fault of the
-/// directory by a new [`LocalCopy`] alone.
-#[derive(Debug)]
-pub enum NotApplied {
-    /// An object did not come.
-    Untransferred(Untransferred),
-    /// The record does not fit what is here, or its manifest is none.
-    Wrong(String),
-    /// The directory.
-    Disk(DiskError),
-}
-
-impl fmt::Display for NotApplied {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Untransferred(why) => why.fmt(f),
-            Self::Wrong(why) => f.write_str(why),
-            Self::Disk(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for NotApplied {}
-
-impl From<Untransferred> for NotApplied {
-    fn from(why: Untransferred) -> Self {
-        Self::Untransferred(why)
-    }
-}
-
-impl From<DiskError> for NotApplied {
-    fn from(error: DiskError) -> Self {
-        Self::Disk(error)
-    }
 }
 
 impl LocalCopy {

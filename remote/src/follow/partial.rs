@@ -17,8 +17,8 @@ use engine::filling::{self, Fetch, Filling, PART};
 use engine::os::disk::{Disk, DiskFile, DiskLock, DiskRead, FileBytes};
 use engine::{DiskError, OpenError, Store};
 
-use super::NotApplied;
 use super::cache::{Cache, Closed};
+use super::error::NotApplied;
 use super::source::{Source, Supply};
 use crate::hex::Hash;
 use crate::names::Tenant;

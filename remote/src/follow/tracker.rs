@@ -5,7 +5,8 @@ use std::sync::Arc;
 use engine::DiskError;
 use engine::os::disk::Disk;
 
-use super::copy::{LocalCopy, NotApplied};
+use super::copy::LocalCopy;
+use super::error::NotApplied;
 use super::partial::PartialDisk;
 use crate::core::{Follower, Found, Mark, Polled};
 use crate::driver::Driver;

@@ -69,5 +69,3 @@ pub const ETCD_REMOVED_AT_ONCE: usize = 100;
 pub const ETCD_ANSWER_BYTES_MAX: u64 = 4 << 20;
 
 const _: () = assert!(SIGNED_FOR.as_secs() > REPEAT_FOR.as_secs());
-const _: () = assert!(OBJECT_BYTES_MAX == super::PART_BYTES);
-const _: () = assert!(OBJECT_BYTES_MAX == super::RECORD_BYTES_MAX as u64);

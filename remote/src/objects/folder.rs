@@ -15,11 +15,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::counts::{Counts, Op, Outcome};
+use crate::environment::Unusable;
 use crate::hex::Nonce;
 use crate::limits::{OBJECT_BYTES_MAX, UNFINISHED_FILES_MAX, UNFINISHED_MAX};
 use crate::names::Key;
 use crate::objects::{About, Away, Objects, Tried};
-use crate::open::Unusable;
 
 const UNFINISHED: &str = ".new";
 

@@ -23,6 +23,7 @@ use url::Url;
 use self::credentials::Keys;
 use self::profile::Profile;
 use crate::counts::{Counts, Op};
+use crate::environment::{Environment, Unusable};
 use crate::http::{Answer, Ask, Http, NoAnswer};
 use crate::limits::{
     LIST_BYTES_MAX, LIST_PAGES_MAX, LISTED_AT_ONCE, OBJECT_BYTES_MAX, REMOVED_AT_ONCE, REPEAT_FOR,
@@ -30,7 +31,6 @@ use crate::limits::{
 };
 use crate::names::Key;
 use crate::objects::{About, Away, Objects, Tried};
-use crate::open::{Environment, Unusable};
 
 /// How a bucket is reached, where the usual environment does not say it.
 #[derive(Debug, Clone, Default)]

@@ -11,7 +11,7 @@ use engine::filling::PART;
 use engine::os::disk::{Disk, RealDisk};
 use engine::{OpenError, Reader};
 
-use super::NotSeated;
+use super::error::NotSeated;
 use super::held::HeldDisk;
 use super::memo::Memo;
 use crate::follow::{Cache, PartialDisk};

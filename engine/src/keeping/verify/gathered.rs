@@ -8,7 +8,6 @@ use std::io::ErrorKind;
 
 use sha2::{Digest, Sha256};
 
-use super::Walked;
 use super::findings::Findings;
 use crate::error::{Damage, DiskError, OpenError};
 use crate::ids::Seq;
@@ -26,6 +25,31 @@ use crate::store::opening::{batch_of, check_counts, state_of};
 /// How often a log that looks damaged is read again: its writer may have appended what was read
 /// before what it vouches for.
 const LOG_ATTEMPTS_MAX: u32 = 3;
+
+/// How much was looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Walked {
+    /// Segment files.
+    pub segments: u64,
+    /// State files.
+    pub states: u64,
+    /// Indexes that are right.
+    pub indexes: u64,
+    /// Logs.
+    pub logs: u64,
+    /// Bytes of all files that the manifest needs, and of indexes.
+    pub bytes: u64,
+    /// Items, hidden ones too.
+    pub items: u64,
+    /// Sources.
+    pub sources: u64,
+    /// Edges, hidden ones too.
+    pub edges: u64,
+    /// Tombstones.
+    pub tombstones: u64,
+    /// Embeddings.
+    pub vectors: u64,
+}
 
 /// A segment file.
 pub(super) struct Listed {

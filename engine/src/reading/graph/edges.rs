@@ -1,15 +1,89 @@
-//! The edges of one part, in the terms of a question: codes instead of names.
+//! Which edges a question is about, and those of one part in its terms: codes instead of names.
 //!
 //! The one place of the graph that knows how a segment keeps its edges.
 
-use super::{Direction, EdgeFilter};
+use std::cmp::Ordering;
+use std::sync::Arc;
+
 use crate::error::Damage;
 use crate::ids::{EdgeId, ItemId, Row};
 use crate::layout::{EDGE_FROM_NODE, EDGE_ID, EDGE_RELATION, EDGE_TO_NODE, EDGE_WEIGHT};
 use crate::part::Part;
+use crate::reading::hidden::Hidden;
 use crate::reading::moment::Times;
 use crate::reading::snapshot::Snapshot;
 use crate::segment::{EdgeRows, View};
+
+/// Edges that are looked at between two looks at whether the walk is still wanted.
+pub(super) const EDGES_TOGETHER: u32 = 1024;
+
+/// Which way an edge runs, seen from an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Direction {
+    /// From the item to its neighbour.
+    Out,
+    /// From the neighbour to the item.
+    In,
+}
+
+impl Direction {
+    /// Its name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Out => "out",
+            Self::In => "in",
+        }
+    }
+
+    /// The same edge, seen from its other end.
+    pub fn reversed(self) -> Self {
+        match self {
+            Self::Out => Self::In,
+            Self::In => Self::Out,
+        }
+    }
+}
+
+/// Which edges count.
+#[derive(Debug, Clone, Default)]
+pub struct EdgeFilter {
+    /// Only these relations; all where empty.
+    pub relations: Vec<String>,
+    /// Only edges that run this way, seen from where a step starts.
+    pub direction: Option<Direction>,
+    /// Only edges to items that no newer one replaces.
+    pub current_only: bool,
+    /// No edges to items that are hidden altogether.
+    pub hidden: Option<Arc<Hidden>>,
+}
+
+impl EdgeFilter {
+    pub(super) fn directions(&self) -> &'static [Direction] {
+        match self.direction {
+            None => &[Direction::Out, Direction::In],
+            Some(Direction::Out) => &[Direction::Out],
+            Some(Direction::In) => &[Direction::In],
+        }
+    }
+}
+
+/// A weight, in its total order.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Strength(pub(super) f32);
+
+impl Eq for Strength {}
+
+impl Ord for Strength {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+impl PartialOrd for Strength {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
 
 pub(super) struct PartEdges<'a> {
     part: &'a Part,

@@ -11,8 +11,8 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::hash_map::Entry;
 use std::ops::Range;
 
+use super::edges::{Direction, EDGES_TOGETHER, EdgeFilter, PartEdges, Strength};
 use super::places::PlaceMap;
-use super::{Direction, EDGES_TOGETHER, EdgeFilter, PartEdges, Strength};
 use crate::error::{Damage, SearchError};
 use crate::ids::{EdgeId, ItemId, Row};
 use crate::reading::snapshot::{Place, Snapshot, Status};

@@ -7,7 +7,7 @@
 use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
 
-use super::Hit;
+use super::hit::Hit;
 use crate::error::{Damage, SearchError};
 use crate::ids::Row;
 use crate::layout::ITEM_ID;

@@ -2,6 +2,7 @@
 
 mod bound;
 mod given;
+mod hit;
 mod lexical;
 mod pairs;
 mod probe;
@@ -16,17 +17,8 @@ pub use together::Asked;
 
 pub use quoted::{QUOTED_BYTES_MAX, QUOTED_ITEMS_MAX, Quoted};
 
-use crate::reading::snapshot::Place;
+pub use hit::Hit;
 
 pub use lexical::AskedWords;
 
 pub use given::{AskedTerm, GivenWords, WordScores};
-
-/// A ranked item.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Hit {
-    /// Where it lies in the snapshot that was searched.
-    pub place: Place,
-    /// BM25 or cosine, whichever was asked for.
-    pub score: f32,
-}

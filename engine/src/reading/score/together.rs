@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use kernels::{Kernels, QUESTIONS_MAX, Team};
 
-use super::Hit;
+use super::hit::Hit;
 use super::scan::{Best, Finds, Group, Searched};
 use super::ways::Piece;
 use crate::error::{Damage, SearchError};

@@ -13,12 +13,12 @@ use zeroize::Zeroizing;
 
 use crate::address::Coordinator;
 use crate::counts::{Counts, Op};
+use crate::environment::{Environment, Unusable};
 use crate::http::{Answer, Ask, Http};
 use crate::limits::{
     ETCD_ANSWER_BYTES_MAX, MESSAGE_CHARS_MAX, REPEAT_FOR, REPEAT_PAUSE_MIN, TRIES_MAX,
 };
 use crate::objects::{Away, Tried};
-use crate::open::{Environment, Unusable};
 
 /// A code of gRPC, as etcd's gateway passes it on.
 type Code = u64;

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
-use crate::chain::{Chain, ObjectChain};
+use crate::chain::Chain;
+use crate::chain::objects::ObjectChain;
 use crate::core::{Ask, Machine, Step, find};
 use crate::counts::Counts;
 use crate::hex::{Hash, Hex};
 use crate::names::{NodeId, Tenant};
-use crate::objects::{Folder, Objects};
+use crate::objects::Objects;
+use crate::objects::folder::Folder;
 use crate::record::{FarFile, Full, Head, Kind, Record};
 
 const OLD: DataKey = DataKey { epoch: 1, nonce: Hex([7; 16]) };

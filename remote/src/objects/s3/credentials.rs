@@ -16,10 +16,10 @@ use ureq::http::Method;
 use super::profile::Profile;
 use super::said::element;
 use crate::counts::{Counts, Op};
+use crate::environment::{Environment, Unusable};
 use crate::http::{Answer, Ask, Http};
 use crate::limits::{ERROR_BYTES_MAX, KEYS_FETCHED_BEFORE, TOKEN_BYTES_MAX};
 use crate::objects::Away;
-use crate::open::{Environment, Unusable};
 
 /// Where the agent of a container of ECS answers, and a machine about itself.
 const CONTAINER: &str = "http://169.254.170.2";

@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
+use crate::environment::{Environment, Unusable};
 use crate::limits::PROFILE_BYTES_MAX;
-use crate::open::{Environment, Unusable};
 
 /// What was found, of which a part may be absent.
 #[derive(Default)]

@@ -3,8 +3,8 @@
 use std::arch::aarch64::*;
 use std::arch::asm;
 
+use super::lanes::{Line, QUARTERS, load_line};
 use super::products::{Place, finish};
-use super::{Line, QUARTERS, load_line};
 use crate::linear::{
     COLUMNS, Cells, Codes, QUAD, QUAD_LINE, padded_depth, quad_lines, turned_codes,
 };

@@ -6,7 +6,7 @@ use half::f16;
 
 use crate::questions::CodeQueries;
 
-use super::{HALF_LANES, LANES, load, widen};
+use super::lanes::{HALF_LANES, LANES, load, widen};
 
 /// Independent sums per row: with four rows at once sixteen, which covers a latency of four cycles
 /// on four ports.

@@ -4,8 +4,8 @@ use std::arch::aarch64::*;
 
 use half::f16;
 
+use super::lanes::{HALF_LANES, Line, QUARTERS, load_line, store_line, widen};
 use super::rows::gelu_lanes;
-use super::{HALF_LANES, Line, QUARTERS, load_line, store_line, widen};
 use crate::Then;
 use crate::linear::{COLUMNS, Cells, lines};
 use crate::panels::Panels;

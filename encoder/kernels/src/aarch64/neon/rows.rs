@@ -2,7 +2,7 @@
 
 use std::arch::aarch64::*;
 
-use super::{LANES, load, store};
+use super::lanes::{LANES, load, store};
 use crate::rows::RowsMut;
 use crate::scalar::{EXP, LN_2, TAIL, TAIL_PULL};
 

@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use half::f16;
 
-use super::{LANES, load, sum_lanes, widen};
+use super::lanes::{LANES, load, sum_lanes, widen};
 use crate::product::LINE_BYTES;
 use crate::questions::CodeQueries;
 

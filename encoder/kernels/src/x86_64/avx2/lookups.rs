@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::prefetch;
+use super::dots::prefetch;
 use crate::lookups::{LOOKUP_BYTES, LOOKUP_ROWS, LookupTables};
 use crate::workspace::CacheLine;
 

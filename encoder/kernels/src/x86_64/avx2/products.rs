@@ -4,8 +4,8 @@ use std::arch::x86_64::*;
 
 use half::f16;
 
+use super::lanes::{LANES, load, store, widen};
 use super::rows::gelu_lanes;
-use super::{LANES, load, store, widen};
 use crate::Then;
 use crate::linear::{COLUMNS, Cells, Codes, QUAD, QUAD_LINE, lines, quad_lines, turned_codes};
 use crate::panels::Panels;

@@ -4,7 +4,7 @@
 use std::arch::x86_64::*;
 
 use super::across::lay_across;
-use super::{LANES, load, store};
+use super::lanes::{LANES, load, store};
 use crate::linear::{CODE_MAX, QUAD, padded_depth, per_unit, turned_codes};
 use crate::product::{LINE_BYTES, quantized};
 use crate::rows::Rows;

@@ -6,18 +6,17 @@
 
 mod across;
 mod codes;
+mod lanes;
 mod lookups;
 mod products;
 mod questions;
 mod rows;
 
-use std::arch::x86_64::*;
-
 use super::avx2;
 use crate::Table;
-use crate::linear::COLUMNS;
 
 pub(super) use codes::codes_of;
+pub(super) use lanes::{load, mask_of};
 use lookups::sum_lookups;
 pub(super) use products::{CODES, FLOATS, HALVES, finish, matmul, widen, worth};
 use questions::reaching;
@@ -38,53 +37,3 @@ pub(crate) static TABLE: Table = Table {
     gelu,
     add,
 };
-
-/// Floats in one register: a panel's line.
-pub(super) const LANES: usize = 16;
-
-const _: () = assert!(LANES == COLUMNS);
-
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-#[inline]
-pub(super) fn load(from: &[f32; LANES]) -> __m512 {
-    // SAFETY: `from` is 64 readable bytes, and this load accepts any alignment.
-    unsafe { _mm512_loadu_ps(from.as_ptr()) }
-}
-
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-#[inline]
-pub(super) fn store(to: &mut [f32; LANES], v: __m512) {
-    // SAFETY: `to` is 64 writable bytes, and this store accepts any alignment.
-    unsafe { _mm512_storeu_ps(to.as_mut_ptr(), v) };
-}
-
-/// The first floats of a register, as many as `from` has, at most sixteen; the others are `rest`.
-/// Most have sixteen, and a look at that costs less than to make a mask.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-#[inline]
-pub(super) fn load_some(from: &[f32], rest: __m512) -> __m512 {
-    if let Some(from) = from.as_array::<LANES>() {
-        return load(from);
-    }
-    // SAFETY: only the lanes of the mask are read, and `from` has that many floats.
-    unsafe { _mm512_mask_loadu_ps(rest, mask_of(from.len()), from.as_ptr()) }
-}
-
-/// Writes as many lanes as `to` has floats, at most sixteen.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-#[inline]
-pub(super) fn store_some(to: &mut [f32], v: __m512) {
-    if let Some(to) = to.as_mut_array::<LANES>() {
-        return store(to, v);
-    }
-    let mask = mask_of(to.len());
-    // SAFETY: only the lanes of the mask are written, and `to` has that many floats.
-    unsafe { _mm512_mask_storeu_ps(to.as_mut_ptr(), mask, v) };
-}
-
-/// The first `lanes` lanes.
-pub(super) fn mask_of(lanes: usize) -> __mmask16 {
-    assert!(lanes <= LANES, "a register has sixteen lanes");
-    let ones = (1_u32 << lanes) - 1;
-    u16::try_from(ones).expect("at most sixteen ones")
-}

@@ -7,8 +7,8 @@ use half::f16;
 
 use super::across::prepare_floats;
 use super::codes::prepare_quads;
+use super::lanes::{LANES, load, load_some, store, store_some};
 use super::rows::gelu_lanes;
-use super::{LANES, load, load_some, store, store_some};
 use crate::Then;
 use crate::linear::{COLUMNS, Cells, Codes, QUAD_LINE, lines, quad_lines};
 use crate::panels::Panels;

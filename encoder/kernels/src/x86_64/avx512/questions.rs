@@ -8,7 +8,7 @@
 use std::arch::x86_64::*;
 
 use super::super::avx2::prefetch;
-use super::mask_of;
+use super::lanes::{self, mask_of};
 use crate::questions::{Bars, CodeQueries, QUESTIONS_MAX, RowFacts};
 use crate::scalar::dot_of_codes;
 use crate::workspace::CacheLine;
@@ -130,9 +130,9 @@ pub(super) fn reaching(products: &[i32], facts: RowFacts<'_>, bars: &Bars, out: 
     let count = products.len() / out.len();
     if count > 1 {
         let bars = [
-            super::load(&bars.per_product),
-            super::load(&bars.per_error),
-            super::load(&bars.least),
+            lanes::load(&bars.per_product),
+            lanes::load(&bars.per_error),
+            lanes::load(&bars.least),
         ];
         let questions = mask_of(count);
         for (r, (reaches, products)) in out.iter_mut().zip(products.chunks_exact(count)).enumerate()
@@ -152,9 +152,9 @@ pub(super) fn reaching(products: &[i32], facts: RowFacts<'_>, bars: &Bars, out: 
     for (at, out) in out.chunks_mut(LANES).enumerate() {
         let rows = at * LANES..at * LANES + out.len();
         let facts = [
-            super::load_some(&scales[rows.clone()], none),
-            super::load_some(&errors[rows.clone()], none),
-            super::load_some(&norms[rows.clone()], none),
+            lanes::load_some(&scales[rows.clone()], none),
+            lanes::load_some(&errors[rows.clone()], none),
+            lanes::load_some(&norms[rows.clone()], none),
         ];
         let lanes = mask_of(out.len());
         let reaches = compare(load_integers(&products[rows], lanes), facts, bars);

@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{LANES, load_some, store_some};
+use super::lanes::{LANES, load_some, store_some};
 use crate::rows::RowsMut;
 use crate::scalar::{EXP, LN_2, TAIL, TAIL_PULL};
 

@@ -1,0 +1,285 @@
+//! What a manifest says, and whether that agrees with itself.
+
+use std::collections::{BTreeSet, HashSet};
+
+use crate::error::{Damage, WriteError};
+use crate::ids::{Seq, StoreId};
+use crate::layout::{self, FileKind};
+use crate::limits::{DIMENSIONS_MAX, ERASURES_PENDING_MAX, LOGS_MAX, SEGMENTS_MAX};
+use crate::os::clock::Micros;
+use crate::segment::Header;
+
+/// Least version that can read the logs, manifests and states that this build writes; also the
+/// newest that it reads.
+pub(crate) const READ_VERSION: u16 = 2;
+/// Least version that can write beside them.
+pub(crate) const WRITE_VERSION: u16 = 2;
+
+/// Largest number that a manifest may hold, so that one more, or a sum of two, never overflows.
+pub(super) const NUMBER_MAX: u64 = i64::MAX as u64;
+
+/// The encoder that made a store's embeddings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Model {
+    /// Hash of everything that shapes its vectors.
+    pub fingerprint: [u8; 32],
+    /// Width of a vector.
+    pub dimensions: u32,
+}
+
+impl Model {
+    /// Refuses a width that no store takes.
+    pub(crate) fn check(&self) -> Result<(), WriteError> {
+        if (1..=DIMENSIONS_MAX).contains(&self.dimensions) {
+            return Ok(());
+        }
+        let why = format!("{} wide; 1 to {DIMENSIONS_MAX} is allowed", self.dimensions);
+        Err(WriteError::refused("model", why))
+    }
+}
+
+/// A state file, as listed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StateEntry {
+    pub(crate) generation: u64,
+    pub(crate) bytes: u64,
+    pub(crate) sha256: [u8; 32],
+}
+
+/// A segment, as listed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SegmentEntry {
+    pub(crate) number: u64,
+    pub(crate) bytes: u64,
+    pub(crate) sha256: [u8; 32],
+    pub(crate) items: u32,
+    pub(crate) sources: u32,
+    pub(crate) edges: u32,
+    pub(crate) tombstones: u32,
+    pub(crate) vectors: u32,
+    /// Width of the vectors; 0 without any.
+    pub(crate) dimensions: u32,
+    pub(crate) first_seq: Seq,
+    pub(crate) last_seq: Seq,
+    pub(crate) state: Option<StateEntry>,
+}
+
+impl SegmentEntry {
+    /// The entry of a segment file without a state.
+    pub(crate) fn of(number: u64, bytes: u64, sha256: [u8; 32], header: &Header) -> Self {
+        Self {
+            number,
+            bytes,
+            sha256,
+            items: header.items,
+            sources: header.sources,
+            edges: header.edges,
+            tombstones: header.tombstones,
+            vectors: header.vectors,
+            dimensions: if header.vectors == 0 { 0 } else { header.dimensions },
+            first_seq: header.first_seq,
+            last_seq: header.last_seq,
+            state: None,
+        }
+    }
+
+    fn state_name(&self, state: &StateEntry) -> String {
+        layout::state_name(self.number, state.generation)
+    }
+}
+
+/// A file that a manifest lists with its hash.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedFile {
+    /// Its name.
+    pub name: String,
+    /// Its length.
+    pub bytes: u64,
+    /// Its SHA-256.
+    pub sha256: [u8; 32],
+}
+
+/// A manifest's contents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Manifest {
+    /// Least version that can read the store as it is; what is written has ours.
+    pub(crate) read_version: u16,
+    /// Least version that can write to it.
+    pub(crate) write_version: u16,
+    pub(crate) number: u64,
+    pub(crate) store: StoreId,
+    pub(crate) created_at: Micros,
+    pub(crate) last_seq: Seq,
+    /// Largest commit number known to be on disk, in segments or logs.
+    pub(crate) synced_seq: Seq,
+    pub(crate) log_floor: u64,
+    pub(crate) next_file: u64,
+    pub(crate) model: Option<Model>,
+    pub(crate) segments: Vec<SegmentEntry>,
+    /// Numbers of the logs that must be there, ascending.
+    pub(crate) logs: Vec<u64>,
+    /// Items and edges whose bytes are still to be removed.
+    pub(crate) erasures: BTreeSet<u128>,
+}
+
+impl Manifest {
+    /// The manifest of a store that holds nothing.
+    pub(crate) fn first(store: StoreId, created_at: Micros) -> Self {
+        Self {
+            read_version: READ_VERSION,
+            write_version: WRITE_VERSION,
+            number: 1,
+            store,
+            created_at,
+            last_seq: 0,
+            synced_seq: 0,
+            log_floor: 1,
+            next_file: 1,
+            model: None,
+            segments: Vec::new(),
+            logs: Vec::new(),
+            erasures: BTreeSet::new(),
+        }
+    }
+
+    /// Segments and states, in order.
+    pub(crate) fn listed(&self) -> impl Iterator<Item = ListedFile> {
+        self.segments.iter().flat_map(|entry| {
+            let name = layout::name(FileKind::Segment, entry.number);
+            let segment = ListedFile { name, bytes: entry.bytes, sha256: entry.sha256 };
+            let state = entry.state.as_ref().map(|state| ListedFile {
+                name: entry.state_name(state),
+                bytes: state.bytes,
+                sha256: state.sha256,
+            });
+            std::iter::once(segment).chain(state)
+        })
+    }
+
+    /// Which of these names are files of ours that it does not need; none that is being written.
+    pub(crate) fn leftovers<'a>(&self, names: &'a [String]) -> Vec<&'a str> {
+        let indexes = self.segments.iter().map(|it| layout::name(FileKind::Index, it.number));
+        let needed: HashSet<String> = self.listed().map(|file| file.name).chain(indexes).collect();
+        let below = |kind, name: &str, bound| layout::number(kind, name).is_some_and(|n| n < bound);
+        let is_left = |name: &&str| {
+            below(FileKind::Log, name, self.log_floor)
+                || below(FileKind::Manifest, name, self.number)
+                || layout::is_listed_kind(name) && !needed.contains(*name)
+        };
+        names.iter().map(String::as_str).filter(is_left).collect()
+    }
+
+    /// Whether this build may write to the store, and not only read it.
+    pub(crate) fn may_write(&self) -> bool {
+        self.write_version <= WRITE_VERSION
+    }
+
+    /// Lengths of lists (MAN-02), the order of segments (MAN-04), what agrees with what (MAN-06).
+    pub(super) fn check(&self) -> Result<(), Damage> {
+        at_most("segments", self.segments.len(), SEGMENTS_MAX)?;
+        at_most("logs", self.logs.len(), LOGS_MAX)?;
+        at_most("erasures", self.erasures.len(), ERASURES_PENDING_MAX)?;
+        self.check_order()?;
+        self.check_sizes()?;
+        self.check_numbers()?;
+        if self.erasures.contains(&0) {
+            return Err(unfit("an erasure is 0"));
+        }
+        self.segments.iter().try_for_each(|entry| self.check_dimensions(entry))
+    }
+
+    /// Segments follow one another in commit order.
+    fn check_order(&self) -> Result<(), Damage> {
+        let mut last = 0;
+        for entry in &self.segments {
+            if entry.first_seq <= last || entry.last_seq < entry.first_seq {
+                let detail = format!("segment {} is out of commit order", entry.number);
+                return Err(Damage::new("MAN-04", detail));
+            }
+            last = entry.last_seq;
+        }
+        if self.last_seq < last {
+            let detail = format!("last_seq is {}, a segment has commit {last}", self.last_seq);
+            return Err(unfit(detail));
+        }
+        if self.synced_seq < self.last_seq {
+            let detail = format!("synced_seq {} is below last_seq", self.synced_seq);
+            return Err(unfit(detail));
+        }
+        Ok(())
+    }
+
+    /// No number is so large that counting on from it overflows.
+    fn check_sizes(&self) -> Result<(), Damage> {
+        let states = self.segments.iter().filter_map(|entry| entry.state.as_ref());
+        let largest = [self.number, self.synced_seq, self.next_file];
+        let generations = states.clone().map(|state| state.generation);
+        if let Some(number) = largest.into_iter().chain(generations).find(|&n| n > NUMBER_MAX) {
+            return Err(unfit(format!("{number} is above {NUMBER_MAX}")));
+        }
+        let lengths = self.segments.iter().map(|entry| entry.bytes);
+        let mut lengths = lengths.chain(states.map(|state| state.bytes));
+        let sum = lengths.try_fold(0u64, u64::checked_add);
+        if sum.is_none_or(|sum| sum > NUMBER_MAX) {
+            return Err(unfit(format!("the files together are longer than {NUMBER_MAX} bytes")));
+        }
+        Ok(())
+    }
+
+    /// No two files have one number, and the next one is free.
+    fn check_numbers(&self) -> Result<(), Damage> {
+        if self.log_floor > self.next_file {
+            let detail = format!("log_floor {} is above next_file", self.log_floor);
+            return Err(unfit(detail));
+        }
+        if !self.logs.is_sorted_by(|one, next| one < next) {
+            return Err(unfit("logs do not ascend"));
+        }
+        if self.logs.first().is_some_and(|&first| first < self.log_floor) {
+            return Err(unfit(format!("a log is below log_floor {}", self.log_floor)));
+        }
+        let mut taken = BTreeSet::new();
+        let segments = self.segments.iter().map(|entry| entry.number);
+        for number in segments.chain(self.logs.iter().copied()) {
+            if number >= self.next_file {
+                let detail = format!("file {number} is not below next_file {}", self.next_file);
+                return Err(unfit(detail));
+            }
+            if !taken.insert(number) {
+                return Err(unfit(format!("two files have number {number}")));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_dimensions(&self, entry: &SegmentEntry) -> Result<(), Damage> {
+        let wanted = match (entry.vectors, self.model) {
+            (0, _) => 0,
+            (_, Some(model)) => model.dimensions,
+            (_, None) => {
+                let detail =
+                    format!("segment {} has embeddings, but no model made them", entry.number);
+                return Err(unfit(detail));
+            }
+        };
+        if entry.dimensions != wanted {
+            let detail = format!(
+                "embeddings of segment {} are {} wide, {wanted} is right",
+                entry.number, entry.dimensions
+            );
+            return Err(unfit(detail));
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn at_most(what: &str, found: usize, allowed: usize) -> Result<(), Damage> {
+    if found <= allowed {
+        return Ok(());
+    }
+    Err(Damage::new("MAN-02", format!("{found} {what}, at most {allowed} are allowed")))
+}
+
+pub(super) fn unfit(detail: impl Into<String>) -> Damage {
+    Damage::new("MAN-06", detail)
+}

@@ -1,0 +1,41 @@
+//! What may go wrong in a merge.
+
+use crate::error::{Damage, DiskError};
+
+/// Why segments were not merged. What the sink has of the result is of no use.
+#[derive(Debug)]
+pub(crate) enum MergeError {
+    /// An input breaks a rule of the format.
+    Damaged(Damage),
+    /// The result would be larger than a segment can be (SEG-21, WRD-14).
+    TooLarge(String),
+    /// The sink failed.
+    Disk(DiskError),
+    /// The sink is not to be filled after all.
+    Cancelled,
+}
+
+impl std::fmt::Display for MergeError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Damaged(damage) => write!(f, "a segment to merge is damaged: {damage}"),
+            Self::TooLarge(why) => write!(f, "the merged segment would be too large: {why}"),
+            Self::Disk(error) => error.fmt(f),
+            Self::Cancelled => write!(f, "it was called off"),
+        }
+    }
+}
+
+impl std::error::Error for MergeError {}
+
+impl From<Damage> for MergeError {
+    fn from(damage: Damage) -> Self {
+        Self::Damaged(damage)
+    }
+}
+
+impl From<DiskError> for MergeError {
+    fn from(error: DiskError) -> Self {
+        Self::Disk(error)
+    }
+}
