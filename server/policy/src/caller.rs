@@ -10,7 +10,7 @@ use super::rate::Key;
 use super::{Action, Judged, Rules, Verdict, What, Who, decide};
 use recalld_common::scope::Scope;
 
-/// Who calls: made by [`recalld_api::pipeline`] from a credential or from the local listener, and by
+/// Who calls: made by `recalld_api::pipeline` from a credential or from the local listener, and by
 /// nothing that stands in a request's body.
 #[derive(Debug, Clone)]
 pub struct Caller {

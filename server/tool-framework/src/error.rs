@@ -68,7 +68,7 @@ pub enum ToolError {
         /// Name of the rule.
         rule: String,
     },
-    /// A job that had stored something broke off. Comes from a tool to [`governed`](super::governed) alone, which
+    /// A job that had stored something broke off. Comes from a tool to [`governed`](super::governed()) alone, which
     /// notes what was written and goes on with `error`.
     BrokenOff {
         /// Why.
