@@ -8,8 +8,8 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
+use support_engine::patience::wait_until;
 use tests::kept::{assert_fails, assert_gone, holding, imported, item};
-use tests::patience::wait_until;
 use tests::service::{Service, binary, run, run_json, scratch};
 
 const PHRASE: &str = "quincunx zephyrine";

@@ -19,10 +19,10 @@ use server::net::Cancel;
 use server::parts::Caller;
 use server::rest;
 use server::tools::{Context, status};
-use tests::ground;
+use support_engine::ground;
+use support_engine::sim::disk::{Fault, SimDisk};
+use support_engine::sim::state::DiskState;
 use tests::service::{scratch, settings, write};
-use tests::sim::disk::{Fault, SimDisk};
-use tests::sim::state::DiskState;
 use tests::tiny_model::{self, Tiny};
 
 fn opened(folder: &Path, tiny: Tiny) -> Arc<Embedder> {

@@ -23,7 +23,7 @@ use server::operator::{Backup, Erase, EraseLater, Keeper, backup, erase};
 use server::parts::{Caller, Parts};
 use server::pipeline::{LOCAL, Pipeline};
 use server::turn::Turns;
-use tests::patience::wait_until;
+use support_engine::patience::wait_until;
 use tests::service::{run_json, scratch, write};
 use tests::tiny_model::Tiny;
 use tests::wire::{self, Answer, Ask, Client, Events};

@@ -19,10 +19,10 @@ use engine::{FullSpeed, ItemId, Reader, Record, Store};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use server::limits::STREAM_BACKLOG_BYTES_MAX;
+use support_engine::{ground, random_store};
 use tests::service::{Service, command, run, run_json, scratch, write};
 use tests::tiny_model::Tiny;
 use tests::wire::Ask;
-use tests::{ground, random_store};
 
 const SEED: u64 = 21;
 const COMMITS: usize = 30;

@@ -17,9 +17,9 @@ use server::embed::Embedder;
 use server::govern::Trace;
 use server::limits::OPENINGS_MIN;
 use server::tenants::{Bounds, Closed, Door, Tenants};
+use support_engine::patience::wait_until;
 use tempfile::TempDir;
 use tests::door::door;
-use tests::patience::wait_until;
 use tests::service::scratch;
 use tests::tiny_model::{self, Tiny};
 

@@ -17,10 +17,10 @@ use server::embed::Embedder;
 use server::limits::OPENINGS_MIN;
 use server::seats::{Ending, Seats, Stands, Step};
 use server::tenants::{Bounds, Closed, Tenants};
+use support_engine::patience::wait_until;
 use tempfile::TempDir;
 use tests::door::door;
 use tests::kept::{files, holding};
-use tests::patience::wait_until;
 use tests::tiny_model::{self, Tiny};
 
 use crate::seats::{MARKER, Told, acme, seats_by, step, write};

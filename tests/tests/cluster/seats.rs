@@ -13,9 +13,9 @@ use remote::{BootClock, Emptied, Halt, NotSeated, TickSource, Ticks};
 use server::cluster::{Where, Whereabouts};
 use server::config::remote::Remote;
 use server::seats::{Ending, Seats, Step, ToEmpty};
+use support_engine::patience::wait_until;
 use tempfile::TempDir;
 use tests::kept::{assert_gone, files, holding};
-use tests::patience::wait_until;
 
 const LOCAL: &str = "local";
 /// How long anything may take here.

@@ -31,8 +31,8 @@ use server::net::Cancel;
 use server::parts::Caller;
 use server::recall::Plan;
 use server::tools::{Answer, Context, find, recall};
+use support_engine::sample::link;
 use tempfile::TempDir;
-use tests::sample::link;
 use tests::service::{scratch, settings};
 use tests::tiny_model::Tiny;
 

@@ -4,7 +4,7 @@ use engine::{Batch, ItemDraft, Micros};
 use serde_json::json;
 use server::limits::CALL_TIME_MAX;
 use server::names;
-use tests::sample::{hide, items, link, note, tombstones};
+use support_engine::sample::{hide, items, link, note, tombstones};
 use tests::service::{Service, scratch};
 use tests::wire::Ask;
 

@@ -7,8 +7,8 @@ use server::limits::CALL_TIME_MAX;
 use server::names;
 use server::parts::Caller;
 use server::tools::Scope;
+use support_engine::sample::link;
 use tempfile::TempDir;
-use tests::sample::link;
 use tests::service::scratch;
 use tests::wire;
 

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use serde_json::json;
+use support_engine::patience::wait_until;
 use tests::house::call;
-use tests::patience::wait_until;
 use tests::service::Service;
 use tests::wire::{Answer, Client};
 

@@ -4,8 +4,8 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
 use serde_json::{Value, json};
+use support_engine::patience::wait_until;
 use tests::mcp_client::McpClient;
-use tests::patience::wait_until;
 use tests::service::Service;
 
 use crate::cluster::Cluster;

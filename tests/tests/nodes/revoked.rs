@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use support_engine::patience::wait_until;
 use tests::house::mcp;
-use tests::patience::wait_until;
 use tests::service::{Service, run, run_json};
 use tests::wire;
 

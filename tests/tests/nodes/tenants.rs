@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use engine::os::clock::{SystemClock, SystemRandom};
 use serde_json::{Value, json};
 use server::control::Control;
+use support_engine::patience::wait_until;
 use tests::house::{call, mcp};
-use tests::patience::wait_until;
 use tests::service::{Service, run, run_json};
 use tests::wire::{self, Answer};
 

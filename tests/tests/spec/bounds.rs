@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::pages::{page, root, server_source};
-use crate::tables::{table, value};
+use support_engine::pages::{page, root, table, value};
+
+use crate::pages::server_source;
 
 /// Folders and files whose bounds the page has.
 const ROOMS: &[&str] = &[

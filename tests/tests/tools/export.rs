@@ -13,9 +13,10 @@ use server::names;
 use server::operator::{Import, import_as_operator};
 use server::parts::Caller;
 use server::tools::Scope;
+use support_engine::sample::link as link_of;
+use support_engine::{ground, random_store};
 use tests::desk::{Desk, VEILED, member, operator};
-use tests::sample::link as link_of;
-use tests::{ground, random_store, sample_catalog};
+use tests::sample_catalog;
 
 use super::texts;
 
