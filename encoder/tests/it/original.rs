@@ -1,8 +1,6 @@
 //! The encoder against the original model: the same token ids, and vectors that point the same way.
 //!
-//! Golden data and how they were made: golden/make.py.
-
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+//! Golden data and how they were made: tests/golden/make.py.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +8,8 @@ use std::path::Path;
 use encoder::{Encoder, Kernels, Level, Precision};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use tests::original_model;
+
+use crate::original_model;
 
 /// Of the sentences, what goes through the code for any processor.
 const SCALAR_EACH: usize = 4;
@@ -37,7 +36,7 @@ fn open() -> Encoder {
 }
 
 fn golden(name: &str) -> Vec<Value> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden").join(name);
     let lines = fs::read_to_string(path).unwrap();
     lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }

@@ -7,7 +7,9 @@ use std::alloc::System;
 
 use encoder::{Encoder, Kernels, Level, Precision, Scratch};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
-use tests::original_model;
+
+#[path = "it/original_model.rs"]
+mod original_model;
 
 #[global_allocator]
 static COUNTING: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
