@@ -13,7 +13,7 @@ pub mod model;
 pub mod reseal;
 pub mod store;
 pub mod targets;
-#[path = "../../tests/src/wire.rs"]
+#[path = "../../tests/support-wire/src/wire.rs"]
 pub mod wire;
 
 /// Bytes that one patch takes from the input: where, and what to put there.

@@ -8,7 +8,8 @@ use std::collections::HashSet;
 use serde_json::{Map, Value, json};
 use server::parts::Caller;
 use server::tools::{Change, Profile, Scope, Tool, find, visible_to};
-use tests::schema::{conforms, rows};
+use support_wire::schema::conforms;
+use tests::schema::rows;
 
 /// Characters of a tool's name: some clients count the server's name in, and allow 64.
 const NAME_CHARS_MAX: usize = 60;

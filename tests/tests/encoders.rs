@@ -22,8 +22,10 @@ use server::tools::{Context, status};
 use support_engine::ground;
 use support_engine::sim::disk::{Fault, SimDisk};
 use support_engine::sim::state::DiskState;
-use tests::service::{scratch, settings, write};
-use tests::tiny_model::{self, Tiny};
+use support_wire::service::{scratch, write};
+use support_wire::tiny_model::Tiny;
+use tests::settings::settings;
+use tests::tiny_model;
 
 fn opened(folder: &Path, tiny: Tiny) -> Arc<Embedder> {
     let model = tiny.write(folder, &format!("model-{}", tiny.seed));

@@ -13,10 +13,11 @@ use server::govern::rate::key_of;
 use server::net::Cancel;
 use server::parts::{Caller, Metered};
 use server::tools::{Context, ToolError, find};
+use support_wire::mcp_client;
+use support_wire::service::{Service, scratch};
+use support_wire::wire::{self, Answer, Ask};
 use tests::house::{House, SCOPES, api, call, entries, given, mcp, tools};
-use tests::mcp_client;
-use tests::service::{Service, scratch, settings};
-use tests::wire::{self, Answer, Ask};
+use tests::settings::settings;
 
 /// Confirms the address of a workspace.
 fn verify(house: &House, slug: &str) {

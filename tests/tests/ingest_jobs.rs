@@ -26,9 +26,11 @@ use server::parts::Caller;
 use server::tools::Context;
 use support_engine::failing_disk::FailingDisk;
 use support_engine::ground;
-use tests::mcp_client::McpClient;
-use tests::service::{Service, run, run_json, scratch, settings, write};
-use tests::tiny_model::{self, Tiny};
+use support_wire::mcp_client::McpClient;
+use support_wire::service::{Service, run, run_json, scratch, write};
+use support_wire::tiny_model::Tiny;
+use tests::settings::settings;
+use tests::tiny_model;
 
 fn ingest(service: &Service, arguments: &Value) -> Value {
     McpClient::open(service).call("ingest_paths_tool", arguments)

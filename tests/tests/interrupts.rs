@@ -22,11 +22,11 @@ use server::tools::{Context, ToolError, recall};
 use support_engine::ground;
 use support_engine::memory_disk::MemoryDisk;
 use support_engine::sample::{DIMENSIONS, MODEL, halves, items, note};
+use support_wire::mcp_client::ACCEPT;
+use support_wire::service::scratch;
+use support_wire::tiny_model::Tiny;
+use support_wire::wire::{self, Ask};
 use tests::bare_mcp::{BareMcp, Tools};
-use tests::mcp_client::ACCEPT;
-use tests::service::scratch;
-use tests::tiny_model::Tiny;
-use tests::wire::{self, Ask};
 
 /// So many that a scan asks several times whether it is to go on.
 const ITEMS: usize = 20_000;

@@ -23,10 +23,10 @@ use server::operator::{Backup, Erase, EraseLater, Keeper, backup, erase};
 use server::parts::{Caller, Parts};
 use server::pipeline::{LOCAL, Pipeline};
 use server::turn::Turns;
-use support_engine::patience::wait_until;
-use tests::service::{run_json, scratch, write};
-use tests::tiny_model::Tiny;
-use tests::wire::{self, Answer, Ask, Client, Events};
+use support_wire::patience::wait_until;
+use support_wire::service::{run_json, scratch, write};
+use support_wire::tiny_model::Tiny;
+use support_wire::wire::{self, Answer, Ask, Client, Events};
 
 /// Text that only the item that is erased has.
 const SECRET: &str = "quincunx";

@@ -20,9 +20,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use server::limits::STREAM_BACKLOG_BYTES_MAX;
 use support_engine::{ground, random_store};
-use tests::service::{Service, command, run, run_json, scratch, write};
-use tests::tiny_model::Tiny;
-use tests::wire::Ask;
+use support_wire::service::{Service, command, run, run_json, scratch, write};
+use support_wire::tiny_model::Tiny;
+use support_wire::wire::Ask;
 
 const SEED: u64 = 21;
 const COMMITS: usize = 30;

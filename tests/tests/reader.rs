@@ -10,7 +10,7 @@ use engine::{FullSpeed, SearchError, Snapshot, Store};
 use server::lines::write;
 use support_engine::golden::Golden;
 use support_engine::{ground, random_store};
-use tests::service::{self, scratch};
+use support_wire::service::{self, scratch};
 
 const RANDOM_STORES: u64 = 12;
 const RANDOM_COMMITS: usize = 25;

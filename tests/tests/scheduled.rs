@@ -15,8 +15,11 @@ use server::model::Silent;
 use server::names::parse_time;
 use server::net::Cancel;
 use server::operator::{Standing, ToldSchedule, check_backup};
-use tests::kept::{assert_fails, assert_gone, erase, exported, files, holding, imported, item};
-use tests::service::{run, run_json, scratch, settings};
+use support_wire::kept::{
+    assert_fails, assert_gone, erase, exported, files, holding, imported, item,
+};
+use support_wire::service::{run, run_json, scratch};
+use tests::settings::settings;
 
 /// A data directory with two items, and the folder that its backups go to.
 struct Desk {

@@ -11,11 +11,12 @@ use server::app;
 use server::config::{AuditSync, Config};
 use server::control::Kind;
 use server::govern::{Trace, hash_call};
+use support_wire::kept::assert_fails;
+use support_wire::mcp_client;
+use support_wire::service::{Service, run, scratch};
+use support_wire::wire::{self, Answer, Ask};
 use tests::house::{House, SCOPES, api, call, entries, given, mcp};
-use tests::kept::assert_fails;
-use tests::mcp_client;
-use tests::service::{Service, run, scratch, settings};
-use tests::wire::{self, Answer, Ask};
+use tests::settings::settings;
 
 const ASSERT: [&str; 3] = ["tenant:read", "brain:proxy", "identity:assert"];
 

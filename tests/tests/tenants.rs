@@ -17,11 +17,12 @@ use server::embed::Embedder;
 use server::govern::Trace;
 use server::limits::OPENINGS_MIN;
 use server::tenants::{Bounds, Closed, Door, Tenants};
-use support_engine::patience::wait_until;
+use support_wire::patience::wait_until;
+use support_wire::service::scratch;
+use support_wire::tiny_model::Tiny;
 use tempfile::TempDir;
 use tests::door::door;
-use tests::service::scratch;
-use tests::tiny_model::{self, Tiny};
+use tests::tiny_model;
 
 const BOUNDS: Bounds = Bounds {
     open_max: 4,

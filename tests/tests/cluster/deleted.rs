@@ -17,10 +17,11 @@ use server::net::Cancel;
 use server::operator::{Emptying, Pass, Which, empty_deleted};
 use server::parts::Parts;
 use server::seats::Ending;
+use support_wire::kept::{assert_gone, files, holding};
+use support_wire::service::scratch;
+use support_wire::tiny_model::Tiny;
 use tempfile::TempDir;
-use tests::kept::{assert_gone, files, holding};
-use tests::service::{scratch, settings};
-use tests::tiny_model::Tiny;
+use tests::settings::settings;
 
 use crate::seats::{MARKER, PATIENCE, Told, acme, write};
 

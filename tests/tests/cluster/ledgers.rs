@@ -8,8 +8,8 @@ use remote::{BootClock, was_brought};
 use server::auth::Signer;
 use server::config::remote::Remote;
 use server::govern::{Audit, Trace};
-use tests::kept::files;
-use tests::service::scratch;
+use support_wire::kept::files;
+use support_wire::service::scratch;
 
 use crate::seats::seats_by;
 

@@ -19,8 +19,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use server::cluster::{Peer, Taken, Where};
 use server::config::remote::WrongNode::{self, Proxy, Redirect};
-use tests::mcp_client::{self, ACCEPT};
-use tests::wire::{Answer, Ask};
+use support_wire::mcp_client::{self, ACCEPT};
+use support_wire::wire::{Answer, Ask};
 
 use node::{
     Node, STALE_MAX, Scripted, Told, begin_stream, calling, follows, message, peer, send_event,
@@ -213,9 +213,9 @@ fn what_changes_something_is_passed_on_to_the_writer() {
     assert!(!finds(&follower.ask(recall("harbour")), "harbour"), "here it is not");
     // What its caller shows is looked at in both places.
     let mut stranger = calling(REMEMBER, words("the mill"));
-    assert_eq!(tests::wire::ask(&follower.hosted, &stranger).status, 401);
+    assert_eq!(support_wire::wire::ask(&follower.hosted, &stranger).status, 401);
     stranger = stranger.header("Authorization", "Bearer recalld_wrong");
-    assert_eq!(tests::wire::ask(&follower.hosted, &stranger).status, 401);
+    assert_eq!(support_wire::wire::ask(&follower.hosted, &stranger).status, 401);
     // A call of a tool that its caller does not have is answered here.
     let answer = follower.call("brain_rememberr", words("the mill"));
     assert_eq!(answer.json()["error"]["code"], -32602, "{}", answer.text());

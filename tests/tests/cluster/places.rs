@@ -17,11 +17,12 @@ use server::embed::Embedder;
 use server::limits::OPENINGS_MIN;
 use server::seats::{Ending, Seats, Stands, Step};
 use server::tenants::{Bounds, Closed, Tenants};
-use support_engine::patience::wait_until;
+use support_wire::kept::{files, holding};
+use support_wire::patience::wait_until;
+use support_wire::tiny_model::Tiny;
 use tempfile::TempDir;
 use tests::door::door;
-use tests::kept::{files, holding};
-use tests::tiny_model::{self, Tiny};
+use tests::tiny_model;
 
 use crate::seats::{MARKER, Told, acme, seats_by, step, write};
 

@@ -13,9 +13,9 @@ use remote::{BootClock, Emptied, Halt, NotSeated, TickSource, Ticks};
 use server::cluster::{Where, Whereabouts};
 use server::config::remote::Remote;
 use server::seats::{Ending, Seats, Step, ToEmpty};
-use support_engine::patience::wait_until;
+use support_wire::kept::{assert_gone, files, holding};
+use support_wire::patience::wait_until;
 use tempfile::TempDir;
-use tests::kept::{assert_gone, files, holding};
 
 const LOCAL: &str = "local";
 /// How long anything may take here.

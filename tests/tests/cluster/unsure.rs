@@ -11,7 +11,7 @@ use serde_json::json;
 use server::encoders::Encoders;
 use server::parts::Parts;
 use server::recall::Meaning;
-use tests::wire::Ask;
+use support_wire::wire::Ask;
 
 use crate::node::{Node, Told, calling, follows};
 use crate::{Proxy, REMEMBER, error, finds, recall, words};

@@ -32,9 +32,10 @@ use server::parts::Caller;
 use server::recall::Plan;
 use server::tools::{Answer, Context, find, recall};
 use support_engine::sample::link;
+use support_wire::service::scratch;
+use support_wire::tiny_model::Tiny;
 use tempfile::TempDir;
-use tests::service::{scratch, settings};
-use tests::tiny_model::Tiny;
+use tests::settings::settings;
 
 const RECALL: &str = "retrieval_arbitrate_tool";
 /// Items with this gate are redacted for a member.

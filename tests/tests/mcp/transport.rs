@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use server::limits::PING_BYTES_MAX;
-use tests::mcp_client;
-use tests::wire::Ask;
+use support_wire::mcp_client;
+use support_wire::wire::Ask;
 
 use super::{RECALL, client, request, shared};
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use server::limits::CALL_TIME_MAX;
-use tests::service::scratch;
-use tests::wire::{self, Answer, Ask, Client};
+use support_wire::service::scratch;
+use support_wire::wire::{self, Answer, Ask, Client};
 
 use super::inside::Inside;
 use super::{Session, message, modern};

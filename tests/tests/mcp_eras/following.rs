@@ -5,8 +5,8 @@ use serde_json::json;
 use server::limits::CALL_TIME_MAX;
 use server::names;
 use support_engine::sample::{hide, items, link, note, tombstones};
-use tests::service::{Service, scratch};
-use tests::wire::Ask;
+use support_wire::service::{Service, scratch};
+use support_wire::wire::Ask;
 
 use super::inside::Inside;
 use super::{META, Session, modern, remember, service, session};

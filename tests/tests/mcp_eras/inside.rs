@@ -15,7 +15,7 @@ use server::net::{self, Call, Limits, Listen, NetConfig, Reply, Server, Shutdown
 use server::parts::{Caller, Parts};
 use server::pipeline::{LOCAL, Pipeline};
 
-use tests::service::settings;
+use tests::settings::settings;
 
 /// A service of this process, whose turns a test can hold.
 pub(super) struct Inside {

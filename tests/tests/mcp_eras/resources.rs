@@ -6,8 +6,8 @@ use server::limits::CALL_TIME_MAX;
 use server::names;
 use server::parts::Caller;
 use server::tools::Scope;
-use tests::service::scratch;
-use tests::wire;
+use support_wire::service::scratch;
+use support_wire::wire;
 
 use super::inside::Inside;
 use super::{Session, ledger_entries, message, remember, service, session};

@@ -8,9 +8,9 @@ use server::names;
 use server::parts::Caller;
 use server::tools::Scope;
 use support_engine::sample::link;
+use support_wire::service::scratch;
+use support_wire::wire;
 use tempfile::TempDir;
-use tests::service::scratch;
-use tests::wire;
 
 use super::inside::Inside;
 use super::message;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use server::oauth::{FetchFault, Fetched};
 
-use tests::wire::Ask;
+use support_wire::wire::Ask;
 
 use super::house::{House, Person, REDIRECT, Sent, encoded, problem};
 

@@ -25,10 +25,11 @@ use server::oauth::{ClientDocuments, Fetch, FetchFault, Fetched};
 use server::parts::Parts;
 use server::pipeline::{HOSTED, Origins, Pipeline};
 use server::tools::Scope;
+use support_wire::service::scratch;
+use support_wire::tiny_model::Tiny;
+use support_wire::wire::{self, Answer, Ask};
 use tempfile::TempDir;
-use tests::service::{scratch, settings};
-use tests::tiny_model::Tiny;
-use tests::wire::{self, Answer, Ask};
+use tests::settings::settings;
 
 /// RFC 7636, appendix B.
 pub(super) const VERIFIER: &str = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";

@@ -6,8 +6,8 @@ use std::thread;
 use engine::ledger::{Decision, Outcome};
 use serde_json::json;
 use server::control::{Hold, Kind, RedeemError};
-use tests::mcp_client;
-use tests::wire::Ask;
+use support_wire::mcp_client;
+use support_wire::wire::Ask;
 
 use super::house::{
     Fields, House, LISTED, Person, REDIRECT, SCOPES, Sent, VERIFIER, check_page, encoded, problem,

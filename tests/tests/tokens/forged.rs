@@ -12,10 +12,10 @@ use server::auth::token::{Claims, TOKEN_BYTES_MAX, mint};
 use server::auth::{Signer, TokenKey, open_or_create_signing_key};
 use server::control::Kind;
 use sha2::{Digest, Sha256};
+use support_wire::mcp_client;
+use support_wire::service::Service;
+use support_wire::wire::{self, Answer, Ask};
 use tests::house::{House, SCOPES, api, entries, mcp};
-use tests::mcp_client;
-use tests::service::Service;
-use tests::wire::{self, Answer, Ask};
 
 use crate::desk::{ISSUER, RESOURCE};
 

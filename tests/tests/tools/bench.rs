@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use server::net::Cancel;
 use server::tools::{Context, find};
+use support_wire::service::scratch;
 use tests::desk::{Desk, operator};
-use tests::service::scratch;
 
 const STORAGE: &str = "brain_benchmark_storage";
 

@@ -6,8 +6,8 @@ use server::govern::{check, tenant_hash};
 use server::names;
 use server::parts::Caller;
 use server::tools::Scope;
+use support_wire::service::write;
 use tests::desk::{Desk, VEILED, member, operator, time};
-use tests::service::write;
 
 const BRIEF: &str = "generate_daily_brain_brief_tool";
 const STARTUP: &str = "brain_startup_context_tool";

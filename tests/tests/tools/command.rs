@@ -17,9 +17,9 @@ use server::govern::rate::key_of;
 use server::net::Cancel;
 use server::parts::{Caller, Metered};
 use server::tools::{Change, Context, FAMILIES, Scope, find};
+use support_wire::service::write;
 use tests::desk::{Desk, member, operator};
 use tests::sample_catalog;
-use tests::service::write;
 
 const TOOL: &str = "brain_command";
 /// What is counted where no tool is chosen, or is to be.

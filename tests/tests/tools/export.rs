@@ -109,7 +109,7 @@ fn imported(lines: &str) -> Desk {
 
 /// Lines of a store of random rows, some of them hidden, and some erased.
 fn random(seed: u64) -> String {
-    let scratch = tests::service::scratch();
+    let scratch = support_wire::service::scratch();
     let store = Store::open(ground::folder(scratch.path(), seed), ground::unmerged()).unwrap();
     random_store::fill(&store, seed, 40, true);
     assert!(store.erase_pending(&FullSpeed).unwrap() > 0);

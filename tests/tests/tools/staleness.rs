@@ -6,8 +6,8 @@ use std::sync::Arc;
 use engine::Sensitivity;
 use serde_json::{Value, json};
 use server::ingest::Roots;
+use support_wire::service::write;
 use tests::desk::{Desk, VEILED, member, operator};
-use tests::service::write;
 
 use super::texts;
 

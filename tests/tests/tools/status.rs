@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use server::govern::rate::key_of;
 use server::parts::{Caller, Metered};
 use server::tools::Scope;
+use support_wire::service::write;
 use tests::desk::{Desk, member, operator};
-use tests::service::write;
 
 const TOOL: &str = "brain_status_query_tool";
 /// Of the topics that were found the least share that must be right, and of those that are asked for the least that must

@@ -7,10 +7,10 @@ use engine::{ItemId, ItemView, Record, Status};
 use serde_json::{Map, Value, json};
 use server::names;
 use server::tools::{Change, Tool};
+use support_wire::service::write;
 use tests::desk::{Desk, NOW, operator};
 use tests::sample_catalog;
 use tests::schema::rows;
-use tests::service::write;
 
 use super::texts;
 

@@ -10,8 +10,8 @@ use engine::Store;
 use serde_json::Value;
 use support_engine::ground::{self, Dice};
 use support_engine::sample::{items, note};
-use tests::mcp_client::McpClient;
-use tests::service::{Service, command, run, run_json, scratch};
+use support_wire::mcp_client::McpClient;
+use support_wire::service::{Service, command, run, run_json, scratch};
 
 use crate::program::{export, store_in};
 

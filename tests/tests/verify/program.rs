@@ -7,7 +7,7 @@ use engine::{FullSpeed, ItemId, Store};
 use serde_json::{Value, json};
 use support_engine::sample::{items, note};
 use support_engine::{ground, random_store};
-use tests::service::{run, run_json, scratch};
+use support_wire::service::{run, run_json, scratch};
 
 const SEED: u64 = 5;
 

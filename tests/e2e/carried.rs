@@ -2,15 +2,13 @@
 //! collected. That nothing is left once an erasure is everywhere is shown by `remote/tests/it/stores`, whose time passes
 //! as it is told.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
-use support_engine::patience::wait_until;
-use tests::kept::{assert_fails, assert_gone, holding, imported, item};
-use tests::service::{Service, binary, run, run_json, scratch};
+use support_wire::kept::{assert_fails, assert_gone, holding, imported, item};
+use support_wire::patience::wait_until;
+use support_wire::service::{Service, binary, run, run_json, scratch};
 
 const PHRASE: &str = "quincunx zephyrine";
 

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
-use tests::markdown::{anchors, links};
-use tests::tree::{ending, none, workspace};
+use support_wire::markdown::{anchors, links};
+use support_wire::tree::{ending, none, workspace};
 
 /// `docs/../README.md` as `README.md`; nothing where it leads out of the repository.
 fn resolved(folder: &Path, target: &str) -> Option<PathBuf> {

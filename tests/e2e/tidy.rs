@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use tests::markdown::quoted;
-use tests::tree::{ending, files, none, workspace};
+use support_wire::markdown::quoted;
+use support_wire::tree::{ending, files, none, workspace};
 
 /// Longest line of a source file. rustfmt keeps code to 100; a string may be a little longer.
 const LINE_CHARS_MAX: usize = 120;

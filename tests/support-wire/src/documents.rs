@@ -152,6 +152,6 @@ pub fn write_all(folder: &Path) {
 /// # Panics
 /// When it is not where the repository has it.
 pub fn specification() -> PathBuf {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../format-spec");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../format-spec");
     folder.canonicalize().expect("the repository has its format-spec folder")
 }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
-use tests::service::scratch;
-use tests::wire::{self, Ask};
+use support_wire::service::scratch;
+use support_wire::wire::{self, Ask};
 
 use super::launched::Launched;
 

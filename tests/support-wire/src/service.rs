@@ -5,31 +5,16 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::sync::OnceLock;
-use std::time::Duration;
 
-use engine::Durability;
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 use serde_json::Value;
-use server::app::{Encoding, Settings, model_request};
 use tempfile::TempDir;
 
 use crate::documents;
 use crate::wire::{self, Answer, Ask, Client};
 
-/// Settings of a service in this process: durable, with one thread to embed. `model` of `None` is the default.
-pub fn settings(data: &Path, model: Option<PathBuf>, call_time_max: Duration) -> Settings {
-    Settings {
-        data: data.to_owned(),
-        model,
-        encoding: Encoding { threads: 1, ..Encoding::detect() },
-        call_time_max,
-        durability: Durability::Sync,
-        search_mode: engine::SearchMode::default(),
-        config: server::config::Config::default(),
-        public_url: None,
-        pdf: None,
-    }
-}
+/// The bins of the packages `tests` and `e2e`.
+const BINARIES: [&str; 2] = ["recalld-tested", "recalld-e2e"];
 
 /// A service for all tests of a process, with a hosted listener and the documents of `documents::write_all`
 /// ingested, which lie beneath its scratch folder.
@@ -45,8 +30,8 @@ pub fn with_documents(arguments: &[&str]) -> Service {
     Service::start_shared(scratch, &[&own, arguments].concat())
 }
 
-/// `recalld` as a program: the bin of this package, which cargo builds before any of its tests, from the same build of
-/// the server as they have.
+/// `recalld` as a program: a bin of the package whose tests these are, which cargo builds before them. Where two packages
+/// have built one, the newer.
 ///
 /// # Panics
 /// When it is not there.
@@ -55,9 +40,10 @@ pub fn binary() -> &'static Path {
     BINARY.get_or_init(|| {
         let me = std::env::current_exe().expect("a test knows where it is");
         let profile_dir = me.ancestors().nth(2).expect("target/PROFILE/deps/test");
-        let binary = profile_dir.join("recalld-tested");
-        assert!(binary.is_file(), "{} is not built: cargo build -p tests", binary.display());
-        binary
+        let built = BINARIES.map(|name| profile_dir.join(name)).into_iter();
+        let newest = built.max_by_key(|path| path.metadata().and_then(|it| it.modified()).ok());
+        let newest = newest.filter(|path| path.is_file());
+        newest.unwrap_or_else(|| panic!("none of {BINARIES:?} is in {}", profile_dir.display()))
     })
 }
 
@@ -83,7 +69,7 @@ fn cache() -> &'static Path {
     CACHE.get_or_init(|| {
         let own = binary().with_file_name("recalld-test-cache");
         fs::create_dir_all(&own).expect("a folder beside the program");
-        let home = model_request(None).cache.expect("the environment names a cache");
+        let home = home().expect("the environment names a cache");
         let models = home.join("models");
         fs::create_dir_all(&models).expect("the cache can be written");
         match std::os::unix::fs::symlink(models, own.join("models")) {
@@ -91,6 +77,13 @@ fn cache() -> &'static Path {
             _ => own,
         }
     })
+}
+
+/// The operator's cache: where `RECALLD_CACHE` says, else in `XDG_CACHE_HOME` if that is absolute, else in `HOME`.
+fn home() -> Option<PathBuf> {
+    let path = |name| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
+    let xdg = || path("XDG_CACHE_HOME").filter(|it| it.is_absolute()).map(|it| it.join("recalld"));
+    path("RECALLD_CACHE").or_else(xdg).or_else(|| path("HOME").map(|it| it.join(".cache/recalld")))
 }
 
 /// Runs a command to its end.

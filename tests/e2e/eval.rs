@@ -1,14 +1,12 @@
 //! `recalld eval`: its layouts, its measures on sets whose answers are plain, and what it refuses.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
-use tests::service::{binary, scratch, write};
-use tests::tiny_model::Tiny;
+use support_wire::service::{binary, scratch, write};
+use support_wire::tiny_model::Tiny;
 
 /// A scratch folder with a tiny model and a ranked set: each question has one word of its document.
 fn scene(folder: &Path) {

@@ -1,22 +1,20 @@
 //! Every hostile request of `tests/hostile/` before the real program, over loopback: whole, in two pieces
 //! cut at every byte, byte by byte, broken off at every byte; plain and with TLS.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
-use tests::hostile::{self, Case, Names, Step, Wanted};
-use tests::service::{Service, scratch};
-use tests::tls;
-use tests::wire::{Ask, Client};
+use support_wire::hostile::{self, Case, Names, Step, Wanted};
+use support_wire::service::{Service, scratch};
+use support_wire::tls;
+use support_wire::tree::workspace;
+use support_wire::wire::{Ask, Client};
 
 /// Clients at a time.
 const TOGETHER: usize = 4;
@@ -115,7 +113,7 @@ impl Listener {
 }
 
 fn cases(listener: Listener) -> Vec<Case> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("hostile");
+    let folder = workspace().join("tests/hostile");
     let mut cases = hostile::cases(&folder);
     let other = if listener == Listener::Local { "hosted" } else { "local" };
     cases.retain(|case| case.listener != other);

@@ -15,7 +15,8 @@ const PASSED_OVER: [&str; 6] =
 /// # Panics
 /// When this package is in no folder.
 pub fn workspace() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package is in a folder").to_owned()
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
+    folder.expect("the package is in tests").to_owned()
 }
 
 /// Every file of the repository, by its path in it.

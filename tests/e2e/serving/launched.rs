@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use tests::service::binary;
-use tests::wire::{self, Ask};
+use support_wire::service::binary;
+use support_wire::wire::{self, Ask};
 
 /// A bound that only a broken program reaches.
 pub(crate) const TIME_MAX: Duration = Duration::from_secs(60);

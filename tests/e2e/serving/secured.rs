@@ -9,8 +9,8 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::Signal;
 use rustls::pki_types::CertificateDer;
 use rustls::{ClientConnection, StreamOwned};
-use tests::service::scratch;
-use tests::tls;
+use support_wire::service::scratch;
+use support_wire::tls;
 
 use super::launched::Launched;
 use super::{manager, told};

@@ -2,7 +2,5 @@
 //!
 //! That the commands do what the page says is shown by `tests/campaigns/documents.sh`, which runs them.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 mod commands;
 mod links;

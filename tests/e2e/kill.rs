@@ -1,17 +1,16 @@
 //! SIGKILL in the middle of writing: what was acknowledged is there after the next start.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 
-use engine::os::clock::{Random, SystemRandom};
 use serde_json::{Value, json};
-use tests::mcp_client::{self, McpClient};
-use tests::service::{Service, scratch, write};
-use tests::wire::Client;
+use support_wire::mcp_client::{self, McpClient};
+use support_wire::service::{Service, scratch, write};
+use support_wire::wire::Client;
 
 const ROUNDS: usize = 4;
 const WRITERS: usize = 3;
@@ -39,7 +38,7 @@ fn seed() -> u64 {
         return given.parse().unwrap();
     }
     let mut bytes = [0; 8];
-    SystemRandom.fill(&mut bytes);
+    File::open("/dev/urandom").unwrap().read_exact(&mut bytes).unwrap();
     u64::from_le_bytes(bytes)
 }
 
@@ -92,7 +91,7 @@ fn assert_all_there(service: &Service, items: &[Acknowledged], files: &[String])
     let mut client = service.connect();
     for (id, text) in items {
         let body = json!({"query": text, "limit": 50});
-        let ask = service.signed(tests::wire::Ask::post("/recall", &body));
+        let ask = service.signed(support_wire::wire::Ask::post("/recall", &body));
         let seeds = client.send(&ask).json();
         let found = seeds.as_array().unwrap().iter().find(|seed| seed["id"] == id.as_str());
         let found = found.unwrap_or_else(|| panic!("{id} ({text}) was acknowledged and is gone"));

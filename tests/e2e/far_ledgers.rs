@@ -1,12 +1,10 @@
 //! The ledgers of two nodes of one workspace, on a folder that both share.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use tests::service::{Service, run, run_json, scratch};
+use support_wire::service::{Service, run, run_json, scratch};
 
 /// Every file below a folder.
 fn files(folder: &Path, into: &mut Vec<PathBuf>) {

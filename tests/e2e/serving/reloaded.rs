@@ -5,9 +5,9 @@ use std::path::Path;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use tests::service::{run_json, scratch, write};
+use support_wire::service::{run_json, scratch, write};
 
-use crate::launched::Launched;
+use super::launched::Launched;
 
 fn listed(data: &Path) -> Value {
     run_json(data, &["backup", "--list"])
@@ -81,7 +81,7 @@ fn a_backup_on_schedule_that_cannot_be_made_is_said_and_the_doctor_tells() {
     assert_eq!(health["status"], "ok", "what is asked is answered all the same");
     let known = listed(&data);
     assert!(known["schedule"]["failed_why"].as_str().unwrap().contains("kept"), "{known}");
-    let doctor = tests::service::command(&data, &["doctor", "--json"]).output().unwrap();
+    let doctor = support_wire::service::command(&data, &["doctor", "--json"]).output().unwrap();
     let found: Value = serde_json::from_slice(&doctor.stdout).unwrap();
     let found = found["findings"].as_array().unwrap();
     let backups = found.iter().find(|one| one["name"] == "backups").unwrap();

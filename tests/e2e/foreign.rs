@@ -1,15 +1,13 @@
 //! What other programs export, imported: each shape whole and damaged, again, and after it changed.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use tests::kept::{assert_fails, erase};
-use tests::service::{run, run_json, scratch, write};
+use support_wire::kept::{assert_fails, erase};
+use support_wire::service::{run, run_json, scratch, write};
 
 /// Imports, and gives what became of it.
 fn import(data: &Path, path: &Path, more: &[&str]) -> Value {

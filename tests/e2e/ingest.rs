@@ -1,7 +1,5 @@
 //! Ingest and restart: what is stored once stays as it is, what changed supersedes.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -9,9 +7,9 @@ use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use tests::documents;
-use tests::mcp_client::McpClient;
-use tests::service::{Service, command, run_json, scratch, write};
+use support_wire::documents;
+use support_wire::mcp_client::McpClient;
+use support_wire::service::{Service, command, run_json, scratch, write};
 
 const QUERIES: [&str; 6] = [
     "undersea cable winter storm",

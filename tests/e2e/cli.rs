@@ -1,7 +1,5 @@
 //! The command line of the real program: beside a running server and alone, and how it fails.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::fs::{self, OpenOptions, Permissions};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
@@ -9,11 +7,11 @@ use std::path::Path;
 use std::process::{Output, Stdio};
 
 use serde_json::{Value, json};
-use tests::documents;
-use tests::kept;
-use tests::mcp_client::McpClient;
-use tests::service::{Service, command, run, run_json, scratch, write};
-use tests::wire::{self, Ask};
+use support_wire::documents;
+use support_wire::kept;
+use support_wire::mcp_client::McpClient;
+use support_wire::service::{Service, command, run, run_json, scratch, write};
+use support_wire::wire::{self, Ask};
 
 fn ids(answer: &Value) -> Vec<&str> {
     let items = answer["items"].as_array().unwrap();

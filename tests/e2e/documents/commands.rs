@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use tests::markdown::{Block, blocks, quoted};
-use tests::service::binary;
-use tests::tree::{ending, none, workspace};
+use support_wire::markdown::{Block, blocks, quoted};
+use support_wire::service::binary;
+use support_wire::tree::{ending, none, workspace};
 
 /// Words behind the program's name that are no commands of people: the child that reads PDFs, and texts under a MAC.
 const NO_COMMANDS: [&str; 2] = ["read-pdf", "sign-in"];

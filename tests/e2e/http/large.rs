@@ -1,9 +1,9 @@
 //! Answers made of large texts: what fits is given whole, and what does not is told.
 
 use serde_json::{Value, json};
-use tests::service::{Service, run_json, scratch, write};
-use tests::tiny_model::Tiny;
-use tests::wire::Ask;
+use support_wire::service::{Service, run_json, scratch, write};
+use support_wire::tiny_model::Tiny;
+use support_wire::wire::Ask;
 
 /// Items, each linked with each.
 const ITEMS: usize = 14;

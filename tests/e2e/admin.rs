@@ -1,15 +1,13 @@
 //! Administration by the command line, beside a running server and without one: what it does counts at once, is in
 //! the ledger, and leaves no secret in any file.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use tests::kept::assert_fails;
-use tests::service::{Service, run, run_json, scratch};
-use tests::wire::{self, Answer, Ask};
+use support_wire::kept::assert_fails;
+use support_wire::service::{Service, run, run_json, scratch};
+use support_wire::wire::{self, Answer, Ask};
 
 /// One MCP message on the hosted listener with a bearer, in a session if there is one.
 fn post(service: &Service, bearer: &str, session: Option<&str>, message: &Value) -> Answer {

@@ -1,8 +1,6 @@
 //! `recalld serve` as a service manager sees it: sockets handed over, readiness told, signals obeyed,
 //! certificates read again, lines logged, numbers shown.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 mod launched;
 mod metrics;
 mod reloaded;
@@ -14,8 +12,8 @@ use std::os::unix::net::UnixDatagram;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use tests::service::{run, scratch};
-use tests::wire::{self, Ask, Client};
+use support_wire::service::{run, scratch};
+use support_wire::wire::{self, Ask, Client};
 
 use launched::{Launched, TIME_MAX};
 
@@ -149,7 +147,7 @@ fn log_lines_name_requests_and_nothing_secret() {
     let folder = scratch();
     let data = folder.path().join("data");
     let service = Launched::start(&data, &["--log-format", "json", "--access-log"], []);
-    let credentials = tests::service::run_json(&data, &["credentials", "show"]);
+    let credentials = support_wire::service::run_json(&data, &["credentials", "show"]);
     let word = |name: &str| credentials[name].as_str().unwrap().to_owned();
     let (bearer, secret) = (word("bearer"), word("gateway_client_secret"));
     let question = "xylophone";
