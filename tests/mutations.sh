@@ -92,7 +92,7 @@ mutation 'room is made for the mark of a log' engine/src/log/writer.rs \
 mutation 'what a crash left of a backup stays in the way' engine/src/keeping/backup.rs \
     's/remove_unfinished\(to, &names\)\.map_err\(target\)\?;/if $ENV{RIGHT} { $& }/'
 
-(cd "$scratch/copy" && CARGO_TARGET_DIR="$scratch" cargo build -q --release -p tests --example simulate)
+(cd "$scratch/copy" && CARGO_TARGET_DIR="$scratch" cargo build -q --release -p support-engine --example simulate)
 number=0
 while read -r name; do
     number=$((number + 1))

@@ -4,16 +4,16 @@
 //! check. Targets therefore patch a good file and mend its checksums afterwards.
 
 pub mod front;
-#[path = "../../tests/src/ground.rs"]
+#[path = "../../tests/support-engine/src/ground.rs"]
 pub mod ground;
-#[path = "../../tests/src/memory_disk.rs"]
+#[path = "../../tests/support-engine/src/memory_disk.rs"]
 pub mod memory;
 pub mod model;
-#[path = "../../tests/src/reseal.rs"]
+#[path = "../../tests/support-engine/src/reseal.rs"]
 pub mod reseal;
 pub mod store;
 pub mod targets;
-#[path = "../../tests/src/wire.rs"]
+#[path = "../../tests/support-wire/src/wire.rs"]
 pub mod wire;
 
 /// Bytes that one patch takes from the input: where, and what to put there.

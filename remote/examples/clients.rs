@@ -16,7 +16,7 @@ use remote::{
     reach,
 };
 
-#[path = "../tests/clients/suite.rs"]
+#[path = "../tests/it/clients/suite.rs"]
 mod suite;
 
 fn main() -> ExitCode {

@@ -20,7 +20,7 @@ build() {
     cp "$(find "$scratch/release/deps" -name "$1-*" -perm -u+x -type f | head -n 1)" "$scratch/$2"
 }
 
-build simulation whole
+build it whole
 
 mutation 'the edge is not read after a creation' remote/src/core/create.rs \
     's/let is_fresh = /$&!($ENV{RIGHT}) || /'
@@ -101,12 +101,11 @@ mutation 'a holder believes in its lease though it was over in between' remote/s
 
 # Not here, since while all other rules hold nothing comes of them: hashes that are not compared (unit tests of
 # `follower.rs` and `record.rs` do), what an edge gave up and is kept again, or is kept after its time (`retain.rs`), what
-# never became a long record and goes only with its number (`remote/tests/clients/etcd.rs`), and an observer that counts
+# never became a long record and goes only with its number (`remote/tests/it/clients/etcd.rs`), and an observer that counts
 # the time in which it did not look (`lapse.rs`).
 
-build simulation edited
+build it edited
 build remote units
-build stores stores
 program=$scratch/edited
 # Where none is in force, all must go as without the edits, to the last event: an edit that changes something by itself
 # would count as what is found by others.
@@ -119,7 +118,15 @@ for name in whole edited; do
 done
 cmp "$scratch/whole.counts" "$scratch/edited.counts"
 MUTATION=0 RECALLD_FAR_SEEDS=$seeds "$program" nothing_is_lost
-for program_of_tests in units stores; do MUTATION=0 timeout 600 "$scratch/$program_of_tests"; done
+
+# cases NAME: runs the tests of one case each: those of the library, or of whole stores.
+cases() {
+    case $1 in
+        units) timeout 600 "$scratch/units" ;;
+        stores) timeout 600 "$program" stores:: ;;
+    esac
+}
+for name in units stores; do MUTATION=0 cases $name; done
 number=0
 while read -r name; do
     number=$((number + 1))
@@ -130,9 +137,9 @@ while read -r name; do
         found=$(sed -n 's/^\([A-Za-z()]*, seed [0-9]*\): at [0-9]* s: \(C[0-9]\).*/\1, \2/p' "$scratch/out" | head -n 1)
         [ -z "$found" ] || break
     done
-    for program_of_tests in units stores; do
+    for which in units stores; do
         [ -z "$found" ] || break
-        MUTATION=$number timeout 600 "$scratch/$program_of_tests" > "$scratch/out" 2>&1 || true
+        MUTATION=$number cases $which > "$scratch/out" 2>&1 || true
         found=$(sed -n 's/^test \(.*\) \.\.\. FAILED$/the test \1/p' "$scratch/out" | head -n 1)
     done
     echo "$name: ${found:-NOT NOTICED in $seeds seeds}"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the commands of the documents as a reader would: README.md and each page of docs/, block by block in their order, each page
 # in a home of its own, on free ports, with the program in its PATH. Blocks marked `sh no-run` are counted and not run; that their
-# commands have the program's subcommands and flags is a test (`cargo test -p tests --test documents`).
+# commands have the program's subcommands and flags is a test (`cargo test -p e2e documents`).
 #   tests/campaigns/documents.sh [PROGRAM [PAGE...]]
 set -euo pipefail
 cd "$(dirname "$0")/../.."

@@ -4,7 +4,7 @@
 # many times longer than such runs; as many go on at once as there are cores. Longer ones have their own, whose table of
 # counters is smaller and code faster. With 0 seconds that one binary is built, for somebody who runs it later.
 # Installs cargo-fuzz, and a nightly toolchain, where they are missing. An input that crashes is named at the
-# end and kept in fuzz/artifacts/; it becomes a test of tests/tests/regressions.rs.
+# end and kept in fuzz/artifacts/; it becomes a test of engine/tests/it/regressions.rs.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=tests/campaigns/tools.sh

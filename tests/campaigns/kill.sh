@@ -4,4 +4,4 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-RECALLD_KILLS="${1:-300}" cargo test -p tests --test crash -- --nocapture
+RECALLD_KILLS="${1:-300}" cargo test -p support-engine --test crash -- --nocapture

@@ -21,9 +21,9 @@ under() {
     local name="$1" tests=(cargo +nightly test --target "$host" --target-dir "$target/$1-sanitizer" "${@:2}")
     export RUSTFLAGS="-Zsanitizer=$name" RUSTDOCFLAGS="-Zsanitizer=$name"
     "${tests[@]}" -p kernels -p encoder -p engine --lib
+    "${tests[@]}" -p engine --test it -- store:: model:: reader:: failing_disk:: regressions::
     # The golden stores are exported by the program, which would be built without the sanitizer's flags.
-    "${tests[@]}" -p tests --test store --test model --test reader --test failing_disk \
-        --test regressions -- --skip golden_stores_read_as_they_are_exported
+    "${tests[@]}" -p tests --test reader -- --skip golden_stores_read_as_they_are_exported
     # The threads between who makes batches and the store.
     [[ "$name" != thread ]] || "${tests[@]}" -p recalld-embedding --lib inflow
     unset RUSTFLAGS RUSTDOCFLAGS

@@ -37,7 +37,7 @@ build_program() {
 
 # The victim and judge: `$load` is its path.
 build_load() {
-    cargo build -q -p tests --bin load
+    cargo build -q -p support-engine --bin load
     load="${CARGO_TARGET_DIR:-$PWD/target}/debug/load"
 }
 

@@ -2,7 +2,7 @@
 """Every state that a power cut could have left: tests/campaigns/write_log.py LOAD [BATCHES].
 
 All writes to an ext4 image are logged by qemu-storage-daemon (its blklogwrites node, the format of the kernel's
-dm-log-writes) while LOAD, the program of tests/src/bin/load.rs, writes into a store on it. Afterwards the image
+dm-log-writes) while LOAD, the program of tests/support-engine/src/bin/load.rs, writes into a store on it. Afterwards the image
 is built anew from the log, up to each flush, and once more with an arbitrary part of the writes after that
 flush, as a disk with a cache may leave them. Each of these images is mounted and LOAD judges the store: what
 had been acknowledged before that point must be there. Needs root, qemu-storage-daemon, FUSE and loop devices;

@@ -23,8 +23,9 @@ use serde_json::{Map, Value};
 use tempfile::TempDir;
 
 use crate::schema::assert_conforms;
-use crate::service::{scratch, settings};
-use crate::tiny_model::Tiny;
+use crate::settings::settings;
+use support_wire::service::scratch;
+use support_wire::tiny_model::Tiny;
 
 /// When it is at a desk until a test says otherwise.
 pub const NOW: &str = "2026-01-14T09:30:00Z";

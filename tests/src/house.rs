@@ -10,10 +10,10 @@ use recalld_metastore::{Control, Kind, NewCredential, NewTenant};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::mcp_client;
-use crate::service::{Service, run, scratch};
-use crate::tiny_model::Tiny;
-use crate::wire::{self, Answer, Ask};
+use support_wire::mcp_client;
+use support_wire::service::{Service, run, scratch};
+use support_wire::tiny_model::Tiny;
+use support_wire::wire::{self, Answer, Ask};
 
 /// What keys have that need nothing special.
 pub const SCOPES: [&str; 3] = ["tenant:read", "brain:proxy", "memory:write"];

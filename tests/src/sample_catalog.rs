@@ -6,7 +6,7 @@ use recalld_api::operator::{Import, import_as_operator};
 use serde_json::json;
 
 use crate::desk::{Desk, operator};
-use crate::service::{run_json, write};
+use support_wire::service::{run_json, write};
 
 /// The same text as the sample's document, for a folder that is ingested.
 const README: &str = "# Sample\n\nThe beacon of Gull Rock is lit by paraffin.\n\n\

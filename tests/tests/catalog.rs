@@ -10,7 +10,8 @@ use recalld_policy::Caller;
 use recalld_tool_framework::{Change, Profile, Tool};
 use recalld_tools::{find, visible_to};
 use serde_json::{Map, Value, json};
-use tests::schema::{conforms, rows};
+use support_wire::schema::conforms;
+use tests::schema::rows;
 
 /// Characters of a tool's name: some clients count the server's name in, and allow 64.
 const NAME_CHARS_MAX: usize = 60;

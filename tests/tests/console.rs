@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 
 use recalld_api::pipeline::{ROUTES, Target};
 use serde_json::{Value, json};
-use tests::service::{Service, run, run_json, scratch, with_documents};
-use tests::wire::{self, Answer, Ask};
+use support_wire::service::{Service, run, run_json, scratch, with_documents};
+use support_wire::wire::{self, Answer, Ask};
 
 const APP: &str = "https://app.example";
 const CALL: &str = "/console/call";

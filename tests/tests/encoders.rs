@@ -21,11 +21,13 @@ use recalld_policy::Caller;
 use recalld_tool_framework::Context;
 use recalld_tools::status;
 use serde_json::{Value, json};
-use tests::ground;
-use tests::service::{scratch, settings, write};
-use tests::sim::disk::{Fault, SimDisk};
-use tests::sim::state::DiskState;
-use tests::tiny_model::{self, Tiny};
+use support_engine::ground;
+use support_engine::sim::disk::{Fault, SimDisk};
+use support_engine::sim::state::DiskState;
+use support_wire::service::{scratch, write};
+use support_wire::tiny_model::Tiny;
+use tests::settings::settings;
+use tests::tiny_model;
 
 fn opened(folder: &Path, tiny: Tiny) -> Arc<Embedder> {
     let model = tiny.write(folder, &format!("model-{}", tiny.seed));

@@ -4,9 +4,9 @@
 
 use recalld_metastore::Kind;
 use serde_json::{Value, json};
+use support_wire::mcp_client;
+use support_wire::wire::{self, Ask};
 use tests::house::{House, api, call, entries, given, mcp};
-use tests::mcp_client;
-use tests::wire::{self, Ask};
 
 /// Decision, rule and outcome of an entry.
 fn words(entry: &Value) -> [&str; 3] {

@@ -7,11 +7,11 @@ use std::path::Path;
 
 use engine::{Ground, Options, Store};
 use serde_json::{Value, json};
-use tests::kept::{
+use support_wire::kept::{
     answers, assert_fails, assert_gone, documented, erase, exported, files, holding, imported, item,
 };
-use tests::mcp_client::McpClient;
-use tests::service::{Service, run, run_json, scratch};
+use support_wire::mcp_client::McpClient;
+use support_wire::service::{Service, run, run_json, scratch};
 
 /// An erased member of a chain is its id and a time on every surface; the chain runs on.
 #[test]

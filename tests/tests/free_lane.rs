@@ -14,10 +14,11 @@ use recalld_policy::{Caller, Metered};
 use recalld_tool_framework::{Context, ToolError};
 use recalld_tools::find;
 use serde_json::{Map, Value, json};
+use support_wire::mcp_client;
+use support_wire::service::{Service, scratch};
+use support_wire::wire::{self, Answer, Ask};
 use tests::house::{House, SCOPES, api, call, entries, given, mcp, tools};
-use tests::mcp_client;
-use tests::service::{Service, scratch, settings};
-use tests::wire::{self, Answer, Ask};
+use tests::settings::settings;
 
 /// Confirms the address of a workspace.
 fn verify(house: &House, slug: &str) {

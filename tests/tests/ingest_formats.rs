@@ -15,10 +15,11 @@ use recalld_fs_util::roots::Roots;
 use recalld_ingest::{Job, Report, Request};
 use rustix::process::{Pid, test_kill_process};
 use serde_json::{Value, json};
-use tests::mcp_client::McpClient;
-use tests::pdf;
-use tests::service::{Service, binary, run_json, scratch, write};
-use tests::tiny_model::{self, Tiny};
+use support_wire::mcp_client::McpClient;
+use support_wire::pdf;
+use support_wire::service::{Service, binary, run_json, scratch, write};
+use support_wire::tiny_model::Tiny;
+use tests::tiny_model;
 
 const TABLE: &str = "Keeper;Shift;Oil\nAda;\"dusk\nto dawn\";3,5\nBob;day;0,5\nEbba;;7\n";
 const LINES: &str = "{\"storm\": {\"name\": \"Xaver\", \"gusts\": [31, 44]}}\nbroken\n{\"storm\": null, \"calm\": true}\n";

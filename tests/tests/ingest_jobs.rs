@@ -26,11 +26,13 @@ use recalld_ingest::{Job, Report, Request, document_of};
 use recalld_policy::Caller;
 use recalld_tool_framework::Context;
 use serde_json::{Value, json};
-use tests::failing_disk::FailingDisk;
-use tests::ground;
-use tests::mcp_client::McpClient;
-use tests::service::{Service, run, run_json, scratch, settings, write};
-use tests::tiny_model::{self, Tiny};
+use support_engine::failing_disk::FailingDisk;
+use support_engine::ground;
+use support_wire::mcp_client::McpClient;
+use support_wire::service::{Service, run, run_json, scratch, write};
+use support_wire::tiny_model::Tiny;
+use tests::settings::settings;
+use tests::tiny_model;
 
 fn ingest(service: &Service, arguments: &Value) -> Value {
     McpClient::open(service).call("ingest_paths_tool", arguments)

@@ -28,11 +28,12 @@ use recalld_metastore::{Control, Kind, NewCredential, NewTenant};
 use recalld_policy::meter::Meter;
 use recalld_tool_framework::ToolError;
 use serde_json::{Value, json};
+use support_wire::service::scratch;
+use support_wire::tiny_model::Tiny;
+use support_wire::wire::{self, Answer, Ask, Client};
 use tempfile::TempDir;
 use tests::house::{SCOPES, mcp};
-use tests::service::{scratch, settings};
-use tests::tiny_model::Tiny;
-use tests::wire::{self, Answer, Ask, Client};
+use tests::settings::settings;
 
 thread_local! {
     /// Whether this thread is an event loop that asks the service something.

@@ -22,14 +22,14 @@ use recalld_recall::{Plan, Question};
 use recalld_tool_framework::{Context, ToolError};
 use recalld_tools::recall;
 use serde_json::{Map, Value, json};
+use support_engine::ground;
+use support_engine::memory_disk::MemoryDisk;
+use support_engine::sample::{DIMENSIONS, MODEL, halves, items, note};
+use support_wire::mcp_client::ACCEPT;
+use support_wire::service::scratch;
+use support_wire::tiny_model::Tiny;
+use support_wire::wire::{self, Ask};
 use tests::bare_mcp::{BareMcp, Tools};
-use tests::ground;
-use tests::mcp_client::ACCEPT;
-use tests::memory_disk::MemoryDisk;
-use tests::sample::{DIMENSIONS, MODEL, halves, items, note};
-use tests::service::scratch;
-use tests::tiny_model::Tiny;
-use tests::wire::{self, Ask};
 
 /// So many that a scan asks several times whether it is to go on.
 const ITEMS: usize = 20_000;

@@ -13,8 +13,8 @@ use std::fs;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use serde_json::{Map, Value, json};
+use support_wire::wire::{self, Answer, Ask};
 use tests::house::{House, Served, mcp, signed};
-use tests::wire::{self, Answer, Ask};
 
 /// Sequences of calls. Each has workspaces of its own.
 const CASES: u32 = 10;
@@ -288,7 +288,7 @@ impl<'a> World<'a> {
             Body::Mcp(method, params) => (mcp("", method, params), true),
             Body::Note(method, params) => {
                 let message = json!({"jsonrpc": "2.0", "method": method, "params": params});
-                (tests::mcp_client::ask(&message), true)
+                (support_wire::mcp_client::ask(&message), true)
             }
             Body::Bare(method) => {
                 let ask = Ask::new(method, "/mcp").header("Accept", "text/event-stream");

@@ -27,10 +27,10 @@ use recalld_policy::Rules;
 use recalld_policy::limits::CALL_TIME_MAX;
 use recalld_store_admin::{Backup, Erase, EraseLater, Keeper, backup, erase};
 use serde_json::{Value, json};
-use tests::patience::wait_until;
-use tests::service::{run_json, scratch, write};
-use tests::tiny_model::Tiny;
-use tests::wire::{self, Answer, Ask, Client, Events};
+use support_wire::patience::wait_until;
+use support_wire::service::{run_json, scratch, write};
+use support_wire::tiny_model::Tiny;
+use support_wire::wire::{self, Answer, Ask, Client, Events};
 
 /// Text that only the item that is erased has.
 const SECRET: &str = "quincunx";

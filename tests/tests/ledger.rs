@@ -16,8 +16,8 @@ use proptest::test_runner::{Config, TestRunner};
 use recalld_auth::Signer;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use tests::mcp_client;
-use tests::service::{Service, run, scratch};
+use support_wire::mcp_client;
+use support_wire::service::{Service, run, scratch};
 
 const SEED: [u8; 32] = [7; 32];
 /// Ledgers broken at random, each in one place.

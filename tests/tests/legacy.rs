@@ -2,11 +2,11 @@
 
 use recalld_metastore::Kind;
 use serde_json::{Value, json};
+use support_wire::mcp_client::McpClient;
+use support_wire::service::Service;
+use support_wire::wire::{self, Answer, Ask};
 use tempfile::TempDir;
 use tests::house::{House, SCOPES, api, mcp};
-use tests::mcp_client::McpClient;
-use tests::service::Service;
-use tests::wire::{self, Answer, Ask};
 
 const OLD: &str = "old.example";
 

@@ -1,11 +1,11 @@
 //! An address is confirmed by the link in a letter, or by the operator's word; until then nothing is written.
 
 use serde_json::{Value, json};
+use support_wire::kept::assert_fails;
+use support_wire::mail_sink::MailSink;
+use support_wire::service::{Service, run, run_json, scratch};
+use support_wire::wire::{self, Answer, Ask};
 use tests::house::{call, entries, given};
-use tests::kept::assert_fails;
-use tests::mail_sink::MailSink;
-use tests::service::{Service, run, run_json, scratch};
-use tests::wire::{self, Answer, Ask};
 
 /// The token of the link in a letter, whose link leads to the server.
 fn token_in(letter: &str, service: &Service) -> String {

@@ -19,10 +19,10 @@ use engine::{FullSpeed, ItemId, Reader, Record, Store};
 use recalld_http_server::limits::STREAM_BACKLOG_BYTES_MAX;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use tests::service::{Service, command, run, run_json, scratch, write};
-use tests::tiny_model::Tiny;
-use tests::wire::Ask;
-use tests::{ground, random_store};
+use support_engine::{ground, random_store};
+use support_wire::service::{Service, command, run, run_json, scratch, write};
+use support_wire::tiny_model::Tiny;
+use support_wire::wire::Ask;
 
 const SEED: u64 = 21;
 const COMMITS: usize = 30;

@@ -10,9 +10,9 @@ use engine::ledger::{Decision, Draft, Ledger, OpenWith, Outcome};
 use recalld_auth::Signer;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use support_wire::kept::{assert_fails, exported, files};
+use support_wire::service::{Service, run, run_json, scratch};
 use tests::house::House;
-use tests::kept::{assert_fails, exported, files};
-use tests::service::{Service, run, run_json, scratch};
 
 const ID: &str = "00112233445566778899aabbccddeeff";
 const MADE_AT: &str = "2026-10-01T09:00:00.000000Z";

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use recalld_metastore::Kind;
 use redb::{Builder, ReadableDatabase as _, TableDefinition};
 use serde_json::json;
+use support_wire::service::{Service, run_json};
+use support_wire::wire::{self, Answer, Ask};
 use tests::house::{House, SCOPES, Served, entries};
-use tests::service::{Service, run_json};
-use tests::wire::{self, Answer, Ask};
 
 /// A fault that is over is noticed within seconds; one that is not noticed by then never will be.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -147,7 +147,8 @@ fn a_damaged_record_closes_its_workspace_and_no_other() {
     });
     two.assert_one_is_closed();
     // The operator is told which table it is.
-    let listed = tests::service::run(two.served.service.data(), &["tenant", "show", "globex"]);
+    let listed =
+        support_wire::service::run(two.served.service.data(), &["tenant", "show", "globex"]);
     let said = String::from_utf8_lossy(&listed.stderr).into_owned();
     assert!(!listed.status.success() && said.contains("tenants"), "{said}");
     // Put back beneath the server, it is found within seconds.

@@ -8,10 +8,10 @@ use std::sync::OnceLock;
 use recalld_api::pipeline::{Gate, ROUTES};
 use recalld_pydantic_compat::{RecallRequest, SemanticRecallRequest, Shape};
 use serde_json::{Value, json};
-use tests::mcp_client;
-use tests::schema::{assert_fits, assert_open};
-use tests::service::{Service, run, scratch, with_documents};
-use tests::wire::{self, Answer, Ask};
+use support_wire::mcp_client;
+use support_wire::schema::{assert_fits, assert_open};
+use support_wire::service::{Service, run, scratch, with_documents};
+use support_wire::wire::{self, Answer, Ask};
 
 const APP: &str = "https://app.example";
 const OTHER_APP: &str = "http://localhost:3000";

@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use engine::{Batch, Durability, Ground, ItemDraft, Options, Store};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
-use tests::kept::{
+use support_wire::kept::{
     answers, assert_fails, assert_gone, documented, erase, exported, files, holding, imported, item,
 };
-use tests::mcp_client::McpClient;
-use tests::service::{Service, run, run_json, scratch};
-use tests::wire::Ask;
+use support_wire::mcp_client::McpClient;
+use support_wire::service::{Service, run, run_json, scratch};
+use support_wire::wire::Ask;
 
 #[test]
 fn a_restored_backup_gives_the_same_answers() {

@@ -8,8 +8,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
-use tests::kept::assert_fails;
-use tests::service::{Service, binary, command, run, run_json, scratch, write};
+use support_wire::kept::assert_fails;
+use support_wire::service::{Service, binary, command, run, run_json, scratch, write};
 
 fn printed(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
@@ -178,7 +178,7 @@ fn the_doctor_looks_at_the_certificate_and_at_the_addresses_that_a_server_would_
     let scratch = scratch();
     let data = scratch.path().join("data");
     fs::create_dir(&data).unwrap();
-    tests::tls::renew(scratch.path());
+    support_wire::tls::renew(scratch.path());
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap();
     let settings = |certificate: &str| {

@@ -6,9 +6,9 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
+use support_wire::kept::{assert_fails, item};
+use support_wire::service::{run, run_json, write};
 use tests::house::House;
-use tests::kept::{assert_fails, item};
-use tests::service::{run, run_json, write};
 
 const ACME: [&str; 2] = ["--workspace", "acme"];
 

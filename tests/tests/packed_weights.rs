@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use encoder::{Kernels, Level, Precision, Scratch};
 use recalld_embedding::model::{Expected, ModelRequest, OpenFault, OpenedFiles, Progress, open};
 use sha2::{Digest, Sha256};
+use support_wire::service::scratch;
+use support_wire::tiny_model::Tiny;
 use tempfile::TempDir;
-use tests::service::scratch;
-use tests::tiny_model::Tiny;
 
 /// Its weights are larger than those that are packed anew each time.
 const MODEL: Tiny = Tiny { seed: 1, width: 256, layers: 1, tokens: 32 };

@@ -8,15 +8,12 @@ use std::process::{Command, Output};
 
 use engine::{FullSpeed, SearchError, Snapshot, Store};
 use recalld_interchange::lines::write;
-use tests::golden::Golden;
-use tests::sample::{self, Seals};
-use tests::service::{self, scratch};
-use tests::{ground, random_store};
+use support_engine::golden::Golden;
+use support_engine::{ground, random_store};
+use support_wire::service::{self, scratch};
 
 const RANDOM_STORES: u64 = 12;
 const RANDOM_COMMITS: usize = 25;
-/// Files broken, one at a time.
-const BREAKS: u32 = 300;
 
 fn spec() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../format-spec")
@@ -138,57 +135,4 @@ fn torn(folder: &Path, seed: u64, whole: &str) {
     same(&before, &written(&store.snapshot()), &format!("seed {seed}, torn"));
     drop(store);
     same(&read(folder), &before, &format!("seed {seed}, opened again"));
-}
-
-#[test]
-fn damaged_stores_give_an_error_with_a_rule() {
-    let scratch = scratch();
-    let store = Store::open(ground::folder(scratch.path(), 3), ground::unmerged()).unwrap();
-    sample::furnish(&store, Seals(&[1, 2]), |_, _| {}).unwrap();
-    drop(store);
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/break_files.py");
-    let output = python(&[&script, &spec(), scratch.path(), Path::new(&BREAKS.to_string())]);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{errors}");
-    let refused: u32 = String::from_utf8_lossy(&output.stdout).trim().parse().unwrap();
-    assert!(refused > BREAKS / 2, "only {refused} of {BREAKS} were noticed");
-}
-
-/// Rows of the page's table of columns: number, name, cell, cells.
-fn columns_of_the_page() -> Vec<String> {
-    let page = fs::read_to_string(spec().join("segment.md")).unwrap();
-    let rows = page.lines().filter_map(|line| {
-        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-        let [_, number, name, cell, count, _, _] = cells[..] else { return None };
-        number.parse::<u16>().ok()?;
-        // Fields of headers have lower-case names too, but sizes behind their offsets.
-        cell.parse::<u16>().ok()?;
-        Some(format!("{number} {name} {cell} {count}"))
-    });
-    rows.collect()
-}
-
-#[test]
-fn its_table_of_columns_is_the_pages() {
-    let code = "import sys; sys.path.insert(0, sys.argv[1]); import reader\n\
-                for number, (name, cell, count) in sorted(reader.columns_of(2).items()):\n\
-                \u{20}   print(number, name, cell, count)";
-    let output = python(&[Path::new("-c"), Path::new(code), &spec()]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let printed = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(printed.lines().collect::<Vec<_>>(), columns_of_the_page());
-}
-
-#[test]
-fn wrong_use_is_told_from_damage() {
-    let script = spec().join("reader.py");
-    assert_eq!(python(&[&script]).status.code(), Some(2));
-    let scratch = scratch();
-    let empty = python(&[&script, scratch.path()]);
-    assert_eq!(empty.status.code(), Some(1));
-    let said = String::from_utf8_lossy(&empty.stderr).into_owned();
-    assert!(said.contains("MAN-03") && !said.contains("Traceback"), "{said}");
-    let nowhere = python(&[&script, &scratch.path().join("nowhere")]);
-    assert_eq!(nowhere.status.code(), Some(1));
-    assert!(!String::from_utf8_lossy(&nowhere.stderr).contains("Traceback"));
 }

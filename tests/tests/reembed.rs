@@ -25,12 +25,13 @@ use recalld_policy::Caller;
 use recalld_store_admin::{Keeper, Reembed};
 use recalld_tool_framework::{Answer, Context, Refused};
 use serde_json::{Map, Value, json};
-use tests::kept::assert_fails;
-use tests::mcp_client::McpClient;
+use support_wire::kept::assert_fails;
+use support_wire::mcp_client::McpClient;
+use support_wire::service::{Service, run, run_json, scratch, write};
+use support_wire::tiny_model::Tiny;
+use support_wire::wire::{Ask, Events};
 use tests::original_model;
-use tests::service::{Service, run, run_json, scratch, write};
-use tests::tiny_model::{Tiny, embedder};
-use tests::wire::{Ask, Events};
+use tests::tiny_model::embedder;
 
 /// Items of a store whose move takes long enough to do something meanwhile.
 const MANY: usize = 400;

@@ -17,8 +17,8 @@ use recalld_embedding::inflow::{PARCEL_TEXTS_MAX, TEXTS_LOST_MAX};
 use rustix::io::ioctl_fionread;
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use tests::service::{command, run, run_json, scratch, write};
-use tests::tiny_model::Tiny;
+use support_wire::service::{command, run, run_json, scratch, write};
+use support_wire::tiny_model::Tiny;
 
 /// Set, it has the program say each step before it is embedded (CONTRIBUTING.md).
 const TELL: &str = "RECALLD_TELL_EMBEDDING";

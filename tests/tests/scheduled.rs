@@ -16,8 +16,11 @@ use recalld_config::Config;
 use recalld_embedding::model::Silent;
 use recalld_store_admin::{Standing, ToldSchedule, check_backup};
 use serde_json::Value;
-use tests::kept::{assert_fails, assert_gone, erase, exported, files, holding, imported, item};
-use tests::service::{run, run_json, scratch, settings};
+use support_wire::kept::{
+    assert_fails, assert_gone, erase, exported, files, holding, imported, item,
+};
+use support_wire::service::{run, run_json, scratch};
+use tests::settings::settings;
 
 /// A data directory with two items, and the folder that its backups go to.
 struct Desk {

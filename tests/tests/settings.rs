@@ -12,11 +12,12 @@ use recalld_cli::app;
 use recalld_config::Config;
 use recalld_metastore::Kind;
 use serde_json::{Value, json};
+use support_wire::kept::assert_fails;
+use support_wire::mcp_client;
+use support_wire::service::{Service, run, scratch};
+use support_wire::wire::{self, Answer, Ask};
 use tests::house::{House, SCOPES, api, call, entries, given, mcp};
-use tests::kept::assert_fails;
-use tests::mcp_client;
-use tests::service::{Service, run, scratch, settings};
-use tests::wire::{self, Answer, Ask};
+use tests::settings::settings;
 
 const ASSERT: [&str; 3] = ["tenant:read", "brain:proxy", "identity:assert"];
 

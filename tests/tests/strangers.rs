@@ -12,12 +12,12 @@ use recalld_common::scope::Scope;
 use recalld_metastore::Kind;
 use recalld_tool_framework::{Change, Tool};
 use serde_json::{Map, Value, json};
+use support_wire::service::{run_json, write};
+use support_wire::wire::Answer;
 use tests::contract::agreed;
 use tests::house::{House, Served, call, tools};
 use tests::sample_catalog;
 use tests::schema::rows;
-use tests::service::{run_json, write};
-use tests::wire::Answer;
 
 /// A word that is on record with the other alone.
 const WORD: &str = "ambergris";

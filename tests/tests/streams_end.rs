@@ -4,9 +4,9 @@
 
 use recalld_metastore::Kind;
 use serde_json::{Value, json};
+use support_wire::service::{Service, run_json};
+use support_wire::wire::{self, Ask, Client, Events};
 use tests::house::{House, SCOPES, mcp};
-use tests::service::{Service, run_json};
-use tests::wire::{self, Ask, Client, Events};
 
 /// A `subscriptions/listen` stream, once it has begun.
 fn listen(service: &Service, bearer: &str) -> Events {

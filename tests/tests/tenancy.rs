@@ -5,10 +5,10 @@ use std::fs;
 
 use recalld_metastore::Kind;
 use serde_json::json;
+use support_wire::mcp_client;
+use support_wire::service::Service;
+use support_wire::wire::{self, Answer, Ask};
 use tests::house::{House, SCOPES, api, call, given, mcp, tools};
-use tests::mcp_client;
-use tests::service::Service;
-use tests::wire::{self, Answer, Ask};
 
 #[test]
 fn each_bearer_opens_its_own_workspace_and_no_other() {
@@ -51,7 +51,7 @@ fn each_bearer_opens_its_own_workspace_and_no_other() {
     // Each has an entry in its own ledger alone.
     let ledger = |slug: &str| {
         let arguments = ["ledger", "show", "--workspace", slug, "--json", "--last", "100"];
-        let shown = tests::service::run(service.data(), &arguments);
+        let shown = support_wire::service::run(service.data(), &arguments);
         assert!(shown.status.success() && !shown.stdout.is_empty(), "{slug}: {shown:?}");
         String::from_utf8(shown.stdout).unwrap()
     };
@@ -291,7 +291,7 @@ fn a_workspace_key_becomes_a_token_for_mcp_and_nothing_else() {
     let preflight = wire::ask(service.hosted(), &preflight);
     assert_eq!(preflight.header("access-control-allow-origin"), Some("*"));
     let ledger = ["ledger", "show", "--workspace", "acme", "--tool", "oauth/token"];
-    let shown = tests::service::run(service.data(), &ledger);
+    let shown = support_wire::service::run(service.data(), &ledger);
     assert_eq!(String::from_utf8(shown.stdout).unwrap().lines().count(), 2);
 }
 

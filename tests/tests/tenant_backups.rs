@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use recalld_metastore::Kind;
 use serde_json::{Value, json};
+use support_wire::service::{Service, run, run_json};
+use support_wire::wire::{self, Ask};
 use tests::house::{House, SCOPES, Served};
-use tests::service::{Service, run, run_json};
-use tests::wire::{self, Ask};
 
 /// Every file beneath a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {

@@ -11,9 +11,9 @@ use engine::Micros;
 use engine::os::clock::{Clock, SystemClock, SystemRandom};
 use recalld_metastore::{Control, Kind, Usage};
 use serde_json::{Value, json};
+use support_wire::service::{Service, run, run_json};
+use support_wire::wire::{self, Answer, Ask};
 use tests::house::{House, SCOPES, Served, signed};
-use tests::service::{Service, run, run_json};
-use tests::wire::{self, Answer, Ask};
 
 /// A fault that is over is noticed within seconds; one that is not noticed by then never will be.
 const PATIENCE: Duration = Duration::from_secs(60);

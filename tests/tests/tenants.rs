@@ -17,11 +17,12 @@ use recalld_embedding::embed::Embedder;
 use recalld_metastore::Control;
 use recalld_workspace::limits::OPENINGS_MIN;
 use recalld_workspace::tenants::{Bounds, Closed, Door, Tenants};
+use support_wire::patience::wait_until;
+use support_wire::service::scratch;
+use support_wire::tiny_model::Tiny;
 use tempfile::TempDir;
 use tests::door::door;
-use tests::patience::wait_until;
-use tests::service::scratch;
-use tests::tiny_model::{self, Tiny};
+use tests::tiny_model;
 
 const BOUNDS: Bounds = Bounds {
     open_max: 4,

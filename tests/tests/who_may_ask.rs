@@ -6,9 +6,9 @@
 //! large, too slow or broken in `hostile.rs`; the time bound of a tool call in `mcp_eras/bounds.rs`.
 
 use serde_json::{Value, json};
+use support_wire::service::{Service, run_json};
+use support_wire::wire::{self, Answer, Ask};
 use tests::house::{House, call, given};
-use tests::service::{Service, run_json};
-use tests::wire::{self, Answer, Ask};
 
 /// The operations that ask for credentials.
 fn operations() -> [Ask; 3] {

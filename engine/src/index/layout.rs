@@ -1,4 +1,4 @@
-//! Where the fields of an index's header lie. Mirror of `format-spec/index.md`; `tests/tests/spec`
+//! Where the fields of an index's header lie. Mirror of `format-spec/index.md`; `engine/tests/it/spec.rs`
 //! compares the two.
 
 macro_rules! fields {

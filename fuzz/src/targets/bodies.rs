@@ -1,7 +1,5 @@
 //! Bodies of the HTTP API: whatever comes, an answer in bounds or a body that says what is wrong.
 
-
-
 /// One input.
 pub fn run(data: &[u8]) {
     for kind in [Some("application/json"), Some("text/plain"), None] {

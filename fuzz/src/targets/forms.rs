@@ -1,8 +1,10 @@
 //! What clients of the authorization server send: forms, who they say they are, redirect URIs, scopes,
 //! registrations and the URLs of documents. Nothing panics, and what is taken is what it says it is.
 
+use recalld_oauth::{
+    Challenge, ClientMetadata, ClientUrl, Form, Redirect, Registered, Scopes, ShownClient,
+};
 use serde_json::Value;
-use recalld_oauth::{Challenge, ClientMetadata, ClientUrl, Form, Redirect, Registered, Scopes, ShownClient};
 
 /// One input: the first byte says what it is.
 pub fn run(data: &[u8]) {

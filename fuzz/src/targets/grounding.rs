@@ -1,7 +1,7 @@
 //! Grounding tokens: nothing but what the key signed passes, and each has one spelling.
 
-use recalld_auth::Signer;
 use recalld_audit::{check, mint, tenant_hash};
+use recalld_auth::Signer;
 
 /// One input.
 pub fn run(data: &[u8]) {

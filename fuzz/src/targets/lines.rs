@@ -4,10 +4,10 @@ use std::fs::File;
 use std::io::Write;
 use std::sync::{Arc, OnceLock};
 
-use rustix::fs::{MemfdFlags, memfd_create};
 use recalld_embedding::embed::Embedder;
 use recalld_embedding::encoders::Encoders;
 use recalld_interchange::lines::import::{Import, ImportError};
+use rustix::fs::{MemfdFlags, memfd_create};
 
 fn embedder() -> Arc<Embedder> {
     static EMBEDDER: OnceLock<Arc<Embedder>> = OnceLock::new();

@@ -6,9 +6,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use engine::os::clock::SystemRandom;
-use serde_json::{Map, Value, json};
-use recalld_mcp_protocol::{Capabilities, Client, Completing, Completion, Endpoint, Fault, Host, Input, Listing, NeedsInput, Outcome, Page, Settings};
 use recalld_http_server::{Call, Reply, Service};
+use recalld_mcp_protocol::{
+    Capabilities, Client, Completing, Completion, Endpoint, Fault, Host, Input, Listing,
+    NeedsInput, Outcome, Page, Settings,
+};
+use serde_json::{Map, Value, json};
 
 use crate::front;
 use crate::wire;

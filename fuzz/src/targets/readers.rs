@@ -1,8 +1,8 @@
 //! Files of every format: sections tile the text, and chunks lie in it within their bounds.
 
 use recalld_documents::chunk::{CHUNK_CHARS_MAX, chunk};
-use recalld_ingest::links::candidates;
 use recalld_documents::read_bytes;
+use recalld_ingest::links::candidates;
 
 const NAMES: [&str; 12] = [
     "a.md", "a.html", "a.rst", "a.txt", "a.rs", "a.py", "a.ts", "a.go", "a.c", "README", "a.csv",

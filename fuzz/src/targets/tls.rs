@@ -7,10 +7,10 @@ use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::{Arc, OnceLock};
 
+use recalld_http_server::Identity;
 use rustls::crypto::ring;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, Stream};
-use recalld_http_server::Identity;
 
 use super::http::Count;
 use crate::front::{self, ask, was_given_up, without_names};

@@ -2,8 +2,8 @@
 //!
 //! Owns what counts as a conflict: two statements that are the same word for word, fillers aside, but
 //! for one place, where one denies, or has another number, date, value or state; and, of short texts, what
-//! follows from either side by the rules that judge claims (`recalld_claim_check`), however it is put. Better one missed
-//! than one made up, so what may belong to the subject itself is none: `Page 3` and `Page 4` are two
+//! follows from either side by the rules that judge claims (`recalld_claim_check`), however it is put.
+//! Better one missed than one made up, so what may belong to the subject itself is none: `Page 3` and `Page 4` are two
 //! pages, and so are statements that differ in two places. Must not know a store or a question.
 
 use std::ops::Range;

@@ -18,10 +18,11 @@ use recalld_embedding::model;
 use recalld_metastore::{NewTenant, Tenant};
 use recalld_store_admin::{Emptying, Pass, Which, empty_deleted};
 use remote::Halt;
+use support_wire::kept::{assert_gone, files, holding};
+use support_wire::service::scratch;
+use support_wire::tiny_model::Tiny;
 use tempfile::TempDir;
-use tests::kept::{assert_gone, files, holding};
-use tests::service::{scratch, settings};
-use tests::tiny_model::Tiny;
+use tests::settings::settings;
 
 use crate::seats::{MARKER, PATIENCE, Told, acme, write};
 

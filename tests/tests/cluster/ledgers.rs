@@ -8,8 +8,8 @@ use recalld_audit::{Audit, Trace};
 use recalld_auth::Signer;
 use recalld_config::remote::Remote;
 use remote::{BootClock, was_brought};
-use tests::kept::files;
-use tests::service::scratch;
+use support_wire::kept::files;
+use support_wire::service::scratch;
 
 use crate::seats::seats_by;
 

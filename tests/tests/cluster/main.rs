@@ -20,8 +20,8 @@ use recalld_cluster::{Peer, Taken, Where};
 use recalld_common::wrong_node::WrongNode;
 use recalld_common::wrong_node::WrongNode::{Proxy, Redirect};
 use serde_json::{Value, json};
-use tests::mcp_client::{self, ACCEPT};
-use tests::wire::{Answer, Ask};
+use support_wire::mcp_client::{self, ACCEPT};
+use support_wire::wire::{Answer, Ask};
 
 use node::{
     Node, STALE_MAX, Scripted, Told, begin_stream, calling, follows, message, peer, send_event,
@@ -214,9 +214,9 @@ fn what_changes_something_is_passed_on_to_the_writer() {
     assert!(!finds(&follower.ask(recall("harbour")), "harbour"), "here it is not");
     // What its caller shows is looked at in both places.
     let mut stranger = calling(REMEMBER, words("the mill"));
-    assert_eq!(tests::wire::ask(&follower.hosted, &stranger).status, 401);
+    assert_eq!(support_wire::wire::ask(&follower.hosted, &stranger).status, 401);
     stranger = stranger.header("Authorization", "Bearer recalld_wrong");
-    assert_eq!(tests::wire::ask(&follower.hosted, &stranger).status, 401);
+    assert_eq!(support_wire::wire::ask(&follower.hosted, &stranger).status, 401);
     // A call of a tool that its caller does not have is answered here.
     let answer = follower.call("brain_rememberr", words("the mill"));
     assert_eq!(answer.json()["error"]["code"], -32602, "{}", answer.text());

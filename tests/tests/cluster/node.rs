@@ -16,11 +16,12 @@ use recalld_common::wrong_node::WrongNode;
 use recalld_embedding::model;
 use recalld_http_server::{Limits, Listen, NetConfig, Server, ShutdownHandle};
 use serde_json::{Value, json};
+use support_wire::mcp_client;
+use support_wire::service::{self, scratch};
+use support_wire::tiny_model::Tiny;
+use support_wire::wire::{self, Answer, Ask, Client};
 use tempfile::TempDir;
-use tests::mcp_client;
-use tests::service::{self, scratch, settings};
-use tests::tiny_model::Tiny;
-use tests::wire::{self, Answer, Ask, Client};
+use tests::settings::settings;
 
 use crate::unsure::Silent;
 

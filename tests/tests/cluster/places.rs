@@ -17,11 +17,12 @@ use recalld_embedding::embed::Embedder;
 use recalld_workspace::limits::OPENINGS_MIN;
 use recalld_workspace::tenants::{Bounds, Closed, Tenants};
 use remote::{Emptied, Halt, Kind, NotSeated, Record};
+use support_wire::kept::{files, holding};
+use support_wire::patience::wait_until;
+use support_wire::tiny_model::Tiny;
 use tempfile::TempDir;
 use tests::door::door;
-use tests::kept::{files, holding};
-use tests::patience::wait_until;
-use tests::tiny_model::{self, Tiny};
+use tests::tiny_model;
 
 use crate::seats::{MARKER, Told, acme, seats_by, step, write};
 

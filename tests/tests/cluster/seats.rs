@@ -13,9 +13,9 @@ use recalld_cluster::seats::{Ending, Seats, Step, ToEmpty};
 use recalld_cluster::{Where, Whereabouts};
 use recalld_config::remote::Remote;
 use remote::{BootClock, Emptied, Halt, NotSeated, TickSource, Ticks};
+use support_wire::kept::{assert_gone, files, holding};
+use support_wire::patience::wait_until;
 use tempfile::TempDir;
-use tests::kept::{assert_gone, files, holding};
-use tests::patience::wait_until;
 
 const LOCAL: &str = "local";
 /// How long anything may take here.

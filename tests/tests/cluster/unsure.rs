@@ -11,7 +11,7 @@ use recalld_api::app_state::AppState;
 use recalld_embedding::encoders::Encoders;
 use recalld_recall::Meaning;
 use serde_json::json;
-use tests::wire::Ask;
+use support_wire::wire::Ask;
 
 use crate::node::{Node, Told, calling, follows};
 use crate::{Proxy, REMEMBER, error, finds, recall, words};

@@ -33,10 +33,11 @@ use recalld_recall::Plan;
 use recalld_tool_framework::{Answer, Context};
 use recalld_tools::{find, recall};
 use serde_json::{Map, Value, json};
+use support_engine::sample::link;
+use support_wire::service::scratch;
+use support_wire::tiny_model::Tiny;
 use tempfile::TempDir;
-use tests::sample::link;
-use tests::service::{scratch, settings};
-use tests::tiny_model::Tiny;
+use tests::settings::settings;
 
 const RECALL: &str = "retrieval_arbitrate_tool";
 /// Items with this gate are redacted for a member.

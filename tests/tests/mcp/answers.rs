@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 
 use serde_json::json;
-use tests::mcp_client;
+use support_wire::mcp_client;
+use support_wire::wire::Ask;
 use tests::schema::assert_conforms;
-use tests::wire::Ask;
 
 use super::{INGEST, alone, examples, sampled, sampled_client, tool_call};
 

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use support_wire::wire::Ask;
 use tests::schema::rows;
-use tests::wire::Ask;
 
 use super::{
     DOCUMENT, RECALL, REMEMBER, STATS, alone, client, examples, listed, request, sampled_client,

@@ -5,8 +5,8 @@ use std::os::unix::fs::symlink;
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use tests::documents;
-use tests::service::{scratch, write};
+use support_wire::documents;
+use support_wire::service::{scratch, write};
 
 use super::{DOCUMENT, INGEST, client, hex, shared};
 

@@ -14,11 +14,11 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use recalld_tool_framework::Tool;
 use serde_json::{Value, json};
-use tests::documents;
-use tests::mcp_client::McpClient;
+use support_wire::documents;
+use support_wire::mcp_client::McpClient;
+use support_wire::service::{Service, scratch, write};
 use tests::sample_catalog;
 use tests::schema::rows;
-use tests::service::{Service, scratch, write};
 
 const RECALL: &str = "retrieval_arbitrate_tool";
 const REMEMBER: &str = "brain_remember";

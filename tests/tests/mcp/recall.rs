@@ -3,11 +3,13 @@
 use std::fs;
 
 use engine::os::clock::{Random, SystemRandom};
+use half::f16;
 use recalld_audit::{check, tenant_hash};
 use recalld_auth::{Credentials, Prefix, Verifier};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use tests::service::write;
+use support_wire::service::write;
+use tests::original_model;
 
 use super::{INGEST, RECALL, RECALL_NAMES, client, hex, shared};
 
@@ -167,4 +169,37 @@ fn evidence_notices_that_a_file_changed() {
     assert_eq!(evidence()["file"], "changed");
     fs::remove_file(&path).unwrap();
     assert_eq!(evidence()["file"], "missing");
+}
+
+/// Cosine of a question and a stored row.
+fn cosine(query: &[f32], row: &[f16]) -> f64 {
+    let pairs = || query.iter().zip(row).map(|(q, r)| (f64::from(*q), r.to_f64()));
+    let dot: f64 = pairs().map(|(q, r)| q * r).sum();
+    let lengths = pairs().fold((0.0, 0.0), |(a, b), (q, r)| (a + q * q, b + r * r));
+    dot / (lengths.0 * lengths.1).sqrt()
+}
+
+#[test]
+fn the_score_of_semantic_recall_is_the_cosine() {
+    let query = "why is there no electric light?";
+    let answer = shared().service.post("/semantic-recall", &json!({"query": query, "limit": 50}));
+    let results = answer["results"].as_array().unwrap();
+    let embedder = original_model::embedder();
+    let asked = embedder.embed(query);
+    let mut worst: f64 = 0.0;
+    let mut chunks = 0;
+    for result in results.iter().filter(|result| result["kind"] == "chunk") {
+        let text = |name: &str| result[name].as_str().unwrap();
+        let words = format!("{}\n{}", text("title"), text("text"));
+        let row = embedder.embed_all(&[&words]).remove(0);
+        let score = result["score"].as_f64().unwrap();
+        let off = (score - cosine(&asked, &row)).abs();
+        assert!(off < 1.01e-6, "{score} but {} of {words}", cosine(&asked, &row));
+        let six = (score * 1e6).round() / 1e6;
+        assert_eq!(score.to_bits(), six.to_bits(), "six decimals: {score}");
+        worst = worst.max(off);
+        chunks += 1;
+    }
+    assert!(chunks > 20, "{chunks} chunks");
+    println!("largest difference {worst:.1e}");
 }

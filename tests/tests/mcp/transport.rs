@@ -2,8 +2,8 @@
 
 use recalld_mcp_protocol::limits::PING_BYTES_MAX;
 use serde_json::{Value, json};
-use tests::mcp_client;
-use tests::wire::Ask;
+use support_wire::mcp_client;
+use support_wire::wire::Ask;
 
 use super::{RECALL, client, request, shared};
 

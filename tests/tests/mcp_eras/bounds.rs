@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use recalld_policy::limits::CALL_TIME_MAX;
 use serde_json::{Value, json};
-use tests::service::scratch;
-use tests::wire::{self, Answer, Ask, Client};
+use support_wire::service::scratch;
+use support_wire::wire::{self, Answer, Ask, Client};
 
 use super::inside::Inside;
 use super::{Session, message, modern};

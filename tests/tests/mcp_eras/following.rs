@@ -4,9 +4,9 @@ use engine::{Batch, ItemDraft, Micros};
 use recalld_common::names;
 use recalld_policy::limits::CALL_TIME_MAX;
 use serde_json::json;
-use tests::sample::{hide, items, link, note, tombstones};
-use tests::service::{Service, scratch};
-use tests::wire::Ask;
+use support_engine::sample::{hide, items, link, note, tombstones};
+use support_wire::service::{Service, scratch};
+use support_wire::wire::Ask;
 
 use super::inside::Inside;
 use super::{META, Session, modern, remember, service, session};

@@ -16,7 +16,7 @@ use recalld_mcp_protocol::Endpoint;
 use recalld_policy::Caller;
 use recalld_policy::limits::CALL_TIME_MAX;
 
-use tests::service::settings;
+use tests::settings::settings;
 
 /// A service of this process, whose turns a test can hold.
 pub(super) struct Inside {

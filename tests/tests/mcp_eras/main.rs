@@ -16,9 +16,9 @@ mod withheld;
 use std::sync::OnceLock;
 
 use serde_json::{Value, json};
-use tests::mcp_client::ACCEPT;
-use tests::service::{Service, scratch, write};
-use tests::wire::{self, Answer, Ask, Client, Events};
+use support_wire::mcp_client::ACCEPT;
+use support_wire::service::{Service, scratch, write};
+use support_wire::wire::{self, Answer, Ask, Client, Events};
 
 const MODERN: &str = "2026-07-28";
 const META: &str = "io.modelcontextprotocol/";

@@ -1,7 +1,7 @@
 //! The per-request revision: what it answers, and what it refuses.
 
 use serde_json::json;
-use tests::wire::Ask;
+use support_wire::wire::Ask;
 
 use super::{META, MODERN, message, modern, service};
 

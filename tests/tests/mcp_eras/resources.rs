@@ -6,8 +6,8 @@ use recalld_common::scope::Scope;
 use recalld_policy::Caller;
 use recalld_policy::limits::CALL_TIME_MAX;
 use serde_json::{Value, json};
-use tests::service::scratch;
-use tests::wire;
+use support_wire::service::scratch;
+use support_wire::wire;
 
 use super::inside::Inside;
 use super::{Session, ledger_entries, message, remember, service, session};

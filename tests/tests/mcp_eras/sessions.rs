@@ -1,9 +1,9 @@
 //! Sessions: how they begin and end, what needs one, and batches.
 
 use serde_json::json;
-use tests::mcp_client::ACCEPT;
-use tests::service::{Service, scratch};
-use tests::wire::{self, Ask};
+use support_wire::mcp_client::ACCEPT;
+use support_wire::service::{Service, scratch};
+use support_wire::wire::{self, Ask};
 
 use super::{Session, message, service, session};
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use recalld_policy::limits::CALL_TIME_MAX;
 use serde_json::{Value, json};
-use tests::mcp_client::ACCEPT;
-use tests::wire::{self, Ask, Client};
+use support_wire::mcp_client::ACCEPT;
+use support_wire::wire::{self, Ask, Client};
 
 use super::bench::Bench;
 use super::{Session, message, modern};

@@ -7,10 +7,10 @@ use recalld_common::scope::Scope;
 use recalld_policy::Caller;
 use recalld_policy::limits::CALL_TIME_MAX;
 use serde_json::{Value, json};
+use support_engine::sample::link;
+use support_wire::service::scratch;
+use support_wire::wire;
 use tempfile::TempDir;
-use tests::sample::link;
-use tests::service::scratch;
-use tests::wire;
 
 use super::inside::Inside;
 use super::message;

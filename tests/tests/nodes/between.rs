@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use serde_json::json;
+use support_wire::patience::wait_until;
+use support_wire::service::Service;
+use support_wire::wire::{Answer, Client};
 use tests::house::call;
-use tests::patience::wait_until;
-use tests::service::Service;
-use tests::wire::{Answer, Client};
 
 use crate::cluster::Cluster;
 use crate::tenants::tenant;

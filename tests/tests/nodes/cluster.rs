@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use support_wire::service::{self, Service, run, scratch};
+use support_wire::tiny_model::Tiny;
 use tempfile::TempDir;
-use tests::service::{self, Service, run, scratch};
-use tests::tiny_model::Tiny;
 
 /// A folder of objects, and what its nodes share.
 pub(crate) struct Cluster {

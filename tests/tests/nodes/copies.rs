@@ -11,7 +11,7 @@ use recalld_metastore::{
     Control, ControlError, Far, Kind, NewCredential, NewTenant, Operation, Operations,
     TablesDigest, parse,
 };
-use tests::service::scratch;
+use support_wire::service::scratch;
 
 /// Keeps what is carried, for as long as it takes anything.
 #[derive(Default)]

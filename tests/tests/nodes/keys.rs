@@ -4,9 +4,9 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
 use serde_json::{Value, json};
-use tests::mcp_client::McpClient;
-use tests::patience::wait_until;
-use tests::service::Service;
+use support_wire::mcp_client::McpClient;
+use support_wire::patience::wait_until;
+use support_wire::service::Service;
 
 use crate::cluster::Cluster;
 
@@ -80,7 +80,7 @@ fn the_key_that_was_there_before_goes_on_vouching_for_the_ledger() {
     McpClient::open(&writer)
         .call("brain_remember", &json!({"kind": "note", "title": "b", "text": TEXT}));
     assert!(writer.terminate().success());
-    let verified = tests::service::run(&data, &["ledger", "verify"]);
+    let verified = support_wire::service::run(&data, &["ledger", "verify"]);
     assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stderr));
     // Again with the same secret, nothing changes.
     let shared = key();

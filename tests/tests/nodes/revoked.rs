@@ -6,10 +6,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use support_wire::patience::wait_until;
+use support_wire::service::{Service, run, run_json};
+use support_wire::wire;
 use tests::house::mcp;
-use tests::patience::wait_until;
-use tests::service::{Service, run, run_json};
-use tests::wire;
 
 use crate::cluster::Cluster;
 use crate::sign_in::token;

@@ -3,9 +3,9 @@
 use std::thread;
 
 use serde_json::{Value, json};
+use support_wire::service::{Service, run_json};
+use support_wire::wire::{self, Answer, Ask};
 use tests::house::mcp;
-use tests::service::{Service, run_json};
-use tests::wire::{self, Answer, Ask};
 
 use crate::cluster::Cluster;
 use crate::tenants::tenant;

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use engine::os::clock::{SystemClock, SystemRandom};
 use recalld_metastore::Control;
 use serde_json::{Value, json};
+use support_wire::patience::wait_until;
+use support_wire::service::{Service, run, run_json};
+use support_wire::wire::{self, Answer};
 use tests::house::{call, mcp};
-use tests::patience::wait_until;
-use tests::service::{Service, run, run_json};
-use tests::wire::{self, Answer};
 
 use crate::cluster::Cluster;
 

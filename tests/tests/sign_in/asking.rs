@@ -1,7 +1,7 @@
 //! What is asked at `GET /authorize`: what is shown to a person, what is told to the client, and what to neither.
 
 use recalld_oauth::FORM_BYTES_MAX;
-use tests::wire::Ask;
+use support_wire::wire::Ask;
 
 use super::house::{
     CHALLENGE, Fields, House, Person, REDIRECT, Sent, VERIFIER, check_page, encoded, problem,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use engine::ledger::{Decision, Outcome};
 use recalld_metastore::Kind;
-use tests::wire::Answer;
+use support_wire::wire::Answer;
 
 use super::house::{Fields, House, Person, SCOPES, Sent, check_page, problem};
 

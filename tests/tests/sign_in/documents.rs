@@ -7,7 +7,7 @@ use std::time::Duration;
 use recalld_oauth::{FetchFault, Fetched};
 use serde_json::{Value, json};
 
-use tests::wire::Ask;
+use support_wire::wire::Ask;
 
 use super::house::{House, Person, REDIRECT, Sent, encoded, problem};
 

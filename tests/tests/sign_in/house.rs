@@ -25,10 +25,11 @@ use recalld_metastore::{
 use recalld_oauth::{ClientDocuments, Fetch, FetchFault, Fetched};
 use recalld_policy::plans::Plan;
 use recalld_policy::rate::Rate;
+use support_wire::service::scratch;
+use support_wire::tiny_model::Tiny;
+use support_wire::wire::{self, Answer, Ask};
 use tempfile::TempDir;
-use tests::service::{scratch, settings};
-use tests::tiny_model::Tiny;
-use tests::wire::{self, Answer, Ask};
+use tests::settings::settings;
 
 /// RFC 7636, appendix B.
 pub(super) const VERIFIER: &str = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";

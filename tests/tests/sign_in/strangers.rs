@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tests::wire::Ask;
+use support_wire::wire::Ask;
 
 use super::house::{Fields, House, Person, Sent, problem};
 
@@ -10,7 +10,7 @@ const FORGED: &str = "This form is not one of ours";
 const OTHER: &str = "This sign-in belongs to another browser";
 const BAD: &str = "This sign-in cannot be read";
 
-fn is(answer: &tests::wire::Answer, heading: &str) -> bool {
+fn is(answer: &support_wire::wire::Answer, heading: &str) -> bool {
     problem(answer) == (400, heading.to_owned())
 }
 

@@ -6,8 +6,8 @@ use std::thread;
 use engine::ledger::{Decision, Outcome};
 use recalld_metastore::{Hold, Kind, RedeemError};
 use serde_json::json;
-use tests::mcp_client;
-use tests::wire::Ask;
+use support_wire::mcp_client;
+use support_wire::wire::Ask;
 
 use super::house::{
     Fields, House, LISTED, Person, REDIRECT, SCOPES, Sent, VERIFIER, check_page, encoded, problem,

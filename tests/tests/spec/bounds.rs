@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::pages::{page, root};
-use crate::tables::{table, value};
+use support_engine::pages::{page, root, table, value};
 
 /// Folders and files whose bounds the page has.
 const ROOMS: &[&str] = &[

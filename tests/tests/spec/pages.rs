@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use support_engine::pages::{page, root};
+
 /// Starts of rule ids; each has a page.
 const ROOMS: [&str; 24] = [
     "SEG", "EMB", "IDX", "LOG", "MAN", "STA", "STO", "WRD", "LED", "EXP", "BAK", "WGT", "MOD",
@@ -11,21 +13,6 @@ const ROOMS: [&str; 24] = [
 ];
 /// A room's three letters, a dash, two digits.
 const RULE_BYTES: usize = 6;
-
-/// The repository.
-pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
-/// A page of the spec.
-pub(crate) fn page(name: &str) -> String {
-    fs::read_to_string(root().join("format-spec").join(name)).expect("the page is there")
-}
-
-/// A source file of the engine.
-pub(crate) fn source(name: &str) -> String {
-    fs::read_to_string(root().join("engine/src").join(name)).expect("the file is there")
-}
 
 /// A source file of the server.
 pub(crate) fn server_source(name: &str) -> String {

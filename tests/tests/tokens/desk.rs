@@ -5,10 +5,10 @@ use base64::prelude::BASE64_STANDARD;
 use recalld_auth::Prefix;
 use recalld_metastore::{CodeRequest, Kind, NewClient};
 use serde_json::{Value, json};
+use support_wire::service::Service;
+use support_wire::wire::{self, Answer, Ask};
 use tempfile::TempDir;
 use tests::house::{House, SCOPES, entries, mcp};
-use tests::service::Service;
-use tests::wire::{self, Answer, Ask};
 
 /// RFC 7636, appendix B.
 pub(super) const VERIFIER: &str = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
@@ -33,7 +33,7 @@ impl Room {
     /// With the workspace `acme`.
     pub(super) fn new() -> Self {
         // Codes are good for a minute: the program is there before they are.
-        tests::service::binary();
+        support_wire::service::binary();
         let house = House::new();
         house.tenant("acme", "team");
         Self { house }

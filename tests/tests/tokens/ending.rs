@@ -2,9 +2,9 @@
 
 use recalld_metastore::Kind;
 use serde_json::json;
+use support_wire::service::{run, run_json};
+use support_wire::wire::Answer;
 use tests::house::SCOPES;
-use tests::service::{run, run_json};
-use tests::wire::Answer;
 
 use crate::desk::{Client, Desk, RESOURCE, Room, bad, basic, given, refusal, shown, tokens};
 
@@ -117,7 +117,7 @@ fn a_workspace_ends_what_it_got_for_its_key_and_a_new_key_ends_the_rest() {
     assert_eq!(none, "", "there is no refresh token");
     assert_eq!(revoke(&desk, &own, &first).status, 200);
     assert_eq!([desk.opens(&first), desk.opens(&second)], [401, 200]);
-    tests::service::run_json(desk.service.data(), &["key", "rotate", "acme"]);
+    support_wire::service::run_json(desk.service.data(), &["key", "rotate", "acme"]);
     assert_eq!(desk.opens(&second), 401);
     assert_eq!(refusal(&ask(&own)), (401, "invalid_client".to_owned()));
 }

@@ -11,9 +11,9 @@ use engine::os::clock::{Random, SystemRandom};
 use recalld_auth::open_or_create_signing_key;
 use recalld_metastore::Kind;
 use sha2::{Digest, Sha256};
+use support_wire::service::run_json;
+use support_wire::wire::{self, Answer, Ask};
 use tests::house::{SCOPES, call};
-use tests::service::run_json;
-use tests::wire::{self, Answer, Ask};
 
 use serde_json::{Value, json};
 

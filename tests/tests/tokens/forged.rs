@@ -12,10 +12,10 @@ use recalld_auth::{Signer, TokenKey, open_or_create_signing_key};
 use recalld_metastore::Kind;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use support_wire::mcp_client;
+use support_wire::service::Service;
+use support_wire::wire::{self, Answer, Ask};
 use tests::house::{House, SCOPES, api, entries, mcp};
-use tests::mcp_client;
-use tests::service::Service;
-use tests::wire::{self, Answer, Ask};
 
 use crate::desk::{ISSUER, RESOURCE};
 

@@ -209,14 +209,14 @@ fn a_plan_that_leaves_nothing_spends_no_code() {
     let desk = room.serve_with(&["--config", file.to_str().unwrap()]);
     let data = desk.service.data();
     let (_, refresh) = tokens(&desk.redeem(&client, &codes[0]));
-    tests::service::run_json(data, &["plan", "set", "acme", "reading"]);
+    support_wire::service::run_json(data, &["plan", "set", "acme", "reading"]);
     // Fewer than were granted, of which the plan has none.
     let less = desk.refresh(&client, &refresh, &[("scope", "memory:write")]);
     assert_eq!(refusal(&less), bad("invalid_scope"));
-    tests::service::run_json(data, &["plan", "set", "acme", "measuring"]);
+    support_wire::service::run_json(data, &["plan", "set", "acme", "measuring"]);
     assert_eq!(refusal(&desk.redeem(&client, &codes[1])), bad("invalid_scope"));
     assert_eq!(refusal(&desk.refresh(&client, &refresh, &[])), bad("invalid_scope"));
-    tests::service::run_json(data, &["plan", "set", "acme", "team"]);
+    support_wire::service::run_json(data, &["plan", "set", "acme", "team"]);
     given(&desk.redeem(&client, &codes[1]));
     given(&desk.refresh(&client, &refresh, &[]));
 }
@@ -229,9 +229,9 @@ fn a_body_is_a_form_of_some_size() {
     let desk = room.serve();
     let good = redemption(&client, &code);
     for kind in ["application/json", "text/plain", "application/x-www-form-urlencodedx"] {
-        let ask = tests::wire::Ask::new("POST", "/token").header("Content-Type", kind);
+        let ask = support_wire::wire::Ask::new("POST", "/token").header("Content-Type", kind);
         let ask = ask.body(b"grant_type=client_credentials".to_vec());
-        let answer = tests::wire::ask(desk.service.hosted(), &ask);
+        let answer = support_wire::wire::ask(desk.service.hosted(), &ask);
         assert_eq!(refusal(&answer), bad("invalid_request"), "{kind}");
     }
     let many: Vec<(&str, &str)> = vec![("a", "b"); 65];
@@ -240,8 +240,10 @@ fn a_body_is_a_form_of_some_size() {
     let answer = desk.token(&with(&good, "state", &large));
     assert!([400, 413].contains(&answer.status), "{}", answer.status);
     for method in ["GET", "PUT", "DELETE"] {
-        let answer =
-            tests::wire::ask(desk.service.hosted(), &tests::wire::Ask::new(method, "/token"));
+        let answer = support_wire::wire::ask(
+            desk.service.hosted(),
+            &support_wire::wire::Ask::new(method, "/token"),
+        );
         assert_eq!(
             (answer.status, answer.header("Allow")),
             (405, Some("OPTIONS, POST")),
@@ -249,6 +251,9 @@ fn a_body_is_a_form_of_some_size() {
         );
     }
     // The operator's listener has none of it.
-    let local = tests::wire::ask(desk.service.local(), &tests::wire::Ask::new("POST", "/token"));
+    let local = support_wire::wire::ask(
+        desk.service.local(),
+        &support_wire::wire::Ask::new("POST", "/token"),
+    );
     assert_eq!(local.status, 404);
 }

@@ -3,7 +3,7 @@
 use std::sync::Barrier;
 use std::thread;
 
-use tests::service::run_json;
+use support_wire::service::run_json;
 
 use crate::desk::{RESOURCE, Room, bad, given, refusal, tokens};
 

@@ -2,8 +2,8 @@
 
 use recalld_metastore::Kind;
 use serde_json::{Value, json};
+use support_wire::wire::{self, Answer, Ask};
 use tests::house::SCOPES;
-use tests::wire::{self, Answer, Ask};
 
 use crate::desk::{Desk, REDIRECT, Room};
 
@@ -42,7 +42,7 @@ fn a_client_is_told_what_it_was_taken_as() {
     let few = json!({"redirect_uris": [REDIRECT], "grant_types": ["authorization_code"]});
     let few = register(&desk, &few).json();
     assert_eq!(few["grant_types"], bare["grant_types"]);
-    let listed = tests::service::run_json(desk.service.data(), &["client", "list"]);
+    let listed = support_wire::service::run_json(desk.service.data(), &["client", "list"]);
     assert_eq!(listed["clients"].as_array().unwrap().len(), 3);
     let preflight = Ask::new("OPTIONS", "/register").headers(&[
         ("Origin", "https://app.example"),
@@ -98,7 +98,7 @@ fn what_may_not_be_registered_is_told_by_its_code() {
     assert_eq!((plain.status, &plain.json()["error"]), (400, &json!("invalid_client_metadata")));
     let large = register(&desk, &with("note", json!("x".repeat(20_000))));
     assert!([400, 413].contains(&large.status), "{}", large.status);
-    let listed = tests::service::run_json(desk.service.data(), &["client", "list"]);
+    let listed = support_wire::service::run_json(desk.service.data(), &["client", "list"]);
     assert_eq!(listed["clients"], json!([]));
 }
 

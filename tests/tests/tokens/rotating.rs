@@ -3,9 +3,9 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::Value;
+use support_wire::service::run_json;
+use support_wire::wire::{self, Ask};
 use tests::house::SCOPES;
-use tests::service::run_json;
-use tests::wire::{self, Ask};
 
 use crate::desk::{Client, Desk, Room, shown, tokens};
 

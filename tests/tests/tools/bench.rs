@@ -8,8 +8,8 @@ use recalld_common::cancel::Cancel;
 use recalld_tool_framework::Context;
 use recalld_tools::find;
 use serde_json::{Value, json};
+use support_wire::service::scratch;
 use tests::desk::{Desk, operator};
-use tests::service::scratch;
 
 const STORAGE: &str = "brain_benchmark_storage";
 

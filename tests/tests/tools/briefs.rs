@@ -6,8 +6,8 @@ use recalld_common::names;
 use recalld_common::scope::Scope;
 use recalld_policy::Caller;
 use serde_json::{Value, json};
+use support_wire::service::write;
 use tests::desk::{Desk, VEILED, member, operator, time};
-use tests::service::write;
 
 const BRIEF: &str = "generate_daily_brain_brief_tool";
 const STARTUP: &str = "brain_startup_context_tool";

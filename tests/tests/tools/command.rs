@@ -19,9 +19,9 @@ use recalld_policy::{Caller, Metered};
 use recalld_tool_framework::{Change, Context};
 use recalld_tools::{FAMILIES, find};
 use serde_json::{Value, json};
+use support_wire::service::write;
 use tests::desk::{Desk, member, operator};
 use tests::sample_catalog;
-use tests::service::write;
 
 const TOOL: &str = "brain_command";
 /// What is counted where no tool is chosen, or is to be.

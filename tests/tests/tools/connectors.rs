@@ -2,8 +2,8 @@
 
 use engine::Sensitivity;
 use serde_json::{Value, json};
+use support_wire::service::write;
 use tests::desk::{Desk, VEILED, member, operator};
-use tests::service::write;
 
 use super::texts;
 

@@ -13,9 +13,10 @@ use recalld_common::scope::Scope;
 use recalld_interchange::lines::write;
 use recalld_policy::Caller;
 use serde_json::{Value, json};
+use support_engine::sample::link as link_of;
+use support_engine::{ground, random_store};
 use tests::desk::{Desk, VEILED, member, operator};
-use tests::sample::link as link_of;
-use tests::{ground, random_store, sample_catalog};
+use tests::sample_catalog;
 
 use super::texts;
 
@@ -108,7 +109,7 @@ fn imported(lines: &str) -> Desk {
 
 /// Lines of a store of random rows, some of them hidden, and some erased.
 fn random(seed: u64) -> String {
-    let scratch = tests::service::scratch();
+    let scratch = support_wire::service::scratch();
     let store = Store::open(ground::folder(scratch.path(), seed), ground::unmerged()).unwrap();
     random_store::fill(&store, seed, 40, true);
     assert!(store.erase_pending(&FullSpeed).unwrap() > 0);

@@ -4,8 +4,8 @@ use std::fs;
 
 use engine::Sensitivity;
 use serde_json::{Value, json};
+use support_wire::service::write;
 use tests::desk::{Desk, member};
-use tests::service::write;
 
 use super::texts;
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use engine::Sensitivity;
 use recalld_fs_util::roots::Roots;
 use serde_json::{Value, json};
+use support_wire::service::write;
 use tests::desk::{Desk, VEILED, member, operator};
-use tests::service::write;
 
 use super::texts;
 

@@ -9,8 +9,8 @@ use recalld_common::scope::Scope;
 use recalld_policy::rate::key_of;
 use recalld_policy::{Caller, Metered};
 use serde_json::{Value, json};
+use support_wire::service::write;
 use tests::desk::{Desk, member, operator};
-use tests::service::write;
 
 const TOOL: &str = "brain_status_query_tool";
 /// Of the topics that were found the least share that must be right, and of those that are asked for the least that must

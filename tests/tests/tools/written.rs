@@ -7,10 +7,10 @@ use engine::{ItemId, ItemView, Record, Status};
 use recalld_common::names;
 use recalld_tool_framework::{Change, Tool};
 use serde_json::{Map, Value, json};
+use support_wire::service::write;
 use tests::desk::{Desk, NOW, operator};
 use tests::sample_catalog;
 use tests::schema::rows;
-use tests::service::write;
 
 use super::texts;
 

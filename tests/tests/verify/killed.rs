@@ -8,10 +8,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use engine::Store;
 use serde_json::Value;
-use tests::ground::{self, Dice};
-use tests::mcp_client::McpClient;
-use tests::sample::{items, note};
-use tests::service::{Service, command, run, run_json, scratch};
+use support_engine::ground::{self, Dice};
+use support_engine::sample::{items, note};
+use support_wire::mcp_client::McpClient;
+use support_wire::service::{Service, command, run, run_json, scratch};
 
 use crate::program::{export, store_in};
 

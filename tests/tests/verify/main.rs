@@ -1,10 +1,5 @@
-//! Verification, proofs of erasure and salvage: nothing wrong is passed, nothing right is blamed.
+//! `recalld verify` and `recalld salvage`, the real program, and erasures that are killed.
 
-mod clean;
-mod crafted;
-mod erased;
-mod flipped;
 mod killed;
 mod places;
 mod program;
-mod salvage;

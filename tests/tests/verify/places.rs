@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
-use tests::mcp_client::McpClient;
-use tests::service::{Service, run, run_json, scratch, write};
+use support_wire::mcp_client::McpClient;
+use support_wire::service::{Service, run, run_json, scratch, write};
 
 use crate::program::{data_in, export};
 

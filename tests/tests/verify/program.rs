@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use engine::{FullSpeed, ItemId, Store};
 use serde_json::{Value, json};
-use tests::sample::{items, note};
-use tests::service::{run, run_json, scratch};
-use tests::{ground, random_store};
+use support_engine::sample::{items, note};
+use support_engine::{ground, random_store};
+use support_wire::service::{run, run_json, scratch};
 
 const SEED: u64 = 5;
 

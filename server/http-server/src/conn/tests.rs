@@ -9,7 +9,7 @@ use super::*;
 use crate::limits;
 use crate::message::Method;
 
-#[path = "../../../../tests/src/hostile.rs"]
+#[path = "../../../../tests/support-wire/src/hostile.rs"]
 #[expect(unreachable_pub, reason = "a public module of another package, which uses all of it")]
 mod hostile;
 mod judged;

@@ -2,9 +2,9 @@
 
 use engine::Sensitivity;
 use serde_json::{Value, json};
+use support_wire::kept::{assert_gone, holding};
+use support_wire::service::write;
 use tests::desk::{Desk, VEILED, member, time};
-use tests::kept::{assert_gone, holding};
-use tests::service::write;
 
 use super::supersede;
 use crate::texts;

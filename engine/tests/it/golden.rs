@@ -1,0 +1,87 @@
+//! Golden stores: every one that is kept can be read, and the newest can be made again.
+
+use std::sync::Arc;
+
+use engine::{Options, Store};
+use support_engine::golden::{Golden, folder, indexed_options, made};
+use support_engine::ground;
+use support_engine::memory_disk::MemoryDisk;
+use support_engine::sample::{items, note};
+
+#[test]
+fn every_kept_store_shows_what_was_written_down() {
+    let kept = Golden::kept().unwrap();
+    assert!(!kept.is_empty());
+    for golden in kept {
+        let shown = golden.shown();
+        let items = golden.wanted["shows"]["items"].as_array().unwrap();
+        assert!(!items.is_empty(), "{} shows no items", golden.name);
+        for (found, wanted) in shown["items"].as_array().unwrap().iter().zip(items) {
+            assert_eq!(found, wanted, "{}", golden.name);
+        }
+        assert_eq!(shown, golden.wanted["shows"], "{}", golden.name);
+    }
+}
+
+#[test]
+fn the_kept_index_is_opened_and_used() {
+    let kept = Golden::kept().unwrap();
+    let golden = kept.iter().find(|golden| golden.name == "v2-index").expect("it is kept");
+    let open = |disk: MemoryDisk| Store::open(ground::still(Arc::new(disk), 4), indexed_options());
+    let store = open(MemoryDisk::holding(golden.files.clone())).unwrap();
+    let state = store.snapshot().search_state();
+    assert_eq!(state.indexed_rows, 240, "{state:?}");
+    assert!(state.is_approximate && state.measured_over > 0, "{state:?}");
+}
+
+/// A writer goes on where an older version stopped, and from then on its log is missed, too.
+#[test]
+fn every_kept_store_takes_writes() {
+    for golden in Golden::kept().unwrap() {
+        let name = &golden.name;
+        let disk = MemoryDisk::holding(golden.files.clone());
+        let open =
+            |disk: MemoryDisk| Store::open(ground::still(Arc::new(disk), 4), Options::default());
+        let store = open(disk.clone()).unwrap();
+        let before = store.snapshot();
+        let written = store.write(items([note("written by a newer build")])).unwrap();
+        assert_eq!(written.seq, before.seq() + 1, "{name}");
+        drop(store);
+        let reopened = open(disk.clone()).unwrap().snapshot();
+        assert_eq!(reopened.seq(), written.seq, "{name}");
+        assert_eq!(reopened.counts().unwrap().items, before.counts().unwrap().items + 1, "{name}");
+        for log in golden.files.keys().filter(|file| file.starts_with("log-")) {
+            let mut files = disk.files();
+            if files.remove(log).is_some() {
+                let why = open(MemoryDisk::holding(files)).unwrap_err().to_string();
+                assert!(why.contains("MAN-03"), "{name} without {log}: {why}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_kept_store_has_a_text_that_says_what_is_in_it() {
+    for golden in Golden::kept().unwrap() {
+        let text = std::fs::read_to_string(folder().join(format!("{}.txt", golden.name))).unwrap();
+        assert!(text.contains("cargo run -p support-engine --example golden"), "{}", golden.name);
+    }
+}
+
+/// The same drafts, clock and randomness give the same bytes. A difference is a change of the
+/// format, or of something it leaves open, and either is to be meant.
+#[test]
+fn the_newest_stores_are_made_again_byte_by_byte() {
+    let kept = Golden::kept().unwrap();
+    for made in made() {
+        let name = &made.name;
+        let same = kept.iter().find(|one| one.name == *name).expect("it is kept");
+        assert!(same.files.keys().eq(made.files.keys()), "{name}: {:?}", made.files.keys());
+        for (file, bytes) in &made.files {
+            let first = bytes.iter().zip(&same.files[file]).position(|(a, b)| a != b);
+            assert_eq!(first, None, "{name}/{file} differs from this byte on");
+            assert_eq!(bytes.len(), same.files[file].len(), "{name}/{file}");
+        }
+        assert_eq!(made.wanted, same.wanted, "{name}");
+    }
+}

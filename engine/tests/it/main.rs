@@ -1,0 +1,12 @@
+//! The engine through its public door, by subject.
+
+mod damage;
+mod failing_disk;
+mod golden;
+mod model;
+mod reader;
+mod regressions;
+mod simulation;
+mod spec;
+mod store;
+mod verify;

@@ -1,0 +1,97 @@
+//! What the fuzzer and the campaigns have found, each as a small test of its own.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+
+use engine::{EdgeFilter, ItemId, NEIGHBOURS_MAX, SearchError, Store};
+use support_engine::golden::Golden;
+use support_engine::ground;
+use support_engine::memory_disk::{Files, MemoryDisk};
+use support_engine::reseal;
+use support_engine::sample::{items, link, note};
+
+/// A sealed segment of two items and an edge between them; its name and its items.
+fn two_joined() -> (Files, String, [ItemId; 2]) {
+    let disk = MemoryDisk::default();
+    let store = Store::open(ground::still(Arc::new(disk.clone()), 1), ground::unmerged()).unwrap();
+    let written = store.write(items([note("from"), note("to")])).unwrap();
+    let ids = [written.items[0], written.items[1]];
+    let edges = vec![link(ids[0], ids[1], 0.5)];
+    store.write(engine::Batch { edges, ..engine::Batch::default() }).unwrap();
+    store.seal().unwrap();
+    drop(store);
+    let files = disk.files();
+    let name = files.keys().find(|name| name.starts_with("segment-")).unwrap().clone();
+    (files, name, ids)
+}
+
+/// Fuzz target `segment`: a node had a row, but the item of its id was nowhere; the
+/// neighbour that was kept by its row was then not found by its id, which panicked.
+#[test]
+fn a_node_whose_row_is_another_item_is_damage() {
+    const NODE_ID: u16 = 110;
+    let (mut files, name, ids) = two_joined();
+    let segment = files.get_mut(&name).unwrap();
+    let nodes = reseal::column(segment, NODE_ID).unwrap();
+    // The larger id, and still the larger one.
+    segment[nodes.end - 1] ^= 0x40;
+    reseal::segment(segment).unwrap();
+    let ground = ground::still(Arc::new(MemoryDisk::holding(files)), 2);
+    let store = Store::open(ground, ground::unmerged()).unwrap();
+    let snapshot = store.snapshot();
+    let error = snapshot.neighbours(ids[0], NEIGHBOURS_MAX, &EdgeFilter::default()).unwrap_err();
+    let SearchError::Damaged(damage) = error else { panic!("{error}") };
+    assert_eq!(damage.rule, "SEG-18", "{damage}");
+}
+
+/// Review of the engine: words of a version 1 segment were taken for ones of this process, which may
+/// have a list of terms for a dictionary; merging terms that fall panicked.
+#[test]
+fn a_version_1_segment_with_a_list_of_terms_is_damage() {
+    const WORD_DICTIONARY: u16 = 140;
+    const WORD_ENTRIES: u16 = 141;
+    let golden = Golden::kept().unwrap().into_iter().find(|it| it.name == "v1-small").unwrap();
+    let mut files = golden.files;
+    let name = files.keys().find(|name| name.starts_with("segment-")).unwrap().clone();
+    let segment = files.get_mut(&name).unwrap();
+    let entries = reseal::column(segment, WORD_ENTRIES).unwrap();
+    let terms = segment[entries.start + 12];
+    let mut list = vec![0xff; 8];
+    list.extend_from_slice(&u32::from(terms).to_le_bytes());
+    (1..=u32::from(terms)).for_each(|end| list.extend_from_slice(&end.to_le_bytes()));
+    list.extend((0..terms).rev().map(|at| b'a' + at));
+    let words = reseal::column(segment, WORD_DICTIONARY).unwrap();
+    segment[words][..list.len()].copy_from_slice(&list);
+    reseal::segment(segment).unwrap();
+    let ground = ground::still(Arc::new(MemoryDisk::holding(files)), 3);
+    let error = Store::open(ground, ground::unmerged()).map(drop).unwrap_err();
+    assert!(error.to_string().contains("WRD-01"), "{error}");
+}
+
+/// Review of the engine: the walk over all rows gave its damage for ever where that was met before the
+/// first row, and tombstones behind it where it was met later.
+#[test]
+fn a_walk_over_all_rows_ends_with_its_damage() {
+    const ITEM_KIND: u16 = 13;
+    const TOMBSTONE_SUPERSEDES_OFFSETS: u16 = 108;
+    let disk = MemoryDisk::default();
+    let store = Store::open(ground::still(Arc::new(disk.clone()), 5), ground::unmerged()).unwrap();
+    let old = store.write(items([note("amber"), note("birch replaced")])).unwrap().items[1];
+    let newer = engine::ItemDraft { supersedes: vec![old], ..note("cedar, erased") };
+    let gone = store.write(items([newer])).unwrap().items[0];
+    store.erase(&[gone.0], "officer", "asked for", &engine::FullSpeed).unwrap();
+    drop(store);
+    for column in [ITEM_KIND, TOMBSTONE_SUPERSEDES_OFFSETS] {
+        let mut files = disk.files();
+        let segment = files.iter_mut().find(|(name, _)| name.starts_with("segment-")).unwrap().1;
+        let cells = reseal::column(segment, column).unwrap();
+        segment[cells][..4].fill(0xff);
+        reseal::segment(segment).unwrap();
+        let ground = ground::still(Arc::new(MemoryDisk::holding(files)), 6);
+        let store = Store::open(ground, ground::unmerged()).unwrap();
+        let snapshot = store.snapshot();
+        let found: Vec<bool> = snapshot.records().take(10).map(|row| row.is_ok()).collect();
+        assert_eq!(found, [false], "column {column}");
+    }
+}

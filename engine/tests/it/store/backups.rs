@@ -1,0 +1,362 @@
+//! Backups are stores of their own: consistent while writing goes on, checked, never overwritten.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use engine::os::disk::{Disk, DiskFile, DiskLock, DiskRead, FileBytes, RealDisk};
+use engine::{CopyError, DiskError, FullSpeed, OpenError, Options, Reader, Store, restore};
+use support_engine::failing_disk::FailingDisk;
+use support_engine::golden::Golden;
+use support_engine::ground;
+use support_engine::listing::{Asked, listing};
+use support_engine::memory_disk::{Files, MemoryDisk};
+use support_engine::sample::{self, Seals, hide, items, note, tombstones};
+use support_engine::small_store::SmallStore;
+
+use super::scratch::{Scratch, by_word};
+
+fn shown(store: &Store) -> serde_json::Value {
+    let snapshot = store.snapshot();
+    let asked = Asked::of(&snapshot, []).expect("no damage");
+    listing(&snapshot, &asked).expect("no damage")
+}
+
+/// An empty folder, and the disk on it.
+fn place() -> (tempfile::TempDir, RealDisk) {
+    let folder = tempfile::tempdir().expect("a scratch folder can be made");
+    let disk = RealDisk::open(folder.path()).expect("it can be opened");
+    (folder, disk)
+}
+
+fn opened(folder: &tempfile::TempDir) -> Store {
+    let ground = ground::folder(folder.path(), 77);
+    Store::open(ground, Options::default()).expect("a backup is a store")
+}
+
+/// Flips a bit of the first segment found, far behind what opening looks at.
+fn flip(root: &Path) {
+    let entries = std::fs::read_dir(root).expect("it is a folder");
+    let mut paths = entries.map(|entry| entry.expect("it can be read").path());
+    let is_segment = |path: &PathBuf| path.to_string_lossy().contains("segment-");
+    let path = paths.find(is_segment).expect("there is a segment");
+    let mut bytes = std::fs::read(&path).expect("it can be read");
+    bytes[100_000] ^= 1;
+    // Another file of that name: a map of the old one stays as it is.
+    std::fs::remove_file(&path).expect("the folder is ours");
+    std::fs::write(path, bytes).expect("the folder is ours");
+}
+
+#[test]
+fn a_backup_opens_as_the_store_it_was_made_of() {
+    let scratch = Scratch::unmerged();
+    sample::furnish(scratch.store(), Seals(&[1, 3]), |_, _| {}).unwrap();
+    let (folder, disk) = place();
+    let copied = scratch.store().backup(&disk).unwrap();
+    assert_eq!(copied.seq, scratch.snapshot().seq());
+    assert_eq!(copied.reused, 0);
+    assert_eq!(shown(&opened(&folder)), shown(scratch.store()));
+}
+
+#[test]
+fn the_next_backup_copies_only_what_is_new() {
+    let scratch = Scratch::unmerged();
+    let first = scratch.write(items([note("amber"), note("birch")]));
+    scratch.seal();
+    let (folder, disk) = place();
+    scratch.store().backup(&disk).unwrap();
+    scratch.write(tombstones([hide(first.items[0])]));
+    scratch.write(items([note("cedar")]));
+    let copied = scratch.store().backup(&disk).unwrap();
+    assert_eq!(copied.reused, 1, "the sealed segment");
+    let store = opened(&folder);
+    assert_eq!(shown(&store), shown(scratch.store()));
+    drop(store);
+    scratch.seal();
+    scratch.store().compact(&FullSpeed).unwrap();
+    scratch.store().backup(&disk).unwrap();
+    assert_eq!(shown(&opened(&folder)), shown(scratch.store()));
+}
+
+#[test]
+fn a_backup_made_while_others_write_is_a_whole_state_of_the_store() {
+    let options = Options { tail_bytes_seal: 4 << 10, ..Options::default() };
+    let scratch = Scratch::with(options);
+    scratch.write(items([note("commit 1 a"), note("commit 1 b")]));
+    let (folder, disk) = place();
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for n in 2..150 {
+                let pair = [note(&format!("commit {n} a")), note(&format!("commit {n} b"))];
+                scratch.write(items(pair));
+            }
+        });
+        while !writer.is_finished() {
+            let copied = scratch.store().backup(&disk).unwrap();
+            let store = opened(&folder);
+            assert_eq!(store.snapshot().seq(), copied.seq);
+            assert_eq!(store.snapshot().counts().unwrap().items, 2 * copied.seq);
+        }
+    });
+}
+
+#[test]
+fn a_damaged_store_or_backup_is_not_copied_as_right() {
+    let mut scratch = Scratch::unmerged();
+    // Long enough for pages that opening does not look at.
+    scratch.write(items([note(&"amber ".repeat(30_000))]));
+    scratch.seal();
+    let (folder, disk) = place();
+    scratch.store().backup(&disk).unwrap();
+    flip(folder.path());
+    let (to, target) = place();
+    let error = restore(&disk, &target).unwrap_err();
+    assert!(error.to_string().contains("MAN-03"), "{error}");
+    assert!(matches!(error, CopyError::Source(_)), "{error}");
+    drop(to);
+    // The next backup sees that its old copy is no longer right, and makes another.
+    let copied = scratch.store().backup(&disk).unwrap();
+    assert_eq!(copied.reused, 0);
+    assert_eq!(shown(&opened(&folder)), shown(scratch.store()));
+    flip(scratch.folder.path());
+    scratch.reopen();
+    let (_elsewhere, other) = place();
+    let error = scratch.store().backup(&other).unwrap_err();
+    assert!(error.to_string().contains("MAN-03"), "{error}");
+}
+
+/// How the system was told that this process reads its maps of files beneath a folder: which range, and
+/// the flags of it that advice sets (proc_pid_smaps(5)).
+#[cfg(target_os = "linux")]
+fn advised(root: &Path) -> Vec<(String, Vec<String>)> {
+    let maps = std::fs::read_to_string("/proc/self/smaps").expect("it is Linux");
+    let (mut advised, mut range) = (Vec::new(), None);
+    for line in maps.lines() {
+        if line.contains(&*root.to_string_lossy()) {
+            range = line.split(' ').next();
+        } else if let Some(flags) = line.strip_prefix("VmFlags:") {
+            let advice = flags.split_whitespace().filter(|flag| ["rr", "sr", "hg"].contains(flag));
+            let advice = advice.map(str::to_owned).collect();
+            advised.extend(range.take().map(|range| (range.to_owned(), advice)));
+        }
+    }
+    advised
+}
+
+/// Whatever ends a backup: the store goes on answering questions, which look rows up here and there.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_backup_that_failed_leaves_segments_to_be_looked_up() {
+    let mut scratch = Scratch::unmerged();
+    scratch.write(items([note(&"amber ".repeat(30_000))]));
+    scratch.seal();
+    scratch.reopen();
+    let (_folder, disk) = place();
+    let full = FailingDisk::when(Arc::new(disk.clone()), |action, _| action == "create");
+    let before = advised(scratch.folder.path());
+    assert!(before.iter().any(|(_, advice)| advice.contains(&"rr".to_owned())), "{before:?}");
+    let error = scratch.store().backup(&full).unwrap_err();
+    assert!(matches!(error, CopyError::Target(_)), "{error}");
+    assert_eq!(advised(scratch.folder.path()), before);
+    flip(scratch.folder.path());
+    scratch.reopen();
+    let before = advised(scratch.folder.path());
+    let error = scratch.store().backup(&disk).unwrap_err();
+    assert!(matches!(error, CopyError::Source(_)), "{error}");
+    assert_eq!(advised(scratch.folder.path()), before);
+}
+
+#[test]
+fn restore_gives_the_store_back_and_overwrites_nothing() {
+    let scratch = Scratch::unmerged();
+    sample::furnish(scratch.store(), Seals(&[2]), |_, _| {}).unwrap();
+    let (_backup, disk) = place();
+    scratch.store().backup(&disk).unwrap();
+    let (folder, target) = place();
+    let copied = restore(&disk, &target).unwrap();
+    assert_eq!(copied.seq, scratch.snapshot().seq());
+    let store = opened(&folder);
+    assert_eq!(shown(&store), shown(scratch.store()));
+    store.write(items([note("it takes writes")])).unwrap();
+    drop(store);
+    let error = restore(&disk, &target).unwrap_err();
+    assert!(matches!(error, CopyError::Occupied(_)), "{error}");
+    let error = restore(&disk, &*scratch.ground().disk).unwrap_err();
+    assert!(matches!(error, CopyError::Locked), "{error}");
+}
+
+/// A directory whose lock must be held by whoever reads a file of it.
+#[derive(Debug)]
+struct Guarded(RealDisk);
+
+impl Guarded {
+    fn assert_locked(&self) {
+        assert!(self.0.lock().expect("the folder is there").is_none(), "read without the lock");
+    }
+}
+
+impl Disk for Guarded {
+    fn lock(&self) -> Result<Option<Box<dyn DiskLock>>, DiskError> {
+        self.0.lock()
+    }
+
+    fn names(&self) -> Result<Vec<String>, DiskError> {
+        self.assert_locked();
+        self.0.names()
+    }
+
+    fn create(&self, name: &str) -> Result<Box<dyn DiskFile>, DiskError> {
+        panic!("a backup that is restored is not written to: {name}")
+    }
+
+    fn read(&self, name: &str, bytes_max: u64) -> Result<Vec<u8>, DiskError> {
+        self.assert_locked();
+        self.0.read(name, bytes_max)
+    }
+
+    fn open(&self, name: &str) -> Result<Box<dyn DiskRead>, DiskError> {
+        self.assert_locked();
+        self.0.open(name)
+    }
+
+    fn map(&self, name: &str) -> Result<FileBytes, DiskError> {
+        self.assert_locked();
+        self.0.map(name)
+    }
+
+    fn rename(&self, from: &str, _to: &str) -> Result<(), DiskError> {
+        panic!("a backup that is restored is not written to: {from}")
+    }
+
+    fn remove(&self, name: &str) -> Result<(), DiskError> {
+        panic!("a backup that is restored is not written to: {name}")
+    }
+
+    fn sync_names(&self) -> Result<(), DiskError> {
+        panic!("a backup that is restored is not written to")
+    }
+
+    fn free_bytes(&self) -> Result<u64, DiskError> {
+        self.0.free_bytes()
+    }
+}
+
+/// Whoever erases in a backup opens its store, so neither can see half of the other's work.
+#[test]
+fn a_backup_that_is_restored_cannot_be_erased_from_meanwhile() {
+    let scratch = Scratch::unmerged();
+    sample::furnish(scratch.store(), Seals(&[1, 3]), |_, _| {}).unwrap();
+    let (folder, disk) = place();
+    scratch.store().backup(&disk).unwrap();
+    let (_restored, target) = place();
+    let copied = restore(&Guarded(disk.clone()), &target).unwrap();
+    assert_eq!(copied.seq, scratch.snapshot().seq());
+    let erasing = opened(&folder);
+    let (_another, target) = place();
+    let error = restore(&disk, &target).unwrap_err();
+    assert!(matches!(error, CopyError::Source(OpenError::Locked)), "{error}");
+    assert!(target.names().unwrap().iter().all(|name| name == "LOCK"), "nothing is copied");
+    drop(erasing);
+    restore(&disk, &target).unwrap();
+}
+
+/// A crash may leave a file that was being written, of any kind.
+#[test]
+fn a_backup_that_was_cut_short_is_not_in_the_way_of_the_next() {
+    let scratch = Scratch::new();
+    scratch.write(items([note("amber")]));
+    let (folder, disk) = place();
+    for name in ["manifest-00000000000000000001.new", "segment-00000000000000000001.new"] {
+        std::fs::write(folder.path().join(name), b"the first bytes of").unwrap();
+    }
+    scratch.store().backup(&disk).unwrap();
+    assert!(disk.names().unwrap().iter().all(|name| !name.ends_with(".new")));
+    assert_eq!(shown(&opened(&folder)), shown(scratch.store()));
+}
+
+#[test]
+fn another_stores_backup_is_not_overwritten() {
+    let (one, mut other) = (Scratch::new(), Scratch::new());
+    one.write(items([note("one")]));
+    other.reopen(); // other randomness, so another id
+    other.write(items([note("other")]));
+    let (_folder, disk) = place();
+    one.store().backup(&disk).unwrap();
+    let before = disk.names().unwrap();
+    let fresh = Scratch::opened_with(99);
+    let error = fresh.store().backup(&disk).unwrap_err();
+    assert!(matches!(error, CopyError::Occupied(_)), "{error}");
+    assert_eq!(disk.names().unwrap(), before);
+}
+
+/// Erasing in a backup is erasing in a store.
+#[test]
+fn what_is_erased_in_a_backup_leaves_its_files() {
+    let scratch = Scratch::new();
+    let gone = scratch.write(items([note("zanzibarsecret"), note("amber")])).items[0];
+    let (folder, disk) = place();
+    scratch.store().backup(&disk).unwrap();
+    let store = opened(&folder);
+    store.erase(&[gone.0], "officer", "asked for", &FullSpeed).unwrap();
+    assert!(by_word(&store.snapshot(), "zanzibarsecret", &Default::default()).is_empty());
+    for entry in std::fs::read_dir(folder.path()).unwrap() {
+        let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+        assert!(!bytes.windows(14).any(|window| window == b"zanzibarsecret"));
+    }
+}
+
+/// Any store that no process has open can be copied, whatever is in its logs, of any version.
+#[test]
+fn a_store_is_restored_with_its_logs() {
+    for golden in Golden::kept().unwrap() {
+        let name = &golden.name;
+        let wanted = MemoryDisk::holding(golden.files.clone());
+        let wanted = Reader::open(Arc::new(wanted)).unwrap().snapshot();
+        let (from, to) = (MemoryDisk::holding(golden.files), MemoryDisk::default());
+        let copied = restore(&from, &to).unwrap();
+        assert_eq!(copied.seq, wanted.seq(), "{name}");
+        let found = Reader::open(Arc::new(to)).unwrap().snapshot();
+        let asked = Asked::of(&wanted, []).unwrap();
+        assert_eq!(listing(&found, &asked).unwrap(), listing(&wanted, &asked).unwrap(), "{name}");
+    }
+}
+
+#[test]
+fn a_damaged_log_is_not_restored_as_right() {
+    let store = SmallStore::new();
+    let name = store.log_name();
+    for frame in store.frames() {
+        for at in [frame.start, frame.start + 20, frame.end - 1] {
+            let mut files = store.closed.clone();
+            files.get_mut(name).unwrap()[at] ^= 0x04;
+            let to = MemoryDisk::default();
+            let error = restore(&MemoryDisk::holding(files), &to).unwrap_err();
+            assert!(matches!(error, CopyError::Source(OpenError::Damaged(_))), "{at}: {error}");
+            assert!(to.names().unwrap().iter().all(|name| !name.starts_with("manifest")), "{at}");
+        }
+    }
+}
+
+/// What cannot be read is an error, and ends no process: neither of the source nor of an old backup.
+#[test]
+fn a_bad_sector_ends_a_backup_or_a_restore_with_an_error() {
+    let files = SmallStore::new().closed;
+    let segment = files.keys().find(|name| name.starts_with("segment-")).unwrap().clone();
+    let fine = |files: Files| FailingDisk::when(Arc::new(MemoryDisk::holding(files)), |_, _| false);
+    let disk = fine(files.clone());
+    let still = ground::still(Arc::new(disk.clone()), 5);
+    let store = Store::open(still, ground::unmerged()).unwrap();
+    let backup = fine(Files::new());
+    store.backup(&backup).unwrap();
+    let copies = backup.names().unwrap();
+    let copies: Vec<_> = copies.iter().filter(|name| name.starts_with("segment-")).collect();
+    backup.spoil(copies[0], 9..10);
+    let copied = store.backup(&backup).unwrap();
+    let others = copies.len() as u64 - 1;
+    assert_eq!(copied.reused, others, "the one that cannot be read is written again");
+    disk.spoil(&segment, 9..10);
+    let error = store.backup(&fine(Files::new())).unwrap_err();
+    assert!(matches!(error, CopyError::Source(OpenError::Disk(_))), "{error}");
+    drop(store);
+    let error = restore(&disk, &MemoryDisk::default()).unwrap_err();
+    assert!(matches!(error, CopyError::Source(OpenError::Disk(_))), "{error}");
+}

@@ -1,0 +1,347 @@
+//! What is erased leaves every file of the store and of its backups.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use engine::os::disk::Disk;
+use engine::{Batch, FullSpeed, ItemDraft, ItemId, Pace, Snapshot, Store, WriteError};
+use support_engine::failing_disk::FailingDisk;
+use support_engine::ground;
+use support_engine::memory_disk::MemoryDisk;
+use support_engine::sample::{
+    self, MODEL, Seals, file, halves, hide, items, link, note, tombstones,
+};
+
+use super::scratch::{Scratch, by_word, near};
+
+const SECRET: &str = "zanzibarsecret";
+
+/// Names of the files that hold these bytes.
+fn holding(scratch: &Scratch, bytes: &[u8]) -> Vec<String> {
+    let mut names = Vec::new();
+    for entry in
+        std::fs::read_dir(scratch.folder.path()).expect("the disk works, and nothing is damaged")
+    {
+        let entry = entry.expect("the disk works, and nothing is damaged");
+        let found = std::fs::read(entry.path()).expect("the disk works, and nothing is damaged");
+        if found.windows(bytes.len()).any(|window| window == bytes) {
+            names.push(
+                entry.file_name().into_string().expect("the disk works, and nothing is damaged"),
+            );
+        }
+    }
+    names
+}
+
+fn secret(source: Option<engine::SourceId>) -> ItemDraft {
+    ItemDraft {
+        title: format!("title {SECRET}"),
+        attributes: format!(r#"{{"note":"{SECRET}"}}"#),
+        tags: vec![format!("tag-{SECRET}")],
+        source,
+        embedding: halves([0.5, 0.25, 0.125, 1.0]),
+        ..note(&format!("the {SECRET} itself"))
+    }
+}
+
+/// A store with a secret among other items, in `segments` segments, and the secret's id.
+fn furnished(scratch: &Scratch, sealed: bool) -> (ItemId, ItemId) {
+    scratch.store().bind_model(MODEL).expect("the disk works, and nothing is damaged");
+    let kept = scratch.write(items([ItemDraft {
+        embedding: halves([1.0, 0.0, 0.0, 0.0]),
+        ..note("amber kept")
+    }]));
+    let source = scratch
+        .write(Batch { sources: vec![file(&format!("file:///{SECRET}.md"))], ..Batch::default() });
+    let written = scratch.write(items([secret(Some(source.sources[0]))]));
+    let (kept, secret) = (kept.items[0], written.items[0]);
+    let mut edge = link(kept, secret, 0.5);
+    edge.note = format!("leads to {SECRET}");
+    scratch.write(Batch { edges: vec![edge], ..Batch::default() });
+    let newer = ItemDraft { supersedes: vec![secret], ..note("birch what replaced it") };
+    scratch.write(items([newer]));
+    if sealed {
+        scratch.seal();
+    }
+    (kept, secret)
+}
+
+fn check_gone(snapshot: &Snapshot, kept: ItemId, gone: ItemId) {
+    assert!(snapshot.find(gone).expect("the disk works, and nothing is damaged").is_none());
+    assert!(by_word(snapshot, SECRET, &Default::default()).is_empty());
+    assert!(!near(snapshot, &[0.5, 0.25, 0.125, 1.0], &Default::default()).contains(&gone));
+    assert_eq!(by_word(snapshot, "amber", &Default::default()), [kept]);
+    let stones = snapshot.tombstones(gone.0).expect("the disk works, and nothing is damaged");
+    assert_eq!(stones.len(), 1);
+    assert_eq!((stones[0].by, stones[0].reason), ("officer", "asked for by its owner"));
+}
+
+fn erase(store: &Store, id: ItemId) {
+    store
+        .erase(&[id.0], "officer", "asked for by its owner", &FullSpeed)
+        .expect("the disk works, and nothing is damaged");
+}
+
+#[test]
+fn erased_bytes_are_in_no_file_whether_sealed_or_not() {
+    for sealed in [false, true] {
+        let mut scratch = Scratch::unmerged();
+        let (kept, gone) = furnished(&scratch, sealed);
+        assert!(!holding(&scratch, SECRET.as_bytes()).is_empty(), "the test looks rightly");
+        erase(scratch.store(), gone);
+        assert_eq!(holding(&scratch, SECRET.as_bytes()), Vec::<String>::new());
+        let halves: Vec<u8> =
+            halves([0.5, 0.25, 0.125, 1.0]).iter().flat_map(|half| half.to_le_bytes()).collect();
+        assert_eq!(holding(&scratch, &halves), Vec::<String>::new());
+        check_gone(&scratch.snapshot(), kept, gone);
+        assert_eq!(scratch.store().erasures_pending().unwrap(), 0);
+        scratch.reopen();
+        check_gone(&scratch.snapshot(), kept, gone);
+        assert_eq!(scratch.snapshot().counts().unwrap().edges, 0, "its edge went with it");
+        assert_eq!(
+            scratch.snapshot().counts().unwrap().sources,
+            0,
+            "so did a source that only it had"
+        );
+    }
+}
+
+#[test]
+fn what_else_a_source_has_keeps_it() {
+    let scratch = Scratch::new();
+    scratch.store().bind_model(MODEL).unwrap();
+    let written =
+        scratch.write(Batch { sources: vec![file("file:///both.md")], ..Batch::default() });
+    let source = written.sources[0];
+    let other = ItemDraft { source: Some(source), ..note("amber the other") };
+    let written = scratch.write(items([secret(Some(source)), other]));
+    erase(scratch.store(), written.items[0]);
+    let snapshot = scratch.snapshot();
+    assert!(snapshot.source(source).unwrap().is_some());
+    assert_eq!(snapshot.items_of_source(source).unwrap().len(), 1);
+}
+
+#[test]
+fn an_erased_id_is_never_given_again() {
+    let scratch = Scratch::new();
+    let (_, gone) = furnished(&scratch, true);
+    erase(scratch.store(), gone);
+    let again = ItemDraft { id: Some(gone), ..note("with the old id") };
+    let (field, why) = scratch.refused(items([again]));
+    assert_eq!(field, "id");
+    assert!(why.contains("taken") || why.contains("erased"), "{why}");
+}
+
+/// The chain of what replaced an erased item still leads on from its id.
+#[test]
+fn a_chain_runs_on_through_an_erased_item() {
+    let scratch = Scratch::new();
+    let (_, gone) = furnished(&scratch, true);
+    erase(scratch.store(), gone);
+    let snapshot = scratch.snapshot();
+    let newer = snapshot.direct_successors(gone).unwrap();
+    assert_eq!(newer.len(), 1);
+    assert_eq!(snapshot.item(newer[0]).unwrap().text, "birch what replaced it");
+}
+
+/// Ends every job.
+struct Never;
+
+impl Pace for Never {
+    fn wrote(&self, _bytes: usize) -> bool {
+        false
+    }
+}
+
+#[test]
+fn an_erasure_that_was_cut_short_hides_at_once_and_goes_on_after_the_next_opening() {
+    let mut scratch = Scratch::unmerged();
+    let (kept, gone) = furnished(&scratch, true);
+    scratch.store().erase(&[gone.0], "officer", "asked for by its owner", &Never).unwrap();
+    assert!(by_word(&scratch.snapshot(), SECRET, &Default::default()).is_empty(), "hidden");
+    assert_eq!(scratch.store().erasures_pending().unwrap(), 2, "the item and its source");
+    assert_eq!(scratch.store().item_erasures_pending().unwrap(), 1);
+    scratch.reopen();
+    assert_eq!(scratch.store().erasures_pending().unwrap(), 2);
+    assert!(!holding(&scratch, SECRET.as_bytes()).is_empty());
+    assert_eq!(scratch.store().erase_pending(&FullSpeed).unwrap(), 2);
+    assert_eq!(holding(&scratch, SECRET.as_bytes()), Vec::<String>::new());
+    check_gone(&scratch.snapshot(), kept, gone);
+}
+
+/// Ends the second job.
+struct Second(AtomicUsize);
+
+impl Pace for Second {
+    fn wrote(&self, _bytes: usize) -> bool {
+        self.0.fetch_add(1, Ordering::SeqCst) != 1
+    }
+}
+
+#[test]
+fn a_source_goes_too_when_its_item_had_left_before_the_erasure_was_cut_short() {
+    let mut scratch = Scratch::unmerged();
+    // The item's segment comes before one that its edge keeps waiting.
+    let only = Batch { sources: vec![file("file:///only.md")], ..Batch::default() };
+    let source = scratch.write(only).sources[0];
+    let item = ItemDraft { embedding: Vec::new(), ..secret(Some(source)) };
+    let written = scratch.write(items([item, note("amber")]));
+    let (gone, kept) = (written.items[0], written.items[1]);
+    scratch.seal();
+    scratch.write(Batch { edges: vec![link(kept, gone, 0.5)], ..Batch::default() });
+    scratch.seal();
+    let pace = Second(AtomicUsize::new(0));
+    scratch.store().erase(&[gone.0], "officer", "asked for", &pace).unwrap();
+    assert!(scratch.snapshot().find(gone).unwrap().is_none(), "the first segment is rewritten");
+    assert_eq!(scratch.store().item_erasures_pending().unwrap(), 1, "it still waits");
+    scratch.reopen();
+    let again = ItemDraft { source: Some(source), ..note("names what goes") };
+    assert_eq!(scratch.refused(items([again])).0, "source");
+    assert_eq!(scratch.store().erase_pending(&FullSpeed).unwrap(), 2);
+    assert!(scratch.snapshot().source(source).unwrap().is_none());
+    assert_eq!(holding(&scratch, b"only.md"), Vec::<String>::new());
+}
+
+/// While a source is being erased nothing may come to name it; before that, whatever does keeps it.
+#[test]
+fn a_source_that_is_named_while_its_item_is_erased_is_never_missed() {
+    struct Names<'a>(&'a Scratch, engine::SourceId);
+    impl Pace for Names<'_> {
+        fn wrote(&self, _bytes: usize) -> bool {
+            let item = ItemDraft { source: Some(self.1), ..note("names what goes") };
+            let (field, why) = self.0.refused(items([item]));
+            assert_eq!(field, "source");
+            assert!(why.contains("is being erased"), "{why}");
+            true
+        }
+    }
+    let scratch = Scratch::unmerged();
+    let only = Batch { sources: vec![file("file:///only.md")], ..Batch::default() };
+    let source = scratch.write(only).sources[0];
+    let item = ItemDraft { embedding: Vec::new(), ..secret(Some(source)) };
+    let gone = scratch.write(items([item])).items[0];
+    scratch.seal();
+    scratch.store().erase(&[gone.0], "officer", "asked for", &Names(&scratch, source)).unwrap();
+    assert_eq!(scratch.snapshot().counts().unwrap().sources, 0);
+}
+
+#[test]
+fn a_tombstoned_item_can_still_be_erased() {
+    let scratch = Scratch::new();
+    let (_, gone) = furnished(&scratch, false);
+    scratch.write(tombstones([hide(gone)]));
+    erase(scratch.store(), gone);
+    assert_eq!(holding(&scratch, SECRET.as_bytes()), Vec::<String>::new());
+    assert_eq!(scratch.snapshot().tombstones(gone.0).unwrap().len(), 2);
+}
+
+#[test]
+fn everything_else_is_as_it_was() {
+    let scratch = Scratch::unmerged();
+    sample::furnish(scratch.store(), Seals(&[1, 3]), |_, _| {}).unwrap();
+    let secret = scratch.write(items([secret(None)])).items[0];
+    let listed = |id| {
+        let snapshot = scratch.snapshot();
+        let asked = support_engine::listing::Asked::of(&snapshot, []).unwrap();
+        let mut listed = support_engine::listing::listing(&snapshot, &asked).unwrap();
+        let items = listed["items"].as_array_mut().unwrap();
+        items.retain(|item| item["id"] != format!("{id}"));
+        (listed["items"].clone(), listed["edges"].clone())
+    };
+    let before = listed(secret);
+    erase(scratch.store(), secret);
+    assert_eq!(listed(secret), before);
+}
+
+/// An edge may be all that names a source, and go by itself or with an item that it joins.
+#[test]
+fn a_source_that_only_an_erased_edge_names_goes_too() {
+    for (by_itself, sealed) in [(true, false), (false, false), (true, true), (false, true)] {
+        let scratch = Scratch::unmerged();
+        let written = scratch.write(items([note("amber"), note("birch")]));
+        let [from, to] = [written.items[0], written.items[1]];
+        let sources = ["only", "both", "alone"].map(|name| file(&format!("file:///{name}.md")));
+        let sources = Batch { sources: sources.to_vec(), ..Batch::default() };
+        let sources = scratch.write(sources).sources;
+        let naming =
+            |at: usize| engine::EdgeDraft { source: Some(sources[at]), ..link(from, to, 0.5) };
+        let edges = vec![naming(0), naming(1), engine::EdgeDraft { from: to, ..naming(1) }];
+        let edges = scratch.write(Batch { edges, ..Batch::default() }).edges;
+        if sealed {
+            scratch.seal();
+        }
+        let gone = if by_itself { vec![edges[0].0, edges[1].0] } else { vec![from.0] };
+        scratch.store().erase(&gone, "officer", "asked for", &FullSpeed).unwrap();
+        let snapshot = scratch.snapshot();
+        let left = sources.iter().map(|&it| snapshot.source(it).unwrap().is_some());
+        let left: Vec<bool> = left.collect();
+        // The third edge ends at the other item; what nobody ever named is nobody's to take along.
+        assert_eq!(left, [false, true, true], "{by_itself} {sealed}");
+        assert_eq!(holding(&scratch, b"only.md"), Vec::<String>::new());
+        assert_eq!(scratch.store().erasures_pending().unwrap(), 0);
+    }
+}
+
+/// A store on a disk that fails, with a secret in one of two segments that compaction merges.
+fn on_failing_disk(
+    fails: impl Fn(&str, &str) -> bool + Send + Sync + 'static,
+) -> (MemoryDisk, Store, ItemId) {
+    let beneath = MemoryDisk::default();
+    let disk = FailingDisk::when(Arc::new(beneath.clone()), fails);
+    let store =
+        Store::open(ground::still(Arc::new(disk), 5), ground::unmerged()).expect("the disk works");
+    let gone = store
+        .write(items([ItemDraft { embedding: Vec::new(), ..secret(None) }]))
+        .expect("the disk works")
+        .items[0];
+    store.seal().expect("the disk works");
+    store.write(items([note("amber")])).expect("the disk works");
+    store.seal().expect("the disk works");
+    (beneath, store, gone)
+}
+
+fn holds(disk: &MemoryDisk) -> bool {
+    let holds = |bytes: Vec<u8>| bytes.windows(SECRET.len()).any(|it| it == SECRET.as_bytes());
+    disk.files().into_values().any(holds)
+}
+
+#[test]
+fn an_erasure_removes_what_a_failed_job_has_left() {
+    let armed = Arc::new(AtomicUsize::new(0));
+    let now = Arc::clone(&armed);
+    // From its own name on, nothing of the file that compaction makes works for a while.
+    let (beneath, store, gone) = on_failing_disk(move |action, _| match action {
+        "map" => now.load(Ordering::SeqCst) == 1,
+        "remove" => now.load(Ordering::SeqCst) > 0,
+        _ => false,
+    });
+    armed.store(1, Ordering::SeqCst);
+    let error = store.compact_fully(&FullSpeed).unwrap_err();
+    assert!(matches!(error, WriteError::Postponed { .. }), "{error}");
+    let segments = |disk: &MemoryDisk| {
+        disk.names().unwrap().iter().filter(|name| name.starts_with("segment-")).count()
+    };
+    assert_eq!(segments(&beneath), 3, "the file is there, and can be neither used nor removed");
+    armed.store(2, Ordering::SeqCst);
+    let erased = store.erase(&[gone.0], "officer", "asked for", &FullSpeed);
+    assert!(erased.is_err() && store.stopped().is_none(), "{erased:?}");
+    armed.store(0, Ordering::SeqCst);
+    // Nothing else is left to do, and nobody writes: the removal alone is tried again.
+    assert_eq!(store.erase_pending(&FullSpeed).unwrap(), 1);
+    assert!(!holds(&beneath));
+}
+
+/// Names that were made before may be lost with those that could not be synced.
+#[test]
+fn a_job_whose_name_cannot_be_synced_stops_the_writer() {
+    let armed = Arc::new(AtomicUsize::new(0));
+    let now = Arc::clone(&armed);
+    let (beneath, store, _) = on_failing_disk(move |action, name| {
+        (action, name) == ("sync", "the directory") && now.load(Ordering::SeqCst) > 0
+    });
+    armed.store(1, Ordering::SeqCst);
+    let error = store.compact_fully(&FullSpeed).unwrap_err();
+    assert!(matches!(error, WriteError::Disk(_)) && store.stopped().is_some(), "{error}");
+    let names = beneath.names().unwrap();
+    assert_eq!(names.iter().filter(|name| name.starts_with("segment-")).count(), 2, "{names:?}");
+}

@@ -1,0 +1,270 @@
+//! What is hidden changes nothing: against stores that never had it.
+
+use std::sync::Arc;
+
+use engine::{
+    Batch, Class, EdgeDraft, EdgeFilter, EdgeId, Filter, Hidden, ItemDraft, ItemId, NEIGHBOURS_MAX,
+    Options, Place, Sensitivity, Sight, Snapshot, Store,
+};
+use kernels::Kernels;
+use proptest::prelude::*;
+use support_engine::ground;
+use support_engine::listing::ALL;
+use support_engine::memory_disk::MemoryDisk;
+use support_engine::sample::{DIMENSIONS, MODEL, halves, items, link, note};
+
+use super::scratch::{Scratch, by_word};
+
+fn sight(class: &Class<'_>) -> Sight {
+    if class.kind == "secret" || class.sensitivity == Sensitivity::Restricted {
+        Sight::Nothing
+    } else if class.gates.contains(&"veil") {
+        Sight::Outline
+    } else {
+        Sight::Whole
+    }
+}
+
+fn hidden_of(snapshot: &Snapshot) -> Arc<Hidden> {
+    Arc::new(snapshot.hide(&Hidden::default(), sight).expect("no damage"))
+}
+
+fn without(hidden: &Arc<Hidden>) -> Filter {
+    Filter { hidden: Some(Arc::clone(hidden)), ..Filter::default() }
+}
+
+#[test]
+fn hidden_items_are_found_by_those_alone_who_look_for_them() {
+    let scratch = Scratch::new();
+    let draft = |kind: &str, gates: &[&str], sensitivity| ItemDraft {
+        kind: kind.to_owned(),
+        gates: gates.iter().map(|&gate| gate.to_owned()).collect(),
+        sensitivity,
+        ..note("the great lamp")
+    };
+    use Sensitivity::{Internal, Restricted};
+    let seen = scratch.write(items([draft("note", &[], Internal)])).items[0];
+    let secret = scratch.write(items([draft("secret", &[], Internal)])).items[0];
+    scratch.seal();
+    let veiled = scratch.write(items([draft("note", &["pii", "veil"], Internal)])).items[0];
+    let restricted = scratch.write(items([draft("note", &["pii"], Restricted)])).items[0];
+    let snapshot = scratch.snapshot();
+    let hidden = hidden_of(&snapshot);
+    assert!(!hidden.is_empty() && hidden.is_of(&snapshot));
+    let only = Filter { only_hidden: true, ..without(&hidden) };
+    for question in ["lamp", "the great lamp"] {
+        assert_eq!(by_word(&snapshot, question, &without(&hidden)), [seen]);
+        assert_eq!(by_word(&snapshot, question, &only), [secret, veiled, restricted]);
+    }
+    // Scored one by one they get what a search gives them.
+    let places = snapshot.veiled_places(&only, 3).unwrap().expect("they are three");
+    let scored = snapshot.words("lamp", &only).of(&places, &only).unwrap().items;
+    let mut scored: Vec<_> = places.iter().zip(scored).map(|it| (*it.0, it.1.score)).collect();
+    let hits = snapshot.search_words("lamp", 9, &only).unwrap();
+    let mut hits: Vec<_> = hits.iter().map(|hit| (hit.place, hit.score)).collect();
+    hits.sort_by_key(|hit| hit.0);
+    scored.sort_by_key(|item| item.0);
+    assert_eq!(scored, hits);
+    assert_eq!(snapshot.veiled_places(&only, 2).unwrap(), None);
+    let of_notes = Filter { kinds: vec!["note".to_owned()], ..only.clone() };
+    assert_eq!(snapshot.veiled_places(&of_notes, 3).unwrap(), Some(places[1..].to_vec()));
+    let quoted = |filter: &Filter| snapshot.quoted("\"great lamp\"", filter).unwrap().unwrap();
+    assert_eq!(quoted(&without(&hidden)).items.len(), 1);
+    assert_eq!(quoted(&only).items.len(), 3);
+    // Who looks for what is seen learns where the others may be, and who has it, one by one.
+    let seen_quoted = quoted(&without(&hidden));
+    assert_eq!((&seen_quoted.veiled, quoted(&only).veiled.len()), (&places, 0));
+    assert!(places.iter().all(|&place| snapshot.has_quoted(&seen_quoted, place).unwrap()));
+    let apart = snapshot.quoted("\"lamp great\"", &without(&hidden)).unwrap().unwrap();
+    assert_eq!((apart.items.len(), &apart.veiled), (0, &places));
+    assert!(!places.iter().any(|&place| snapshot.has_quoted(&apart, place).unwrap()));
+    // What is only veiled may still be brought in by what it hangs together with.
+    let admitted = |id| {
+        let place = snapshot.find(id).unwrap().unwrap();
+        snapshot.admits(&without(&hidden), place).unwrap()
+    };
+    assert_eq!([seen, secret, veiled, restricted].map(admitted), [true, false, true, false]);
+    assert!(snapshot.hide(&Hidden::default(), |_| Sight::Whole).unwrap().is_empty());
+}
+
+#[test]
+fn what_was_worked_out_for_one_snapshot_serves_the_next() {
+    let scratch = Scratch::unmerged();
+    let secret = || ItemDraft { kind: "secret".to_owned(), ..note("lamp") };
+    let first = scratch.write(items([note("lamp"), secret()])).items[0];
+    scratch.seal();
+    let earlier = scratch.snapshot();
+    let before = hidden_of(&earlier);
+    let later = scratch.write(items([note("lamp"), secret(), secret()])).items[0];
+    let snapshot = scratch.snapshot();
+    assert!(!before.is_of(&snapshot));
+    // Of what it does not know it shows nothing.
+    assert_eq!(by_word(&snapshot, "lamp", &without(&before)), [first]);
+    // Nor does it count: scores are those of the time before.
+    let scored = |snapshot: &Snapshot| {
+        let hits = snapshot.search_words("lamp", ALL, &without(&before)).unwrap();
+        hits.iter().map(|hit| hit.score.to_bits()).collect::<Vec<u32>>()
+    };
+    assert_eq!(scored(&snapshot), scored(&earlier));
+    let mut asked = 0;
+    let hidden = snapshot.hide(&before, |class| {
+        asked += 1;
+        sight(class)
+    });
+    assert_eq!(by_word(&snapshot, "lamp", &without(&Arc::new(hidden.unwrap()))), [first, later]);
+    assert_eq!(asked, 2, "only the new rows are looked at, once for each of their classes");
+}
+
+/// One item of the stores: how it is classed, its words, its embedding.
+type Drawn = (u8, Vec<&'static str>, [f32; DIMENSIONS]);
+
+const WORDS: [&str; 5] = ["ash", "bay", "cod", "dee", "elm"];
+
+fn drawn() -> impl Strategy<Value = Drawn> {
+    let words = prop::collection::vec(prop::sample::select(WORDS.to_vec()), 0..9);
+    let embedding = prop::array::uniform4((-2i8..=2).prop_map(f32::from));
+    (0u8..6, words, embedding)
+}
+
+fn draft(id: ItemId, (class, words, embedding): &Drawn) -> ItemDraft {
+    ItemDraft {
+        id: Some(id),
+        kind: if *class == 0 { "secret" } else { "note" }.to_owned(),
+        gates: if *class == 1 { vec!["veil".to_owned()] } else { Vec::new() },
+        sensitivity: if *class == 2 { Sensitivity::Restricted } else { Sensitivity::Public },
+        title: words.first().copied().unwrap_or_default().to_owned(),
+        embedding: halves(*embedding),
+        ..note(&words.join(" "))
+    }
+}
+
+fn is_seen(drawn: &Drawn) -> bool {
+    drawn.0 > 2
+}
+
+fn is_denied(drawn: &Drawn) -> bool {
+    matches!(drawn.0, 0 | 2)
+}
+
+fn store() -> Store {
+    let ground = ground::still(Arc::new(MemoryDisk::default()), 5);
+    let store = Store::open(ground, Options::default()).expect("it is new");
+    store.bind_model(MODEL).expect("it has none yet");
+    store
+}
+
+type Found = Vec<(ItemId, u32)>;
+
+fn found(snapshot: &Snapshot, hits: Result<Vec<engine::Hit>, engine::SearchError>) -> Found {
+    let id = |place| snapshot.id(place).expect("no damage");
+    hits.expect("no damage").iter().map(|hit| (id(hit.place), hit.score.to_bits())).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// To the last bit of every score, and whatever the limit: no row that is hidden takes up a place.
+    #[test]
+    fn answers_are_those_of_a_store_without_what_is_hidden(
+        batches in prop::collection::vec((prop::collection::vec(drawn(), 1..40), any::<bool>()), 1..6),
+        edges in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0u8..4), 0..60),
+        question in prop::collection::vec(prop::sample::select(WORDS.to_vec()), 1..4),
+        query in prop::array::uniform4((-2i8..=2).prop_map(f32::from)),
+        limit in 1usize..12,
+    ) {
+        let [whole, seen, told] = [store(), store(), store()];
+        let mut all: Vec<(ItemId, Drawn)> = Vec::new();
+        for (batch, seals) in &batches {
+            let first = all.len() as u128 + 1;
+            let batch = (first..).map(ItemId).zip(batch.iter().cloned());
+            let batch: Vec<(ItemId, Drawn)> = batch.collect();
+            for (store, takes) in [
+                (&whole, (|_| true) as fn(&Drawn) -> bool),
+                (&seen, is_seen),
+                (&told, |drawn| !is_denied(drawn)),
+            ] {
+                let drafts = batch.iter().filter(|(_, drawn)| takes(drawn));
+                let drafts = items(drafts.map(|(id, drawn)| draft(*id, drawn)));
+                if !drafts.items.is_empty() {
+                    store.write(drafts).unwrap();
+                }
+                if *seals {
+                    store.seal().unwrap();
+                }
+            }
+            all.extend(batch);
+        }
+        for (number, (from, to, weight)) in (1u128..).zip(&edges) {
+            let (from, to) = (from.get(&all), to.get(&all));
+            let id = Some(EdgeId(number << 64));
+            let edge = EdgeDraft { id, ..link(from.0, to.0, f32::from(*weight) / 4.0) };
+            let batch = || Batch { edges: vec![edge.clone()], ..Batch::default() };
+            whole.write(batch()).unwrap();
+            if !is_denied(&from.1) && !is_denied(&to.1) {
+                told.write(batch()).unwrap();
+            }
+        }
+        let (whole, seen, told) = (whole.snapshot(), seen.snapshot(), told.snapshot());
+        let hidden = hidden_of(&whole);
+        let (filter, plain) = (without(&hidden), Filter::default());
+
+        let words = question.join(" ");
+        let search = |snapshot: &Snapshot, filter: &Filter, limit| {
+            found(snapshot, snapshot.search_words(&words, limit, filter))
+        };
+        for limit in [limit, ALL] {
+            prop_assert_eq!(search(&whole, &filter, limit), search(&seen, &plain, limit));
+        }
+        // Nor does what is told of single items, whatever was counted before, nor how often words occur.
+        let known: Vec<ItemId> = all.iter().filter(|it| is_seen(&it.1)).map(|it| it.0).collect();
+        let told_of = |snapshot: &Snapshot, filter: &Filter| {
+            let places = known.iter().rev().map(|&id| snapshot.find(id).unwrap().unwrap());
+            let places: Vec<Place> = places.collect();
+            let asked = snapshot.words(&words, filter);
+            let hits = found(snapshot, asked.search(limit, filter));
+            (hits, asked.of(&places, filter).unwrap())
+        };
+        prop_assert_eq!(told_of(&whole, &filter), told_of(&seen, &plain));
+
+        let kernels = Kernels::detect();
+        let near = |snapshot: &Snapshot, filter: &Filter| {
+            found(snapshot, snapshot.nearest(&kernels, &query, limit, filter))
+        };
+        prop_assert_eq!(near(&whole, &filter), near(&seen, &plain));
+
+        // What scores so much or more is the same as of a search for all.
+        let least = search(&whole, &filter, limit).last().map_or(0.0, |hit| f32::from_bits(hit.1));
+        let above = |hits: Found| -> Found {
+            hits.into_iter().filter(|hit| f32::from_bits(hit.1) >= least).collect()
+        };
+        let asked = whole.words(&words, &filter);
+        let from = found(&whole, asked.search_from(ALL, least, &filter));
+        prop_assert_eq!(from, above(search(&whole, &filter, ALL)));
+        let least = near(&whole, &filter).last().map_or(0.0, |hit| f32::from_bits(hit.1));
+        let above = |hits: Found| -> Found {
+            hits.into_iter().filter(|hit| f32::from_bits(hit.1) >= least).collect()
+        };
+        let from = whole.nearest_from(&kernels, &query, ALL, least, &filter);
+        let nearest = found(&whole, whole.nearest(&kernels, &query, ALL, &filter));
+        prop_assert_eq!(found(&whole, from), above(nearest));
+
+        let phrase = format!("\"{words}\"");
+        let quoted = |snapshot: &Snapshot, filter: &Filter| {
+            let quoted = snapshot.quoted(&phrase, filter).unwrap().unwrap();
+            let among = Filter { among: Some(quoted.items), ..filter.clone() };
+            found(snapshot, snapshot.search_words(&words, ALL, &among))
+        };
+        prop_assert_eq!(quoted(&whole, &filter), quoted(&seen, &plain));
+
+        let out = EdgeFilter { hidden: Some(hidden), ..EdgeFilter::default() };
+        for (id, _) in all.iter().filter(|(_, drawn)| !is_denied(drawn)) {
+            let met = |snapshot: &Snapshot, which: &EdgeFilter, limit| {
+                let met = snapshot.neighbours(*id, limit, which).unwrap();
+                met.iter().map(|one| (one.edge.id, snapshot.id(one.place).unwrap())).collect::<Vec<_>>()
+            };
+            for limit in [limit, NEIGHBOURS_MAX] {
+                prop_assert_eq!(met(&whole, &out, limit), met(&told, &EdgeFilter::default(), limit));
+            }
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! What stands in quotes: who has it, against a look at every text.
+
+use engine::{Filter, ItemDraft, ItemId, QUOTED_ITEMS_MAX, Snapshot, Store};
+use proptest::prelude::*;
+use std::sync::Arc;
+use support_engine::ground;
+use support_engine::listing::ALL;
+use support_engine::memory_disk::MemoryDisk;
+use support_engine::sample::{MODEL, halves, hide, items, note, tombstones};
+
+use super::scratch::{Scratch, by_word, near};
+
+/// Items that have what is quoted; `None` where nothing is.
+fn having(snapshot: &Snapshot, question: &str, filter: &Filter) -> Option<Vec<ItemId>> {
+    let quoted = snapshot.quoted(question, filter).expect("no damage")?;
+    let all: Vec<_> = snapshot.places().expect("no damage").collect();
+    let among = Filter { among: Some(Arc::clone(&quoted.items)), ..Filter::default() };
+    let mut found: Vec<ItemId> = all
+        .into_iter()
+        .filter(|&place| snapshot.admits(&among, place).expect("no damage"))
+        .map(|place| snapshot.id(place).expect("no damage"))
+        .collect();
+    assert_eq!(found.len(), quoted.items.len());
+    found.sort();
+    Some(found)
+}
+
+fn quoting(snapshot: &Snapshot, question: &str) -> Filter {
+    let quoted = snapshot.quoted(question, &Filter::default()).expect("no damage").expect("quotes");
+    Filter { among: Some(quoted.items), ..Filter::default() }
+}
+
+#[test]
+fn what_is_quoted_is_required_of_every_hit() {
+    let scratch = Scratch::new();
+    scratch.store().bind_model(MODEL).unwrap();
+    let item = |title: &str, text: &str| ItemDraft {
+        title: title.to_owned(),
+        embedding: halves([1.0, 0.0, 0.0, 0.0]),
+        ..note(text)
+    };
+    let made = scratch
+        .write(items([
+            item("", "the Great Lamps burn paraffin"),
+            item("Great lamp", "of the north"),
+            item("great", "lamp"),
+            item("", "a lamp, great and old"),
+        ]))
+        .items;
+    scratch.seal();
+    let later = scratch.write(items([item("", "no lamp here"), item("", "great lamp")])).items;
+    let snapshot = scratch.snapshot();
+    let question = "who lit the \"great lamp\"?";
+    let wanted = vec![made[0], made[1], later[1]];
+    let filter = quoting(&snapshot, question);
+    let mut by_words = by_word(&snapshot, question, &filter);
+    by_words.sort();
+    assert_eq!(by_words, wanted);
+    assert_eq!(near(&snapshot, &[1.0, 0.0, 0.0, 0.0], &filter), wanted);
+    // Nobody has this, so nobody is found by any of the other words, nor by meaning.
+    let filter = quoting(&snapshot, "lamp \"paraffin great\"");
+    assert!(filter.among.as_ref().is_some_and(|items| items.is_empty()));
+    assert!(by_word(&snapshot, "lamp great", &filter).is_empty());
+    assert!(near(&snapshot, &[1.0, 0.0, 0.0, 0.0], &filter).is_empty());
+    for question in ["the great lamp", "a 5\" lamp", "keeper's lamp", "\"lamp", "\"?\""] {
+        assert!(snapshot.quoted(question, &Filter::default()).unwrap().is_none(), "{question}");
+    }
+}
+
+#[test]
+fn a_phrase_that_too_many_have_is_cut_short_and_says_so() {
+    let store =
+        Store::open(ground::still(Arc::new(MemoryDisk::default()), 5), engine::Options::default())
+            .unwrap();
+    let plain = QUOTED_ITEMS_MAX - 1;
+    let drafts = |count: usize, text: &'static str| items((0..count).map(move |_| note(text)));
+    store.write(drafts(plain, "a fog horn sounds")).unwrap();
+    let exact = store.snapshot().quoted("\"fog horn\"", &Filter::default()).unwrap().unwrap();
+    assert_eq!((exact.items.len(), exact.cut_short), (plain, false));
+    // Two better ones come last: the bound takes them, and leaves out others.
+    let best = store.write(drafts(2, "fog horn")).unwrap().items;
+    let snapshot = store.snapshot();
+    let cut = snapshot.quoted("\"fog horn\"", &Filter::default()).unwrap().unwrap();
+    assert_eq!((cut.items.len(), cut.cut_short), (QUOTED_ITEMS_MAX, true));
+    let among = Filter { among: Some(cut.items), ..Filter::default() };
+    assert_eq!(by_word(&snapshot, "fog horn", &among)[..2], best[..]);
+}
+
+/// Words of few letters, so that phrases are met often.
+const WORDS: [&str; 4] = ["ash", "bay", "cod", "Dee"];
+
+fn words(most: usize) -> impl Strategy<Value = Vec<&'static str>> {
+    prop::collection::vec(prop::sample::select(WORDS.to_vec()), 1..most)
+}
+
+/// The definition, on texts whose words are parted by blanks: the phrase is a slice of one of them.
+fn has(title: &[&str], text: &[&str], phrase: &[&str]) -> bool {
+    [title, text].iter().any(|words| words.windows(phrase.len()).any(|slice| slice == phrase))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Several parts, some sealed; some items hidden; one or two phrases.
+    #[test]
+    fn quoted_is_what_a_look_at_every_text_gives(
+        batches in prop::collection::vec(
+            (prop::collection::vec((words(3), words(9), any::<bool>()), 1..24), any::<bool>()), 1..5),
+        phrases in prop::collection::vec(words(4), 1..3),
+        modality in any::<bool>(),
+    ) {
+        let ground = ground::still(Arc::new(MemoryDisk::default()), 5);
+        let store = Store::open(ground, engine::Options::default()).unwrap();
+        let mut wanted = Vec::new();
+        for (batch, seals) in &batches {
+            let draft = |(at, (title, text, _)): (usize, &(Vec<&str>, Vec<&str>, bool))| ItemDraft {
+                title: title.join(", "),
+                modality: if at % 3 == 0 { "code" } else { "text" }.to_owned(),
+                ..note(&text.join(" ").to_uppercase())
+            };
+            let made = store.write(items(batch.iter().enumerate().map(draft))).unwrap().items;
+            for (at, (id, (title, text, gone))) in made.iter().zip(batch).enumerate() {
+                if *gone {
+                    store.write(tombstones([hide(*id)])).unwrap();
+                } else if (!modality || at % 3 == 0)
+                    && phrases.iter().all(|phrase| has(title, text, phrase))
+                {
+                    wanted.push(*id);
+                }
+            }
+            if *seals {
+                store.seal().unwrap();
+            }
+        }
+        wanted.sort();
+        let question: Vec<String> =
+            phrases.iter().map(|phrase| format!("what of \"{}\"", phrase.join(" "))).collect();
+        let filter = Filter { modality: modality.then(|| "code".to_owned()), ..Filter::default() };
+        let snapshot = store.snapshot();
+        prop_assert_eq!(having(&snapshot, &question.join(" or "), &filter), Some(wanted.clone()));
+        // Every one of them is found by the words lane, and nobody else.
+        let among = quoting(&snapshot, &question.join(" "));
+        let hits = snapshot.search_words(&question.join(" "), ALL, &Filter { among: among.among, ..filter });
+        let mut found: Vec<ItemId> =
+            hits.unwrap().iter().map(|hit| snapshot.id(hit.place).unwrap()).collect();
+        found.sort();
+        prop_assert_eq!(found, wanted);
+    }
+}

@@ -1,0 +1,123 @@
+//! A store in a folder of its own that goes away with the test.
+
+use engine::{
+    Batch, Damage, EdgeFilter, Filter, Ground, ItemId, NEIGHBOURS_MAX, Neighbour, OpenError,
+    Options, Place, Snapshot, Store, Written,
+};
+use std::sync::Arc;
+use support_engine::ground;
+use support_engine::listing::ALL;
+use tempfile::TempDir;
+
+/// A folder and the store in it.
+pub(crate) struct Scratch {
+    pub(crate) folder: TempDir,
+    store: Option<Arc<Store>>,
+    opened: u64,
+    options: Options,
+}
+
+impl Scratch {
+    pub(crate) fn new() -> Self {
+        Self::with(Options::default())
+    }
+
+    /// One whose sealed segments stay as they are.
+    pub(crate) fn unmerged() -> Self {
+        Self::with(ground::unmerged())
+    }
+
+    pub(crate) fn with(options: Options) -> Self {
+        let folder = tempfile::tempdir().expect("a scratch folder can be made");
+        let mut scratch = Self { folder, store: None, opened: 0, options };
+        scratch.reopen();
+        scratch
+    }
+
+    /// Each opening draws other ids, as the kernel's randomness would.
+    pub(crate) fn ground(&self) -> Ground {
+        ground::folder(self.folder.path(), self.opened)
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        self.store.as_ref().expect("it is closed only within reopen")
+    }
+
+    /// One that draws its ids from another seed.
+    pub(crate) fn opened_with(seed: u64) -> Self {
+        let folder = tempfile::tempdir().expect("a scratch folder can be made");
+        let mut scratch = Self { folder, store: None, opened: seed, options: Options::default() };
+        scratch.reopen();
+        scratch
+    }
+
+    /// The store, for threads of its own. It must be given back before the next opening.
+    pub(crate) fn share(&self) -> Arc<Store> {
+        Arc::clone(self.store.as_ref().expect("it is closed only within reopen"))
+    }
+
+    pub(crate) fn close(&mut self) {
+        self.store = None;
+    }
+
+    pub(crate) fn try_open(&mut self) -> Result<(), OpenError> {
+        self.close();
+        self.opened += 1;
+        self.store = Some(Arc::new(Store::open(self.ground(), self.options)?));
+        Ok(())
+    }
+
+    pub(crate) fn reopen(&mut self) {
+        self.try_open().expect("the store opens");
+    }
+
+    pub(crate) fn write(&self, batch: Batch) -> Written {
+        self.store().write(batch).expect("the batch is right")
+    }
+
+    /// Writes what must be refused, and gives the field and the reason.
+    pub(crate) fn refused(&self, batch: Batch) -> (&'static str, String) {
+        let before = self.store().snapshot().seq();
+        let error = self.store().write(batch).expect_err("the batch is wrong");
+        assert_eq!(self.store().snapshot().seq(), before, "a refused batch is not committed");
+        let engine::WriteError::Refused { field, why } = error else {
+            panic!("refused otherwise: {error}");
+        };
+        (field, why)
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        self.store().snapshot()
+    }
+
+    pub(crate) fn seal(&self) {
+        self.store().seal().expect("the disk works");
+    }
+}
+
+pub(crate) fn place(snapshot: &Snapshot, id: ItemId) -> Place {
+    snapshot.find(id).expect("no damage").expect("it was written")
+}
+
+/// Ids that a word finds, best first.
+pub(crate) fn by_word(snapshot: &Snapshot, word: &str, filter: &Filter) -> Vec<ItemId> {
+    let hits = snapshot.search_words(word, ALL, filter).expect("no damage");
+    hits.iter().map(|hit| snapshot.id(hit.place).expect("no damage")).collect()
+}
+
+/// Ids near a vector, best first.
+pub(crate) fn near(snapshot: &Snapshot, query: &[f32], filter: &Filter) -> Vec<ItemId> {
+    let kernels = kernels::Kernels::detect();
+    let hits = snapshot.nearest(&kernels, query, ALL, filter).expect("no damage");
+    hits.iter().map(|hit| snapshot.id(hit.place).expect("no damage")).collect()
+}
+
+/// All neighbours, strongest first.
+pub(crate) fn neighbours(snapshot: &Snapshot, id: ItemId) -> Vec<Neighbour<'_>> {
+    snapshot.neighbours(id, NEIGHBOURS_MAX, &EdgeFilter::default()).expect("no damage")
+}
+
+/// Ids of what a look-up gave.
+pub(crate) fn ids(snapshot: &Snapshot, places: Result<Vec<Place>, Damage>) -> Vec<ItemId> {
+    support_engine::listing::ids(snapshot, &places.expect("no damage")).expect("no damage")
+}

@@ -1,0 +1,140 @@
+//! Reads whose work grows with the store: each asks more than once whether it is still wanted, and
+//! ends where it is not.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use engine::{
+    Batch, Class, EdgeFilter, Filter, Hidden, ItemId, Micros, Moment, NEIGHBOURS_MAX, SearchError,
+    Sight, Snapshot, Stop, WalkLimits,
+};
+use kernels::Kernels;
+use support_engine::sample::{DIMENSIONS, MODEL, halves, items, link, note, tombstones};
+
+use super::scratch::Scratch;
+
+/// More than one look apart, in rows of every kind that a read goes through.
+const ITEMS: usize = 20_000;
+const EDGES: usize = 3_000;
+const EAST: [f32; DIMENSIONS] = [1.0, 0.0, 0.0, 0.0];
+
+type Read = fn(&Snapshot, ItemId, ItemId) -> Result<(), SearchError>;
+
+const READS: [(&str, Read); 12] = [
+    ("meaning", |snapshot, _, _| {
+        snapshot.nearest(&Kernels::detect(), &EAST, 5, &Filter::default()).map(drop)
+    }),
+    ("meaning, of some", |snapshot, _, _| {
+        let filter = Filter { kinds: vec!["note".to_owned()], ..Filter::default() };
+        snapshot.nearest(&Kernels::detect(), &EAST, 5, &filter).map(drop)
+    }),
+    ("one word", |snapshot, _, _| {
+        snapshot.search_words("otter", ITEMS, &Filter::default()).map(drop)
+    }),
+    ("two words", |snapshot, _, _| {
+        snapshot.search_words("otter heron", ITEMS, &Filter::default()).map(drop)
+    }),
+    ("finding what is hidden", |snapshot, _, _| {
+        snapshot.hide(&Hidden::default(), odd_are_hidden()).map(drop)
+    }),
+    ("words, with rows that do not count", |snapshot, _, _| {
+        // What is hidden was found before.
+        let unhurried = snapshot.clone().until(Stop::default());
+        let hidden = unhurried.hide(&Hidden::default(), odd_are_hidden())?;
+        let filter = Filter { hidden: Some(Arc::new(hidden)), ..Filter::default() };
+        snapshot.words("otter heron", &filter).of(&[], &filter).map(drop)
+    }),
+    ("neighbours", |snapshot, hub, _| {
+        snapshot.neighbours(hub, NEIGHBOURS_MAX, &EdgeFilter::default()).map(drop)
+    }),
+    ("neighbourhood", |snapshot, hub, _| {
+        let limits = WalkLimits::default();
+        snapshot.neighbourhood(&[hub], 2, &EdgeFilter::default(), limits).map(drop)
+    }),
+    ("path", |snapshot, hub, far| {
+        let limits = WalkLimits::default();
+        snapshot.path(hub, far, 6, &EdgeFilter::default(), limits).map(drop)
+    }),
+    ("counts of an earlier time", |snapshot, _, _| {
+        let moment = Moment { as_of: Some(Micros(i64::MAX)), ..Moment::default() };
+        snapshot.at(moment).counts().map(drop)
+    }),
+    ("census", |snapshot, _, _| snapshot.census().map(drop)),
+    ("all records", |snapshot, _, _| snapshot.records().try_for_each(|record| record.map(drop))),
+];
+
+#[test]
+fn a_long_read_ends_where_it_is_not_wanted_any_more() {
+    let (scratch, hub, far) = filled();
+    for (name, read) in READS {
+        let (whole, asked) = stopped_at(u64::MAX, &scratch, |snapshot| read(snapshot, hub, far));
+        assert_eq!(whole, Ok(()), "{name}");
+        assert!(asked > 1, "{name}: asked {asked} times, so some of its work asks nobody");
+        for at in [1, 2, asked] {
+            let (ended, asked) = stopped_at(at, &scratch, |snapshot| read(snapshot, hub, far));
+            assert_eq!(ended, Err(SearchError::Interrupted), "{name}, at question {at}");
+            assert_eq!(asked, at, "{name} went on after question {at}");
+        }
+    }
+}
+
+/// A search that was cut short has left nothing behind: the next one on its thread is whole.
+#[test]
+fn the_search_after_a_stopped_one_finds_what_there_is() {
+    let (scratch, ..) = filled();
+    let search = |snapshot: &Snapshot| {
+        let hits = snapshot.search_words("otter heron", 10, &Filter::default())?;
+        Ok::<_, SearchError>(hits.iter().map(|hit| (hit.place, hit.score)).collect::<Vec<_>>())
+    };
+    let before = search(&scratch.snapshot()).unwrap();
+    assert_eq!(before.len(), 10);
+    let (_, asked) = stopped_at(u64::MAX, &scratch, search);
+    for at in 1..=asked {
+        let (ended, _) = stopped_at(at, &scratch, search);
+        assert_eq!(ended, Err(SearchError::Interrupted));
+        assert_eq!(search(&scratch.snapshot()).unwrap(), before);
+    }
+}
+
+/// Runs a read that is to end at its question of that number; gives how many it put.
+fn stopped_at<T>(
+    number: u64,
+    scratch: &Scratch,
+    read: impl FnOnce(&Snapshot) -> Result<T, SearchError>,
+) -> (Result<T, SearchError>, u64) {
+    let asked = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&asked);
+    let stop = Stop::when(move || counted.fetch_add(1, Ordering::Relaxed) + 1 >= number);
+    let ended = read(&scratch.snapshot().until(stop));
+    (ended, asked.load(Ordering::Relaxed))
+}
+
+/// Every other item, as those are that it is asked about.
+fn odd_are_hidden() -> impl FnMut(&Class<'_>) -> Sight {
+    |class| if class.kind == "secret" { Sight::Nothing } else { Sight::Whole }
+}
+
+/// A store, an item with many edges, and one that is three steps away from it.
+fn filled() -> (Scratch, ItemId, ItemId) {
+    let scratch = Scratch::unmerged();
+    scratch.store().bind_model(MODEL).expect("a new store takes a model");
+    let mut made = Vec::with_capacity(ITEMS);
+    while made.len() < ITEMS {
+        let drafts = (0..1_000).map(|at| engine::ItemDraft {
+            embedding: halves(EAST),
+            kind: if at % 2 == 0 { "note" } else { "secret" }.to_owned(),
+            ..note(if at % 2 == 0 { "otter heron" } else { "heron otter otter" })
+        });
+        made.extend(scratch.write(items(drafts)).items);
+    }
+    let hub = made[0];
+    let mut edges: Vec<_> = made[1..=EDGES].iter().map(|&id| link(hub, id, 0.5)).collect();
+    // The other end has as many, so that whichever side a walk takes first is long.
+    let far = made[ITEMS - 1];
+    edges.extend(made[EDGES + 1..=2 * EDGES].iter().map(|&id| link(far, id, 0.5)));
+    edges.push(link(made[1], made[2 * EDGES], 0.5));
+    scratch.write(Batch { edges, ..Batch::default() });
+    scratch.write(tombstones([support_engine::sample::hide(made[ITEMS - 2])]));
+    scratch.seal();
+    (scratch, hub, far)
+}

@@ -1,0 +1,87 @@
+//! Stores without a fault verify without a finding, however they came about.
+
+use std::sync::Arc;
+
+use engine::{FullSpeed, Options, Store, Verified, verify};
+use support_engine::golden::Golden;
+use support_engine::memory_disk::{Files, MemoryDisk};
+use support_engine::sample::{items, note};
+use support_engine::small_store::SmallStore;
+use support_engine::{ground, random_store};
+
+pub(crate) fn verified(files: &Files) -> Verified {
+    let disk = MemoryDisk::holding(files.clone());
+    let verified = verify(&disk, &mut |_| {}).expect("it can be read");
+    assert_eq!(disk.files(), *files, "nothing is changed");
+    verified
+}
+
+pub(crate) fn assert_clean(files: &Files, what: &str) -> Verified {
+    let verified = verified(files);
+    assert_eq!(verified.findings, [], "{what}");
+    verified
+}
+
+#[test]
+fn golden_stores_of_every_version_are_clean() {
+    for golden in Golden::kept().unwrap() {
+        let verified = assert_clean(&golden.files, &golden.name);
+        let items = golden.wanted["shows"]["items"].as_array().unwrap().len();
+        assert_eq!(verified.walked.items, items as u64, "{}", golden.name);
+        // One segment is enough where an index is what the store shows.
+        let least = if golden.name.ends_with("index") { (1, 0) } else { (2, 1) };
+        let walked = (verified.walked.segments, verified.walked.states);
+        assert!(walked.0 >= least.0 && walked.1 >= least.1, "{}: {walked:?}", golden.name);
+        let is_torn = golden.name.ends_with("torn");
+        assert_eq!(!verified.notes.is_empty(), is_torn, "{:?}", verified.notes);
+    }
+}
+
+#[test]
+fn a_small_store_is_clean_killed_or_closed() {
+    let store = SmallStore::new();
+    assert_clean(&store.files, "killed");
+    assert_clean(&store.closed, "closed");
+}
+
+/// Random rows, seals, merges, compaction, erasure, a backup, a second opening: clean at each step.
+#[test]
+fn random_stores_are_clean_at_every_step() {
+    for seed in 0..6 {
+        let disk = MemoryDisk::default();
+        let still = ground::still(Arc::new(disk.clone()), seed);
+        let options = if seed % 2 == 0 { ground::unmerged() } else { Options::default() };
+        let store = Store::open(still, options).unwrap();
+        random_store::fill(&store, seed, 25, seed % 3 == 0);
+        assert_clean(&disk.files(), &format!("seed {seed}, beside its writer"));
+        store.erase_pending(&FullSpeed).unwrap();
+        assert_clean(&disk.files(), &format!("seed {seed}, erased"));
+        while let engine::Compacted::Merged { .. } = store.compact(&FullSpeed).unwrap() {}
+        assert_clean(&disk.files(), &format!("seed {seed}, compacted"));
+        store.write(items([note("one more")])).unwrap();
+        let backup = MemoryDisk::default();
+        store.backup(&backup).unwrap();
+        let copied = assert_clean(&backup.files(), &format!("seed {seed}, a backup"));
+        assert_eq!(copied.seq, store.snapshot().seq());
+        drop(store);
+        let closed = assert_clean(&disk.files(), &format!("seed {seed}, closed"));
+        assert_eq!(closed.notes, [] as [String; 0]);
+    }
+}
+
+#[test]
+fn leftover_and_foreign_files_are_notes() {
+    let mut files = SmallStore::new().closed;
+    let names = ["segment-00000000000000000099", "manifest-00000000000000000001", "notes.txt"];
+    for name in names.iter().chain(&["segment-00000000000000000098.new"]) {
+        files.insert((*name).to_owned(), b"anything".to_vec());
+    }
+    let verified = assert_clean(&files, "with leftovers");
+    assert_eq!(verified.notes.len(), 4, "{:?}", verified.notes);
+}
+
+#[test]
+fn an_empty_directory_holds_no_store() {
+    let error = verify(&MemoryDisk::default(), &mut |_| {}).unwrap_err();
+    assert!(matches!(error, engine::OpenError::NoStore), "{error}");
+}

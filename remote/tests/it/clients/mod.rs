@@ -1,0 +1,14 @@
+//! The clients against what they are to hold: one suite for every store, and an S3 of a few lines that answers
+//! as it is told.
+
+mod coordinated;
+mod etcd;
+mod fake;
+mod folder;
+mod s3;
+mod signing_in;
+mod suite;
+mod tiny;
+mod tiny_etcd;
+mod tried;
+mod wire;

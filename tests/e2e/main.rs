@@ -1,0 +1,17 @@
+//! The real program as its users meet it: over sockets and on the command line. Nothing of ours is linked.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod admin;
+mod carried;
+mod cli;
+mod documents;
+mod eval;
+mod far_ledgers;
+mod foreign;
+mod hostile;
+mod http;
+mod ingest;
+mod kill;
+mod serving;
+mod tidy;
