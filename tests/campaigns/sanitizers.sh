@@ -23,7 +23,7 @@ under() {
     "${tests[@]}" -p kernels -p encoder -p engine --lib
     "${tests[@]}" -p engine --test it -- store:: model:: reader:: failing_disk:: regressions::
     # The golden stores are exported by the program, which would be built without the sanitizer's flags.
-    "${tests[@]}" -p tests --test reader -- --skip golden_stores_read_as_they_are_exported
+    "${tests[@]}" -p recalld-cli --test it -- reader:: --skip golden_stores_read_as_they_are_exported
     # The threads between who makes batches and the store.
     [[ "$name" != thread ]] || "${tests[@]}" -p recalld-embedding --lib inflow
     unset RUSTFLAGS RUSTDOCFLAGS

@@ -10,7 +10,7 @@ cd "$(dirname "$0")/../.."
 target="${CARGO_TARGET_DIR:-$PWD/target}/oracle"
 published="$target/tokenizer.json"
 mkdir -p "$target"
-cargo run -q -p tests --example tokenizer_json >"$published"
+cargo run -q -p support-server --example tokenizer_json >"$published"
 cargo build -q --release --locked --manifest-path tests/oracle/Cargo.toml --target-dir "$target"
 
 oracle=("$target/release/oracle" "$published")

@@ -29,10 +29,10 @@ need() {
     ) 9>"${TMPDIR:-/tmp}/recalld-campaigns-$(id -u).lock" >/dev/null 2>&1 || skip "there is no $1 and ${*:2} cannot be installed"
 }
 
-# build_program ARGUMENT...: the program, for everyday. With the tests' package beside it, whose needs of dependencies are
+# build_program ARGUMENT...: the program, for everyday. With what tests share beside it, whose needs of dependencies are
 # those of `cargo test --workspace`: what that has built is not built once more.
 build_program() {
-    cargo build -q -p recalld-cli -p tests --bin recalld "$@"
+    cargo build -q -p recalld-cli -p support-server -p support-engine --bin recalld "$@"
 }
 
 # The victim and judge: `$load` is its path.

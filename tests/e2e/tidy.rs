@@ -38,7 +38,8 @@ fn sources_are_ascii_and_not_too_wide() {
 #[test]
 fn every_folder_says_what_it_owns() {
     let is_door = |path: &Path| {
-        path.file_name().is_some_and(|name| name == "lib.rs" || name == "main.rs" || name == "mod.rs")
+        path.file_name()
+            .is_some_and(|name| name == "lib.rs" || name == "main.rs" || name == "mod.rs")
     };
     let doors = ending("rs").into_iter().filter(|(path, _)| is_door(path));
     let bare = doors.filter(|(_, text)| !text.starts_with("//!"));

@@ -13,8 +13,8 @@ use tempfile::TempDir;
 use crate::documents;
 use crate::wire::{self, Answer, Ask, Client};
 
-/// The bins of the packages `tests` and `e2e`.
-const BINARIES: [&str; 2] = ["recalld-tested", "recalld-e2e"];
+/// The bins of the packages `recalld-cli` and `e2e`.
+const BINARIES: [&str; 2] = ["recalld", "recalld-e2e"];
 
 /// A service for all tests of a process, with a hosted listener and the documents of `documents::write_all`
 /// ingested, which lie beneath its scratch folder.

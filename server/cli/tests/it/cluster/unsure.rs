@@ -1,0 +1,118 @@
+//! A writer whose writes are on their way, and nobody knows whether they arrive.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use engine::far::{Far, LogMark, NotAdmitted, NotCarried, Published};
+use engine::os::disk::{Disk, DiskRead};
+use engine::{Ground, Store};
+use recalld_api::app_state::AppState;
+use recalld_embedding::encoders::Encoders;
+use recalld_recall::Meaning;
+use serde_json::json;
+use support_wire::wire::Ask;
+
+use crate::cluster::node::{Node, Told, calling, follows};
+use crate::cluster::{Proxy, REMEMBER, error, finds, recall, words};
+
+/// Carries a store to somewhere that does not answer for a while.
+#[derive(Debug, Default)]
+pub(crate) struct Silent {
+    is_away: AtomicBool,
+    is_busy: AtomicBool,
+    shown: AtomicU64,
+    sent: AtomicU64,
+}
+
+impl Silent {
+    /// Opens the workspace of a service that serves nobody yet anew, and carries it.
+    pub(crate) fn carry(self: &Arc<Self>, parts: &AppState) {
+        let before = parts.local.get();
+        parts.local.rest();
+        before.store.release("it is opened anew");
+        let folder = parts.data.join("tenants/local/store");
+        let ground = Ground { far: Some(Arc::clone(self) as _), ..Ground::real(&folder).unwrap() };
+        let store = Arc::new(Store::open(ground, engine::Options::default()).unwrap());
+        let embedder = before.encoders.view().embedder;
+        let encoders = Encoders::bind(store, embedder).unwrap();
+        let meaning = Meaning::new(parts.encoding.kernels, parts.threads.clone());
+        parts.local.put(before.over(encoders, meaning)).unwrap();
+    }
+}
+
+impl Far for Silent {
+    fn acknowledges(&self) -> bool {
+        true
+    }
+
+    fn admits(&self, _: usize) -> Result<(), NotAdmitted> {
+        match self.is_busy.load(Ordering::SeqCst) {
+            true => Err(NotAdmitted::Busy("it is slow".to_owned())),
+            false => Ok(()),
+        }
+    }
+
+    fn began_log(&self, _: LogMark, _: Box<dyn DiskRead>) {}
+
+    fn synced(&self, _: LogMark) {}
+
+    fn published(&self, _: &Published<'_>) {}
+
+    fn indexed(&self, _: &str, _: &dyn Disk) {}
+
+    fn carry(&self, seq: u64) -> Result<(), NotCarried> {
+        self.sent.fetch_max(seq, Ordering::SeqCst);
+        if self.is_away.load(Ordering::SeqCst) {
+            return Err(NotCarried::Unknown("it did not answer".to_owned()));
+        }
+        self.shown.fetch_max(seq, Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn carried(&self) -> u64 {
+        self.shown.load(Ordering::SeqCst)
+    }
+}
+
+#[test]
+fn a_write_of_which_nobody_knows_is_told_as_neither_done_nor_refused() {
+    let far = Arc::<Silent>::default();
+    let writer = Node::carried(&far);
+    let told = Told::new(follows(Duration::ZERO, Some(&writer.hosted)), Some(Proxy));
+    let follower = Node::start(Some(&told), Some(&writer));
+    assert_eq!(follower.call(REMEMBER, words("the harbour")).status, 200);
+    far.is_away.store(true, Ordering::SeqCst);
+    // Asked where it is written, and passed on to there.
+    for (node, text) in [(&writer, "the mill"), (&follower, "the tower")] {
+        let call = || calling(REMEMBER, words(text));
+        let answer = node.ask(call().without("Accept").header("Accept", "application/json"));
+        let (reason, error) = error(&answer);
+        assert_eq!((answer.status, answer.header("retry-after")), (502, None), "{error}");
+        assert_eq!((&*reason, &answer.json()["id"]), ("write_unsure", &json!(7)), "{error}");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains("it did not answer"), "{error}");
+        // A stream that has begun has its status.
+        let told = node.ask(call()).events().pop().unwrap();
+        assert_eq!(told["error"]["data"]["reason"], "write_unsure", "{told}");
+        assert!(!finds(&writer.ask(recall(text)), text), "shown once it is known to stand");
+    }
+    let asked = json!({"tool": REMEMBER, "arguments": words("the bridge")});
+    let answer = writer.ask_near(Ask::post("/operator/call", &asked));
+    assert_eq!((answer.status, answer.header("retry-after")), (502, None), "{}", answer.text());
+    // One that was refused before anything was written is told from that.
+    far.is_busy.store(true, Ordering::SeqCst);
+    let busy = calling(REMEMBER, words("the quay")).without("Accept");
+    let answer = follower.ask(busy.header("Accept", "application/json"));
+    assert_eq!((answer.status, &*error(&answer).0), (503, "store_unwritable"), "{}", answer.text());
+    assert!(answer.header("retry-after").is_some());
+    // They stand after all, once the remote says so; the one that was refused does not.
+    far.is_busy.store(false, Ordering::SeqCst);
+    far.is_away.store(false, Ordering::SeqCst);
+    far.shown.store(far.sent.load(Ordering::SeqCst), Ordering::SeqCst);
+    assert_eq!(follower.call(REMEMBER, words("the end")).status, 200);
+    for text in ["the mill", "the tower", "the bridge"] {
+        assert!(finds(&writer.ask(recall(text)), text), "{text}");
+    }
+    assert!(!finds(&writer.ask(recall("the quay")), "the quay"));
+}

@@ -1,0 +1,49 @@
+//! The whole service, in this process or as the real program with its stores and keys at hand.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod catalog;
+mod cluster;
+mod console;
+mod encoders;
+mod entitled;
+mod erasures;
+mod free_lane;
+mod governed;
+mod ingest_formats;
+mod ingest_jobs;
+mod inside;
+mod interrupts;
+mod isolation;
+mod jobs;
+mod ledger;
+mod legacy;
+mod letters;
+mod lines;
+mod mcp;
+mod mcp_eras;
+mod nodes;
+mod old_backups;
+mod one_workspace;
+mod openapi;
+mod operations;
+mod operator_commands;
+mod operator_workspaces;
+mod packed_weights;
+mod reader;
+mod reembed;
+mod resume;
+mod scheduled;
+mod settings;
+mod sign_in;
+mod spec;
+mod strangers;
+mod streams_end;
+mod tenancy;
+mod tenant_backups;
+mod tenant_faults;
+mod tenants;
+mod tokens;
+mod tools;
+mod verify;
+mod who_may_ask;
