@@ -1,20 +1,22 @@
 #!/usr/bin/env bash
 # Makes recalld_VERSION_ARCHITECTURE.deb of a built program: packaging/deb.sh [PROGRAM [FOLDER]].
-# PROGRAM is target/release/recalld and FOLDER target/packages where they are not given. Nothing is built here, and the
+# PROGRAM is target/dist/recalld and FOLDER target/packages where they are not given. Nothing is built here, and the
 # same program gives the same package, to the byte: times are those of the last commit, or of SOURCE_DATE_EPOCH.
+# Beside the package stands recalld_VERSION_ARCHITECTURE.debug, the line tables of the program in it: a debugger finds
+# them by that name in /usr/lib/debug/usr/bin.
 # DEB_VERSION is another version than the program's, for trying an upgrade.
 set -euo pipefail
 umask 022
 cd "$(dirname "$0")/.."
-program="${1:-target/release/recalld}"
+program="${1:-target/dist/recalld}"
 folder="${2:-target/packages}"
 fail() {
     printf 'deb.sh: %s\n' "$*" >&2
     exit 1
 }
-[[ -x "$program" ]] || fail "there is no $program: cargo build --release"
+[[ -x "$program" ]] || fail "there is no $program: cargo build --profile dist"
 command -v dpkg-deb >/dev/null || fail "dpkg-deb is needed: apt-get install dpkg"
-command -v strip >/dev/null || fail "strip is needed: apt-get install binutils"
+command -v objcopy >/dev/null || fail "objcopy is needed: apt-get install binutils"
 
 export SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}"
 version="${DEB_VERSION:-$("$program" --version | cut -d' ' -f2)}"
@@ -29,7 +31,10 @@ put() {
     install -D -m "$1" "$2" "$tree/$3"
 }
 
-strip --strip-all -o "$tree/program" "$program"
+mkdir -p "$folder"
+objcopy --only-keep-debug "$program" "$folder/$name.debug"
+chmod 644 "$folder/$name.debug"
+objcopy --strip-all --add-gnu-debuglink="$folder/$name.debug" "$program" "$tree/program"
 put 755 "$tree/program" usr/bin/recalld
 rm "$tree/program"
 put 644 packaging/recalld.service usr/lib/systemd/system/recalld.service
@@ -87,6 +92,5 @@ Description: memory recall for AI tools
 CONTROL
 (cd "$tree" && find . -type f ! -path './DEBIAN/*' -printf '%P\0' | sort -z | xargs -0 md5sum >DEBIAN/md5sums)
 find "$tree" -newermt "@$SOURCE_DATE_EPOCH" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
-mkdir -p "$folder"
 dpkg-deb --root-owner-group -Zxz --build "$tree" "$folder/$name.deb" >/dev/null
 echo "$folder/$name.deb $(stat -c %s "$folder/$name.deb") bytes, program $(stat -c %s "$tree/usr/bin/recalld") bytes"
