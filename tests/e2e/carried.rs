@@ -1,5 +1,5 @@
 //! A writer and two replicas over one folder, through the real program: what is erased, what waits for whom, and what is
-//! collected. That nothing is left once an erasure is everywhere is shown by `remote/tests/it/stores`, whose time passes
+//! collected. That nothing is left once an erasure is everywhere is shown by `server/replication/tests/it/stores`, whose time passes
 //! as it is told.
 
 use std::path::Path;

@@ -54,9 +54,8 @@ fn spans(text: &str) -> Vec<String> {
 
 /// Whether a quoted text names a file or folder of this repository.
 fn is_path(text: &str) -> bool {
-    const ROOMS: [&str; 10] = [
+    const ROOMS: [&str; 9] = [
         "engine/",
-        "remote/",
         "encoder/",
         "server/",
         "tests/",

@@ -1,8 +1,8 @@
 //! What lies on a remote, by whoever put it there: records whose hashes are right and whose fields are anything, edges,
 //! beats, pins, what nodes hold and names of objects. A fault or the same bytes again, never a panic.
 
-use remote::core::Pin;
-use remote::{Beat, Edge, Hash, Holds, Key, Record};
+use recalld_replication::core::Pin;
+use recalld_replication::{Beat, Edge, Hash, Holds, Key, Record};
 use serde_json::Value;
 
 /// One input.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use engine::os::clock::{Clock, Random, SystemClock, SystemRandom};
 use engine::{Durability, Model, Options, SearchMode, Searching, Store, WriteError, hex};
-use remote::{BootClock, TickSource};
+use recalld_replication::{BootClock, TickSource};
 
 use recalld_embedding::encoding::{Encoding, model_request};
 use recalld_embedding::encoding::{OpenedModel, open_model};

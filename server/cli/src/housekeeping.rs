@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use remote::limits::{DELETED_SLACK, FOLLOW_PAUSE_MAX};
+use recalld_replication::limits::{DELETED_SLACK, FOLLOW_PAUSE_MAX};
 
 use recalld_api::app_state::AppState;
 use recalld_api::operator::admin::remove_deleted;

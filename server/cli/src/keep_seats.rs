@@ -12,8 +12,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use engine::Store;
-use remote::Halt;
-use remote::limits::{CHAIN_KEPT_MIN, HOLDS_PACE, HOLDS_ROUNDS, LEDGER_DELAY};
+use recalld_replication::Halt;
+use recalld_replication::limits::{CHAIN_KEPT_MIN, HOLDS_PACE, HOLDS_ROUNDS, LEDGER_DELAY};
 
 use recalld_api::app_state::AppState;
 use recalld_cluster::seats::Seats;

@@ -30,8 +30,8 @@ use std::time::{Duration, Instant};
 use engine::os::clock::{Clock, Random};
 use engine::os::disk::{Disk, RealDisk};
 use engine::{OpenError, Store};
-use remote::core::{Claim, Writer};
-use remote::{
+use recalld_replication::core::{Claim, Writer};
+use recalld_replication::{
     Address, Cache, Coordinator, Driver, Emptying, Halt, Holdings, Holds, Keeper, LedgerBringer,
     Node, NodeId, Nonce, NotOurs, NotSeated, Place, Reached, Role, S3Settings, Seat, Seated,
     Standing, Tenant, TickSource, Tracker, introduce, put_small_file, reach,
@@ -340,7 +340,8 @@ fn locked(at: &RwLock<At>) -> RwLockWriteGuard<'_, At> {
 fn cache(settings: &Remote, data: &Path) -> Result<Arc<Cache>, String> {
     let homes = data_dir::tenant_dirs(data)
         .map_err(|error| format!("{}: {error}", data.join("tenants").display()))?;
-    let followed = homes.into_iter().filter(|home| remote::is_followed(home).is_ok_and(|it| it));
+    let followed =
+        homes.into_iter().filter(|home| recalld_replication::is_followed(home).is_ok_and(|it| it));
     let followed: Vec<_> = followed.collect();
     let free = RealDisk::open(data).and_then(|disk| disk.free_bytes());
     let free = free.map_err(|error| error.to_string())?;

@@ -4,7 +4,7 @@ use recalld_common::wrong_node::WrongNode;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use remote::{NodeId, limits};
+use recalld_replication::{NodeId, limits};
 
 use recalld_common::keys::{KeyFault, Keys, TEXT_BYTES_MAX, quoted};
 
@@ -180,7 +180,7 @@ pub(super) fn read(mut keys: Keys, folder: &Path) -> Result<Option<Remote>, KeyF
 
 /// How long a lease may be.
 pub(super) fn lease_seconds() -> std::ops::RangeInclusive<u64> {
-    let (least, most) = remote::limits::LEASE_SECONDS.into_inner();
+    let (least, most) = recalld_replication::limits::LEASE_SECONDS.into_inner();
     least.into()..=most.into()
 }
 

@@ -390,7 +390,7 @@ pub const SETTINGS: &[Setting] = &[
     ),
     Setting::open(
         "remote.cache_bytes",
-        Whole(::remote::limits::CACHE_BYTES_MIN, super::remote::CACHE_BYTES_MAX),
+        Whole(recalld_replication::limits::CACHE_BYTES_MIN, super::remote::CACHE_BYTES_MAX),
         "107374182400",
         "Bytes of segments of followed workspaces that are kept on this disk; unset, half of what is free at the \
          start.",

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::Micros;
-use remote::core::Collected;
-use remote::{Emptied, Halt};
+use recalld_replication::core::Collected;
+use recalld_replication::{Emptied, Halt};
 use serde_json::{Value, json};
 
 use crate::StoreAdmin;

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use engine::Store;
-use remote::Erasing;
+use recalld_replication::Erasing;
 use serde_json::Value;
 
 use crate::StoreAdmin;

@@ -119,7 +119,7 @@ pub fn open_audit(
 /// It is locked or damaged, follows another node, or the disk fails.
 pub fn open_store(data: &Path, workspace: &Path, options: Options) -> Result<Store, StartError> {
     let ground = Ground::real(&workspace.join("store")).map_err(failed)?;
-    if remote::is_followed(workspace).map_err(failed)? {
+    if recalld_replication::is_followed(workspace).map_err(failed)? {
         if ground.disk.lock().map_err(failed)?.is_none() {
             return Err(StartError::Busy(data.to_owned()));
         }

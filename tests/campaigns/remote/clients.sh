@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The clients of the crate `remote` against stores and a coordinator that are really there:
+# The clients of the crate `recalld-replication` against stores and a coordinator that are really there:
 # tests/campaigns/remote/clients.sh [folder|ceph|etcd|garage]..., all of them without an argument. Each is brought up by
 # the script beside this one, in data of its own, and ended afterwards. Against a folder, Ceph and etcd the suite of the
 # tests passes, and so does the probe of a start; it refuses Garage alone, and takes Garage beside etcd. A gateway that
@@ -105,7 +105,7 @@ for one in "${which[@]}"; do
     *) fail "usage: clients.sh [folder|ceph|etcd|garage]..." ;;
     esac
 done
-cargo build -q -p remote --example clients
+cargo build -q -p recalld-replication --example clients
 clients="$(target_folder)/debug/examples/clients"
 for one in "${which[@]}"; do
     echo "$one"

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::ledger::{AppendError, Ledger, Reader};
-use remote::limits::{CARRY_WAIT_MAX, FAR_HANG};
-use remote::{LedgerBringer, LedgerSource, LedgerVolume};
+use recalld_replication::limits::{CARRY_WAIT_MAX, FAR_HANG};
+use recalld_replication::{LedgerBringer, LedgerSource, LedgerVolume};
 
 use super::Shared;
 use recalld_telemetry::log;

@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use engine::Micros;
 use engine::os::clock::{Random, SystemRandom};
 use engine::os::disk::{Disk, RealDisk};
-use remote::{
+use recalld_replication::{
     BootClock, Checked, Driver, Halt, Hex, Look, NodeId, NotAName, NotRestored, Reached, Tenant,
     find_erased, restore, tenants, verify,
 };
@@ -237,14 +237,17 @@ fn probe(common: &Common, far: &Far) -> Result<(), Failure> {
 fn status(common: &Common, far: &Far) -> Result<(), Failure> {
     let mut rows = Vec::new();
     for tenant in far.workspaces(None)? {
-        let found = far.driver.run(&tenant, async |port| remote::core::find(&port, None).await);
+        let found = far
+            .driver
+            .run(&tenant, async |port| recalld_replication::core::find(&port, None).await);
         let found = found.ok_or_else(|| far.could(NotRestored::Over))?;
         let found = found.map_err(|lost| far.could(NotRestored::from(lost)))?;
         let Some(found) = found else { continue };
         let head = &found.newest.head;
         let edge = far.driver.chain.edge(&tenant).map_err(|away| far.could(away))?;
         let is_gone = found.is_gone(&edge);
-        let erased = far.driver.run(&tenant, async |port| remote::core::reached(&port).await);
+        let erased =
+            far.driver.run(&tenant, async |port| recalld_replication::core::reached(&port).await);
         let erased = erased.ok_or_else(|| far.could(NotRestored::Over))?;
         let erased = erased.map_err(|away| far.could(away))?;
         rows.push(json!({
@@ -401,7 +404,7 @@ fn bring_back(
 fn tell_restored(
     common: &Common,
     data: &Path,
-    head: &remote::Head,
+    head: &recalld_replication::Head,
     ledgers: usize,
 ) -> Result<(), Failure> {
     let at = names::time(Micros(head.at));

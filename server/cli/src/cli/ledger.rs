@@ -198,7 +198,8 @@ fn walk(
     (given, known): (Option<Anchor>, &[Known]),
     may_be_gone: bool,
 ) -> Result<Walked, Failure> {
-    let was_brought = remote::was_brought(&tenant_dir(&common.data()?, &whose.workspace));
+    let was_brought =
+        recalld_replication::was_brought(&tenant_dir(&common.data()?, &whose.workspace));
     let place = place(common, &whose);
     let opened = place.as_ref().ok().and_then(|place| Reader::open(place.folder()).ok());
     // What cannot be read of its beginning is found when it is walked.

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use engine::os::disk::RealDisk;
-use remote::core::{Claim, Follower, Mark, Polled};
-use remote::limits::LEFT_MAX;
-use remote::{Away, Bytes, FarLog, Full, Kind, LogPiece, Record, Shelf};
+use recalld_replication::core::{Claim, Follower, Mark, Polled};
+use recalld_replication::limits::LEFT_MAX;
+use recalld_replication::{Away, Bytes, FarLog, Full, Kind, LogPiece, Record, Shelf};
 
 use super::leading::SINCE_BYTES_MAX;
 use super::marker::Marker;
@@ -418,7 +418,7 @@ impl Reader {
     }
 
     /// What is here and is not the chain's is kept beside, or stands in the way.
-    fn set_aside(&mut self, head: &remote::Head) -> Result<(), String> {
+    fn set_aside(&mut self, head: &recalld_replication::Head) -> Result<(), String> {
         if !self.control.exists() {
             return Ok(());
         }

@@ -6,11 +6,13 @@
 use std::cell::RefCell;
 
 use engine::os::disk::RealDisk;
-use remote::core::{Collected, Collector, Committed, Fenced, Holder, Noted, Retention, Stamp};
-use remote::limits::{
+use recalld_replication::core::{
+    Collected, Collector, Committed, Fenced, Holder, Noted, Retention, Stamp,
+};
+use recalld_replication::limits::{
     INLINE_BYTES_MAX, PART_BYTES, STEP_BYTES_MAX, STEP_BYTES_WANTED, STEPS_MAX, STEPS_WANTED,
 };
-use remote::{
+use recalld_replication::{
     Away, Bytes, DataKey, FarFile, FarLog, Fold, Full, Hash, Kind, LogPiece, Nonce, NotSeated,
     Shelf, Ticks, Upload, hash_of,
 };
@@ -245,7 +247,7 @@ fn too_much() -> ControlError {
 fn put_object(shared: &Shared, key: DataKey, bytes: &[u8]) -> Result<(), Away> {
     let parts = bytes.chunks(usize::try_from(PART_BYTES).unwrap_or(usize::MAX));
     (0..).zip(parts).try_for_each(|(part, bytes)| {
-        let name = remote::Key::Data(shared.tenant.clone(), key, part);
+        let name = recalld_replication::Key::Data(shared.tenant.clone(), key, part);
         shared.with.driver.objects.put(&name, bytes)
     })
 }

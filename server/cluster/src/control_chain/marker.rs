@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::Path;
 
-use remote::{Nonce, put_small_file, read_noted};
+use recalld_replication::{Nonce, put_small_file, read_noted};
 use serde::{Deserialize, Serialize};
 
 use recalld_fs_util::copies::at;
@@ -61,7 +61,7 @@ pub(super) fn withdraw(data: &Path) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use remote::Hex;
+    use recalld_replication::Hex;
     use tempfile::TempDir;
 
     use super::*;

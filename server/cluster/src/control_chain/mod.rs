@@ -28,8 +28,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use engine::os::clock::{Clock, Random};
-use remote::core::Claim;
-use remote::{Driver, Node, NodeId, Nonce, Tenant};
+use recalld_replication::core::Claim;
+use recalld_replication::{Driver, Node, NodeId, Nonce, Tenant};
 
 pub use between::PATH;
 pub use marker::{MARKER, node_of};

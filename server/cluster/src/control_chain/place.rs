@@ -2,8 +2,8 @@
 //!
 //! Owns these forms. Must not know how it came there.
 
-use remote::core::Mark;
-use remote::{Hash, Hex};
+use recalld_replication::core::Mark;
+use recalld_replication::{Hash, Hex};
 use serde::{Deserialize, Serialize};
 
 use recalld_metastore::{ControlError, TablesDigest};

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-use remote::Nonce;
+use recalld_replication::Nonce;
 
 /// How long ago a message may have been signed, or how far ahead the other clock may be, in seconds.
 const SIGNED_SECONDS_MAX: u64 = 60;
@@ -89,7 +89,7 @@ impl Known {
 
 #[cfg(test)]
 mod tests {
-    use remote::Hex;
+    use recalld_replication::Hex;
 
     use super::*;
 

@@ -7,7 +7,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use remote::{Head, Tenant, Ticks};
+use recalld_replication::{Head, Tenant, Ticks};
 
 use super::leading::Lead;
 use super::sealed::Seals;

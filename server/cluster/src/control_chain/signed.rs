@@ -4,7 +4,7 @@
 //! not know what is said.
 
 use engine::hex;
-use remote::{Hash, NodeId, Nonce};
+use recalld_replication::{Hash, NodeId, Nonce};
 use subtle::ConstantTimeEq;
 
 use recalld_auth::ClusterSecret;
@@ -72,12 +72,12 @@ impl Asked {
     fn of(secret: &ClusterSecret, text: &str, body: &[u8]) -> Self {
         // No field of a head has a line's end.
         let said = [text.as_bytes(), b"\n", body].concat();
-        Self(remote::Hex(*secret.derive(ASKS, &said)))
+        Self(recalld_replication::Hex(*secret.derive(ASKS, &said)))
     }
 
     fn answer(&self, secret: &ClusterSecret, status: u16, body: &[u8]) -> Hash {
         let said = [&self.0.0[..], &status.to_le_bytes(), body].concat();
-        remote::Hex(*secret.derive(ANSWERS, &said))
+        recalld_replication::Hex(*secret.derive(ANSWERS, &said))
     }
 
     /// The value of the field of the answer to this message.
@@ -102,7 +102,7 @@ fn is_same(right: &Hash, shown: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use remote::Hex;
+    use recalld_replication::Hex;
 
     use super::*;
 

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use remote::core::{Claim, Collector, Found, Given, Holder, Mark, Stamp, Took, find};
-use remote::{Head, Nonce, NotSeated};
+use recalld_replication::core::{Claim, Collector, Found, Given, Holder, Mark, Stamp, Took, find};
+use recalld_replication::{Head, Nonce, NotSeated};
 
 use super::following::Reader;
 use super::leading::{self, Lead};
@@ -121,7 +121,7 @@ impl Reader {
 
     fn try_to_take(
         &mut self,
-        node: &remote::Node,
+        node: &recalld_replication::Node,
         claim: &mut Claim,
     ) -> Result<Option<Holder>, String> {
         let at = self.follower.at().cloned();
@@ -235,7 +235,8 @@ impl Reader {
             return Ok(());
         };
         let node = shared.with.node.as_deref();
-        let was_away = !shared.covers(known) && node.is_some_and(remote::Node::is_held);
+        let was_away =
+            !shared.covers(known) && node.is_some_and(recalld_replication::Node::is_held);
         let mut made = Ok(());
         if (wants_full || was_away) && self.taking.full.is_over() {
             // After a lease that was over, a record of its own shows that nobody else came.

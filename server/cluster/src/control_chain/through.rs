@@ -6,7 +6,7 @@
 use std::sync::{Arc, Weak};
 
 use engine::hex;
-use remote::{NodeId, Nonce};
+use recalld_replication::{NodeId, Nonce};
 use serde::Serialize;
 use serde_json::json;
 

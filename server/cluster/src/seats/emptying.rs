@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
-use remote::core::{Retention, said};
-use remote::{
+use recalld_replication::core::{Retention, said};
+use recalld_replication::{
     Damage, Deleted, Driver, Emptied, Emptying, Halt, Holds, Moment, Node, NodeId, NotNow, Sweeper,
     Tenant,
 };

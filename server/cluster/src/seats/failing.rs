@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use remote::Ticks;
+use recalld_replication::Ticks;
 
 use crate::Peer;
 use crate::limits::OPEN_WAIT_MAX;

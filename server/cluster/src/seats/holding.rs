@@ -7,8 +7,10 @@ use std::path::Path;
 use std::sync::PoisonError;
 use std::time::{Duration, UNIX_EPOCH};
 
-use remote::limits::HOLDS_BYTES_MAX;
-use remote::{Away, Holding, Holds, Key, NotSeated, Role, Tenant, held_in, may_have_bytes};
+use recalld_replication::limits::HOLDS_BYTES_MAX;
+use recalld_replication::{
+    Away, Holding, Holds, Key, NotSeated, Role, Tenant, held_in, may_have_bytes,
+};
 
 use super::{Seats, tenant_of};
 use recalld_fs_util::data_dir::{TENANTS, tenant_dir};

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use remote::core::{Collected, Reached, reached};
-use remote::{Carrier, Erasing, Holding, NotSeated, Owed, Role, Tenant, clear_probes};
+use recalld_replication::core::{Collected, Reached, reached};
+use recalld_replication::{Carrier, Erasing, Holding, NotSeated, Owed, Role, Tenant, clear_probes};
 use serde_json::{Value, json};
 
 use super::{Seats, seen};
@@ -65,7 +65,7 @@ impl FarErasure {
     /// For programs.
     pub fn to_json(&self) -> Value {
         let record = self.record;
-        let node = |(node, holding): &(remote::NodeId, Holding)| {
+        let node = |(node, holding): &(recalld_replication::NodeId, Holding)| {
             let is_done = record.is_some_and(|record| holding.is_past(record));
             json!({
                 "node": node.as_str(), "record": holding.record, "left": holding.left, "done": is_done,

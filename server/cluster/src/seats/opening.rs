@@ -8,9 +8,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use engine::{Options, Store};
-use remote::core::{Claim, Given, Mark, Retention};
-use remote::limits::TENANTS_MAX;
-use remote::{
+use recalld_replication::core::{Claim, Given, Mark, Retention};
+use recalld_replication::limits::TENANTS_MAX;
+use recalld_replication::{
     Carrier, CarryHow, CarryWhen, GivenUp, Halt, Head, NotSeated, Over, Role, Seat, Taken, Tenant,
     Tracker,
 };

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use remote::{Nonce, NotOurs, Objects, introduce, put_small_file, read_noted};
+use recalld_replication::{Nonce, NotOurs, Objects, introduce, put_small_file, read_noted};
 use serde::{Deserialize, Serialize};
 
 /// Where that is kept.
@@ -71,7 +71,7 @@ fn read(data: &Path) -> Result<Option<Known>, String> {
 mod tests {
     use std::fs;
 
-    use remote::{Folder, Hex, Key};
+    use recalld_replication::{Folder, Hex, Key};
 
     use super::*;
 

@@ -4,7 +4,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use remote::{Carrier, Node, Role};
+use recalld_replication::{Carrier, Node, Role};
 
 use super::{At, Seats};
 use crate::control_chain::ControlStands;

@@ -49,7 +49,7 @@ fn last_of(
 ) -> Result<Option<LastCheckpoint>, ControlError> {
     let on_record = control.find_anchor(name)?;
     let Ok(first) = first_of(ledger) else { return Ok(on_record) };
-    if first.is_none() && ledger.parent().is_some_and(remote::was_brought) {
+    if first.is_none() && ledger.parent().is_some_and(recalld_replication::was_brought) {
         return Ok(on_record);
     }
     let last = control.find_anchor_of(name, first)?;

@@ -183,7 +183,9 @@ fn check_same(field: &'static str, asked: Option<&str>, begun: &str) -> Result<(
 /// Whether anything of a store is in a workspace's folder, or it says that there may be.
 fn may_have_store(folder: &Path) -> bool {
     let is_there = |name: &str| folder.join(name).symlink_metadata().is_ok();
-    is_there("store") || is_there(REMOVED) || !matches!(remote::held_in(folder), Ok(None))
+    is_there("store")
+        || is_there(REMOVED)
+        || !matches!(recalld_replication::held_in(folder), Ok(None))
 }
 
 /// Takes the store from its place, so that nobody opens it any more, has whoever opened it meanwhile close it, and
@@ -204,7 +206,7 @@ fn remove_store(folder: &Path, close: impl FnOnce() -> Result<(), String>) -> Re
     }
     close()?;
     remove()?;
-    match remote::forget(folder) {
+    match recalld_replication::forget(folder) {
         Err(error) if !gone(&error) => Err(said(error)),
         _ => Ok(()),
     }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use engine::ledger::{CheckSeal, KeyId, Signature, VerifyWith, verify};
-use remote::{LedgerThere, NotFetched, Tenant, ledgers};
+use recalld_replication::{LedgerThere, NotFetched, Tenant, ledgers};
 use serde_json::{Value, json};
 
 use super::Far;

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use engine::os::clock::{SystemClock, SystemRandom};
-use remote::core::{Reached, Retention, Writer};
-use remote::{Driver, Hex, Key, Node, NodeId, Nonce, Sweeper, Swept, Tenant, clear_probes};
+use recalld_replication::core::{Reached, Retention, Writer};
+use recalld_replication::{
+    Driver, Hex, Key, Node, NodeId, Nonce, Sweeper, Swept, Tenant, clear_probes,
+};
 use serde_json::{Value, json};
 
 use super::Far;

@@ -7,7 +7,7 @@ use engine::os::clock::{SystemClock, SystemRandom};
 use recalld_audit::{Audit, Trace};
 use recalld_auth::Signer;
 use recalld_config::remote::Remote;
-use remote::{BootClock, was_brought};
+use recalld_replication::{BootClock, was_brought};
 use support_wire::kept::files;
 use support_wire::service::scratch;
 

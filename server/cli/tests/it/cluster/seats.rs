@@ -12,7 +12,7 @@ use engine::{Batch, ItemDraft, Options, Store};
 use recalld_cluster::seats::{Ending, Seats, Step, ToEmpty};
 use recalld_cluster::{Where, Whereabouts};
 use recalld_config::remote::Remote;
-use remote::{BootClock, Emptied, Halt, NotSeated, TickSource, Ticks};
+use recalld_replication::{BootClock, Emptied, Halt, NotSeated, TickSource, Ticks};
 use support_wire::kept::{assert_gone, files, holding};
 use support_wire::patience::wait_until;
 use tempfile::TempDir;
@@ -221,7 +221,7 @@ fn nothing_of_a_deleted_workspace_is_left_and_nobody_loses_one_that_lives() {
     drop(followed);
     replica.close("acme", Ending::Kept);
     std::fs::remove_dir_all(elsewhere.join("store")).unwrap();
-    remote::forget(&elsewhere).unwrap();
+    recalld_replication::forget(&elsewhere).unwrap();
     std::fs::write(&place, earlier).unwrap();
     replica.tell_holds(&other, true).unwrap();
 

@@ -18,7 +18,7 @@ const ROOMS: &[&str] = &[
     "engine/src/words/phrase.rs",
     "engine/src/words/query.rs",
     "engine/src/words/without.rs",
-    "remote/src",
+    "server/replication/src",
     "server/common/src/keys.rs",
     "server/cli/src/cli/tried.rs",
     "server/embedding/src/company.rs",

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use remote::Key;
+use recalld_replication::Key;
 
 use super::{Bench, Machine, make, until};
 use crate::control_chain::{ControlChain, ControlStands, Patience};
@@ -93,7 +93,7 @@ fn whoever_was_to_begin_a_chain_and_came_late_has_its_tenants_for_its_own() {
     let mut late = bench.start("late", "late");
     let mut first = bench.start("first", "first");
     // Between the note of the late one and its record comes the record of the other one.
-    late.reader.note(remote::Hex([3; 16])).unwrap();
+    late.reader.note(recalld_replication::Hex([3; 16])).unwrap();
     first.turn().unwrap();
     let why = late.turn().unwrap_err();
     assert!(why.contains("1 tenants of its own"), "{why}");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use remote::{Key, Record};
+use recalld_replication::{Key, Record};
 
 use super::{Bench, Machine, make, until};
 use crate::control_chain::leading;
@@ -85,7 +85,9 @@ fn a_full_record_comes_about_while_much_is_changed() {
     leading::make_full(&a.reader.shared, &a.control).unwrap();
     let newest = bench.kinds().len() as u64;
     let bytes = std::fs::read(bench.objects("chain").join(format!("{newest:020}"))).unwrap();
-    let remote::Kind::Full(full) = Record::decode(&bytes).unwrap().0.kind else { panic!() };
+    let recalld_replication::Kind::Full(full) = Record::decode(&bytes).unwrap().0.kind else {
+        panic!()
+    };
     assert!(!full.logs[0].folds.is_empty());
     let mut b = bench.start("b", "b");
     b.turn().unwrap();

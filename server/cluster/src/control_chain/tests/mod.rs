@@ -10,8 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use engine::os::clock::{SystemClock, SystemRandom};
-use remote::core::Writer;
-use remote::{Driver, Kind, Node, NodeId, Nonce, ObjectChain, Record, TickSource, Ticks};
+use recalld_replication::core::Writer;
+use recalld_replication::{
+    Driver, Kind, Node, NodeId, Nonce, ObjectChain, Record, TickSource, Ticks,
+};
 use tempfile::TempDir;
 
 use self::wire::Wire;
@@ -32,7 +34,7 @@ impl Hours {
 
 impl TickSource for Hours {
     fn now(&self) -> Ticks {
-        remote::BootClock.now() + Duration::from_nanos(self.0.load(Ordering::SeqCst))
+        recalld_replication::BootClock.now() + Duration::from_nanos(self.0.load(Ordering::SeqCst))
     }
 }
 

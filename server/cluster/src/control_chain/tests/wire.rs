@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use remote::{About, Away, Counts, Folder, Key, Objects, Tried};
+use recalld_replication::{About, Away, Counts, Folder, Key, Objects, Tried};
 
 /// What happens when an object has been put, before whoever put it is told.
 type Event = Box<dyn FnMut(&Key) -> Result<(), Away> + Send>;
