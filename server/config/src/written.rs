@@ -96,8 +96,8 @@ pub fn changed(before: &super::Config, after: &super::Config) -> Vec<String> {
 pub fn reference() -> String {
     let mut out = String::from(
         "# Settings\n\n\
-         Made from the list in server/config/src/settings.rs by a test (`RECALLD_TEST_BLESS=1 cargo test -p recalld-cli\n\
-         --test it page_of_settings`); do not edit it by hand.\n\n\
+         Made from the list in server/config/src/settings.rs by a test (`RECALLD_TEST_BLESS=1\n\
+         cargo test -p recalld-cli --test it page_of_settings`); do not edit it by hand.\n\n\
          Each setting may be said in three places. A flag comes before an environment variable, and both before\n\
          the file that `recalld serve --config FILE` or `RECALLD_CONFIG=FILE` names. A setting without a flag of\n\
          its own is given by `--set KEY=VALUE`. Lists: a flag is given again and again, a variable has commas\n\

@@ -4,8 +4,8 @@
 //! Every machine here is an `async fn` that awaits nothing but a [`Port`]: each `await` is one [`Ask`] to
 //! the storage, or a wait. There is no executor, thread, clock or input: whoever holds the [`Machine`]
 //! takes the next ask out, does it, and puts the [`Answer`] and the time back in. A thread does so in a
-//! loop ([`Driver`]); the simulation (`server/replication/tests/it/simulation/`) does so in any order, late, twice or never.
-//! A machine may be dropped at any ask. What it worked on knows what is still open.
+//! loop ([`Driver`]); the simulation (`server/replication/tests/it/simulation/`) does so in any order,
+//! late, twice or never. A machine may be dropped at any ask. What it worked on knows what is still open.
 //!
 //! Does not know what the bytes of logs, manifests and files mean.
 //!

@@ -87,7 +87,8 @@ pub struct Tool {
     pub core: bool,
     /// Does it.
     pub run: fn(&Context<'_>, &Map<String, Value>) -> Result<Answer, ToolError>,
-    /// Arguments that work on a store with the sample of the tests in it (`tests/support-server/src/sample_catalog.rs`).
+    /// Arguments that work on a store with the sample of the tests in it
+    /// (`tests/support-server/src/sample_catalog.rs`).
     pub example: &'static str,
 }
 

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use support_wire::service::{command, run, run_json, scratch, write};
 use support_wire::tiny_model::Tiny;
 
-/// Set, it has the program say each step before it is embedded (CONTRIBUTING.md).
+/// Set, it has the program say each step before it is embedded (docs/campaigns.md).
 const TELL: &str = "RECALLD_TELL_EMBEDDING";
 /// Steps that are told before each kill; that many texts are less than any of the jobs has.
 const STEPS: [usize; 4] = [1, 4, 2, 3];
