@@ -38,10 +38,11 @@ use recalld_tools::{ingest as ingest_tool, recall as recall_tool};
 use recalld_workspace::roots;
 
 pub use collect::{Collect, serve_collect};
+use recalld_store_admin::KeepError;
 use recalld_store_admin::backup::{Backup, backup};
 use recalld_store_admin::compact::compact;
 use recalld_store_admin::erase::{Erase, erase};
-use recalld_store_admin::keeping::{KeepError, Keeper, record_export};
+use recalld_store_admin::keeping::{Keeper, record_export};
 use recalld_store_admin::reembed::{Reembed, reembed};
 pub use whose::Whose;
 

@@ -6,8 +6,10 @@ use std::net::IpAddr;
 
 use ureq::http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::HOP;
 use recalld_http_server::{Head, Headers, Request};
+
+/// The header of a call that a node passes on: how often that was done.
+pub const HOP: &str = "recalld-hop";
 
 /// Fields of one connection (RFC 9110, section 7.6.1), with those that stood for the same before it, and what speaks
 /// of a body or of a connection that the next one frames anew. Those that `Connection` names are beside them.

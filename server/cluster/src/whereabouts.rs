@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use recalld_common::wrong_node::WrongNode;
 
+/// What stands for the control store where a workspace is asked for: no workspace is called so.
+pub const CONTROL: &str = "control-";
+
 /// A node that is not this one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peer {

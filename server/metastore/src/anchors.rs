@@ -6,10 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use super::error::ControlError;
 use super::hash::{Hash, hex};
+use super::last_checkpoint::LastCheckpoint;
 use super::record::{Record, decode};
+use super::schema::{self, TableEntry};
 use super::store::Control;
-use super::table::{Change, Look};
-use super::tenants::{LISTED_MAX, check_slug};
+use super::table::{Change, LISTED_MAX, Look};
+use super::tenants::check_slug;
 use super::text::check_word;
 use recalld_common::slug::LOCAL_WORKSPACE;
 
@@ -43,22 +45,7 @@ impl Anchor {
 }
 
 impl Record for Anchor {
-    const TABLE: &'static str = "anchors";
-    const NUMBER: u8 = 10;
-}
-
-/// What the last checkpoint of a ledger said.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LastCheckpoint {
-    /// The last entry that it covers.
-    pub seq: u64,
-    /// That entry's hash.
-    pub head: [u8; 32],
-    /// When it was made, in seconds since 1970.
-    pub at: u64,
-    /// The hash of the ledger's first entry, which tells it from another one of the same workspace; `None` where
-    /// nobody said.
-    pub first: Option<[u8; 32]>,
+    const ENTRY: TableEntry = schema::ANCHORS;
 }
 
 impl Anchor {

@@ -14,9 +14,9 @@ use super::far::{Elsewhere, Far};
 use super::file::guarded;
 use super::operations::{Operation, Operations, TablesDigest};
 use super::record::{Record, decode};
+use super::schema::{EXPIRIES, TABLE_NAMES};
 use super::store::{Control, Meta, VERSION_KEY};
-use super::sweep::TABLE_NAMES;
-use super::table::{Change, EXPIRIES, Look, View, table};
+use super::table::{Change, Look, View, table};
 use super::tenants::Tenant;
 
 /// Of this node alone: no other one gets it.

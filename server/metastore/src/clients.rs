@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use super::error::ControlError;
 use super::hash::{Hash, hex};
 use super::record::Record;
+use super::schema::{self, EXPIRIES, TableEntry};
 use super::store::Control;
-use super::table::{Change, EXPIRIES, Expiry, Look};
-use super::tenants::LISTED_MAX;
+use super::table::{Change, Expiry, LISTED_MAX, Look};
 use super::text::{ADDRESS_BYTES_MAX, LINE_BYTES_MAX, check_line, check_word};
 use recalld_auth::Prefix;
 use recalld_common::secret::Secret;
@@ -52,8 +52,7 @@ pub struct Client {
 }
 
 impl Record for Client {
-    const TABLE: &'static str = "clients";
-    const NUMBER: u8 = 4;
+    const ENTRY: TableEntry = schema::CLIENTS;
 
     fn removed_at(&self) -> Option<u64> {
         // Without its record, a client that is an address would be let in again.

@@ -13,9 +13,10 @@ use super::credentials::{
     CredentialFault, CredentialState, Kind, active_tenant, end_of_key, find_by_id, presented, spend,
 };
 use super::error::ControlError;
-use super::grants::{Grant, ID_START, REFRESH_SECONDS, find_grant, put_new};
+use super::grants::{Grant, Holder, ID_START, REFRESH_SECONDS, find_grant, put_new};
 use super::hash::{Hash, hex};
 use super::record::Record;
+use super::schema::{self, TableEntry};
 use super::store::Control;
 use super::table::{Change, Look};
 use super::tenants::Tenant;
@@ -48,8 +49,7 @@ pub(super) struct Code {
 }
 
 impl Record for Code {
-    const TABLE: &'static str = "codes";
-    const NUMBER: u8 = 7;
+    const ENTRY: TableEntry = schema::CODES;
 
     fn removed_at(&self) -> Option<u64> {
         let kept = self.grant.as_ref().map_or(0, |_| KEPT_SECONDS);
@@ -89,19 +89,6 @@ pub struct Redemption<'a> {
     pub verifier: &'a str,
     /// `resource`, if it names one (RFC 8707).
     pub resource: Option<&'a str>,
-}
-
-/// Of whom a code or refresh token is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Holder {
-    /// The workspace.
-    pub tenant: String,
-    /// Who signed in.
-    pub principal: String,
-    /// What was granted.
-    pub scopes: Vec<String>,
-    /// The credential that it was given for.
-    pub credential: String,
 }
 
 /// A code that can be redeemed.

@@ -8,9 +8,10 @@ use super::error::ControlError;
 use super::grants::end_grants;
 use super::hash::{Hash, hex};
 use super::record::Record;
+use super::schema::{self, TableEntry};
 use super::store::Control;
-use super::table::{Change, Look};
-use super::tenants::{LISTED_MAX, Tenant, TenantState, find_tenant, living};
+use super::table::{Change, LISTED_MAX, Look};
+use super::tenants::{Tenant, TenantState, find_tenant, living};
 use super::text::{check_scopes, check_word, under};
 use recalld_auth::Prefix;
 use recalld_common::secret::Secret;
@@ -90,8 +91,7 @@ pub struct Credential {
 }
 
 impl Record for Credential {
-    const TABLE: &'static str = "credentials";
-    const NUMBER: u8 = 2;
+    const ENTRY: TableEntry = schema::CREDENTIALS;
 
     fn removed_at(&self) -> Option<u64> {
         self.ended_at.or(self.expires_at).map(|end| end.saturating_add(KEPT_SECONDS))
@@ -133,8 +133,7 @@ pub(super) struct CredentialId {
 }
 
 impl Record for CredentialId {
-    const TABLE: &'static str = "credential_ids";
-    const NUMBER: u8 = 3;
+    const ENTRY: TableEntry = schema::CREDENTIAL_IDS;
 }
 
 /// What a new credential is to be.

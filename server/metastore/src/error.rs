@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use super::file::FILE;
+/// What an act calls the whole file.
+pub(super) const FILE: &str = "file";
 
 /// Why there is no answer, or nothing was changed. Never holds a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 //!
 //! Owns the words between the two. Must not know chains, nodes or networks.
 
-use super::anchors::LastCheckpoint;
 use super::error::ControlError;
+use super::last_checkpoint::LastCheckpoint;
 use super::operations::Operations;
 
 /// Carries what is changed to where all nodes have it from, and knows whether what is here may be told.

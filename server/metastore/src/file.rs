@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use redb::backends::FileBackend;
 use redb::{Builder, Database, StorageBackend};
 
-use super::error::ControlError;
+use super::error::{ControlError, FILE};
 use super::sealed::{Seal, Sealed};
 
 /// Memory for pages of the file. All of it where there are 1,000 workspaces and 10,000 credentials; redb's own
@@ -22,9 +22,6 @@ const FILE_MODE: u32 = 0o600;
 /// Bits that let someone else read, write or run a file.
 const OTHERS: u32 = 0o077;
 const MODE_BITS: u32 = 0o777;
-
-/// What an act calls the whole file.
-pub(super) const FILE: &str = "file";
 
 /// Where the bytes of a control store are.
 pub(super) trait Place: Send + Sync {

@@ -1,25 +1,14 @@
-//! Grants: what a sign-in gave to a client, and the refresh token that keeps it alive (CTL-50, CTL-52).
-//!
-//! A refresh token has two halves. The first is that of its family, the grant's for life; the second is new each
-//! time. So a token that was used before is known for what it is without a record of its own, however often the
-//! grant was refreshed.
-
-use std::fmt;
+//! Grants: what a sign-in gave to a client (CTL-22).
 
 use serde::{Deserialize, Serialize};
 
-use super::clients::{may_use, touch};
-use super::codes::Holder;
-use super::credentials::{CredentialFault, active_tenant, end_of_key};
 use super::error::ControlError;
 use super::hash::Hash;
 use super::record::Record;
+use super::schema::{self, TableEntry};
 use super::store::Control;
-use super::table::{Change, Look};
-use super::tenants::{LISTED_MAX, Tenant};
-use super::text::{are_within, under};
-use recalld_auth::Prefix;
-use recalld_common::secret::Secret;
+use super::table::{Change, LISTED_MAX, Look};
+use super::text::under;
 
 /// Grants of one workspace: each of its people on each of their machines, many times over.
 pub const GRANTS_EACH_MAX: usize = 10_000;
@@ -27,9 +16,6 @@ pub const GRANTS_EACH_MAX: usize = 10_000;
 pub const REFRESH_SECONDS: u64 = 30 * 24 * 3_600;
 /// What ids of grants begin with; those of credentials begin otherwise.
 pub(super) const ID_START: char = 'g';
-/// Base-62 digits of one half of a refresh token.
-const HALF_CHARS: usize = 43;
-const INFIX: &str = "_refresh_";
 
 /// What a sign-in gave. Times are in seconds since 1970.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,8 +50,7 @@ pub struct Grant {
 }
 
 impl Record for Grant {
-    const TABLE: &'static str = "grants";
-    const NUMBER: u8 = 5;
+    const ENTRY: TableEntry = schema::GRANTS;
 
     fn removed_at(&self) -> Option<u64> {
         Some(self.expires_at)
@@ -82,7 +67,7 @@ impl Grant {
         self.revoked_at.is_none() && now < self.expires_at
     }
 
-    fn holder(self) -> Holder {
+    pub(super) fn holder(self) -> Holder {
         let Self { tenant, principal, scopes, credential, .. } = self;
         Holder { tenant, principal, scopes, credential }
     }
@@ -96,85 +81,8 @@ pub(super) struct Family {
 }
 
 impl Record for Family {
-    const TABLE: &'static str = "refresh";
-    const NUMBER: u8 = 6;
+    const ENTRY: TableEntry = schema::REFRESH;
 }
-
-/// What a refresh token gave.
-pub struct Refreshed {
-    /// The grant.
-    pub grant: Grant,
-    /// Its workspace.
-    pub tenant: Tenant,
-    /// What the new access token may be used for: those of the grant, or fewer if fewer were asked for.
-    pub scopes: Vec<String>,
-    /// The next refresh token; the one that was used is good no more.
-    pub refresh: Secret,
-}
-
-/// Why a refresh token gave nothing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum RefreshError {
-    /// None of ours, or of a grant that is long over.
-    Unknown,
-    /// It was not used for 30 days.
-    Expired,
-    /// It was used before: the grant is revoked now.
-    Reused,
-    /// The grant was revoked.
-    Revoked,
-    /// It was given to another client, or that client may not be used any more.
-    WrongClient,
-    /// It is for another resource.
-    WrongResource,
-    /// More was asked for than was granted.
-    WiderScope,
-    /// The workspace is stopped.
-    Suspended,
-    /// The workspace is gone.
-    Deleted,
-    /// The store cannot say.
-    Control(ControlError),
-}
-
-impl From<ControlError> for RefreshError {
-    fn from(error: ControlError) -> Self {
-        Self::Control(error)
-    }
-}
-
-impl From<CredentialFault> for RefreshError {
-    fn from(fault: CredentialFault) -> Self {
-        match fault {
-            CredentialFault::Suspended => Self::Suspended,
-            CredentialFault::Deleted => Self::Deleted,
-            CredentialFault::Control(error) => Self::Control(error),
-            _ => Self::Unknown,
-        }
-    }
-}
-
-impl fmt::Display for RefreshError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Unknown => "no such refresh token",
-            Self::Expired => "the refresh token has expired; sign in again",
-            Self::Reused => {
-                "the refresh token was used before, so all of its grant is revoked; sign in again"
-            }
-            Self::Revoked => "the grant is revoked; sign in again",
-            Self::WrongClient => "the refresh token was given to another client",
-            Self::WrongResource => "the refresh token is for another resource",
-            Self::WiderScope => "more scopes were asked for than were granted",
-            Self::Suspended => "the workspace is suspended",
-            Self::Deleted => "the workspace is deleted",
-            Self::Control(error) => return error.fmt(f),
-        })
-    }
-}
-
-impl std::error::Error for RefreshError {}
 
 /// The grant of this id.
 pub(super) fn find_grant(
@@ -235,118 +143,7 @@ pub(super) fn remove(change: &Change<'_>, grant: &Grant) -> Result<(), ControlEr
     Ok(())
 }
 
-/// The first half of a refresh token, with what stands before it.
-fn first_half(token: &[u8]) -> Option<&[u8]> {
-    token.len().checked_sub(HALF_CHARS).map(|at| &token[..at])
-}
-
 impl Control {
-    /// The first refresh token of a grant, and the hash of its first half.
-    pub(super) fn new_family(&self, prefix: &Prefix) -> (Secret, Hash) {
-        let first = self.secret(&format!("{}{INFIX}", prefix.as_str()));
-        let family = Hash::of(first.expose().as_bytes());
-        (self.secret(first.expose()), family)
-    }
-
-    /// Of whom a refresh token is, good or not; nothing comes of asking.
-    ///
-    /// # Errors
-    /// A fault of the store.
-    pub fn holder_of_refresh(&self, presented: &[u8]) -> Result<Option<Holder>, ControlError> {
-        let Some(first) = first_half(presented) else { return Ok(None) };
-        match self.read(|view| grant_of(view, &Hash::of(first))) {
-            Ok(grant) => Ok(Some(grant.holder())),
-            Err(RefreshError::Control(error)) => Err(error),
-            Err(_) => Ok(None),
-        }
-    }
-
-    /// Uses a refresh token: gives the next one, and what a new access token may be made of (CTL-52).
-    ///
-    /// # Errors
-    /// Why it is not good. One that was used before revokes its grant.
-    pub fn refresh(
-        &self,
-        presented: &[u8],
-        client: &str,
-        resource: Option<&str>,
-        scopes: Option<&[String]>,
-    ) -> Result<Refreshed, RefreshError> {
-        let first = first_half(presented).ok_or(RefreshError::Unknown)?;
-        let start = std::str::from_utf8(first).map_err(|_| RefreshError::Unknown)?;
-        let (next, now) = (self.secret(start), self.now());
-        // What revokes has to be committed, although it gives nothing.
-        self.write(|change| -> Result<_, RefreshError> {
-            let refreshable = refreshable(change, (presented, client), (resource, scopes), now);
-            if refreshable.as_ref().err() == Some(&RefreshError::Reused) {
-                let mut grant = grant_of(change, &Hash::of(first))?;
-                grant.revoked_at = grant.revoked_at.or(Some(now));
-                change.put(&grant.key(), &grant)?;
-                return Ok(Err(RefreshError::Reused));
-            }
-            let Refreshable { mut grant, tenant, scopes, ends_at } = refreshable?;
-            grant.refresh = Hash::of(next.expose().as_bytes());
-            grant.number += 1;
-            grant.expires_at = now.saturating_add(REFRESH_SECONDS).min(ends_at);
-            change.put(&grant.key(), &grant)?;
-            touch(change, client, now)?;
-            Ok(Ok(Refreshed { grant, tenant, scopes, refresh: next }))
-        })?
-    }
-
-    /// Whether a refresh token could be used so now; nothing comes of asking.
-    ///
-    /// # Errors
-    /// Why it could not; `Reused` where using it would end its grant.
-    pub fn may_refresh(
-        &self,
-        presented: &[u8],
-        client: &str,
-        resource: Option<&str>,
-        scopes: Option<&[String]>,
-    ) -> Result<(), RefreshError> {
-        let now = self.now();
-        self.read(|view| refreshable(view, (presented, client), (resource, scopes), now).map(drop))
-    }
-
-    /// Of whom a refresh token is whose grant `client` may revoke, if there is anything to revoke.
-    ///
-    /// # Errors
-    /// A fault of the store.
-    pub fn revocable(
-        &self,
-        presented: &[u8],
-        client: &str,
-    ) -> Result<Option<Holder>, ControlError> {
-        let Some(first) = first_half(presented) else { return Ok(None) };
-        match self.read(|view| grant_of(view, &Hash::of(first))) {
-            Ok(grant) if grant.client == client && grant.revoked_at.is_none() => {
-                Ok(Some(grant.holder()))
-            }
-            Err(RefreshError::Control(error)) => Err(error),
-            _ => Ok(None),
-        }
-    }
-
-    /// Revokes the grant of a refresh token (RFC 7009), if `client` has it. `false` where there is nothing to
-    /// revoke, which the client is not told.
-    ///
-    /// # Errors
-    /// A fault of the store.
-    pub fn revoke_refresh(&self, presented: &[u8], client: &str) -> Result<bool, ControlError> {
-        let Some(first) = first_half(presented) else { return Ok(false) };
-        let (family, now) = (Hash::of(first), self.now());
-        self.write(|change| match grant_of(change, &family) {
-            Ok(mut grant) if grant.client == client && grant.revoked_at.is_none() => {
-                grant.revoked_at = Some(now);
-                change.put(&grant.key(), &grant)?;
-                Ok(true)
-            }
-            Err(RefreshError::Control(error)) => Err(error),
-            _ => Ok(false),
-        })
-    }
-
     /// Revokes a grant by its id.
     ///
     /// # Errors
@@ -390,55 +187,15 @@ impl Control {
     }
 }
 
-/// A refresh token that can be used.
-struct Refreshable {
-    grant: Grant,
-    tenant: Tenant,
-    scopes: Vec<String>,
-    /// When the key of its grant ends, in seconds since 1970.
-    ends_at: u64,
-}
-
-/// What a refresh token would give to `client` at `now`.
-fn refreshable(
-    look: &impl Look,
-    (presented, client): (&[u8], &str),
-    (resource, scopes): (Option<&str>, Option<&[String]>),
-    now: u64,
-) -> Result<Refreshable, RefreshError> {
-    let first = first_half(presented).ok_or(RefreshError::Unknown)?;
-    let grant = grant_of(look, &Hash::of(first))?;
-    if grant.client != client || !may_use(look, client)? {
-        return Err(RefreshError::WrongClient);
-    }
-    if grant.revoked_at.is_some() {
-        return Err(RefreshError::Revoked);
-    }
-    if grant.refresh != Hash::of(presented) {
-        return Err(RefreshError::Reused);
-    }
-    if now >= grant.expires_at {
-        return Err(RefreshError::Expired);
-    }
-    let tenant = active_tenant(look, &grant.tenant)?;
-    if resource.is_some_and(|resource| resource != grant.resource) {
-        return Err(RefreshError::WrongResource);
-    }
-    let scopes = scopes.unwrap_or(&grant.scopes);
-    if !are_within(scopes, &grant.scopes) {
-        return Err(RefreshError::WiderScope);
-    }
-    let scopes = scopes.to_vec();
-    let ends_at = end_of_key(look, &grant.tenant, &grant.credential)?;
-    Ok(Refreshable { grant, tenant, scopes, ends_at })
-}
-
-fn grant_of(look: &impl Look, family: &Hash) -> Result<Grant, RefreshError> {
-    let found: Option<Family> = look.find(family.bytes())?;
-    let Family { tenant, grant } = found.ok_or(RefreshError::Unknown)?;
-    let grant = find_grant(look, &tenant, &grant)?.ok_or(RefreshError::Unknown)?;
-    if grant.family != *family {
-        return Err(ControlError::damaged(Family::TABLE, "a family names another's grant").into());
-    }
-    Ok(grant)
+/// Of whom a code or refresh token is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// The workspace.
+    pub tenant: String,
+    /// Who signed in.
+    pub principal: String,
+    /// What was granted.
+    pub scopes: Vec<String>,
+    /// The credential that it was given for.
+    pub credential: String,
 }

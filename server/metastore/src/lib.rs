@@ -10,17 +10,21 @@ mod carried;
 mod clients;
 mod codes;
 mod credentials;
+mod deletion;
 mod error;
 mod far;
 mod file;
 mod grants;
 mod hash;
+mod last_checkpoint;
 mod latest;
 mod mails;
 mod meter;
 mod operations;
 mod record;
+mod refresh;
 mod restored;
+mod schema;
 mod sealed;
 mod snapshot;
 mod standing;
@@ -35,27 +39,31 @@ mod usage;
 #[cfg(test)]
 mod tests;
 
-pub use anchors::{ANCHORS_APART_MAX, LastCheckpoint};
+pub use anchors::ANCHORS_APART_MAX;
 pub use carried::{EachRow, Foreign};
 pub use clients::{CLIENTS_MAX, Client, ClientFault, NewClient};
-pub use codes::{CODES_MAX, CodeRequest, Holder, RedeemError, Redeemed, Redemption, SignInError};
+pub use codes::{CODES_MAX, CodeRequest, RedeemError, Redeemed, Redemption, SignInError};
 pub use credentials::{
     CREDENTIALS_EACH_MAX, Credential, CredentialFault, CredentialState, Issued, Kind, NewCredential,
 };
 pub use error::ControlError;
 pub use far::{Elsewhere, Far};
 pub use file::CACHE_BYTES_MAX;
-pub use grants::{GRANTS_EACH_MAX, Grant, REFRESH_SECONDS, RefreshError, Refreshed};
+pub use grants::{GRANTS_EACH_MAX, Grant, Holder, REFRESH_SECONDS};
 pub use hash::{Hash, Seed};
+pub use last_checkpoint::LastCheckpoint;
 pub use mails::{LINK_SECONDS, Mail, MailError};
 pub use operations::{
     KEY_BYTES_MAX, OPERATIONS_BYTES_MAX, Operation, Operations, TablesDigest, parse,
 };
 pub use record::RECORD_BYTES_MAX;
+pub use refresh::{RefreshError, Refreshed};
+pub use schema::TABLE_NAMES;
 pub use standing::{Hold, REVOKED_MAX, Standing, StandingFault};
 pub use store::{Control, VERSION};
-pub use sweep::{SWEPT_TOGETHER_MAX, TABLE_NAMES, check_record};
-pub use tenants::{LISTED_MAX, NewTenant, TENANTS_MAX, Tenant, TenantState, check_slug};
+pub use sweep::{SWEPT_TOGETHER_MAX, check_record};
+pub use table::LISTED_MAX;
+pub use tenants::{NewTenant, TENANTS_MAX, Tenant, TenantState, check_slug};
 pub use token_keys::{KEYS_PUBLISHED_MAX, TokenKeyRecord};
 pub use usage::{
     BLOCK_CALLS_MAX, BLOCK_SECONDS, BLOCKS_OUT_MAX, BLOCKS_OVER_MAX, Block, Over, Settlement, Usage,

@@ -8,9 +8,10 @@ use super::credentials::{CredentialFault, active_tenant};
 use super::error::ControlError;
 use super::hash::Hash;
 use super::record::Record;
+use super::schema::{self, TableEntry};
 use super::store::Control;
-use super::table::Look;
-use super::tenants::{Tenant, drop_mail, living};
+use super::table::{Change, Look};
+use super::tenants::{Tenant, living};
 use super::text::{LINE_BYTES_MAX, check_line};
 use recalld_auth::Prefix;
 use recalld_common::secret::Secret;
@@ -30,8 +31,7 @@ pub struct Mail {
 }
 
 impl Record for Mail {
-    const TABLE: &'static str = "mails";
-    const NUMBER: u8 = 9;
+    const ENTRY: TableEntry = schema::MAILS;
 
     fn removed_at(&self) -> Option<u64> {
         Some(self.expires_at)
@@ -170,4 +170,12 @@ impl Control {
             Ok(tenant)
         })
     }
+}
+
+/// Takes away the link that is out, so that it does nothing any more.
+pub(super) fn drop_mail(change: &Change<'_>, tenant: &mut Tenant) -> Result<(), ControlError> {
+    if let Some(hash) = tenant.mail.take() {
+        change.remove::<Mail>(hash.bytes())?;
+    }
+    Ok(())
 }

@@ -8,8 +8,7 @@ use zeroize::Zeroizing;
 
 use super::error::ControlError;
 use super::record::RECORD_BYTES_MAX;
-use super::sweep::TABLE_NAMES;
-use super::table::EXPIRIES;
+use super::schema::{EXPIRIES, TABLE_NAMES};
 
 /// Bytes of a key: a hash, or a slug and an id; an address of a client is the longest.
 pub const KEY_BYTES_MAX: usize = 4096;

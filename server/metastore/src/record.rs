@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::error::ControlError;
+use super::schema::TableEntry;
 
 /// Bytes of one record, at most: the blocks of a month, each at its longest, are half of it. A client's
 /// redirects are a few KiB.
@@ -15,10 +16,12 @@ const CRC_BYTES: usize = 4;
 
 /// What a table keeps.
 pub(super) trait Record: Serialize + DeserializeOwned {
+    /// The table.
+    const ENTRY: TableEntry;
     /// The table's name.
-    const TABLE: &'static str;
-    /// Stands for the table in `expiries`; never given to another one.
-    const NUMBER: u8;
+    const TABLE: &'static str = Self::ENTRY.0;
+    /// Stands for the table in `expiries`.
+    const NUMBER: u8 = Self::ENTRY.1;
 
     /// When nobody needs it any more, in seconds since 1970; `None` while nobody can tell.
     fn removed_at(&self) -> Option<u64> {

@@ -4,7 +4,8 @@ use super::credentials::{Kind, end_credentials};
 use super::error::ControlError;
 use super::grants::end_grants;
 use super::store::Control;
-use super::tenants::{LISTED_MAX, TenantState};
+use super::table::LISTED_MAX;
+use super::tenants::TenantState;
 
 impl Control {
     /// Ends what was had by signing in, in every workspace: grants with their refresh tokens, access tokens, and

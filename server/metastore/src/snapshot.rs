@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use super::error::ControlError;
 use super::record::Record;
+use super::schema::{EXPIRIES, TABLE_NAMES};
 use super::store::Control;
-use super::sweep::TABLE_NAMES;
-use super::table::{EXPIRIES, Expiry, Look};
+use super::table::{Expiry, Look};
 use super::token_keys::TokenKeyRecord;
 
 impl Control {

@@ -10,6 +10,7 @@ use super::error::ControlError;
 use super::grants::{self, Grant, find_grant};
 use super::latest::CLOCK_BACK_SECONDS_MAX;
 use super::record::Record;
+use super::schema::{self, TableEntry};
 use super::store::Control;
 use super::table::Look;
 use super::tenants::Tenant;
@@ -26,8 +27,7 @@ pub(super) struct Revoked {
 }
 
 impl Record for Revoked {
-    const TABLE: &'static str = "revoked";
-    const NUMBER: u8 = 8;
+    const ENTRY: TableEntry = schema::REVOKED;
 
     fn removed_at(&self) -> Option<u64> {
         // A clock may go back a little, and the token would be good once more.

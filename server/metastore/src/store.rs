@@ -22,9 +22,9 @@ use super::far::{Elsewhere, Far};
 use super::file::{Mark, OnDisk, Place, guarded};
 use super::latest::Latest;
 use super::record::Record;
+use super::schema::{self, EXPIRIES, TABLE_NAMES, TableEntry};
 use super::sealed::Seal;
-use super::sweep::TABLE_NAMES;
-use super::table::{Change, EXPIRIES, Health, Look, View};
+use super::table::{Change, Health, Look, View};
 use recalld_common::secret::Secret;
 use recalld_common::turn::{Turn, Turns};
 
@@ -53,8 +53,7 @@ pub(super) struct Meta {
 }
 
 impl Record for Meta {
-    const TABLE: &'static str = "meta";
-    const NUMBER: u8 = 0;
+    const ENTRY: TableEntry = schema::META;
 }
 
 /// The control store of a data directory. Its acts are in the files beside this one.

@@ -1,4 +1,4 @@
-//! What is over is removed, in order of time and a bounded number at once (CTL-06); and what tables there are.
+//! What is over is removed, in order of time and a bounded number at once (CTL-06); and what the records of each table are.
 
 use super::anchors::Anchor;
 use super::clients::Client;
@@ -6,12 +6,13 @@ use super::codes::Code;
 use super::credentials::{self, Credential, CredentialId};
 use super::error::ControlError;
 use super::grants::{self, Family, Grant};
-use super::mails::Mail;
+use super::mails::{Mail, drop_mail};
 use super::record::{Record, decode, encode};
+use super::schema::{EXPIRIES, TABLE_NAMES};
 use super::standing::Revoked;
 use super::store::{Control, Meta};
-use super::table::{Change, EXPIRIES, Expiry, Look};
-use super::tenants::{Tenant, drop_mail};
+use super::table::{Change, Expiry, Look};
+use super::tenants::Tenant;
 use super::token_keys::TokenKeyRecord;
 use super::usage::Usage;
 
@@ -21,16 +22,14 @@ pub const SWEPT_TOGETHER_MAX: usize = 256;
 /// What is done with a value of a table to check it.
 type Check = fn(&[u8]) -> Result<(), ControlError>;
 
-macro_rules! tables {
+macro_rules! checks {
     ($($record:ident)*) => {
-        /// The tables of records, each with the number that stands for it in `expiries`.
-        pub const TABLE_NAMES: [(&str, u8); TABLES] = [$(($record::TABLE, $record::NUMBER)),*];
-        const CHECKS: [Check; TABLES] = [$(check::<$record>),*];
+        const CHECKS: [(&str, Check); TABLE_NAMES.len()] =
+            [$(($record::TABLE, check::<$record>)),*];
     };
 }
 
-const TABLES: usize = 13;
-tables!(Meta Tenant Credential CredentialId Client Grant Family Code Revoked Mail Anchor TokenKeyRecord Usage);
+checks!(Meta Tenant Credential CredentialId Client Grant Family Code Revoked Mail Anchor TokenKeyRecord Usage);
 
 fn check<R: Record>(bytes: &[u8]) -> Result<(), ControlError> {
     let record: R = decode(bytes)?;
@@ -47,9 +46,10 @@ fn check<R: Record>(bytes: &[u8]) -> Result<(), ControlError> {
 /// # Errors
 /// `Damaged` where they are not, `Refused` where there is no such table.
 pub fn check_record(name: &str, bytes: &[u8]) -> Result<(), ControlError> {
-    let at = TABLE_NAMES.iter().position(|(table, _)| *table == name);
-    let at = at.ok_or_else(|| ControlError::refused("table", "there is no such table"))?;
-    CHECKS[at](bytes)
+    let found = CHECKS.iter().find(|(table, _)| *table == name);
+    let (_, check) =
+        found.ok_or_else(|| ControlError::refused("table", "there is no such table"))?;
+    check(bytes)
 }
 
 impl Control {

@@ -15,12 +15,10 @@ use super::error::ControlError;
 use super::file::guarded;
 use super::operations::Operations;
 use super::record::{Record, decode, encode};
+use super::schema::EXPIRIES;
 
 /// Key and value of every table are bytes.
 type Bytes = &'static [u8];
-
-/// Table of what is over when.
-pub(super) const EXPIRIES: &str = "expiries";
 
 const TIME_BYTES: usize = 8;
 
@@ -57,6 +55,9 @@ impl Expiry {
 
 /// A key and its record.
 pub(super) type Entry<R> = (Vec<u8>, R);
+
+/// Entries of one page of any list.
+pub const LISTED_MAX: usize = 256;
 
 /// What can be asked within a transaction.
 pub(super) trait Look {

@@ -2,21 +2,17 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::credentials::end_credentials;
 use super::error::ControlError;
-use super::grants::end_grants;
-use super::mails::Mail;
 use super::record::Record;
+use super::schema::{self, TableEntry};
 use super::store::Control;
-use super::table::{Change, Look};
+use super::table::{LISTED_MAX, Look};
 use super::text::{LINE_BYTES_MAX, check_line, check_word};
 use recalld_common::slug::LOCAL_WORKSPACE;
 use recalld_common::slug::slug_fault;
 
 /// Workspaces, the deleted ones among them: some thousands are usual, and a list of all is read in a second.
 pub const TENANTS_MAX: u64 = 100_000;
-/// Entries of one page of any list.
-pub const LISTED_MAX: usize = 256;
 
 /// What may become of a workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,8 +66,7 @@ pub struct Tenant {
 }
 
 impl Record for Tenant {
-    const TABLE: &'static str = "tenants";
-    const NUMBER: u8 = 1;
+    const ENTRY: TableEntry = schema::TENANTS;
 }
 
 /// What a new workspace is to be.
@@ -106,14 +101,6 @@ pub(super) fn find_tenant(look: &impl Look, slug: &str) -> Result<Option<Tenant>
         return Err(ControlError::damaged(Tenant::TABLE, "a record lies at another's key"));
     }
     Ok(found)
-}
-
-/// A workspace that was deleted.
-fn deleted(change: &Change<'_>, slug: &str) -> Result<Tenant, ControlError> {
-    let found = find_tenant(change, slug)?;
-    found
-        .filter(|tenant| tenant.state == TenantState::Deleted)
-        .ok_or_else(|| ControlError::refused("slug", "there is no such workspace that was deleted"))
 }
 
 /// The workspace, if it is not deleted.
@@ -197,81 +184,6 @@ impl Control {
         self.change_tenant(slug, |tenant| tenant.state = TenantState::Active)
     }
 
-    /// Deletes a workspace and all that could open it. Its slug stays on record.
-    ///
-    /// # Errors
-    /// As [`Control::suspend_tenant`].
-    pub fn delete_tenant(&self, slug: &str) -> Result<Tenant, ControlError> {
-        let now = self.now();
-        self.write(|change| {
-            let mut tenant = living(change, slug)?;
-            tenant.state = TenantState::Deleted;
-            tenant.deleted_at = Some(now);
-            tenant.tokens_not_before = now.saturating_add(1);
-            tenant.email = None;
-            tenant.email_verified_at = None;
-            drop_mail(change, &mut tenant)?;
-            end_credentials(change, slug, now, |_| true)?;
-            end_grants(change, slug, now, |_| true)?;
-            change.put(slug.as_bytes(), &tenant)?;
-            Ok(tenant)
-        })
-    }
-
-    /// Says of a workspace that was deleted that all that was written of it until now is to go.
-    ///
-    /// # Errors
-    /// `Refused` where there is no such one; else a fault of the store.
-    pub fn delete_again(&self, slug: &str) -> Result<Tenant, ControlError> {
-        let now = self.now();
-        self.write(|change| {
-            let mut tenant = deleted(change, slug)?;
-            tenant.deleted_at = Some(now);
-            (tenant.emptied_at, tenant.looked_again_at) = (None, None);
-            change.put(slug.as_bytes(), &tenant)?;
-            Ok(tenant)
-        })
-    }
-
-    /// Deleted workspaces of which the object store may have something, and those that were not looked through since.
-    ///
-    /// # Errors
-    /// A fault of the store.
-    pub fn to_empty(&self) -> Result<Vec<Tenant>, ControlError> {
-        let may_be_there = |tenant: &Tenant| {
-            tenant.state == TenantState::Deleted
-                && (tenant.emptied_at.is_none() || tenant.looked_again_at.is_none())
-        };
-        let (mut due, mut after) = (Vec::new(), None);
-        loop {
-            // A page at a time, so that nobody waits for all.
-            let found = self.tenants(after.as_deref(), LISTED_MAX)?;
-            after = found.last().map(|last| last.slug.clone());
-            let is_last = found.len() < LISTED_MAX;
-            due.extend(found.into_iter().filter(may_be_there));
-            if is_last {
-                return Ok(due);
-            }
-        }
-    }
-
-    /// The object store has nothing any more of a workspace that was deleted. `once_more` where it was looked through
-    /// late enough after that was known first.
-    ///
-    /// # Errors
-    /// `Refused` where there is no such one; else a fault of the store.
-    pub fn note_emptied(&self, slug: &str, once_more: bool) -> Result<(), ControlError> {
-        let now = self.now();
-        self.write(|change| {
-            let mut tenant = deleted(change, slug)?;
-            if once_more && tenant.emptied_at.is_some() {
-                tenant.looked_again_at.get_or_insert(now);
-            }
-            tenant.emptied_at.get_or_insert(now);
-            change.put(slug.as_bytes(), &tenant)
-        })
-    }
-
     /// Gives a workspace another plan.
     ///
     /// # Errors
@@ -322,12 +234,4 @@ impl Control {
             Ok(tenant)
         })
     }
-}
-
-/// Takes away the link that is out, so that it does nothing any more.
-pub(super) fn drop_mail(change: &Change<'_>, tenant: &mut Tenant) -> Result<(), ControlError> {
-    if let Some(hash) = tenant.mail.take() {
-        change.remove::<Mail>(hash.bytes())?;
-    }
-    Ok(())
 }

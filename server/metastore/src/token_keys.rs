@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::error::ControlError;
 use super::hash::{Seed, hex};
 use super::record::Record;
+use super::schema::{self, TableEntry};
 use super::store::Control;
 use super::table::{Change, Look};
 use recalld_auth::Signer;
@@ -31,8 +32,7 @@ pub struct TokenKeyRecord {
 }
 
 impl Record for TokenKeyRecord {
-    const TABLE: &'static str = "token_keys";
-    const NUMBER: u8 = 11;
+    const ENTRY: TableEntry = schema::TOKEN_KEYS;
 
     fn removed_at(&self) -> Option<u64> {
         self.published_until

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::credentials::{CredentialFault, active_tenant};
 use super::error::ControlError;
 use super::record::Record;
+use super::schema::{self, TableEntry};
 use super::store::Control;
 use super::table::{Change, Look};
 use super::text::under;
@@ -56,8 +57,7 @@ pub struct Usage {
 pub struct Over(pub u64, pub u64);
 
 impl Record for Usage {
-    const TABLE: &'static str = "usage";
-    const NUMBER: u8 = 12;
+    const ENTRY: TableEntry = schema::USAGE;
 
     fn removed_at(&self) -> Option<u64> {
         Some(self.begun_at.saturating_add(KEPT_SECONDS))

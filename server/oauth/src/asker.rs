@@ -10,10 +10,11 @@ use super::client_document::ClientUrl;
 use super::error::{ErrorCode, OAuthError};
 use super::form::Form;
 use super::known_client::{ClientTrouble, KnownClient, known_client};
-use crate::OAuthContext;
 use crate::authority::Authority;
+use crate::context::OAuthContext;
 use recalld_http_server::{Call, Response};
 use recalld_metastore::{Credential, CredentialFault, Kind, Tenant};
+use recalld_policy::rate::key_of;
 
 /// Why nothing is given.
 pub(super) enum NoAnswer {
@@ -171,4 +172,17 @@ pub(super) fn revoker(
     }
     let workspace = secret.map(|_| shown.id.as_str());
     proven(context, authority, (&shown, workspace)).map(|client| client.id)
+}
+
+/// Takes from what a credential may ask of the authorization server: as often as its workspace's plan lets it call.
+pub(super) fn slow(
+    context: &OAuthContext<'_>,
+    tenant: &Tenant,
+    credential: &str,
+) -> Result<(), NoAnswer> {
+    let plan = context.config.plans.find(&tenant.plan).ok_or_else(unavailable)?;
+    let Some(rate) = plan.rate else { return Ok(()) };
+    let bucket = key_of(format!("tokens/{}/{credential}", tenant.slug).as_bytes());
+    let taken = context.rates.take(&bucket, rate, Instant::now());
+    taken.map_err(|wait| NoAnswer::TooMany(wait.seconds))
 }

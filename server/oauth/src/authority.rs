@@ -8,8 +8,10 @@ use engine::Micros;
 use engine::os::clock::Random;
 
 use crate::authorize::{Attempts, Complete};
+use crate::client_documents::ClientDocuments;
+use crate::fetch::HttpFetch;
+use crate::metadata::Places;
 use crate::pages::Sealer;
-use crate::{ClientDocuments, HttpFetch, Places};
 use recalld_auth::token::{Claims, TokenRefusal, mint};
 use recalld_auth::{TokenCache, TokenKey, TokenKeys};
 use recalld_metastore::{Control, ControlError, TokenKeyRecord};

@@ -10,7 +10,7 @@ use super::form::Form;
 use super::pages::{
     CONFIRM_TOKEN_FIELD, Confirm, Problem, confirm, confirmation_over, confirmed, problem,
 };
-use crate::OAuthContext;
+use crate::context::OAuthContext;
 use recalld_audit::{Trace, hash_call};
 use recalld_http_server::limits::RETRY_AFTER_SECONDS;
 use recalld_http_server::{Call, Response};

@@ -1,6 +1,6 @@
 //! What the authorization server answers on the hosted listener.
 
-use crate::OAuthContext;
+use crate::context::OAuthContext;
 use recalld_http_server::refusal::Refusal;
 use recalld_http_server::{Call, Response};
 

@@ -9,7 +9,7 @@ use super::asker::NoAnswer;
 use super::error::{ErrorCode, OAuthError};
 use super::redirect::Redirect;
 use super::register::{ClientMetadata, Registered};
-use crate::OAuthContext;
+use crate::context::OAuthContext;
 use recalld_http_server::refusal::Refusal;
 use recalld_http_server::{Call, Response};
 use recalld_metastore::{ControlError, NewClient};

@@ -6,12 +6,11 @@
 use engine::ledger::{Decision, Outcome};
 use serde_json::json;
 
-use super::asker::{NoAnswer, revoker, unavailable};
+use super::asker::{NoAnswer, revoker, slow, unavailable};
 use super::error::untold;
 use super::form::Form;
-use super::token::slow;
-use crate::OAuthContext;
 use crate::authority::{Authority, NoToken};
+use crate::context::OAuthContext;
 use recalld_audit::BY_SCOPE;
 use recalld_audit::{Trace, hash_call};
 use recalld_http_server::refusal::Refusal;

@@ -3,42 +3,20 @@
 //! Owns which grant is asked for and how it is answered. Must not know how a token is written (`auth::token`) nor
 //! where it is asked for again (`pipeline`).
 
+mod asked;
 mod by_code;
 mod by_key;
 mod by_refresh;
 mod issue;
 
-pub(super) use issue::slow;
-
+use self::asked::Asked;
 use super::asker::NoAnswer;
 use super::error::{ErrorCode, OAuthError};
 use super::form::Form;
-use super::scopes::Scopes;
-use crate::OAuthContext;
 use crate::authority::Authority;
+use crate::context::OAuthContext;
 use recalld_http_server::refusal::Refusal;
 use recalld_http_server::{Call, Response};
-
-/// A request for a token.
-struct Asked<'a> {
-    context: &'a OAuthContext<'a>,
-    authority: &'a Authority,
-    call: &'a Call,
-    form: &'a Form,
-}
-
-impl Asked<'_> {
-    /// The scopes that are named, if any are.
-    fn scopes(&self) -> Result<Option<Scopes>, OAuthError> {
-        self.form.get("scope").map(Scopes::parse).transpose()
-    }
-
-    /// The resource that is named, if one is; there is none but ours.
-    fn resource(&self) -> Result<Option<&str>, OAuthError> {
-        let named = self.form.get("resource");
-        self.authority.places.asked(named).map(|_| named)
-    }
-}
 
 /// Answers `POST /token`; any page may ask, since nothing is told to one that shows nothing.
 pub fn token(context: &OAuthContext<'_>, call: &Call) -> Response {

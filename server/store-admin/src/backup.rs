@@ -4,18 +4,18 @@
 //! the engine; here are the files around it, the order of steps, and which backups are known
 //! (`format-spec/backup.md`).
 
-use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use engine::os::disk::RealDisk;
-use engine::{Copied, CopyError, Store, hex};
+use engine::hex;
 use serde_json::{Value, json};
 
 use crate::backup_tenants::{copy_tenants, remove_gone};
 use crate::catalogue::Catalogue;
+use crate::copying::{Copies, MAKE_ROOM, copy_file, copy_store_to};
 use crate::forget::{forget, forget_missing, list};
-use crate::keeping::{KeepError, Keeper, Note};
+use crate::keep_error::KeepError;
+use crate::keeping::{Keeper, Note};
 use crate::known;
 use crate::known::Known;
 use crate::trusted::{ledger_of, trusted_keys, verify_ledger};
@@ -26,7 +26,6 @@ use recalld_embedding::model_file;
 use recalld_fs_util::copies;
 use recalld_fs_util::copies::CopiedFile;
 use recalld_fs_util::data_dir::{BACKUP_FILE, workspace_dir};
-use recalld_fs_util::told_disk::ToldDisk;
 use recalld_tool_framework::args::{Text, args};
 
 const OPERATION: &str = "recalld backup";
@@ -34,10 +33,6 @@ const OPERATION: &str = "recalld backup";
 pub(super) const KEY_FILES: [&str; 2] = ["credentials.toml", "keys/signing.key"];
 /// What is copied where it is there.
 const PLAIN_FILES: [&str; 4] = ["roots.json", model_file::FILE, known::FILE, FORMER_KEYS];
-/// A plain file or key file is no larger.
-const PLAIN_BYTES_MAX: u64 = 512 << 20;
-pub(super) const MAKE_ROOM: &str =
-    "make sure that there is space and that it may be written, and try again";
 
 args! {
     /// What `POST /operator/backup` takes.
@@ -136,68 +131,6 @@ pub(super) fn make(
     }))
 }
 
-/// What was copied so far.
-#[derive(Default)]
-pub(super) struct Copies {
-    /// Files beside those of stores.
-    files: Vec<CopiedFile>,
-    count: Count,
-}
-
-#[derive(Default)]
-struct Count {
-    written: u64,
-    bytes: u64,
-    reused: u64,
-}
-
-impl Copies {
-    fn add(&mut self, file: CopiedFile, is_new: bool) {
-        if is_new {
-            self.count.written += 1;
-            self.count.bytes += file.bytes;
-        } else {
-            self.count.reused += 1;
-        }
-        self.files.push(file);
-    }
-
-    /// Counts the files of a store.
-    pub(super) fn store(&mut self, copied: &Copied) {
-        self.count.written += copied.files;
-        self.count.bytes += copied.bytes;
-        self.count.reused += copied.reused;
-    }
-
-    /// Copies a ledger's volumes, each as far as it is signed, to `folder` in the backup `root`, and removes there what
-    /// is not of it.
-    pub(super) fn ledger(
-        &mut self,
-        root: &Path,
-        folder: &Path,
-        volumes: Vec<(PathBuf, u64)>,
-    ) -> Result<(), KeepError> {
-        let failed = |why| KeepError::failed(why, MAKE_ROOM);
-        copies::make_folder(folder).map_err(copies::at(folder)).map_err(failed)?;
-        let mut ours = HashSet::with_capacity(volumes.len());
-        for (from, bytes) in volumes {
-            let place = folder.join(from.file_name().unwrap_or_default());
-            let copied = copies::copy(&from, &place, bytes).map_err(copies::at(&place));
-            let (sha256, is_new) = copied.map_err(failed)?;
-            self.add(CopiedFile { path: relative(root, &place), bytes, sha256 }, is_new);
-            ours.insert(place);
-        }
-        let there = fs::read_dir(folder).map_err(copies::at(folder)).map_err(failed)?;
-        for entry in there {
-            let path = entry.map_err(copies::at(folder)).map_err(failed)?.path();
-            if !ours.contains(&path) {
-                fs::remove_file(&path).map_err(copies::at(&path)).map_err(failed)?;
-            }
-        }
-        Ok(())
-    }
-}
-
 /// Refuses a place that is not a backup's, or that lies in the data or around it.
 fn check_place(data: &Path, to: &Path) -> Result<(), KeepError> {
     let wrong = |why: &str| Err(KeepError::Wrong(format!("{}: {why}", to.display())));
@@ -289,65 +222,4 @@ fn unnote(keeper: &Keeper<'_>, id: &str) -> Result<(), String> {
     let mut known = Known::read(keeper.data)?;
     known.backups.retain(|backup| backup.id != id);
     known.write(keeper.data)
-}
-
-/// Copies a store to a folder. An error says whether the place holds another one.
-pub(super) fn copy_store_to(
-    keeper: &Keeper<'_>,
-    store: &Store,
-    folder: &Path,
-) -> Result<Copied, (KeepError, bool)> {
-    let failed = |error: &dyn std::fmt::Display, remedy| {
-        KeepError::failed(format!("{}: {error}", folder.display()), remedy)
-    };
-    let disk =
-        copies::make_folder(folder).map_err(|error| (failed(&error, MAKE_ROOM), false)).and_then(
-            |()| RealDisk::open(folder).map_err(|error| (failed(&error, MAKE_ROOM), false)),
-        )?;
-    let disk = ToldDisk::new(disk, keeper.cancel);
-    let total = store.bytes_on_disk();
-    let copied = disk.telling("copying", total, keeper.progress, || store.backup(&disk));
-    copied.map_err(|error| {
-        let remedy = match &error {
-            CopyError::Store(_) | CopyError::Source(_) => {
-                "run `recalld verify`, which tells what is wrong; the backup is as it was before"
-            }
-            CopyError::Occupied(_) => "choose another folder",
-            CopyError::Locked => "wait until the other process is done",
-            _ => "mend the place or choose another one; the backup is as it was before",
-        };
-        (failed(&error, remedy), matches!(error, CopyError::Occupied(_)))
-    })
-}
-
-/// Copies a file that may be missing to `path` in a backup: beside its place, where another version of it is, so that
-/// what the catalogue of the backup before names is there until the next one is.
-pub(super) fn copy_file(
-    from: &Path,
-    to: &Path,
-    path: &str,
-    copies: &mut Copies,
-) -> Result<(), KeepError> {
-    let place = to.join(path);
-    let failed = |error| KeepError::failed(copies::at(&place)(error), MAKE_ROOM);
-    let copied = match fs::metadata(from) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => Err(error),
-        Ok(about) if about.len() > PLAIN_BYTES_MAX => Err(std::io::Error::other("too large")),
-        Ok(about) => {
-            let bytes = about.len();
-            let is_replaced =
-                place.exists() && !copies::is_same(from, &place, bytes).map_err(&failed)?;
-            let to = if is_replaced { copies::next_to(&place) } else { place.clone() };
-            copies::copy(from, &to, bytes).map(|copied| (bytes, copied))
-        }
-    };
-    let (bytes, (sha256, is_new)) = copied.map_err(failed)?;
-    copies.add(CopiedFile { path: path.to_owned(), bytes, sha256 }, is_new);
-    Ok(())
-}
-
-/// A path as the catalogue names it. Ours are ASCII.
-fn relative(root: &Path, path: &Path) -> String {
-    path.strip_prefix(root).unwrap_or(path).to_string_lossy().into_owned()
 }

@@ -9,9 +9,10 @@ use std::path::Path;
 
 use engine::ledger::Reader;
 
-use crate::backup::{Copies, MAKE_ROOM, copy_file, copy_store_to};
 use crate::catalogue::Part;
-use crate::keeping::{KeepError, Keeper};
+use crate::copying::{Copies, MAKE_ROOM, copy_file, copy_store_to};
+use crate::keep_error::KeepError;
+use crate::keeping::Keeper;
 use crate::trusted::{trusted_keys, verify_ledger_in};
 use crate::workspaces::{Lent, Others};
 use recalld_auth::{Credentials, FORMER_KEYS};

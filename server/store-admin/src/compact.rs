@@ -3,7 +3,8 @@
 use engine::Compacted;
 use serde_json::{Value, json};
 
-use crate::keeping::{KeepError, Keeper, Note};
+use crate::keep_error::KeepError;
+use crate::keeping::{Keeper, Note};
 use recalld_common::counted::counted;
 
 /// Steps of one command: each makes one segment of several, of which a manifest lists 4,096 at most.

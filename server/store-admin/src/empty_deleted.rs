@@ -11,7 +11,7 @@ use recalld_replication::core::Collected;
 use recalld_replication::{Emptied, Halt};
 use serde_json::{Value, json};
 
-use crate::StoreAdmin;
+use crate::admin_state::StoreAdmin;
 use recalld_cluster::control_chain::ControlStands;
 use recalld_cluster::seats::{Others, Seats, Step, Swept, ToEmpty};
 use recalld_common::names;

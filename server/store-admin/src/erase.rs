@@ -17,8 +17,10 @@ use serde_json::{Value, json};
 use crate::erase_backups;
 use crate::erase_backups::Lost;
 use crate::erase_far;
-use crate::keeping::{KeepError, Keeper, Note};
+use crate::keep_error::KeepError;
+use crate::keeping::{Keeper, Note};
 use crate::known::Known;
+use crate::limits::ERASE_ITEMS_MAX;
 use recalld_cluster::seats::FarErasure;
 use recalld_common::names;
 use recalld_policy::{Action, Verdict, What, decide};
@@ -29,8 +31,7 @@ use recalld_workspace::workspace::Workspace;
 const OPERATION: &str = "recalld erase";
 /// The entry before anything is hidden.
 const BEGUN: &str = "recalld erase: begun";
-/// Items that one request erases, chains and chunks included. Their ids fit a request's body.
-pub const ERASE_ITEMS_MAX: usize = 16_384;
+
 // What a store takes on at once: half of what may be pending, as sources may have to go, too.
 const _: () = assert!(ERASE_ITEMS_MAX <= ERASURES_PENDING_MAX / 2);
 /// What to do after an error between the steps.

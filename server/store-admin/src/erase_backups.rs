@@ -15,9 +15,10 @@ use serde_json::{Value, json};
 
 use crate::backup::store_of;
 use crate::catalogue::Catalogue;
-use crate::erase::ERASE_ITEMS_MAX;
-use crate::keeping::{KeepError, Keeper};
+use crate::keep_error::KeepError;
+use crate::keeping::Keeper;
 use crate::known::{Known, KnownBackup};
+use crate::limits::ERASE_ITEMS_MAX;
 use recalld_fs_util::copies;
 
 /// What became of one backup.

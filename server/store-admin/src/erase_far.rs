@@ -7,8 +7,9 @@ use engine::Store;
 use recalld_replication::Erasing;
 use serde_json::Value;
 
-use crate::StoreAdmin;
-use crate::keeping::{KeepError, Keeper};
+use crate::admin_state::StoreAdmin;
+use crate::keep_error::KeepError;
+use crate::keeping::Keeper;
 use recalld_cluster::seats::FarErasure;
 use recalld_fs_util::data_dir::tenant_dir;
 

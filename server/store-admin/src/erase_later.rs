@@ -10,10 +10,11 @@ use std::time::Duration;
 use engine::ledger::Outcome;
 use serde_json::json;
 
-use crate::StoreAdmin;
+use crate::admin_state::StoreAdmin;
 use crate::erase_backups;
 use crate::erase_far;
-use crate::keeping::{KeepError, Keeper, Note};
+use crate::keep_error::KeepError;
+use crate::keeping::{Keeper, Note};
 use crate::known::Known;
 use recalld_common::cancel::Cancel;
 use recalld_common::slug::LOCAL_WORKSPACE;

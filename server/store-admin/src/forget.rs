@@ -8,7 +8,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::catalogue::Catalogue;
-use crate::keeping::{KeepError, Keeper};
+use crate::keep_error::KeepError;
+use crate::keeping::Keeper;
 use crate::known::{Known, KnownBackup};
 
 /// What is in the place of a known backup.

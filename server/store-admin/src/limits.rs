@@ -10,3 +10,6 @@ pub const BACKUP_RETRY_AFTER: Duration = Duration::from_secs(600);
 
 /// From the time at which a backup on schedule was due to when it is told as overdue.
 pub const BACKUP_OVERDUE_AFTER: Duration = Duration::from_secs(3600);
+
+/// Items that one request erases, chains and chunks included. Their ids fit a request's body.
+pub const ERASE_ITEMS_MAX: usize = 16_384;

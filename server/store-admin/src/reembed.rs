@@ -11,7 +11,8 @@ use engine::{ItemView, Model, Pace, ReembedError, Reencoder, Remedy, hex};
 use half::f16;
 use serde_json::{Value, json};
 
-use crate::keeping::{KeepError, Keeper, Note};
+use crate::keep_error::KeepError;
+use crate::keeping::{Keeper, Note};
 use recalld_common::cancel::Cancel;
 use recalld_common::cancel::Progress;
 use recalld_embedding::embed::Embedder;

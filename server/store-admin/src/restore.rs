@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::backup::{KEY_FILES, real_path, store_of};
 use crate::catalogue::Catalogue;
-use crate::keeping::KeepError;
+use crate::keep_error::KeepError;
 use crate::known::Known;
 use crate::trusted::{verify_ledger, verify_ledger_in};
 use recalld_auth::put_former;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use engine::os::clock::{Clock, Random, SystemClock, SystemRandom};
 use engine::{Ground, Options, Store};
 
-use crate::keeping::KeepError;
+use crate::keep_error::KeepError;
 use recalld_audit::Audit;
 use recalld_auth::Signer;
 use recalld_fs_util::data_dir::tenant_dir;

@@ -10,8 +10,9 @@ use crate::rest::{Ask, refuse};
 use recalld_cluster::seats::{Seats, Swept};
 use recalld_http_server::Response;
 use recalld_http_server::refusal::Refusal;
+use recalld_store_admin::KeepError;
 use recalld_store_admin::empty_deleted::{Emptying, Pass, Which, emptied_by, empty_deleted};
-use recalld_store_admin::keeping::{KeepError, Keeper, Note};
+use recalld_store_admin::keeping::{Keeper, Note};
 use recalld_tool_framework::args::{Text, args};
 
 args! {

@@ -6,6 +6,7 @@ use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use engine::os::disk::RealDisk;
 use recalld_replication::core::{Claim, Follower, Mark, Polled};
@@ -13,15 +14,21 @@ use recalld_replication::limits::LEFT_MAX;
 use recalld_replication::{Away, Bytes, FarLog, Full, Kind, LogPiece, Record, Shelf};
 
 use super::leading::SINCE_BYTES_MAX;
-use super::marker::Marker;
+use super::marker::{self, Marker};
 use super::place::{self, Place, Tables};
 use super::rows::{self, Reading};
 use super::sealed::Stands;
-use super::shared::{Known, Shared};
+use super::shared::{Known, Shared, tell};
 use super::taking::{Taking, give_away};
-use super::{LOOK_EVERY, LOOK_PAUSE_MIN, Level, marker, tell};
 use recalld_fs_util::copies;
 use recalld_metastore::{Control, ControlError, Operation, TablesDigest, parse};
+use recalld_telemetry::log::Level;
+
+/// How long after one look at the chain the next one comes.
+pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// The least time between two looks, however many ask for one.
+const LOOK_PAUSE_MIN: Duration = Duration::from_millis(100);
 
 /// How often it is looked again at once, while the chain goes on.
 const POLLS_MAX: usize = 64;

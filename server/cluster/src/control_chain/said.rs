@@ -2,10 +2,12 @@
 //!
 //! Owns the words. Must not know how it comes to stand as it does.
 
-use super::shared::Shared;
-use super::{ControlStands, SHARED};
-use crate::Peer;
+use super::shared::{ControlStands, Shared};
+use crate::whereabouts::Peer;
 use recalld_metastore::ControlError;
+
+/// What is said first of a control store that is one of several nodes'.
+pub const SHARED: &str = "shared with other nodes";
 
 impl Shared {
     pub(super) fn told(&self) -> Result<String, String> {

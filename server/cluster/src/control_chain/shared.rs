@@ -3,20 +3,66 @@
 //! Owns how it stands, and who waits for what. Must not know how a chain is read or written, nor what is said of it.
 
 use std::path::PathBuf;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use recalld_replication::{Head, Tenant, Ticks};
+use engine::os::clock::{Clock, Random};
+use recalld_replication::{Driver, Head, Node, NodeId, Nonce, Tenant, Ticks};
 
 use super::leading::Lead;
 use super::sealed::Seals;
-use super::{CaughtUp, ControlStands, With};
-use crate::Peer;
+use crate::whereabouts::Peer;
+use recalld_auth::ClusterSecret;
 use recalld_http_server::limits::WORKERS_MIN;
 use recalld_metastore::ControlError;
 use recalld_telemetry::log;
-use recalld_telemetry::log::Level;
+use recalld_telemetry::log::{Level, Value};
+
+/// What a node's part in the control store's chain is made of.
+pub struct With {
+    /// Where chains and objects are.
+    pub driver: Driver,
+    /// What this node is called.
+    pub name: NodeId,
+    /// This node, if it may write.
+    pub node: Option<Arc<Node>>,
+    /// What all nodes share.
+    pub secret: Arc<ClusterSecret>,
+    /// How old what is here may be when it is told.
+    pub stale_max: Duration,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Randomness.
+    pub random: Arc<dyn Random>,
+}
+
+/// How the control store stands here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ControlStands {
+    /// This node writes it, and may answer for it.
+    Leads,
+    /// What is here is so old; `None` where nobody can tell.
+    Follows {
+        /// How old.
+        age: Option<Duration>,
+        /// Who writes it, if that is known and it gives signs of life.
+        writer: Option<Peer>,
+        /// That node's process.
+        run: Option<Nonce>,
+    },
+}
+
+/// What came of looking whether others changed the control store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CaughtUp {
+    /// Nobody else can have.
+    Needless,
+    /// All that was changed before is here.
+    Here,
+    /// Nobody can tell.
+    Unknown,
+}
 
 /// How long somebody waits for a look.
 const LOOK_WAIT_MAX: Duration = Duration::from_secs(2);
@@ -201,4 +247,8 @@ impl Shared {
         self.changed.notify_all();
         log::event(Level::Warn, "this node writes the control store no more; it follows", &[]);
     }
+}
+
+pub(super) fn tell(level: Level, what: &'static str, why: &str) {
+    log::event(level, what, &[("why", Value::Text(&why))]);
 }

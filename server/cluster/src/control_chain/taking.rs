@@ -11,11 +11,14 @@ use recalld_replication::{Head, Nonce, NotSeated};
 
 use super::following::Reader;
 use super::leading::{self, Lead};
-use super::marker::Marker;
+use super::marker::{self, Marker};
 use super::place::{self, Place};
-use super::shared::Shared;
-use super::{COLLECT_EVERY, Level, marker, tell};
+use super::shared::{Shared, tell};
 use recalld_telemetry::log;
+use recalld_telemetry::log::Level;
+
+/// How long after one collection the next one comes.
+const COLLECT_EVERY: Duration = Duration::from_secs(3600);
 
 /// How long after the start the first collection comes: by then records are known for long enough to go.
 const COLLECT_FIRST: Duration = Duration::from_secs(600);

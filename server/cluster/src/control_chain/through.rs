@@ -11,9 +11,12 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::between::{Asked, Given, GivenBlock, MESSAGE_BYTES_MAX, PATH, SETTLEMENTS_MAX, Settled};
+use super::chain::ControlChain;
+use super::shared::{ControlStands, With};
 use super::signed::{Envelope, SIGNED};
-use super::{ControlChain, ControlStands, With};
-use crate::{HOP, Peer, Relay};
+use crate::fields::HOP;
+use crate::relay::Relay;
+use crate::whereabouts::Peer;
 use recalld_auth::bytes_of_hex;
 use recalld_common::Month;
 use recalld_http_server::refusal::Refusal;

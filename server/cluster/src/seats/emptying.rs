@@ -12,7 +12,7 @@ use recalld_replication::{
     Tenant,
 };
 
-use super::Seats;
+use super::table::Seats;
 
 /// Deleted workspaces whose records wait at a time; of each is remembered what its chain has.
 const EMPTIED_TOGETHER_MAX: usize = 64;

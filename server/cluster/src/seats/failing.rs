@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use recalld_replication::Ticks;
 
-use crate::Peer;
 use crate::limits::OPEN_WAIT_MAX;
+use crate::whereabouts::Peer;
 
 /// How long a workspace is left alone that did not open.
 const OPEN_AGAIN_MIN: Duration = Duration::from_secs(1);

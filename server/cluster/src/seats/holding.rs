@@ -12,7 +12,7 @@ use recalld_replication::{
     Away, Holding, Holds, Key, NotSeated, Role, Tenant, held_in, may_have_bytes,
 };
 
-use super::{Seats, tenant_of};
+use super::table::{Seats, tenant_of};
 use recalld_fs_util::data_dir::{TENANTS, tenant_dir};
 
 impl Seats {

@@ -8,7 +8,7 @@ use recalld_replication::core::{Collected, Reached, reached};
 use recalld_replication::{Carrier, Erasing, Holding, NotSeated, Owed, Role, Tenant, clear_probes};
 use serde_json::{Value, json};
 
-use super::{Seats, seen};
+use super::table::{Seats, seen};
 use recalld_fs_util::data_dir::tenant_dir;
 use recalld_telemetry::log;
 use recalld_telemetry::log::{Level, Value as Logged};

@@ -15,9 +15,9 @@ use recalld_replication::{
     Tracker,
 };
 
+use super::table::{At, Seats, locked, seen, tenant_of};
 use super::whereabouts::peer;
-use super::{At, Seats, locked, seen, tenant_of};
-use crate::{Peer, Where, Whereabouts};
+use crate::whereabouts::{Peer, Where, Whereabouts};
 use recalld_config::remote::Safe;
 use recalld_telemetry::log;
 use recalld_telemetry::log::{Level, Value};

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use recalld_replication::{Carrier, Node, Role};
 
-use super::{At, Seats};
+use super::table::{At, Seats};
 use crate::control_chain::ControlStands;
 use crate::limits::{OPEN_WAIT_MAX, TAKERS_MAX};
-use crate::{CONTROL, Peer, Taken, Where, Whereabouts};
+use crate::whereabouts::{CONTROL, Peer, Taken, Where, Whereabouts};
 use recalld_common::wrong_node::WrongNode;
 use recalld_config::remote::Safe;
 

@@ -6,9 +6,9 @@
 use std::net::IpAddr;
 
 use super::answer::{Back, Refused, unavailable};
-use crate::OAuthContext;
 use crate::authority::Authority;
 use crate::client_document::DocumentFault;
+use crate::context::OAuthContext;
 use crate::error::{ErrorCode, OAuthError};
 use crate::form::Form;
 use crate::known_client::{ClientTrouble, KnownClient, known_client};

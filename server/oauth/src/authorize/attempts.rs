@@ -11,7 +11,6 @@ use engine::Micros;
 use engine::ledger::{Decision, Outcome};
 use serde_json::json;
 
-use super::OPERATION;
 use recalld_audit::{Trace, hash_call};
 use recalld_metastore::Control;
 use recalld_metastore::TenantState;
@@ -19,6 +18,8 @@ use recalld_telemetry::log;
 use recalld_telemetry::log::{Level, Value};
 use recalld_workspace::tenants::Tenants;
 
+/// The operation in ledgers.
+pub(super) const OPERATION: &str = "oauth/authorize";
 /// Attempts that wait to be written. The budgets of guesses let through far fewer in the second that they wait.
 pub const ATTEMPTS_WAIT_MAX: usize = 1_024;
 /// Entries of a workspace in a minute: strangers cannot make its ledger grow faster.

@@ -2,8 +2,8 @@
 
 use super::answer::Refused;
 use super::asked::{Asked, Moment};
-use crate::OAuthContext;
 use crate::authority::Authority;
+use crate::context::OAuthContext;
 use crate::pages::{Browser, Client, Fault, NoBrowser, Problem, Sealed, SignIn, problem, sign_in};
 use recalld_common::scope::Scope;
 use recalld_http_server::refusal::Refusal;

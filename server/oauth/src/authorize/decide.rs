@@ -8,14 +8,13 @@ use std::time::{Duration, Instant};
 use engine::ledger::{Decision, Outcome};
 use serde_json::json;
 
-use super::OPERATION;
 use super::answer::{Back, Refused, unavailable};
 use super::asked::{Asked, Moment};
-use super::attempts::Attempt;
+use super::attempts::{Attempt, OPERATION};
 use super::begin::page;
 use super::complete::NotBegun;
-use crate::OAuthContext;
 use crate::authority::Authority;
+use crate::context::OAuthContext;
 use crate::error::{ErrorCode, OAuthError};
 use crate::form::{Form, SIGN_IN_FORM_BYTES_MAX};
 use crate::pages::{Browser, Fault, NoBrowser, OpenError, Opened, Problem, Sealed, fields};

@@ -16,6 +16,3 @@ pub use attempts::{ATTEMPTS_WAIT_MAX, ATTEMPTS_WRITTEN_MAX, Attempt, Attempts};
 pub use begin::begin;
 pub use complete::{COMPLETE_MAX, Complete, NotBegun};
 pub use decide::decide;
-
-/// The operation in ledgers.
-const OPERATION: &str = "oauth/authorize";

@@ -94,7 +94,7 @@ pub(super) mod tests {
     use super::*;
 
     /// The one value of a header.
-    pub(in crate::pages) fn header<'a>(answer: &'a Response, name: &str) -> &'a str {
+    pub(crate) fn header<'a>(answer: &'a Response, name: &str) -> &'a str {
         let mut values = answer.head.headers.iter().filter(|(field, _)| field == name);
         let value = values.next().map(|(_, value)| &**value);
         assert!(values.next().is_none(), "{name} is there twice");
@@ -102,12 +102,12 @@ pub(super) mod tests {
     }
 
     /// The text of a page.
-    pub(in crate::pages) fn text(answer: &Response) -> String {
+    pub(crate) fn text(answer: &Response) -> String {
         String::from_utf8(answer.body.clone()).unwrap()
     }
 
     /// What holds for every page; `action` is where its forms may lead, if that is said.
-    pub(in crate::pages) fn check(answer: &Response, status: u16, action: &str) {
+    pub(crate) fn check(answer: &Response, status: u16, action: &str) {
         assert_eq!(answer.head.status, status);
         let policy = header(answer, "content-security-policy");
         let (before, after) = policy.split_once("'sha256-").unwrap();

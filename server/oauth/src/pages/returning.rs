@@ -4,7 +4,7 @@
 //! A redirect without a person would lead from an address that people trust to one that any stranger may register
 //! (RFC 9700, section 4.11.2).
 
-use super::Destination;
+use super::destination::Destination;
 use super::frame::{Forms, Page};
 use super::markup::Html;
 use crate::error::ErrorCode;

@@ -3,7 +3,7 @@
 use super::destination::Destination;
 use super::frame::{Forms, Page};
 use super::markup::Html;
-use crate::in_plain_words;
+use crate::scopes::in_plain_words;
 use recalld_common::scope::Scope;
 use recalld_http_server::Response;
 

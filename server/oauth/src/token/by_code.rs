@@ -1,6 +1,6 @@
 //! An authorization code becomes a grant (RFC 6749, section 4.1.3; RFC 7636, section 4.5).
 
-use super::Asked;
+use super::asked::Asked;
 use super::issue::{Given, Making};
 use crate::asker::{NoAnswer, guessed, invalid_grant, registered, unavailable};
 use crate::error::{ErrorCode, OAuthError};

@@ -1,6 +1,6 @@
 //! Client credentials (RFC 6749, section 4.4): a workspace's slug and key. There is no refresh token.
 
-use super::Asked;
+use super::asked::Asked;
 use super::issue::{Given, Making};
 use crate::asker::{NoAnswer, workspace_of_key};
 use crate::client_auth::ShownClient;

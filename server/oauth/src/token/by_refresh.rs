@@ -1,6 +1,6 @@
 //! A refresh token becomes the next one, and an access token (RFC 6749, section 6; RFC 9700, section 4.14).
 
-use super::Asked;
+use super::asked::Asked;
 use super::issue::{Given, Making};
 use crate::asker::{NoAnswer, guessed, invalid_grant, registered, unavailable};
 use crate::error::{ErrorCode, OAuthError};

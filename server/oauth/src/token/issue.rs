@@ -1,14 +1,11 @@
 //! An access token, its entry in the ledger, and the answer that carries it.
 
-use std::time::Instant;
-
 use engine::hex;
 use engine::ledger::{Decision, Outcome};
 use serde_json::json;
 
-use super::Asked;
-use crate::OAuthContext;
-use crate::asker::{NoAnswer, invalid_grant, unavailable};
+use super::asked::Asked;
+use crate::asker::{NoAnswer, invalid_grant, slow, unavailable};
 use crate::authority::seconds;
 use crate::error::{OAuthError, untold};
 use crate::scopes::Scopes;
@@ -20,7 +17,6 @@ use recalld_common::secret::Secret;
 use recalld_http_server::Response;
 use recalld_metastore::{Tenant, TenantState};
 use recalld_policy::identity::in_ledger;
-use recalld_policy::rate::key_of;
 use recalld_telemetry::log;
 use recalld_telemetry::log::{Level, Value};
 use recalld_workspace::tenants::Lease;
@@ -192,19 +188,6 @@ impl Asked<'_> {
         };
         making.workspace.audit.record(&trace, true).map(drop)
     }
-}
-
-/// Takes from what a credential may ask of the authorization server: as often as its workspace's plan lets it call.
-pub(crate) fn slow(
-    context: &OAuthContext<'_>,
-    tenant: &Tenant,
-    credential: &str,
-) -> Result<(), NoAnswer> {
-    let plan = context.config.plans.find(&tenant.plan).ok_or_else(unavailable)?;
-    let Some(rate) = plan.rate else { return Ok(()) };
-    let bucket = key_of(format!("tokens/{}/{credential}", tenant.slug).as_bytes());
-    let taken = context.rates.take(&bucket, rate, Instant::now());
-    taken.map_err(|wait| NoAnswer::TooMany(wait.seconds))
 }
 
 /// The rule's name where a code or refresh token that was used before ends its grant.

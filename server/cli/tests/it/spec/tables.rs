@@ -29,7 +29,7 @@ fn limits_around_the_store_are_those_of_the_page() {
     let coded = [
         ("BACKUPS_MAX", "store-admin/src/known.rs"),
         ("PENDING_MAX", "store-admin/src/known.rs"),
-        ("ERASE_ITEMS_MAX", "store-admin/src/erase.rs"),
+        ("ERASE_ITEMS_MAX", "store-admin/src/limits.rs"),
         ("PUBLIC_KEYS_MAX", "auth/src/former.rs"),
         ("FILES_MAX", "store-admin/src/catalogue.rs"),
         ("WORKSPACES_MAX", "store-admin/src/catalogue.rs"),

@@ -8,7 +8,9 @@ use std::time::Duration;
 use recalld_replication::Key;
 
 use super::{Bench, Machine, make, until};
-use crate::control_chain::{ControlChain, ControlStands, Patience};
+use crate::control_chain::chain::ControlChain;
+use crate::control_chain::shared::ControlStands;
+use crate::control_chain::shared::Patience;
 
 /// Stops a node right after record `number` of it is there, before it knows.
 fn stop_after(node: &mut Machine, number: u64) {

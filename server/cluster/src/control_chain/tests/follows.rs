@@ -8,7 +8,8 @@ use recalld_replication::{Key, Record};
 use super::{Bench, Machine, make, until};
 use crate::control_chain::leading;
 use crate::control_chain::shared::LOOKS_WAITING_MAX;
-use crate::control_chain::{CaughtUp, ControlStands, Patience};
+use crate::control_chain::shared::Patience;
+use crate::control_chain::shared::{CaughtUp, ControlStands};
 use recalld_auth::Prefix;
 use recalld_metastore::{Block, Kind, NewCredential, Operation, Settlement};
 

@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 use self::wire::Wire;
 use super::following::Reader;
-use super::{ControlStands, Patience, With};
+use super::shared::{ControlStands, Patience, With};
 use recalld_auth::ClusterSecret;
 use recalld_metastore::{Control, ControlError, NewTenant, TablesDigest};
 
