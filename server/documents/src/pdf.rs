@@ -1,10 +1,12 @@
 //! PDF: its text by pages, each page under a heading of its own.
 //!
 //! Owns how pages become a document. The library that parses a PDF runs in a child process (`child`
-//! starts it, `extract` runs in it): a file can make it loop, panic or run out of memory.
+//! starts it, `extract` runs in it and asks `library`): a file can make it loop, panic or run out of memory.
 
 mod child;
 mod extract;
+#[cfg(feature = "pdf")]
+mod library;
 
 use serde::{Deserialize, Serialize};
 

@@ -2,6 +2,7 @@
 //! below which they may be removed, and the beats of nodes. An object store that honours
 //! `If-None-Match: *` does, or etcd.
 
+#[cfg(feature = "etcd")]
 pub(crate) mod etcd;
 pub(crate) mod objects;
 

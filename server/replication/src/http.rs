@@ -56,6 +56,10 @@ pub(crate) struct NoAnswer {
     /// For people.
     pub(crate) why: String,
     /// Whether what was asked may have been done.
+    #[cfg_attr(
+        not(feature = "etcd"),
+        expect(dead_code, reason = "objects are told by their state")
+    )]
     pub(crate) may_be_done: bool,
     /// Whether to ask again can help.
     pub(crate) may_pass: bool,

@@ -48,6 +48,7 @@ pub use alone::{Sweeper, Swept};
 pub use beat::Beat;
 pub use carry::{Carried, Carrier, CarryHow, CarryWhen, Over, Standing};
 pub use chain::Chain;
+#[cfg(feature = "etcd")]
 pub use chain::etcd::{Etcd, EtcdObjects};
 pub use chain::objects::ObjectChain;
 pub use counts::{Counts, Op, Outcome};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::address::{Address, Coordinator};
 use crate::chain::Chain;
+#[cfg(feature = "etcd")]
 use crate::chain::etcd::Etcd;
 use crate::chain::objects::ObjectChain;
 use crate::counts::Counts;
@@ -55,6 +56,11 @@ pub fn reach(place: &Place, environment: Environment<'_>) -> Result<Reached, Unu
     };
     let (chain, raced): (Arc<dyn Chain>, Arc<dyn Objects>) = match &place.coordinator {
         None => (Arc::new(ObjectChain::new(Arc::clone(&objects))), Arc::clone(&objects)),
+        #[cfg(not(feature = "etcd"))]
+        Some(_) => {
+            return Err(Unusable::new("this program was built without the feature `etcd`"));
+        }
+        #[cfg(feature = "etcd")]
         Some(coordinator) => {
             let ca_file = place.coordinator_ca_file.as_deref();
             let kept = Arc::clone(&coordinator_counts);
