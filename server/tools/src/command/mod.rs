@@ -15,7 +15,6 @@ mod times;
 
 use serde_json::{Map, Value, json};
 
-use crate::visible_to;
 use recalld_common::scope::Scope;
 use recalld_tool_framework::args::{Text, args};
 use recalld_tool_framework::results::{Kind, always, sometimes};
@@ -133,7 +132,7 @@ fn untold(why: &str, alternatives: Vec<Value>) -> Answer {
 
 /// A tool that the caller may use, and that is not this one.
 fn usable(context: &Context<'_>, name: &str) -> Option<&'static Tool> {
-    let mut tools = visible_to(context.caller, Profile::Full);
+    let mut tools = context.services.catalog.visible_to(context.caller, Profile::Full);
     tools.find(|tool| tool.name == name && tool.name != NAME)
 }
 
@@ -146,7 +145,8 @@ fn alternatives(context: &Context<'_>, text: &str, others: &[Choice]) -> Vec<Val
     if !by_cues.is_empty() {
         return by_cues;
     }
-    let tools = visible_to(context.caller, Profile::Full).filter(|tool| tool.name != NAME);
+    let tools = context.services.catalog.visible_to(context.caller, Profile::Full);
+    let tools = tools.filter(|tool| tool.name != NAME);
     likely::likely(text, tools).into_iter().map(|(tool, sure, why)| row(tool, sure, &why)).collect()
 }
 

@@ -12,7 +12,7 @@ use super::mood::{Begins, Mood, begins, is_denied, is_doubted, is_taken_back};
 use super::parts::Taking;
 use super::routes::{self, Row};
 use super::said::{Said, Sort};
-use crate::FAMILIES;
+use crate::CATALOG;
 use crate::status::routing::topics_of;
 use crate::status::words::is_of_service;
 use recalld_tool_framework::{Change, Tool};
@@ -107,7 +107,7 @@ pub(super) fn understand(text: &str, now: Micros, kinds: &[String]) -> Understoo
 
 /// The row of a tool in the catalog.
 pub(super) fn tool_of(name: &str) -> Option<&'static Tool> {
-    FAMILIES.iter().flat_map(|family| family.tools).find(|tool| tool.name == name)
+    CATALOG.tools().find(|tool| tool.name == name)
 }
 
 fn change_of(tool: &str) -> Change {

@@ -5,7 +5,6 @@ use serde_json::{Map, Value, json};
 use super::routing::{Other, Understood, understand};
 use super::told::Teller;
 use super::topics::TOPICS;
-use crate::visible_to;
 use recalld_common::scope::Scope;
 use recalld_tool_framework::args::{Text, args};
 use recalld_tool_framework::results::{Kind, always, sometimes};
@@ -86,8 +85,10 @@ fn from(facts: &[Value]) -> String {
 
 /// A part that is not about the service, with the tool that may help, where the caller may use it.
 fn left(context: &Context<'_>, other: &Other) -> Value {
-    let usable =
-        |name: &&str| visible_to(context.caller, Profile::Full).any(|tool| tool.name == *name);
+    let catalog = context.services.catalog;
+    let usable = |name: &&str| {
+        catalog.visible_to(context.caller, Profile::Full).any(|tool| tool.name == *name)
+    };
     let mut left = json!({"part": other.part, "why": other.why});
     if let Some(tool) = Some(other.tool).filter(usable) {
         left["use"] = tool.into();

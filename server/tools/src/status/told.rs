@@ -11,13 +11,12 @@ use serde_json::{Map, Value, json};
 use super::routing::Meant;
 use super::topics::Topic;
 use crate::continuity::followups::soonest;
-use crate::{FAMILIES, visible_to};
 use recalld_common::counted::{agreed, counted, lasting};
 use recalld_common::names;
 use recalld_common::own_kinds::TASK_ATTEMPT;
 use recalld_store_admin::told_backups;
 use recalld_tool_framework::records::Record;
-use recalld_tool_framework::{Context, Profile, ToolError};
+use recalld_tool_framework::{Context, Profile, Tool, ToolError};
 
 /// Names that a phrase lists; the facts have as many.
 const NAMED_MAX: usize = 12;
@@ -54,9 +53,15 @@ impl<'a> Teller<'a> {
         Self { context, snapshot, given: BTreeMap::new(), facts: Vec::new() }
     }
 
+    /// A tool that the caller may use.
+    fn usable(&self, tool: &str) -> Option<&'static Tool> {
+        let catalog = self.context.services.catalog;
+        catalog.visible_to(self.context.caller, Profile::Full).find(|usable| usable.name == tool)
+    }
+
     /// Whether the caller may use a tool.
     fn may_use(&self, tool: &str) -> bool {
-        visible_to(self.context.caller, Profile::Full).any(|usable| usable.name == tool)
+        self.usable(tool).is_some()
     }
 
     /// What another tool gives the caller; `None` where it gives nothing.
@@ -64,11 +69,7 @@ impl<'a> Teller<'a> {
         if let Some(given) = self.given.get(tool) {
             return Ok(Some(given.clone()));
         }
-        let mut rows = FAMILIES.iter().flat_map(|family| family.tools);
-        let Some(row) = rows.find(|row| row.name == tool).filter(|row| self.may_use(row.name))
-        else {
-            return Ok(None);
-        };
+        let Some(row) = self.usable(tool) else { return Ok(None) };
         let given = (row.run)(self.context, &Map::new())?.structured;
         self.given.insert(tool, given.clone());
         Ok(Some(given))

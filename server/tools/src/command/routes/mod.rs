@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 
 use super::cues::Cue;
 use super::parts::Taking;
-use crate::FAMILIES;
+use crate::CATALOG;
 
 /// A row: a tool, and how it is asked for.
 pub(super) struct Route {
@@ -96,7 +96,7 @@ pub(super) fn known() -> &'static BTreeSet<String> {
 
 /// Whether a word is the name of a tool.
 pub(super) fn is_tool(word: &str) -> bool {
-    FAMILIES.iter().flat_map(|family| family.tools).any(|tool| tool.name == word)
+    CATALOG.tools().any(|tool| tool.name == word)
 }
 
 #[cfg(test)]
@@ -110,7 +110,7 @@ mod tests {
         let count = routed.len();
         routed.dedup();
         assert_eq!(routed.len(), count);
-        for tool in FAMILIES.iter().flat_map(|family| family.tools) {
+        for tool in CATALOG.tools() {
             assert!(row_of(tool.name).is_some() || tool.name == "brain_command", "{}", tool.name);
         }
     }
