@@ -17,7 +17,7 @@
 use std::collections::BTreeSet;
 
 use super::said::{Piece, Said, Sort};
-use crate::status::words::stem;
+use recalld_status_answers::stem;
 
 /// Pieces of a command that cues are looked for in: an order comes first, and what comes later goes along with it.
 const LOOKED_AT_MAX: usize = 64;
@@ -237,7 +237,7 @@ impl Alternative {
 
 /// The words of a command as cues know them: one that is a misspelling of a cue's is that one.
 pub(super) fn understood(said: &Said<'_>, known: &BTreeSet<String>) -> Vec<String> {
-    use crate::status::words::{is_everyday, is_misspelt};
+    use recalld_status_answers::{is_everyday, is_misspelt};
     let read = |piece: &Piece| {
         let word = &piece.word;
         if piece.sort != Sort::Word || known.contains(word) || is_everyday(word) {

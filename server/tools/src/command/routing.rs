@@ -13,8 +13,7 @@ use super::parts::Taking;
 use super::routes::{self, Row};
 use super::said::{Said, Sort};
 use crate::CATALOG;
-use crate::status::routing::topics_of;
-use crate::status::words::is_of_service;
+use recalld_status_answers::{is_of_service, topics_of};
 use recalld_tool_framework::{Change, Tool};
 
 /// Tools that a command is taken for beside the one that is chosen.

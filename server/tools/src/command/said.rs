@@ -8,7 +8,7 @@ use std::ops::Range;
 use jiff::tz::TimeZone;
 use serde_json::Value;
 
-use crate::status::words::stem;
+use recalld_status_answers::stem;
 
 /// Pieces of a command that are looked at; what is behind them is text that goes along.
 const PIECES_MAX: usize = 256;
