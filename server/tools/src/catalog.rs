@@ -1,10 +1,10 @@
 //! The catalog: every family of tools.
 
-use crate::command;
 use crate::{
     agent_state, artifacts, bench, continuity, docstore, graph, ingest, items, recall, status,
     tenant, verify, work,
 };
+use recalld_intent::COMMAND;
 use recalld_tool_framework::Catalog;
 
 /// Every family, in the order of the catalog.
@@ -27,11 +27,14 @@ pub static CATALOG: Catalog = Catalog::new(&[
 /// Whether a tool waits for others that do the same, or may call one that does: it is not to wait where all calls are
 /// worked on.
 pub fn waits(tool: &str) -> bool {
-    [ingest::INGEST_PATHS, bench::STORAGE_NAME, command::NAME].contains(&tool)
+    [ingest::INGEST_PATHS, bench::STORAGE_NAME, COMMAND].contains(&tool)
 }
 
 #[cfg(test)]
 mod tests {
+    use engine::Micros;
+    use recalld_intent::{COMMAND, understand};
+
     use super::CATALOG;
     use recalld_policy::plans::{FAMILY_NAMES, FREE_TOOLS};
 
@@ -45,5 +48,15 @@ mod tests {
             }
         }
         assert!(FREE_TOOLS.iter().all(|tool| names.contains(tool)));
+    }
+
+    #[test]
+    fn every_other_tool_is_understood_by_its_name() {
+        for tool in CATALOG.tools() {
+            let text = format!("call {}", tool.name);
+            let chosen = understand(&text, Micros(0), &[], CATALOG).chosen;
+            let wanted = Some(tool.name).filter(|name| *name != COMMAND);
+            assert_eq!(chosen.map(|choice| choice.tool), wanted);
+        }
     }
 }

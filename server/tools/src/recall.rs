@@ -75,7 +75,7 @@ pub(super) static FAMILY: Family = Family {
         recall_names::GRAPH,
         connectors::SEARCH,
         connectors::FETCH,
-        command::COMMAND,
+        command::ROW,
     ],
 };
 

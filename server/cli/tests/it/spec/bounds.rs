@@ -45,6 +45,7 @@ const ROOMS: &[&str] = &[
     "server/ingest/src/report.rs",
     "server/fs-util/src/roots.rs",
     "server/ingest/src/walk.rs",
+    "server/intent/src",
     "server/claim-check/src",
     "server/documents/src/image.rs",
     "server/documents/src/image",

@@ -16,7 +16,7 @@
 
 use std::collections::BTreeSet;
 
-use super::said::{Piece, Said, Sort};
+use crate::said::{Piece, Said, Sort};
 use recalld_status_answers::stem;
 
 /// Pieces of a command that cues are looked for in: an order comes first, and what comes later goes along with it.
@@ -77,17 +77,17 @@ enum Alternative {
 
 /// A cue, read.
 #[derive(Debug)]
-pub(super) struct Cue {
+pub(crate) struct Cue {
     terms: Vec<Term>,
     /// How surely it tells, of 100.
-    pub(super) weight: u8,
+    pub(crate) weight: u8,
 }
 
 /// Where a cue stands in a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Found {
+pub(crate) struct Found {
     /// The pieces of its terms.
-    pub(super) places: Vec<usize>,
+    pub(crate) places: Vec<usize>,
 }
 
 fn sorts(name: &str) -> Option<&'static [Sort]> {
@@ -118,13 +118,13 @@ fn sorts(name: &str) -> Option<&'static [Sort]> {
 
 impl Cue {
     /// Reads one. What it names and is not known matches nothing; a test of the table sees to that.
-    pub(super) fn read(text: &str, weight: u8) -> Self {
+    pub(crate) fn read(text: &str, weight: u8) -> Self {
         let terms = text.split(' ').map(Term::read).collect();
         Self { terms, weight }
     }
 
     /// Its words, as they are compared.
-    pub(super) fn words(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn words(&self) -> impl Iterator<Item = &str> {
         let all = self.terms.iter().flat_map(|term| &term.alternatives);
         all.filter_map(|one| match one {
             Alternative::Word(word) => Some(word.as_str()),
@@ -134,17 +134,17 @@ impl Cue {
 
     /// Whether each of its terms means something.
     #[cfg(test)]
-    pub(super) fn is_sound(&self) -> bool {
+    pub(crate) fn is_sound(&self) -> bool {
         self.size() > 0 && self.terms.iter().all(|term| !term.alternatives.is_empty())
     }
 
     /// How many terms it wants to be there: the more, the surer.
-    pub(super) fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.terms.iter().filter(|term| !term.is_absent).count()
     }
 
     /// Finds it in a command that begins, politeness aside, at `head`.
-    pub(super) fn find(&self, said: &Said<'_>, words: &[String], head: usize) -> Option<Found> {
+    pub(crate) fn find(&self, said: &Said<'_>, words: &[String], head: usize) -> Option<Found> {
         let pieces = &said.pieces[..said.pieces.len().min(LOOKED_AT_MAX)];
         let absent = self.terms.iter().filter(|term| term.is_absent);
         for term in absent {
@@ -191,7 +191,7 @@ impl Text<'_> {
 }
 
 /// Whether a piece may stand between two that belong together.
-pub(super) fn is_filler(piece: &Piece) -> bool {
+pub(crate) fn is_filler(piece: &Piece) -> bool {
     match piece.sort {
         Sort::Mark => matches!(piece.text.as_str(), "," | ":" | "-"),
         Sort::Word => FILLERS.split_whitespace().any(|filler| filler == piece.word),
@@ -212,7 +212,7 @@ impl Term {
             Alternative::Word(wanted) => piece.sort == Sort::Word && wanted == word,
             Alternative::Sort(sorts) => sorts.contains(&piece.sort),
             Alternative::Sign(sign) => piece.sort == Sort::Mark && piece.text == *sign,
-            Alternative::Tool => piece.sort == Sort::Word && super::routes::is_tool(&piece.text),
+            Alternative::Tool => piece.sort == Sort::Word && crate::routes::is_tool(&piece.text),
         })
     }
 }
@@ -236,7 +236,7 @@ impl Alternative {
 }
 
 /// The words of a command as cues know them: one that is a misspelling of a cue's is that one.
-pub(super) fn understood(said: &Said<'_>, known: &BTreeSet<String>) -> Vec<String> {
+pub(crate) fn understood(said: &Said<'_>, known: &BTreeSet<String>) -> Vec<String> {
     use recalld_status_answers::{is_everyday, is_misspelt};
     let read = |piece: &Piece| {
         let word = &piece.word;
