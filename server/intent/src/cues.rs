@@ -143,21 +143,25 @@ impl Cue {
         self.terms.iter().filter(|term| !term.is_absent).count()
     }
 
-    /// Finds it in a command that begins, politeness aside, at `head`.
-    pub(crate) fn find(&self, said: &Said<'_>, words: &[String], head: usize) -> Option<Found> {
+    /// Finds it in a command that begins, politeness aside, at `head`. `is_tool` knows the names of tools.
+    pub(crate) fn find(
+        &self,
+        said: &Said<'_>,
+        words: &[String],
+        head: usize,
+        is_tool: fn(&str) -> bool,
+    ) -> Option<Found> {
         let pieces = &said.pieces[..said.pieces.len().min(LOOKED_AT_MAX)];
-        let absent = self.terms.iter().filter(|term| term.is_absent);
-        for term in absent {
-            if pieces.iter().zip(words).skip(head).any(|(piece, word)| term.is(piece, word)) {
-                return None;
-            }
+        let text = Text { pieces, words, is_tool };
+        let mut absent = self.terms.iter().filter(|term| term.is_absent);
+        if absent.any(|term| (head..pieces.len()).any(|at| text.has(term, at))) {
+            return None;
         }
         let wanted: Vec<&Term> = self.terms.iter().filter(|term| !term.is_absent).collect();
         let (first, rest) = wanted.split_first()?;
         let from =
             if first.is_first { head..pieces.len().min(head + 1) } else { head..pieces.len() };
-        let text = Text { pieces, words };
-        from.filter(|&at| first.is(&pieces[at], &words[at])).find_map(|at| {
+        from.filter(|&at| text.has(first, at)).find_map(|at| {
             let mut places = vec![at];
             text.goes_on(rest, at + 1, &mut places).then_some(Found { places })
         })
@@ -168,14 +172,26 @@ impl Cue {
 struct Text<'s> {
     pieces: &'s [Piece],
     words: &'s [String],
+    is_tool: fn(&str) -> bool,
 }
 
 impl Text<'_> {
+    /// Returns true if a term stands here.
+    fn has(&self, term: &Term, at: usize) -> bool {
+        let (piece, word) = (&self.pieces[at], &self.words[at]);
+        term.alternatives.iter().any(|one| match one {
+            Alternative::Word(wanted) => piece.sort == Sort::Word && wanted == word,
+            Alternative::Sort(sorts) => sorts.contains(&piece.sort),
+            Alternative::Sign(sign) => piece.sort == Sort::Mark && piece.text == *sign,
+            Alternative::Tool => piece.sort == Sort::Word && (self.is_tool)(&piece.text),
+        })
+    }
+
     /// Whether the terms follow from here; where, if they do.
     fn goes_on(&self, terms: &[&Term], from: usize, places: &mut Vec<usize>) -> bool {
         let Some((term, rest)) = terms.split_first() else { return true };
         for at in from..self.pieces.len() {
-            if term.is(&self.pieces[at], &self.words[at]) {
+            if self.has(term, at) {
                 places.push(at);
                 if self.goes_on(rest, at + 1, places) {
                     return true;
@@ -205,15 +221,6 @@ impl Term {
         let has = |sign: char| text[..text.len() - bare.len()].contains(sign);
         let alternatives = bare.split('|').flat_map(Alternative::read).collect();
         Self { alternatives, is_first: has('^'), is_next: has('+'), is_absent: has('~') }
-    }
-
-    fn is(&self, piece: &Piece, word: &str) -> bool {
-        self.alternatives.iter().any(|one| match one {
-            Alternative::Word(wanted) => piece.sort == Sort::Word && wanted == word,
-            Alternative::Sort(sorts) => sorts.contains(&piece.sort),
-            Alternative::Sign(sign) => piece.sort == Sort::Mark && piece.text == *sign,
-            Alternative::Tool => piece.sort == Sort::Word && crate::routes::is_tool(&piece.text),
-        })
     }
 }
 
@@ -256,7 +263,7 @@ mod tests {
     fn places(cue: &str, text: &str) -> Option<Vec<usize>> {
         let said = Said::of(text);
         let words = understood(&said, &BTreeSet::new());
-        Cue::read(cue, 50).find(&said, &words, 0).map(|found| found.places)
+        Cue::read(cue, 50).find(&said, &words, 0, |_| false).map(|found| found.places)
     }
 
     #[test]

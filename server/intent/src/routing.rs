@@ -175,7 +175,7 @@ impl Command<'_> {
     /// The tool of a row, where one of its cues stands in the command.
     fn by_words(&self, row: &'static Row) -> Option<Choice> {
         let found = row.cues.iter().filter_map(|cue| {
-            let found = cue.find(self.said, &self.words, self.begins.head)?;
+            let found = cue.find(self.said, &self.words, self.begins.head, routes::is_tool)?;
             self.may_be(row.route.tool, &found.places).then_some((cue, found))
         });
         let (cue, found) = found.max_by_key(|(cue, _)| (cue.weight, cue.size()))?;
