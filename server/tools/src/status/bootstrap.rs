@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::instructions::INSTRUCTIONS;
-use crate::recall::bounds_json;
+use crate::recall::arbitrate::bounds_json;
 use recalld_common::scope::Scope;
 use recalld_recall::Bounds;
 use recalld_tool_framework::args::args;
