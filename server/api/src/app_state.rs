@@ -29,6 +29,7 @@ use recalld_store_admin::{Scheduled, StoreAdmin};
 use recalld_telemetry::log::Said;
 use recalld_telemetry::metrics::Stages;
 use recalld_tool_framework::{ToolError, ToolServices};
+use recalld_tools::CATALOG;
 use recalld_workspace::local::Local;
 use recalld_workspace::tenants::{Closed, Lease, Tenants};
 use recalld_workspace::workspace::Workspace;
@@ -97,6 +98,7 @@ impl AppState {
     /// The parts that tools use.
     pub fn tool_services(&self) -> ToolServices<'_> {
         ToolServices {
+            catalog: CATALOG,
             data: &self.data,
             control: &self.control,
             control_chain: self.control_chain.as_deref(),

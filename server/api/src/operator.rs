@@ -34,7 +34,7 @@ use recalld_policy::Caller;
 use recalld_recall::{Plan, Question};
 use recalld_tool_framework::args::{Int, List, Text, args};
 use recalld_tool_framework::{Answer, Context, Refused, ToolError, governed};
-use recalld_tools::{ingest as ingest_tool, recall as recall_tool};
+use recalld_tools::{ingest as ingest_tool, recall::arbitrate};
 use recalld_workspace::roots;
 
 pub use collect::{Collect, serve_collect};
@@ -132,7 +132,7 @@ pub fn recall_as_operator(
     };
     let plan = if wanted.semantic { Plan::semantic(question) } else { Plan::governed(question) };
     governed(context, "recalld recall", &Value::Object(raw.clone()), false, |context| {
-        recall_tool::answer(context, &plan, false)
+        arbitrate::answer(context, &plan, false)
     })
 }
 

@@ -25,7 +25,7 @@ use recalld_pydantic_compat::Invalid;
 use recalld_recall::{Outcome, Plan, Question, show};
 use recalld_telemetry::metrics::Stage;
 use recalld_tool_framework::{Answer, Context, ToolError, governed, record_refusal, record_wrong};
-use recalld_tools::{recall as recall_tool, status};
+use recalld_tools::{recall::arbitrate, status};
 use recalld_workspace::workspace::Workspace;
 
 pub use openapi::openapi;
@@ -216,16 +216,16 @@ fn seeds(
 ) -> Result<Answer, ToolError> {
     let view = context.view();
     let snapshot = &view.snapshot;
-    let mut outcome = recall_tool::run(context, &view, plan)?;
+    let mut outcome = arbitrate::run(context, &view, plan)?;
     let knows: show::Knows<'_> = &|other| context.may_know(other);
-    let (seeds, left_out) = recall_tool::shown(context, snapshot, plan, &mut outcome, |found| {
+    let (seeds, left_out) = arbitrate::shown(context, snapshot, plan, &mut outcome, |found| {
         let mut seed = show::recalled(snapshot, found, knows)?;
         seed.insert("score".to_owned(), show::score(found.score));
         Ok(Value::Object(seed))
     })?;
     let mut answer = Answer::plain(shape(seeds, &outcome, &view.embedder), String::new());
     answer.structured["left_out"] = left_out.into();
-    recall_tool::account(snapshot, &outcome, answer)
+    arbitrate::account(snapshot, &outcome, answer)
 }
 
 /// The answer, which says how much there was no room for: in a header, because an array has no place for it.

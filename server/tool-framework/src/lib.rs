@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod args;
+mod catalog;
 mod error;
 pub mod governed;
 pub mod idempotency;
@@ -15,6 +16,7 @@ pub mod records;
 pub mod results;
 pub mod writing;
 
+pub use catalog::Catalog;
 pub use error::IN_THE_LOG;
 pub use error::{Stored, ToolError};
 pub use governed::{
@@ -105,6 +107,8 @@ pub struct Family {
 /// The parts of the service that tools use.
 #[derive(Clone, Copy)]
 pub struct ToolServices<'a> {
+    /// Every tool that there is.
+    pub catalog: Catalog,
     /// The data directory.
     pub data: &'a Path,
     /// Tenants, credentials, clients, grants and usage.

@@ -14,8 +14,8 @@ use jiff::tz::TimeZone;
 use serde_json::{Map, Value, json};
 
 use crate::continuity::followups::soonest;
-use crate::recall::grounding_token;
-use crate::recall_text::one_line;
+use crate::recall::arbitrate::grounding_token;
+use crate::recall::text::one_line;
 use recalld_common::counted::counted;
 use recalld_common::names;
 use recalld_common::own_kinds::is_own;

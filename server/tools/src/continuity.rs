@@ -14,7 +14,7 @@ use engine::ledger::Effect;
 use engine::{ItemDraft, ItemId, ItemView, Place, Sensitivity, Snapshot, Status};
 use serde_json::{Map, Value};
 
-use crate::recall::grounding_token;
+use crate::recall::arbitrate::grounding_token;
 use recalld_common::names;
 use recalld_policy::{Action, Verdict};
 use recalld_recall::show;

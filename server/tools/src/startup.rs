@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 
 use crate::continuity::followups::soonest;
 use crate::continuity::intents::Horizon;
-use crate::recall::grounding_token;
-use crate::recall_text::one_line;
+use crate::recall::arbitrate::grounding_token;
+use crate::recall::text::one_line;
 use recalld_common::names;
 use recalld_common::own_kinds::TASK_ATTEMPT;
 use recalld_common::scope::Scope;

@@ -3,11 +3,8 @@
 mod bootstrap;
 mod known_vector;
 mod query;
-pub(super) mod routing;
 mod runtime;
 mod told;
-mod topics;
-pub(super) mod words;
 
 use std::collections::BTreeMap;
 

@@ -4,14 +4,13 @@ mod quota;
 
 use serde_json::{Map, Value, json};
 
-use crate::FAMILIES;
 use recalld_common::Month;
 use recalld_common::names;
 use recalld_metastore::{ControlError, Tenant};
 use recalld_policy::plans::{Plan, Tools};
 use recalld_tool_framework::args::args;
 use recalld_tool_framework::results::{Kind, always, sometimes, without_nulls};
-use recalld_tool_framework::{Answer, Change, Context, Family, Tool, ToolError};
+use recalld_tool_framework::{Answer, Catalog, Change, Context, Family, Tool, ToolError};
 
 args! {
     /// What `tenant_info` takes: nothing.
@@ -50,7 +49,7 @@ fn info(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolE
     let scopes: Vec<&str> = caller.scopes.iter().map(|scope| scope.name()).collect();
     let rate = caller.entitled.rate;
     let mut shown = json!({
-        "workspace": caller.workspace, "plan": caller.plan, "families": families(&caller.entitled),
+        "workspace": caller.workspace, "plan": caller.plan, "families": families(context.services.catalog, &caller.entitled),
         "scopes": scopes, "writes_enabled": caller.may_write(),
         "rate": rate.map(|rate| json!({"per_second": rate.calls_per_second(), "burst": rate.burst()})),
     });
@@ -89,13 +88,12 @@ fn unknown(error: ControlError) -> ToolError {
 }
 
 /// The families that a plan has tools of.
-fn families(plan: &Plan) -> Vec<&'static str> {
+fn families(catalog: Catalog, plan: &Plan) -> Vec<&'static str> {
     match &plan.tools {
         Tools::Families(names) => names.clone(),
         Tools::Named(tools) => {
-            let has =
-                |family: &&&Family| family.tools.iter().any(|tool| tools.contains(&tool.name));
-            FAMILIES.iter().filter(has).map(|family| family.name).collect()
+            let has = |family: &&Family| family.tools.iter().any(|tool| tools.contains(&tool.name));
+            catalog.families().filter(has).map(|family| family.name).collect()
         }
     }
 }

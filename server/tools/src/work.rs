@@ -4,7 +4,7 @@ use engine::ledger::Effect;
 use engine::{ItemId, Place, Snapshot};
 use serde_json::{Map, Value, json};
 
-use crate::recall_text::one_line;
+use crate::recall::text::one_line;
 use recalld_common::names;
 use recalld_common::own_kinds::TASK_ATTEMPT;
 use recalld_common::scope::Scope;

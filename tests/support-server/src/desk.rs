@@ -18,7 +18,7 @@ use recalld_fs_util::roots::Roots;
 use recalld_policy::Caller;
 use recalld_policy::{Action, Rule, Rules, Verdict, WhatMatch, WhoMatch};
 use recalld_tool_framework::{Answer, Context, Refused};
-use recalld_tools::find;
+use recalld_tools::CATALOG;
 use serde_json::{Map, Value};
 use tempfile::TempDir;
 
@@ -221,7 +221,7 @@ impl Desk {
         let Value::Object(raw): Value = arguments else { panic!("arguments are an object") };
         let raw: Map<String, Value> = raw;
         let answer = self.with_context(caller, |context| {
-            find(caller, tool).expect("a tool of the caller's").call(context, &raw)
+            CATALOG.find(caller, tool).expect("a tool of the caller's").call(context, &raw)
         });
         let bytes = answer.as_ref().map_or(0, |answer| answer.structured.to_string().len());
         assert!(bytes <= RESULT_BYTES_MAX || LONGER.contains(&tool), "{tool} gives {bytes} bytes");

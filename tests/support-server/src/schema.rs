@@ -2,13 +2,13 @@
 
 use recalld_tool_framework::Tool;
 use recalld_tool_framework::results::RECEIPT;
-use recalld_tools::FAMILIES;
+use recalld_tools::CATALOG;
 use serde_json::Value;
 use support_wire::schema::conforms;
 
 /// The rows of the catalog, in its order.
 pub fn rows() -> impl Iterator<Item = &'static Tool> {
-    FAMILIES.iter().flat_map(|family| family.tools.iter())
+    CATALOG.tools()
 }
 
 /// A tool's structured answer conforms to its output schema, has what the row says is always there,

@@ -14,7 +14,7 @@ use recalld_http_server::Response;
 use recalld_http_server::refusal::Refusal;
 use recalld_tool_framework::args::{AnyObject, Text, args};
 use recalld_tool_framework::{Answer, Change, Context, Refused, Tool};
-use recalld_tools::{find, would_forget};
+use recalld_tools::{CATALOG, would_forget};
 
 const FORGET: &str = "forget_item_tool";
 /// Tools that change an item for a page.
@@ -82,7 +82,7 @@ pub fn change(ask: &Ask<'_>) -> Result<Response, Refusal> {
 }
 
 fn known(ask: &Ask<'_>, tool: &str) -> Result<&'static Tool, Refusal> {
-    find(ask.caller, tool).map_err(|why| Refusal::new(404, &why))
+    CATALOG.find(ask.caller, tool).map_err(|why| Refusal::new(404, &why))
 }
 
 fn given(arguments: Option<AnyObject<CONSOLE_BODY_BYTES_MAX>>) -> Map<String, Value> {

@@ -27,8 +27,8 @@ use recalld_policy::identity::TURN_IDENTITY;
 use recalld_tool_framework::{
     Answer, Context, Profile, Refused, Tool, ToolError, governed, record_refusal,
 };
-use recalld_tools::brief;
 use recalld_tools::instructions::INSTRUCTIONS;
+use recalld_tools::{CATALOG, brief};
 
 /// Who calls, and how much of the catalog the address it calls asks for.
 #[derive(Debug, Clone)]
@@ -112,7 +112,7 @@ impl Host for Product {
         let authority = self.parts.authority.as_ref()?;
         let name = params["name"].as_str().filter(|_| method == "tools/call")?;
         let Visitor { caller, .. } = &self.in_turn(visitor, params);
-        let lacking = recalld_tools::lacking(caller, name)?;
+        let lacking = CATALOG.lacking(caller, name)?;
         if let Some(fault) = self.refused(caller, ("tools/call", &json!({"name": name}))) {
             return Some(fault.with_status(503));
         }
@@ -164,18 +164,15 @@ impl Host for Product {
         Visitor { caller, profile }: &Visitor,
         cursor: Option<&str>,
     ) -> Result<Page, Fault> {
-        Page::only(
-            recalld_tools::visible_to(caller, *profile).map(Tool::describe).collect(),
-            cursor,
-        )
+        Page::only(CATALOG.visible_to(caller, *profile).map(Tool::describe).collect(), cursor)
     }
 
     fn has_tool(&self, Visitor { caller, .. }: &Visitor, name: &str) -> bool {
-        recalld_tools::find(caller, name).is_ok()
+        CATALOG.find(caller, name).is_ok()
     }
 
     fn refuse_tool(&self, Visitor { caller, .. }: &Visitor, name: &str) -> Fault {
-        let why = recalld_tools::find(caller, name).err().unwrap_or_default();
+        let why = CATALOG.find(caller, name).err().unwrap_or_default();
         let refused = self.refused(caller, ("tools/call", &json!({"name": name})));
         refused.unwrap_or_else(|| Fault::invalid_params(why))
     }
@@ -191,7 +188,7 @@ impl Host for Product {
         arguments: &Map<String, Value>,
         client: &Client<'_>,
     ) -> Result<Outcome, Fault> {
-        let tool = recalld_tools::find(caller, name).map_err(Fault::invalid_params)?;
+        let tool = CATALOG.find(caller, name).map_err(Fault::invalid_params)?;
         let entered = self.parts.enter(caller, tool.wants());
         let (workspace, stale) = entered.map_err(|error| call_fault(&error))?;
         let notify = |done: u64, total: u64, what: &str| client.progress(done, total, what);
@@ -411,7 +408,7 @@ fn aged(mut result: Value, stale: Option<u64>) -> Value {
 pub(crate) fn changes(caller: &Caller, body: &Value) -> bool {
     messages(body).iter().any(|message| {
         let name = message["params"]["name"].as_str().filter(|_| message["method"] == "tools/call");
-        let tool = name.and_then(|name| recalld_tools::find(caller, name).ok());
+        let tool = name.and_then(|name| CATALOG.find(caller, name).ok());
         tool.is_some_and(|tool| tool.wants() == Wants::Writes)
     })
 }

@@ -14,7 +14,7 @@ use recalld_http_server::refusal::Refusal;
 use recalld_policy::Caller;
 use recalld_tool_framework::args::{AnyObject, Text, args};
 use recalld_tool_framework::{Answer, Context, Tool, ToolError};
-use recalld_tools::find;
+use recalld_tools::CATALOG;
 
 args! {
     /// What `POST /operator/call` takes.
@@ -41,8 +41,9 @@ pub fn serve_call(ask: &Ask<'_>) -> Result<Response, Refusal> {
 /// # Errors
 /// There is no such tool, or it refuses.
 pub fn call_as_operator(context: &Context<'_>, wanted: Call) -> Result<Answer, ToolError> {
-    let tool =
-        find(context.caller, &wanted.tool.0).map_err(|why| ToolError::argument("tool", why))?;
+    let tool = CATALOG
+        .find(context.caller, &wanted.tool.0)
+        .map_err(|why| ToolError::argument("tool", why))?;
     let arguments = match wanted.arguments {
         None => Map::new(),
         Some(AnyObject(arguments)) => arguments.as_object().cloned().unwrap_or_default(),
@@ -56,6 +57,6 @@ pub fn call_as_operator(context: &Context<'_>, wanted: Call) -> Result<Answer, T
 /// There is none of that name, or it cannot be opened.
 pub fn whose(parts: &AppState, caller: &Caller, wanted: &Call) -> Result<Whose, ToolError> {
     // Who names no tool that there is, is told so where the call is made.
-    let wants = find(caller, &wanted.tool.0).map_or(Wants::Reads, Tool::wants);
+    let wants = CATALOG.find(caller, &wanted.tool.0).map_or(Wants::Reads, Tool::wants);
     Whose::of(parts, caller, named(&wanted.workspace), wants)
 }

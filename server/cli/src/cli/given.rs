@@ -13,7 +13,7 @@ use recalld_common::keys::FileFault;
 use recalld_common::nearest::nearest;
 use recalld_config::layers::{Given, Loaded, load};
 use recalld_config::settings::{Kind, SETTINGS, Setting};
-use recalld_tools::tool_names;
+use recalld_tools::CATALOG;
 
 const CONFIG: &str = "config";
 const SET: &str = "set";
@@ -57,7 +57,12 @@ impl Flags {
 
     /// Settings out of these, the environment and the file.
     pub(super) fn load(&self) -> Result<Loaded, FileFault> {
-        load(self.file().as_deref(), &self.given, &|name| std::env::var_os(name), &tool_names())
+        load(
+            self.file().as_deref(),
+            &self.given,
+            &|name| std::env::var_os(name),
+            &CATALOG.tool_names(),
+        )
     }
 
     /// The same for a command that cannot go on without them.

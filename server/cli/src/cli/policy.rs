@@ -18,7 +18,7 @@ use recalld_policy::plans::Plans;
 use recalld_policy::rules_file;
 use recalld_policy::rules_file::RulesFileFault;
 use recalld_policy::{Action, Decision, Rules, Tried, Verdict, What, Who, decide, explain};
-use recalld_tools::tool_names;
+use recalld_tools::CATALOG;
 
 #[derive(Debug, Args)]
 pub(super) struct PolicyArgs {
@@ -98,8 +98,8 @@ pub(super) fn run(args: &PolicyArgs) -> Result<(), Failure> {
     let plans = match &args.config {
         None => Plans::built_in(),
         Some(path) => {
-            let read =
-                Config::read(path, &tool_names()).map_err(|fault| bad_file(path, &fault.into()));
+            let read = Config::read(path, &CATALOG.tool_names())
+                .map_err(|fault| bad_file(path, &fault.into()));
             read?.plans
         }
     };

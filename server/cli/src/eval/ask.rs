@@ -11,7 +11,7 @@ use super::measures::{Latency, Ranked, Stale};
 use super::report::{Figures, Report};
 use recalld_recall::{Plan, Question};
 use recalld_tool_framework::{Context, Refused, governed};
-use recalld_tools::recall as recall_tool;
+use recalld_tools::recall::arbitrate;
 
 /// Items that are ranked for each question, whatever bound the router has of its own.
 pub(super) const RANKED: usize = 10;
@@ -77,7 +77,7 @@ impl Asking<'_> {
         let arguments = json!({"query": text, "lane": self.how.lane.name()});
         let began = Instant::now();
         let answer = governed(self.context, "recalld eval", &arguments, false, |context| {
-            recall_tool::answer(context, &plan, false)
+            arbitrate::answer(context, &plan, false)
         })?;
         self.latency.add(began.elapsed());
         self.asked.0 += 1;

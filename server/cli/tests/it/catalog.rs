@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use recalld_common::scope::Scope;
 use recalld_policy::Caller;
 use recalld_tool_framework::{Change, Profile, Tool};
-use recalld_tools::{find, visible_to};
+use recalld_tools::CATALOG;
 use serde_json::{Map, Value, json};
 use support_server::schema::rows;
 use support_wire::schema::conforms;
@@ -147,7 +147,7 @@ fn the_list_costs_a_model_no_more_than_it_may() {
 #[test]
 fn a_caller_is_told_of_tools_that_it_may_use_and_of_no_others() {
     let mut caller = Caller::local_operator("local");
-    let meant = |caller: &Caller, name: &str| find(caller, name).map(|tool| tool.name);
+    let meant = |caller: &Caller, name: &str| CATALOG.find(caller, name).map(|tool| tool.name);
     assert_eq!(meant(&caller, "brain_remember"), Ok("brain_remember"));
     let error = meant(&caller, "brain_rember").unwrap_err();
     assert_eq!(error, "Unknown tool: brain_rember; did you mean `brain_remember`?");
@@ -158,7 +158,8 @@ fn a_caller_is_told_of_tools_that_it_may_use_and_of_no_others() {
     }
     for profile in Profile::ALL {
         assert!(
-            visible_to(&caller, *profile)
+            CATALOG
+                .visible_to(&caller, *profile)
                 .all(|tool| tool.scope.is_none_or(|scope| scope == Scope::BrainProxy))
         );
     }

@@ -10,7 +10,7 @@ use recalld_metastore::Kind;
 use recalld_policy::rate::key_of;
 use recalld_policy::{Caller, Metered};
 use recalld_tool_framework::{Context, ToolError};
-use recalld_tools::find;
+use recalld_tools::CATALOG;
 use serde_json::{Map, Value, json};
 use support_server::house::{House, SCOPES, api, call, entries, given, mcp, tools};
 use support_server::settings::settings;
@@ -142,7 +142,7 @@ fn without_a_reservation_nothing_runs() {
         ("brain_remember", json!({"text": "It would be free of charge."})),
         ("brain_recall", json!({"query": "anything?"})),
     ] {
-        let tool = find(&caller, tool).unwrap();
+        let tool = CATALOG.find(&caller, tool).unwrap();
         let arguments: &Map<String, Value> = arguments.as_object().unwrap();
         let refused = tool.call(&context, arguments).unwrap_err();
         assert!(matches!(refused.error, ToolError::Unmetered(_)), "{refused}");

@@ -311,7 +311,7 @@ fn calls_in_the_middle_of_a_move() {
         let found = structured(recalld_api::operator::recall_as_operator(&act(), &raw, wanted));
         assert_eq!(found["items"][0]["title"], title(3), "{found}");
         let raw = object(json!({"text": "remembered in the middle"}));
-        let remember = recalld_tools::find(caller, "brain_remember").unwrap();
+        let remember = recalld_tools::CATALOG.find(caller, "brain_remember").unwrap();
         let kept = structured(remember.call(&act(), &raw));
         assert!(kept["item"]["id"].is_string(), "{kept}");
         let raw = object(json!({"paths": [note]}));

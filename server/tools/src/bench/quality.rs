@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::recall::sampled;
 use super::{CUT, Timer, begin, kept, rounded};
-use crate::recall::run_uncounted;
+use crate::recall::arbitrate::run_uncounted;
 use recalld_common::scope::Scope;
 use recalld_embedding::encoders::View;
 use recalld_recall::{Plan, Question};

@@ -4,7 +4,7 @@ use engine::{Filter, Place, Snapshot};
 use serde_json::{Map, Value};
 
 use super::{CUT, N, P50, P95, P99, Timer, begin, kept};
-use crate::recall::run_uncounted;
+use crate::recall::arbitrate::run_uncounted;
 use recalld_common::scope::Scope;
 use recalld_policy::{Action, Verdict};
 use recalld_recall::{Plan, Question};

@@ -1,37 +1,21 @@
 //! recall, for plain words: a command to the tool that does it.
 //!
-//! Owns the row, and who may be led where. No language model: rules over words, ids, paths, quotes and times
-//! (`cues`, `mood`, `parts`, `times`) choose a tool and take its arguments; what cannot be told is not guessed.
+//! Owns the row, and who may be led where; `recalld-intent` reads the words.
 
-mod cues;
-mod likely;
-mod mood;
-mod parts;
-mod routes;
-mod routing;
 mod running;
-mod said;
-mod times;
 
 use serde_json::{Map, Value, json};
 
-use crate::visible_to;
 use recalld_common::scope::Scope;
+use recalld_intent::{COMMAND, Choice, RoutedCommand, likely, understand};
 use recalld_tool_framework::args::{Text, args};
 use recalld_tool_framework::results::{Kind, always, sometimes};
 use recalld_tool_framework::writing::Key;
 use recalld_tool_framework::{Answer, Change, Context, Profile, Tool, ToolError};
-use routing::{Choice, Understood, understand};
 use running::Once;
 
-/// Its name.
-pub(super) const NAME: &str = "brain_command";
 /// Characters of a command.
 const COMMAND_CHARS_MAX: usize = 2048;
-/// The tool for questions about what is remembered.
-const RECALL: &str = "retrieval_arbitrate_tool";
-/// The tool for questions about the service.
-const STATUS: &str = "brain_status_query_tool";
 
 args! {
     /// What `brain_command` takes.
@@ -43,8 +27,8 @@ args! {
     }
 }
 
-pub(super) const COMMAND: Tool = Tool {
-    name: NAME,
+pub(super) const ROW: Tool = Tool {
+    name: COMMAND,
     title: "Command",
     about: "Say in plain words what you want; the tool for it is found by rules, and called. What writes is only \
             called with confirm, else you are told what it would do. If you know the tool, call it yourself.",
@@ -77,7 +61,8 @@ fn command(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, To
     let once = Once::begin(context, &wanted.idempotency_key, raw)?;
     let kinds = context.snapshot().census()?.kinds;
     let kinds: Vec<String> = kinds.into_keys().map(|kind| kind.to_lowercase()).collect();
-    let Understood { chosen, others, why_not } = understand(text, once.now(context), &kinds);
+    let RoutedCommand { chosen, others, why_not } =
+        understand(text, once.now(context), &kinds, context.services.catalog);
     let alternatives = alternatives(context, text, &others);
     let tool = chosen.as_ref().map(|choice| usable(context, choice.tool));
     let (choice, tool) = match (chosen, tool) {
@@ -133,8 +118,8 @@ fn untold(why: &str, alternatives: Vec<Value>) -> Answer {
 
 /// A tool that the caller may use, and that is not this one.
 fn usable(context: &Context<'_>, name: &str) -> Option<&'static Tool> {
-    let mut tools = visible_to(context.caller, Profile::Full);
-    tools.find(|tool| tool.name == name && tool.name != NAME)
+    let mut tools = context.services.catalog.visible_to(context.caller, Profile::Full);
+    tools.find(|tool| tool.name == name && tool.name != COMMAND)
 }
 
 /// What else it may be for, as far as the caller may use it: by cues, else by the words of the rows.
@@ -146,8 +131,9 @@ fn alternatives(context: &Context<'_>, text: &str, others: &[Choice]) -> Vec<Val
     if !by_cues.is_empty() {
         return by_cues;
     }
-    let tools = visible_to(context.caller, Profile::Full).filter(|tool| tool.name != NAME);
-    likely::likely(text, tools).into_iter().map(|(tool, sure, why)| row(tool, sure, &why)).collect()
+    let tools = context.services.catalog.visible_to(context.caller, Profile::Full);
+    let tools = tools.filter(|tool| tool.name != COMMAND);
+    likely(text, tools).into_iter().map(|(tool, sure, why)| row(tool, sure, &why)).collect()
 }
 
 fn confidence(sure: u8) -> f64 {

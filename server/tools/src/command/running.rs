@@ -9,8 +9,8 @@ use engine::ledger::{Effect, Touched};
 use engine::{ItemId, Micros, Snapshot, hex};
 use serde_json::{Map, Value, json};
 
-use super::NAME;
 use recalld_audit::hash_call;
+use recalld_intent::COMMAND;
 use recalld_tool_framework::writing::{Key, Writing};
 use recalld_tool_framework::{Answer, Change, Context, Stored, Tool, ToolError};
 
@@ -34,8 +34,8 @@ impl<'c> Once<'c> {
     ) -> Result<Self, ToolError> {
         let Some(given) = key else { return Ok(Self { writing: None, key: None, first: None }) };
         // Whoever uses the same key for a tool by its name means another call.
-        let within = hex(&hash_call(NAME, &Value::from(given.0.as_str())));
-        let writing = Writing::begin(context, NAME, key, raw);
+        let within = hex(&hash_call(COMMAND, &Value::from(given.0.as_str())));
+        let writing = Writing::begin(context, COMMAND, key, raw);
         let first = Cell::new(None);
         writing.first_answer(&|_, kept| {
             first.set(kept["at"].as_i64().map(Micros));

@@ -4,7 +4,7 @@ use engine::ledger::Effect;
 use engine::{ItemView, Snapshot, Status, hex};
 use serde_json::{Map, Value, json};
 
-use super::{attributes, path_of};
+use super::stored::{attributes, path_of};
 use recalld_common::names;
 use recalld_common::scope::Scope;
 use recalld_policy::{Action, Verdict};

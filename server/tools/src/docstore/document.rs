@@ -4,7 +4,6 @@ use engine::ledger::Effect;
 use engine::{ItemId, ItemView, Place, Snapshot, Status, hex};
 use serde_json::{Map, Value, json};
 
-use super::named;
 use recalld_common::counted::counted;
 use recalld_common::names;
 use recalld_common::scope::Scope;
@@ -234,6 +233,32 @@ pub(super) fn metadata(
         "ingested_at": names::time(item.recorded_at),
         "status": snapshot.status(place)?.name(),
     })))
+}
+
+/// The document that an argument names, by its id or its path, which the caller may read.
+pub(super) fn named(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    (id, path): (Option<Id>, Option<&str>),
+) -> Result<Place, ToolError> {
+    let (field, why, place) = match (id, path) {
+        (Some(id), None) => {
+            let why = NO_SUCH_DOCUMENT.to_owned();
+            ("document_id", why, by_id(snapshot, id)?)
+        }
+        (None, Some(path)) => ("path", nothing_from(path), by_path(context, snapshot, path)?),
+        _ => {
+            let why = "give document_id or path, one of the two";
+            return Err(ToolError::argument("document_id", why));
+        }
+    };
+    let item = snapshot.item(place)?;
+    // To someone who may not read it, a document does not exist.
+    let (verdict, rule) = context.judge(&item, Action::Read);
+    if verdict == Verdict::Allow {
+        return Ok(place);
+    }
+    Err(ToolError::Denied { field, why, item: item.id, rule: rule.to_string() })
 }
 
 #[cfg(test)]

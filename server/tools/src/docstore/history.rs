@@ -4,8 +4,8 @@ use engine::ledger::Effect;
 use engine::{ItemId, Snapshot, SourceView, hex};
 use serde_json::{Map, Value, json};
 
-use super::attributes;
 use super::document::nothing_from;
+use super::stored::attributes;
 use recalld_common::names;
 use recalld_common::scope::Scope;
 use recalld_fs_util::uri;

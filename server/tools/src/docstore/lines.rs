@@ -4,9 +4,9 @@ use engine::ledger::Effect;
 use engine::{ItemId, Snapshot, SourceView, Status, hex};
 use serde_json::{Map, Value, json};
 
-use super::attributes;
 use super::document::nothing_from;
 use super::history::versions_of;
+use super::stored::attributes;
 use recalld_common::names;
 use recalld_common::scope::Scope;
 use recalld_policy::{Action, Verdict};

@@ -6,7 +6,7 @@ use engine::{ItemId, Place, Snapshot, Status};
 use serde_json::{Map, Value, json};
 
 use super::document::metadata;
-use super::{is_beneath, path_of};
+use super::stored::{is_beneath, path_of};
 use recalld_common::names;
 use recalld_common::scope::Scope;
 use recalld_policy::{Action, Verdict};

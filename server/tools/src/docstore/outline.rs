@@ -4,8 +4,8 @@ use engine::ledger::Effect;
 use engine::{ItemView, Snapshot, Status};
 use serde_json::{Map, Value, json};
 
-use super::document::metadata;
-use super::{attributes, named};
+use super::document::{metadata, named};
+use super::stored::attributes;
 use recalld_common::scope::Scope;
 use recalld_policy::{Action, Verdict};
 use recalld_recall::Room;

@@ -7,7 +7,7 @@ use engine::ledger::Effect;
 use engine::{Filter, Hit, Snapshot, SourceId, hex};
 use serde_json::{Map, Value, json};
 
-use super::{attributes, is_beneath, path_of};
+use super::stored::{attributes, is_beneath, path_of};
 use recalld_common::names;
 use recalld_common::scope::Scope;
 use recalld_recall::show;

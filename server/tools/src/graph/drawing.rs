@@ -6,7 +6,7 @@ use engine::{Direction, EdgeFilter, EdgeId, EdgeView, ItemId, Reached, Snapshot,
 use serde_json::{Map, Value, json};
 
 use super::{Relations, edge_json, which};
-use crate::recall;
+use crate::recall::arbitrate;
 use recalld_common::counted::counted;
 use recalld_common::scope::Scope;
 use recalld_recall::{Plan, Question, Room};
@@ -125,7 +125,7 @@ fn on_topic(context: &Context<'_>, topic: String) -> Result<Vec<ItemId>, ToolErr
     let now = Some(context.services.clock.now());
     let plan = Plan::governed(Question { text: topic, now, ..Question::default() });
     let view = context.view();
-    let outcome = recall::run(context, &view, &plan)?;
+    let outcome = arbitrate::run(context, &view, &plan)?;
     let best = outcome.items.iter().take(SEEDS_MAX);
     Ok(best.map(|found| view.snapshot.id(found.place)).collect::<Result<_, _>>()?)
 }

@@ -9,12 +9,10 @@ mod sweep;
 mod text;
 mod tombstone;
 
+pub(super) use paths::NAME as INGEST_PATHS;
 pub use paths::{readable, run, texts};
 
 use recalld_tool_framework::Family;
-
-/// The tool that waits until no other ingest runs.
-pub const INGEST_PATHS: &str = "ingest_paths_tool";
 
 pub(super) static FAMILY: Family = Family {
     name: "ingest",

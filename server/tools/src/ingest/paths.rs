@@ -6,7 +6,6 @@ use engine::ledger::Effect;
 use engine::{Batch, ItemId, Sensitivity, WriteError};
 use serde_json::{Map, Value, json};
 
-use super::INGEST_PATHS;
 use recalld_common::counted::counted;
 use recalld_fs_util::roots::Roots;
 use recalld_ingest::job::{BrokenOff, Job, JobError, Report, Request};
@@ -20,6 +19,8 @@ use recalld_tool_framework::writing::Key;
 use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
 use recalld_workspace::workspace::{Running, Workspace};
 
+/// The tool that waits until no other ingest runs.
+pub(crate) const NAME: &str = "ingest_paths_tool";
 /// Most skipped entries that the text of a dry run names; all that are kept are in its report.
 const SKIPPED_TOLD_MAX: usize = 32;
 
@@ -37,7 +38,7 @@ args! {
 }
 
 pub(super) const ROW: Tool = Tool {
-    name: INGEST_PATHS,
+    name: NAME,
     title: "Ingest files",
     about: "Read files under the operator's ingest roots into memory: Markdown, text, code, \
             HTML, PDF, images, CSV, JSON Lines. Changed files supersede their old version. Not for single facts: use \
@@ -78,7 +79,7 @@ pub fn texts<const A: usize, const B: usize, const C: usize, const D: usize>(
 
 fn ingest_paths(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
     let wanted = IngestPaths::parse(raw)?;
-    let keyed = wanted.idempotency_key.as_ref().map(|key| Keyed::of(INGEST_PATHS, &key.0, raw));
+    let keyed = wanted.idempotency_key.as_ref().map(|key| Keyed::of(NAME, &key.0, raw));
     if let Some(told) = first_answer(context, keyed.as_ref())? {
         return Ok(told);
     }
@@ -90,7 +91,7 @@ fn ingest_paths(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answe
         sensitivity: wanted.sensitivity,
         dry_run: wanted.dry_run,
         by: context.caller.principal.clone(),
-        via: INGEST_PATHS,
+        via: NAME,
     };
     let roots = context.workspace.roots();
     refuse_hidden(&roots, &request.paths)?;
@@ -125,7 +126,7 @@ fn remember(
     keyed: &Keyed,
     kept: &Value,
 ) -> Result<Option<Answer>, ToolError> {
-    let item = keyed.remember(context, INGEST_PATHS, kept);
+    let item = keyed.remember(context, NAME, kept);
     let store = &context.workspace.store;
     match store.write(Batch { items: vec![item], ..Batch::default() }) {
         Ok(_) => Ok(None),

@@ -3,8 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::instructions::INSTRUCTIONS;
-use crate::recall::bounds_json;
-use crate::{FAMILIES, visible_to};
+use crate::recall::arbitrate::bounds_json;
 use recalld_common::scope::Scope;
 use recalld_recall::Bounds;
 use recalld_tool_framework::args::args;
@@ -81,10 +80,11 @@ fn bootstrap(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, 
 
 /// The families of the caller's tools, in the order of the catalog.
 fn families(context: &Context<'_>) -> Vec<Value> {
+    let catalog = context.services.catalog;
     let usable: Vec<&str> =
-        visible_to(context.caller, Profile::Full).map(|tool| tool.name).collect();
-    let mut families = Vec::with_capacity(FAMILIES.len());
-    for family in FAMILIES {
+        catalog.visible_to(context.caller, Profile::Full).map(|tool| tool.name).collect();
+    let mut families = Vec::new();
+    for family in catalog.families() {
         let tools = family.tools.iter().filter(|tool| usable.contains(&tool.name));
         let tools: Vec<Value> =
             tools.map(|tool| json!({"name": tool.name, "title": tool.title})).collect();

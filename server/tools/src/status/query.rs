@@ -2,11 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::routing::{Other, Understood, understand};
 use super::told::Teller;
-use super::topics::TOPICS;
-use crate::visible_to;
 use recalld_common::scope::Scope;
+use recalld_status_answers::{OtherPart, from, sentence, understand};
 use recalld_tool_framework::args::{Text, args};
 use recalld_tool_framework::results::{Kind, always, sometimes};
 use recalld_tool_framework::{Answer, Change, Context, Profile, Tool, ToolError};
@@ -54,40 +52,31 @@ fn query(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Tool
             return Err(ToolError::Cancelled);
         }
         topics.push(json!({"topic": meant.name, "because": meant.because}));
-        let first = teller.facts.len();
+        let first = teller.facts.all().len();
         match teller.tell(meant)? {
-            Some(phrase) => phrases.push(format!("{phrase} [{}]", from(&teller.facts[first..]))),
+            Some(phrase) => {
+                phrases.push(format!("{phrase} [{}]", from(&teller.facts.all()[first..])))
+            }
             None => {
                 let why = "your credential or plan does not let you know";
                 unanswered.push(json!({"part": meant.name, "why": why}));
             }
         }
     }
-    let answer = sentence(&understood, &phrases, &unanswered);
-    let mut structured = json!({"answer": answer, "facts": teller.facts, "topics": topics});
+    let answer = sentence(&phrases, &unanswered, understood.truncated);
+    let mut structured = json!({"answer": answer, "facts": teller.facts.all(), "topics": topics});
     if !unanswered.is_empty() {
         structured["unanswered"] = unanswered.into();
     }
     Ok(Answer::plain(structured, answer))
 }
 
-/// Where facts come from, each named once.
-fn from(facts: &[Value]) -> String {
-    let mut names: Vec<&str> = Vec::new();
-    for fact in facts {
-        let from = fact["from"].as_str().unwrap_or_default();
-        let tool = from.split('.').next().unwrap_or_default();
-        if !names.contains(&tool) {
-            names.push(tool);
-        }
-    }
-    names.join(", ")
-}
-
 /// A part that is not about the service, with the tool that may help, where the caller may use it.
-fn left(context: &Context<'_>, other: &Other) -> Value {
-    let usable =
-        |name: &&str| visible_to(context.caller, Profile::Full).any(|tool| tool.name == *name);
+fn left(context: &Context<'_>, other: &OtherPart) -> Value {
+    let catalog = context.services.catalog;
+    let usable = |name: &&str| {
+        catalog.visible_to(context.caller, Profile::Full).any(|tool| tool.name == *name)
+    };
     let mut left = json!({"part": other.part, "why": other.why});
     if let Some(tool) = Some(other.tool).filter(usable) {
         left["use"] = tool.into();
@@ -96,30 +85,4 @@ fn left(context: &Context<'_>, other: &Other) -> Value {
         left["why"] = "it names nothing that the service keeps count of".into();
     }
     left
-}
-
-/// The answer in words.
-fn sentence(understood: &Understood, phrases: &[String], unanswered: &[Value]) -> String {
-    let mut text = phrases.join("; ");
-    if let Some(first) = text.get(..1) {
-        text = format!("{}{}.", first.to_uppercase(), &text[1..]);
-    }
-    if !unanswered.is_empty() || phrases.is_empty() {
-        let parts = unanswered.iter().map(|left| {
-            let word = |name: &str| left[name].as_str().unwrap_or_default();
-            let tool = left["use"].as_str().map(|tool| format!("; try {tool}")).unwrap_or_default();
-            format!("\"{}\" ({}{tool})", word("part"), word("why"))
-        });
-        let parts: Vec<String> = parts.collect();
-        let parts = if parts.is_empty() { "what is asked".to_owned() } else { parts.join(", ") };
-        text.push_str(&format!("{}I can't tell: {parts}.", if text.is_empty() { "" } else { " " }));
-    }
-    if phrases.is_empty() {
-        let names: Vec<&str> = TOPICS.iter().map(|row| row.name).collect();
-        text.push_str(&format!(" Ask about: {}.", names.join(", ")));
-    }
-    if understood.truncated {
-        text.push_str(" The question has more parts than one answer; ask for the rest by itself.");
-    }
-    text
 }

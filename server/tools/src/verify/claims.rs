@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use engine::ledger::Effect;
 use serde_json::{Map, Value, json};
 
-use crate::recall::{account, run};
+use crate::recall::arbitrate::{account, run};
 use evidence::{Evidence, Stance};
 use grounds::{Ground, ground};
 use recalld_audit::tenant_hash;

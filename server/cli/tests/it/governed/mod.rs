@@ -29,7 +29,7 @@ use recalld_policy::Caller;
 use recalld_policy::{Action, Rule, Rules, Verdict, WhatMatch, WhoMatch};
 use recalld_recall::Plan;
 use recalld_tool_framework::{Answer, Context};
-use recalld_tools::{find, recall};
+use recalld_tools::{CATALOG, recall::arbitrate};
 use serde_json::{Map, Value, json};
 use support_engine::sample::link;
 use support_server::settings::settings;
@@ -133,13 +133,15 @@ impl House {
         let Value::Object(raw): Value = arguments else { panic!("arguments are an object") };
         let raw: Map<String, Value> = raw;
         self.with_context(caller, |context| {
-            find(caller, tool).unwrap().call(context, &raw).unwrap()
+            CATALOG.find(caller, tool).unwrap().call(context, &raw).unwrap()
         })
     }
 
     /// What comes of a plan that is not the governed path's.
     fn follow(&self, caller: &Caller, plan: &Plan) -> Value {
-        self.with_context(caller, |context| recall::answer(context, plan, true).unwrap().structured)
+        self.with_context(caller, |context| {
+            arbitrate::answer(context, plan, true).unwrap().structured
+        })
     }
 
     /// What the operator is told.

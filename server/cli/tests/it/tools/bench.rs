@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use recalld_common::cancel::Cancel;
 use recalld_tool_framework::Context;
-use recalld_tools::find;
+use recalld_tools::CATALOG;
 use serde_json::{Value, json};
 use support_server::desk::{Desk, operator};
 use support_wire::service::scratch;
@@ -31,7 +31,7 @@ fn called_off(desk: &Desk, tool: &str, arguments: &Value) -> String {
         progress: Some(&progress),
     };
     let raw = arguments.as_object().unwrap();
-    let why = find(&caller, tool).unwrap().call(&context, raw).unwrap_err().to_string();
+    let why = CATALOG.find(&caller, tool).unwrap().call(&context, raw).unwrap_err().to_string();
     assert!(*steps.lock().unwrap() > 0, "{tool} had begun");
     why
 }

@@ -5,7 +5,7 @@ use recalld_audit::{mint, tenant_hash};
 use recalld_common::cancel::Cancel;
 use recalld_policy::Caller;
 use recalld_tool_framework::{Context, ToolError};
-use recalld_tools::find;
+use recalld_tools::CATALOG;
 use serde_json::{Value, json};
 use support_server::desk::{Desk, VEILED, member, operator};
 
@@ -223,7 +223,7 @@ fn who_calls_it_off_waits_for_no_further_claim() {
         let cancel = Cancel::new();
         cancel.raise();
         let context = Context { cancel: &cancel, ..*context };
-        let tool = find(&operator(), TOOL).unwrap();
+        let tool = CATALOG.find(&operator(), TOOL).unwrap();
         tool.call(&context, raw.as_object().unwrap()).unwrap_err().error
     });
     assert!(matches!(error, ToolError::Cancelled), "{error}");

@@ -17,7 +17,7 @@ use recalld_policy::plans::Plans;
 use recalld_policy::rate::key_of;
 use recalld_policy::{Caller, Metered};
 use recalld_tool_framework::{Change, Context};
-use recalld_tools::{FAMILIES, find};
+use recalld_tools::CATALOG;
 use serde_json::{Value, json};
 use support_server::desk::{Desk, member, operator};
 use support_server::sample_catalog;
@@ -45,12 +45,12 @@ fn is_there(tool: &str) -> bool {
 }
 
 fn family_of(tool: &str) -> Option<&'static str> {
-    let family = FAMILIES.iter().find(|family| family.tools.iter().any(|row| row.name == tool));
+    let family = CATALOG.families().find(|family| family.tools.iter().any(|row| row.name == tool));
     family.map(|family| family.name)
 }
 
 fn writes(tool: &str) -> bool {
-    let mut tools = FAMILIES.iter().flat_map(|family| family.tools);
+    let mut tools = CATALOG.tools();
     tools.any(|row| row.name == tool && row.change != Change::Nothing)
 }
 
@@ -175,7 +175,7 @@ fn commands_are_led_to_the_tools_that_people_mean() {
 fn every_tool_is_led_to_by_some_command() {
     let cases = cases();
     let labelled = |tool: &str| cases.iter().any(|case| case["tool"] == tool);
-    for tool in FAMILIES.iter().flat_map(|family| family.tools) {
+    for tool in CATALOG.tools() {
         assert!(labelled(tool.name) || tool.name == TOOL, "{}", tool.name);
     }
 }
@@ -369,7 +369,7 @@ fn nobody_is_led_to_what_they_may_not_use() {
         desk.call_as(&of_team, TOOL, json!({"command": "benchmark storage", "confirm": true}));
     assert!(bench.get("routed_to").is_none(), "{bench}");
     let without = Caller { scopes: vec![Scope::TenantRead], ..member() };
-    assert!(find(&without, TOOL).is_err());
+    assert!(CATALOG.find(&without, TOOL).is_err());
 }
 
 #[test]
@@ -441,7 +441,12 @@ fn a_command_that_is_called_off_leads_to_nothing() {
     let raw = json!({"command": "what was decided about the gate?"});
     let refused = desk.with_context(&operator(), |context| {
         let context = Context { cancel: &cancel, progress: None, ..*context };
-        find(&operator(), TOOL).unwrap().call(&context, raw.as_object().unwrap()).err().unwrap()
+        CATALOG
+            .find(&operator(), TOOL)
+            .unwrap()
+            .call(&context, raw.as_object().unwrap())
+            .err()
+            .unwrap()
     });
     assert_eq!(refused.error.reason(), "cancelled");
     assert_eq!(desk.parts().local.get().store.snapshot().seq(), seq);

@@ -7,7 +7,7 @@ use support_wire::tree::workspace;
 use recalld_tool_framework::args::Field;
 use recalld_tool_framework::results::{Output, RECEIPT};
 use recalld_tool_framework::{Change, Family, Tool};
-use recalld_tools::FAMILIES;
+use recalld_tools::CATALOG;
 use serde_json::Value;
 
 const HEAD: &str = "\
@@ -97,7 +97,7 @@ fn type_of(field: &Field) -> String {
 #[test]
 fn the_page_of_tools_says_what_the_rows_say() {
     let mut page = HEAD.to_owned();
-    for family in FAMILIES {
+    for family in CATALOG.families() {
         family_part(family, &mut page);
     }
     let path = workspace().join("docs/tools.md");
@@ -113,7 +113,7 @@ fn the_page_of_tools_says_what_the_rows_say() {
 
 #[test]
 fn every_field_of_every_result_is_described() {
-    for tool in FAMILIES.iter().flat_map(|family| family.tools) {
+    for tool in CATALOG.tools() {
         for field in tool.results.iter().chain([&RECEIPT]) {
             assert!(!field.about.is_empty(), "{}.{}", tool.name, field.name);
             assert!(!field.about.contains('|') && field.about.is_ascii(), "{}", field.about);

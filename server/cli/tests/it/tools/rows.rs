@@ -9,7 +9,7 @@ use recalld_policy::rate::key_of;
 use recalld_policy::{Caller, Metered};
 use recalld_tool_framework::args::Field;
 use recalld_tool_framework::{Change, Profile, Tool};
-use recalld_tools::{find, visible_to};
+use recalld_tools::CATALOG;
 use serde_json::{Map, Value, json};
 use support_server::contract::agreed;
 use support_server::desk::{Desk, operator};
@@ -28,7 +28,8 @@ fn is_there(name: &str) -> bool {
 
 /// The names of a caller's tools, sorted.
 fn names_of(caller: &Caller) -> Vec<&'static str> {
-    let mut names: Vec<&str> = visible_to(caller, Profile::Full).map(|tool| tool.name).collect();
+    let mut names: Vec<&str> =
+        CATALOG.visible_to(caller, Profile::Full).map(|tool| tool.name).collect();
     names.sort_unstable();
     names
 }
@@ -50,7 +51,7 @@ fn of_plan(name: &str) -> Caller {
 
 #[test]
 fn the_catalog_is_what_was_agreed() {
-    let families = recalld_tools::FAMILIES.iter();
+    let families = CATALOG.families();
     let there: Vec<_> = families
         .flat_map(|family| family.tools.iter().map(|tool| (family.name, tool.name, tool.scope)))
         .collect();
@@ -205,10 +206,10 @@ fn a_caller_without_a_rows_scope_is_told_that_there_is_no_such_tool() {
         let Some(scope) = row.scope else { continue };
         let mut caller = operator();
         caller.scopes.retain(|has| *has != scope);
-        let error = find(&caller, row.name).err().unwrap();
+        let error = CATALOG.find(&caller, row.name).err().unwrap();
         assert!(error.starts_with(&format!("Unknown tool: {}", row.name)), "{error}");
         caller.scopes.push(scope);
-        assert_eq!(find(&caller, row.name).map(|tool| tool.name), Ok(row.name));
+        assert_eq!(CATALOG.find(&caller, row.name).map(|tool| tool.name), Ok(row.name));
     }
 }
 

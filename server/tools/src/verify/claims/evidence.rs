@@ -3,7 +3,7 @@
 use engine::{ItemId, Place, Snapshot, Status};
 use serde_json::{Value, json};
 
-use crate::recall::grounding_token;
+use crate::recall::arbitrate::grounding_token;
 use recalld_claim_check::{Judged, Prose, Relation, judge};
 use recalld_common::names;
 use recalld_policy::{Action, Verdict};

@@ -9,7 +9,7 @@ use engine::ledger::{Effect, Touched};
 use engine::{ItemId, ItemView, Micros, Place, Snapshot, SourceId, SourceView, Status, hex};
 use serde_json::{Value, json};
 
-use crate::recall_text::one_line;
+use crate::recall::text::one_line;
 use recalld_common::names;
 use recalld_fs_util::roots::{FILE_BYTES_MAX, Refused};
 use recalld_fs_util::uri;

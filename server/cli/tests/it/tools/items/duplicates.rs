@@ -6,7 +6,7 @@ use engine::Sensitivity;
 use recalld_common::cancel::Cancel;
 use recalld_policy::Caller;
 use recalld_tool_framework::{Context, ToolError};
-use recalld_tools::find;
+use recalld_tools::CATALOG;
 use serde_json::{Value, json};
 use support_server::desk::{Desk, VEILED, member, operator};
 
@@ -223,7 +223,12 @@ fn who_calls_it_off_is_not_kept_waiting() {
         let cancel = Cancel::new();
         cancel.raise();
         let context = Context { cancel: &cancel, ..*context };
-        find(&operator(), TOOL).unwrap().call(&context, &serde_json::Map::new()).unwrap_err().error
+        CATALOG
+            .find(&operator(), TOOL)
+            .unwrap()
+            .call(&context, &serde_json::Map::new())
+            .unwrap_err()
+            .error
     });
     assert!(matches!(error, ToolError::Cancelled), "{error}");
 }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use jiff::tz::TimeZone;
 use serde_json::Value;
 
-use crate::status::words::stem;
+use recalld_status_answers::stem;
 
 /// Pieces of a command that are looked at; what is behind them is text that goes along.
 const PIECES_MAX: usize = 256;
@@ -54,7 +54,7 @@ const QUOTES: [(char, char); 5] =
 
 /// What a piece is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sort {
+pub(crate) enum Sort {
     Word,
     Number,
     /// Two whole numbers with a hyphen between them.
@@ -89,7 +89,7 @@ pub(super) enum Sort {
 
 impl Sort {
     /// Whether it is the id of something that is an item, whatever its kind.
-    pub(super) fn is_item(self) -> bool {
+    pub(crate) fn is_item(self) -> bool {
         use Sort::{Artifact, Attempt, Chunk, Document, Followup, Item, Job};
         matches!(self, Item | Document | Chunk | Artifact | Attempt | Followup | Job)
     }
@@ -97,26 +97,26 @@ impl Sort {
 
 /// One piece.
 #[derive(Debug, Clone)]
-pub(super) struct Piece {
-    pub(super) sort: Sort,
+pub(crate) struct Piece {
+    pub(crate) sort: Sort,
     /// Where it stands, with its quotes.
-    pub(super) at: Range<usize>,
+    pub(crate) at: Range<usize>,
     /// As it was written; of a quote what is in it.
-    pub(super) text: String,
+    pub(crate) text: String,
     /// Of a word: in lower case, without endings.
-    pub(super) word: String,
+    pub(crate) word: String,
 }
 
 /// A command.
 #[derive(Debug)]
-pub(super) struct Said<'t> {
-    pub(super) text: &'t str,
-    pub(super) pieces: Vec<Piece>,
+pub(crate) struct Said<'t> {
+    pub(crate) text: &'t str,
+    pub(crate) pieces: Vec<Piece>,
 }
 
 impl<'t> Said<'t> {
     /// Takes a command apart.
-    pub(super) fn of(text: &'t str) -> Self {
+    pub(crate) fn of(text: &'t str) -> Self {
         let mut said = Self { text, pieces: Vec::new() };
         let mut at = 0;
         while at < text.len() && said.pieces.len() < PIECES_MAX {
@@ -126,7 +126,7 @@ impl<'t> Said<'t> {
     }
 
     /// Whether something is asked from a piece on, and more is said behind it.
-    pub(super) fn asks_within(&self, from: usize) -> bool {
+    pub(crate) fn asks_within(&self, from: usize) -> bool {
         let asks = |piece: &Piece| piece.sort == Sort::Mark && piece.text == "?";
         let asked = self.pieces.iter().skip(from).position(asks);
         asked.is_some_and(|at| self.pieces[from + at..].iter().any(|piece| !asks(piece)))
@@ -242,7 +242,7 @@ impl<'t> Said<'t> {
 }
 
 /// A word in lower case, without what an apostrophe ties to it and without the ending of a plural.
-pub(super) fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     let lower = text.to_lowercase().replace('\u{2019}', "'");
     let ends = ["'s", "'d", "'m", "'ll", "'re", "'ve"];
     let bare = ends.iter().find_map(|end| lower.strip_suffix(end)).unwrap_or(&lower);
@@ -306,7 +306,7 @@ fn is_file(text: &str) -> bool {
 }
 
 /// Two whole numbers, the first not above the second, as in `10-20`.
-pub(super) fn range_of(text: &str) -> Option<(i64, i64)> {
+pub(crate) fn range_of(text: &str) -> Option<(i64, i64)> {
     let (first, last) = text.split_once(['-', '\u{2013}'])?;
     let (first, last) = (first.parse().ok()?, last.parse().ok()?);
     (0 <= first && first <= last).then_some((first, last))

@@ -70,7 +70,7 @@ pub(super) fn readable(
 }
 
 /// A text as one line of so many characters.
-pub(super) fn one_line(text: &str, chars_max: usize) -> String {
+pub(crate) fn one_line(text: &str, chars_max: usize) -> String {
     let mut line = String::new();
     let mut chars = 0;
     for word in text.split_whitespace() {

@@ -3,11 +3,11 @@
 //! Owns what is polite and says nothing, and the words that keep an order from being one: negations, conditions,
 //! questions. A question is never taken for an order to write. Knows no tools.
 
-use super::said::{Said, Sort};
+use crate::said::{Said, Sort};
 
 /// What a command is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mood {
+pub(crate) enum Mood {
     /// An order, or a plain statement or name of something.
     Order,
     /// It asks.
@@ -18,10 +18,10 @@ pub(super) enum Mood {
 
 /// Where a command begins, and how it is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Begins {
+pub(crate) struct Begins {
     /// The first piece behind what is polite.
-    pub(super) head: usize,
-    pub(super) mood: Mood,
+    pub(crate) head: usize,
+    pub(crate) mood: Mood,
 }
 
 /// What may stand before an order, the longer first. Those of the second list make a question an order.
@@ -173,7 +173,7 @@ const DOUBTS: [&str; 8] =
 const TAKEN_BACK: &str = "do delete remove forget erase hide";
 
 /// Whether the words stand at a place; how many they are.
-pub(super) fn stands(words: &[String], at: usize, phrase: &str) -> Option<usize> {
+pub(crate) fn stands(words: &[String], at: usize, phrase: &str) -> Option<usize> {
     let mut count = 0;
     for wanted in phrase.split(' ') {
         if words.get(at + count).is_none_or(|word| word != wanted) {
@@ -185,7 +185,7 @@ pub(super) fn stands(words: &[String], at: usize, phrase: &str) -> Option<usize>
 }
 
 /// Reads how a command begins, and its mood.
-pub(super) fn begins(said: &Said<'_>, words: &[String]) -> Begins {
+pub(crate) fn begins(said: &Said<'_>, words: &[String]) -> Begins {
     let mut head = 0;
     let mut is_asked_politely = false;
     let mark = |at: usize| said.pieces.get(at).is_some_and(|piece| piece.sort == Sort::Mark);
@@ -260,12 +260,12 @@ fn mood(said: &Said<'_>, words: &[String], head: usize, is_asked_politely: bool)
 }
 
 /// Whether something in the pieces from one on is said with a doubt.
-pub(super) fn is_doubted(words: &[String], head: usize) -> bool {
+pub(crate) fn is_doubted(words: &[String], head: usize) -> bool {
     words.iter().skip(head).any(|word| DOUBTS.contains(&word.as_str()))
 }
 
 /// Whether an order is taken back once it is said: `forget it, no wait, don't`.
-pub(super) fn is_taken_back(words: &[String], head: usize) -> bool {
+pub(crate) fn is_taken_back(words: &[String], head: usize) -> bool {
     let word = |at: usize| words.get(at).map_or("", String::as_str);
     (head..words.len()).any(|at| {
         let next = word(at + 1);
@@ -280,7 +280,7 @@ pub(super) fn is_taken_back(words: &[String], head: usize) -> bool {
 }
 
 /// Whether something between two pieces denies what is said, beside the words at `places`.
-pub(super) fn is_denied(words: &[String], from: usize, to: usize, places: &[usize]) -> bool {
+pub(crate) fn is_denied(words: &[String], from: usize, to: usize, places: &[usize]) -> bool {
     let denies = |word: &String| {
         matches!(
             word.as_str(),
@@ -296,7 +296,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::command::cues::understood;
+    use crate::cues::understood;
 
     fn read(text: &str) -> (usize, Mood) {
         let said = Said::of(text);

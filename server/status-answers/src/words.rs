@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
-use super::topics::TOPICS;
+use crate::topics::TOPICS;
 
 /// Words that any question may have, whatever it is about: no names of things that one could ask after.
 const EVERYDAY: &str = include_str!("everyday.txt");
@@ -14,7 +14,7 @@ const EVERYDAY: &str = include_str!("everyday.txt");
 const MEMORY: &str = "who whom whose why decide decided agreed said say says";
 
 /// First words that want something done, and the tool that does it.
-pub(super) const ORDERS: [(&str, &str); 14] = [
+pub(crate) const ORDERS: [(&str, &str); 14] = [
     ("delete", "forget_item_tool"),
     ("remove", "forget_item_tool"),
     ("forget", "forget_item_tool"),
@@ -61,17 +61,17 @@ const OTHER_CHARS_MIN: usize = 7;
 
 /// One word of a part of a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Word {
+pub(crate) struct Word {
     /// As it was written, in lower case.
-    pub(super) written: String,
+    pub(crate) written: String,
     /// What it is taken for.
-    pub(super) stem: String,
+    pub(crate) stem: String,
     /// Whether anything is known of it.
-    pub(super) is_known: bool,
+    pub(crate) is_known: bool,
 }
 
 /// The parts of a question, each with its words.
-pub(super) fn parts(question: &str, kinds: &[String]) -> Vec<(String, Vec<Word>)> {
+pub(crate) fn parts(question: &str, kinds: &[String]) -> Vec<(String, Vec<Word>)> {
     let mut parts = Vec::new();
     for piece in question.split(['?', ';', ',', '!', '\n', '&', '|']) {
         let mut words: Vec<String> = Vec::new();
@@ -112,7 +112,7 @@ fn plain(piece: &str) -> String {
 }
 
 /// A word without the endings that make it plural.
-pub(crate) fn stem(word: &str) -> String {
+pub fn stem(word: &str) -> String {
     let is_plural = word.len() > 3 && word.ends_with('s');
     if !is_plural || ["ss", "us", "is"].iter().any(|end| word.ends_with(end)) {
         return word.to_owned();
@@ -141,7 +141,7 @@ fn read(written: String, kinds: &[String]) -> Word {
 }
 
 /// Whether a word is one of every day, or one of a cue.
-pub(crate) fn is_of_service(word: &str) -> bool {
+pub fn is_of_service(word: &str) -> bool {
     is_everyday(word) || cues().contains(word)
 }
 
@@ -155,7 +155,7 @@ fn cues() -> &'static BTreeSet<&'static str> {
 }
 
 /// Whether a word, or the verb that it is a form of, is one of every day.
-pub(crate) fn is_everyday(word: &str) -> bool {
+pub fn is_everyday(word: &str) -> bool {
     static SET: OnceLock<BTreeSet<&'static str>> = OnceLock::new();
     let set = SET.get_or_init(|| EVERYDAY.split_whitespace().collect());
     let base = ["ing", "ed"].iter().find_map(|end| word.strip_suffix(end));
@@ -173,12 +173,12 @@ pub(crate) fn is_everyday(word: &str) -> bool {
 }
 
 /// Whether a part tells by one of its words that it is about what somebody said or did.
-pub(super) fn is_of_memory(words: &[Word]) -> bool {
+pub(crate) fn is_of_memory(words: &[Word]) -> bool {
     words.iter().any(|word| MEMORY.split(' ').any(|of| of == word.written))
 }
 
 /// Whether a word is another one with a single typing error that leaves its first letter.
-pub(crate) fn is_misspelt(word: &str, meant: &str) -> bool {
+pub fn is_misspelt(word: &str, meant: &str) -> bool {
     // Most are another word at a glance; one letter more or less is at most its bytes.
     let is_near = word.len().abs_diff(meant.len()) <= '\u{10FFFF}'.len_utf8();
     if !is_near || word.chars().next() != meant.chars().next() {

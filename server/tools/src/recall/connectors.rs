@@ -7,9 +7,9 @@
 use engine::ItemView;
 use serde_json::{Map, Value, json};
 
+use super::arbitrate::{QUERY_CHARS_MAX, Wanted, governed_path, grounding_token, refuse_bounds};
+use super::text::one_line;
 use crate::docstore;
-use crate::recall::{QUERY_CHARS_MAX, Wanted, governed_path, grounding_token, refuse_bounds};
-use crate::recall_text::one_line;
 use recalld_common::names;
 use recalld_common::scope::Scope;
 use recalld_policy::{Action, Verdict};

@@ -7,15 +7,13 @@
 use engine::Micros;
 use serde_json::{Map, Value};
 
-use super::cues::{Found, understood};
-use super::mood::{Begins, Mood, begins, is_denied, is_doubted, is_taken_back};
-use super::parts::Taking;
-use super::routes::{self, Row};
-use super::said::{Said, Sort};
-use crate::FAMILIES;
-use crate::status::routing::topics_of;
-use crate::status::words::is_of_service;
-use recalld_tool_framework::{Change, Tool};
+use crate::cues::{Found, understood};
+use crate::mood::{Begins, Mood, begins, is_denied, is_doubted, is_taken_back};
+use crate::parts::Taking;
+use crate::routes::{self, Row};
+use crate::said::{Said, Sort};
+use recalld_status_answers::{is_of_service, topics_of};
+use recalld_tool_framework::{Catalog, Change};
 
 /// Tools that a command is taken for beside the one that is chosen.
 const ALTERNATIVES_MAX: usize = 5;
@@ -49,14 +47,17 @@ const JOINS: &str = "and then or but also afterward please maybe perhap";
 
 /// A tool that a command may be for.
 #[derive(Debug, Clone)]
-pub(super) struct Choice {
-    pub(super) tool: &'static str,
-    /// Of 100.
-    pub(super) sure: u8,
-    pub(super) why: String,
-    pub(super) arguments: Map<String, Value>,
+pub struct Choice {
+    /// Its name.
+    pub tool: &'static str,
+    /// How surely, of 100.
+    pub sure: u8,
+    /// By which words.
+    pub why: String,
+    /// What it takes, as the command says it.
+    pub arguments: Map<String, Value>,
     /// What must be given, and is not.
-    pub(super) needs: Vec<&'static str>,
+    pub needs: Vec<&'static str>,
     /// How many terms its cue has.
     size: usize,
     /// The pieces of its cue.
@@ -65,12 +66,13 @@ pub(super) struct Choice {
 
 /// What a command is for.
 #[derive(Debug, Default)]
-pub(super) struct Understood {
-    pub(super) chosen: Option<Choice>,
+pub struct RoutedCommand {
+    /// The tool, where it can be told.
+    pub chosen: Option<Choice>,
     /// Others that it may be for, the surest first.
-    pub(super) others: Vec<Choice>,
+    pub others: Vec<Choice>,
     /// Why none is chosen.
-    pub(super) why_not: String,
+    pub why_not: String,
 }
 
 /// A command, taken apart.
@@ -79,16 +81,17 @@ struct Command<'s> {
     words: Vec<String>,
     begins: Begins,
     now: Micros,
+    catalog: Catalog,
 }
 
-/// Understands a command. `kinds` are those of items that the store has.
-pub(super) fn understand(text: &str, now: Micros, kinds: &[String]) -> Understood {
+/// Understands a command for a tool of the catalog. `kinds` are those of items that the store has.
+pub fn understand(text: &str, now: Micros, kinds: &[String], catalog: Catalog) -> RoutedCommand {
     let said = Said::of(text);
     let words = understood(&said, routes::known());
     let begins = begins(&said, &words);
-    let command = Command { said: &said, words, begins, now };
+    let command = Command { said: &said, words, begins, now, catalog };
     if let Mood::Held(why) = begins.mood {
-        return Understood { why_not: why.to_owned(), ..Understood::default() };
+        return RoutedCommand { why_not: why.to_owned(), ..RoutedCommand::default() };
     }
     let mut found: Vec<Choice> =
         routes::rows().iter().filter_map(|row| command.by_words(row)).collect();
@@ -105,19 +108,10 @@ pub(super) fn understand(text: &str, now: Micros, kinds: &[String]) -> Understoo
     command.decide(found)
 }
 
-/// The row of a tool in the catalog.
-pub(super) fn tool_of(name: &str) -> Option<&'static Tool> {
-    FAMILIES.iter().flat_map(|family| family.tools).find(|tool| tool.name == name)
-}
-
-fn change_of(tool: &str) -> Change {
-    tool_of(tool).map_or(Change::Nothing, |tool| tool.change)
-}
-
 impl Command<'_> {
     /// Chooses among what was found, the surest first.
-    fn decide(&self, mut found: Vec<Choice>) -> Understood {
-        let mut understood = Understood::default();
+    fn decide(&self, mut found: Vec<Choice>) -> RoutedCommand {
+        let mut routed = RoutedCommand::default();
         let why_not = match found.as_slice() {
             [] => "nothing in it names something that a tool does",
             [first, ..] if first.sure < SURE_MIN => "no words of it say surely what is wanted",
@@ -131,20 +125,21 @@ impl Command<'_> {
                 let is_near = rest.first().is_some_and(|next| first.sure - next.sure <= NEAR);
                 let mut chosen = found.remove(0);
                 chosen.sure -= if is_near { NEAR_COSTS } else { 0 };
-                understood.chosen = Some(chosen);
+                routed.chosen = Some(chosen);
                 ""
             }
         };
-        why_not.clone_into(&mut understood.why_not);
+        why_not.clone_into(&mut routed.why_not);
         found.truncate(ALTERNATIVES_MAX);
-        understood.others = found;
-        understood
+        routed.others = found;
+        routed
     }
 
     /// Whether a tool may be meant in the mood of the command, by the words at these places.
     fn may_be(&self, tool: &str, places: &[usize]) -> bool {
         let Begins { head, mood } = self.begins;
-        let change = change_of(tool);
+        let row = self.catalog.tools().find(|row| row.name == tool);
+        let change = row.map_or(Change::Nothing, |row| row.change);
         if change == Change::Nothing {
             return true;
         }
@@ -180,7 +175,7 @@ impl Command<'_> {
     /// The tool of a row, where one of its cues stands in the command.
     fn by_words(&self, row: &'static Row) -> Option<Choice> {
         let found = row.cues.iter().filter_map(|cue| {
-            let found = cue.find(self.said, &self.words, self.begins.head)?;
+            let found = cue.find(self.said, &self.words, self.begins.head, routes::is_tool)?;
             self.may_be(row.route.tool, &found.places).then_some((cue, found))
         });
         let (cue, found) = found.max_by_key(|(cue, _)| (cue.weight, cue.size()))?;
@@ -207,7 +202,7 @@ impl Command<'_> {
 
     /// The tool for questions about the service, where this is one.
     fn of_service(&self, kinds: &[String]) -> Option<Choice> {
-        let row = routes::row_of(super::STATUS)?;
+        let row = routes::row_of(crate::STATUS)?;
         let topics = topics_of(self.said.text, kinds)?;
         let head = self.begins.head;
         let word = |at: usize| self.words.get(at).map_or("", String::as_str);
@@ -230,7 +225,7 @@ impl Command<'_> {
 
     /// Recall, where it is any question.
     fn of_memory(&self) -> Option<Choice> {
-        let row = routes::row_of(super::RECALL)?;
+        let row = routes::row_of(crate::RECALL)?;
         let is_question = self.begins.mood == Mood::Question
             && self.said.pieces.len() - self.begins.head >= QUESTION_WORDS_MIN;
         let why = || "it asks what is remembered".to_owned();

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::{Route, route};
-use crate::command::parts::Taking;
-use crate::command::said::Sort;
+use crate::parts::Taking;
+use crate::said::Sort;
 
 pub(super) const ROUTES: &[Route] = &[
     route(

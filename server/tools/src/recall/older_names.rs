@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::recall::{QUERY_CHARS_MAX, RESULTS, Wanted, governed_path, refuse_bounds};
+use super::arbitrate::{QUERY_CHARS_MAX, RESULTS, Wanted, governed_path, refuse_bounds};
 use recalld_common::scope::Scope;
 use recalld_tool_framework::args::{Text, args};
 use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};

@@ -6,10 +6,10 @@
 use engine::Micros;
 use serde_json::{Map, Value};
 
-use super::cues::is_filler;
-use super::mood::stands;
-use super::said::{Piece, Said, Sort, range_of};
-use super::times::{self, Moment};
+use crate::cues::is_filler;
+use crate::mood::stands;
+use crate::said::{Piece, Said, Sort, range_of};
+use crate::times::{self, Moment};
 use recalld_common::names;
 use recalld_recall::{When, named};
 
@@ -23,68 +23,68 @@ const BECAUSE: &str = "because since cause reason due";
 const DENYING: &str = "not isnt arent dont never wont cannot";
 
 /// What is taken out of one command for one tool.
-pub(super) struct Taking<'a> {
-    pub(super) said: &'a Said<'a>,
+pub(crate) struct Taking<'a> {
+    pub(crate) said: &'a Said<'a>,
     /// Its words, as cues know them.
-    pub(super) words: &'a [String],
+    pub(crate) words: &'a [String],
     /// The first piece, politeness aside.
-    pub(super) head: usize,
+    pub(crate) head: usize,
     /// The pieces of the cue by which the tool was found.
-    pub(super) places: &'a [usize],
-    pub(super) now: Micros,
-    pub(super) arguments: Map<String, Value>,
+    pub(crate) places: &'a [usize],
+    pub(crate) now: Micros,
+    pub(crate) arguments: Map<String, Value>,
     /// Arguments that must be given, and are not.
-    pub(super) needs: Vec<&'static str>,
+    pub(crate) needs: Vec<&'static str>,
 }
 
 impl Taking<'_> {
     /// The first piece behind the cue.
-    pub(super) fn end(&self) -> usize {
+    pub(crate) fn end(&self) -> usize {
         self.places.last().map_or(self.head, |last| last + 1)
     }
 
-    pub(super) fn set(&mut self, name: &str, value: impl Into<Value>) {
+    pub(crate) fn set(&mut self, name: &str, value: impl Into<Value>) {
         self.arguments.insert(name.to_owned(), value.into());
     }
 
     /// Sets what is there.
-    pub(super) fn set_some(&mut self, name: &str, value: Option<impl Into<Value>>) {
+    pub(crate) fn set_some(&mut self, name: &str, value: Option<impl Into<Value>>) {
         if let Some(value) = value {
             self.set(name, value);
         }
     }
 
     /// Sets what must be there, or says that it is not.
-    pub(super) fn set_needed(&mut self, name: &'static str, value: Option<impl Into<Value>>) {
+    pub(crate) fn set_needed(&mut self, name: &'static str, value: Option<impl Into<Value>>) {
         match value {
             Some(value) => self.set(name, value),
             None => self.needs.push(name),
         }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.said.pieces.len()
     }
 
-    pub(super) fn piece(&self, at: usize) -> Option<&Piece> {
+    pub(crate) fn piece(&self, at: usize) -> Option<&Piece> {
         self.said.pieces.get(at)
     }
 
-    pub(super) fn word(&self, at: usize) -> &str {
+    pub(crate) fn word(&self, at: usize) -> &str {
         self.words.get(at).map_or("", String::as_str)
     }
 
-    pub(super) fn is_sort(&self, at: usize, sort: Sort) -> bool {
+    pub(crate) fn is_sort(&self, at: usize, sort: Sort) -> bool {
         self.piece(at).is_some_and(|piece| piece.sort == sort)
     }
 
     /// Whether one of the words stands in the command.
-    pub(super) fn has(&self, words: &str) -> bool {
+    pub(crate) fn has(&self, words: &str) -> bool {
         self.place_of(words, self.head).is_some()
     }
 
     /// Where the first of the words stands, from a piece on.
-    pub(super) fn place_of(&self, words: &str, from: usize) -> Option<usize> {
+    pub(crate) fn place_of(&self, words: &str, from: usize) -> Option<usize> {
         let is = |at: &usize| {
             let word = self.word(*at);
             !word.is_empty() && words.split_whitespace().any(|one| one == word)
@@ -93,38 +93,38 @@ impl Taking<'_> {
     }
 
     /// The texts of all pieces of a sort.
-    pub(super) fn all(&self, is: impl Fn(Sort) -> bool) -> Vec<String> {
+    pub(crate) fn all(&self, is: impl Fn(Sort) -> bool) -> Vec<String> {
         let pieces = self.said.pieces.iter().filter(|piece| is(piece.sort));
         pieces.map(|piece| piece.text.clone()).collect()
     }
 
     /// The first piece of a sort.
-    pub(super) fn first(&self, is: impl Fn(Sort) -> bool) -> Option<String> {
+    pub(crate) fn first(&self, is: impl Fn(Sort) -> bool) -> Option<String> {
         self.all(is).into_iter().next()
     }
 
-    pub(super) fn path(&self) -> Option<String> {
+    pub(crate) fn path(&self) -> Option<String> {
         self.first(|sort| sort == Sort::Path)
     }
 
-    pub(super) fn quote(&self) -> Option<String> {
+    pub(crate) fn quote(&self) -> Option<String> {
         self.first(|sort| sort == Sort::Quote).filter(|quote| !quote.is_empty())
     }
 
     /// The id of an item, as an argument that must be given.
-    pub(super) fn item(&mut self, name: &'static str) {
+    pub(crate) fn item(&mut self, name: &'static str) {
         let id = self.first(Sort::is_item);
         self.set_needed(name, id);
     }
 
     /// An id of one sort, which must be given.
-    pub(super) fn id(&mut self, name: &'static str, sort: Sort) {
+    pub(crate) fn id(&mut self, name: &'static str, sort: Sort) {
         let id = self.first(|of| of == sort);
         self.set_needed(name, id);
     }
 
     /// The number that stands right before or behind one of the words.
-    pub(super) fn number_by(&self, words: &str) -> Option<f64> {
+    pub(crate) fn number_by(&self, words: &str) -> Option<f64> {
         let number = |at: usize| self.number(at);
         let near = |at: usize| {
             let before = at.checked_sub(1).and_then(number);
@@ -143,7 +143,7 @@ impl Taking<'_> {
     }
 
     /// The number at a place, be it a word.
-    pub(super) fn number(&self, at: usize) -> Option<f64> {
+    pub(crate) fn number(&self, at: usize) -> Option<f64> {
         const WORDS: [&str; 10] =
             ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"];
         let piece = self.piece(at)?;
@@ -155,12 +155,12 @@ impl Taking<'_> {
     }
 
     /// A whole number by one of the words.
-    pub(super) fn whole_by(&self, words: &str) -> Option<i64> {
+    pub(crate) fn whole_by(&self, words: &str) -> Option<i64> {
         self.number_by(words).and_then(whole)
     }
 
     /// Two numbers that are the ends of something: `10-20`, `10 to 20`, `10 and 20`.
-    pub(super) fn span(&self) -> Option<(i64, i64)> {
+    pub(crate) fn span(&self) -> Option<(i64, i64)> {
         (self.head..self.len()).find_map(|at| {
             let piece = self.piece(at)?;
             if piece.sort == Sort::Range {
@@ -178,7 +178,7 @@ impl Taking<'_> {
     }
 
     /// The text of the pieces from one up to another, in which a time that was read is left out.
-    pub(super) fn text(&self, from: usize, to: usize) -> Option<String> {
+    pub(crate) fn text(&self, from: usize, to: usize) -> Option<String> {
         let pieces = &self.said.pieces;
         let first = pieces.get(from)?;
         let end = if to >= pieces.len() { self.said.text.len() } else { pieces[to].at.start };
@@ -193,18 +193,18 @@ impl Taking<'_> {
     }
 
     /// The text from a piece on, without the words that lead to it.
-    pub(super) fn rest(&self, from: usize) -> Option<String> {
+    pub(crate) fn rest(&self, from: usize) -> Option<String> {
         self.text(self.past_leads(from), self.len())
     }
 
     /// The same up to where it says why, or to a place.
-    pub(super) fn rest_until(&self, from: usize, to: usize) -> Option<String> {
+    pub(crate) fn rest_until(&self, from: usize, to: usize) -> Option<String> {
         let from = self.past_leads(from);
         (from < to).then(|| self.text(from, to)).flatten()
     }
 
     /// The first piece from one on that neither leads to a text nor is a sign.
-    pub(super) fn past_leads(&self, from: usize) -> usize {
+    pub(crate) fn past_leads(&self, from: usize) -> usize {
         let leads = |at: &usize| {
             let word = self.word(*at);
             let is_lead = LEADS.split_whitespace().any(|lead| lead == word) && !word.is_empty();
@@ -220,7 +220,7 @@ impl Taking<'_> {
     }
 
     /// What stands behind the first of the words, up to the next sign or word of `until`.
-    pub(super) fn behind(&self, words: &str, until: &str) -> Option<String> {
+    pub(crate) fn behind(&self, words: &str, until: &str) -> Option<String> {
         let at = self.place_of(words, self.head)?;
         let from = self.past_leads(at + 1);
         if self.is_sort(from, Sort::Quote) {
@@ -238,7 +238,7 @@ impl Taking<'_> {
     }
 
     /// Where a command begins to say why, from a piece on, and where what it says begins.
-    pub(super) fn because(&self, from: usize) -> Option<(usize, usize)> {
+    pub(crate) fn because(&self, from: usize) -> Option<(usize, usize)> {
         if let Some(at) = self.place_of(BECAUSE, from) {
             let to = usize::from(self.word(at) == "due" && self.word(at + 1) == "to");
             return Some((at, self.past_leads(at + 1 + to)));
@@ -269,7 +269,7 @@ impl Taking<'_> {
     }
 
     /// Why, from a piece on: by a word that says so, or behind a sign.
-    pub(super) fn reason(&self, from: usize) -> Option<String> {
+    pub(crate) fn reason(&self, from: usize) -> Option<String> {
         if let Some((_, at)) = self.because(from) {
             return self.text(at, self.len());
         }
@@ -285,12 +285,12 @@ impl Taking<'_> {
     }
 
     /// The moment that is named, as the argument of a tool.
-    pub(super) fn moment(&self) -> Option<Moment> {
+    pub(crate) fn moment(&self) -> Option<Moment> {
         times::moment(self.said, self.now)
     }
 
     /// `from` and `to` of the period that has been.
-    pub(super) fn period(&mut self) {
+    pub(crate) fn period(&mut self) {
         let Some(When::Within(period)) = named(self.said.text, Some(self.now)) else { return };
         if period.start.0 > i64::MIN {
             self.set("from", names::time(period.start));
@@ -302,7 +302,7 @@ impl Taking<'_> {
 
     /// Whether the command plainly asks for more than a trial: in words of its own, not in a quote, and not where
     /// they are denied, as in `not for real`.
-    pub(super) fn is_for_real(&self) -> bool {
+    pub(crate) fn is_for_real(&self) -> bool {
         const PLAIN: [&str; 5] =
             ["for real", "no dry run", "not a dry run", "without a dry run", "without dry run"];
         let Some(at) = self.place_of_phrase(&PLAIN) else { return false };
@@ -312,7 +312,7 @@ impl Taking<'_> {
     }
 
     /// Whether it asks for a trial.
-    pub(super) fn is_trial(&self) -> bool {
+    pub(crate) fn is_trial(&self) -> bool {
         const PLAIN: [&str; 7] = [
             "dry run",
             "dryrun",
@@ -334,14 +334,14 @@ impl Taking<'_> {
 }
 
 /// A whole number that a fraction is.
-pub(super) fn whole(number: f64) -> Option<i64> {
+pub(crate) fn whole(number: f64) -> Option<i64> {
     const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
     #[expect(clippy::cast_possible_truncation, reason = "whole and below 2^53")]
     (number.fract() == 0.0 && number.abs() < EXACT_MAX).then_some(number as i64)
 }
 
 /// A text without what is polite at its end, and without signs that stand around it.
-pub(super) fn clean(text: &str) -> String {
+pub(crate) fn clean(text: &str) -> String {
     let mut text = text.trim();
     for _ in 0..2 {
         for end in ENDS {

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{Route, route};
-use crate::command::parts::{Taking, whole};
-use crate::command::said::Sort;
+use crate::parts::{Taking, whole};
+use crate::said::Sort;
 
 pub(super) const ROUTES: &[Route] = &[
     route(

@@ -16,8 +16,8 @@
 
 use std::collections::BTreeSet;
 
-use super::said::{Piece, Said, Sort};
-use crate::status::words::stem;
+use crate::said::{Piece, Said, Sort};
+use recalld_status_answers::stem;
 
 /// Pieces of a command that cues are looked for in: an order comes first, and what comes later goes along with it.
 const LOOKED_AT_MAX: usize = 64;
@@ -77,17 +77,17 @@ enum Alternative {
 
 /// A cue, read.
 #[derive(Debug)]
-pub(super) struct Cue {
+pub(crate) struct Cue {
     terms: Vec<Term>,
     /// How surely it tells, of 100.
-    pub(super) weight: u8,
+    pub(crate) weight: u8,
 }
 
 /// Where a cue stands in a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Found {
+pub(crate) struct Found {
     /// The pieces of its terms.
-    pub(super) places: Vec<usize>,
+    pub(crate) places: Vec<usize>,
 }
 
 fn sorts(name: &str) -> Option<&'static [Sort]> {
@@ -118,13 +118,13 @@ fn sorts(name: &str) -> Option<&'static [Sort]> {
 
 impl Cue {
     /// Reads one. What it names and is not known matches nothing; a test of the table sees to that.
-    pub(super) fn read(text: &str, weight: u8) -> Self {
+    pub(crate) fn read(text: &str, weight: u8) -> Self {
         let terms = text.split(' ').map(Term::read).collect();
         Self { terms, weight }
     }
 
     /// Its words, as they are compared.
-    pub(super) fn words(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn words(&self) -> impl Iterator<Item = &str> {
         let all = self.terms.iter().flat_map(|term| &term.alternatives);
         all.filter_map(|one| match one {
             Alternative::Word(word) => Some(word.as_str()),
@@ -134,30 +134,34 @@ impl Cue {
 
     /// Whether each of its terms means something.
     #[cfg(test)]
-    pub(super) fn is_sound(&self) -> bool {
+    pub(crate) fn is_sound(&self) -> bool {
         self.size() > 0 && self.terms.iter().all(|term| !term.alternatives.is_empty())
     }
 
     /// How many terms it wants to be there: the more, the surer.
-    pub(super) fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.terms.iter().filter(|term| !term.is_absent).count()
     }
 
-    /// Finds it in a command that begins, politeness aside, at `head`.
-    pub(super) fn find(&self, said: &Said<'_>, words: &[String], head: usize) -> Option<Found> {
+    /// Finds it in a command that begins, politeness aside, at `head`. `is_tool` knows the names of tools.
+    pub(crate) fn find(
+        &self,
+        said: &Said<'_>,
+        words: &[String],
+        head: usize,
+        is_tool: fn(&str) -> bool,
+    ) -> Option<Found> {
         let pieces = &said.pieces[..said.pieces.len().min(LOOKED_AT_MAX)];
-        let absent = self.terms.iter().filter(|term| term.is_absent);
-        for term in absent {
-            if pieces.iter().zip(words).skip(head).any(|(piece, word)| term.is(piece, word)) {
-                return None;
-            }
+        let text = Text { pieces, words, is_tool };
+        let mut absent = self.terms.iter().filter(|term| term.is_absent);
+        if absent.any(|term| (head..pieces.len()).any(|at| text.has(term, at))) {
+            return None;
         }
         let wanted: Vec<&Term> = self.terms.iter().filter(|term| !term.is_absent).collect();
         let (first, rest) = wanted.split_first()?;
         let from =
             if first.is_first { head..pieces.len().min(head + 1) } else { head..pieces.len() };
-        let text = Text { pieces, words };
-        from.filter(|&at| first.is(&pieces[at], &words[at])).find_map(|at| {
+        from.filter(|&at| text.has(first, at)).find_map(|at| {
             let mut places = vec![at];
             text.goes_on(rest, at + 1, &mut places).then_some(Found { places })
         })
@@ -168,14 +172,26 @@ impl Cue {
 struct Text<'s> {
     pieces: &'s [Piece],
     words: &'s [String],
+    is_tool: fn(&str) -> bool,
 }
 
 impl Text<'_> {
+    /// Returns true if a term stands here.
+    fn has(&self, term: &Term, at: usize) -> bool {
+        let (piece, word) = (&self.pieces[at], &self.words[at]);
+        term.alternatives.iter().any(|one| match one {
+            Alternative::Word(wanted) => piece.sort == Sort::Word && wanted == word,
+            Alternative::Sort(sorts) => sorts.contains(&piece.sort),
+            Alternative::Sign(sign) => piece.sort == Sort::Mark && piece.text == *sign,
+            Alternative::Tool => piece.sort == Sort::Word && (self.is_tool)(&piece.text),
+        })
+    }
+
     /// Whether the terms follow from here; where, if they do.
     fn goes_on(&self, terms: &[&Term], from: usize, places: &mut Vec<usize>) -> bool {
         let Some((term, rest)) = terms.split_first() else { return true };
         for at in from..self.pieces.len() {
-            if term.is(&self.pieces[at], &self.words[at]) {
+            if self.has(term, at) {
                 places.push(at);
                 if self.goes_on(rest, at + 1, places) {
                     return true;
@@ -191,7 +207,7 @@ impl Text<'_> {
 }
 
 /// Whether a piece may stand between two that belong together.
-pub(super) fn is_filler(piece: &Piece) -> bool {
+pub(crate) fn is_filler(piece: &Piece) -> bool {
     match piece.sort {
         Sort::Mark => matches!(piece.text.as_str(), "," | ":" | "-"),
         Sort::Word => FILLERS.split_whitespace().any(|filler| filler == piece.word),
@@ -205,15 +221,6 @@ impl Term {
         let has = |sign: char| text[..text.len() - bare.len()].contains(sign);
         let alternatives = bare.split('|').flat_map(Alternative::read).collect();
         Self { alternatives, is_first: has('^'), is_next: has('+'), is_absent: has('~') }
-    }
-
-    fn is(&self, piece: &Piece, word: &str) -> bool {
-        self.alternatives.iter().any(|one| match one {
-            Alternative::Word(wanted) => piece.sort == Sort::Word && wanted == word,
-            Alternative::Sort(sorts) => sorts.contains(&piece.sort),
-            Alternative::Sign(sign) => piece.sort == Sort::Mark && piece.text == *sign,
-            Alternative::Tool => piece.sort == Sort::Word && super::routes::is_tool(&piece.text),
-        })
     }
 }
 
@@ -236,8 +243,8 @@ impl Alternative {
 }
 
 /// The words of a command as cues know them: one that is a misspelling of a cue's is that one.
-pub(super) fn understood(said: &Said<'_>, known: &BTreeSet<String>) -> Vec<String> {
-    use crate::status::words::{is_everyday, is_misspelt};
+pub(crate) fn understood(said: &Said<'_>, known: &BTreeSet<String>) -> Vec<String> {
+    use recalld_status_answers::{is_everyday, is_misspelt};
     let read = |piece: &Piece| {
         let word = &piece.word;
         if piece.sort != Sort::Word || known.contains(word) || is_everyday(word) {
@@ -256,7 +263,7 @@ mod tests {
     fn places(cue: &str, text: &str) -> Option<Vec<usize>> {
         let said = Said::of(text);
         let words = understood(&said, &BTreeSet::new());
-        Cue::read(cue, 50).find(&said, &words, 0).map(|found| found.places)
+        Cue::read(cue, 50).find(&said, &words, 0, |_| false).map(|found| found.places)
     }
 
     #[test]

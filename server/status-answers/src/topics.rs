@@ -5,47 +5,81 @@
 
 /// Something that can be asked about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Topic {
+pub enum Topic {
+    /// Items.
     Items,
+    /// Items of each kind.
     Kinds,
+    /// Items of each modality.
     Modalities,
+    /// Documents.
     Documents,
+    /// Sources.
     Sources,
+    /// Edges.
     Edges,
+    /// The shape of the graph.
     Graph,
+    /// Superseded items.
     Superseded,
+    /// Hidden and erased items.
     Tombstoned,
+    /// Erasures that are pending.
     Erasures,
+    /// Embeddings.
     Embeddings,
+    /// The model.
     Model,
+    /// Segments, bytes on disk, the newest commit.
     Storage,
+    /// How a search by meaning is done.
     Search,
+    /// How fast recall is.
     Latency,
+    /// Calls of this month.
     Quota,
+    /// Calls at a time.
     Rate,
+    /// The plan.
     Plan,
+    /// The scopes of the credential.
     Scopes,
+    /// The ledger.
     Ledger,
+    /// Sensitivity events.
     Sensitivity,
+    /// How long the server has run.
     Uptime,
+    /// The version.
     Version,
+    /// Ingest jobs.
     Ingest,
+    /// Attempts at tasks.
     Tasks,
+    /// Follow-ups.
     Followups,
+    /// Backups.
     Backups,
+    /// All checks.
     Health,
+    /// Free space.
     Disk,
+    /// The time of the server.
     Clock,
+    /// Whether the caller may write.
     Writes,
+    /// The tools that the caller may use.
     Tools,
+    /// The bounds of a text, a call and a page.
     Limits,
+    /// The workspace.
     Workspace,
 }
 
 /// How sure a cue is: it may stand beside another topic's words (`Loose`), names one topic (`Plain`), or is several
 /// words that mean just that together (`Sure`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Weight {
+pub(crate) enum Weight {
     Loose,
     Plain,
     Sure,
@@ -53,14 +87,14 @@ pub(super) enum Weight {
 
 use Weight::{Loose, Plain, Sure};
 
-/// Words, each as [`super::words::stem`] leaves it, and how much they weigh together.
-pub(super) type Cue = (&'static str, Weight);
+/// Words, each as [`crate::words::stem`] leaves it, and how much they weigh together.
+pub(crate) type Cue = (&'static str, Weight);
 
 /// A row: its topic, its name, what people may ask, and its cues.
-pub(super) struct Row {
-    pub(super) topic: Topic,
-    pub(super) name: &'static str,
-    pub(super) cues: &'static [Cue],
+pub(crate) struct Row {
+    pub(crate) topic: Topic,
+    pub(crate) name: &'static str,
+    pub(crate) cues: &'static [Cue],
 }
 
 const fn row(topic: Topic, name: &'static str, cues: &'static [Cue]) -> Row {
@@ -68,7 +102,7 @@ const fn row(topic: Topic, name: &'static str, cues: &'static [Cue]) -> Row {
 }
 
 /// Every topic, in the order in which they are answered.
-pub(super) const TOPICS: &[Row] = &[
+pub(crate) const TOPICS: &[Row] = &[
     row(
         Topic::Health,
         "health",

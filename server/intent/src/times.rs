@@ -8,7 +8,7 @@ use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, ToSpan, Zoned};
 
-use super::said::{Piece, Said, Sort};
+use crate::said::{Piece, Said, Sort};
 use recalld_recall::{MONTHS, WEEKDAYS};
 
 /// The hour of a day for which none is said.
@@ -20,14 +20,14 @@ const SHORT_CHARS: usize = 3;
 
 /// A time to come, and which pieces of the command say so.
 #[derive(Debug, Clone)]
-pub(super) struct Moment {
-    pub(super) at: Micros,
+pub(crate) struct Moment {
+    pub(crate) at: Micros,
     /// The zone that is named, if one is.
-    pub(super) zone: Option<String>,
+    pub(crate) zone: Option<String>,
     /// `daily`, `weekly` or `monthly`.
-    pub(super) repeat: Option<&'static str>,
+    pub(crate) repeat: Option<&'static str>,
     /// For each piece, whether it says the time.
-    pub(super) used: Vec<bool>,
+    pub(crate) used: Vec<bool>,
 }
 
 /// What is said of a day, and of its hour.
@@ -43,7 +43,7 @@ struct Parts {
 }
 
 /// The time to come that a command names first, with its hour.
-pub(super) fn moment(said: &Said<'_>, now: Micros) -> Option<Moment> {
+pub(crate) fn moment(said: &Said<'_>, now: Micros) -> Option<Moment> {
     let zone = zone_of(said);
     let of_zone = zone.as_ref().map_or(TimeZone::UTC, |(zone, _)| zone.clone());
     let now = Timestamp::from_microsecond(now.0).ok()?.to_zoned(of_zone);
@@ -73,7 +73,7 @@ fn named(zone: &TimeZone) -> Option<String> {
 }
 
 /// The zone that a command names, and which piece does.
-pub(super) fn zone_of(said: &Said<'_>) -> Option<(TimeZone, usize)> {
+pub(crate) fn zone_of(said: &Said<'_>) -> Option<(TimeZone, usize)> {
     said.pieces.iter().enumerate().find_map(|(at, piece)| match piece.sort {
         Sort::Zone => TimeZone::get(&piece.text).ok().map(|zone| (zone, at)),
         Sort::Word if matches!(piece.text.as_str(), "UTC" | "GMT") => Some((TimeZone::UTC, at)),
@@ -82,7 +82,7 @@ pub(super) fn zone_of(said: &Said<'_>) -> Option<(TimeZone, usize)> {
 }
 
 /// The day that a command names, be it gone or to come.
-pub(super) fn day(said: &Said<'_>, now: Micros) -> Option<Date> {
+pub(crate) fn day(said: &Said<'_>, now: Micros) -> Option<Date> {
     let zone = zone_of(said).map_or(TimeZone::UTC, |(zone, _)| zone);
     let now = Timestamp::from_microsecond(now.0).ok()?.to_zoned(zone);
     let reader = Reader { pieces: &said.pieces, now };

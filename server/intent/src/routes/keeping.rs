@@ -2,8 +2,8 @@
 
 use super::documents::sensitivity;
 use super::{Route, nothing, route};
-use crate::command::parts::Taking;
-use crate::command::said::Sort;
+use crate::parts::Taking;
+use crate::said::Sort;
 use recalld_common::names;
 use recalld_recall::{When, named};
 

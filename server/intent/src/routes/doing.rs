@@ -1,9 +1,9 @@
 //! What is to be done and what came of it: intents, corrections, outcomes, follow-ups, attempts.
 
 use super::{Route, route};
-use crate::command::parts::{Taking, clean};
-use crate::command::said::Sort;
-use crate::command::times;
+use crate::parts::{Taking, clean};
+use crate::said::Sort;
+use crate::times;
 use recalld_common::names;
 
 pub(super) const ROUTES: &[Route] = &[

@@ -4,7 +4,7 @@ use super::{Route, nothing, route};
 
 pub(super) const ROUTES: &[Route] = &[
     route(
-        super::super::STATUS,
+        crate::STATUS,
         &[],
         |taking| taking.set("question", taking.said.text.trim().chars().take(QUESTION_CHARS_MAX).collect::<String>()),
     ),

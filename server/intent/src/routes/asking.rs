@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use super::{Route, route};
-use crate::command::parts::{Taking, whole};
-use crate::command::said::Sort;
+use crate::parts::{Taking, whole};
+use crate::said::Sort;
 
 pub(super) const ROUTES: &[Route] = &[
     route(
-        super::super::RECALL,
+        crate::RECALL,
         &[
             ("^find|recall|retrieve|summarize|summarise|search", 55),
             ("^look +up|for", 60),

@@ -4,8 +4,8 @@
 //! some of them are a cue. A word that nobody here knows, such as a name, means that it is about what is remembered:
 //! that is not answered rather than guessed.
 
-use super::topics::{TOPICS, Topic};
-use super::words::{self, ORDERS, Word, is_of_memory};
+use crate::topics::{TOPICS, Topic, Weight};
+use crate::words::{self, ORDERS, Word, is_of_memory};
 
 /// Parts of a question that are looked at.
 const PARTS_MAX: usize = 8;
@@ -14,36 +14,42 @@ const TOPICS_MAX: usize = 8;
 
 /// A topic that is asked about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Meant {
-    pub(super) topic: Topic,
-    pub(super) name: &'static str,
+pub struct TopicMatch {
+    /// Which.
+    pub topic: Topic,
+    /// Its name, as people ask for it.
+    pub name: &'static str,
     /// The words that say so, as they are understood.
-    pub(super) because: Vec<String>,
+    pub because: Vec<String>,
     /// All words of its part.
-    pub(super) words: Vec<String>,
+    pub words: Vec<String>,
 }
 
 /// A part that is about something else.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Other {
-    pub(super) part: String,
-    pub(super) why: String,
+pub struct OtherPart {
+    /// Its words.
+    pub part: String,
+    /// Why it is about something else; empty where it says nothing by itself.
+    pub why: String,
     /// The tool that may help.
-    pub(super) tool: &'static str,
+    pub tool: &'static str,
 }
 
 /// What a question is about.
 #[derive(Debug, Default)]
-pub(super) struct Understood {
-    pub(super) topics: Vec<Meant>,
-    pub(super) others: Vec<Other>,
+pub struct ParsedQuestion {
+    /// The topics that it asks about.
+    pub topics: Vec<TopicMatch>,
+    /// Its parts that are about something else.
+    pub others: Vec<OtherPart>,
     /// Whether a bound left some of it out.
-    pub(super) truncated: bool,
+    pub truncated: bool,
 }
 
 /// Understands a question. `kinds` are those of items that the store has.
-pub(super) fn understand(question: &str, kinds: &[String]) -> Understood {
-    let mut found = Understood::default();
+pub fn understand(question: &str, kinds: &[String]) -> ParsedQuestion {
+    let mut found = ParsedQuestion::default();
     let parts = words::parts(question, kinds);
     found.truncated = parts.len() > PARTS_MAX;
     for (text, words) in parts.into_iter().take(PARTS_MAX) {
@@ -66,14 +72,14 @@ pub(super) fn understand(question: &str, kinds: &[String]) -> Understood {
 }
 
 /// The topics of a question that is about the service, and about nothing else.
-pub(crate) fn topics_of(question: &str, kinds: &[String]) -> Option<Vec<&'static str>> {
+pub fn topics_of(question: &str, kinds: &[String]) -> Option<Vec<&'static str>> {
     let understood = understand(question, kinds);
     let is_all = understood.others.is_empty() && !understood.topics.is_empty();
     is_all.then(|| understood.topics.iter().map(|meant| meant.name).collect())
 }
 
-fn of_part(text: &str, words: &[Word], kinds: &[String]) -> Result<Vec<Meant>, Other> {
-    let other = |why: String, tool| Err(Other { part: text.to_owned(), why, tool });
+fn of_part(text: &str, words: &[Word], kinds: &[String]) -> Result<Vec<TopicMatch>, OtherPart> {
+    let other = |why: String, tool| Err(OtherPart { part: text.to_owned(), why, tool });
     if let Some(tool) = order(words) {
         return other("it wants something done or found".to_owned(), tool);
     }
@@ -104,7 +110,7 @@ fn order(words: &[Word]) -> Option<&'static str> {
 }
 
 /// The topics whose cue is the heaviest of the part.
-fn heaviest(words: &[Word], kinds: &[String]) -> Vec<Meant> {
+fn heaviest(words: &[Word], kinds: &[String]) -> Vec<TopicMatch> {
     let stems: Vec<&str> = words.iter().map(|word| word.stem.as_str()).collect();
     let mut found = Vec::new();
     for row in TOPICS {
@@ -123,12 +129,12 @@ fn heaviest(words: &[Word], kinds: &[String]) -> Vec<Meant> {
     if let Some(kind) =
         of_store.filter(|_| !found.iter().any(|(_, topic, ..)| *topic == Topic::Kinds))
     {
-        found.push((super::topics::Weight::Plain, Topic::Kinds, "kinds", vec![(*kind).to_owned()]));
+        found.push((Weight::Plain, Topic::Kinds, "kinds", vec![(*kind).to_owned()]));
     }
     let most = found.iter().map(|(weight, ..)| *weight).max();
     let heaviest = found.into_iter().filter(|(weight, ..)| Some(*weight) == most);
     let words: Vec<String> = stems.iter().map(|stem| (*stem).to_owned()).collect();
     heaviest
-        .map(|(_, topic, name, because)| Meant { topic, name, because, words: words.clone() })
+        .map(|(_, topic, name, because)| TopicMatch { topic, name, because, words: words.clone() })
         .collect()
 }

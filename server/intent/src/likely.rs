@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use super::said::{Said, Sort};
+use crate::said::{Said, Sort};
 use recalld_tool_framework::Tool;
 
 /// Tools that are named.
@@ -28,7 +28,7 @@ fn words(text: &str) -> BTreeSet<String> {
 }
 
 /// The tools that share most words with a command: each with how surely, of 100, and the words.
-pub(super) fn likely(
+pub fn likely(
     text: &str,
     tools: impl Iterator<Item = &'static Tool>,
 ) -> Vec<(&'static str, u8, String)> {

@@ -1,0 +1,19 @@
+//! Questions about the state of the service: which topics a question is about, and the answer in words from the facts.
+//!
+//! Pure: the counters are read by whoever asks, who hands them in as the tools give them.
+#![forbid(unsafe_code)]
+
+mod answer;
+mod facts;
+mod phrases;
+mod routing;
+pub mod sources;
+mod topics;
+mod words;
+
+pub use answer::{from, sentence};
+pub use facts::Facts;
+pub use phrases::{ATTEMPT_STATES, Backups, Followups, Jobs};
+pub use routing::{OtherPart, ParsedQuestion, TopicMatch, topics_of, understand};
+pub use topics::Topic;
+pub use words::{is_everyday, is_misspelt, is_of_service, stem};

@@ -1,0 +1,498 @@
+//! The phrase for each topic, of what tools and counters gave; its numbers are noted as facts.
+
+use std::collections::BTreeMap;
+
+use recalld_common::counted::{agreed, counted, lasting};
+use serde_json::{Value, json};
+
+use crate::facts::{Facts, NOTHING};
+use crate::sources::{
+    BACKUPS, BOOTSTRAP, CHECK, DUE, GRAPH, MANIFEST, PROCESS, QUOTA, STATS, TASKS, TENANT,
+};
+use crate::topics::Topic;
+
+/// Names that a phrase lists; the facts have as many.
+const NAMED_MAX: usize = 12;
+
+/// Kinds of which people ask by name, as their words are understood.
+const KINDS: [&str; 9] = [
+    "note",
+    "decision",
+    "correction",
+    "outcome",
+    "intent",
+    "chunk",
+    "artifact",
+    "agentstate",
+    "benchmark",
+];
+/// The states of an attempt at a task.
+pub const ATTEMPT_STATES: [&str; 6] =
+    ["planned", "running", "blocked", "succeeded", "failed", "abandoned"];
+
+/// The open follow-ups.
+pub struct Followups {
+    /// How many are open.
+    pub open: usize,
+    /// How many of these are overdue.
+    pub overdue: usize,
+    /// How many are due by the end of today, UTC.
+    pub today: usize,
+    /// When the first is due.
+    pub first_at: Option<String>,
+}
+
+/// The ingest jobs.
+pub struct Jobs {
+    /// How many have ended.
+    pub ended: u64,
+    /// How many are open or were cut off.
+    pub open: u64,
+    /// When the last ended, and its report.
+    pub last: Option<(String, Value)>,
+}
+
+/// The backups on record.
+pub struct Backups {
+    /// How many are on record.
+    pub known: usize,
+    /// Of these, those that can be read now.
+    pub reachable: usize,
+    /// Ids that they have yet to lose, all together.
+    pub pending: usize,
+    /// When the last was made, where that is known.
+    pub last_at: Option<String>,
+}
+
+impl Facts {
+    /// The phrase for a topic of the statistics, of `recall_stats`; `words` are those of the question.
+    pub fn stats(&mut self, given: &Value, topic: Topic, words: &[String]) -> String {
+        let mut field = |field: &str, name: &str| self.field(given, STATS, field, name);
+        match topic {
+            Topic::Items => {
+                let (items, superseded) =
+                    (field("memory_items", "items"), field("superseded", "superseded"));
+                format!(
+                    "{} {} remembered, {superseded} of them superseded",
+                    counted(&items, "item"),
+                    agreed(&items, "is", "are")
+                )
+            }
+            Topic::Kinds => self.named(given, "by_kind", words),
+            Topic::Modalities => self.named(given, "by_modality", words),
+            Topic::Sources => there_are(&field("sources", "sources"), "source"),
+            Topic::Edges => there_are(&field("edges", "edges"), "edge"),
+            Topic::Superseded => {
+                let (count, of) =
+                    (field("superseded", "superseded"), field("memory_items", "items"));
+                format!(
+                    "{count} of {} {} superseded",
+                    counted(of, "item"),
+                    agreed(&count, "is", "are")
+                )
+            }
+            Topic::Tombstoned => {
+                let count = field("tombstoned", "tombstoned");
+                let are = agreed(&count, "is", "are");
+                format!("{} {are} hidden or erased", counted(&count, "item"))
+            }
+            Topic::Erasures => {
+                let count = field("store/erasures_pending", "erasures pending");
+                format!("{} {} pending", counted(&count, "erasure"), agreed(&count, "is", "are"))
+            }
+            Topic::Embeddings => {
+                let count = field("embedding_rows", "embedding rows");
+                let are = agreed(&count, "is", "are");
+                format!("{} {are} stored", counted(&count, "embedding"))
+            }
+            Topic::Storage => {
+                let (segments, bytes) =
+                    (field("segments", "segments"), field("bytes_on_disk", "bytes on disk"));
+                let seq = field("store/seq", "newest commit");
+                format!(
+                    "the store has {} and {} on disk, at commit {seq}",
+                    counted(segments, "segment"),
+                    counted(bytes, "byte")
+                )
+            }
+            Topic::Search => {
+                let (mode, is_approximate) = (
+                    field("search/mode", "search mode"),
+                    field("search/approximate", "approximate"),
+                );
+                let (indexed, rows) = (
+                    field("search/indexed_rows", "indexed rows"),
+                    field("search/rows", "searched rows"),
+                );
+                field("search/recall_at_10", "recall at 10");
+                let how = if is_approximate == "true" { "approximate" } else { "exact" };
+                format!(
+                    "search by meaning is {how} (mode {mode}); {indexed} of {} {} indexed",
+                    counted(rows, "row"),
+                    agreed(&indexed, "is", "are")
+                )
+            }
+            Topic::Sensitivity => {
+                let count = field("sensitivity_events", "sensitivity events");
+                let (events, were) =
+                    (counted(&count, "sensitivity event"), agreed(&count, "was", "were"));
+                format!("there {were} {events} that you may know of")
+            }
+            _ => {
+                let [p50, p95, p99] = ["p50", "p95", "p99"].map(|p| {
+                    field(&format!("recall_latency_ms/{p}"), &format!("recall latency {p}, ms"))
+                });
+                if p50 == NOTHING {
+                    "no recall was measured since the start".to_owned()
+                } else {
+                    format!(
+                        "recall takes {p50} ms at the median, {p95} ms at p95 and {p99} ms at p99"
+                    )
+                }
+            }
+        }
+    }
+
+    /// Counts by name: of the names that are asked for, else of the most frequent ones.
+    fn named(&mut self, given: &Value, field: &str, words: &[String]) -> String {
+        let counts: BTreeMap<String, u64> =
+            serde_json::from_value(given[field].clone()).unwrap_or_default();
+        let mut rows: Vec<(String, u64)> = counts.into_iter().collect();
+        let is_asked = |name: &str| {
+            let plain = name.replace(['_', '-'], "");
+            words.iter().any(|word| *word == name || *word == plain)
+        };
+        if field == "by_kind" {
+            let asked: Vec<String> =
+                words.iter().filter(|word| KINDS.contains(&word.as_str())).cloned().collect();
+            let mut of_asked: Vec<(String, u64)> =
+                rows.iter().filter(|(name, _)| is_asked(name)).cloned().collect();
+            // One that is not there is none, which is a fact, too.
+            for name in asked {
+                let is_there =
+                    of_asked.iter().any(|(known, _)| known.replace(['_', '-'], "") == name);
+                if !is_there {
+                    of_asked.push((name, 0));
+                }
+            }
+            if !of_asked.is_empty() {
+                rows = of_asked;
+            }
+        }
+        rows.sort_by(|(_, one), (_, other)| other.cmp(one));
+        let all = rows.len();
+        rows.truncate(NAMED_MAX);
+        let what = if field == "by_kind" { "kind" } else { "modality" };
+        let said: Vec<String> = rows
+            .into_iter()
+            .map(|(name, count)| {
+                let from = format!("{STATS}.{field}.{name}");
+                self.note(&format!("items of {what} {name}"), count.into(), &from);
+                format!("{count} {name}")
+            })
+            .collect();
+        if said.is_empty() {
+            return "nothing is remembered yet".to_owned();
+        }
+        let more =
+            if all > NAMED_MAX { format!(" and {} more", all - NAMED_MAX) } else { String::new() };
+        format!("items by {what}: {}{more}", said.join(", "))
+    }
+
+    /// The phrase for this many active documents.
+    pub fn documents(&mut self, count: u64) -> String {
+        self.note("documents", count.into(), MANIFEST);
+        format!("{} {} active", counted(count, "document"), agreed(count, "is", "are"))
+    }
+
+    /// The phrase for attempts at tasks: all of them, and those in each of [`ATTEMPT_STATES`].
+    pub fn tasks(&mut self, all: u64, counts: [u64; ATTEMPT_STATES.len()]) -> String {
+        self.note("task attempts", all.into(), TASKS);
+        let mut said = Vec::new();
+        for (state, count) in ATTEMPT_STATES.into_iter().zip(counts) {
+            self.note(&format!("task attempts {state}"), count.into(), TASKS);
+            said.push(format!("{count} {state}"));
+        }
+        format!(
+            "there {} {} at tasks: {}",
+            agreed(all, "is", "are"),
+            counted(all, "attempt"),
+            said.join(", ")
+        )
+    }
+
+    /// The phrase for the open follow-ups.
+    pub fn followups(&mut self, found: Followups) -> String {
+        let Followups { open, overdue, today, first_at } = found;
+        self.note("follow-ups open", open.into(), DUE);
+        self.note("follow-ups overdue", overdue.into(), DUE);
+        self.note("follow-ups due by the end of today, UTC", today.into(), DUE);
+        let mut said = format!(
+            "{} {} open, {overdue} of them overdue",
+            counted(open, "follow-up"),
+            agreed(open, "is", "are")
+        );
+        if let Some(at) = first_at {
+            let at = self.note("the first one is due at", at.into(), DUE);
+            said.push_str(&format!("; the first is due at {at}"));
+        }
+        said
+    }
+
+    /// The phrase for ingest jobs.
+    pub fn jobs(&mut self, found: Jobs) -> String {
+        let Jobs { ended, open, last } = found;
+        let from = "items of kind job";
+        self.note("ingest jobs ended", ended.into(), from);
+        self.note("ingest jobs open or cut off", open.into(), from);
+        let mut said = format!(
+            "{} {} ended and {open} {} open or cut off",
+            counted(ended, "ingest job"),
+            agreed(ended, "has", "have"),
+            agreed(open, "is", "are")
+        );
+        if let Some((at, report)) = last {
+            let at = self.note("last ingest ended at", at.into(), from);
+            let mut count = |field: &str, name: &str| {
+                self.note(name, report[field].clone(), &format!("{from}: {field}"))
+            };
+            let (files, items) = (
+                count("files", "files of the last ingest"),
+                count("items", "items of the last ingest"),
+            );
+            let errors = count("errors_count", "errors of the last ingest");
+            said.push_str(&format!(
+                "; the last ended at {at}: {}, {}, {}",
+                counted(files, "file"),
+                counted(items, "item"),
+                counted(errors, "error")
+            ));
+        }
+        said
+    }
+
+    /// The phrase for the backups of the data directory.
+    pub fn backups(&mut self, found: Backups) -> String {
+        let Backups { known, reachable, pending, last_at } = found;
+        self.note("backups known", known.into(), BACKUPS);
+        self.note("backups that can be read now", reachable.into(), BACKUPS);
+        self.note("ids that backups have yet to lose", pending.into(), BACKUPS);
+        let when = match last_at {
+            Some(at) => {
+                let at = self.note("last backup", at.into(), "backup.json.made_at");
+                format!("the last was made at {at}")
+            }
+            None => "of none is it known when it was made".to_owned(),
+        };
+        if known == 0 {
+            "no backup is on record".to_owned()
+        } else {
+            format!("{} {} on record; {when}", counted(known, "backup"), agreed(known, "is", "are"))
+        }
+    }
+
+    /// The phrase for how long the server has run.
+    pub fn uptime(&mut self, seconds: u64) -> String {
+        self.note("uptime, s", seconds.into(), PROCESS);
+        format!("the server has run for {}", lasting(seconds))
+    }
+
+    /// The phrase for the version of the service.
+    pub fn version(&mut self) -> String {
+        let version = self.note("version", env!("CARGO_PKG_VERSION").into(), PROCESS);
+        format!("this is recalld {version}")
+    }
+
+    /// The phrase for the time of the server.
+    pub fn clock(&mut self, now: String) -> String {
+        let now = self.note("clock", now.into(), PROCESS);
+        format!("the server's clock says {now}")
+    }
+
+    /// The phrase for a topic of `brain_runtime_check`; the ledger has so many entries.
+    pub fn checked(&mut self, given: &Value, topic: Topic, entries: u64) -> String {
+        let checks = given["checks"].as_array().cloned().unwrap_or_default();
+        let wanted = match topic {
+            Topic::Disk => Some("disk_space"),
+            Topic::Ledger => Some("ledger"),
+            _ => None,
+        };
+        let mut said = Vec::new();
+        for check in checks {
+            let name = check["name"].as_str().unwrap_or_default();
+            if wanted.is_some_and(|wanted| wanted != name) {
+                continue;
+            }
+            self.note(&format!("{name} ok"), check["ok"].clone(), &format!("{CHECK}.{name}"));
+            let detail = check["detail"].as_str().unwrap_or_default();
+            if check["ok"] != true {
+                said.push(format!("{name} is not ok: {detail}"));
+            } else if wanted.is_some() {
+                self.note(name, detail.into(), &format!("{CHECK}.{name}.detail"));
+                said.push(detail.to_owned());
+            }
+        }
+        if topic == Topic::Ledger {
+            self.note("ledger entries", entries.into(), "ledger.head");
+        }
+        match (topic, said.is_empty()) {
+            (Topic::Disk, _) => format!("of the disk: {}", said.join("; ")),
+            (Topic::Ledger, _) => format!("the ledger {}", said.join("; ")),
+            (_, true) => "all checks are ok: store, encoder, ledger, control store, disk and clock"
+                .to_owned(),
+            (_, false) => said.join("; "),
+        }
+    }
+
+    /// The phrase for the graph, of `graphrag_status_tool`.
+    pub fn graph(&mut self, given: &Value) -> String {
+        let names =
+            ["nodes", "edges", "components", "largest_component", "isolated", "communities"];
+        let [nodes, edges, components, largest, isolated, communities] =
+            names.map(|name| self.field(given, GRAPH, name, &format!("graph {name}")));
+        format!(
+            "the graph that you may see has {} and {} in {} (the largest has {largest}), {} and {}",
+            counted(nodes, "item"),
+            counted(edges, "link"),
+            counted(components, "component"),
+            counted(communities, "community"),
+            counted(isolated, "isolated item")
+        )
+    }
+
+    /// The phrase for the quota or the rate, of `quota_status_tool`.
+    pub fn metered(&mut self, given: &Value, topic: Topic) -> String {
+        let is_metered = self.field(given, QUOTA, "metered", "metered");
+        if is_metered != "true" {
+            return "calls of this workspace are not counted, and have no quota and no rate"
+                .to_owned();
+        }
+        let has = |pointer: &str| given.pointer(pointer).is_some();
+        if topic == Topic::Rate {
+            if !has("/rate") {
+                return "this plan has no rate limit".to_owned();
+            }
+            let [per_second, burst, available] = ["per_second", "burst", "available"].map(|name| {
+                self.field(given, QUOTA, &format!("rate/{name}"), &format!("rate {name}"))
+            });
+            return format!(
+                "the rate is {} a second with a burst of {burst}, {available} at once now",
+                counted(per_second, "call")
+            );
+        }
+        let used = self.field(given, QUOTA, "quota/used", "calls used");
+        let resets = self.field(given, QUOTA, "quota/resets_at", "quota resets at");
+        let open = self.field(given, QUOTA, "reservations/calls_open", "calls open");
+        if !has("/quota/limit") {
+            return format!(
+                "{} {} used this month, which is not bounded; {open} {} now",
+                counted(&used, "call"),
+                agreed(&used, "was", "were"),
+                agreed(&open, "runs", "run")
+            );
+        }
+        let limit = self.field(given, QUOTA, "quota/limit", "calls a month");
+        let left = self.field(given, QUOTA, "quota/left", "calls left");
+        format!(
+            "{left} of {} {} left ({used} used); more come at {resets}",
+            counted(limit, "call"),
+            agreed(&left, "is", "are")
+        )
+    }
+
+    /// The phrase for the plan, the scopes or the workspace, of `tenant_info`.
+    pub fn tenant(&mut self, given: &Value, topic: Topic) -> String {
+        let mut field = |name: &str| self.field(given, TENANT, name, &name.replace('_', " "));
+        match topic {
+            Topic::Plan => {
+                let (plan, families) = (field("plan"), field("families"));
+                format!("the plan is {plan}, with the families {families}")
+            }
+            Topic::Scopes => format!("this credential has the scopes {}", field("scopes")),
+            _ => {
+                let workspace = field("workspace");
+                let mut said = format!("this is the workspace {workspace}");
+                if given.get("email_verified").is_some() {
+                    let is = if field("email_verified") == "true" { "is" } else { "is not" };
+                    said.push_str(&format!(", whose e-mail address {is} confirmed"));
+                }
+                said
+            }
+        }
+    }
+
+    /// The phrase for the model, the tools or the limits, of `brain_operational_bootstrap_tool`.
+    pub fn bootstrap(&mut self, given: &Value, topic: Topic) -> String {
+        match topic {
+            Topic::Model => {
+                let [name, dimensions, kernel, precision] =
+                    ["name", "dimensions", "kernel", "precision"].map(|field| {
+                        self.field(
+                            given,
+                            BOOTSTRAP,
+                            &format!("model/{field}"),
+                            &format!("model {field}"),
+                        )
+                    });
+                format!(
+                    "the model is {name} with {dimensions} dimensions, by the kernel {kernel} at {precision}"
+                )
+            }
+            Topic::Tools => {
+                let families = given["families"].as_array().cloned().unwrap_or_default();
+                let tools: usize = families
+                    .iter()
+                    .filter_map(|family| family["tools"].as_array())
+                    .map(Vec::len)
+                    .sum();
+                self.note("tools", tools.into(), &format!("{BOOTSTRAP}.families"));
+                let names: Vec<&str> =
+                    families.iter().filter_map(|family| family["family"].as_str()).collect();
+                self.note("tool families", json!(names), &format!("{BOOTSTRAP}.families"));
+                format!(
+                    "you may use {} of {}: {}",
+                    counted(tools, "tool"),
+                    counted(names.len(), "family"),
+                    names.join(", ")
+                )
+            }
+            _ => {
+                let mut bound = |field: &str, name: &str| {
+                    self.field(given, BOOTSTRAP, &format!("bounds/{field}"), name)
+                };
+                let (text, seconds) = (
+                    bound("text_bytes", "bytes of a text"),
+                    bound("call_seconds", "seconds of a call"),
+                );
+                let (rows, bytes) =
+                    (bound("page/rows", "rows of a page"), bound("page/bytes", "bytes of a page"));
+                format!(
+                    "a text has at most {text} bytes, a call {seconds} s, a page {rows} rows and {bytes} bytes"
+                )
+            }
+        }
+    }
+
+    /// The phrase for whether the caller may write, of `tenant_info` and `recall_stats`; `scope` is whether its
+    /// credential has the scope to write.
+    pub fn writes(&mut self, tenant: &Value, stats: &Value, scope: bool) -> String {
+        let store = self.field(stats, STATS, "store/takes_writes", "store takes writes");
+        let enabled = self.field(tenant, TENANT, "writes_enabled", "writes enabled");
+        self.note("scope memory:write", scope.into(), &format!("{TENANT}.scopes"));
+        match (store == "true", enabled == "true", scope) {
+            (true, true, true) => "the store takes writes, and this credential may write".to_owned(),
+            (true, true, false) => {
+                "the store takes writes, but this credential lacks the scope memory:write".to_owned()
+            }
+            (true, false, _) => {
+                "the store takes writes, but nothing may be stored before the e-mail address is confirmed".to_owned()
+            }
+            (false, ..) => "the store takes no writes now".to_owned(),
+        }
+    }
+}
+
+/// `there is 1 edge`, `there are 2 edges`.
+fn there_are(count: &str, one: &str) -> String {
+    format!("there {} {}", agreed(count, "is", "are"), counted(count, one))
+}
