@@ -6,7 +6,8 @@ use std::sync::{Arc, OnceLock};
 
 use recalld_embedding::embed::Embedder;
 use recalld_embedding::encoders::Encoders;
-use recalld_interchange::lines::import::{Import, ImportError};
+use recalld_interchange::lines::ImportError;
+use recalld_interchange::lines::import::Import;
 use rustix::fs::{MemfdFlags, memfd_create};
 
 fn embedder() -> Arc<Embedder> {

@@ -28,7 +28,7 @@ use recalld_http_server::refusal::Refusal;
 use recalld_http_server::{Call, Gone, Reply, Response, StreamSender, sse};
 use recalld_ingest::job::Request;
 use recalld_interchange::lines;
-use recalld_interchange::lines::import::ImportError;
+use recalld_interchange::lines::ImportError;
 use recalld_interchange::lines::write;
 use recalld_policy::Caller;
 use recalld_recall::{Plan, Question};

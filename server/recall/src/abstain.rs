@@ -4,8 +4,9 @@
 //! stores, set on questions that were held out (docs/recall.md). Must not know what is left out where
 //! nothing answers.
 
-use super::lanes::Lane;
-use super::{Recalled, located};
+use super::lane::Lane;
+use super::located;
+use crate::recalled::Recalled;
 
 /// What half the best share of the question's words and the cosine must come to together.
 const LIKENESS_MIN: f32 = 0.5;

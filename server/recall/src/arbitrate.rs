@@ -10,7 +10,8 @@ use super::conflicts::Conflict;
 use super::fuse::Fused;
 use super::near::Said;
 use super::standing::Standing;
-use super::{Means, Recalled};
+use crate::means::Means;
+use crate::recalled::Recalled;
 use recalld_policy::Verdict;
 
 /// Ids that `duplicates` of one item names.

@@ -5,8 +5,8 @@
 
 use engine::{Hidden, Micros, Moment, SearchError, Snapshot};
 
-use super::Plan;
 use super::time::When;
+use crate::route::Plan;
 
 /// The snapshot that a plan is for, asked by a caller from whom `hidden` is kept. A plan that would look back
 /// on nothing that the caller may know of is changed to one that does not look back.

@@ -6,9 +6,10 @@
 
 use engine::{Place, SearchError};
 
-use super::lanes::Candidates;
+use super::lane::Candidates;
 use super::time::Period;
-use super::{Means, Plan};
+use crate::means::Means;
+use crate::route::Plan;
 
 /// Items of a period that the lane chooses from, those written last that the caller may find.
 const LOOKED_AT_MAX: usize = 4096;

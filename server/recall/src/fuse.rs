@@ -10,8 +10,9 @@ use std::collections::BTreeMap;
 
 use engine::{AskedTerm, GivenWords, Place, SearchError};
 
-use super::lanes::{Lane, Ran};
-use super::{Means, Plan};
+use super::lane::{Lane, Ran};
+use crate::means::Means;
+use crate::route::Plan;
 
 /// A candidate of any lane.
 #[derive(Debug, Clone)]

@@ -9,8 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use engine::{Class, Edition, Filter, Hidden, Hit, Place, Quoted, SearchError, Sight, Snapshot};
 
-use super::lanes::{Lane, Ran};
-use super::{Means, Outcome, Plan, Withheld};
+use super::lane::{Lane, Ran};
+use crate::means::Means;
+use crate::recalled::{Outcome, Withheld};
+use crate::route::Plan;
 use recalld_policy::{Action, Rules, Verdict, What, Who, decide};
 
 /// Callers for whom what is hidden is kept: a bit for each row of the store, where anything is. The one who

@@ -7,9 +7,10 @@ use std::collections::HashMap;
 
 use engine::{Place, SearchError, SourceId, Status};
 
-use super::lanes::Candidates;
+use super::lane::Candidates;
 use super::place::{Named, has_symbol, places_of};
-use super::{Means, Plan};
+use crate::means::Means;
+use crate::route::Plan;
 use recalld_fs_util::uri;
 
 /// Versions of files that one path leads to; the newest are taken.

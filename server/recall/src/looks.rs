@@ -13,10 +13,13 @@ use engine::{Damage, Place, SearchError, Status};
 
 use super::arbitrate::{self, Folding, Ordered};
 use super::fuse::{self, Fused};
-use super::lanes::{self, Ran};
+use super::lane::Ran;
+use super::lanes;
 use super::standing::Standing;
 use super::titled;
-use super::{Bounds, Means, Plan, Recalled, Withheld};
+use crate::means::Means;
+use crate::recalled::{Recalled, Withheld};
+use crate::route::{Bounds, Plan};
 use recalld_policy::Verdict;
 
 /// How many times as many candidates a lane gives when it looks again.

@@ -10,9 +10,10 @@ use engine::{Place, SearchError};
 use kernels::Kernels;
 
 use super::answers::{Answer, Answers, Encoded, Key, Vectors};
-use super::lanes::Ran;
+use super::lane::Ran;
 use super::passes::{Passes, Threads};
-use super::{Means, Plan};
+use crate::means::Means;
+use crate::route::Plan;
 
 /// What the meaning lanes of one store share.
 pub struct Meaning {

@@ -8,9 +8,13 @@ use std::rc::Rc;
 
 use engine::{EdgeFilter, NEIGHBOURS_MAX, Place, Quoted, SearchError};
 
-use super::lanes::{self, Candidates, Lane, Ran};
+use super::lane::{Candidates, Lane, Ran};
+use super::lanes;
 use super::time::When;
-use super::{Means, Outcome, Plan, Withheld, dated, fuse, hidden, located};
+use super::{dated, fuse, hidden, located};
+use crate::means::Means;
+use crate::recalled::{Outcome, Withheld};
+use crate::route::Plan;
 use recalld_policy::Verdict;
 
 /// Items that the lanes of time, place and graph would have given a place in the answer, were they not hidden:

@@ -4,7 +4,8 @@ use engine::{Damage, ItemId, ItemView, Place, Snapshot, Span, Status, hex};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{NeighbourAt, Recalled, Room};
+use crate::recalled::{NeighbourAt, Recalled};
+use crate::room::Room;
 use recalld_common::names;
 use recalld_policy::Verdict;
 

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use engine::{CHAIN_ITEMS_MAX, Damage, Filter, ItemId, Member, Place, Status};
 
-use super::{Means, Plan};
+use crate::means::Means;
+use crate::route::Plan;
 use recalld_policy::Verdict;
 
 /// Items that are brought in place of one; those of a larger split are found by their own words.

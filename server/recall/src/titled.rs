@@ -5,7 +5,8 @@
 use engine::Damage;
 
 use super::fuse::Fused;
-use super::{Means, Plan};
+use crate::means::Means;
+use crate::route::Plan;
 
 /// Brings the items whose title is the question before all others. Their scores stay their own.
 pub(super) fn bring_titled(

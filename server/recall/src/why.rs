@@ -8,9 +8,11 @@ use std::collections::HashMap;
 use engine::words::{Analyzer, Kind};
 use engine::{Damage, GivenWords, Place, SearchError};
 
-use super::lanes::{Hop, Lane, Ran};
+use super::lane::{Lane, Ran};
 use super::wording::{Class, Wording};
-use super::{Means, Plan, Recalled};
+use crate::means::Means;
+use crate::recalled::{Recalled, Why};
+use crate::route::Plan;
 use recalld_policy::Verdict;
 
 /// Words of the question that are told of one item.
@@ -19,23 +21,6 @@ const WORDS_MAX: usize = 16;
 const QUESTION_WORDS_MAX: usize = 64;
 /// Words that ask, and are hardly why an item was found.
 const ASKING: [&str; 8] = ["what", "why", "how", "when", "where", "who", "which", "whose"];
-
-/// What led to an item.
-#[derive(Debug, Clone, Default)]
-pub struct Why {
-    /// Words of the question that its title or text has, as the question spells them.
-    pub words: Vec<String>,
-    /// Its cosine with the question, where both have a vector.
-    pub cosine: Option<f32>,
-    /// The edge by which the graph lane came to it.
-    pub path: Option<Hop>,
-    /// What the time and place lanes gave it, where they found it.
-    pub time: Option<f32>,
-    /// The same of the place lane.
-    pub place: Option<f32>,
-    /// The item in whose place it stands: that one was found, by what is told here except the words.
-    pub replaced: Option<Place>,
-}
 
 /// What is known of how the candidates were found.
 pub(super) struct Known<'a> {

@@ -4,7 +4,8 @@ use recalld_common::nearest;
 use recalld_common::scope::Scope;
 use recalld_policy::Caller;
 
-use super::{Family, Profile, Tool};
+use super::profile::Profile;
+use super::tool::{Family, Tool};
 
 /// The tools of a service, by family.
 #[derive(Clone, Copy)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use engine::ledger::Outcome;
 use engine::{Damage, ItemId, Micros, Remedy, SearchError, WriteError};
 
-use super::raised_by;
+use super::answer::raised_by;
 use recalld_cluster::NotHere;
 use recalld_common::counted::{agreed, counted};
 use recalld_common::names;

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use engine::ledger::{Decision, Effect, Outcome, Touched};
 use serde_json::Value;
 
-use super::{Answer, Context, Stored, ToolError, touched};
+use super::answer::{Answer, touched};
+use super::context::Context;
+use crate::error::{Stored, ToolError};
 use recalld_audit::BY_SCOPE;
 use recalld_audit::{Trace, hash_call};
 use recalld_policy::Caller;

@@ -6,7 +6,8 @@
 use engine::{ItemDraft, Snapshot, hex};
 use serde_json::{Map, Value, json};
 
-use super::{Context, ToolError};
+use super::context::Context;
+use crate::error::ToolError;
 use recalld_audit::hash_json;
 use recalld_common::own_kinds::ANSWER as KIND;
 use recalld_recall::show::OWN_REFS;

@@ -11,8 +11,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
+use super::answer::Answer;
 use super::args::{Argument, Shown, Text};
-use super::{Answer, ToolError};
+use crate::error::ToolError;
 use recalld_audit::hash_call;
 use recalld_recall::Room;
 

@@ -4,7 +4,9 @@ use engine::ledger::{Effect, Touched};
 use engine::{ItemId, ItemView, Place, Snapshot, Status};
 use serde_json::{Map, Value, json};
 
-use super::{Context, ToolError, touched};
+use super::answer::touched;
+use super::context::Context;
+use crate::error::ToolError;
 use recalld_common::names;
 use recalld_policy::{Action, Verdict};
 

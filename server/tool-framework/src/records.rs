@@ -7,9 +7,10 @@ use std::cmp::Reverse;
 use engine::{Filter, ItemDraft, ItemId, ItemView, Micros, Place, Snapshot, Top};
 use serde_json::{Map, Value};
 
+use super::context::Context;
 use super::paging::{Paging, ROWS_MAX, not_ours};
 use super::reading::find;
-use super::{Context, ToolError};
+use crate::error::ToolError;
 use recalld_common::names;
 use recalld_policy::{Action, Verdict};
 use recalld_recall::show::OWN_REFS;

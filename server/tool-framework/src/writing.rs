@@ -14,11 +14,13 @@ use engine::{
 };
 use serde_json::{Map, Value, json};
 
+use super::answer::Answer;
 use super::args::Text;
+use super::context::Context;
 use super::idempotency::Keyed;
 use super::records::{CORRECTION, CORRECTS};
 use super::results::{Kind, Output, sometimes};
-use super::{Answer, Context, ToolError};
+use crate::error::ToolError;
 use recalld_common::names;
 use recalld_embedding::encoders::View;
 use recalld_policy::{Action, Verdict};

@@ -19,7 +19,8 @@ use recalld_api::app_state::AppState;
 use recalld_common::cancel::Cancel;
 use recalld_common::names;
 use recalld_embedding::model::{Bar, Progress, Unit};
-use recalld_interchange::lines::import::{Import, ImportError};
+use recalld_interchange::lines::ImportError;
+use recalld_interchange::lines::import::Import;
 use recalld_policy::Caller;
 
 use recalld_tool_framework::Context;

@@ -3,8 +3,10 @@
 //!
 //! Knows the engine's rows and their names on the wire; must not know sockets or policy.
 
+mod error;
 mod fields;
 pub mod import;
+mod limits;
 mod pass;
 mod pending;
 mod plan;
@@ -14,37 +16,7 @@ mod said;
 mod text;
 pub mod write;
 
+pub use error::ImportError;
+pub use limits::LINE_BYTES_MAX;
 pub use plan::LINES_MAX;
 pub use report::{BadLines, Report};
-
-use engine::limits::{
-    ATTRIBUTE_BYTES_MAX, LIST_MAX, NAME_BYTES_MAX, REF_BYTES_MAX, SUPERSEDES_MAX, TEXT_BYTES_MAX,
-    TITLE_BYTES_MAX, URI_BYTES_MAX,
-};
-
-use crate::limits::JSON_ESCAPE_GROWTH_MAX;
-use recalld_http_server::limits::STREAM_MESSAGE_BYTES_MAX;
-
-/// Bytes of one line.
-pub const LINE_BYTES_MAX: usize = 12 << 20;
-
-/// Lines that are handed on together, in bytes; a longer line goes alone.
-const CHUNK_BYTES: usize = 64 << 10;
-
-/// Bytes of an item's texts before they are escaped: the longest line is an item's.
-const TEXTS_BYTES_MAX: usize = TEXT_BYTES_MAX
-    + ATTRIBUTE_BYTES_MAX
-    + 2 * TITLE_BYTES_MAX
-    + REF_BYTES_MAX
-    + URI_BYTES_MAX
-    + (2 * LIST_MAX + 8) * NAME_BYTES_MAX;
-/// An id with its quotes and comma.
-const ID_BYTES: usize = 33;
-/// Keys, times, numbers and punctuation.
-const FRAME_BYTES: usize = 8 << 10;
-
-const _: () = assert!(
-    TEXTS_BYTES_MAX * JSON_ESCAPE_GROWTH_MAX + SUPERSEDES_MAX * ID_BYTES + FRAME_BYTES
-        <= LINE_BYTES_MAX
-);
-const _: () = assert!(LINE_BYTES_MAX + 2 * CHUNK_BYTES < STREAM_MESSAGE_BYTES_MAX);

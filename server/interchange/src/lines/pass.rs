@@ -11,7 +11,8 @@ use engine::{
     SearchError, Snapshot, SourceDraft, SourceId, SourceView, Status, Store, TombstoneDraft,
 };
 
-use super::import::{Import, ImportError};
+use super::error::ImportError;
+use super::import::Import;
 use super::pending::{Marks, Pending, Settled};
 use super::plan::{At, Plan};
 use super::read::{self, Line, Name, SourceName};

@@ -10,7 +10,8 @@ use engine::{
     WriteError,
 };
 
-use super::import::ImportError;
+use super::error::ImportError;
+use super::limits::LINE_BYTES_MAX;
 use super::plan::At;
 use super::read::Line;
 use super::report::Report;
@@ -22,7 +23,7 @@ const BATCH_RECORDS_MAX: usize = 4_096;
 /// Bytes of the lines of one batch.
 const BATCH_BYTES_MAX: usize = 8 << 20;
 const _: () = assert!(BATCH_RECORDS_MAX < engine::limits::BATCH_RECORDS_MAX);
-const _: () = assert!(BATCH_BYTES_MAX + super::LINE_BYTES_MAX < engine::limits::FRAME_BYTES_MAX);
+const _: () = assert!(BATCH_BYTES_MAX + LINE_BYTES_MAX < engine::limits::FRAME_BYTES_MAX);
 
 /// Records that are not written yet.
 #[derive(Debug, Default)]

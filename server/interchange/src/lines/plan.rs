@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::io::{self, BufRead, Read};
 
-use super::LINE_BYTES_MAX;
+use super::limits::LINE_BYTES_MAX;
 use super::read::{self, Line, Name, SourceName};
 use super::report::BadLines;
 use super::said::{self, Mark as SaidMark};

@@ -10,7 +10,7 @@ use engine::{
 };
 use sha2::{Digest, Sha256};
 
-use super::import::ImportError;
+use super::error::ImportError;
 
 /// Items of the store between two looks at whether the import goes on.
 const ITEMS_PER_LOOK: usize = 4_096;

@@ -7,7 +7,7 @@ use engine::{
 
 use serde_json::{Value, json};
 
-use super::CHUNK_BYTES;
+use super::limits::CHUNK_BYTES;
 use super::text::Object;
 use recalld_common::names;
 

@@ -51,7 +51,7 @@ pub use tool_choices as choices;
 
 use serde_json::Value;
 
-use super::wanted;
+use super::argument::wanted;
 use recalld_common::nearest::nearest;
 
 /// Which of these words it is.

@@ -29,7 +29,7 @@ pub use tool_object as object;
 
 use serde_json::{Map, Value};
 
-use super::{Field, input_schema, unquoted, wanted};
+use super::argument::{Field, input_schema, unquoted, wanted};
 
 /// The schema of an object among the arguments: terse, without what its fields mean.
 pub fn object_schema(fields: &[Field]) -> Value {

@@ -1,12 +1,14 @@
 //! Arguments of their own form: numbers with a fraction, dates, hashes, ids, sources, any JSON.
 
-use engine::{EdgeId, SourceId, hex};
+use engine::{EdgeId, Sensitivity, SourceId, hex};
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
-use super::{Argument, Shown, Text, cut, nearest, unquoted, wanted};
+use super::argument::{Argument, Shown, Text, unquoted, wanted};
+use super::choice::one_of;
 use recalld_common::names;
+use recalld_common::nearest::{cut, nearest};
 
 /// Thousandths in one.
 const THOUSAND: f64 = 1_000.0;
@@ -248,5 +250,21 @@ impl Argument for SourceGiven {
         let title = object.get("title").map(Text::<0, 1000>::read).transpose();
         let title = title.map_err(|why| format!("its title {why}"))?;
         Ok(Self { uri, title: title.map(|title| title.0).unwrap_or_default() })
+    }
+}
+
+impl Argument for Sensitivity {
+    fn schema() -> Value {
+        json!({"type": "string", "enum": Sensitivity::ALL.map(Sensitivity::name)})
+    }
+
+    fn read(value: &Value) -> Result<Self, String> {
+        one_of(value, &Sensitivity::ALL.map(Sensitivity::name)).map(|at| Sensitivity::ALL[at])
+    }
+}
+
+impl Shown for Sensitivity {
+    fn shown(&self) -> Option<Value> {
+        Some(self.name().into())
     }
 }

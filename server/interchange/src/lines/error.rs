@@ -1,0 +1,50 @@
+//! Why an import ended before its end.
+
+use std::io;
+
+use engine::{Damage, SearchError, WriteError};
+
+use recalld_embedding::inflow::Halt;
+
+/// Why an import ended before its end.
+#[derive(Debug)]
+pub enum ImportError {
+    /// The file cannot be read.
+    Reading(io::Error),
+    /// The store takes no more; what was written before stands.
+    Writing(WriteError),
+    /// Stored bytes are damaged.
+    Damaged(Damage),
+    /// Nobody waits for it any more; what was written before stands.
+    Cancelled,
+}
+
+impl From<io::Error> for ImportError {
+    fn from(error: io::Error) -> Self {
+        Self::Reading(error)
+    }
+}
+
+impl From<Damage> for ImportError {
+    fn from(damage: Damage) -> Self {
+        Self::Damaged(damage)
+    }
+}
+
+impl From<SearchError> for ImportError {
+    fn from(error: SearchError) -> Self {
+        match error {
+            SearchError::Damaged(damage) => Self::Damaged(damage),
+            _ => Self::Cancelled,
+        }
+    }
+}
+
+impl From<Halt<Self>> for ImportError {
+    fn from(halt: Halt<Self>) -> Self {
+        match halt {
+            Halt::Cancelled => Self::Cancelled,
+            Halt::Failed(error) => error,
+        }
+    }
+}

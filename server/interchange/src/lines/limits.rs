@@ -1,0 +1,33 @@
+//! Bounds of lines, each with the reason for its size.
+
+use engine::limits::{
+    ATTRIBUTE_BYTES_MAX, LIST_MAX, NAME_BYTES_MAX, REF_BYTES_MAX, SUPERSEDES_MAX, TEXT_BYTES_MAX,
+    TITLE_BYTES_MAX, URI_BYTES_MAX,
+};
+
+use crate::limits::JSON_ESCAPE_GROWTH_MAX;
+use recalld_http_server::limits::STREAM_MESSAGE_BYTES_MAX;
+
+/// Bytes of one line.
+pub const LINE_BYTES_MAX: usize = 12 << 20;
+
+/// Lines that are handed on together, in bytes; a longer line goes alone.
+pub(super) const CHUNK_BYTES: usize = 64 << 10;
+
+/// Bytes of an item's texts before they are escaped: the longest line is an item's.
+const TEXTS_BYTES_MAX: usize = TEXT_BYTES_MAX
+    + ATTRIBUTE_BYTES_MAX
+    + 2 * TITLE_BYTES_MAX
+    + REF_BYTES_MAX
+    + URI_BYTES_MAX
+    + (2 * LIST_MAX + 8) * NAME_BYTES_MAX;
+/// An id with its quotes and comma.
+const ID_BYTES: usize = 33;
+/// Keys, times, numbers and punctuation.
+const FRAME_BYTES: usize = 8 << 10;
+
+const _: () = assert!(
+    TEXTS_BYTES_MAX * JSON_ESCAPE_GROWTH_MAX + SUPERSEDES_MAX * ID_BYTES + FRAME_BYTES
+        <= LINE_BYTES_MAX
+);
+const _: () = assert!(LINE_BYTES_MAX + 2 * CHUNK_BYTES < STREAM_MESSAGE_BYTES_MAX);

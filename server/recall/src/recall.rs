@@ -1,0 +1,167 @@
+//! The whole of one recall, in order.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use engine::{EdgeFilter, NEIGHBOURS_MAX, Place, Quoted, SearchError};
+
+use super::lane::Ran;
+use super::means::Means;
+use super::recalled::{NeighbourAt, Outcome};
+use super::route::Plan;
+use super::{abstain, arbitrate, hidden, looks, passed_over, why};
+use recalld_policy::Verdict;
+
+/// Runs a plan.
+///
+/// # Errors
+/// Damage, or the snapshot's stop.
+pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
+    let began = Instant::now();
+    let (mut plan, mut quoted) = narrowed(means, plan)?;
+    let quotes_cut = quoted.as_ref().is_some_and(|quoted| quoted.cut_short);
+    // Who is told that nothing has it may still learn what comes nearest.
+    let unquoted = (plan.abstains && plan.finds_nothing()).then_some(if quotes_cut {
+        abstain::NONE_LOOKED_THROUGH
+    } else {
+        abstain::NOTHING_QUOTED
+    });
+    if unquoted.is_some() {
+        (plan.filter.among, quoted) = (None, None);
+    }
+    let plan = &plan;
+    let looking = Instant::now();
+    let found = looks::find(means, plan, began)?;
+    let mut ran = found.ran;
+    let mut outcome = Outcome {
+        items: found.items,
+        conflicts: Vec::new(),
+        withheld: found.withheld,
+        lanes: std::mem::take(&mut ran.reports),
+        skipped: std::mem::take(&mut ran.skipped),
+        bounds: found.bounds,
+        route: plan.route,
+        abstained: None,
+        cut_short: ran.cut_short || quotes_cut,
+        encode: ran.encode,
+        fuse: Duration::ZERO,
+        took: Duration::ZERO,
+        keep_back: None,
+    };
+    let shown = hidden::Shown::of(&outcome);
+    let worst = outcome.items.iter().map(|item| item.score).min_by(f32::total_cmp);
+    let worst_shown = worst.filter(|_| outcome.items.len() == plan.bounds.limit);
+    if plan.abstains {
+        abstain(&mut outcome, unquoted);
+    }
+    outcome.cut_short |= found.names_cut;
+    if plan.explains {
+        let known = why::Known { plan, ran: &ran, replaced: &found.replaced };
+        why::explain(means, &known, &mut outcome.items)?;
+        let conflicts = arbitrate::conflicts(&outcome.items, &found.folding)?;
+        outcome.cut_short |= conflicts.cut_short;
+        outcome.conflicts = conflicts.found;
+    }
+    let in_lanes: Duration = outcome.lanes.iter().map(|lane| lane.took).sum();
+    outcome.fuse = looking.elapsed().saturating_sub(in_lanes);
+    if plan.neighbours {
+        add_neighbours(means, plan.bounds.neighbor_limit, &mut outcome)?;
+    }
+    outcome.took = began.elapsed();
+    if means.hidden.is_some() {
+        let began = Instant::now();
+        let asked = (plan, quoted.as_ref());
+        note_kept_back(means, asked, &ran, &mut outcome, (&shown, worst_shown))?;
+        outcome.keep_back = Some(began.elapsed());
+    }
+    Ok(outcome)
+}
+
+/// Says that nothing answers, where that is so, and leaves what comes nearest. `unquoted` says why quotes counted for
+/// nothing.
+fn abstain(outcome: &mut Outcome, unquoted: Option<&str>) {
+    // Who gives nothing says so, whatever was looked at; what was found in haste is given as it is.
+    let is_known = unquoted == Some(abstain::NOTHING_QUOTED) || !outcome.cut_short;
+    if !is_known && !outcome.items.is_empty() {
+        return;
+    }
+    outcome.abstained = match unquoted {
+        Some(why) => Some(why.to_owned()),
+        None => abstain::abstains(&outcome.items),
+    };
+    if outcome.abstained.is_some() {
+        outcome.cut_to(abstain::NEAREST_GIVEN_MAX);
+    }
+}
+
+/// Files what would have had a place in the answer, were it not hidden. With what was shown comes the score of the last
+/// item of a full answer.
+fn note_kept_back(
+    means: &Means<'_>,
+    asked: (&Plan, Option<&Quoted>),
+    ran: &Ran<'_>,
+    outcome: &mut Outcome,
+    (shown, worst_shown): (&hidden::Shown, Option<f32>),
+) -> Result<(), SearchError> {
+    let kept_back = hidden::kept_back(means, asked, ran, outcome, shown)?;
+    outcome.withheld.extend(kept_back);
+    let mut passed_over = passed_over::by_lanes(means, asked, ran, worst_shown)?;
+    let (plan, _) = asked;
+    if plan.neighbours {
+        let limit = plan.bounds.neighbor_limit;
+        passed_over.extend(passed_over::as_neighbours(means, limit, outcome)?);
+    }
+    let noted = passed_over::noted(means, outcome, passed_over)?;
+    outcome.withheld.extend(noted);
+    Ok(())
+}
+
+/// The plan as its lanes run: nothing that is hidden, and only items that have what the question has in quotes,
+/// where that counts. And what was found to have it.
+fn narrowed(means: &Means<'_>, plan: &Plan) -> Result<(Plan, Option<Quoted>), SearchError> {
+    let mut plan = plan.clone();
+    plan.filter.hidden.clone_from(&means.hidden);
+    let quoted = match plan.quotes {
+        true => means.snapshot.quoted(&plan.text, &plan.filter)?,
+        false => None,
+    };
+    if let Some(quoted) = &quoted {
+        plan.filter.among = Some(Arc::clone(&quoted.items));
+    }
+    Ok((plan, quoted))
+}
+
+/// The strongest current neighbours of each seed, none that is itself a seed or that policy denies.
+fn add_neighbours(
+    means: &Means<'_>,
+    limit: usize,
+    outcome: &mut Outcome,
+) -> Result<(), SearchError> {
+    let seeds: Vec<Place> = outcome.items.iter().map(|item| item.place).collect();
+    let hidden = means.hidden.clone();
+    let current = EdgeFilter { current_only: true, hidden, ..EdgeFilter::default() };
+    for recalled in &mut outcome.items {
+        let id = means.snapshot.id(recalled.place)?;
+        for neighbour in means.snapshot.neighbours(id, NEIGHBOURS_MAX, &current)? {
+            if recalled.neighbours.len() == limit {
+                break;
+            }
+            let known = recalled.neighbours.iter().any(|known| known.place == neighbour.place);
+            if known || seeds.contains(&neighbour.place) {
+                continue;
+            }
+            let item = means.snapshot.item(neighbour.place)?;
+            if means.may_read(&item).verdict != Verdict::Allow {
+                continue;
+            }
+            recalled.neighbours.push(NeighbourAt {
+                edge: neighbour.edge.id,
+                relation: neighbour.edge.relation.to_owned(),
+                direction: neighbour.direction,
+                weight: neighbour.edge.weight,
+                place: neighbour.place,
+            });
+        }
+    }
+    Ok(())
+}

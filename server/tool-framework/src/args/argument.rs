@@ -1,0 +1,359 @@
+//! A kind of argument, and the kinds that every tool may take.
+
+use engine::{ItemId, Micros};
+use serde_json::{Map, Value, json};
+
+use crate::error::ToolError;
+use recalld_common::names;
+use recalld_common::nearest::{cut, nearest};
+
+/// A kind of argument: how it is described, and how it is read.
+pub trait Argument: Sized {
+    /// Its JSON Schema, without description and default.
+    fn schema() -> Value;
+    /// Reads a value; the error says what is allowed.
+    fn read(value: &Value) -> Result<Self, String>;
+    /// What stands for it when it is left out; `None` when it must be given.
+    fn absent() -> Option<Self> {
+        None
+    }
+    /// The fewest and the most characters of a text, where these are its bounds: no schema says them.
+    fn chars() -> Option<(usize, usize)> {
+        None
+    }
+}
+
+/// One field of a tool's arguments.
+pub struct Field {
+    /// Its name.
+    pub name: &'static str,
+    /// What it means.
+    pub about: &'static str,
+    /// Whether it must be given.
+    pub required: bool,
+    /// Its schema, default included.
+    pub schema: Value,
+    /// The fewest and the most characters of a text, where these are its bounds.
+    pub chars: Option<(usize, usize)>,
+}
+
+/// All fields of a tool.
+pub type Shape = fn() -> Vec<Field>;
+
+/// `inputSchema` of a tool: a flat object.
+pub fn input_schema(fields: &[Field]) -> Value {
+    let mut properties = Map::new();
+    for field in fields {
+        let mut schema = field.schema.clone();
+        schema["description"] = field.about.into();
+        properties.insert(field.name.to_owned(), schema);
+    }
+    let required: Vec<&str> =
+        fields.iter().filter(|field| field.required).map(|field| field.name).collect();
+    let mut schema = json!({
+        "type": "object", "properties": properties, "additionalProperties": false,
+    });
+    if !required.is_empty() {
+        schema["required"] = json!(required);
+    }
+    schema
+}
+
+/// Declares a tool's arguments. See the module's documentation.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! tool_args {
+    ($(#[$about:meta])* $vis:vis struct $name:ident {
+        $($field:ident: $type:ty $(= $default:expr)? => $help:literal),* $(,)?
+    }) => {
+        $(#[$about])*
+        #[derive(Debug)]
+        $vis struct $name { $(#[doc = $help] $vis $field: $type),* }
+
+        impl $name {
+            /// The fields, as the catalog describes them.
+            $vis fn shape() -> Vec<$crate::args::Field> {
+                vec![$($crate::args::field::<$type>(
+                    $crate::args::plain(stringify!($field)), $help, $crate::tool_args!(@default $type $(, $default)?),
+                )),*]
+            }
+
+            /// Reads and checks them.
+            $vis fn parse(
+                raw: &serde_json::Map<String, serde_json::Value>,
+            ) -> Result<Self, $crate::ToolError> {
+                $crate::args::check_names(
+                    raw, &[$($crate::args::plain(stringify!($field))),*],
+                )?;
+                Ok(Self { $($field: $crate::args::read(
+                    raw, $crate::args::plain(stringify!($field)), $crate::tool_args!(@default $type $(, $default)?),
+                )?),* })
+            }
+        }
+    };
+    (@default $type:ty) => { None::<$type> };
+    (@default $type:ty, $default:expr) => { Some::<$type>($default) };
+}
+pub use tool_args as args;
+
+/// A field's name without the mark of names that are words of Rust.
+pub fn plain(name: &'static str) -> &'static str {
+    name.strip_prefix("r#").unwrap_or(name)
+}
+
+/// Describes one field.
+pub fn field<T: Argument + Shown>(
+    name: &'static str,
+    about: &'static str,
+    default: Option<T>,
+) -> Field {
+    let mut schema = T::schema();
+    let required = default.is_none() && T::absent().is_none();
+    if let Some(default) = default.and_then(|default| default.shown()) {
+        schema["default"] = default;
+    }
+    Field { name, about, required, schema, chars: T::chars() }
+}
+
+/// Reads one field.
+pub fn read<T: Argument>(
+    raw: &Map<String, Value>,
+    name: &'static str,
+    default: Option<T>,
+) -> Result<T, ToolError> {
+    let leaves_out = |value: &&Value| {
+        // Clients fill what they leave out with null.
+        !value.is_null() || default.is_none() && T::absent().is_none()
+    };
+    match raw.get(name).filter(leaves_out) {
+        None => default
+            .or_else(T::absent)
+            .ok_or_else(|| ToolError::argument(name, "is missing and must be given")),
+        Some(value) => T::read(value).map_err(|why| ToolError::argument(name, why)),
+    }
+}
+
+/// Refuses names that the tool does not take, with the nearest one that it does.
+pub fn check_names(raw: &Map<String, Value>, known: &[&str]) -> Result<(), ToolError> {
+    let Some(stranger) = raw.keys().find(|key| !known.contains(&key.as_str())) else {
+        return Ok(());
+    };
+    let hint = match nearest(stranger, known.iter().copied()) {
+        Some(name) => format!("; did you mean `{name}`?"),
+        None if known.is_empty() => "; this tool takes no arguments".to_owned(),
+        None => format!("; it takes {}", known.join(", ")),
+    };
+    Err(ToolError::argument("arguments", format!("`{}` is not an argument{hint}", cut(stranger))))
+}
+
+/// A value, or the JSON that a string holds.
+pub(super) fn unquoted(value: &Value) -> Value {
+    match value {
+        Value::String(text) => serde_json::from_str(text).unwrap_or_else(|_| value.clone()),
+        _ => value.clone(),
+    }
+}
+
+/// How a default is shown in a schema.
+pub trait Shown {
+    /// The default as JSON; `None` where there is nothing to show.
+    fn shown(&self) -> Option<Value>;
+}
+
+/// A text of `MIN` to `MAX` characters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Text<const MIN: usize, const MAX: usize>(pub String);
+
+impl<const MIN: usize, const MAX: usize> Argument for Text<MIN, MAX> {
+    fn schema() -> Value {
+        json!({"type": "string"})
+    }
+
+    fn read(value: &Value) -> Result<Self, String> {
+        let text = value.as_str().ok_or_else(|| wanted("a string", value))?;
+        let chars = text.chars().count();
+        if !(MIN..=MAX).contains(&chars) {
+            return Err(format!("has {chars} characters; {MIN} to {MAX} are allowed"));
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    fn chars() -> Option<(usize, usize)> {
+        Some((MIN, MAX))
+    }
+}
+
+impl<const MIN: usize, const MAX: usize> Shown for Text<MIN, MAX> {
+    fn shown(&self) -> Option<Value> {
+        Some(self.0.as_str().into())
+    }
+}
+
+/// The largest maximum that a schema shows; nobody comes near a larger one by mistake.
+const SHOWN_MAX: i64 = 1_000_000;
+
+/// A whole number, be it written `4` or `4.0`: JSON Schema calls both an integer.
+fn whole(value: &Value) -> Option<i64> {
+    /// From here on not every whole number is an `f64` (IEEE 754: 53 bits).
+    const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+    value.as_i64().or_else(|| {
+        let number = value.as_f64().filter(|number| number.fract() == 0.0)?;
+        #[expect(clippy::cast_possible_truncation, reason = "whole and below 2^53")]
+        (number.abs() < EXACT_MAX).then_some(number as i64)
+    })
+}
+
+/// An integer from `MIN` to `MAX`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Int<const MIN: i64, const MAX: i64>(pub i64);
+
+impl<const MIN: i64, const MAX: i64> Argument for Int<MIN, MAX> {
+    fn schema() -> Value {
+        let mut schema = json!({"type": "integer", "minimum": MIN});
+        if MAX <= SHOWN_MAX {
+            schema["maximum"] = MAX.into();
+        }
+        schema
+    }
+
+    fn read(value: &Value) -> Result<Self, String> {
+        let number = whole(&unquoted(value)).ok_or_else(|| wanted("an integer", value))?;
+        if !(MIN..=MAX).contains(&number) {
+            return Err(format!("is {number}; {MIN} to {MAX} is allowed"));
+        }
+        Ok(Self(number))
+    }
+}
+
+impl<const MIN: i64, const MAX: i64> Shown for Int<MIN, MAX> {
+    fn shown(&self) -> Option<Value> {
+        Some(self.0.into())
+    }
+}
+
+impl Argument for bool {
+    fn schema() -> Value {
+        json!({"type": "boolean"})
+    }
+
+    fn read(value: &Value) -> Result<Self, String> {
+        unquoted(value).as_bool().ok_or_else(|| wanted("true or false", value))
+    }
+}
+
+impl Shown for bool {
+    fn shown(&self) -> Option<Value> {
+        Some((*self).into())
+    }
+}
+
+/// A list of `MIN` to `MAX` members.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct List<T, const MIN: usize, const MAX: usize>(pub Vec<T>);
+
+impl<T: Argument, const MIN: usize, const MAX: usize> Argument for List<T, MIN, MAX> {
+    fn schema() -> Value {
+        let mut schema = json!({"type": "array", "items": T::schema(), "maxItems": MAX});
+        if MIN > 0 {
+            schema["minItems"] = MIN.into();
+        }
+        schema
+    }
+
+    fn read(value: &Value) -> Result<Self, String> {
+        let list = unquoted(value);
+        let members = list.as_array().ok_or_else(|| wanted("a list", value))?;
+        if !(MIN..=MAX).contains(&members.len()) {
+            return Err(format!("has {} members; {MIN} to {MAX} are allowed", members.len()));
+        }
+        let read = members
+            .iter()
+            .enumerate()
+            .map(|(at, member)| T::read(member).map_err(|why| format!("member {at} {why}")));
+        read.collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl<T, const MIN: usize, const MAX: usize> Shown for List<T, MIN, MAX> {
+    fn shown(&self) -> Option<Value> {
+        None
+    }
+}
+
+impl<T: Argument> Argument for Option<T> {
+    fn schema() -> Value {
+        T::schema()
+    }
+
+    fn read(value: &Value) -> Result<Self, String> {
+        if value.is_null() { Ok(None) } else { T::read(value).map(Some) }
+    }
+
+    fn absent() -> Option<Self> {
+        Some(None)
+    }
+
+    fn chars() -> Option<(usize, usize)> {
+        T::chars()
+    }
+}
+
+impl<T> Shown for Option<T> {
+    fn shown(&self) -> Option<Value> {
+        None
+    }
+}
+
+/// The id of an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Id(pub ItemId);
+
+impl Argument for Id {
+    fn schema() -> Value {
+        json!({"type": "string"})
+    }
+
+    fn read(value: &Value) -> Result<Self, String> {
+        let text = value.as_str().ok_or_else(|| wanted("an id", value))?;
+        names::parse_item(text).map(Self).map_err(|error| error.to_string())
+    }
+}
+
+impl Shown for Id {
+    fn shown(&self) -> Option<Value> {
+        None
+    }
+}
+
+/// A moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Time(pub Micros);
+
+impl Argument for Time {
+    fn schema() -> Value {
+        json!({"type": "string", "format": "date-time"})
+    }
+
+    fn read(value: &Value) -> Result<Self, String> {
+        let text = value.as_str().ok_or_else(|| wanted("a time", value))?;
+        names::parse_time(text).map(Self)
+    }
+}
+
+impl Shown for Time {
+    fn shown(&self) -> Option<Value> {
+        None
+    }
+}
+
+pub(super) fn wanted(what: &str, found: &Value) -> String {
+    let found = match found {
+        Value::Null => "null".to_owned(),
+        Value::Bool(_) => "a boolean".to_owned(),
+        Value::Number(number) => format!("the number {number}"),
+        Value::String(text) => format!("the string \"{}\"", cut(text)),
+        Value::Array(_) => "a list".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+    };
+    format!("is {found}; {what} is wanted")
+}
