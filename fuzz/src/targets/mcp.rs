@@ -113,7 +113,11 @@ impl Host for Small {
 struct Mcp(Endpoint<Small>);
 
 impl Service for Mcp {
-    fn serve(&self, call: Call, reply: Reply) {
+    type RouteMatch = ();
+
+    fn resolve(&self, _: &Call) {}
+
+    fn serve(&self, call: Call, (): (), reply: Reply) {
         self.0.serve(&call, (), reply);
     }
 }

@@ -74,7 +74,11 @@ impl<T: Tools> Host for Bare<T> {
 struct Served<T: Tools>(Endpoint<Bare<T>>);
 
 impl<T: Tools> recalld_http_server::Service for Served<T> {
-    fn serve(&self, call: Call, reply: Reply) {
+    type RouteMatch = ();
+
+    fn resolve(&self, _: &Call) {}
+
+    fn serve(&self, call: Call, (): (), reply: Reply) {
         self.0.serve(&call, (), reply);
     }
 }

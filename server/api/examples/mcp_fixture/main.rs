@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 use engine::os::clock::SystemRandom;
-use recalld_api::pipeline::{Origins, check_local};
+use recalld_api::pipeline::check_local;
 use recalld_http_server::limits::WORKERS_MIN;
 use recalld_http_server::{
     Call, Limits, Listen, ListenerId, Method, NetConfig, Reply, Response, Server, Service,
@@ -201,8 +201,12 @@ struct Local {
 }
 
 impl Service for Local {
-    fn serve(&self, call: Call, reply: Reply) {
-        if let Err(refusal) = check_local(&call, &[self.port], &Origins::default()) {
+    type RouteMatch = ();
+
+    fn resolve(&self, _: &Call) {}
+
+    fn serve(&self, call: Call, (): (), reply: Reply) {
+        if let Err(refusal) = check_local(&call, &[self.port], None) {
             return reply.send(refusal.into());
         }
         if call.request.path() != "/mcp" {

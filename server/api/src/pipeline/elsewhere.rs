@@ -6,7 +6,7 @@
 
 use serde_json::{Value as Json, json};
 
-use super::{LOCAL, Target, asks_from, route};
+use super::{LOCAL, Target, asks_from};
 use crate::app_state::AppState;
 use crate::mcp_host::{Product, Visitor, asks_workspace, call_fault, changes};
 use recalld_cluster::{CONTROL, Cluster, HOP, Keeps, NotHere, Passed, Peer, Place, Where};
@@ -47,7 +47,7 @@ impl Asked {
     /// `None` where it is no call for a workspace, or one that finds out for itself.
     fn of(target: &Target, caller: &Caller, call: &Call) -> Option<Self> {
         match target {
-            Target::Api(_) if !route::is_health(call) => Some(Self::READS),
+            Target::Api(_) if !target.is_health() => Some(Self::READS),
             Target::Mcp => Some(Self::of_mcp(caller, call)),
             Target::OAuthForm(_) | Target::Registration(_) | Target::SignIn(_) => {
                 Some(Self::SIGNS_IN)

@@ -45,9 +45,9 @@ impl Inside {
         })
     }
 
-    pub(super) fn serve(
+    pub(super) fn serve<S: recalld_http_server::Service>(
         parts: Arc<AppState>,
-        service: impl FnOnce(&Arc<AppState>, u16) -> Arc<dyn recalld_http_server::Service>,
+        service: impl FnOnce(&Arc<AppState>, u16) -> Arc<S>,
     ) -> Self {
         let address: SocketAddr = ([127, 0, 0, 1], 0).into();
         let server = Server::bind(NetConfig {
@@ -74,7 +74,11 @@ pub(super) struct For {
 }
 
 impl recalld_http_server::Service for For {
-    fn serve(&self, call: Call, reply: Reply) {
+    type RouteMatch = ();
+
+    fn resolve(&self, _: &Call) {}
+
+    fn serve(&self, call: Call, (): (), reply: Reply) {
         let visitor = Visitor::of(self.caller.clone(), call.request.query()).unwrap();
         self.endpoint.serve(&call, visitor, reply);
     }
