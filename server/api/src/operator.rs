@@ -130,7 +130,7 @@ pub fn recall_as_operator(
         now: Some(context.services.clock.now()),
     };
     let plan = if wanted.semantic { Plan::semantic(question) } else { Plan::governed(question) };
-    governed(context, "recalld recall", &Value::Object(raw.clone()), false, |context| {
+    governed(context, "recalld recall", raw, false, |context| {
         recall_tool::answer(context, &plan, false)
     })
 }
@@ -204,7 +204,7 @@ pub fn ingest_as_operator(
         by: context.caller.principal.clone(),
         via: "recalld ingest",
     };
-    governed(context, "recalld ingest", &Value::Object(raw.clone()), true, |context| {
+    governed(context, "recalld ingest", raw, true, |context| {
         let report = ingest_tool::run(context, &roots, &request)?;
         let text = ingest_tool::readable(&report, request.dry_run);
         let answer = Answer::plain(report.to_json(), text);
@@ -276,7 +276,7 @@ pub fn import_as_operator(
     raw: &Map<String, Value>,
     wanted: &Import,
 ) -> Result<Answer, Refused> {
-    governed(context, "recalld import", &Value::Object(raw.clone()), true, |context| {
+    governed(context, "recalld import", raw, true, |context| {
         let path = &wanted.path.0;
         let unreadable = |error| ToolError::argument("path", format!("{path}: {error}"));
         let file = regular(Path::new(path)).map_err(unreadable)?;

@@ -133,6 +133,9 @@ pub trait Host: Send + Sync + 'static {
     /// Who calls, as the transport found out.
     type Caller: Clone + Send + Sync + 'static;
 
+    /// A tool that a caller has, resolved once for each call.
+    type Tool: Send + 'static;
+
     /// The name that a session is bound to: only the same caller may use it.
     fn principal(&self, caller: &Self::Caller) -> String;
 
@@ -142,10 +145,10 @@ pub trait Host: Send + Sync + 'static {
         caller.clone()
     }
 
-    /// What a request is answered by the status of HTTP alone, before anything is done for it; `None` for all that
-    /// is.
-    fn turn_away(&self, caller: &Self::Caller, method: &str, params: &Value) -> Option<Fault> {
-        let _ = (caller, method, params);
+    /// Answers a call of a tool that the caller has not by the status of HTTP alone, before anything is done for it;
+    /// `None` where the call goes on to [`Host::refuse_tool`].
+    fn turn_away(&self, caller: &Self::Caller, tool: &str, params: &Value) -> Option<Fault> {
+        let _ = (caller, tool, params);
         None
     }
 
@@ -176,8 +179,8 @@ pub trait Host: Send + Sync + 'static {
     /// The tools that this caller may use.
     fn tools(&self, caller: &Self::Caller, cursor: Option<&str>) -> Result<Page, Fault>;
 
-    /// Whether this caller has a tool of that name.
-    fn has_tool(&self, caller: &Self::Caller, name: &str) -> bool;
+    /// The tool of that name; `None` where the caller has none.
+    fn resolve_tool(&self, caller: &Self::Caller, name: &str) -> Option<Self::Tool>;
 
     /// The fault of a call of a tool that the caller has not.
     fn refuse_tool(&self, caller: &Self::Caller, name: &str) -> Fault {
@@ -188,13 +191,13 @@ pub trait Host: Send + Sync + 'static {
 
     /// The input schema of a tool with arguments that are to be mirrored in headers
     /// (`x-mcp-header`); null for all others.
-    fn mirroring_schema(&self, caller: &Self::Caller, name: &str) -> Value {
-        let _ = (caller, name);
+    fn mirroring_schema(&self, tool: &Self::Tool) -> Value {
+        let _ = tool;
         Value::Null
     }
 
     /// Whether a tool may wait, for its client or for a turn: it is then run on a thread of its own.
-    fn waits(&self, tool: &str) -> bool {
+    fn may_wait(&self, tool: &Self::Tool) -> bool {
         let _ = tool;
         false
     }
@@ -203,7 +206,7 @@ pub trait Host: Send + Sync + 'static {
     fn call_tool(
         &self,
         caller: &Self::Caller,
-        name: &str,
+        tool: &Self::Tool,
         arguments: &Map<String, Value>,
         client: &Client<'_>,
     ) -> Result<Outcome, Fault>;

@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use engine::ledger::{Decision, Effect, Outcome, Touched};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::{Answer, Context, Stored, ToolError, touched};
@@ -98,7 +99,7 @@ pub fn record_refusal(
     workspace: &Workspace,
     caller: &Caller,
     operation: &'static str,
-    arguments: &Value,
+    arguments: &impl Serialize,
 ) -> Result<(), ToolError> {
     let denied = (Decision::Deny, NOT_ENTITLED);
     refused_unseen(workspace, caller, (operation, arguments), denied)
@@ -112,7 +113,7 @@ pub fn record_wrong(
     workspace: &Workspace,
     caller: &Caller,
     operation: &'static str,
-    arguments: &Value,
+    arguments: &impl Serialize,
 ) -> Result<(), ToolError> {
     let allowed = (Decision::Allow, BY_SCOPE);
     refused_unseen(workspace, caller, (operation, arguments), allowed)
@@ -121,7 +122,7 @@ pub fn record_wrong(
 fn refused_unseen(
     workspace: &Workspace,
     caller: &Caller,
-    (operation, arguments): (&'static str, &Value),
+    (operation, arguments): (&'static str, &impl Serialize),
     (decision, rule): (Decision, &str),
 ) -> Result<(), ToolError> {
     let trace = Trace {
@@ -188,7 +189,7 @@ fn became(outcome: &mut Result<Answer, ToolError>) -> (Vec<Touched>, Option<Stri
 pub fn governed(
     context: &Context<'_>,
     operation: &'static str,
-    arguments: &Value,
+    arguments: &impl Serialize,
     at_once: bool,
     work: impl FnOnce(&Context<'_>) -> Result<Answer, ToolError>,
 ) -> Result<Answer, Refused> {
@@ -209,7 +210,7 @@ pub fn governed(
 pub(super) fn within(
     context: &Context<'_>,
     operation: &'static str,
-    arguments: &Value,
+    arguments: &impl Serialize,
     at_once: bool,
     work: impl FnOnce(&Context<'_>) -> Result<Answer, ToolError>,
 ) -> (Result<Answer, Refused>, Vec<Touched>) {
@@ -223,7 +224,7 @@ pub(super) fn within(
 /// Leaves the entry of a call that has this outcome, and gives its answer with the receipt; and what became of items.
 fn recorded(
     context: &Context<'_>,
-    (operation, arguments): (&'static str, &Value),
+    (operation, arguments): (&'static str, &impl Serialize),
     at_once: bool,
     mut outcome: Result<Answer, ToolError>,
     reservation: Option<Reservation>,

@@ -29,8 +29,8 @@ pub static FAMILIES: &[&Family] = &[
 
 /// Whether a tool waits for others that do the same, or may call one that does: it is not to wait where all calls are
 /// worked on.
-pub fn waits(tool: &str) -> bool {
-    [ingest::INGEST_PATHS, bench::STORAGE_NAME, command::NAME].contains(&tool)
+pub fn may_wait(tool: &Tool) -> bool {
+    [ingest::INGEST_PATHS, bench::STORAGE_NAME, command::NAME].contains(&tool.name)
 }
 
 /// The tools that this caller may use, in the order of the catalog, as far as the profile shows them.
@@ -62,15 +62,22 @@ pub fn lacking(caller: &Caller, name: &str) -> Option<Scope> {
 /// # Errors
 /// There is none: what to tell the caller, with the nearest name of a tool that it may use.
 pub fn find(caller: &Caller, name: &str) -> Result<&'static Tool, String> {
-    let mut usable = visible_to(caller, Profile::Full);
-    usable.find(|tool| tool.name == name).ok_or_else(|| {
-        let names = visible_to(caller, Profile::Full).map(|tool| tool.name);
-        let hint = match nearest::nearest(name, names) {
-            Some(meant) => format!("did you mean `{meant}`?"),
-            None => "tools/list names those there are".to_owned(),
-        };
-        format!("Unknown tool: {}; {hint}", nearest::cut(name))
-    })
+    named(caller, name).ok_or_else(|| unknown(caller, name))
+}
+
+/// The same, without what to tell.
+pub fn named(caller: &Caller, name: &str) -> Option<&'static Tool> {
+    visible_to(caller, Profile::Full).find(|tool| tool.name == name)
+}
+
+/// Tells a caller that it has no tool of this name, with the nearest name of a tool that it may use.
+pub fn unknown(caller: &Caller, name: &str) -> String {
+    let names = visible_to(caller, Profile::Full).map(|tool| tool.name);
+    let hint = match nearest::nearest(name, names) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => "tools/list names those there are".to_owned(),
+    };
+    format!("Unknown tool: {}; {hint}", nearest::cut(name))
 }
 
 /// The names of all tools, in the order of the catalog: those that a plan may list.

@@ -32,6 +32,8 @@ struct Bare<T>(T);
 impl<T: Tools> Host for Bare<T> {
     type Caller = ();
 
+    type Tool = String;
+
     fn principal(&self, (): &()) -> String {
         "anyone".to_owned()
     }
@@ -52,18 +54,18 @@ impl<T: Tools> Host for Bare<T> {
         Page::only(Vec::new(), cursor)
     }
 
-    fn has_tool(&self, (): &(), _: &str) -> bool {
-        true
+    fn resolve_tool(&self, (): &(), name: &str) -> Option<String> {
+        Some(name.to_owned())
     }
 
-    fn waits(&self, tool: &str) -> bool {
+    fn may_wait(&self, tool: &String) -> bool {
         self.0.waits(tool)
     }
 
     fn call_tool(
         &self,
         (): &(),
-        name: &str,
+        name: &String,
         arguments: &Map<String, Value>,
         client: &Client<'_>,
     ) -> Result<Outcome, Fault> {

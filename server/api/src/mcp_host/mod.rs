@@ -97,6 +97,8 @@ impl Product {
 impl Host for Product {
     type Caller = Visitor;
 
+    type Tool = &'static Tool;
+
     fn principal(&self, Visitor { caller, .. }: &Visitor) -> String {
         format!("{}/{}", caller.workspace, caller.principal)
     }
@@ -108,11 +110,10 @@ impl Host for Product {
         Visitor { caller, profile: visitor.profile }
     }
 
-    fn turn_away(&self, visitor: &Visitor, method: &str, params: &Value) -> Option<Fault> {
+    fn turn_away(&self, visitor: &Visitor, name: &str, params: &Value) -> Option<Fault> {
         let authority = self.parts.authority.as_ref()?;
-        let name = params["name"].as_str().filter(|_| method == "tools/call")?;
+        let lacking = recalld_tools::lacking(&visitor.caller, name)?;
         let Visitor { caller, .. } = &self.in_turn(visitor, params);
-        let lacking = recalld_tools::lacking(caller, name)?;
         if let Some(fault) = self.refused(caller, ("tools/call", &json!({"name": name}))) {
             return Some(fault.with_status(503));
         }
@@ -170,28 +171,27 @@ impl Host for Product {
         )
     }
 
-    fn has_tool(&self, Visitor { caller, .. }: &Visitor, name: &str) -> bool {
-        recalld_tools::find(caller, name).is_ok()
+    fn resolve_tool(&self, Visitor { caller, .. }: &Visitor, name: &str) -> Option<&'static Tool> {
+        recalld_tools::named(caller, name)
     }
 
     fn refuse_tool(&self, Visitor { caller, .. }: &Visitor, name: &str) -> Fault {
-        let why = recalld_tools::find(caller, name).err().unwrap_or_default();
+        let why = recalld_tools::unknown(caller, name);
         let refused = self.refused(caller, ("tools/call", &json!({"name": name})));
         refused.unwrap_or_else(|| Fault::invalid_params(why))
     }
 
-    fn waits(&self, tool: &str) -> bool {
-        recalld_tools::waits(tool)
+    fn may_wait(&self, tool: &&'static Tool) -> bool {
+        recalld_tools::may_wait(tool)
     }
 
     fn call_tool(
         &self,
         Visitor { caller, .. }: &Visitor,
-        name: &str,
+        tool: &&'static Tool,
         arguments: &Map<String, Value>,
         client: &Client<'_>,
     ) -> Result<Outcome, Fault> {
-        let tool = recalld_tools::find(caller, name).map_err(Fault::invalid_params)?;
         let entered = self.parts.enter(caller, tool.wants());
         let (workspace, stale) = entered.map_err(|error| call_fault(&error))?;
         let notify = |done: u64, total: u64, what: &str| client.progress(done, total, what);
@@ -212,7 +212,7 @@ impl Host for Product {
             Err(refused) => {
                 let is_ours = refused.error.is_ours();
                 if is_ours {
-                    client.log(Level::Error, name, json!(refused.to_string()));
+                    client.log(Level::Error, tool.name, json!(refused.to_string()));
                 }
                 match fault_of(&refused.error) {
                     Some(fault) => return Err(fault),
@@ -411,7 +411,7 @@ fn aged(mut result: Value, stale: Option<u64>) -> Value {
 pub(crate) fn changes(caller: &Caller, body: &Value) -> bool {
     messages(body).iter().any(|message| {
         let name = message["params"]["name"].as_str().filter(|_| message["method"] == "tools/call");
-        let tool = name.and_then(|name| recalld_tools::find(caller, name).ok());
+        let tool = name.and_then(|name| recalld_tools::named(caller, name));
         tool.is_some_and(|tool| tool.wants() == Wants::Writes)
     })
 }
