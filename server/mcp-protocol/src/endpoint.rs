@@ -116,6 +116,29 @@ impl Changes {
     }
 }
 
+/// The body of a request, parsed once: for whoever decides where the request is answered, and for its answer.
+pub struct Body(Result<Value, Fault>);
+
+impl Body {
+    /// The body of a request that is none of MCP.
+    pub fn none() -> Self {
+        Self(Ok(Value::Null))
+    }
+
+    /// Reads the body of a POST; other requests have none.
+    pub fn read(call: &Call) -> Self {
+        Self(match call.request.method {
+            Method::Post => json_body(call),
+            _ => return Self::none(),
+        })
+    }
+
+    /// The message or the batch; null where the request is to be refused, or has none.
+    pub fn json(&self) -> &Value {
+        self.0.as_ref().unwrap_or(&Value::Null)
+    }
+}
+
 impl<H: Host> Endpoint<H> {
     /// Starts its threads.
     ///
@@ -205,9 +228,14 @@ impl<H: Host> Endpoint<H> {
 
     /// Answers a request. `caller` is who calls, as the transport found out.
     pub fn serve(&self, call: &Call, caller: H::Caller, reply: Reply) {
+        self.serve_read(call, Body::read(call), caller, reply);
+    }
+
+    /// The same, of a request whose body was read before.
+    pub fn serve_read(&self, call: &Call, body: Body, caller: H::Caller, reply: Reply) {
         let shared = &self.shared;
         match call.request.method {
-            Method::Post => post(shared, call, caller, reply),
+            Method::Post => post(shared, call, body, caller, reply),
             Method::Get if !names_modern(call) => handshake::get(shared, call, &caller, reply),
             Method::Delete if !names_modern(call) => {
                 handshake::delete(shared, call, &caller, reply)
@@ -342,8 +370,14 @@ pub fn refusal(id: &Value, fault: &Fault) -> Response {
     }
 }
 
-fn post<H: Host>(shared: &Arc<Shared<H>>, call: &Call, caller: H::Caller, reply: Reply) {
-    let body = match json_body(call) {
+fn post<H: Host>(
+    shared: &Arc<Shared<H>>,
+    call: &Call,
+    body: Body,
+    caller: H::Caller,
+    reply: Reply,
+) {
+    let body = match body.0 {
         Ok(body) => body,
         Err(fault) => return reply.send(refusal(&Value::Null, &fault)),
     };

@@ -29,7 +29,7 @@ mod timer;
 mod work;
 
 pub use client::{AskError, Client};
-pub use endpoint::{Changes, Endpoint, Figures, Settings, names_session, refusal};
+pub use endpoint::{Body, Changes, Endpoint, Figures, Settings, names_session, refusal};
 pub use era::{HANDSHAKE_LATEST, HANDSHAKE_REVISIONS, MODERN_REVISIONS};
 pub use fault::Fault;
 pub use host::{

@@ -45,10 +45,10 @@ impl Asked {
         Self { is_for_control: true, wants: Wants::Writes, opens: false, ..Self::READS };
 
     /// `None` where it is no call for a workspace, or one that finds out for itself.
-    fn of(target: &Target, caller: &Caller, call: &Call) -> Option<Self> {
+    fn of(target: &Target, caller: &Caller, call: &Call, body: &Json) -> Option<Self> {
         match target {
             Target::Api(_) if !target.is_health() => Some(Self::READS),
-            Target::Mcp => Some(Self::of_mcp(caller, call)),
+            Target::Mcp => Some(Self::of_mcp(caller, call, body)),
             Target::OAuthForm(_) | Target::Registration(_) | Target::SignIn(_) => {
                 Some(Self::SIGNS_IN)
             }
@@ -56,18 +56,16 @@ impl Asked {
         }
     }
 
-    fn of_mcp(caller: &Caller, call: &Call) -> Self {
+    fn of_mcp(caller: &Caller, call: &Call, body: &Json) -> Self {
         let reads = Self { mcp: Some(Json::Null), opens: false, ..Self::READS };
         if call.request.method != Method::Post {
             return Self { listens: true, ..reads };
         }
-        // What is no JSON is refused wherever it is read.
-        let body: Json = serde_json::from_slice(&call.request.body).unwrap_or_default();
-        let wants = if changes(caller, &body) { Wants::Writes } else { Wants::Reads };
+        let wants = if changes(caller, body) { Wants::Writes } else { Wants::Reads };
         let listens = body["method"] == "subscriptions/listen";
         let id = Some(&body["id"]).filter(|id| id.is_string() || id.is_i64() || id.is_u64());
         let mcp = Some(id.cloned().unwrap_or_default());
-        Self { wants, opens: asks_workspace(&body), mcp, listens, ..Self::READS }
+        Self { wants, opens: asks_workspace(body), mcp, listens, ..Self::READS }
     }
 
     /// The answer that says why there is no other.
@@ -87,16 +85,16 @@ impl Asked {
     }
 }
 
-/// Gives a call back that is answered here, with what its answer says of its age; another one is on its way then.
+/// Gives a call back that is answered here (`body` is the parsed one of a call of MCP, or null), with what its answer says of its age; another one is on its way then.
 pub(super) fn steer(
     (parts, endpoint): (&AppState, &Endpoint<Product>),
-    target: &Target,
+    (target, body): (&Target, &Json),
     caller: &Caller,
     call: Call,
     reply: Reply,
 ) -> Option<(Call, Reply)> {
     let Some(cluster) = &parts.cluster else { return Some((call, reply)) };
-    let Some(asked) = Asked::of(target, caller, &call) else { return Some((call, reply)) };
+    let Some(asked) = Asked::of(target, caller, &call, body) else { return Some((call, reply)) };
     let refuse = |reply: Reply, why: &NotHere| {
         reply.send(Asked::refusal(asked.mcp.as_ref(), why));
         None

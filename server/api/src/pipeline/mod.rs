@@ -32,7 +32,7 @@ use recalld_http_server::limits::BODY_BYTES_MAX;
 use recalld_http_server::{
     Admission, Answered, Call, Counters, ListenerId, Reply, Response, Service,
 };
-use recalld_mcp_protocol::Endpoint;
+use recalld_mcp_protocol::{Body, Endpoint};
 use recalld_oauth::{FORM_BYTES_MAX, REGISTRATION_BYTES_MAX, SIGN_IN_FORM_BYTES_MAX};
 use recalld_policy::Caller;
 use recalld_telemetry::log;
@@ -242,7 +242,7 @@ impl Pipeline {
     }
 
     /// Answers a call that is answered here.
-    fn answer(&self, target: &Target, caller: Caller, call: Call, reply: Reply) {
+    fn answer(&self, target: &Target, body: Body, caller: Caller, call: Call, reply: Reply) {
         match target {
             Target::Metrics => reply.send(self.meters.page(&self.parts, self.mcp.figures())),
             Target::Api(operation) => {
@@ -265,7 +265,7 @@ impl Pipeline {
                 reply.send(control_chain::serve(chain, &self.parts.control, &call));
             }
             Target::Mcp => match Visitor::of(caller, call.request.query()) {
-                Ok(visitor) => self.mcp.serve(&call, visitor, reply),
+                Ok(visitor) => self.mcp.serve_read(&call, body, visitor, reply),
                 Err(fault) => reply.send(recalld_mcp_protocol::refusal(&Json::Null, &fault)),
             },
             Target::OperatorIngest => crate::operator::ingest(&self.parts, &caller, &call, reply),
@@ -319,8 +319,13 @@ impl Service for Pipeline {
             Ok((_, caller)) if let Err(refusal) = self.limit(&caller) => reply.send(refusal.into()),
             Ok((target, caller)) => {
                 let at = (&*self.parts, &self.mcp);
-                if let Some((call, reply)) = elsewhere::steer(at, target, &caller, call, reply) {
-                    self.answer(target, caller, call, reply);
+                let body = match target {
+                    Target::Mcp => Body::read(&call),
+                    _ => Body::none(),
+                };
+                let steered = elsewhere::steer(at, (target, body.json()), &caller, call, reply);
+                if let Some((call, reply)) = steered {
+                    self.answer(target, body, caller, call, reply);
                 }
             }
         }
