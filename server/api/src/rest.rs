@@ -25,6 +25,7 @@ use recalld_pydantic_compat::Invalid;
 use recalld_recall::{Outcome, Plan, Question, show};
 use recalld_telemetry::metrics::Stage;
 use recalld_tool_framework::{Answer, Context, ToolError, governed, record_refusal, record_wrong};
+use recalld_tools::recall::RecallContext;
 use recalld_tools::{recall as recall_tool, status};
 use recalld_workspace::workspace::Workspace;
 
@@ -214,16 +215,16 @@ fn seeds(
     plan: &Plan,
     shape: impl FnOnce(Vec<Value>, &Outcome, &Embedder) -> Value,
 ) -> Result<Answer, ToolError> {
-    let view = context.view();
-    let snapshot = &view.snapshot;
-    let mut outcome = recall_tool::run(context, &view, plan)?;
-    let knows: show::Knows<'_> = &|other| context.may_know(other);
-    let (seeds, left_out) = recall_tool::shown(context, snapshot, plan, &mut outcome, |found| {
+    let recall = RecallContext::now(context)?;
+    let snapshot = &recall.view.snapshot;
+    let mut outcome = recall.run(plan)?;
+    let knows: show::Knows<'_> = &|other| recall.access.may_know(other);
+    let (seeds, left_out) = recall.shown(plan, &mut outcome, |found| {
         let mut seed = show::recalled(snapshot, found, knows)?;
         seed.insert("score".to_owned(), show::score(found.score));
         Ok(Value::Object(seed))
     })?;
-    let mut answer = Answer::plain(shape(seeds, &outcome, &view.embedder), String::new());
+    let mut answer = Answer::plain(shape(seeds, &outcome, &recall.view.embedder), String::new());
     answer.structured["left_out"] = left_out.into();
     recall_tool::account(snapshot, &outcome, answer)
 }

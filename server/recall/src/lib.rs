@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod abstain;
+mod access;
 mod answers;
 mod arbitrate;
 mod back;
@@ -39,11 +40,10 @@ mod wording;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::{
-    Damage, EdgeFilter, Hidden, ItemView, NEIGHBOURS_MAX, Place, Quoted, SearchError, Snapshot,
-};
+use engine::{Damage, EdgeFilter, NEIGHBOURS_MAX, Place, Quoted, SearchError, Snapshot};
 use kernels::Kernels;
 
+pub use access::AccessView;
 pub use back::look_back;
 pub use conflicts::{Conflict, conflict_between};
 pub use evidence::{MapEvidence, Witness, map_evidence};
@@ -61,10 +61,7 @@ pub use time::{Period, When};
 pub use why::Why;
 
 use recalld_embedding::embed::Embedder;
-use recalld_policy::{Action, Decision, Rules, Verdict, What, Who, decide};
-
-/// The scope of those who may know what is kept from them.
-const AUDITOR: &str = "audit:read";
+use recalld_policy::Verdict;
 
 /// What recall works with.
 pub struct Means<'a> {
@@ -76,28 +73,14 @@ pub struct Means<'a> {
     pub kernels: &'a Kernels,
     /// What the meaning lanes of the store share.
     pub meaning: &'a Meaning,
-    /// Who may see what.
-    pub rules: &'a Rules,
-    /// Who asks.
-    pub who: &'a Who<'a>,
-    /// What of the snapshot those rules hide from the one who asks; see [`HiddenFrom`].
-    pub hidden: Option<Arc<Hidden>>,
+    /// The items of the snapshot that the caller may see.
+    pub access: &'a AccessView<'a>,
 }
 
 impl Means<'_> {
-    fn may_read(&self, item: &ItemView<'_>) -> Decision<'_> {
-        let what = What {
-            workspace: self.who.workspace,
-            kind: item.kind,
-            sensitivity: item.sensitivity,
-            gates: &item.gates,
-        };
-        decide(self.rules, self.who, &what, Action::Read)
-    }
-
     /// Whether the caller may be told anything by what the item at a place says.
     fn reads(&self, place: Place) -> bool {
-        self.hidden.as_ref().is_none_or(|hidden| !self.snapshot.is_veiled(hidden, place))
+        self.access.hidden().is_none_or(|hidden| !self.snapshot.is_veiled(hidden, place))
     }
 
     /// Whether a plan goes by what the item at a place says: that which the caller reads, or else that which
@@ -109,10 +92,9 @@ impl Means<'_> {
     /// An item that the answer does not show.
     fn withheld(&self, place: Place) -> Result<Withheld, Damage> {
         let item = self.snapshot.item(place)?;
-        let decision = self.may_read(&item);
-        let is_told = self.who.scopes.contains(&AUDITOR) || self.rules.tells(decision.rule);
-        let rule = decision.rule.to_owned();
-        Ok(Withheld { place, verdict: decision.verdict, rule, is_shown: false, is_told })
+        let (verdict, rule) = self.access.judge(&item);
+        let is_told = self.access.is_told(&rule);
+        Ok(Withheld { place, verdict, rule, is_shown: false, is_told })
     }
 }
 
@@ -137,7 +119,7 @@ pub struct Recalled {
     /// The policy decision that let it through.
     pub verdict: Verdict,
     /// Name of the rule.
-    pub rule: String,
+    pub rule: Arc<str>,
     /// What stands in its place, whether or not the caller may see it; nothing, where it is current.
     pub standing: Arc<[Place]>,
     /// What led to it; of the governed path, where the caller sees its text.
@@ -171,7 +153,7 @@ pub struct Withheld {
     /// How policy answered.
     pub verdict: Verdict,
     /// Name of the rule.
-    pub rule: String,
+    pub rule: Arc<str>,
     /// Whether the answer has the item, without what it says.
     pub is_shown: bool,
     /// Whether the caller may learn that something was kept back.
@@ -282,7 +264,7 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
         add_neighbours(means, plan.bounds.neighbor_limit, &mut outcome)?;
     }
     outcome.took = began.elapsed();
-    if means.hidden.is_some() {
+    if means.access.hidden().is_some() {
         let began = Instant::now();
         let asked = (plan, quoted.as_ref());
         note_kept_back(means, asked, &ran, &mut outcome, (&shown, worst_shown))?;
@@ -334,7 +316,7 @@ fn note_kept_back(
 /// where that counts. And what was found to have it.
 fn narrowed(means: &Means<'_>, plan: &Plan) -> Result<(Plan, Option<Quoted>), SearchError> {
     let mut plan = plan.clone();
-    plan.filter.hidden.clone_from(&means.hidden);
+    plan.filter.hidden = means.access.hidden().cloned();
     let quoted = match plan.quotes {
         true => means.snapshot.quoted(&plan.text, &plan.filter)?,
         false => None,
@@ -352,7 +334,7 @@ fn add_neighbours(
     outcome: &mut Outcome,
 ) -> Result<(), SearchError> {
     let seeds: Vec<Place> = outcome.items.iter().map(|item| item.place).collect();
-    let hidden = means.hidden.clone();
+    let hidden = means.access.hidden().cloned();
     let current = EdgeFilter { current_only: true, hidden, ..EdgeFilter::default() };
     for recalled in &mut outcome.items {
         let id = means.snapshot.id(recalled.place)?;
@@ -365,7 +347,7 @@ fn add_neighbours(
                 continue;
             }
             let item = means.snapshot.item(neighbour.place)?;
-            if means.may_read(&item).verdict != Verdict::Allow {
+            if means.access.judge(&item).0 != Verdict::Allow {
                 continue;
             }
             recalled.neighbours.push(NeighbourAt {
@@ -400,7 +382,7 @@ mod tests {
             covered: 0.0,
             is_meant: false,
             verdict: Verdict::Redact,
-            rule: String::new(),
+            rule: Arc::default(),
             standing: Arc::default(),
             why: None,
             duplicates: Vec::new(),
@@ -409,7 +391,7 @@ mod tests {
         let kept = |place, is_shown| Withheld {
             place,
             verdict: Verdict::Redact,
-            rule: String::new(),
+            rule: Arc::default(),
             is_shown,
             is_told: true,
         };

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use engine::{CHAIN_ITEMS_MAX, Damage, Filter, ItemId, Member, Place, Status};
 
 use super::{Means, Plan};
-use recalld_policy::Verdict;
 
 /// Items that are brought in place of one; those of a larger split are found by their own words.
 const SUCCESSORS_MAX: usize = 32;
@@ -146,6 +145,6 @@ impl<'a> Standing<'a> {
     pub(super) fn is_shown(&self, place: Place) -> Result<bool, Damage> {
         let snapshot = self.means.snapshot;
         Ok(snapshot.admits(&self.filter, place)?
-            && self.means.may_read(&snapshot.item(place)?).verdict != Verdict::Deny)
+            && self.means.access.may_know(&snapshot.item(place)?))
     }
 }

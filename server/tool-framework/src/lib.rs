@@ -49,6 +49,7 @@ use recalld_policy::Caller;
 use recalld_policy::meter::Meter;
 use recalld_policy::rate::Buckets;
 use recalld_policy::{Action, Verdict, What};
+use recalld_recall::AccessView;
 use recalld_secret_scan::Kind;
 use recalld_telemetry::log::Said;
 use recalld_telemetry::metrics::Stages;
@@ -178,6 +179,15 @@ impl Context<'_> {
     pub fn hidden(&self, snapshot: &Snapshot) -> Result<Option<Arc<Hidden>>, SearchError> {
         let hidden = &self.workspace.hidden;
         self.caller.as_who(|who| hidden.of(snapshot, &self.workspace.rules, who))
+    }
+
+    /// The items of a snapshot that the caller may see.
+    ///
+    /// # Errors
+    /// Damage, or the snapshot's stop.
+    pub fn access(&self, snapshot: &Snapshot) -> Result<AccessView<'_>, SearchError> {
+        let Workspace { rules, hidden, .. } = self.workspace;
+        AccessView::of(snapshot, self.caller, rules, hidden)
     }
 
     /// Returns true if the workspace is the operator's own.

@@ -18,7 +18,7 @@ use recalld_mcp_protocol::{Client, Fault, Outcome};
 use recalld_policy::Caller;
 use recalld_recall::{Plan, Question};
 use recalld_tool_framework::{Context, ToolError};
-use recalld_tools::recall;
+use recalld_tools::recall::RecallContext;
 use serde_json::{Map, Value, json};
 use support_engine::ground;
 use support_engine::memory_disk::MemoryDisk;
@@ -146,7 +146,7 @@ fn the_snapshots_of_a_call_end_with_it() {
             Plan::governed(Question { text: "otter".to_owned(), ..Question::default() }),
             Plan::semantic(Question { text: "otter".to_owned(), ..Question::default() }),
         ] {
-            let ran = recall::run(&context, &view, &plan);
+            let ran = RecallContext::now(&context).and_then(|recall| recall.run(&plan));
             assert_eq!(matches!(ran, Err(ToolError::Cancelled)), is_over, "{ran:?}");
         }
     }
