@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::fault::Fault;
 use super::line::Line;
 use super::message;
-use super::session::Session;
+use super::session::{PendingRequest, Session};
 use super::timer::{Entry, Timer};
 use recalld_common::cancel::Cancel;
 
@@ -58,16 +58,11 @@ impl Flight {
             entry: Mutex::default(),
         });
         if let Some(session) = &flight.session {
-            session.begin(&flight)?;
+            session.begin(&flight.id, Arc::clone(&flight) as Arc<dyn PendingRequest>)?;
         }
         let late = Arc::clone(&flight);
         *locked(&flight.entry) = Some(timer.schedule(deadline, move || late.time_out()));
         Ok(flight)
-    }
-
-    /// The request's id.
-    pub(super) fn id(&self) -> &Value {
-        &self.id
     }
 
     /// Raised when the work is to stop.
@@ -111,15 +106,6 @@ impl Flight {
         match outcome {
             Ok(result) => self.line.answer(200, message::success(&self.id, result)),
             Err(fault) => self.line.answer(fault.status(), message::failure(&self.id, &fault)),
-        }
-    }
-
-    /// The client wants no answer any more.
-    pub(super) fn call_off(&self) {
-        let is_first = self.settle();
-        self.stop();
-        if is_first {
-            self.line.leave_open();
         }
     }
 
@@ -183,6 +169,16 @@ impl Flight {
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl PendingRequest for Flight {
+    fn call_off(&self) {
+        let is_first = self.settle();
+        self.stop();
+        if is_first {
+            self.line.leave_open();
+        }
+    }
 }
 
 /// Sees to it that a flight is settled however its work ends, a panic included.

@@ -8,8 +8,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::client::Abilities;
-use super::endpoint::{Shared, accepts, id_of, refusal, version_header};
+use super::abilities::Abilities;
 use super::era::{BATCH_REVISION, HANDSHAKE_LATEST, HANDSHAKE_REVISIONS};
 use super::fault::Fault;
 use super::flight::{Flight, Start};
@@ -19,6 +18,7 @@ use super::listens::checked_uri;
 use super::log_level::Level;
 use super::message::{self, Message};
 use super::session::{Purpose, Session, Unopened};
+use super::shared::{Shared, accepts, id_of, refusal, version_header};
 use super::work::{self, Manner, Work, declared};
 use crate::limits::BATCH_MESSAGES_MAX;
 use recalld_common::cancel::Cancel;

@@ -5,8 +5,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::client::Abilities;
-use super::endpoint::{Shared, accepts, refusal};
+use super::abilities::Abilities;
 use super::era::{META_LOG_LEVEL, META_SERVER, META_SUBSCRIPTION, MODERN_REVISIONS, envelope};
 use super::fault::Fault;
 use super::flight::{Flight, Start};
@@ -16,6 +15,7 @@ use super::line::Line;
 use super::listens::Filter;
 use super::log_level::Level;
 use super::message::{self, Message};
+use super::shared::{Shared, accepts, refusal};
 use super::work::{self, Manner, Work, declared};
 use recalld_http_server::{Call, Reply, Response, sse};
 

@@ -7,15 +7,17 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::client::{Abilities, Client, capability_of};
-use super::endpoint::Shared;
+use super::abilities::{Abilities, capability_of};
+use super::client::Client;
 use super::era::META_SERVER;
 use super::fault::Fault;
 use super::flight::{Flight, Settling};
-use super::host::{Completing, Completion, Host, Input, Listing, NeedsInput, Outcome, Page};
+use super::host::{Completing, Completion, Host, Listing, Page};
 use super::log_level::Level;
+use super::rounds::{Input, NeedsInput, Outcome};
 use super::seal::Bound;
 use super::session::Session;
+use super::shared::Shared;
 use super::{handshake, message, per_request};
 use crate::limits::{
     COMPLETION_VALUES_MAX, INPUT_REQUESTS_MAX, INPUT_ROUNDS_MAX, LIST_CACHE_TIME, LONG_CALLS_MAX,
