@@ -1,12 +1,10 @@
 //! The HTTP API: health, statistics, recall by words, recall by meaning.
 //!
-//! What is said of each operation is in `operations`, the description made of it in `openapi`, the page for
-//! it in `page`.
+//! What is said of each operation is in `operations`, the page for it in `page`; the description that is made
+//! of it is the pipeline's.
 
-mod openapi;
 pub mod operations;
 pub mod page;
-mod schemas;
 
 use std::time::Instant;
 
@@ -29,7 +27,6 @@ use recalld_tools::recall::RecallContext;
 use recalld_tools::{recall as recall_tool, status};
 use recalld_workspace::workspace::Workspace;
 
-pub use openapi::openapi;
 pub use operations::Operation;
 
 /// The header that says how many seeds and neighbours an answer had no room for.

@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
 use engine::os::clock::SystemRandom;
-use recalld_api::pipeline::LOCAL;
+use recalld_api::listeners::LOCAL;
 use recalld_http_server::{Call, Limits, Listen, NetConfig, Reply, Server, ShutdownHandle};
 use recalld_mcp_protocol::{Capabilities, Client, Endpoint, Fault, Host, Listing, Outcome, Page};
 use serde_json::{Map, Value, json};

@@ -5,9 +5,11 @@ use std::time::Instant;
 
 use super::bearer::{self, NoCaller};
 use super::cors::Origins;
-use super::{LOCAL, asks_from};
 use crate::app_state::AppState;
 use crate::console;
+use crate::forwarded::asks_from;
+use crate::guesses::wrong_credential;
+use crate::listeners::LOCAL;
 use recalld_auth::{Bearer, bearer_of};
 use recalld_common::slug::LOCAL_WORKSPACE;
 use recalld_http_server::Call;
@@ -231,21 +233,6 @@ fn unauthorized(parts: &AppState, takes_tokens: bool, was_sent: bool) -> Refusal
 /// A wrong bearer.
 fn wrong(parts: &AppState, call: &Call, takes_tokens: bool) -> Refusal {
     wrong_credential(parts, call, || unauthorized(parts, takes_tokens, true))
-}
-
-/// The answer to a wrong credential. Whoever guesses too often is told to wait, and not whether this guess was wrong.
-pub(crate) fn wrong_credential(
-    parts: &AppState,
-    call: &Call,
-    refusal: impl FnOnce() -> Refusal,
-) -> Refusal {
-    let (peer, now) = (asks_from(parts, call), Instant::now());
-    let budget = parts.guesses.check(peer, None, now);
-    parts.guesses.failed(peer, None, now);
-    match budget {
-        Ok(()) => refusal(),
-        Err(wait) => Refusal::too_many(wait.seconds),
-    }
 }
 
 /// The local listener is for programs of this machine that mean it: a peer that is not loopback, a

@@ -6,8 +6,10 @@
 
 use serde_json::{Value as Json, json};
 
-use super::{LOCAL, Target, asks_from};
+use super::route::Target;
 use crate::app_state::AppState;
+use crate::forwarded::asks_from;
+use crate::listeners::LOCAL;
 use crate::mcp_host::{Product, Visitor, asks_workspace, call_fault, changes};
 use recalld_cluster::{CONTROL, Cluster, HOP, Keeps, NotHere, Passed, Peer, Place, Where};
 use recalld_common::age::STALE_SECONDS;

@@ -8,11 +8,12 @@ mod authenticate;
 mod bearer;
 mod cors;
 mod elsewhere;
-mod forwarded;
 mod legacy;
 mod meters;
+mod openapi;
 mod route;
 mod route_match;
+mod schemas;
 
 use std::io;
 use std::sync::Arc;
@@ -23,15 +24,15 @@ use serde_json::Value as Json;
 use crate::app_state::AppState;
 use crate::console;
 use crate::console::CONSOLE_BODY_BYTES_MAX;
+use crate::forwarded::asks_from;
 use crate::limits::{API_BODY_BYTES_MAX, TENANT_BODY_BYTES_MAX};
+use crate::listeners::{HOSTED, LOCAL};
 use crate::mcp_host::{Product, Visitor};
 use recalld_cluster::control_chain;
 use recalld_common::age::STALE_SECONDS;
 use recalld_common::wants::Wants;
 use recalld_http_server::limits::BODY_BYTES_MAX;
-use recalld_http_server::{
-    Admission, Answered, Call, Counters, ListenerId, Reply, Response, Service,
-};
+use recalld_http_server::{Admission, Answered, Call, Counters, Reply, Response, Service};
 use recalld_mcp_protocol::{Body, Endpoint};
 use recalld_oauth::{FORM_BYTES_MAX, REGISTRATION_BYTES_MAX, SIGN_IN_FORM_BYTES_MAX};
 use recalld_policy::Caller;
@@ -42,11 +43,8 @@ use recalld_telemetry::metrics::Stage;
 use crate::rest;
 use recalld_workspace::workspace::Workspace;
 
-pub(crate) use authenticate::wrong_credential;
 pub use authenticate::{GATEWAY_ID, GATEWAY_SECRET, Gate, check_local};
 pub use cors::Origins;
-pub use forwarded::FORWARDED_MAX;
-pub(crate) use forwarded::asks_from;
 pub use legacy::name_of;
 use recalld_http_server::refusal::Refusal;
 pub use route::{On, ROUTES, Route, Target};
@@ -56,11 +54,6 @@ use legacy::HostStatus;
 use meters::Meters;
 use route::PathMatch;
 pub use route_match::RouteMatch;
-
-/// The listener for the operator of this machine.
-pub const LOCAL: ListenerId = ListenerId(0);
-/// The listener for tenants.
-pub const HOSTED: ListenerId = ListenerId(1);
 
 /// The service, as the network front end sees it.
 pub struct Pipeline {
@@ -157,7 +150,7 @@ impl Pipeline {
         match &route.target {
             // Anyone may ask these, on any listener; they read no body, so none is taken.
             target if target.is_health() => Err(rest::health(&self.parts)),
-            Target::Document(answer) => Err(answer()),
+            Target::OpenApi => Err(openapi::openapi()),
             Target::Asset(asset) => Err(asset.answer()),
             Target::Console(_) => match body_bytes {
                 0..=CONSOLE_BODY_BYTES_MAX => Ok(CONSOLE_BODY_BYTES_MAX),
@@ -251,7 +244,7 @@ impl Pipeline {
             Target::Operator(run) | Target::Console(run) => {
                 reply.send(self.run(*run, &caller, &call));
             }
-            Target::Document(answer) => reply.send(answer()),
+            Target::OpenApi => reply.send(openapi::openapi()),
             Target::Asset(asset) => reply.send(asset.answer()),
             Target::OAuth(answer)
             | Target::OAuthForm(answer)

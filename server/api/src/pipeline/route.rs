@@ -1,10 +1,10 @@
 //! Which row of the table a request belongs to.
 
 use super::authenticate::Gate;
-use super::{HOSTED, LOCAL};
 use crate::app_state::AppState;
 use crate::console;
 use crate::console::assets;
+use crate::listeners::{HOSTED, LOCAL};
 use recalld_cluster::control_chain;
 use recalld_http_server::refusal::Refusal;
 use recalld_http_server::{Call, Method, Reply, Response};
@@ -23,8 +23,8 @@ pub enum Target {
     Metrics,
     /// An operation of the HTTP API.
     Api(&'static Operation),
-    /// A document that is the same for everybody.
-    Document(fn() -> Response),
+    /// The description of the HTTP API.
+    OpenApi,
     /// A file of a page of ours.
     Asset(&'static Asset),
     /// What the console asks for.
@@ -84,7 +84,7 @@ impl Target {
         match self {
             Self::Metrics
             | Self::Api(_)
-            | Self::Document(_)
+            | Self::OpenApi
             | Self::Asset(_)
             | Self::Console(_)
             | Self::OAuth(_)
@@ -189,7 +189,7 @@ pub static ROUTES: &[Route] = &[
         path: "/openapi.json",
         gate: Gate::Open,
         on: On::Both,
-        target: Target::Document(rest::openapi),
+        target: Target::OpenApi,
     },
     asset(&rest::page::PAGE, On::Both),
     asset(&rest::page::SCRIPT, On::Both),

@@ -24,7 +24,8 @@ use crate::limits::{
     CONNECTIONS_LOCAL_RESERVED, SYNC_INTERVAL, WAITING_BYTES_LOCAL_RESERVED, WAITING_BYTES_PEER_MAX,
 };
 use recalld_api::app_state::AppState;
-use recalld_api::pipeline::{HOSTED, LOCAL, Origins, Pipeline};
+use recalld_api::listeners::{HOSTED, LOCAL};
+use recalld_api::pipeline::{Origins, Pipeline};
 use recalld_cluster::seats::Ending;
 use recalld_common::cancel::Cancel;
 use recalld_config::Config;

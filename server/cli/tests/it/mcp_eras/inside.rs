@@ -7,8 +7,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
 use recalld_api::app_state::AppState;
+use recalld_api::listeners::LOCAL;
 use recalld_api::mcp_host::{Product, Visitor};
-use recalld_api::pipeline::{LOCAL, Pipeline};
+use recalld_api::pipeline::Pipeline;
 use recalld_cli::app;
 use recalld_embedding::model::Silent;
 use recalld_http_server::{Call, Limits, Listen, NetConfig, Reply, Server, ShutdownHandle};
