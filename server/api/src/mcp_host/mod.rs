@@ -33,7 +33,7 @@ use recalld_tools::instructions::INSTRUCTIONS;
 /// Who calls, and how much of the catalog the address it calls asks for.
 #[derive(Debug, Clone)]
 pub struct Visitor {
-    caller: Caller,
+    caller: Arc<Caller>,
     profile: Profile,
 }
 
@@ -42,7 +42,7 @@ impl Visitor {
     ///
     /// # Errors
     /// The query names no profile that there is.
-    pub fn of(caller: Caller, query: Option<&str>) -> Result<Self, Fault> {
+    pub fn of(caller: Arc<Caller>, query: Option<&str>) -> Result<Self, Fault> {
         let profile = Profile::from_query(query)
             .map_err(|why| Fault::server("unknown_profile", why).with_status(400))?;
         Ok(Self { caller, profile })
@@ -104,9 +104,10 @@ impl Host for Product {
     }
 
     fn in_turn(&self, visitor: &Visitor, params: &Value) -> Visitor {
-        let asserted = params["_meta"].get(TURN_IDENTITY);
-        let turn = visitor.caller.turn.asserting(asserted);
-        let caller = Caller { turn, ..visitor.caller.clone() };
+        // Without it the call is the caller's own, with what policy said to it so far.
+        let Some(asserted) = params["_meta"].get(TURN_IDENTITY) else { return visitor.clone() };
+        let turn = visitor.caller.turn.asserting(Some(asserted));
+        let caller = Arc::new(Caller { turn, ..Caller::clone(&visitor.caller) });
         Visitor { caller, profile: visitor.profile }
     }
 

@@ -4,6 +4,8 @@
 //! finds out for itself (`AppState::reach`), since nothing that comes in there leaves this machine. Must not know who
 //! writes what.
 
+use std::sync::Arc;
+
 use serde_json::{Value as Json, json};
 
 use super::route::Target;
@@ -91,7 +93,7 @@ impl Asked {
 pub(super) fn steer(
     (parts, endpoint): (&AppState, &Endpoint<Product>),
     (target, body): (&Target, &Json),
-    caller: &Caller,
+    caller: &Arc<Caller>,
     call: Call,
     reply: Reply,
 ) -> Option<(Call, Reply)> {
@@ -182,8 +184,8 @@ fn located(
 }
 
 /// Whether the session that a call names is this node's, and its caller's.
-fn knows(endpoint: &Endpoint<Product>, caller: &Caller, call: &Call) -> bool {
-    let visitor = Visitor::of(caller.clone(), None);
+fn knows(endpoint: &Endpoint<Product>, caller: &Arc<Caller>, call: &Call) -> bool {
+    let visitor = Visitor::of(Arc::clone(caller), None);
     visitor.is_ok_and(|visitor| endpoint.has_session(call, &visitor))
 }
 

@@ -235,7 +235,7 @@ impl Pipeline {
     }
 
     /// Answers a call that is answered here.
-    fn answer(&self, target: &Target, body: Body, caller: Caller, call: Call, reply: Reply) {
+    fn answer(&self, target: &Target, body: Body, caller: Arc<Caller>, call: Call, reply: Reply) {
         match target {
             Target::Metrics => reply.send(self.meters.page(&self.parts, self.mcp.figures())),
             Target::Api(operation) => {
@@ -302,7 +302,7 @@ impl Service for Pipeline {
             Ok(None) => return reply.send(self.options(&call, is_shared)),
             Ok(Some(route)) => {
                 let caller = self.authenticated(&call, route, host, early);
-                caller.map(|caller| (&route.target, caller))
+                caller.map(|caller| (&route.target, Arc::new(caller)))
             }
             Err(refusal) => Err(refusal),
         };
