@@ -174,7 +174,7 @@ fn event(stream: &StreamSender, name: &str, data: &Value) {
     let data = data.to_string();
     let event = sse::Event { name: Some(name), data: Some(&data), ..sse::Event::default() };
     if let Ok(bytes) = event.encode() {
-        // A client that left raises the call's cancel flag, which ends the job.
+        // A client that left cancels the call, which ends the job.
         let _gone = stream.send(&bytes);
     }
 }
@@ -407,10 +407,10 @@ pub fn export(parts: &AppState, caller: &Caller, call: &Call, reply: Reply) {
     }
     let stream = reply.with_fields(whose.fields()).report_by_stream(sse::head());
     let cancel = call.cancel.clone();
-    let stop = Stop::when(move || cancel.is_raised());
+    let stop = Stop::when(move || cancel.is_cancelled());
     let snapshot = whose.workspace.store.snapshot().until(stop);
     let written = write::all(&snapshot, |lines| {
-        if call.cancel.is_raised() {
+        if call.cancel.is_cancelled() {
             return Err(Cut::CalledOff);
         }
         let text = std::str::from_utf8(lines).expect("lines are made of texts");

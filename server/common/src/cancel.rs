@@ -5,21 +5,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Says whether a call's answer is still wanted. Clones speak of the same call.
 #[derive(Clone, Debug, Default)]
-pub struct Cancel(Arc<AtomicBool>);
+pub struct CancellationToken(Arc<AtomicBool>);
 
-impl Cancel {
+impl CancellationToken {
     /// A flag that is not raised.
-    pub fn new() -> Cancel {
-        Cancel::default()
+    pub fn new() -> CancellationToken {
+        CancellationToken::default()
     }
 
     /// Says that the answer is no longer wanted.
-    pub fn raise(&self) {
+    pub fn cancel(&self) {
         self.0.store(true, Ordering::Release);
     }
 
     /// Whether the answer is no longer wanted. Long work asks this now and then.
-    pub fn is_raised(&self) -> bool {
+    pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
 }

@@ -23,7 +23,7 @@ use super::slots::Name;
 use super::tally::{HeldBody, OpenStream};
 use super::tls::{Change, Tls};
 use crate::limits::{BODY_BYTES_SMALL, TLS_RECORD_BYTES_MAX, TURN_STEPS_MAX, WAITING_BYTES_SMALL};
-use recalld_common::cancel::Cancel;
+use recalld_common::cancel::CancellationToken;
 use recalld_common::date::Moment;
 use recalld_common::request_id::RequestId;
 use recalld_telemetry::log;
@@ -79,7 +79,7 @@ pub(super) struct Live<S: Service> {
     asked: Option<Asked>,
     /// Of the request whose body is arriving, where its service was asked about that body.
     matched: Option<Box<S::RouteMatch>>,
-    cancel: Option<Cancel>,
+    cancel: Option<CancellationToken>,
     stream: Option<(Arc<Feed>, OpenStream)>,
 }
 
@@ -358,7 +358,7 @@ impl<S: Service> Live<S> {
 
     fn give_up_call(&mut self) {
         if let Some(cancel) = self.cancel.take() {
-            cancel.raise();
+            cancel.cancel();
         }
     }
 
@@ -477,7 +477,7 @@ impl<S: Service> Live<S> {
         let (listener, peer) = (self.listener, self.peer);
         let id = self.conn.request_id().expect("a request that was given has a name");
         // Asked anew: an answer on the loop takes less time than the loop's own clock moves in.
-        let (arrived, cancel) = (Instant::now(), Cancel::new());
+        let (arrived, cancel) = (Instant::now(), CancellationToken::new());
         Call { id, listener, peer, request, arrived, cancel, _body: body }
     }
 

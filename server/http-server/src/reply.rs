@@ -14,7 +14,7 @@ use super::places::Account;
 use super::slots::Name;
 use super::tally::HeldBody;
 use crate::limits::{STREAM_MESSAGE_BYTES_MAX, WAITING_BYTES_SMALL};
-use recalld_common::cancel::Cancel;
+use recalld_common::cancel::CancellationToken;
 use recalld_common::request_id::RequestId;
 
 /// What answers calls.
@@ -114,8 +114,8 @@ pub struct Call {
     pub request: Request,
     /// When the last byte of the request was read.
     pub arrived: Instant,
-    /// Raised when the client is gone.
-    pub cancel: Cancel,
+    /// Cancelled when the client is gone.
+    pub cancel: CancellationToken,
     /// The body counts as long as the call is kept, whatever becomes of its connection.
     pub(super) _body: Option<Arc<HeldBody>>,
 }

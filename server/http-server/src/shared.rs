@@ -26,7 +26,7 @@ impl<M> Job<M> {
     /// that is work nobody wants, before work that somebody does.
     pub(super) fn run<S: Service<RouteMatch = M>>(self, service: &S, counters: &Counters) {
         counters.queue_wait.record(self.call.arrived.elapsed());
-        if self.call.cancel.is_raised() {
+        if self.call.cancel.is_cancelled() {
             return self.reply.send(overloaded("the client left before its turn"));
         }
         let id = self.call.id;

@@ -15,7 +15,7 @@ use super::message::notification;
 use super::rounds::Input;
 use super::session::ask_id;
 use crate::limits::ASK_TIME_MAX;
-use recalld_common::cancel::Cancel;
+use recalld_common::cancel::CancellationToken;
 
 /// The client of one request.
 pub struct Client<'a> {
@@ -88,8 +88,8 @@ impl<'a> Client<'a> {
         Self { flight, abilities, progress_token, said: AtomicU64::new(0), level, input }
     }
 
-    /// Raised when the work is to stop.
-    pub fn cancel(&self) -> &Cancel {
+    /// Cancelled when the work is to stop.
+    pub fn cancel(&self) -> &CancellationToken {
         self.flight.cancel()
     }
 
@@ -100,7 +100,7 @@ impl<'a> Client<'a> {
 
     /// Whether the work is to stop: nobody waits for it any more.
     pub fn is_over(&self) -> bool {
-        self.cancel().is_raised() || Instant::now() >= self.deadline()
+        self.cancel().is_cancelled() || Instant::now() >= self.deadline()
     }
 
     /// Whether the client declared this capability: one of those that answer a question of ours.

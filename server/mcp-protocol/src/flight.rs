@@ -11,14 +11,14 @@ use super::line::Line;
 use super::message;
 use super::session::{PendingRequest, Session};
 use super::timer::{Entry, Timer};
-use recalld_common::cancel::Cancel;
+use recalld_common::cancel::CancellationToken;
 
 /// One request under way.
 pub(super) struct Flight {
     id: Value,
     line: Arc<Line>,
     session: Option<Arc<Session>>,
-    cancel: Cancel,
+    cancel: CancellationToken,
     deadline: Instant,
     limit: Duration,
     settled: AtomicBool,
@@ -33,8 +33,8 @@ pub(super) struct Start {
     pub id: Value,
     pub line: Arc<Line>,
     pub session: Option<Arc<Session>>,
-    /// Raised by whoever learns that the answer is not wanted.
-    pub cancel: Cancel,
+    /// Cancelled by whoever learns that the answer is not wanted.
+    pub cancel: CancellationToken,
     /// When it must have been answered.
     pub deadline: Instant,
     /// How long that is from its beginning, as it is told.
@@ -65,8 +65,8 @@ impl Flight {
         Ok(flight)
     }
 
-    /// Raised when the work is to stop.
-    pub(super) fn cancel(&self) -> &Cancel {
+    /// Cancelled when the work is to stop.
+    pub(super) fn cancel(&self) -> &CancellationToken {
         &self.cancel
     }
 
@@ -119,7 +119,7 @@ impl Flight {
     }
 
     fn stop(&self) {
-        self.cancel.raise();
+        self.cancel.cancel();
         if let Some(session) = &self.session {
             locked(&self.asking).iter().for_each(|ask| session.end_ask(*ask));
         }
@@ -128,7 +128,7 @@ impl Flight {
     /// Notes that it waits for an answer of its client; false when it is over already.
     pub(super) fn waits_for(&self, ask: u64) -> bool {
         locked(&self.asking).push(ask);
-        !self.cancel.is_raised()
+        !self.cancel.is_cancelled()
     }
 
     /// That answer is there, or waited for no longer.

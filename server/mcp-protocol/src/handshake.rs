@@ -21,7 +21,7 @@ use super::session::{Purpose, Session, Unopened};
 use super::shared::{Shared, accepts, id_of, refusal, version_header};
 use super::work::{self, Manner, Work, declared};
 use crate::limits::BATCH_MESSAGES_MAX;
-use recalld_common::cancel::Cancel;
+use recalld_common::cancel::CancellationToken;
 use recalld_http_server::{Call, Reply, Response};
 
 /// Answers a POST.
@@ -94,7 +94,9 @@ pub(super) fn post<H: Host>(
                     // Without a session nobody can come again for the answer, or call it off: leaving
                     // is all that such a client can do. With one, leaving is no cancellation, so the
                     // flag is the flight's own.
-                    cancel: session.as_ref().map_or_else(|| call.cancel.clone(), |_| Cancel::new()),
+                    cancel: session
+                        .as_ref()
+                        .map_or_else(|| call.cancel.clone(), |_| CancellationToken::new()),
                     deadline,
                     limit: shared.call_time_max,
                 };

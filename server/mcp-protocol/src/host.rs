@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::client::Client;
 use super::fault::Fault;
 use super::rounds::Outcome;
-use recalld_common::cancel::Cancel;
+use recalld_common::cancel::CancellationToken;
 
 /// Which features there are. What is `None` or false has no methods.
 #[derive(Debug, Clone, Copy, Default)]
@@ -229,7 +229,7 @@ pub trait Host: Send + Sync + 'static {
         &self,
         caller: &Self::Caller,
         uri: &str,
-        cancel: &Cancel,
+        cancel: &CancellationToken,
         deadline: Instant,
     ) -> Result<u64, Fault> {
         let _ = (cancel, deadline);

@@ -23,7 +23,7 @@ use crate::workspaces::{Opener, Others};
 use recalld_audit::{Audit, BY_SCOPE, Trace, Unrecorded, hash_call};
 use recalld_auth::Signer;
 use recalld_cluster::seats::Seats;
-use recalld_common::cancel::Cancel;
+use recalld_common::cancel::CancellationToken;
 use recalld_common::cancel::Progress;
 use recalld_common::slug::LOCAL_WORKSPACE;
 use recalld_common::slug::is_slug;
@@ -98,8 +98,8 @@ pub struct Keeper<'a> {
     pub turns: &'a Turns,
     /// Whoever reads `backups.json` to change it holds this, and takes no turn meanwhile.
     pub noting: &'a Mutex<()>,
-    /// Raised when nobody waits any more.
-    pub cancel: &'a Cancel,
+    /// Cancelled when nobody waits any more.
+    pub cancel: &'a CancellationToken,
     /// Whom to tell how far it has come.
     pub progress: Progress<'a>,
 }
@@ -110,7 +110,7 @@ impl<'a> Keeper<'a> {
         admin: &'a StoreAdmin,
         local: &'a Workspace,
         caller: &'a Caller,
-        cancel: &'a Cancel,
+        cancel: &'a CancellationToken,
         progress: Progress<'a>,
     ) -> Self {
         Self {
@@ -137,7 +137,7 @@ impl<'a> Keeper<'a> {
 
     /// Waits until no other job runs.
     pub(super) fn turn(&self) -> Result<Turn<'a>, KeepError> {
-        self.turns.take(&|| self.cancel.is_raised()).ok_or_else(|| {
+        self.turns.take(&|| self.cancel.is_cancelled()).ok_or_else(|| {
             KeepError::failed(ToolError::Cancelled, "ask again when the other job is done")
         })
     }
@@ -209,12 +209,12 @@ pub(super) struct Telling<'a> {
     total: u64,
     done: AtomicU64,
     told: AtomicU64,
-    cancel: &'a Cancel,
+    cancel: &'a CancellationToken,
     progress: Progress<'a>,
 }
 
 impl<'a> Telling<'a> {
-    fn new(cancel: &'a Cancel, progress: Progress<'a>) -> Self {
+    fn new(cancel: &'a CancellationToken, progress: Progress<'a>) -> Self {
         let (done, told) = (AtomicU64::new(0), AtomicU64::new(0));
         Self { what: "", total: 0, done, told, cancel, progress }
     }
@@ -226,7 +226,7 @@ impl<'a> Telling<'a> {
             self.told.store(done, Ordering::Relaxed);
             (self.progress)(done, self.total.max(done), self.what);
         }
-        !self.cancel.is_raised()
+        !self.cancel.is_cancelled()
     }
 }
 
@@ -252,7 +252,7 @@ pub struct Alone {
     caller: Caller,
     turns: Turns,
     noting: Mutex<()>,
-    cancel: Cancel,
+    cancel: CancellationToken,
 }
 
 impl Alone {
@@ -270,7 +270,7 @@ impl Alone {
             caller: Caller::local_operator(LOCAL_WORKSPACE),
             turns: Turns::default(),
             noting: Mutex::default(),
-            cancel: Cancel::new(),
+            cancel: CancellationToken::new(),
         })
     }
 

@@ -243,7 +243,7 @@ fn recorded(
     };
     if Instant::now() >= context.deadline {
         outcome = Err(ToolError::TimedOut { limit: context.services.call_time_max });
-    } else if !at_once && context.cancel.is_raised() {
+    } else if !at_once && context.cancel.is_cancelled() {
         outcome = Err(ToolError::Cancelled);
     }
     let mut trace = Trace {

@@ -37,7 +37,7 @@ use engine::{Hidden, ItemId, ItemView, SearchError, Sensitivity, Snapshot, Stop}
 use serde_json::{Map, Value, json};
 
 use recalld_cluster::control_chain::ControlChain;
-use recalld_common::cancel::Cancel;
+use recalld_common::cancel::CancellationToken;
 use recalld_common::cancel::Progress;
 use recalld_common::slug::LOCAL_WORKSPACE;
 use recalld_common::wants::Wants;
@@ -141,8 +141,8 @@ pub struct Context<'a> {
     pub workspace: &'a Workspace,
     /// Who calls.
     pub caller: &'a Caller,
-    /// Raised when the caller has left.
-    pub cancel: &'a Cancel,
+    /// Cancelled when the caller has left.
+    pub cancel: &'a CancellationToken,
     /// When the call must have ended.
     pub deadline: Instant,
     /// Whom to tell how far it has come.
@@ -218,8 +218,8 @@ impl Context<'_> {
     }
 }
 
-fn is_over(cancel: &Cancel, deadline: Instant) -> bool {
-    cancel.is_raised() || Instant::now() >= deadline
+fn is_over(cancel: &CancellationToken, deadline: Instant) -> bool {
+    cancel.is_cancelled() || Instant::now() >= deadline
 }
 
 /// What a tool gives.

@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use crate::app_state::{AppState, Held};
 use recalld_common::age::STALE_SECONDS_META;
-use recalld_common::cancel::Cancel;
+use recalld_common::cancel::CancellationToken;
 use recalld_common::wants::Wants;
 use recalld_mcp_protocol::{
     Capabilities, Client, Completing, Completion, Fault, Followed, Host, Level, Listing, Outcome,
@@ -65,7 +65,7 @@ impl Product {
     fn governed(
         &self,
         caller: &Caller,
-        (cancel, deadline): (&Cancel, Instant),
+        (cancel, deadline): (&CancellationToken, Instant),
         (operation, arguments): (&'static str, &Value),
         work: impl FnOnce(&Context<'_>) -> Result<Answer, ToolError>,
     ) -> Result<(Answer, Option<u64>), Refused> {
@@ -300,7 +300,7 @@ impl Host for Product {
         &self,
         Visitor { caller, .. }: &Visitor,
         uri: &str,
-        cancel: &Cancel,
+        cancel: &CancellationToken,
         deadline: Instant,
     ) -> Result<u64, Fault> {
         let not_found = || Fault::resource_not_found(uri);
@@ -366,7 +366,7 @@ impl Host for Product {
     }
 }
 
-fn until<'a>(client: &'a Client<'_>) -> (&'a Cancel, Instant) {
+fn until<'a>(client: &'a Client<'_>) -> (&'a CancellationToken, Instant) {
     (client.cancel(), client.deadline())
 }
 

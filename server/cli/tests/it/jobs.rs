@@ -16,7 +16,7 @@ use recalld_api::listeners::LOCAL;
 use recalld_api::pipeline::Pipeline;
 use recalld_cli::app;
 use recalld_cli::app::Settings;
-use recalld_common::cancel::Cancel;
+use recalld_common::cancel::CancellationToken;
 use recalld_common::turn::Turns;
 use recalld_embedding::encoding::Encoding;
 use recalld_embedding::model::Silent;
@@ -320,7 +320,7 @@ fn no_erasure_passes_a_backup_that_read_the_store_before_it() {
         let (random, turns, noting) =
             (AtRandom(hook(!is_after_the_copy)), Turns::default(), Mutex::new(()));
         let (caller, rules, cancel) =
-            (Caller::local_operator("local"), Rules::initial(), Cancel::new());
+            (Caller::local_operator("local"), Rules::initial(), CancellationToken::new());
         let (hide, is_told) = (Mutex::new(hide), Mutex::new(is_told));
         let tell = |_: u64, _: u64, what: &str| {
             if what == "hidden" {

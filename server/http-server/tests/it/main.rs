@@ -344,7 +344,7 @@ fn a_client_that_leaves_raises_the_flag() {
         client.say(&(get("/unread") + &get("/work")));
         calls.recv_timeout(LONG).unwrap().1.send(Response::empty(204));
         let (call, reply) = calls.recv_timeout(LONG).unwrap();
-        assert!(!call.cancel.is_raised());
+        assert!(!call.cancel.is_cancelled());
         assert_eq!(call.request.target, "/work");
         if reset {
             client.leave_by_reset();
@@ -352,7 +352,7 @@ fn a_client_that_leaves_raises_the_flag() {
             assert_eq!(client.head_status(), 204);
             drop(client);
         }
-        net_bench::until(|| call.cancel.is_raised());
+        net_bench::until(|| call.cancel.is_cancelled());
         reply.send(Response::empty(204));
     }
 }

@@ -45,7 +45,7 @@ fn a_body_counts_while_somebody_has_it_though_its_client_left() {
     calls.recv_timeout(LONG).unwrap().1.send(Response::empty(204));
     let (call, reply) = calls.recv_timeout(LONG).unwrap();
     client.leave_by_reset();
-    net_bench::until(|| call.cancel.is_raised() && bench.counters.open.get() == 0);
+    net_bench::until(|| call.cancel.is_cancelled() && bench.counters.open.get() == 0);
     drop(reply);
     assert_eq!(bench.counters.bodies_bytes.get(), 100_000);
     drop(call);
