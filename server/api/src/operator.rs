@@ -281,7 +281,7 @@ pub fn import_as_operator(
         let unreadable = |error| ToolError::argument("path", format!("{path}: {error}"));
         let file = regular(Path::new(path)).map_err(unreadable)?;
         let workspace = &context.workspace;
-        let _turn = workspace.ingesting.take(&|| context.is_over()).ok_or(ToolError::Cancelled)?;
+        let _turn = workspace.ingesting.take(&context.scope()).ok_or(ToolError::Cancelled)?;
         let told = AtomicU64::new(0);
         let import = lines::import::Import {
             encoders: &workspace.encoders,

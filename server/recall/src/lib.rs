@@ -60,6 +60,7 @@ pub use time::{MONTHS, WEEKDAYS, named};
 pub use time::{Period, When};
 pub use why::Why;
 
+use recalld_common::cancel::CallScope;
 use recalld_embedding::embed::Embedder;
 use recalld_policy::Verdict;
 
@@ -75,6 +76,8 @@ pub struct Means<'a> {
     pub meaning: &'a Meaning,
     /// The items of the snapshot that the caller may see.
     pub access: &'a AccessView<'a>,
+    /// How long the recall goes on.
+    pub call: CallScope<'a>,
 }
 
 impl Means<'_> {

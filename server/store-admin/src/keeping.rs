@@ -23,8 +23,8 @@ use crate::workspaces::{Opener, Others};
 use recalld_audit::{Audit, BY_SCOPE, Trace, Unrecorded, hash_call};
 use recalld_auth::Signer;
 use recalld_cluster::seats::Seats;
-use recalld_common::cancel::CancellationToken;
 use recalld_common::cancel::Progress;
+use recalld_common::cancel::{CallScope, CancellationToken};
 use recalld_common::slug::LOCAL_WORKSPACE;
 use recalld_common::slug::is_slug;
 use recalld_common::turn::{Turn, Turns};
@@ -137,7 +137,7 @@ impl<'a> Keeper<'a> {
 
     /// Waits until no other job runs.
     pub(super) fn turn(&self) -> Result<Turn<'a>, KeepError> {
-        self.turns.take(&|| self.cancel.is_cancelled()).ok_or_else(|| {
+        self.turns.take(&CallScope { token: self.cancel, deadline: None }).ok_or_else(|| {
             KeepError::failed(ToolError::Cancelled, "ask again when the other job is done")
         })
     }

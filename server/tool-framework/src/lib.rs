@@ -37,8 +37,7 @@ use engine::{Hidden, ItemId, ItemView, SearchError, Sensitivity, Snapshot, Stop}
 use serde_json::{Map, Value, json};
 
 use recalld_cluster::control_chain::ControlChain;
-use recalld_common::cancel::CancellationToken;
-use recalld_common::cancel::Progress;
+use recalld_common::cancel::{CallScope, CancellationToken, Progress};
 use recalld_common::slug::LOCAL_WORKSPACE;
 use recalld_common::wants::Wants;
 use recalld_documents::PdfReader;
@@ -195,15 +194,20 @@ impl Context<'_> {
         self.workspace.name == LOCAL_WORKSPACE
     }
 
+    /// How long the work goes on.
+    pub fn scope(&self) -> CallScope<'_> {
+        CallScope { token: self.cancel, deadline: Some(self.deadline) }
+    }
+
     /// Whether the work is to stop: nobody waits for it any more.
     pub fn is_over(&self) -> bool {
-        is_over(self.cancel, self.deadline)
+        self.scope().is_over()
     }
 
     /// The same, for those that know no calls.
     fn stop(&self) -> Stop {
-        let (cancel, deadline) = (self.cancel.clone(), self.deadline);
-        Stop::when(move || is_over(&cancel, deadline))
+        let (token, deadline) = (self.cancel.clone(), Some(self.deadline));
+        Stop::when(move || CallScope { token: &token, deadline }.is_over())
     }
 
     /// The store as of the last acknowledged write; long reads of it end when the call is over.
@@ -216,10 +220,6 @@ impl Context<'_> {
         let View { snapshot, embedder } = self.workspace.encoders.view();
         View { snapshot: snapshot.until(self.stop()), embedder }
     }
-}
-
-fn is_over(cancel: &CancellationToken, deadline: Instant) -> bool {
-    cancel.is_cancelled() || Instant::now() >= deadline
 }
 
 /// What a tool gives.

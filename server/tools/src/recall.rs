@@ -220,6 +220,7 @@ impl<'a> RecallContext<'a> {
             kernels: &self.context.services.encoding.kernels,
             meaning: &self.context.workspace.meaning,
             access: &self.access,
+            call: self.context.scope(),
         };
         Ok(recalld_recall::recall(&means, plan)?)
     }
