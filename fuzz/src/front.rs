@@ -11,7 +11,7 @@ use recalld_http_server::{Identity, Limits, Listen, ListenerId, NetConfig, Serve
 pub const SILENCE_MAX: Duration = Duration::from_secs(20);
 
 /// Serves on two free ports; with an identity the second speaks TLS.
-pub fn start(service: Arc<dyn Service>, identity: Option<&Arc<Identity>>) -> [SocketAddr; 2] {
+pub fn start<S: Service>(service: Arc<S>, identity: Option<&Arc<Identity>>) -> [SocketAddr; 2] {
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
     let listeners = [0, 1].map(|id| Listen { id: ListenerId(id), address }).to_vec();
     let (limits, wall_clock) = (Limits::default(), || SystemTime::UNIX_EPOCH);

@@ -12,7 +12,11 @@ use crate::front::{self, ask, was_given_up, without_names};
 pub(super) struct Count;
 
 impl Service for Count {
-    fn serve(&self, call: Call, reply: Reply) {
+    type RouteMatch = ();
+
+    fn resolve(&self, _: &Call) {}
+
+    fn serve(&self, call: Call, (): (), reply: Reply) {
         reply.send(Response::json(200, call.request.body.len().to_string().into_bytes()));
     }
 }

@@ -38,6 +38,8 @@ struct Small;
 impl Host for Small {
     type Caller = ();
 
+    type Tool = String;
+
     fn principal(&self, (): &()) -> String {
         "anyone".to_owned()
     }
@@ -63,15 +65,15 @@ impl Host for Small {
     }
 
     fn tools(&self, (): &(), cursor: Option<&str>) -> Result<Page, Fault> {
-        let schema = self.mirroring_schema(&(), "echo");
+        let schema = self.mirroring_schema(&"echo".to_owned());
         Page::only(vec![json!({"name": "echo", "inputSchema": schema})], cursor)
     }
 
-    fn has_tool(&self, (): &(), name: &str) -> bool {
-        matches!(name, "echo" | "ask")
+    fn resolve_tool(&self, (): &(), name: &str) -> Option<String> {
+        matches!(name, "echo" | "ask").then(|| name.to_owned())
     }
 
-    fn mirroring_schema(&self, (): &(), _: &str) -> Value {
+    fn mirroring_schema(&self, _: &String) -> Value {
         let region = json!({"type": "string", "x-mcp-header": "Region"});
         json!({"type": "object", "properties": {"region": region}})
     }
@@ -79,7 +81,7 @@ impl Host for Small {
     fn call_tool(
         &self,
         (): &(),
-        name: &str,
+        name: &String,
         arguments: &Map<String, Value>,
         client: &Client<'_>,
     ) -> Result<Outcome, Fault> {
@@ -113,7 +115,11 @@ impl Host for Small {
 struct Mcp(Endpoint<Small>);
 
 impl Service for Mcp {
-    fn serve(&self, call: Call, reply: Reply) {
+    type RouteMatch = ();
+
+    fn resolve(&self, _: &Call) {}
+
+    fn serve(&self, call: Call, (): (), reply: Reply) {
         self.0.serve(&call, (), reply);
     }
 }

@@ -5,7 +5,10 @@
 
 pub mod app_state;
 pub mod console;
+pub mod forwarded;
+mod guesses;
 pub mod limits;
+pub mod listeners;
 pub mod mcp_host;
 pub mod operator;
 pub mod pipeline;

@@ -131,7 +131,7 @@ pub fn recall_as_operator(
         now: Some(context.services.clock.now()),
     };
     let plan = if wanted.semantic { Plan::semantic(question) } else { Plan::governed(question) };
-    governed(context, "recalld recall", &Value::Object(raw.clone()), false, |context| {
+    governed(context, "recalld recall", raw, false, |context| {
         arbitrate::answer(context, &plan, false)
     })
 }
@@ -175,7 +175,7 @@ fn event(stream: &StreamSender, name: &str, data: &Value) {
     let data = data.to_string();
     let event = sse::Event { name: Some(name), data: Some(&data), ..sse::Event::default() };
     if let Ok(bytes) = event.encode() {
-        // A client that left raises the call's cancel flag, which ends the job.
+        // A client that left cancels the call, which ends the job.
         let _gone = stream.send(&bytes);
     }
 }
@@ -205,7 +205,7 @@ pub fn ingest_as_operator(
         by: context.caller.principal.clone(),
         via: "recalld ingest",
     };
-    governed(context, "recalld ingest", &Value::Object(raw.clone()), true, |context| {
+    governed(context, "recalld ingest", raw, true, |context| {
         let report = ingest_tool::run(context, &roots, &request)?;
         let text = ingest_tool::readable(&report, request.dry_run);
         let answer = Answer::plain(report.to_json(), text);
@@ -277,12 +277,12 @@ pub fn import_as_operator(
     raw: &Map<String, Value>,
     wanted: &Import,
 ) -> Result<Answer, Refused> {
-    governed(context, "recalld import", &Value::Object(raw.clone()), true, |context| {
+    governed(context, "recalld import", raw, true, |context| {
         let path = &wanted.path.0;
         let unreadable = |error| ToolError::argument("path", format!("{path}: {error}"));
         let file = regular(Path::new(path)).map_err(unreadable)?;
         let workspace = &context.workspace;
-        let _turn = workspace.ingesting.take(&|| context.is_over()).ok_or(ToolError::Cancelled)?;
+        let _turn = workspace.ingesting.take(&context.scope()).ok_or(ToolError::Cancelled)?;
         let told = AtomicU64::new(0);
         let import = lines::import::Import {
             encoders: &workspace.encoders,
@@ -408,10 +408,10 @@ pub fn export(parts: &AppState, caller: &Caller, call: &Call, reply: Reply) {
     }
     let stream = reply.with_fields(whose.fields()).report_by_stream(sse::head());
     let cancel = call.cancel.clone();
-    let stop = Stop::when(move || cancel.is_raised());
+    let stop = Stop::when(move || cancel.is_cancelled());
     let snapshot = whose.workspace.store.snapshot().until(stop);
     let written = write::all(&snapshot, |lines| {
-        if call.cancel.is_raised() {
+        if call.cancel.is_cancelled() {
             return Err(Cut::CalledOff);
         }
         let text = std::str::from_utf8(lines).expect("lines are made of texts");

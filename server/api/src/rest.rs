@@ -1,12 +1,10 @@
 //! The HTTP API: health, statistics, recall by words, recall by meaning.
 //!
-//! What is said of each operation is in `operations`, the description made of it in `openapi`, the page for
-//! it in `page`.
+//! What is said of each operation is in `operations`, the page for it in `page`; the description that is made
+//! of it is the pipeline's.
 
-mod openapi;
 pub mod operations;
 pub mod page;
-mod schemas;
 
 use std::time::Instant;
 
@@ -25,10 +23,10 @@ use recalld_pydantic_compat::Invalid;
 use recalld_recall::{Outcome, Plan, Question, show};
 use recalld_telemetry::metrics::Stage;
 use recalld_tool_framework::{Answer, Context, ToolError, governed, record_refusal, record_wrong};
+use recalld_tools::recall::arbitrate::RecallContext;
 use recalld_tools::{recall::arbitrate, status};
 use recalld_workspace::workspace::Workspace;
 
-pub use openapi::openapi;
 pub use operations::Operation;
 
 /// The header that says how many seeds and neighbours an answer had no room for.
@@ -214,16 +212,16 @@ fn seeds(
     plan: &Plan,
     shape: impl FnOnce(Vec<Value>, &Outcome, &Embedder) -> Value,
 ) -> Result<Answer, ToolError> {
-    let view = context.view();
-    let snapshot = &view.snapshot;
-    let mut outcome = arbitrate::run(context, &view, plan)?;
-    let knows: show::Knows<'_> = &|other| context.may_know(other);
-    let (seeds, left_out) = arbitrate::shown(context, snapshot, plan, &mut outcome, |found| {
+    let recall = RecallContext::now(context)?;
+    let snapshot = &recall.view.snapshot;
+    let mut outcome = recall.run(plan)?;
+    let knows: show::Knows<'_> = &|other| recall.access.may_know(other);
+    let (seeds, left_out) = recall.shown(plan, &mut outcome, |found| {
         let mut seed = show::recalled(snapshot, found, knows)?;
         seed.insert("score".to_owned(), show::score(found.score));
         Ok(Value::Object(seed))
     })?;
-    let mut answer = Answer::plain(shape(seeds, &outcome, &view.embedder), String::new());
+    let mut answer = Answer::plain(shape(seeds, &outcome, &recall.view.embedder), String::new());
     answer.structured["left_out"] = left_out.into();
     arbitrate::account(snapshot, &outcome, answer)
 }

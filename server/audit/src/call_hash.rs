@@ -3,18 +3,17 @@
 //! Owns that equal calls have equal hashes. Must not know what an entry is.
 
 use serde::Serialize;
-use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use recalld_common::each_piece::EachPiece;
 
 /// Hash of a call: of its operation and arguments, as JSON with sorted keys. Nothing is copied for it: arguments may
 /// have megabytes.
-pub fn hash_call(operation: &str, arguments: &Value) -> [u8; 32] {
+pub fn hash_call(operation: &str, arguments: &impl Serialize) -> [u8; 32] {
     /// Its fields are in the order of their names.
     #[derive(Serialize)]
-    struct Called<'a> {
-        arguments: &'a Value,
+    struct Called<'a, A> {
+        arguments: &'a A,
         tool: &'a str,
     }
     hash_json(&Called { arguments, tool: operation })

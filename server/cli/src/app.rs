@@ -23,7 +23,7 @@ use recalld_api::console::Sessions;
 use recalld_api::pipeline::name_of;
 use recalld_auth::{ClusterSecret, Created, Credentials, take_shared_signing_key};
 use recalld_cluster::seats::{Seats, is_locked};
-use recalld_common::cancel::Cancel;
+use recalld_common::cancel::CancellationToken;
 use recalld_common::slug::LOCAL_WORKSPACE;
 use recalld_config::{Config, MailSecurity};
 use recalld_documents::PdfReader;
@@ -114,7 +114,7 @@ fn credentials_sharing(
 
 /// Opens the store, the encoder and the ledger.
 pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started, StartError> {
-    start_unless(settings, progress, &Cancel::new())
+    start_unless(settings, progress, &CancellationToken::new())
 }
 
 /// The clocks that a service goes by.
@@ -137,7 +137,7 @@ impl Times {
 pub fn start_unless(
     settings: &Settings,
     progress: &mut dyn Progress,
-    stopping: &Cancel,
+    stopping: &CancellationToken,
 ) -> Result<Started, StartError> {
     start_by(settings, progress, stopping, &Times::real())
 }
@@ -146,7 +146,7 @@ pub fn start_unless(
 pub fn start_by(
     settings: &Settings,
     progress: &mut dyn Progress,
-    stopping: &Cancel,
+    stopping: &CancellationToken,
     times: &Times,
 ) -> Result<Started, StartError> {
     let secret = secret(settings)?;
@@ -255,9 +255,9 @@ fn seat(
     seats: &Seats,
     settings: &Settings,
     workspace: &Path,
-    stopping: &Cancel,
+    stopping: &CancellationToken,
 ) -> Result<Arc<Store>, StartError> {
-    let goes_on = || !stopping.is_raised();
+    let goes_on = || !stopping.is_cancelled();
     let opened = seats.open_store(LOCAL_WORKSPACE, workspace, settings.options(), &goes_on);
     let store = opened.map_err(|why| match why {
         why if is_locked(&why) => StartError::Busy(settings.data.clone()),

@@ -10,6 +10,7 @@ pub mod date;
 pub mod each_piece;
 pub mod keys;
 pub mod limits;
+pub mod monitor;
 pub mod month;
 pub mod names;
 pub mod nearest;

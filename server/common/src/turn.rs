@@ -2,37 +2,40 @@
 //!
 //! Owns whose turn it is. Must not know what is done in it.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// How often one who waits looks whether it still should.
-const LOOK: Duration = Duration::from_millis(100);
+use crate::cancel::CallScope;
+use crate::monitor::Monitor;
 
 /// Something that one caller has at a time.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Turns {
-    taken: Mutex<bool>,
-    freed: Condvar,
+    taken: Monitor<bool>,
 }
 
 /// The turn, until it is dropped.
 #[derive(Debug)]
 pub struct Turn<'a>(&'a Turns);
 
-impl Turns {
-    /// Nobody has the turn.
-    pub const fn new() -> Self {
-        Self { taken: Mutex::new(false), freed: Condvar::new() }
+impl Default for Turns {
+    fn default() -> Self {
+        Self { taken: Monitor::new(false) }
     }
+}
 
-    /// Waits for the turn; `None` where `is_over` says before that it is no longer wanted.
-    pub fn take(&self, is_over: &dyn Fn() -> bool) -> Option<Turn<'_>> {
-        let mut taken = self.taken();
+impl Turns {
+    /// Waits for the turn; `None` where the call is over before that.
+    pub fn take(&self, call: &CallScope<'_>) -> Option<Turn<'_>> {
+        let mut taken = self.taken.lock();
+        let mut waker = None;
         while *taken {
-            if is_over() {
+            if waker.is_none() {
+                waker = Some(self.taken.woken_by(call));
+            }
+            if call.is_over() {
                 return None;
             }
-            taken = self.wait(taken, LOOK);
+            taken = self.taken.wait_until(taken, call.deadline);
         }
         *taken = true;
         Some(Turn(self))
@@ -40,52 +43,56 @@ impl Turns {
 
     /// Waits for the turn so long at most.
     pub fn take_within(&self, patience: Duration) -> Option<Turn<'_>> {
-        let mut taken = self.wait(self.taken(), patience);
+        let until = Instant::now() + patience;
+        let mut taken = self.taken.lock();
+        while *taken && Instant::now() < until {
+            taken = self.taken.wait_until(taken, Some(until));
+        }
         // Whoever has it still keeps it.
         (!std::mem::replace(&mut *taken, true)).then(|| Turn(self))
     }
 
     /// Whether somebody has it now.
     pub fn is_taken(&self) -> bool {
-        *self.taken()
-    }
-
-    /// Until it is free, or for so long.
-    fn wait<'a>(&self, taken: MutexGuard<'a, bool>, most: Duration) -> MutexGuard<'a, bool> {
-        let waited = self.freed.wait_timeout_while(taken, most, |taken| *taken);
-        waited.unwrap_or_else(PoisonError::into_inner).0
-    }
-
-    fn taken(&self) -> MutexGuard<'_, bool> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.taken.lock()
     }
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        *self.0.taken() = false;
-        self.0.freed.notify_one();
+        *self.0.taken.lock() = false;
+        self.0.taken.notify_one();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cancel::CancellationToken;
 
     #[test]
     fn the_second_waits_until_the_first_is_done() {
-        let turns = Turns::default();
+        let (turns, wanted, unwanted) =
+            (Turns::default(), CancellationToken::new(), CancellationToken::new());
+        let call = CallScope { token: &wanted, deadline: None };
+        let over = CallScope { token: &unwanted, deadline: None };
         assert!(!turns.is_taken());
-        let first = turns.take(&|| false).unwrap();
+        let first = turns.take(&call).unwrap();
         assert!(turns.is_taken());
-        assert!(turns.take(&|| true).is_none(), "taken, and not worth waiting for");
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| turns.take(&over).is_none());
+            unwanted.cancel();
+            assert!(waits.join().unwrap(), "taken, and not worth waiting for");
+        });
+        let late = CallScope { deadline: Some(Instant::now()), ..call };
+        assert!(turns.take(&late).is_none(), "nor so late");
         assert!(turns.take_within(Duration::ZERO).is_none(), "nor for ever");
         std::thread::scope(|scope| {
-            let second = scope.spawn(|| turns.take(&|| false).is_some());
+            let second = scope.spawn(|| turns.take(&call).is_some());
             drop(first);
             assert!(second.join().unwrap());
         });
         assert!(turns.take_within(Duration::ZERO).is_some(), "free again");
-        assert!(turns.take(&|| true).is_some(), "and again");
+        assert!(turns.take(&over).is_some(), "and again");
     }
 }

@@ -12,6 +12,7 @@ use half::f16;
 
 use crate::company::{Company, RETURN};
 use crate::gather::{Acts, Gather, Turn, Work as Gathered};
+use recalld_common::cancel::CallScope;
 
 /// Threads that one batch is spread over, at most; one scratch is kept for each.
 const THREADS_MAX: usize = 16;
@@ -137,17 +138,17 @@ impl Embedder {
 
     /// The same, to the bit. Questions that wait at the same time are encoded together, as many texts
     /// at a time as there are threads for batches; they wait a moment for those of their company who
-    /// are expected. None where `is_over` came first.
+    /// are expected. None where the call was over first.
     pub fn embed_question(
         &self,
         text: &str,
         company: &Arc<Company>,
-        is_over: &dyn Fn() -> bool,
+        call: &CallScope<'_>,
     ) -> Option<Vec<f32>> {
         let question = Question { text: text.to_owned(), company: Arc::clone(company) };
-        let found = self.questions.ask(question, self, is_over);
+        let found = self.questions.ask(question, self, call);
         // Whoever worked on it has failed where there is none: it is tried once more.
-        found.or_else(|| (!is_over()).then(|| self.embed(text)))
+        found.or_else(|| (!call.is_over()).then(|| self.embed(text)))
     }
 
     /// One vector for each text, as halves, in the order of the texts.

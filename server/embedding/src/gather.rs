@@ -7,17 +7,16 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often one who waits looks whether it still should.
-const LOOK: Duration = Duration::from_millis(20);
+use recalld_common::cancel::CallScope;
+use recalld_common::monitor::Monitor;
 
 /// Questions `Q` that get answers `A`.
 pub struct Gather<Q, A> {
-    state: Mutex<State<Q, A>>,
-    /// Signalled when answers are there, and when somebody may begin.
-    changed: Condvar,
+    /// Those who wait are woken when answers are there, and when somebody may begin.
+    state: Monitor<State<Q, A>>,
     workers_max: usize,
 }
 
@@ -71,18 +70,19 @@ pub trait Acts<Q, A> {
     fn answer(&self, questions: Vec<Q>) -> Vec<Option<A>>;
 }
 
-impl<Q, A> Gather<Q, A> {
+impl<Q: Send + 'static, A: Send + 'static> Gather<Q, A> {
     /// So many threads work at once; at least one.
     pub fn new(workers_max: usize) -> Self {
         let state = State { waiting: VecDeque::new(), working: 0 };
-        Self { state: Mutex::new(state), changed: Condvar::new(), workers_max: workers_max.max(1) }
+        Self { state: Monitor::new(state), workers_max: workers_max.max(1) }
     }
 
     /// Waits for the answer, and does the work for some of those who wait when it is the turn of one
-    /// of them to do so. None where `is_over` came first, or whoever worked on it failed.
-    pub fn ask(&self, question: Q, acts: &dyn Acts<Q, A>, is_over: &dyn Fn() -> bool) -> Option<A> {
+    /// of them to do so. None where the call was over first, or whoever worked on it failed.
+    pub fn ask(&self, question: Q, acts: &dyn Acts<Q, A>, call: &CallScope<'_>) -> Option<A> {
         let slot = Arc::new(Mutex::new(Answer::Wanted));
-        let mut state = self.state();
+        let mut state = self.state.lock();
+        let mut waker = None;
         let own = Waiting { question, since: Instant::now(), slot: Arc::clone(&slot) };
         state.waiting.push_back(own);
         loop {
@@ -90,30 +90,38 @@ impl<Q, A> Gather<Q, A> {
             if let Answer::Given(answer) = answer {
                 return answer;
             }
-            if is_over() {
+            if call.is_over() {
                 state.waiting.retain(|waiting| !Arc::ptr_eq(&waiting.slot, &slot));
                 // Whatever it would have begun is another's to begin.
-                self.changed.notify_all();
+                self.state.notify_all();
                 return None;
             }
-            let patience = match self.turn(&state, acts) {
+            let until = match self.turn(&state, acts) {
                 Some(Turn::Take(places)) => {
                     state = self.work(state, places, acts);
                     continue;
                 }
-                Some(Turn::Wait(most)) => most.min(LOOK),
-                None => LOOK,
+                Some(Turn::Wait(most)) => {
+                    let until = Instant::now() + most;
+                    Some(call.deadline.map_or(until, |deadline| deadline.min(until)))
+                }
+                None => call.deadline,
             };
-            let waited = self.changed.wait_timeout(state, patience);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            if waker.is_none() {
+                waker = Some(self.state.woken_by(call));
+                if call.is_over() {
+                    continue;
+                }
+            }
+            state = self.state.wait_until(state, until);
         }
     }
 
     /// Has those who wait look again whether it is time to begin.
     pub fn look_again(&self) {
         // Who is about to wait has looked, or is waited for here.
-        drop(self.state());
-        self.changed.notify_all();
+        drop(self.state.lock());
+        self.state.notify_all();
     }
 
     fn turn(&self, state: &State<Q, A>, acts: &dyn Acts<Q, A>) -> Option<Turn> {
@@ -143,7 +151,7 @@ impl<Q, A> Gather<Q, A> {
         state.working += 1;
         if !state.waiting.is_empty() && state.working < self.workers_max {
             // What is left may be another's to begin.
-            self.changed.notify_all();
+            self.state.notify_all();
         }
         drop(state);
         let (questions, slots): (Vec<Q>, Vec<Arc<Slot<A>>>) =
@@ -153,22 +161,18 @@ impl<Q, A> Gather<Q, A> {
             Ok(answers) => (answers, None),
             Err(panic) => (Vec::new(), Some(panic)),
         };
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.working -= 1;
         let answers = answers.into_iter().chain(std::iter::repeat_with(|| None));
         for (slot, answer) in slots.iter().zip(answers) {
             *lock(slot) = Answer::Given(answer);
         }
-        self.changed.notify_all();
+        self.state.notify_all();
         if let Some(panic) = panic {
             drop(state);
             resume_unwind(panic);
         }
         state
-    }
-
-    fn state(&self) -> MutexGuard<'_, State<Q, A>> {
-        lock(&self.state)
     }
 }
 
@@ -178,10 +182,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc;
 
     use super::*;
+    use recalld_common::cancel::CancellationToken;
 
     /// Doubles; waits until `count` are there, and says how many it took together.
     struct Doubles<'a> {
@@ -210,8 +215,10 @@ mod tests {
             most.fetch_max(count, Ordering::SeqCst);
         };
         let (gather, acts) = (Gather::new(1), Doubles { count: 6, together: &together });
+        let token = CancellationToken::new();
+        let call = CallScope { token: &token, deadline: None };
         std::thread::scope(|scope| {
-            let ask = |question| gather.ask(question, &acts, &|| false);
+            let ask = |question| gather.ask(question, &acts, &call);
             let all: Vec<_> = (3..9).map(|question| scope.spawn(move || ask(question))).collect();
             let answers: Vec<_> = all.into_iter().map(|one| one.join().unwrap()).collect();
             assert_eq!(answers, [Some(6), Some(8), Some(10), Some(12), None, Some(16)]);
@@ -222,16 +229,16 @@ mod tests {
     #[test]
     fn what_nobody_wants_any_more_is_not_waited_for() {
         let (gather, acts) = (Gather::new(1), Doubles { count: 2, together: &drop });
-        let is_over = AtomicBool::new(false);
+        let token = CancellationToken::new();
+        let call = CallScope { token: &token, deadline: None };
         std::thread::scope(|scope| {
-            let waits = scope.spawn(|| gather.ask(1, &acts, &|| is_over.load(Ordering::SeqCst)));
-            while gather.state().waiting.is_empty() {
+            let waits = scope.spawn(|| gather.ask(1, &acts, &call));
+            while gather.state.lock().waiting.is_empty() {
                 std::thread::yield_now();
             }
-            is_over.store(true, Ordering::SeqCst);
-            gather.look_again();
+            token.cancel();
             assert_eq!(waits.join().unwrap(), None);
-            assert!(gather.state().waiting.is_empty());
+            assert!(gather.state.lock().waiting.is_empty());
         });
     }
 
@@ -251,12 +258,14 @@ mod tests {
     #[test]
     fn who_waits_for_one_that_fails_is_told() {
         let gather = Gather::new(1);
+        let token = CancellationToken::new();
+        let call = CallScope { token: &token, deadline: None };
         let (told, hears) = mpsc::channel();
         std::thread::scope(|scope| {
             for question in 0..2 {
                 let (told, gather) = (told.clone(), &gather);
                 scope.spawn(move || {
-                    let asked = AssertUnwindSafe(|| gather.ask(question, &Fails, &|| false));
+                    let asked = AssertUnwindSafe(|| gather.ask(question, &Fails, &call));
                     told.send(catch_unwind(asked).ok()).unwrap();
                 });
             }
@@ -265,6 +274,6 @@ mod tests {
         let mut heard: Vec<Option<Option<u32>>> = hears.iter().collect();
         heard.sort();
         assert_eq!(heard, [None, Some(None)], "one panics, the other one has no answer");
-        assert_eq!(gather.state().working, 0);
+        assert_eq!(gather.state.lock().working, 0);
     }
 }

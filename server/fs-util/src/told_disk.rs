@@ -9,7 +9,7 @@ use std::time::Duration;
 use engine::DiskError;
 use engine::os::disk::{Disk, DiskFile, DiskLock, DiskRead, FileBytes, RealDisk};
 
-use recalld_common::cancel::Cancel;
+use recalld_common::cancel::CancellationToken;
 use recalld_common::cancel::Progress;
 
 /// How often a copy tells how far it is.
@@ -19,7 +19,7 @@ const TELL_EVERY: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 struct Counter {
     bytes: AtomicU64,
-    cancel: Cancel,
+    cancel: CancellationToken,
 }
 
 /// A directory of the real file system whose writes are counted, and refused once nobody waits.
@@ -31,7 +31,7 @@ pub struct ToldDisk {
 
 impl ToldDisk {
     /// Wraps a disk; writes fail once `cancel` is raised.
-    pub fn new(disk: RealDisk, cancel: &Cancel) -> Self {
+    pub fn new(disk: RealDisk, cancel: &CancellationToken) -> Self {
         let counter = Counter { bytes: AtomicU64::new(0), cancel: cancel.clone() };
         Self { disk, counter: Arc::new(counter) }
     }
@@ -70,7 +70,7 @@ struct ToldFile {
 
 impl DiskFile for ToldFile {
     fn append(&self, bytes: &[u8]) -> Result<(), DiskError> {
-        if self.counter.cancel.is_raised() {
+        if self.counter.cancel.is_cancelled() {
             let source = io::Error::new(io::ErrorKind::Interrupted, "called off");
             return Err(DiskError { action: "write", name: self.name.clone(), source });
         }

@@ -18,11 +18,15 @@ fn hello() -> Response {
 }
 
 impl Service for Hello {
-    fn serve(&self, _: Call, reply: Reply) {
+    type RouteMatch = ();
+
+    fn resolve(&self, _: &Call) {}
+
+    fn serve(&self, _: Call, (): (), reply: Reply) {
         reply.send(hello());
     }
 
-    fn quick(&self, call: &Call) -> Option<Response> {
+    fn quick(&self, call: &Call, (): &()) -> Option<Response> {
         (call.request.path() == "/quick").then(hello)
     }
 }

@@ -20,6 +20,7 @@ use super::live::{Live, Turn};
 use super::mailbox::{Mailbox, Newcomer, Note};
 use super::places::Full;
 use super::render::{self, Exchange};
+use super::reply::Service;
 use super::shared::{Shared, overloaded};
 use super::slots::{Name, Slots};
 use super::timers::Timers;
@@ -60,13 +61,13 @@ pub(super) struct LoopEnd {
 }
 
 /// The loop's parts. `run` uses them up.
-pub(super) struct EventLoop {
+pub(super) struct EventLoop<S: Service> {
     poll: Poll,
     listeners: Vec<Listener>,
     /// The loops that take new connections in turn with this one; none but at the first.
     others: Vec<Arc<Mailbox>>,
-    shared: Shared,
-    slots: Slots<Live>,
+    shared: Shared<S>,
+    slots: Slots<Live<S>>,
     timers: Timers,
     /// Connections that had their turn and could go on. Each at most once.
     again: Vec<Name>,
@@ -89,16 +90,16 @@ pub(super) struct Settings {
     pub instance: u32,
 }
 
-impl EventLoop {
+impl<S: Service> EventLoop<S> {
     /// A loop over `listeners`, which are registered with `poll`. It shares new connections with
     /// `others`.
     pub(super) fn new(
         poll: Poll,
         listeners: Vec<Listener>,
         others: Vec<Arc<Mailbox>>,
-        shared: Shared,
+        shared: Shared<S>,
         settings: Settings,
-    ) -> EventLoop {
+    ) -> EventLoop<S> {
         let slots = Slots::new(shared.limits.connections_max);
         EventLoop {
             poll,

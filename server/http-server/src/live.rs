@@ -17,13 +17,13 @@ use super::conn::{Arrived, Conn};
 use super::message::{Head, Request, Response};
 use super::places::Place;
 use super::render::AnswerFault;
-use super::reply::{Admission, Answered, Call, End, Feed, OnDrain, Reply};
+use super::reply::{Admission, Answered, Call, End, Feed, OnDrain, Reply, Service};
 use super::shared::{Job, Shared, overloaded};
 use super::slots::Name;
 use super::tally::{HeldBody, OpenStream};
 use super::tls::{Change, Tls};
 use crate::limits::{BODY_BYTES_SMALL, TLS_RECORD_BYTES_MAX, TURN_STEPS_MAX, WAITING_BYTES_SMALL};
-use recalld_common::cancel::Cancel;
+use recalld_common::cancel::CancellationToken;
 use recalld_common::date::Moment;
 use recalld_common::request_id::RequestId;
 use recalld_telemetry::log;
@@ -48,7 +48,7 @@ pub(super) enum Turn {
 }
 
 /// An open connection.
-pub(super) struct Live {
+pub(super) struct Live<S: Service> {
     /// The entry in `Timers`, if any.
     pub timer: Option<Instant>,
     /// Whether it stands in the loop's list of those that go on.
@@ -77,14 +77,13 @@ pub(super) struct Live {
     /// The same of the memory held for what waits, unread or unsent.
     waiting_bytes: usize,
     asked: Option<Asked>,
-    cancel: Option<Cancel>,
+    /// Of the request whose body is arriving, where its service was asked about that body.
+    matched: Option<Box<S::RouteMatch>>,
+    cancel: Option<CancellationToken>,
     stream: Option<(Arc<Feed>, OpenStream)>,
 }
 
-// With `Conn` inside, this is what an idle connection costs beside the system's own part.
-const _: () = assert!(size_of::<Live>() <= 1024);
-
-impl Live {
+impl<S: Service> Live<S> {
     /// A connection that was just accepted.
     pub(super) fn open(
         name: Name,
@@ -94,7 +93,9 @@ impl Live {
         place: Place,
         conn: Conn,
         tls: Option<Tls>,
-    ) -> Live {
+    ) -> Self {
+        // With `Conn` inside, this is what an idle connection costs beside the system's own part.
+        const { assert!(size_of::<Self>() <= 1024) };
         Live {
             timer: None,
             queued: false,
@@ -114,6 +115,7 @@ impl Live {
             held_body: None,
             waiting_bytes: 0,
             asked: None,
+            matched: None,
             cancel: None,
             stream: None,
         }
@@ -131,7 +133,7 @@ impl Live {
     }
 
     /// Reads, serves and writes until nothing moves or the others must have their turn.
-    pub(super) fn turn(&mut self, buffer: &mut [u8], shared: &Shared, moment: &Moment) -> Turn {
+    pub(super) fn turn(&mut self, buffer: &mut [u8], shared: &Shared<S>, moment: &Moment) -> Turn {
         let turn = self.steps(buffer, shared, moment);
         let turn = if self.is_held_back(shared) { Turn::Later } else { turn };
         self.set_waiting_bytes(self.held_bytes());
@@ -140,12 +142,12 @@ impl Live {
 
     /// Whether a handshake waits for the next pass: what costs its client little to ask for must not hold
     /// up those who are past it.
-    fn is_held_back(&self, shared: &Shared) -> bool {
+    fn is_held_back(&self, shared: &Shared<S>) -> bool {
         let is_shaking_hands = self.tls.as_ref().is_some_and(|tls| tls.is_shaking_hands());
         is_shaking_hands && self.readable && shared.handshakes_left.get() == 0
     }
 
-    fn steps(&mut self, buffer: &mut [u8], shared: &Shared, moment: &Moment) -> Turn {
+    fn steps(&mut self, buffer: &mut [u8], shared: &Shared<S>, moment: &Moment) -> Turn {
         for _ in 0..TURN_STEPS_MAX {
             let has_read = self.read(buffer, shared, moment);
             let was_full = (self.conn.room() == 0, self.room() == 0);
@@ -173,7 +175,7 @@ impl Live {
     }
 
     /// The call in flight is answered.
-    pub(super) fn answer(&mut self, response: Response, shared: &Shared, moment: &Moment) {
+    pub(super) fn answer(&mut self, response: Response, shared: &Shared<S>, moment: &Moment) {
         self.cancel = None;
         self.held_body = None;
         let has_room =
@@ -189,7 +191,7 @@ impl Live {
         &mut self,
         status: Option<u16>,
         body_bytes: Option<usize>,
-        shared: &Shared,
+        shared: &Shared<S>,
         now: Instant,
     ) {
         let Some(Asked { id, route, arrived }) = self.asked.take() else { return };
@@ -203,7 +205,7 @@ impl Live {
         &mut self,
         head: &Head,
         feed: Arc<Feed>,
-        shared: &Shared,
+        shared: &Shared<S>,
         moment: &Moment,
     ) {
         let Some(open) = shared.tally.open_stream() else {
@@ -230,7 +232,7 @@ impl Live {
     }
 
     /// The deadline may have passed.
-    pub(super) fn check_deadline(&mut self, shared: &Shared, moment: &Moment) {
+    pub(super) fn check_deadline(&mut self, shared: &Shared<S>, moment: &Moment) {
         if self.handshake_deadline(&shared.limits).is_some_and(|deadline| deadline <= moment.now) {
             shared.counters.handshakes_failed.add(1);
             return self.conn.lose();
@@ -264,7 +266,7 @@ impl Live {
     }
 
     /// The connection goes: tells whoever works for it.
-    pub(super) fn release(mut self, shared: &Shared, now: Instant) {
+    pub(super) fn release(mut self, shared: &Shared<S>, now: Instant) {
         self.say_farewell();
         self.set_body_bytes(shared, 0);
         self.set_waiting_bytes(0);
@@ -309,20 +311,20 @@ impl Live {
     }
 
     /// Keeps the count of body bytes, and refuses a large body when there are too many.
-    fn count_body(&mut self, shared: &Shared, moment: &Moment) {
+    fn count_body(&mut self, shared: &Shared<S>, moment: &Moment) {
         self.set_body_bytes(shared, self.conn.body_bytes());
-        if self.conn.is_gathering() && Live::is_one_too_large(self.body_bytes, shared) {
+        if self.conn.is_gathering() && Self::is_one_too_large(self.body_bytes, shared) {
             self.conn.turn_down(too_many_bodies(), moment);
             self.set_body_bytes(shared, 0);
         }
     }
 
     /// Whether a body of so many bytes is large, and there are too many of them.
-    fn is_one_too_large(bytes: usize, shared: &Shared) -> bool {
+    fn is_one_too_large(bytes: usize, shared: &Shared<S>) -> bool {
         bytes > BODY_BYTES_SMALL && shared.tally.has_too_many_bodies()
     }
 
-    fn set_body_bytes(&mut self, shared: &Shared, bytes: usize) {
+    fn set_body_bytes(&mut self, shared: &Shared<S>, bytes: usize) {
         shared.tally.count_bodies(self.body_bytes, bytes);
         self.body_bytes = bytes;
     }
@@ -356,12 +358,12 @@ impl Live {
 
     fn give_up_call(&mut self) {
         if let Some(cancel) = self.cancel.take() {
-            cancel.raise();
+            cancel.cancel();
         }
     }
 
     /// One read. Says whether something came of it.
-    fn read(&mut self, buffer: &mut [u8], shared: &Shared, moment: &Moment) -> bool {
+    fn read(&mut self, buffer: &mut [u8], shared: &Shared<S>, moment: &Moment) -> bool {
         let now = moment.now;
         let handed_over = self.tls.as_mut().is_some_and(|tls| tls.hand_over(&mut self.conn, now));
         let room = self.room().min(buffer.len());
@@ -388,7 +390,7 @@ impl Live {
     }
 
     /// What a read gave, through TLS where there is any.
-    fn take(&mut self, bytes: &[u8], shared: &Shared, moment: &Moment) {
+    fn take(&mut self, bytes: &[u8], shared: &Shared<S>, moment: &Moment) {
         let Some(tls) = &mut self.tls else { return self.conn.receive(bytes, moment.now) };
         if tls.is_plain_http(bytes) {
             self.tls = None;
@@ -402,7 +404,7 @@ impl Live {
         self.note_tls(change, shared);
     }
 
-    fn note_tls(&mut self, change: Change, shared: &Shared) {
+    fn note_tls(&mut self, change: Change, shared: &Shared<S>) {
         match change {
             Change::None => {}
             Change::Opened => shared.counters.handshakes.add(1),
@@ -418,7 +420,7 @@ impl Live {
     }
 
     /// One write. Says whether something came of it.
-    fn write(&mut self, shared: &Shared, now: Instant) -> bool {
+    fn write(&mut self, shared: &Shared<S>, now: Instant) -> bool {
         if let Some(tls) = &mut self.tls {
             let change = tls.seal(&mut self.conn, now);
             self.note_tls(change, shared);
@@ -456,7 +458,7 @@ impl Live {
     }
 
     /// What a failed read or write means. Says whether to try again.
-    fn failed(&mut self, error: &io::Error, would_block: impl FnOnce(&mut Live)) -> bool {
+    fn failed(&mut self, error: &io::Error, would_block: impl FnOnce(&mut Self)) -> bool {
         match error.kind() {
             ErrorKind::Interrupted => true,
             ErrorKind::WouldBlock => {
@@ -475,25 +477,33 @@ impl Live {
         let (listener, peer) = (self.listener, self.peer);
         let id = self.conn.request_id().expect("a request that was given has a name");
         // Asked anew: an answer on the loop takes less time than the loop's own clock moves in.
-        let (arrived, cancel) = (Instant::now(), Cancel::new());
+        let (arrived, cancel) = (Instant::now(), CancellationToken::new());
         Call { id, listener, peer, request, arrived, cancel, _body: body }
     }
 
     /// Asks the service whether a request may have its body.
-    fn judge(&mut self, request: Request, body_bytes: usize, shared: &Shared, moment: &Moment) {
+    fn judge(&mut self, request: Request, body_bytes: usize, shared: &Shared<S>, moment: &Moment) {
         let call = self.call(request, None);
         let (id, arrived, service) = (call.id, call.arrived, &shared.service);
-        let judged = || (service.route(&call), service.admit(&call, body_bytes));
+        let matched = self.matched.take();
+        let judged = || {
+            let mut matched = matched.unwrap_or_else(|| Box::new(service.resolve(&call)));
+            let admission = service.admit(&call, &mut matched, body_bytes);
+            (service.route(&matched), Some(matched), admission)
+        };
         let judged = log::for_request(id.as_str(), || catch_unwind(AssertUnwindSafe(judged)));
-        let (route, admission) = judged.unwrap_or_else(|_| {
+        let (route, matched, admission) = judged.unwrap_or_else(|_| {
             report_panic(&id);
-            (0, Admission::Answer(Response::internal(&id)))
+            (0, None, Admission::Answer(Response::internal(&id)))
         });
         match admission {
-            Admission::UpTo(_) if Live::is_one_too_large(body_bytes, shared) => {
+            Admission::UpTo(_) if Self::is_one_too_large(body_bytes, shared) => {
                 self.conn.turn_down(too_many_bodies(), moment);
             }
-            Admission::UpTo(bytes_max) => self.conn.admit(call.request, bytes_max, moment),
+            Admission::UpTo(bytes_max) => {
+                self.matched = matched;
+                self.conn.admit(call.request, bytes_max, moment);
+            }
             Admission::Answer(response) => {
                 self.asked = Some(Asked { id, route, arrived });
                 let (status, bytes) = (response.head.status, response.body.len());
@@ -504,26 +514,28 @@ impl Live {
     }
 
     /// Answers a call here if the service can, else gives it to a worker, or to a thread for jobs.
-    fn start(&mut self, request: Request, shared: &Shared, moment: &Moment) {
+    fn start(&mut self, request: Request, shared: &Shared<S>, moment: &Moment) {
         // From here on the body counts with the call, for that may last longer than the connection.
         self.set_body_bytes(shared, 0);
         self.held_body = shared.tally.hold_body(request.body.len());
         let call = self.call(request, self.held_body.clone());
         let (id, arrived, cancel) = (call.id, call.arrived, call.cancel.clone());
         let service = &shared.service;
-        let asked = &mut self.asked;
+        let (asked, matched) = (&mut self.asked, self.matched.take());
         let triage = || {
-            *asked = Some(Asked { id, route: service.route(&call), arrived });
-            match service.quick(&call) {
+            let mut matched = matched.map_or_else(|| service.resolve(&call), |matched| *matched);
+            *asked = Some(Asked { id, route: service.route(&matched), arrived });
+            match service.quick(&call, &matched) {
                 Some(response) => Err(response),
-                None => Ok(service.takes_long(&call)),
+                None => Ok((service.takes_long(&call, &mut matched), matched)),
             }
         };
         let triage = AssertUnwindSafe(triage);
-        let (pool, full) = match log::for_request(id.as_str(), || catch_unwind(triage)) {
-            Ok(Ok(false)) => (&shared.pool, "the queue is full"),
-            Ok(Ok(true)) => {
-                (&shared.jobs, "too many jobs wait already; ask again when some are done")
+        let (pool, full, matched) = match log::for_request(id.as_str(), || catch_unwind(triage)) {
+            Ok(Ok((false, matched))) => (&shared.pool, "the queue is full", matched),
+            Ok(Ok((true, matched))) => {
+                let full = "too many jobs wait already; ask again when some are done";
+                (&shared.jobs, full, matched)
             }
             Ok(Err(response)) => return self.answer(response, shared, moment),
             Err(_) => {
@@ -534,7 +546,7 @@ impl Live {
         let backlog = shared.limits.stream_backlog_bytes_max;
         let (mailbox, account) = (Arc::clone(&shared.mailbox), self.place.account().clone());
         let reply = Reply::new(self.name, mailbox, id, backlog, account);
-        match pool.submit(Job { call, reply }) {
+        match pool.submit(Job { call, matched, reply }) {
             Ok(()) => self.cancel = Some(cancel),
             Err(job) => {
                 job.reply.disarm();
@@ -568,7 +580,7 @@ impl Live {
     }
 }
 
-fn too_many_answers(shared: &Shared) -> Response {
+fn too_many_answers<S: Service>(shared: &Shared<S>) -> Response {
     shared.counters.overloaded.add(1);
     overloaded("too many answers wait for slow readers")
 }

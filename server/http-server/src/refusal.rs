@@ -4,7 +4,7 @@ use crate::Response;
 use crate::limits::RETRY_AFTER_SECONDS;
 
 /// Why a call is not answered: the status and body that say so.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Refusal(Response);
 
 impl Refusal {

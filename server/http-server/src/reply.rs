@@ -14,20 +14,27 @@ use super::places::Account;
 use super::slots::Name;
 use super::tally::HeldBody;
 use crate::limits::{STREAM_MESSAGE_BYTES_MAX, WAITING_BYTES_SMALL};
-use recalld_common::cancel::Cancel;
+use recalld_common::cancel::CancellationToken;
 use recalld_common::request_id::RequestId;
 
 /// What answers calls.
 pub trait Service: Send + Sync + 'static {
+    /// A request, resolved by its head. The connection retains the match while the body arrives, and
+    /// hands it to every later step of the same request.
+    type RouteMatch: Send + 'static;
+
+    /// Resolves a request, once, on the event loop. The body of `call` may not have arrived.
+    fn resolve(&self, call: &Call) -> Self::RouteMatch;
+
     /// Answers a call. Runs on a worker and may take its time; the reply may also be kept and
     /// answered later from another thread.
-    fn serve(&self, call: Call, reply: Reply);
+    fn serve(&self, call: Call, matched: Self::RouteMatch, reply: Reply);
 
     /// Answers a call on the event loop itself, which saves the way to a worker and back. Only for
     /// answers that need no lock, no disk and no arithmetic to speak of: every other connection
     /// waits meanwhile. `None` sends the call to a worker.
-    fn quick(&self, call: &Call) -> Option<Response> {
-        let _ = call;
+    fn quick(&self, call: &Call, matched: &Self::RouteMatch) -> Option<Response> {
+        let _ = (call, matched);
         None
     }
 
@@ -36,8 +43,8 @@ pub trait Service: Send + Sync + 'static {
     /// bodies of calls that will be refused. `call` is as it will be, with an empty body in its place, of
     /// which `body_bytes` at least are to come. Asked again when a body of unknown length is to become
     /// longer than was said.
-    fn admit(&self, call: &Call, body_bytes: usize) -> Admission {
-        let _ = (call, body_bytes);
+    fn admit(&self, call: &Call, matched: &mut Self::RouteMatch, body_bytes: usize) -> Admission {
+        let _ = (call, matched, body_bytes);
         Admission::UpTo(usize::MAX)
     }
 
@@ -47,15 +54,15 @@ pub trait Service: Send + Sync + 'static {
 
     /// Whether a call may take minutes or hours, or wait that long for its turn. Such a call has
     /// threads of its own and cannot hold up others. Asked on the event loop, as `quick` is.
-    fn takes_long(&self, call: &Call) -> bool {
-        let _ = call;
+    fn takes_long(&self, call: &Call, matched: &mut Self::RouteMatch) -> bool {
+        let _ = (call, matched);
         false
     }
 
-    /// A small number of the service's own for this call, which comes back in `answered`: which route
+    /// A small number of the service's own for this match, which comes back in `answered`: which route
     /// it takes, say. Asked on the event loop, as `quick` is.
-    fn route(&self, call: &Call) -> u16 {
-        let _ = call;
+    fn route(&self, matched: &Self::RouteMatch) -> u16 {
+        let _ = matched;
         0
     }
 
@@ -107,8 +114,8 @@ pub struct Call {
     pub request: Request,
     /// When the last byte of the request was read.
     pub arrived: Instant,
-    /// Raised when the client is gone.
-    pub cancel: Cancel,
+    /// Cancelled when the client is gone.
+    pub cancel: CancellationToken,
     /// The body counts as long as the call is kept, whatever becomes of its connection.
     pub(super) _body: Option<Arc<HeldBody>>,
 }

@@ -224,14 +224,14 @@ impl Server {
     ///
     /// # Errors
     /// See [`RunError`].
-    pub fn run(self, service: Arc<dyn Service>) -> Result<Drained, RunError> {
+    pub fn run<S: Service>(self, service: Arc<S>) -> Result<Drained, RunError> {
         let Server { poll, listeners, mailbox, config, counters, loops, places } = self;
         let limits = Arc::new(config.limits);
         let start = |name, threads, queue_max, depth| {
             let service = Arc::clone(&service);
             let shown = Shown { counters: Arc::clone(&counters), depth };
             let counters = Arc::clone(&counters);
-            let run = move |job: Job| job.run(&*service, &counters);
+            let run = move |job: Job<S::RouteMatch>| job.run(&*service, &counters);
             Pool::start(name, threads, queue_max, shown, run)
                 .map(Arc::new)
                 .map_err(RunError::Threads)
@@ -299,10 +299,10 @@ struct Others {
 
 impl Others {
     /// Starts one. When it ends, by a fault even, the `first` has to end too.
-    fn start(
+    fn start<S: Service>(
         &mut self,
         number: usize,
-        event_loop: EventLoop,
+        event_loop: EventLoop<S>,
         own: Arc<Mailbox>,
         first: &Arc<Mailbox>,
     ) -> io::Result<()> {

@@ -15,30 +15,31 @@ use crate::limits::RETRY_AFTER_SECONDS;
 use recalld_telemetry::log;
 
 /// A call on its way to a worker.
-pub(super) struct Job {
+pub(super) struct Job<M> {
     pub call: Call,
+    pub matched: M,
     pub reply: Reply,
 }
 
-impl Job {
+impl<M> Job<M> {
     /// Lets the service answer. A call whose client left while it waited is not begun: under load
     /// that is work nobody wants, before work that somebody does.
-    pub(super) fn run(self, service: &dyn Service, counters: &Counters) {
+    pub(super) fn run<S: Service<RouteMatch = M>>(self, service: &S, counters: &Counters) {
         counters.queue_wait.record(self.call.arrived.elapsed());
-        if self.call.cancel.is_raised() {
+        if self.call.cancel.is_cancelled() {
             return self.reply.send(overloaded("the client left before its turn"));
         }
         let id = self.call.id;
-        log::for_request(id.as_str(), || service.serve(self.call, self.reply));
+        log::for_request(id.as_str(), || service.serve(self.call, self.matched, self.reply));
     }
 }
 
 /// What all connections of a loop share; the mailbox is the loop's own, the rest is common to all loops.
-pub(super) struct Shared {
-    pub service: Arc<dyn Service>,
-    pub pool: Arc<Pool<Job>>,
+pub(super) struct Shared<S: Service> {
+    pub service: Arc<S>,
+    pub pool: Arc<Pool<Job<S::RouteMatch>>>,
     /// Threads for calls that take long.
-    pub jobs: Arc<Pool<Job>>,
+    pub jobs: Arc<Pool<Job<S::RouteMatch>>>,
     pub mailbox: Arc<Mailbox>,
     pub limits: Arc<Limits>,
     pub tally: Arc<Tally>,

@@ -7,14 +7,15 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
+use super::abilities::{Abilities, capability_of};
 use super::fault::Fault;
 use super::flight::Flight;
-use super::host::Input;
 use super::log_level::Level;
 use super::message::notification;
+use super::rounds::Input;
 use super::session::ask_id;
 use crate::limits::ASK_TIME_MAX;
-use recalld_common::cancel::Cancel;
+use recalld_common::cancel::CancellationToken;
 
 /// The client of one request.
 pub struct Client<'a> {
@@ -74,42 +75,6 @@ impl From<AskError> for Fault {
     }
 }
 
-/// What a client declared it can be asked for. Only this is kept of its capabilities, which it may make
-/// as large as a request.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Abilities {
-    sampling: bool,
-    elicitation: bool,
-    roots: bool,
-}
-
-impl Abilities {
-    /// Of a client's capabilities.
-    pub(super) fn of(capabilities: &Value) -> Self {
-        let has = |name: &str| capabilities.get(name).is_some_and(Value::is_object);
-        Self { sampling: has("sampling"), elicitation: has("elicitation"), roots: has("roots") }
-    }
-
-    fn has(self, capability: &str) -> bool {
-        match capability {
-            "sampling" => self.sampling,
-            "elicitation" => self.elicitation,
-            "roots" => self.roots,
-            _ => false,
-        }
-    }
-}
-
-/// The capability that a client needs to answer a method.
-pub(super) fn capability_of(method: &str) -> Option<&'static str> {
-    match method {
-        "sampling/createMessage" => Some("sampling"),
-        "elicitation/create" => Some("elicitation"),
-        "roots/list" => Some("roots"),
-        _ => None,
-    }
-}
-
 impl<'a> Client<'a> {
     pub(super) fn new(
         flight: &'a Flight,
@@ -123,8 +88,8 @@ impl<'a> Client<'a> {
         Self { flight, abilities, progress_token, said: AtomicU64::new(0), level, input }
     }
 
-    /// Raised when the work is to stop.
-    pub fn cancel(&self) -> &Cancel {
+    /// Cancelled when the work is to stop.
+    pub fn cancel(&self) -> &CancellationToken {
         self.flight.cancel()
     }
 
@@ -135,7 +100,7 @@ impl<'a> Client<'a> {
 
     /// Whether the work is to stop: nobody waits for it any more.
     pub fn is_over(&self) -> bool {
-        self.cancel().is_raised() || Instant::now() >= self.deadline()
+        self.cancel().is_cancelled() || Instant::now() >= self.deadline()
     }
 
     /// Whether the client declared this capability: one of those that answer a question of ours.
@@ -222,22 +187,5 @@ impl<'a> Client<'a> {
     /// where there is no session whose client could.
     pub fn pause(&self) -> bool {
         self.flight.pause()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn abilities_are_what_is_declared_by_an_object() {
-        let declared = json!({"sampling": {}, "elicitation": {"form": {}}, "roots": true, "x": {}});
-        let abilities = Abilities::of(&declared);
-        assert_eq!(abilities, Abilities { sampling: true, elicitation: true, roots: false });
-        assert!(abilities.has("sampling") && abilities.has("elicitation"));
-        assert!(!abilities.has("roots") && !abilities.has("x"));
-        for nothing in [json!(null), json!([]), json!("sampling"), json!({})] {
-            assert_eq!(Abilities::of(&nothing), Abilities::default(), "{nothing}");
-        }
     }
 }

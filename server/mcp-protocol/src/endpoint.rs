@@ -3,24 +3,21 @@
 //! Owns the transport's first questions (method, content type, JSON, era), and the threads beside the
 //! workers: the timer, the one that looks for changed resources, and those of calls that may wait.
 
-use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use engine::os::clock::Random;
 use serde_json::{Value, json};
 
-use super::era::{self, Era, MODERN_REVISIONS};
+use super::era::{self, Era};
 use super::fault::Fault;
 use super::host::{Host, List};
-use super::line::{Accepts, json_response};
 use super::listens::Listens;
-use super::message::{self, Message};
 use super::seal::Seal;
-use super::session::Session;
 use super::sessions::{Bounds, Sessions};
+use super::shared::{Changes, Shared, accepts, id_of, names_modern, refusal, version_header};
 use super::timer::{Timer, caught};
 use super::{handshake, per_request};
 use crate::limits::{
@@ -48,20 +45,6 @@ pub struct Endpoint<H: Host> {
     looker: Option<JoinHandle<()>>,
 }
 
-/// What every request sees.
-pub(super) struct Shared<H: Host> {
-    pub host: H,
-    pub sessions: Sessions,
-    pub listens: Listens<H::Caller>,
-    /// Who opened the stream of a session, by the session's id.
-    pub listeners: Mutex<HashMap<String, H::Caller>>,
-    pub timer: Arc<Timer>,
-    pub seal: Seal,
-    pub threads: Threads,
-    pub call_time_max: Duration,
-    pub changes: Arc<Changes>,
-}
-
 /// What lives in an endpoint at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Figures {
@@ -73,46 +56,26 @@ pub struct Figures {
     pub subscriptions: usize,
 }
 
-/// Says that resources may have changed. Cheap and without waiting; news that come faster than they
-/// are looked at are looked at together.
-#[derive(Default)]
-pub struct Changes {
-    state: Mutex<News>,
-    changed: Condvar,
-}
+/// The body of a request, parsed once: for whoever decides where the request is answered, and for its answer.
+pub struct Body(Result<Value, Fault>);
 
-#[derive(Default)]
-struct News {
-    has_news: bool,
-    closing: bool,
-}
-
-impl Changes {
-    fn state(&self) -> MutexGuard<'_, News> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+impl Body {
+    /// The body of a request that is none of MCP.
+    pub fn none() -> Self {
+        Self(Ok(Value::Null))
     }
 
-    /// Something may have changed.
-    pub fn note(&self) {
-        self.state().has_news = true;
-        self.changed.notify_one();
+    /// Reads the body of a POST; other requests have none.
+    pub fn read(call: &Call) -> Self {
+        Self(match call.request.method {
+            Method::Post => json_body(call),
+            _ => return Self::none(),
+        })
     }
 
-    fn close(&self) {
-        self.state().closing = true;
-        self.changed.notify_one();
-    }
-
-    /// Waits for news, and for so long at least; false when there will be none.
-    fn wait(&self, at_least: Duration) -> bool {
-        let goes_on = |news: &mut News| !news.closing;
-        let rested = self.changed.wait_timeout_while(self.state(), at_least, goes_on);
-        let (state, _) = rested.unwrap_or_else(PoisonError::into_inner);
-        let quiet = |news: &mut News| !news.has_news && !news.closing;
-        let waited = self.changed.wait_while(state, quiet);
-        let mut state = waited.unwrap_or_else(PoisonError::into_inner);
-        state.has_news = false;
-        !state.closing
+    /// The message or the batch; null where the request is to be refused, or has none.
+    pub fn json(&self) -> &Value {
+        self.0.as_ref().unwrap_or(&Value::Null)
     }
 }
 
@@ -205,9 +168,14 @@ impl<H: Host> Endpoint<H> {
 
     /// Answers a request. `caller` is who calls, as the transport found out.
     pub fn serve(&self, call: &Call, caller: H::Caller, reply: Reply) {
+        self.serve_read(call, Body::read(call), caller, reply);
+    }
+
+    /// The same, of a request whose body was read before.
+    pub fn serve_read(&self, call: &Call, body: Body, caller: H::Caller, reply: Reply) {
         let shared = &self.shared;
         match call.request.method {
-            Method::Post => post(shared, call, caller, reply),
+            Method::Post => post(shared, call, body, caller, reply),
             Method::Get if !names_modern(call) => handshake::get(shared, call, &caller, reply),
             Method::Delete if !names_modern(call) => {
                 handshake::delete(shared, call, &caller, reply)
@@ -269,38 +237,6 @@ fn schedule_look_at_credentials<H: Host>(shared: &Arc<Shared<H>>) {
     });
 }
 
-impl<H: Host> Shared<H> {
-    fn listeners(&self) -> MutexGuard<'_, HashMap<String, H::Caller>> {
-        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Notes who opened the stream of a session.
-    pub(super) fn listens_to(&self, session: &Session, caller: &H::Caller) {
-        self.listeners().insert(session.id.clone(), caller.clone());
-    }
-
-    /// Closes the streams of sessions whose callers may not listen any more. The sessions stay: another credential of
-    /// the same principal may go on with them.
-    fn end_listeners(&self) {
-        let sessions: HashMap<String, Arc<Session>> = {
-            let open = self.sessions.all().into_iter().filter(|session| session.is_listened_to());
-            open.map(|session| (session.id.clone(), session)).collect()
-        };
-        let listeners: Vec<(String, H::Caller)> = {
-            let mut listeners = self.listeners();
-            listeners.retain(|id, _| sessions.contains_key(id));
-            listeners.iter().map(|(id, caller)| (id.clone(), caller.clone())).collect()
-        };
-        for (id, caller) in listeners {
-            if !self.host.stands(&caller)
-                && let Some(session) = sessions.get(&id)
-            {
-                session.pause_own_stream();
-            }
-        }
-    }
-}
-
 fn look_for_changes<H: Host>(changes: &Changes, shared: &Weak<Shared<H>>) {
     let mut rest = Duration::ZERO;
     while changes.wait(rest) {
@@ -314,36 +250,19 @@ fn look_for_changes<H: Host>(changes: &Changes, shared: &Weak<Shared<H>>) {
     }
 }
 
-fn names_modern(call: &Call) -> bool {
-    version_header(call).is_some_and(|version| MODERN_REVISIONS.contains(&version))
-}
-
 /// Whether a request says that it is of a session, in a revision that has any.
 pub fn names_session(call: &Call) -> bool {
     call.request.headers.get("mcp-session-id").is_some() && !names_modern(call)
 }
 
-/// The revision that the header names, if it does.
-pub(super) fn version_header(call: &Call) -> Option<&str> {
-    call.request.headers.get("mcp-protocol-version").map(str::trim)
-}
-
-/// What the client takes.
-pub(super) fn accepts(call: &Call) -> Accepts {
-    Accepts::of(call.request.headers.get_all("accept"))
-}
-
-/// An error with nothing beside it.
-pub fn refusal(id: &Value, fault: &Fault) -> Response {
-    let answer = json_response(fault.status(), &message::failure(id, fault));
-    match fault.challenge() {
-        Some(challenge) => answer.header("WWW-Authenticate", challenge.to_owned()),
-        None => answer,
-    }
-}
-
-fn post<H: Host>(shared: &Arc<Shared<H>>, call: &Call, caller: H::Caller, reply: Reply) {
-    let body = match json_body(call) {
+fn post<H: Host>(
+    shared: &Arc<Shared<H>>,
+    call: &Call,
+    body: Body,
+    caller: H::Caller,
+    reply: Reply,
+) {
+    let body = match body.0 {
         Ok(body) => body,
         Err(fault) => return reply.send(refusal(&Value::Null, &fault)),
     };
@@ -351,15 +270,6 @@ fn post<H: Host>(shared: &Arc<Shared<H>>, call: &Call, caller: H::Caller, reply:
         Ok(Era::Handshake) => handshake::post(shared, call, caller, body, reply),
         Ok(Era::PerRequest) => per_request::post(shared, call, caller, body, reply),
         Err(fault) => reply.send(refusal(&id_of(&body), &fault)),
-    }
-}
-
-/// The id to name in a refusal.
-pub(super) fn id_of(body: &Value) -> Value {
-    match Message::of(body) {
-        Message::Request { id, .. } => id.clone(),
-        Message::Wrong { id, .. } => id,
-        Message::Notification { .. } | Message::Response { .. } => Value::Null,
     }
 }
 

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use super::line;
 use crate::limits::{
     ENDED_STREAM_KEPT, EVENTS_KEPT_BYTES_MAX, EVENTS_KEPT_PER_PRINCIPAL_BYTES_MAX,
     STREAM_EVENTS_KEPT_BYTES_MAX, STREAM_EVENTS_KEPT_MAX, STREAM_RETRY,
@@ -119,7 +118,7 @@ impl Events {
     pub(super) fn push(&mut self, message: &str) -> bool {
         let id = EventId { stream: self.number, place: self.next };
         self.next += 1;
-        let bytes = line::event(Some(&id.text()), message);
+        let bytes = event(Some(&id.text()), message);
         let is_sent = self.send(&bytes);
         self.keep(id.place, bytes) || is_sent
     }
@@ -206,6 +205,12 @@ impl Events {
     pub(super) fn is_open(&self) -> bool {
         self.sender.as_ref().is_some_and(|sender| !sender.is_gone())
     }
+}
+
+/// A message as an event.
+pub(super) fn event(id: Option<&str>, message: &str) -> Vec<u8> {
+    let event = sse::Event { name: Some("message"), id, data: Some(message), ..Default::default() };
+    event.encode().expect("our names and ids are one line each")
 }
 
 impl Drop for Events {

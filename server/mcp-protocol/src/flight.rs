@@ -9,16 +9,16 @@ use serde_json::Value;
 use super::fault::Fault;
 use super::line::Line;
 use super::message;
-use super::session::Session;
+use super::session::{PendingRequest, Session};
 use super::timer::{Entry, Timer};
-use recalld_common::cancel::Cancel;
+use recalld_common::cancel::CancellationToken;
 
 /// One request under way.
 pub(super) struct Flight {
     id: Value,
     line: Arc<Line>,
     session: Option<Arc<Session>>,
-    cancel: Cancel,
+    cancel: CancellationToken,
     deadline: Instant,
     limit: Duration,
     settled: AtomicBool,
@@ -33,8 +33,8 @@ pub(super) struct Start {
     pub id: Value,
     pub line: Arc<Line>,
     pub session: Option<Arc<Session>>,
-    /// Raised by whoever learns that the answer is not wanted.
-    pub cancel: Cancel,
+    /// Cancelled by whoever learns that the answer is not wanted.
+    pub cancel: CancellationToken,
     /// When it must have been answered.
     pub deadline: Instant,
     /// How long that is from its beginning, as it is told.
@@ -58,20 +58,15 @@ impl Flight {
             entry: Mutex::default(),
         });
         if let Some(session) = &flight.session {
-            session.begin(&flight)?;
+            session.begin(&flight.id, Arc::clone(&flight) as Arc<dyn PendingRequest>)?;
         }
         let late = Arc::clone(&flight);
         *locked(&flight.entry) = Some(timer.schedule(deadline, move || late.time_out()));
         Ok(flight)
     }
 
-    /// The request's id.
-    pub(super) fn id(&self) -> &Value {
-        &self.id
-    }
-
-    /// Raised when the work is to stop.
-    pub(super) fn cancel(&self) -> &Cancel {
+    /// Cancelled when the work is to stop.
+    pub(super) fn cancel(&self) -> &CancellationToken {
         &self.cancel
     }
 
@@ -114,15 +109,6 @@ impl Flight {
         }
     }
 
-    /// The client wants no answer any more.
-    pub(super) fn call_off(&self) {
-        let is_first = self.settle();
-        self.stop();
-        if is_first {
-            self.line.leave_open();
-        }
-    }
-
     fn time_out(&self) {
         let is_first = self.settle();
         // Before the answer: who has that may count on the work having been told.
@@ -133,7 +119,7 @@ impl Flight {
     }
 
     fn stop(&self) {
-        self.cancel.raise();
+        self.cancel.cancel();
         if let Some(session) = &self.session {
             locked(&self.asking).iter().for_each(|ask| session.end_ask(*ask));
         }
@@ -142,7 +128,7 @@ impl Flight {
     /// Notes that it waits for an answer of its client; false when it is over already.
     pub(super) fn waits_for(&self, ask: u64) -> bool {
         locked(&self.asking).push(ask);
-        !self.cancel.is_raised()
+        !self.cancel.is_cancelled()
     }
 
     /// That answer is there, or waited for no longer.
@@ -183,6 +169,16 @@ impl Flight {
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl PendingRequest for Flight {
+    fn call_off(&self) {
+        let is_first = self.settle();
+        self.stop();
+        if is_first {
+            self.line.leave_open();
+        }
+    }
 }
 
 /// Sees to it that a flight is settled however its work ends, a panic included.

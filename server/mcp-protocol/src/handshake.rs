@@ -8,8 +8,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::client::Abilities;
-use super::endpoint::{Shared, accepts, id_of, refusal, version_header};
+use super::abilities::Abilities;
 use super::era::{BATCH_REVISION, HANDSHAKE_LATEST, HANDSHAKE_REVISIONS};
 use super::fault::Fault;
 use super::flight::{Flight, Start};
@@ -19,9 +18,10 @@ use super::listens::checked_uri;
 use super::log_level::Level;
 use super::message::{self, Message};
 use super::session::{Purpose, Session, Unopened};
-use super::work::{Manner, Work, declared};
+use super::shared::{Shared, accepts, id_of, refusal, version_header};
+use super::work::{self, Manner, Work, declared};
 use crate::limits::BATCH_MESSAGES_MAX;
-use recalld_common::cancel::Cancel;
+use recalld_common::cancel::CancellationToken;
 use recalld_http_server::{Call, Reply, Response};
 
 /// Answers a POST.
@@ -29,7 +29,7 @@ pub(super) fn post<H: Host>(
     shared: &Arc<Shared<H>>,
     call: &Call,
     caller: H::Caller,
-    body: Value,
+    mut body: Value,
     reply: Reply,
 ) {
     let session = match admitted(shared, call, &caller, &body) {
@@ -37,8 +37,16 @@ pub(super) fn post<H: Host>(
         Err(fault) => return reply.send(refusal(&id_of(&body), &fault)),
     };
     let messages: Vec<Message<'_>> = message::all(&body).iter().map(Message::of).collect();
-    let turned_away = messages.iter().find_map(|one| match one {
-        Message::Request { method, params, .. } => shared.host.turn_away(&caller, method, params),
+    let host = &shared.host;
+    let tool_of = |one: &Message<'_>| match one {
+        Message::Request { method, params, .. } => work::resolved(host, &caller, method, params),
+        _ => None,
+    };
+    let tools: Vec<Option<H::Tool>> = messages.iter().map(tool_of).collect();
+    let turned_away = messages.iter().zip(&tools).find_map(|one| match one {
+        (Message::Request { method, params, .. }, None) => {
+            work::turned_away(host, &caller, method, params)
+        }
         _ => None,
     });
     if let Some(fault) = turned_away {
@@ -56,7 +64,7 @@ pub(super) fn post<H: Host>(
     let deadline = Instant::now() + shared.call_time_max;
     let mut begun = Vec::new();
     let mut has_request = false;
-    for one in messages {
+    for (at, (one, tool)) in messages.into_iter().zip(tools).enumerate() {
         match one {
             Message::Wrong { id, fault } => begun.push(Begun::Refused(id, fault)),
             Message::Notification { method, params } => {
@@ -78,7 +86,7 @@ pub(super) fn post<H: Host>(
             {
                 begun.push(Begun::Refused(id.clone(), fault));
             }
-            Message::Request { id, method, params } => {
+            Message::Request { id, .. } => {
                 let start = Start {
                     id: id.clone(),
                     line: Arc::clone(&line),
@@ -86,13 +94,15 @@ pub(super) fn post<H: Host>(
                     // Without a session nobody can come again for the answer, or call it off: leaving
                     // is all that such a client can do. With one, leaving is no cancellation, so the
                     // flag is the flight's own.
-                    cancel: session.as_ref().map_or_else(|| call.cancel.clone(), |_| Cancel::new()),
+                    cancel: session
+                        .as_ref()
+                        .map_or_else(|| call.cancel.clone(), |_| CancellationToken::new()),
                     deadline,
                     limit: shared.call_time_max,
                 };
                 match Flight::begin(&shared.timer, start) {
                     Err(fault) => begun.push(Begun::Refused(id.clone(), fault)),
-                    Ok(flight) => begun.push(Begun::Flight(flight, method, params)),
+                    Ok(flight) => begun.push(Begun::Flight { flight, tool, at }),
                 }
             }
         }
@@ -105,30 +115,35 @@ pub(super) fn post<H: Host>(
         line.begin_stream();
     }
     for one in begun {
-        let (flight, method, params) = match one {
+        let (flight, tool, at) = match one {
             Begun::Refused(id, fault) => {
                 line.answer(fault.status(), message::failure(&id, &fault));
                 continue;
             }
-            Begun::Flight(flight, method, params) => (flight, method, params),
+            Begun::Flight { flight, tool, at } => (flight, tool, at),
         };
         if flight.is_over() {
             continue;
         }
         let abilities = session.as_ref().map(|session| session.abilities).unwrap_or_default();
         let manner = Manner::Handshake { abilities, session: session.clone() };
-        let (method, params) = (method.to_owned(), params.clone());
+        let (method, params) = message::taken(&mut message::all_mut(&mut body)[at]);
         let (shared, caller) = (Arc::clone(shared), caller.clone());
-        Work { shared, caller, manner, flight, method, params }.start();
+        Work { shared, caller, manner, flight, tool, method, params }.start();
     }
 }
 
 /// A message that is to be answered, in the order in which it came.
-enum Begun<'a> {
+enum Begun<T> {
     /// There is nothing to do for it.
     Refused(Value, Fault),
     /// It is under way.
-    Flight(Arc<Flight>, &'a str, &'a Value),
+    Flight {
+        flight: Arc<Flight>,
+        tool: Option<T>,
+        /// The place of its message in the body.
+        at: usize,
+    },
 }
 
 /// The answer to a `ping` that names no session and wants no progress.

@@ -9,7 +9,8 @@ use serde_json::{Map, Value};
 
 use super::client::Client;
 use super::fault::Fault;
-use recalld_common::cancel::Cancel;
+use super::rounds::Outcome;
+use recalld_common::cancel::CancellationToken;
 
 /// Which features there are. What is `None` or false has no methods.
 #[derive(Debug, Clone, Copy, Default)]
@@ -71,33 +72,6 @@ impl Page {
     }
 }
 
-/// What came of a request that may need something from the client.
-#[derive(Debug, Clone)]
-pub enum Outcome {
-    /// The result.
-    Done(Value),
-    /// Questions first. The request comes again with their answers.
-    NeedsInput(NeedsInput),
-}
-
-/// Questions to the client.
-#[derive(Debug, Clone, Default)]
-pub struct NeedsInput {
-    /// By key: `{method, params}` of a request that a client answers.
-    pub requests: Map<String, Value>,
-    /// What the host wants back with the answers. It travels through the client sealed, not hidden.
-    pub state: Option<Value>,
-}
-
-/// Answers to questions of an earlier round.
-#[derive(Debug, Clone, Default)]
-pub struct Input {
-    /// By key, as the client gave them: objects.
-    pub responses: Map<String, Value>,
-    /// The state of the round before.
-    pub state: Option<Value>,
-}
-
 /// A resource that a client follows.
 #[derive(Debug, Clone)]
 pub struct Followed<C> {
@@ -133,6 +107,9 @@ pub trait Host: Send + Sync + 'static {
     /// Who calls, as the transport found out.
     type Caller: Clone + Send + Sync + 'static;
 
+    /// A tool that a caller has, resolved once for each call.
+    type Tool: Send + 'static;
+
     /// The name that a session is bound to: only the same caller may use it.
     fn principal(&self, caller: &Self::Caller) -> String;
 
@@ -142,10 +119,10 @@ pub trait Host: Send + Sync + 'static {
         caller.clone()
     }
 
-    /// What a request is answered by the status of HTTP alone, before anything is done for it; `None` for all that
-    /// is.
-    fn turn_away(&self, caller: &Self::Caller, method: &str, params: &Value) -> Option<Fault> {
-        let _ = (caller, method, params);
+    /// Answers a call of a tool that the caller has not by the status of HTTP alone, before anything is done for it;
+    /// `None` where the call goes on to [`Host::refuse_tool`].
+    fn turn_away(&self, caller: &Self::Caller, tool: &str, params: &Value) -> Option<Fault> {
+        let _ = (caller, tool, params);
         None
     }
 
@@ -176,8 +153,8 @@ pub trait Host: Send + Sync + 'static {
     /// The tools that this caller may use.
     fn tools(&self, caller: &Self::Caller, cursor: Option<&str>) -> Result<Page, Fault>;
 
-    /// Whether this caller has a tool of that name.
-    fn has_tool(&self, caller: &Self::Caller, name: &str) -> bool;
+    /// The tool of that name; `None` where the caller has none.
+    fn resolve_tool(&self, caller: &Self::Caller, name: &str) -> Option<Self::Tool>;
 
     /// The fault of a call of a tool that the caller has not.
     fn refuse_tool(&self, caller: &Self::Caller, name: &str) -> Fault {
@@ -188,13 +165,13 @@ pub trait Host: Send + Sync + 'static {
 
     /// The input schema of a tool with arguments that are to be mirrored in headers
     /// (`x-mcp-header`); null for all others.
-    fn mirroring_schema(&self, caller: &Self::Caller, name: &str) -> Value {
-        let _ = (caller, name);
+    fn mirroring_schema(&self, tool: &Self::Tool) -> Value {
+        let _ = tool;
         Value::Null
     }
 
     /// Whether a tool may wait, for its client or for a turn: it is then run on a thread of its own.
-    fn waits(&self, tool: &str) -> bool {
+    fn may_wait(&self, tool: &Self::Tool) -> bool {
         let _ = tool;
         false
     }
@@ -203,7 +180,7 @@ pub trait Host: Send + Sync + 'static {
     fn call_tool(
         &self,
         caller: &Self::Caller,
-        name: &str,
+        tool: &Self::Tool,
         arguments: &Map<String, Value>,
         client: &Client<'_>,
     ) -> Result<Outcome, Fault>;
@@ -252,7 +229,7 @@ pub trait Host: Send + Sync + 'static {
         &self,
         caller: &Self::Caller,
         uri: &str,
-        cancel: &Cancel,
+        cancel: &CancellationToken,
         deadline: Instant,
     ) -> Result<u64, Fault> {
         let _ = (cancel, deadline);

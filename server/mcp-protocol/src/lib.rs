@@ -7,6 +7,7 @@
 //! request once, whatever comes first of answer, time bound and cancellation.
 #![forbid(unsafe_code)]
 
+mod abilities;
 mod client;
 mod endpoint;
 mod era;
@@ -22,18 +23,19 @@ mod listens;
 mod log_level;
 mod message;
 mod per_request;
+mod rounds;
 mod seal;
 mod session;
 mod sessions;
+mod shared;
 mod timer;
 mod work;
 
 pub use client::{AskError, Client};
-pub use endpoint::{Changes, Endpoint, Figures, Settings, names_session, refusal};
+pub use endpoint::{Body, Endpoint, Figures, Settings, names_session};
 pub use era::{HANDSHAKE_LATEST, HANDSHAKE_REVISIONS, MODERN_REVISIONS};
 pub use fault::Fault;
-pub use host::{
-    Capabilities, Completing, Completion, Followed, Host, Input, List, Listing, NeedsInput,
-    Outcome, Page,
-};
+pub use host::{Capabilities, Completing, Completion, Followed, Host, List, Listing, Page};
 pub use log_level::Level;
+pub use rounds::{Input, NeedsInput, Outcome};
+pub use shared::{Changes, refusal};

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
+use super::events::event;
 use super::fault::Fault;
 use super::message;
 use super::session::Session;
@@ -219,12 +220,6 @@ fn answered(status: u16, body: String) -> Response {
         503 => response.header("Retry-After", RETRY_AFTER_SECONDS.to_string()),
         _ => response,
     }
-}
-
-/// A message as an event.
-pub(super) fn event(id: Option<&str>, message: &str) -> Vec<u8> {
-    let event = sse::Event { name: Some("message"), id, data: Some(message), ..Default::default() };
-    event.encode().expect("our names and ids are one line each")
 }
 
 #[cfg(test)]

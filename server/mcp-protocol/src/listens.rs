@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use serde_json::{Value, json};
 
 use super::era::META_SUBSCRIPTION;
+use super::events::event;
 use super::fault::Fault;
 use super::host::{Capabilities, Followed, List};
-use super::line::event;
 use super::message::{notification, success};
 use super::session::Session;
 use crate::limits::{

@@ -111,6 +111,23 @@ pub(super) fn all(body: &Value) -> &[Value] {
     body.as_array().map_or(std::slice::from_ref(body), Vec::as_slice)
 }
 
+/// The same, for whoever takes out of them what it works for.
+pub(super) fn all_mut(body: &mut Value) -> &mut [Value] {
+    match body {
+        Value::Array(messages) => messages,
+        message => std::slice::from_mut(message),
+    }
+}
+
+/// Method and parameters, taken out of a request.
+pub(super) fn taken(request: &mut Value) -> (String, Value) {
+    let method = match request["method"].take() {
+        Value::String(method) => method,
+        _ => unreachable!("a request has a method"),
+    };
+    (method, request["params"].take())
+}
+
 /// The arguments of a call: an object, or, as clients have been seen to send it, a string that holds
 /// one as JSON. Where there are none, they may be left out.
 ///

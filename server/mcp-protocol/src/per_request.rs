@@ -5,8 +5,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::client::Abilities;
-use super::endpoint::{Shared, accepts, refusal};
+use super::abilities::Abilities;
 use super::era::{META_LOG_LEVEL, META_SERVER, META_SUBSCRIPTION, MODERN_REVISIONS, envelope};
 use super::fault::Fault;
 use super::flight::{Flight, Start};
@@ -15,8 +14,9 @@ use super::host::Host;
 use super::line::Line;
 use super::listens::Filter;
 use super::log_level::Level;
-use super::message::Message;
-use super::work::{Manner, Work, declared};
+use super::message::{self, Message};
+use super::shared::{Shared, accepts, refusal};
+use super::work::{self, Manner, Work, declared};
 use recalld_http_server::{Call, Reply, Response, sse};
 
 const LISTEN: &str = "subscriptions/listen";
@@ -26,7 +26,7 @@ pub(super) fn post<H: Host>(
     shared: &Arc<Shared<H>>,
     call: &Call,
     caller: H::Caller,
-    body: Value,
+    mut body: Value,
     reply: Reply,
 ) {
     let (id, method, params) = match Message::of(&body) {
@@ -39,11 +39,14 @@ pub(super) fn post<H: Host>(
         }
         Message::Request { id, method, params } => (id, method, params),
     };
-    let manner = match admitted(shared, call, &caller, method, params) {
+    let tool = work::resolved(&shared.host, &caller, method, params);
+    let manner = match admitted(shared, call, tool.as_ref(), method, params) {
         Ok(manner) => manner,
         Err(fault) => return reply.send(refusal(id, &fault)),
     };
-    if let Some(fault) = shared.host.turn_away(&caller, method, params) {
+    if tool.is_none()
+        && let Some(fault) = work::turned_away(&shared.host, &caller, method, params)
+    {
         return reply.send(refusal(id, &fault));
     }
     if method == LISTEN {
@@ -65,15 +68,15 @@ pub(super) fn post<H: Host>(
     };
     // Only a session can refuse a flight.
     let Ok(flight) = Flight::begin(&shared.timer, start) else { return };
-    let (shared, method, params) = (Arc::clone(shared), method.to_owned(), params.clone());
-    Work { shared, caller, manner, flight, method, params }.start();
+    let (shared, (method, params)) = (Arc::clone(shared), message::taken(&mut body));
+    Work { shared, caller, manner, flight, tool, method, params }.start();
 }
 
 /// The checks in their order: envelope, headers, version.
 fn admitted<H: Host>(
     shared: &Shared<H>,
     call: &Call,
-    caller: &H::Caller,
+    tool: Option<&H::Tool>,
     method: &str,
     params: &Value,
 ) -> Result<Manner, Fault> {
@@ -86,10 +89,8 @@ fn admitted<H: Host>(
         }
     };
     headers::check(&call.request.headers, found.version, method, params)?;
-    if method == "tools/call"
-        && let Some(name) = params["name"].as_str()
-    {
-        let schema = shared.host.mirroring_schema(caller, name);
+    if let Some(tool) = tool {
+        let schema = shared.host.mirroring_schema(tool);
         let mirrored = headers::mirrored(&schema);
         headers::check_mirrored(&call.request.headers, &mirrored, &params["arguments"])?;
     }

@@ -10,10 +10,9 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::client::Abilities;
+use super::abilities::Abilities;
 use super::events::{Budget, EventId, Events};
 use super::fault::Fault;
-use super::flight::Flight;
 use super::log_level::Level;
 use crate::limits::{SESSION_ASKS_MAX, SESSION_CALLS_MAX, SESSION_ENDED_STREAMS_MAX};
 use recalld_http_server::{Head, Response, StreamSender, sse};
@@ -26,6 +25,12 @@ const PRIMING_SINCE: &str = "2025-11-25";
 
 /// A client's answer to a question of ours: its result, or its error object.
 pub(super) type Answered = Result<Value, Value>;
+
+/// A request under way, as its session knows it.
+pub(super) trait PendingRequest: Send + Sync {
+    /// Its client wants no answer any more.
+    fn call_off(&self);
+}
 
 /// One session.
 pub(super) struct Session {
@@ -48,7 +53,7 @@ struct State {
     streams: BTreeMap<u64, Events>,
     next_stream: u64,
     /// By the text of the request's id.
-    flights: HashMap<String, Arc<Flight>>,
+    flights: HashMap<String, Arc<dyn PendingRequest>>,
     asks: HashMap<u64, Sender<Answered>>,
     next_ask: u64,
     has_ended: bool,
@@ -227,7 +232,7 @@ impl Session {
     }
 
     /// A request begins.
-    pub(super) fn begin(&self, flight: &Arc<Flight>) -> Result<(), Fault> {
+    pub(super) fn begin(&self, id: &Value, request: Arc<dyn PendingRequest>) -> Result<(), Fault> {
         let mut state = self.state();
         if state.has_ended {
             return Err(Fault::session_not_found());
@@ -236,12 +241,12 @@ impl Session {
             let why = format!("{SESSION_CALLS_MAX} requests of this session are under way already");
             return Err(Fault::server("too_many_requests", why).with_status(503));
         }
-        let key = flight.id().to_string();
+        let key = id.to_string();
         if state.flights.contains_key(&key) {
             let why = format!("a request with id {key} is under way in this session");
             return Err(Fault::invalid_request(&why));
         }
-        state.flights.insert(key, Arc::clone(flight));
+        state.flights.insert(key, request);
         Ok(())
     }
 
@@ -253,7 +258,7 @@ impl Session {
     }
 
     /// The request with this id, while it is under way.
-    pub(super) fn flight(&self, id: &Value) -> Option<Arc<Flight>> {
+    pub(super) fn flight(&self, id: &Value) -> Option<Arc<dyn PendingRequest>> {
         self.state().flights.get(&id.to_string()).cloned()
     }
 

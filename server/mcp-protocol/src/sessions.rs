@@ -8,7 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use engine::os::clock::Random;
 
-use super::client::Abilities;
+use super::abilities::Abilities;
 use super::events::Budget;
 use super::fault::Fault;
 use super::session::Session;

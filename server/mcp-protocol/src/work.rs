@@ -7,15 +7,17 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::client::{Abilities, Client, capability_of};
-use super::endpoint::Shared;
+use super::abilities::{Abilities, capability_of};
+use super::client::Client;
 use super::era::META_SERVER;
 use super::fault::Fault;
 use super::flight::{Flight, Settling};
-use super::host::{Completing, Completion, Host, Input, Listing, NeedsInput, Outcome, Page};
+use super::host::{Completing, Completion, Host, Listing, Page};
 use super::log_level::Level;
+use super::rounds::{Input, NeedsInput, Outcome};
 use super::seal::Bound;
 use super::session::Session;
+use super::shared::Shared;
 use super::{handshake, message, per_request};
 use crate::limits::{
     COMPLETION_VALUES_MAX, INPUT_REQUESTS_MAX, INPUT_ROUNDS_MAX, LIST_CACHE_TIME, LONG_CALLS_MAX,
@@ -39,16 +41,39 @@ pub(super) struct Work<H: Host> {
     pub caller: H::Caller,
     pub manner: Manner,
     pub flight: Arc<Flight>,
+    /// Of `tools/call`, where the caller has it.
+    pub tool: Option<H::Tool>,
     pub method: String,
     pub params: Value,
+}
+
+/// The tool that a request calls, where the caller has it.
+pub(super) fn resolved<H: Host>(
+    host: &H,
+    caller: &H::Caller,
+    method: &str,
+    params: &Value,
+) -> Option<H::Tool> {
+    let name = params["name"].as_str().filter(|_| method == "tools/call")?;
+    host.resolve_tool(caller, name)
+}
+
+/// Answers a request by the status of HTTP alone; `None` for all but calls of tools that the caller has not.
+pub(super) fn turned_away<H: Host>(
+    host: &H,
+    caller: &H::Caller,
+    method: &str,
+    params: &Value,
+) -> Option<Fault> {
+    let name = params["name"].as_str().filter(|_| method == "tools/call")?;
+    host.turn_away(caller, name, params)
 }
 
 impl<H: Host> Work<H> {
     /// Does it, here or on a thread of its own.
     pub(super) fn start(mut self) {
         self.caller = self.shared.host.in_turn(&self.caller, &self.params);
-        let waits = self.method == "tools/call"
-            && self.params["name"].as_str().is_some_and(|name| self.shared.host.waits(name));
+        let waits = self.tool.as_ref().is_some_and(|tool| self.shared.host.may_wait(tool));
         if !waits {
             return self.run();
         }
@@ -113,11 +138,9 @@ impl<H: Host> Work<H> {
     fn call_tool(&self) -> Result<Value, Fault> {
         let (host, caller) = (&self.shared.host, &self.caller);
         let name = self.name("a tool's name")?;
-        if !host.has_tool(caller, name) {
-            return Err(host.refuse_tool(caller, name));
-        }
+        let Some(tool) = &self.tool else { return Err(host.refuse_tool(caller, name)) };
         let arguments = self.arguments()?;
-        self.in_rounds(|client| host.call_tool(caller, name, &arguments, client))
+        self.in_rounds(|client| host.call_tool(caller, tool, &arguments, client))
     }
 
     fn get_prompt(&self) -> Result<Value, Fault> {

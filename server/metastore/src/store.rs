@@ -162,7 +162,7 @@ impl Control {
         let state = State { open: None, tried_at: None, why, was_open: false };
         let (state, no_client_unused_before) = (RwLock::new(state), AtomicU64::default());
         let latest = Latest::default();
-        let (far, elsewhere, turns) = (OnceLock::new(), OnceLock::new(), Turns::new());
+        let (far, elsewhere, turns) = (OnceLock::new(), OnceLock::new(), Turns::default());
         Self { place, clock, random, state, latest, far, elsewhere, turns, no_client_unused_before }
     }
 

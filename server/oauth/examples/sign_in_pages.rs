@@ -50,7 +50,11 @@ struct Asked {
 }
 
 impl Service for Pages {
-    fn serve(&self, call: Call, reply: Reply) {
+    type RouteMatch = ();
+
+    fn resolve(&self, _: &Call) {}
+
+    fn serve(&self, call: Call, (): (), reply: Reply) {
         let request = &call.request;
         let is_post = request.method == Method::Post;
         reply.send(match request.path() {

@@ -8,7 +8,8 @@ use engine::{Hidden, Micros, Moment, SearchError, Snapshot};
 use super::time::When;
 use crate::route::Plan;
 
-/// The snapshot that a plan is for, asked by a caller from whom `hidden` is kept. A plan that would look back
+/// The earlier snapshot that a plan is for, asked by a caller from whom `hidden` is kept; `None` where it does not look
+/// back. A plan that would look back
 /// on nothing that the caller may know of is changed to one that does not look back.
 ///
 /// # Errors
@@ -17,14 +18,14 @@ pub fn look_back(
     snapshot: &Snapshot,
     plan: &mut Plan,
     hidden: Option<&Hidden>,
-) -> Result<Snapshot, SearchError> {
-    let Some(When::AsOf(at)) = plan.when else { return Ok(snapshot.clone()) };
+) -> Result<Option<Snapshot>, SearchError> {
+    let Some(When::AsOf(at)) = plan.when else { return Ok(None) };
     let then = snapshot.at(Moment { as_of: Some(at), valid_at: Some(at) });
     if then.has_record(hidden)? {
-        return Ok(then);
+        return Ok(Some(then));
     }
     plan.when = Some(When::BeforeTheRecord);
-    Ok(snapshot.clone())
+    Ok(None)
 }
 
 impl Plan {

@@ -114,7 +114,7 @@ pub(super) fn graph(
 ) -> Result<Vec<(Place, f32)>, SearchError> {
     let mut reached: HashMap<Place, (f32, Hop)> = HashMap::new();
     // What is hidden is no neighbour, unless it is looked for.
-    let hidden = means.hidden.clone().filter(|_| !plan.filter.only_hidden);
+    let hidden = means.access.hidden().cloned().filter(|_| !plan.filter.only_hidden);
     let current = EdgeFilter { current_only: true, hidden, ..EdgeFilter::default() };
     for candidates in others {
         for (rank, &(seed, _)) in candidates.found.iter().take(GRAPH_SEEDS).enumerate() {

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod abstain;
+mod access;
 mod answers;
 mod arbitrate;
 mod back;
@@ -40,6 +41,7 @@ mod titled;
 mod why;
 mod wording;
 
+pub use access::AccessView;
 pub use back::look_back;
 pub use conflicts::{Conflict, conflict_between};
 pub use evidence::{MapEvidence, Witness, map_evidence};

@@ -179,8 +179,8 @@ impl<'a> Given<'a> {
         standing: &mut Standing<'_>,
     ) -> Result<(), Damage> {
         let item = means.snapshot.item(found.place)?;
-        let decision = means.may_read(&item);
-        match decision.verdict {
+        let (verdict, rule) = means.access.judge(&item);
+        match verdict {
             Verdict::Allow => {}
             Verdict::Redact => self.withheld.push(Withheld {
                 is_shown: true,
@@ -189,7 +189,7 @@ impl<'a> Given<'a> {
             }),
             Verdict::Deny => self.withheld.push(means.withheld(found.place)?),
         }
-        if decision.verdict != Verdict::Deny {
+        if verdict != Verdict::Deny {
             let standing = match means.snapshot.status(found.place)? {
                 Status::Superseded => Arc::clone(standing.in_place_of(item.id)?.current()),
                 _ => Arc::default(),
@@ -202,8 +202,8 @@ impl<'a> Given<'a> {
                 share: found.share,
                 covered: found.covered,
                 is_meant: found.is_meant || found.is_titled,
-                verdict: decision.verdict,
-                rule: decision.rule.to_owned(),
+                verdict,
+                rule,
                 standing,
                 why: None,
                 duplicates: Vec::new(),

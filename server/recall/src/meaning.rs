@@ -46,7 +46,7 @@ pub(super) fn meaning(
     } else {
         let coming = passes.announce();
         let query = vector(means, &plan.text, ran)?;
-        let hits = coming.nearest(snapshot, &query, limit, &plan.filter)?;
+        let hits = coming.nearest(snapshot, &query, limit, &plan.filter, &means.call)?;
         let answer = Answer { query, hits: hits.into() };
         if let Some(key) = key {
             answers.put(edition, key, &answer);
@@ -66,8 +66,7 @@ fn vector(means: &Means<'_>, text: &str, ran: &mut Ran<'_>) -> Result<Arc<[f32]>
     }
     let began = Instant::now();
     let company = means.meaning.passes.company();
-    let is_over = || means.snapshot.check().is_err();
-    let vector = means.embedder.embed_question(text, company, &is_over);
+    let vector = means.embedder.embed_question(text, company, &means.call);
     let vector: Arc<[f32]> = vector.ok_or(SearchError::Interrupted)?.into();
     ran.encode = Some(began.elapsed());
     vectors.put(key, &vector);

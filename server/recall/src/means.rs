@@ -1,18 +1,14 @@
 //! What recall works with.
 
-use std::sync::Arc;
-
-use engine::{Damage, Hidden, ItemView, Place, Snapshot};
+use engine::{Damage, Place, Snapshot};
 use kernels::Kernels;
 
+use super::access::AccessView;
 use super::meaning::Meaning;
 use super::recalled::Withheld;
 use super::route::Plan;
+use recalld_common::cancel::CallScope;
 use recalld_embedding::embed::Embedder;
-use recalld_policy::{Action, Decision, Rules, What, Who, decide};
-
-/// The scope of those who may know what is kept from them.
-const AUDITOR: &str = "audit:read";
 
 /// What recall works with.
 pub struct Means<'a> {
@@ -24,28 +20,16 @@ pub struct Means<'a> {
     pub kernels: &'a Kernels,
     /// What the meaning lanes of the store share.
     pub meaning: &'a Meaning,
-    /// Who may see what.
-    pub rules: &'a Rules,
-    /// Who asks.
-    pub who: &'a Who<'a>,
-    /// What of the snapshot those rules hide from the one who asks; see [`HiddenFrom`].
-    pub hidden: Option<Arc<Hidden>>,
+    /// The items of the snapshot that the caller may see.
+    pub access: &'a AccessView<'a>,
+    /// How long the recall goes on.
+    pub call: CallScope<'a>,
 }
 
 impl Means<'_> {
-    pub(super) fn may_read(&self, item: &ItemView<'_>) -> Decision<'_> {
-        let what = What {
-            workspace: self.who.workspace,
-            kind: item.kind,
-            sensitivity: item.sensitivity,
-            gates: &item.gates,
-        };
-        decide(self.rules, self.who, &what, Action::Read)
-    }
-
     /// Whether the caller may be told anything by what the item at a place says.
     pub(super) fn reads(&self, place: Place) -> bool {
-        self.hidden.as_ref().is_none_or(|hidden| !self.snapshot.is_veiled(hidden, place))
+        self.access.hidden().is_none_or(|hidden| !self.snapshot.is_veiled(hidden, place))
     }
 
     /// Whether a plan goes by what the item at a place says: that which the caller reads, or else that which
@@ -57,9 +41,8 @@ impl Means<'_> {
     /// An item that the answer does not show.
     pub(super) fn withheld(&self, place: Place) -> Result<Withheld, Damage> {
         let item = self.snapshot.item(place)?;
-        let decision = self.may_read(&item);
-        let is_told = self.who.scopes.contains(&AUDITOR) || self.rules.tells(decision.rule);
-        let rule = decision.rule.to_owned();
-        Ok(Withheld { place, verdict: decision.verdict, rule, is_shown: false, is_told })
+        let (verdict, rule) = self.access.judge(&item);
+        let is_told = self.access.is_told(&rule);
+        Ok(Withheld { place, verdict, rule, is_shown: false, is_told })
     }
 }

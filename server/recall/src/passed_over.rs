@@ -86,7 +86,7 @@ pub(super) fn as_neighbours(
                 continue;
             }
             taken.push(place);
-            if means.may_read(&means.snapshot.item(place)?).verdict != Verdict::Allow {
+            if means.access.judge(&means.snapshot.item(place)?).0 != Verdict::Allow {
                 kept.push(place);
             }
         }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use engine::{Asked, Filter, Hit, SearchError, Snapshot, Stop};
 use kernels::{Kernels, QUESTIONS_MAX, THREADS_MAX, Team};
 
+use recalld_common::cancel::CallScope;
 use recalld_embedding::company::Company;
 use recalld_embedding::gather::{Acts, Gather, Turn, Work};
 
@@ -117,6 +118,7 @@ impl Coming<'_> {
         query: &[f32],
         limit: usize,
         filter: &Filter,
+        call: &CallScope<'_>,
     ) -> Result<Vec<Hit>, SearchError> {
         let asked = self.announced.take().expect("it asks once");
         let passes = self.passes;
@@ -127,7 +129,7 @@ impl Coming<'_> {
             filter: filter.clone(),
             asked,
         };
-        match passes.gather.ask(question, passes, &|| snapshot.check().is_err()) {
+        match passes.gather.ask(question, passes, call) {
             Some(hits) => Ok(hits),
             // Over, or the pass came to no end: then this question says why by itself.
             None => snapshot.nearest(&passes.kernels, query, limit, filter),
@@ -181,13 +183,13 @@ impl Acts<Question, Vec<Hit>> for Passes {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use std::sync::atomic::AtomicBool;
     use std::time::Instant;
 
     use engine::{Batch, Ground, ItemDraft, Model, Options, Store};
     use half::f16;
 
     use super::*;
+    use recalld_common::cancel::CancellationToken;
     use recalld_embedding::company::RETURN;
 
     /// So many items around the first axis.
@@ -223,6 +225,8 @@ pub(super) mod tests {
         store.write(items(30)).unwrap();
         let later = store.snapshot();
         let filter = Filter::default();
+        let token = CancellationToken::new();
+        let call = CallScope { token: &token, deadline: None };
         std::thread::scope(|scope| {
             let announced: Vec<_> = (0..6).map(|_| passes.announce()).collect();
             let asked: Vec<_> = (1..)
@@ -231,7 +235,7 @@ pub(super) mod tests {
                     let snapshot = if usize::is_multiple_of(limit, 2) { &earlier } else { &later };
                     let (passes, filter) = (&passes, &filter);
                     scope.spawn(move || {
-                        let found = coming.nearest(snapshot, &QUERY, limit, filter).unwrap();
+                        let found = coming.nearest(snapshot, &QUERY, limit, filter, &call).unwrap();
                         let wanted = snapshot.nearest(&passes.kernels, &QUERY, limit, filter);
                         assert_eq!(found, wanted.unwrap());
                         assert_eq!(found.len(), limit);
@@ -250,7 +254,10 @@ pub(super) mod tests {
         let alone = passes.announce();
         let asked = alone.announced.as_ref().map(|_| 1);
         assert_eq!(asked.map(|waiting| passes.coming(waiting)), Some(0));
-        let found = alone.nearest(&store.snapshot(), &QUERY, 2, &Filter::default()).unwrap();
+        let token = CancellationToken::new();
+        let call = CallScope { token: &token, deadline: None };
+        let snapshot = store.snapshot();
+        let found = alone.nearest(&snapshot, &QUERY, 2, &Filter::default(), &call).unwrap();
         assert_eq!(found.len(), 2);
         drop(passes.announce());
         assert_eq!(passes.coming(0), 0, "one that gives up is not waited for");
@@ -295,11 +302,13 @@ pub(super) mod tests {
     fn a_call_that_is_over_waits_no_longer_and_says_so() {
         let (_folder, store) = store(3);
         let passes = Passes::new(Kernels::detect(), Threads::new(1));
-        let is_over = Arc::new(AtomicBool::new(true));
-        let stop = Stop::when(move || is_over.load(Ordering::Acquire));
-        let snapshot = store.snapshot().until(stop);
+        let token = CancellationToken::new();
+        token.cancel();
+        let is_over = token.clone();
+        let snapshot = store.snapshot().until(Stop::when(move || is_over.is_cancelled()));
         let _never_comes = passes.announce();
-        let found = passes.announce().nearest(&snapshot, &QUERY, 2, &Filter::default());
+        let call = CallScope { token: &token, deadline: None };
+        let found = passes.announce().nearest(&snapshot, &QUERY, 2, &Filter::default(), &call);
         assert!(matches!(found, Err(SearchError::Interrupted)));
         assert_eq!(passes.coming(0), 1);
     }

@@ -68,7 +68,7 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
         add_neighbours(means, plan.bounds.neighbor_limit, &mut outcome)?;
     }
     outcome.took = began.elapsed();
-    if means.hidden.is_some() {
+    if means.access.hidden().is_some() {
         let began = Instant::now();
         let asked = (plan, quoted.as_ref());
         note_kept_back(means, asked, &ran, &mut outcome, (&shown, worst_shown))?;
@@ -120,7 +120,7 @@ fn note_kept_back(
 /// where that counts. And what was found to have it.
 fn narrowed(means: &Means<'_>, plan: &Plan) -> Result<(Plan, Option<Quoted>), SearchError> {
     let mut plan = plan.clone();
-    plan.filter.hidden.clone_from(&means.hidden);
+    plan.filter.hidden = means.access.hidden().cloned();
     let quoted = match plan.quotes {
         true => means.snapshot.quoted(&plan.text, &plan.filter)?,
         false => None,
@@ -138,7 +138,7 @@ fn add_neighbours(
     outcome: &mut Outcome,
 ) -> Result<(), SearchError> {
     let seeds: Vec<Place> = outcome.items.iter().map(|item| item.place).collect();
-    let hidden = means.hidden.clone();
+    let hidden = means.access.hidden().cloned();
     let current = EdgeFilter { current_only: true, hidden, ..EdgeFilter::default() };
     for recalled in &mut outcome.items {
         let id = means.snapshot.id(recalled.place)?;
@@ -151,7 +151,7 @@ fn add_neighbours(
                 continue;
             }
             let item = means.snapshot.item(neighbour.place)?;
-            if means.may_read(&item).verdict != Verdict::Allow {
+            if means.access.judge(&item).0 != Verdict::Allow {
                 continue;
             }
             recalled.neighbours.push(NeighbourAt {

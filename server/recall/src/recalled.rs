@@ -31,7 +31,7 @@ pub struct Recalled {
     /// The policy decision that let it through.
     pub verdict: Verdict,
     /// Name of the rule.
-    pub rule: String,
+    pub rule: Arc<str>,
     /// What stands in its place, whether or not the caller may see it; nothing, where it is current.
     pub standing: Arc<[Place]>,
     /// What led to it; of the governed path, where the caller sees its text.
@@ -82,7 +82,7 @@ pub struct Withheld {
     /// How policy answered.
     pub verdict: Verdict,
     /// Name of the rule.
-    pub rule: String,
+    pub rule: Arc<str>,
     /// Whether the answer has the item, without what it says.
     pub is_shown: bool,
     /// Whether the caller may learn that something was kept back.
@@ -160,7 +160,7 @@ mod tests {
             covered: 0.0,
             is_meant: false,
             verdict: Verdict::Redact,
-            rule: String::new(),
+            rule: Arc::default(),
             standing: Arc::default(),
             why: None,
             duplicates: Vec::new(),
@@ -169,7 +169,7 @@ mod tests {
         let kept = |place, is_shown| Withheld {
             place,
             verdict: Verdict::Redact,
-            rule: String::new(),
+            rule: Arc::default(),
             is_shown,
             is_told: true,
         };

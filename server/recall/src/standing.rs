@@ -11,7 +11,6 @@ use engine::{CHAIN_ITEMS_MAX, Damage, Filter, ItemId, Member, Place, Status};
 
 use crate::means::Means;
 use crate::route::Plan;
-use recalld_policy::Verdict;
 
 /// Items that are brought in place of one; those of a larger split are found by their own words.
 const SUCCESSORS_MAX: usize = 32;
@@ -147,6 +146,6 @@ impl<'a> Standing<'a> {
     pub(super) fn is_shown(&self, place: Place) -> Result<bool, Damage> {
         let snapshot = self.means.snapshot;
         Ok(snapshot.admits(&self.filter, place)?
-            && self.means.may_read(&snapshot.item(place)?).verdict != Verdict::Deny)
+            && self.means.access.may_know(&snapshot.item(place)?))
     }
 }

@@ -82,7 +82,7 @@ fn of(
 }
 
 fn may_name(means: &Means<'_>, place: Place) -> Result<bool, Damage> {
-    Ok(means.may_read(&means.snapshot.item(place)?).verdict != Verdict::Deny)
+    Ok(means.access.may_know(&means.snapshot.item(place)?))
 }
 
 /// A word of a question.

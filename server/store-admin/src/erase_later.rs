@@ -16,7 +16,7 @@ use crate::erase_far;
 use crate::keep_error::KeepError;
 use crate::keeping::{Keeper, Note};
 use crate::known::Known;
-use recalld_common::cancel::Cancel;
+use recalld_common::cancel::CancellationToken;
 use recalld_common::slug::LOCAL_WORKSPACE;
 use recalld_policy::Caller;
 use recalld_telemetry::log;
@@ -28,14 +28,14 @@ const OPERATION: &str = "recalld erase: upkeep";
 
 /// The thread; it ends when this is dropped.
 pub struct EraseLater {
-    cancel: Cancel,
+    cancel: CancellationToken,
     _ticker: Ticker,
 }
 
 impl EraseLater {
     /// Looks now, and then `every` so often.
     pub fn start(admin: Arc<StoreAdmin>, every: Duration) -> io::Result<Self> {
-        let cancel = Cancel::new();
+        let cancel = CancellationToken::new();
         let theirs = cancel.clone();
         let mut told = None;
         let work = move || {
@@ -52,12 +52,12 @@ impl EraseLater {
 impl Drop for EraseLater {
     fn drop(&mut self) {
         // What it is at is called off; then the thread ends.
-        self.cancel.raise();
+        self.cancel.cancel();
     }
 }
 
 /// Erases in the backups that can be reached. A backup that is away is no error.
-fn attempt(admin: &StoreAdmin, cancel: &Cancel) -> Result<(), KeepError> {
+fn attempt(admin: &StoreAdmin, cancel: &CancellationToken) -> Result<(), KeepError> {
     let mend_far = "mend it; until then what was erased is not known to be gone from the remote";
     erase_far::go_on(admin).map_err(|why| KeepError::failed(why, mend_far))?;
     let mend = "mend it; until then what it names is not erased in backups";

@@ -24,8 +24,8 @@ use crate::workspaces::{Opener, Others};
 use recalld_audit::{Audit, BY_SCOPE, Trace, Unrecorded, hash_call};
 use recalld_auth::Signer;
 use recalld_cluster::seats::Seats;
-use recalld_common::cancel::Cancel;
 use recalld_common::cancel::Progress;
+use recalld_common::cancel::{CallScope, CancellationToken};
 use recalld_common::slug::LOCAL_WORKSPACE;
 use recalld_common::slug::is_slug;
 use recalld_common::turn::{Turn, Turns};
@@ -68,8 +68,8 @@ pub struct Keeper<'a> {
     pub turns: &'a Turns,
     /// Whoever reads `backups.json` to change it holds this, and takes no turn meanwhile.
     pub noting: &'a Mutex<()>,
-    /// Raised when nobody waits any more.
-    pub cancel: &'a Cancel,
+    /// Cancelled when nobody waits any more.
+    pub cancel: &'a CancellationToken,
     /// Whom to tell how far it has come.
     pub progress: Progress<'a>,
 }
@@ -80,7 +80,7 @@ impl<'a> Keeper<'a> {
         admin: &'a StoreAdmin,
         local: &'a Workspace,
         caller: &'a Caller,
-        cancel: &'a Cancel,
+        cancel: &'a CancellationToken,
         progress: Progress<'a>,
     ) -> Self {
         Self {
@@ -107,7 +107,7 @@ impl<'a> Keeper<'a> {
 
     /// Waits until no other job runs.
     pub(super) fn turn(&self) -> Result<Turn<'a>, KeepError> {
-        self.turns.take(&|| self.cancel.is_raised()).ok_or_else(|| {
+        self.turns.take(&CallScope { token: self.cancel, deadline: None }).ok_or_else(|| {
             KeepError::failed(ToolError::Cancelled, "ask again when the other job is done")
         })
     }
@@ -179,12 +179,12 @@ pub(super) struct Telling<'a> {
     total: u64,
     done: AtomicU64,
     told: AtomicU64,
-    cancel: &'a Cancel,
+    cancel: &'a CancellationToken,
     progress: Progress<'a>,
 }
 
 impl<'a> Telling<'a> {
-    fn new(cancel: &'a Cancel, progress: Progress<'a>) -> Self {
+    fn new(cancel: &'a CancellationToken, progress: Progress<'a>) -> Self {
         let (done, told) = (AtomicU64::new(0), AtomicU64::new(0));
         Self { what: "", total: 0, done, told, cancel, progress }
     }
@@ -196,7 +196,7 @@ impl<'a> Telling<'a> {
             self.told.store(done, Ordering::Relaxed);
             (self.progress)(done, self.total.max(done), self.what);
         }
-        !self.cancel.is_raised()
+        !self.cancel.is_cancelled()
     }
 }
 
@@ -222,7 +222,7 @@ pub struct Alone {
     caller: Caller,
     turns: Turns,
     noting: Mutex<()>,
-    cancel: Cancel,
+    cancel: CancellationToken,
 }
 
 impl Alone {
@@ -240,7 +240,7 @@ impl Alone {
             caller: Caller::local_operator(LOCAL_WORKSPACE),
             turns: Turns::default(),
             noting: Mutex::default(),
-            cancel: Cancel::new(),
+            cancel: CancellationToken::new(),
         })
     }
 

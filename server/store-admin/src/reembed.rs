@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::keep_error::KeepError;
 use crate::keeping::{Keeper, Note};
-use recalld_common::cancel::Cancel;
+use recalld_common::cancel::CancellationToken;
 use recalld_common::cancel::Progress;
 use recalld_embedding::embed::Embedder;
 use recalld_embedding::encoders::{Encoders, Move};
@@ -112,7 +112,7 @@ fn unmoved(error: ReembedError) -> KeepError {
 }
 
 /// Goes on at full speed for as long as somebody waits.
-struct Awaited<'a>(&'a Cancel);
+struct Awaited<'a>(&'a CancellationToken);
 
 impl Pace for Awaited<'_> {
     fn wrote(&self, _bytes: usize) -> bool {
@@ -120,7 +120,7 @@ impl Pace for Awaited<'_> {
     }
 
     fn worked(&self) -> bool {
-        !self.0.is_raised()
+        !self.0.is_cancelled()
     }
 }
 

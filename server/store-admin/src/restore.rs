@@ -21,7 +21,7 @@ use crate::keep_error::KeepError;
 use crate::known::Known;
 use crate::trusted::{verify_ledger, verify_ledger_in};
 use recalld_auth::put_former;
-use recalld_common::cancel::Cancel;
+use recalld_common::cancel::CancellationToken;
 use recalld_common::cancel::Progress;
 use recalld_fs_util::copies;
 use recalld_fs_util::copies::CopiedFile;
@@ -182,7 +182,7 @@ fn restore_store(
         copies::make_folder(folder).map_err(|error| failed(&error, "choose another place"))?;
         RealDisk::open(folder).map_err(|error| failed(&error, "choose another place"))
     };
-    let (source, target) = (open(source)?, ToldDisk::new(open(target)?, &Cancel::new()));
+    let (source, target) = (open(source)?, ToldDisk::new(open(target)?, &CancellationToken::new()));
     let copied = target.telling("restoring", 0, progress, || engine::restore(&source, &target));
     let copied = copied.map_err(|error| match &error {
         CopyError::Source(OpenError::Locked) => {

@@ -24,7 +24,7 @@ use crate::known::{Known, KnownBackup};
 use crate::limits::{BACKUP_RETRY_AFTER, BACKUP_SCHEDULE_EVERY};
 use crate::schedule::last_due;
 use crate::scheduled::{Failed, Scheduled};
-use recalld_common::cancel::Cancel;
+use recalld_common::cancel::CancellationToken;
 use recalld_common::names;
 use recalld_common::slug::LOCAL_WORKSPACE;
 use recalld_config::backups::ScheduledBackup;
@@ -72,7 +72,7 @@ impl Scheduled {
         &self,
         admin: &StoreAdmin,
         now: Micros,
-        cancel: &Cancel,
+        cancel: &CancellationToken,
     ) -> Option<Result<Value, String>> {
         let plan = self.due(&admin.data, now)?;
         let caller = Caller::local_operator(LOCAL_WORKSPACE);
@@ -104,7 +104,7 @@ impl Scheduled {
 
 /// The thread that makes them; it ends when this is dropped.
 pub struct ScheduledBackups {
-    cancel: Cancel,
+    cancel: CancellationToken,
     _ticker: Ticker,
 }
 
@@ -114,7 +114,7 @@ impl ScheduledBackups {
     /// # Errors
     /// The system gives no thread.
     pub fn start(admin: Arc<StoreAdmin>) -> io::Result<Self> {
-        let cancel = Cancel::new();
+        let cancel = CancellationToken::new();
         let theirs = cancel.clone();
         let work = move || match admin.scheduled.attempt(&admin, admin.clock.now(), &theirs) {
             Some(Ok(report)) => {
@@ -124,7 +124,7 @@ impl ScheduledBackups {
                     [("path", log::Value::Text(&path)), ("bytes", log::Value::Count(bytes))];
                 log::event(Level::Info, "a backup was made on schedule", &fields);
             }
-            Some(Err(_)) if theirs.is_raised() => {}
+            Some(Err(_)) if theirs.is_cancelled() => {}
             Some(Err(why)) => {
                 let fields = [("why", log::Value::Text(&why))];
                 log::event(Level::Error, "no backup was made on schedule", &fields);
@@ -139,7 +139,7 @@ impl ScheduledBackups {
 impl Drop for ScheduledBackups {
     fn drop(&mut self) {
         // What it is at is called off; then the thread ends.
-        self.cancel.raise();
+        self.cancel.cancel();
     }
 }
 
@@ -165,7 +165,7 @@ fn make_one(keeper: &Keeper<'_>, plan: &ScheduledBackup, now: Micros) -> Result<
 
 /// Checks a backup on a thread of its own, which is left alone once nobody waits: it only reads, and a large backup
 /// takes longer than a server has to end.
-fn checked(to: &Path, cancel: &Cancel) -> Result<(), String> {
+fn checked(to: &Path, cancel: &CancellationToken) -> Result<(), String> {
     let (tell, told) = channel();
     let folder = to.to_owned();
     let check = move || drop(tell.send(check(&folder)));
@@ -174,7 +174,7 @@ fn checked(to: &Path, cancel: &Cancel) -> Result<(), String> {
     loop {
         match told.recv_timeout(CANCEL_LOOKED_AT_EVERY) {
             Ok(done) => return done,
-            Err(RecvTimeoutError::Timeout) if cancel.is_raised() => {
+            Err(RecvTimeoutError::Timeout) if cancel.is_cancelled() => {
                 return Err("the check was called off".to_owned());
             }
             Err(RecvTimeoutError::Timeout) => {}

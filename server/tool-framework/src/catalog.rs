@@ -64,14 +64,21 @@ impl Catalog {
     /// # Errors
     /// There is none: what to tell the caller, with the nearest name of a tool that it may use.
     pub fn find(self, caller: &Caller, name: &str) -> Result<&'static Tool, String> {
-        let mut usable = self.visible_to(caller, Profile::Full);
-        usable.find(|tool| tool.name == name).ok_or_else(|| {
-            let names = self.visible_to(caller, Profile::Full).map(|tool| tool.name);
-            let hint = match nearest::nearest(name, names) {
-                Some(meant) => format!("did you mean `{meant}`?"),
-                None => "tools/list names those there are".to_owned(),
-            };
-            format!("Unknown tool: {}; {hint}", nearest::cut(name))
-        })
+        self.named(caller, name).ok_or_else(|| self.unknown(caller, name))
+    }
+
+    /// The same, without what to tell.
+    pub fn named(self, caller: &Caller, name: &str) -> Option<&'static Tool> {
+        self.visible_to(caller, Profile::Full).find(|tool| tool.name == name)
+    }
+
+    /// Tells a caller that it has no tool of this name, with the nearest name of a tool that it may use.
+    pub fn unknown(self, caller: &Caller, name: &str) -> String {
+        let names = self.visible_to(caller, Profile::Full).map(|tool| tool.name);
+        let hint = match nearest::nearest(name, names) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => "tools/list names those there are".to_owned(),
+        };
+        format!("Unknown tool: {}; {hint}", nearest::cut(name))
     }
 }

@@ -9,8 +9,7 @@ use engine::{Hidden, ItemView, SearchError, Sensitivity, Snapshot, Stop};
 
 use super::catalog::Catalog;
 use recalld_cluster::control_chain::ControlChain;
-use recalld_common::cancel::Cancel;
-use recalld_common::cancel::Progress;
+use recalld_common::cancel::{CallScope, CancellationToken, Progress};
 use recalld_common::slug::LOCAL_WORKSPACE;
 use recalld_documents::PdfReader;
 use recalld_embedding::encoders::View;
@@ -20,6 +19,7 @@ use recalld_policy::Caller;
 use recalld_policy::meter::Meter;
 use recalld_policy::rate::Buckets;
 use recalld_policy::{Action, Verdict, What};
+use recalld_recall::AccessView;
 use recalld_telemetry::log::Said;
 use recalld_telemetry::metrics::Stages;
 use recalld_workspace::workspace::Workspace;
@@ -65,8 +65,8 @@ pub struct Context<'a> {
     pub workspace: &'a Workspace,
     /// Who calls.
     pub caller: &'a Caller,
-    /// Raised when the caller has left.
-    pub cancel: &'a Cancel,
+    /// Cancelled when the caller has left.
+    pub cancel: &'a CancellationToken,
     /// When the call must have ended.
     pub deadline: Instant,
     /// Whom to tell how far it has come.
@@ -105,20 +105,34 @@ impl Context<'_> {
         self.caller.as_who(|who| hidden.of(snapshot, &self.workspace.rules, who))
     }
 
+    /// The items of a snapshot that the caller may see.
+    ///
+    /// # Errors
+    /// Damage, or the snapshot's stop.
+    pub fn access(&self, snapshot: &Snapshot) -> Result<AccessView<'_>, SearchError> {
+        let Workspace { rules, hidden, .. } = self.workspace;
+        AccessView::of(snapshot, self.caller, rules, hidden)
+    }
+
     /// Returns true if the workspace is the operator's own.
     pub fn is_local(&self) -> bool {
         self.workspace.name == LOCAL_WORKSPACE
     }
 
+    /// How long the work goes on.
+    pub fn scope(&self) -> CallScope<'_> {
+        CallScope { token: self.cancel, deadline: Some(self.deadline) }
+    }
+
     /// Whether the work is to stop: nobody waits for it any more.
     pub fn is_over(&self) -> bool {
-        is_over(self.cancel, self.deadline)
+        self.scope().is_over()
     }
 
     /// The same, for those that know no calls.
     fn stop(&self) -> Stop {
-        let (cancel, deadline) = (self.cancel.clone(), self.deadline);
-        Stop::when(move || is_over(&cancel, deadline))
+        let (token, deadline) = (self.cancel.clone(), Some(self.deadline));
+        Stop::when(move || CallScope { token: &token, deadline }.is_over())
     }
 
     /// The store as of the last acknowledged write; long reads of it end when the call is over.
@@ -131,8 +145,4 @@ impl Context<'_> {
         let View { snapshot, embedder } = self.workspace.encoders.view();
         View { snapshot: snapshot.until(self.stop()), embedder }
     }
-}
-
-fn is_over(cancel: &Cancel, deadline: Instant) -> bool {
-    cancel.is_raised() || Instant::now() >= deadline
 }

@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use engine::ledger::{Decision, Effect, Outcome, Touched};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::answer::{Answer, touched};
@@ -100,7 +101,7 @@ pub fn record_refusal(
     workspace: &Workspace,
     caller: &Caller,
     operation: &'static str,
-    arguments: &Value,
+    arguments: &impl Serialize,
 ) -> Result<(), ToolError> {
     let denied = (Decision::Deny, NOT_ENTITLED);
     refused_unseen(workspace, caller, (operation, arguments), denied)
@@ -114,7 +115,7 @@ pub fn record_wrong(
     workspace: &Workspace,
     caller: &Caller,
     operation: &'static str,
-    arguments: &Value,
+    arguments: &impl Serialize,
 ) -> Result<(), ToolError> {
     let allowed = (Decision::Allow, BY_SCOPE);
     refused_unseen(workspace, caller, (operation, arguments), allowed)
@@ -123,7 +124,7 @@ pub fn record_wrong(
 fn refused_unseen(
     workspace: &Workspace,
     caller: &Caller,
-    (operation, arguments): (&'static str, &Value),
+    (operation, arguments): (&'static str, &impl Serialize),
     (decision, rule): (Decision, &str),
 ) -> Result<(), ToolError> {
     let trace = Trace {
@@ -190,7 +191,7 @@ fn became(outcome: &mut Result<Answer, ToolError>) -> (Vec<Touched>, Option<Stri
 pub fn governed(
     context: &Context<'_>,
     operation: &'static str,
-    arguments: &Value,
+    arguments: &impl Serialize,
     at_once: bool,
     work: impl FnOnce(&Context<'_>) -> Result<Answer, ToolError>,
 ) -> Result<Answer, Refused> {
@@ -211,7 +212,7 @@ pub fn governed(
 pub(super) fn within(
     context: &Context<'_>,
     operation: &'static str,
-    arguments: &Value,
+    arguments: &impl Serialize,
     at_once: bool,
     work: impl FnOnce(&Context<'_>) -> Result<Answer, ToolError>,
 ) -> (Result<Answer, Refused>, Vec<Touched>) {
@@ -225,7 +226,7 @@ pub(super) fn within(
 /// Leaves the entry of a call that has this outcome, and gives its answer with the receipt; and what became of items.
 fn recorded(
     context: &Context<'_>,
-    (operation, arguments): (&'static str, &Value),
+    (operation, arguments): (&'static str, &impl Serialize),
     at_once: bool,
     mut outcome: Result<Answer, ToolError>,
     reservation: Option<Reservation>,
@@ -244,7 +245,7 @@ fn recorded(
     };
     if Instant::now() >= context.deadline {
         outcome = Err(ToolError::TimedOut { limit: context.services.call_time_max });
-    } else if !at_once && context.cancel.is_raised() {
+    } else if !at_once && context.cancel.is_cancelled() {
         outcome = Err(ToolError::Cancelled);
     }
     let mut trace = Trace {

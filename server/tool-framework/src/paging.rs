@@ -65,7 +65,7 @@ impl Paging {
         let mut asked = raw.clone();
         // One that is left out and one that is null ask for the same.
         asked.retain(|name, value| name != "cursor" && !value.is_null());
-        let call = hex(&hash_call(tool, &Value::Object(asked)))[..HASH_DIGITS].to_owned();
+        let call = hex(&hash_call(tool, &asked))[..HASH_DIGITS].to_owned();
         let after = cursor.map(|cursor| opened(&cursor.0, &call)).transpose()?;
         Ok(Self { call, after, rows_max: ROWS_MAX })
     }

@@ -88,9 +88,8 @@ impl Tool {
 
     /// Runs the tool as a governed call.
     pub fn call(&self, context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Refused> {
-        let arguments = Value::Object(raw.clone());
         let at_once = self.change != Change::Nothing;
-        governed(context, self.name, &arguments, at_once, |context| self.checked(context, raw))
+        governed(context, self.name, raw, at_once, |context| self.checked(context, raw))
     }
 
     /// Runs the tool within the call of another one, which was reserved: with an entry of its own. Beside what it
@@ -100,11 +99,8 @@ impl Tool {
         context: &Context<'_>,
         raw: &Map<String, Value>,
     ) -> (Result<Answer, Refused>, Vec<Touched>) {
-        let arguments = Value::Object(raw.clone());
         let at_once = self.change != Change::Nothing;
-        governed::within(context, self.name, &arguments, at_once, |context| {
-            self.checked(context, raw)
-        })
+        governed::within(context, self.name, raw, at_once, |context| self.checked(context, raw))
     }
 
     fn checked(

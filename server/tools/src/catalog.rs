@@ -5,7 +5,7 @@ use crate::{
     tenant, verify, work,
 };
 use recalld_intent::COMMAND;
-use recalld_tool_framework::Catalog;
+use recalld_tool_framework::{Catalog, Tool};
 
 /// Every family, in the order of the catalog.
 pub static CATALOG: Catalog = Catalog::new(&[
@@ -26,8 +26,8 @@ pub static CATALOG: Catalog = Catalog::new(&[
 
 /// Whether a tool waits for others that do the same, or may call one that does: it is not to wait where all calls are
 /// worked on.
-pub fn waits(tool: &str) -> bool {
-    [ingest::INGEST_PATHS, bench::STORAGE_NAME, COMMAND].contains(&tool)
+pub fn may_wait(tool: &Tool) -> bool {
+    [ingest::INGEST_PATHS, bench::STORAGE_NAME, COMMAND].contains(&tool.name)
 }
 
 #[cfg(test)]

@@ -21,5 +21,5 @@ mod tenant;
 mod verify;
 mod work;
 
-pub use catalog::{CATALOG, waits};
+pub use catalog::{CATALOG, may_wait};
 pub use items::would_forget;

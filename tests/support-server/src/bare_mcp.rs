@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
 use engine::os::clock::SystemRandom;
-use recalld_api::pipeline::LOCAL;
+use recalld_api::listeners::LOCAL;
 use recalld_http_server::{Call, Limits, Listen, NetConfig, Reply, Server, ShutdownHandle};
 use recalld_mcp_protocol::{Capabilities, Client, Endpoint, Fault, Host, Listing, Outcome, Page};
 use serde_json::{Map, Value, json};
@@ -32,6 +32,8 @@ struct Bare<T>(T);
 impl<T: Tools> Host for Bare<T> {
     type Caller = ();
 
+    type Tool = String;
+
     fn principal(&self, (): &()) -> String {
         "anyone".to_owned()
     }
@@ -52,18 +54,18 @@ impl<T: Tools> Host for Bare<T> {
         Page::only(Vec::new(), cursor)
     }
 
-    fn has_tool(&self, (): &(), _: &str) -> bool {
-        true
+    fn resolve_tool(&self, (): &(), name: &str) -> Option<String> {
+        Some(name.to_owned())
     }
 
-    fn waits(&self, tool: &str) -> bool {
+    fn may_wait(&self, tool: &String) -> bool {
         self.0.waits(tool)
     }
 
     fn call_tool(
         &self,
         (): &(),
-        name: &str,
+        name: &String,
         arguments: &Map<String, Value>,
         client: &Client<'_>,
     ) -> Result<Outcome, Fault> {
@@ -74,7 +76,11 @@ impl<T: Tools> Host for Bare<T> {
 struct Served<T: Tools>(Endpoint<Bare<T>>);
 
 impl<T: Tools> recalld_http_server::Service for Served<T> {
-    fn serve(&self, call: Call, reply: Reply) {
+    type RouteMatch = ();
+
+    fn resolve(&self, _: &Call) {}
+
+    fn serve(&self, call: Call, (): (), reply: Reply) {
         self.0.serve(&call, (), reply);
     }
 }

@@ -11,7 +11,7 @@ use engine::{Batch, ItemDraft, Micros, Sensitivity};
 use recalld_api::app_state::AppState;
 use recalld_cli::app;
 use recalld_cli::app::Started;
-use recalld_common::cancel::Cancel;
+use recalld_common::cancel::CancellationToken;
 use recalld_common::names;
 use recalld_embedding::model::Silent;
 use recalld_fs_util::roots::Roots;
@@ -202,7 +202,7 @@ impl Desk {
             services: self.parts().tool_services(),
             workspace: &local,
             caller,
-            cancel: &Cancel::new(),
+            cancel: &CancellationToken::new(),
             deadline: Instant::now() + CALL_TIME_MAX,
             progress: Some(&told),
         })

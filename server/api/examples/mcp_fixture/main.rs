@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 use engine::os::clock::SystemRandom;
-use recalld_api::pipeline::{Origins, check_local};
+use recalld_api::pipeline::check_local;
 use recalld_http_server::limits::WORKERS_MIN;
 use recalld_http_server::{
     Call, Limits, Listen, ListenerId, Method, NetConfig, Reply, Response, Server, Service,
@@ -66,10 +66,6 @@ fn tools() -> impl Iterator<Item = &'static Tool> {
     plain::TOOLS.iter().chain(asking::TOOLS)
 }
 
-fn find(name: &str) -> Option<&'static Tool> {
-    tools().find(|tool| tool.name == name)
-}
-
 /// A schema without arguments.
 fn nothing() -> Value {
     json!({"type": "object", "properties": {}})
@@ -82,6 +78,8 @@ fn said(text: impl Into<String>) -> Outcome {
 
 impl Host for Fixture {
     type Caller = ();
+
+    type Tool = &'static Tool;
 
     fn principal(&self, (): &()) -> String {
         "anyone".to_owned()
@@ -121,26 +119,25 @@ impl Host for Fixture {
         Page::only(listed, cursor)
     }
 
-    fn has_tool(&self, (): &(), name: &str) -> bool {
-        find(name).is_some()
+    fn resolve_tool(&self, (): &(), name: &str) -> Option<&'static Tool> {
+        tools().find(|tool| tool.name == name)
     }
 
-    fn mirroring_schema(&self, (): &(), name: &str) -> Value {
-        find(name).map_or(Value::Null, |tool| (tool.schema)())
+    fn mirroring_schema(&self, tool: &&'static Tool) -> Value {
+        (tool.schema)()
     }
 
-    fn waits(&self, tool: &str) -> bool {
-        find(tool).is_some_and(|tool| tool.waits)
+    fn may_wait(&self, tool: &&'static Tool) -> bool {
+        tool.waits
     }
 
     fn call_tool(
         &self,
         (): &(),
-        name: &str,
+        tool: &&'static Tool,
         arguments: &Map<String, Value>,
         client: &Client<'_>,
     ) -> Result<Outcome, Fault> {
-        let tool = find(name).ok_or_else(|| Fault::invalid_params("no such tool"))?;
         (tool.run)(self, arguments, client)
     }
 
@@ -201,8 +198,12 @@ struct Local {
 }
 
 impl Service for Local {
-    fn serve(&self, call: Call, reply: Reply) {
-        if let Err(refusal) = check_local(&call, &[self.port], &Origins::default()) {
+    type RouteMatch = ();
+
+    fn resolve(&self, _: &Call) {}
+
+    fn serve(&self, call: Call, (): (), reply: Reply) {
+        if let Err(refusal) = check_local(&call, &[self.port], None) {
             return reply.send(refusal.into());
         }
         if call.request.path() != "/mcp" {

@@ -17,7 +17,7 @@ use recalld_audit::{Trace, hash_call};
 use recalld_auth::{Bearer, Principal};
 use recalld_http_server::{Call, Method, Response, cookie};
 
-use crate::pipeline::wrong_credential;
+use crate::guesses::wrong_credential;
 use crate::rest::{Ask, refuse};
 use recalld_audit::BY_SCOPE;
 use recalld_http_server::refusal::Refusal;

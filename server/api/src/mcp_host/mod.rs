@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use crate::app_state::{AppState, Held};
 use recalld_common::age::STALE_SECONDS_META;
-use recalld_common::cancel::Cancel;
+use recalld_common::cancel::CancellationToken;
 use recalld_common::wants::Wants;
 use recalld_mcp_protocol::{
     Capabilities, Client, Completing, Completion, Fault, Followed, Host, Level, Listing, Outcome,
@@ -33,7 +33,7 @@ use recalld_tools::{CATALOG, brief};
 /// Who calls, and how much of the catalog the address it calls asks for.
 #[derive(Debug, Clone)]
 pub struct Visitor {
-    caller: Caller,
+    caller: Arc<Caller>,
     profile: Profile,
 }
 
@@ -42,7 +42,7 @@ impl Visitor {
     ///
     /// # Errors
     /// The query names no profile that there is.
-    pub fn of(caller: Caller, query: Option<&str>) -> Result<Self, Fault> {
+    pub fn of(caller: Arc<Caller>, query: Option<&str>) -> Result<Self, Fault> {
         let profile = Profile::from_query(query)
             .map_err(|why| Fault::server("unknown_profile", why).with_status(400))?;
         Ok(Self { caller, profile })
@@ -65,7 +65,7 @@ impl Product {
     fn governed(
         &self,
         caller: &Caller,
-        (cancel, deadline): (&Cancel, Instant),
+        (cancel, deadline): (&CancellationToken, Instant),
         (operation, arguments): (&'static str, &Value),
         work: impl FnOnce(&Context<'_>) -> Result<Answer, ToolError>,
     ) -> Result<(Answer, Option<u64>), Refused> {
@@ -97,22 +97,24 @@ impl Product {
 impl Host for Product {
     type Caller = Visitor;
 
+    type Tool = &'static Tool;
+
     fn principal(&self, Visitor { caller, .. }: &Visitor) -> String {
         format!("{}/{}", caller.workspace, caller.principal)
     }
 
     fn in_turn(&self, visitor: &Visitor, params: &Value) -> Visitor {
-        let asserted = params["_meta"].get(TURN_IDENTITY);
-        let turn = visitor.caller.turn.asserting(asserted);
-        let caller = Caller { turn, ..visitor.caller.clone() };
+        // Without it the call is the caller's own, with what policy said to it so far.
+        let Some(asserted) = params["_meta"].get(TURN_IDENTITY) else { return visitor.clone() };
+        let turn = visitor.caller.turn.asserting(Some(asserted));
+        let caller = Arc::new(Caller { turn, ..Caller::clone(&visitor.caller) });
         Visitor { caller, profile: visitor.profile }
     }
 
-    fn turn_away(&self, visitor: &Visitor, method: &str, params: &Value) -> Option<Fault> {
+    fn turn_away(&self, visitor: &Visitor, name: &str, params: &Value) -> Option<Fault> {
         let authority = self.parts.authority.as_ref()?;
-        let name = params["name"].as_str().filter(|_| method == "tools/call")?;
+        let lacking = CATALOG.lacking(&visitor.caller, name)?;
         let Visitor { caller, .. } = &self.in_turn(visitor, params);
-        let lacking = CATALOG.lacking(caller, name)?;
         if let Some(fault) = self.refused(caller, ("tools/call", &json!({"name": name}))) {
             return Some(fault.with_status(503));
         }
@@ -167,28 +169,27 @@ impl Host for Product {
         Page::only(CATALOG.visible_to(caller, *profile).map(Tool::describe).collect(), cursor)
     }
 
-    fn has_tool(&self, Visitor { caller, .. }: &Visitor, name: &str) -> bool {
-        CATALOG.find(caller, name).is_ok()
+    fn resolve_tool(&self, Visitor { caller, .. }: &Visitor, name: &str) -> Option<&'static Tool> {
+        CATALOG.named(caller, name)
     }
 
     fn refuse_tool(&self, Visitor { caller, .. }: &Visitor, name: &str) -> Fault {
-        let why = CATALOG.find(caller, name).err().unwrap_or_default();
+        let why = CATALOG.unknown(caller, name);
         let refused = self.refused(caller, ("tools/call", &json!({"name": name})));
         refused.unwrap_or_else(|| Fault::invalid_params(why))
     }
 
-    fn waits(&self, tool: &str) -> bool {
-        recalld_tools::waits(tool)
+    fn may_wait(&self, tool: &&'static Tool) -> bool {
+        recalld_tools::may_wait(tool)
     }
 
     fn call_tool(
         &self,
         Visitor { caller, .. }: &Visitor,
-        name: &str,
+        tool: &&'static Tool,
         arguments: &Map<String, Value>,
         client: &Client<'_>,
     ) -> Result<Outcome, Fault> {
-        let tool = CATALOG.find(caller, name).map_err(Fault::invalid_params)?;
         let entered = self.parts.enter(caller, tool.wants());
         let (workspace, stale) = entered.map_err(|error| call_fault(&error))?;
         let notify = |done: u64, total: u64, what: &str| client.progress(done, total, what);
@@ -209,7 +210,7 @@ impl Host for Product {
             Err(refused) => {
                 let is_ours = refused.error.is_ours();
                 if is_ours {
-                    client.log(Level::Error, name, json!(refused.to_string()));
+                    client.log(Level::Error, tool.name, json!(refused.to_string()));
                 }
                 match fault_of(&refused.error) {
                     Some(fault) => return Err(fault),
@@ -296,7 +297,7 @@ impl Host for Product {
         &self,
         Visitor { caller, .. }: &Visitor,
         uri: &str,
-        cancel: &Cancel,
+        cancel: &CancellationToken,
         deadline: Instant,
     ) -> Result<u64, Fault> {
         let not_found = || Fault::resource_not_found(uri);
@@ -362,7 +363,7 @@ impl Host for Product {
     }
 }
 
-fn until<'a>(client: &'a Client<'_>) -> (&'a Cancel, Instant) {
+fn until<'a>(client: &'a Client<'_>) -> (&'a CancellationToken, Instant) {
     (client.cancel(), client.deadline())
 }
 
@@ -408,7 +409,7 @@ fn aged(mut result: Value, stale: Option<u64>) -> Value {
 pub(crate) fn changes(caller: &Caller, body: &Value) -> bool {
     messages(body).iter().any(|message| {
         let name = message["params"]["name"].as_str().filter(|_| message["method"] == "tools/call");
-        let tool = name.and_then(|name| CATALOG.find(caller, name).ok());
+        let tool = name.and_then(|name| CATALOG.named(caller, name));
         tool.is_some_and(|tool| tool.wants() == Wants::Writes)
     })
 }

@@ -47,11 +47,11 @@ fn collect(
 ) -> Result<Value, KeepError> {
     let swept = seats.collect(only);
     let probes = seats.clear_probes();
-    let goes_on = || !keeper.cancel.is_raised();
+    let goes_on = || !keeper.cancel.is_cancelled();
     let which = only.map_or(Which::Told, Which::One);
     // A large workspace takes many requests: none more once nobody waits for the answer.
     let cancel = keeper.cancel.clone();
-    let halt = seats.halt_of(move || cancel.is_raised());
+    let halt = seats.halt_of(move || cancel.is_cancelled());
     let (Pass { all: emptied, put_off }, unread) =
         match empty_deleted(&parts.admin, which, &halt, &goes_on) {
             Ok(pass) => (pass, None),

@@ -5,9 +5,11 @@ use std::time::Instant;
 
 use super::bearer::{self, NoCaller};
 use super::cors::Origins;
-use super::{LOCAL, asks_from, route};
 use crate::app_state::AppState;
 use crate::console;
+use crate::forwarded::asks_from;
+use crate::guesses::wrong_credential;
+use crate::listeners::LOCAL;
 use recalld_auth::{Bearer, bearer_of};
 use recalld_common::slug::LOCAL_WORKSPACE;
 use recalld_http_server::Call;
@@ -40,21 +42,29 @@ pub enum Gate {
 }
 
 /// The caller of a route. The gateway token is checked first, then the bearer.
-pub(super) fn caller(parts: &AppState, gate: Gate, call: &Call) -> Result<Caller, Refusal> {
+pub(super) fn caller(
+    parts: &AppState,
+    gate: Gate,
+    call: &Call,
+    early: Option<EarlyAuth>,
+) -> Result<Caller, Refusal> {
+    let early = || early.unwrap_or_else(|| EarlyAuth::of(parts, gate, call));
     match gate {
         Gate::Open => Ok(nobody()),
         Gate::LocalOrBearer if call.listener == LOCAL => {
             Ok(operator(parts, call, Caller::local_operator(parts.local.name())))
         }
-        Gate::LocalOrBearer => bearer(parts, call, true),
+        Gate::LocalOrBearer => bearer(parts, call, early(), true),
         Gate::OwnPage | Gate::Session => {
-            at_once(parts, gate, call)?;
+            // Anew, where the head was judged: a session may have ended since.
+            at_once(parts, gate, call, &mut None)?;
             Ok(operator(parts, call, Caller::local_operator(parts.local.name())))
         }
-        Gate::Bearer => bearer(parts, call, false).and_then(operators_own),
+        Gate::Bearer => bearer(parts, call, early(), false).and_then(operators_own),
         Gate::GatewayAndBearer => {
-            gateway(parts, call)?;
-            bearer(parts, call, false)
+            let early = early();
+            early.check_gateway()?;
+            bearer(parts, call, early, false)
         }
     }
 }
@@ -68,10 +78,47 @@ pub(super) enum Known {
     Nobody,
 }
 
-/// The same as [`caller`] as far as it needs no disk, so that an event loop may ask. Whoever is not refused
-/// here is asked again.
-pub(super) fn at_once(parts: &AppState, gate: Gate, call: &Call) -> Result<Known, Refusal> {
-    let takes_tokens = match gate {
+/// The credentials of a head, compared with those of `credentials.toml`: hashes in memory, so that an event loop
+/// may ask, and asked once for each request.
+pub(super) struct EarlyAuth {
+    is_gateways: bool,
+    bearer: Bearer,
+}
+
+impl EarlyAuth {
+    /// Compares what a route's gate asks for.
+    pub(super) fn of(parts: &AppState, gate: Gate, call: &Call) -> Self {
+        let is_gateways = gate == Gate::GatewayAndBearer && {
+            let id = only(call, GATEWAY_ID).unwrap_or_default();
+            let secret = only(call, GATEWAY_SECRET).unwrap_or_default();
+            parts.checker.gateway(id.as_bytes(), secret.as_bytes())
+        };
+        let authorization = only(call, "authorization").map(str::as_bytes);
+        Self { is_gateways, bearer: parts.checker.bearer(authorization) }
+    }
+
+    /// Returns true if the bearer is the operator's.
+    pub(super) fn is_operators(&self) -> bool {
+        matches!(self.bearer, Bearer::Ok(_))
+    }
+
+    /// A wrong gateway token is no guess (GOV-04).
+    fn check_gateway(&self) -> Result<(), Refusal> {
+        match self.is_gateways {
+            true => Ok(()),
+            false => Err(Refusal::new(403, "Gateway service token required")),
+        }
+    }
+}
+
+/// The same as [`caller`] as far as it needs no disk, so that an event loop may ask.
+pub(super) fn at_once(
+    parts: &AppState,
+    gate: Gate,
+    call: &Call,
+    early: &mut Option<EarlyAuth>,
+) -> Result<Known, Refusal> {
+    match gate {
         Gate::Open => return Ok(Known::Nobody),
         Gate::LocalOrBearer if call.listener == LOCAL => return Ok(Known::Operator),
         Gate::OwnPage => return console::check_page(call).map(|()| Known::Operator),
@@ -79,14 +126,14 @@ pub(super) fn at_once(parts: &AppState, gate: Gate, call: &Call) -> Result<Known
             console::check_page(call)?;
             return console::check_session(parts, call).map(|()| Known::Operator);
         }
-        Gate::LocalOrBearer => true,
-        Gate::Bearer => false,
-        Gate::GatewayAndBearer => {
-            gateway(parts, call)?;
-            false
-        }
-    };
-    match parts.checker.bearer(only(call, "authorization").map(str::as_bytes)) {
+        Gate::LocalOrBearer | Gate::Bearer | Gate::GatewayAndBearer => {}
+    }
+    let takes_tokens = gate == Gate::LocalOrBearer;
+    let early = early.get_or_insert_with(|| EarlyAuth::of(parts, gate, call));
+    if gate == Gate::GatewayAndBearer {
+        early.check_gateway()?;
+    }
+    match early.bearer {
         Bearer::Ok(_) => Ok(Known::Operator),
         Bearer::Missing => Err(unauthorized(parts, takes_tokens, false)),
         // Who may do this is known by now.
@@ -138,26 +185,20 @@ pub(super) fn only<'a>(call: &'a Call, name: &str) -> Option<&'a str> {
     values.next().is_none().then_some(first)
 }
 
-/// A wrong gateway token is no guess (GOV-04).
-fn gateway(parts: &AppState, call: &Call) -> Result<(), Refusal> {
-    let id = only(call, GATEWAY_ID).unwrap_or_default();
-    let secret = only(call, GATEWAY_SECRET).unwrap_or_default();
-    if parts.checker.gateway(id.as_bytes(), secret.as_bytes()) {
-        return Ok(());
-    }
-    Err(Refusal::new(403, "Gateway service token required"))
-}
-
-fn bearer(parts: &AppState, call: &Call, takes_tokens: bool) -> Result<Caller, Refusal> {
-    let authorization = only(call, "authorization");
-    match parts.checker.bearer(authorization.map(str::as_bytes)) {
+fn bearer(
+    parts: &AppState,
+    call: &Call,
+    early: EarlyAuth,
+    takes_tokens: bool,
+) -> Result<Caller, Refusal> {
+    match early.bearer {
         Bearer::Ok(principal) => {
             let caller = Caller::local_operator(&principal.workspace);
             Ok(operator(parts, call, Caller { principal: principal.name, ..caller }))
         }
         Bearer::Missing => Err(unauthorized(parts, takes_tokens, false)),
         Bearer::Wrong => {
-            let presented = authorization.and_then(bearer_of).unwrap_or_default();
+            let presented = only(call, "authorization").and_then(bearer_of).unwrap_or_default();
             let may_guess =
                 || parts.guesses.check(asks_from(parts, call), None, Instant::now()).is_ok();
             let found = bearer::caller(parts, presented, takes_tokens, may_guess);
@@ -194,25 +235,10 @@ fn wrong(parts: &AppState, call: &Call, takes_tokens: bool) -> Refusal {
     wrong_credential(parts, call, || unauthorized(parts, takes_tokens, true))
 }
 
-/// The answer to a wrong credential. Whoever guesses too often is told to wait, and not whether this guess was wrong.
-pub(crate) fn wrong_credential(
-    parts: &AppState,
-    call: &Call,
-    refusal: impl FnOnce() -> Refusal,
-) -> Refusal {
-    let (peer, now) = (asks_from(parts, call), Instant::now());
-    let budget = parts.guesses.check(peer, None, now);
-    parts.guesses.failed(peer, None, now);
-    match budget {
-        Ok(()) => refusal(),
-        Err(wait) => Refusal::too_many(wait.seconds),
-    }
-}
-
 /// The local listener is for programs of this machine that mean it: a peer that is not loopback, a
 /// `Host` that names another machine (DNS rebinding) and a page of another origin are refused.
-/// `ports` are those of the listener's sockets; pages of the `listed` origins may ask as well.
-pub fn check_local(call: &Call, ports: &[u16], listed: &Origins) -> Result<(), Refusal> {
+/// `ports` are those of the listener's sockets; pages of the `listed` origins may ask as well, where there are any.
+pub fn check_local(call: &Call, ports: &[u16], listed: Option<&Origins>) -> Result<(), Refusal> {
     if !call.peer.ip().is_loopback() {
         return Err(Refusal::new(403, "The local listener answers this machine only"));
     }
@@ -226,7 +252,7 @@ pub fn check_local(call: &Call, ports: &[u16], listed: &Origins) -> Result<(), R
     let is_welcome = |origin: &str| {
         let authority = origin.strip_prefix("http://");
         authority.is_some_and(|authority| is_local_authority(authority, ports))
-            || (listed.contains(origin) && route::is_shared(call))
+            || listed.is_some_and(|listed| listed.contains(origin))
     };
     if call.request.headers.get_all("origin").all(is_welcome) {
         return Ok(());

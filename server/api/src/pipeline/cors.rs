@@ -4,7 +4,7 @@
 //! OPTIONS; must not know credentials, which browsers send only once a preflight has said yes.
 
 use super::authenticate::{GATEWAY_ID, GATEWAY_SECRET};
-use super::route::{self, On, Route, Target};
+use super::route;
 use crate::limits::PREFLIGHT_AGE;
 use crate::rest::LEFT_OUT;
 use recalld_common::age::STALE_SECONDS;
@@ -50,9 +50,10 @@ impl Origins {
     }
 
     /// The fields that answers to this call carry. Where origins are listed, an answer depends on
-    /// `Origin`, and says so to caches even when none was sent.
-    pub(super) fn fields(&self, call: &Call) -> Vec<(&'static str, String)> {
-        if self.0.is_empty() || !route::is_shared(call) {
+    /// `Origin`, and says so to caches even when none was sent. `is_shared` is the path's
+    /// (`route::PathMatch`).
+    pub(super) fn fields(&self, call: &Call, is_shared: bool) -> Vec<(&'static str, String)> {
+        if self.0.is_empty() || !is_shared {
             return Vec::new();
         }
         let mut fields = vec![("vary", "Origin".to_owned())];
@@ -72,7 +73,7 @@ impl Origins {
 
     /// Answers OPTIONS: the methods of the path, and to a preflight of a listed origin what it may send.
     /// Nobody's credentials are looked at. The fields of [`Origins::fields`] come on top.
-    pub(super) fn options(&self, call: &Call) -> Result<Response, Refusal> {
+    pub(super) fn options(&self, call: &Call, is_shared: bool) -> Result<Response, Refusal> {
         let methods = if call.request.target == "*" {
             route::methods(|route| route.on.is_for(call))
         } else {
@@ -90,7 +91,7 @@ impl Origins {
                 .header("access-control-allow-headers", FIELDS_OF_ANY_PAGE.join(", "))
                 .header("access-control-max-age", PREFLIGHT_AGE.as_secs().to_string()));
         }
-        if !is_preflight || !route::is_shared(call) || self.listed(call).is_none() {
+        if !is_preflight || !is_shared || self.listed(call).is_none() {
             return Ok(answer);
         }
         Ok(answer
@@ -103,11 +104,4 @@ impl Origins {
 /// Whether this is OPTIONS, which is answered before a route is looked for.
 pub(super) fn is_options(call: &Call) -> bool {
     call.request.method == Method::Options
-}
-
-/// Routes that pages of listed origins may ask; the operator's own never are, nor what people sign in by. Those of
-/// the authorization server say themselves who may.
-pub(super) fn is_shareable(route: &Route) -> bool {
-    let is_sign_in = matches!(route.target, Target::SignIn(_));
-    route.on != On::Local && !route.target.is_for_any_page() && !is_sign_in
 }

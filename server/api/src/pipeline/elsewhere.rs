@@ -4,10 +4,14 @@
 //! finds out for itself (`AppState::reach`), since nothing that comes in there leaves this machine. Must not know who
 //! writes what.
 
+use std::sync::Arc;
+
 use serde_json::{Value as Json, json};
 
-use super::{LOCAL, Target, asks_from, route};
+use super::route::Target;
 use crate::app_state::AppState;
+use crate::forwarded::asks_from;
+use crate::listeners::LOCAL;
 use crate::mcp_host::{Product, Visitor, asks_workspace, call_fault, changes};
 use recalld_cluster::{CONTROL, Cluster, HOP, Keeps, NotHere, Passed, Peer, Place, Where};
 use recalld_common::age::STALE_SECONDS;
@@ -45,10 +49,10 @@ impl Asked {
         Self { is_for_control: true, wants: Wants::Writes, opens: false, ..Self::READS };
 
     /// `None` where it is no call for a workspace, or one that finds out for itself.
-    fn of(target: &Target, caller: &Caller, call: &Call) -> Option<Self> {
+    fn of(target: &Target, caller: &Caller, call: &Call, body: &Json) -> Option<Self> {
         match target {
-            Target::Api(_) if !route::is_health(call) => Some(Self::READS),
-            Target::Mcp => Some(Self::of_mcp(caller, call)),
+            Target::Api(_) if !target.is_health() => Some(Self::READS),
+            Target::Mcp => Some(Self::of_mcp(caller, call, body)),
             Target::OAuthForm(_) | Target::Registration(_) | Target::SignIn(_) => {
                 Some(Self::SIGNS_IN)
             }
@@ -56,18 +60,16 @@ impl Asked {
         }
     }
 
-    fn of_mcp(caller: &Caller, call: &Call) -> Self {
+    fn of_mcp(caller: &Caller, call: &Call, body: &Json) -> Self {
         let reads = Self { mcp: Some(Json::Null), opens: false, ..Self::READS };
         if call.request.method != Method::Post {
             return Self { listens: true, ..reads };
         }
-        // What is no JSON is refused wherever it is read.
-        let body: Json = serde_json::from_slice(&call.request.body).unwrap_or_default();
-        let wants = if changes(caller, &body) { Wants::Writes } else { Wants::Reads };
+        let wants = if changes(caller, body) { Wants::Writes } else { Wants::Reads };
         let listens = body["method"] == "subscriptions/listen";
         let id = Some(&body["id"]).filter(|id| id.is_string() || id.is_i64() || id.is_u64());
         let mcp = Some(id.cloned().unwrap_or_default());
-        Self { wants, opens: asks_workspace(&body), mcp, listens, ..Self::READS }
+        Self { wants, opens: asks_workspace(body), mcp, listens, ..Self::READS }
     }
 
     /// The answer that says why there is no other.
@@ -87,16 +89,16 @@ impl Asked {
     }
 }
 
-/// Gives a call back that is answered here, with what its answer says of its age; another one is on its way then.
+/// Gives a call back that is answered here (`body` is the parsed one of a call of MCP, or null), with what its answer says of its age; another one is on its way then.
 pub(super) fn steer(
     (parts, endpoint): (&AppState, &Endpoint<Product>),
-    target: &Target,
-    caller: &Caller,
+    (target, body): (&Target, &Json),
+    caller: &Arc<Caller>,
     call: Call,
     reply: Reply,
 ) -> Option<(Call, Reply)> {
     let Some(cluster) = &parts.cluster else { return Some((call, reply)) };
-    let Some(asked) = Asked::of(target, caller, &call) else { return Some((call, reply)) };
+    let Some(asked) = Asked::of(target, caller, &call, body) else { return Some((call, reply)) };
     let refuse = |reply: Reply, why: &NotHere| {
         reply.send(Asked::refusal(asked.mcp.as_ref(), why));
         None
@@ -182,8 +184,8 @@ fn located(
 }
 
 /// Whether the session that a call names is this node's, and its caller's.
-fn knows(endpoint: &Endpoint<Product>, caller: &Caller, call: &Call) -> bool {
-    let visitor = Visitor::of(caller.clone(), None);
+fn knows(endpoint: &Endpoint<Product>, caller: &Arc<Caller>, call: &Call) -> bool {
+    let visitor = Visitor::of(Arc::clone(caller), None);
     visitor.is_ok_and(|visitor| endpoint.has_session(call, &visitor))
 }
 

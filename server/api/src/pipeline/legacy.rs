@@ -12,7 +12,7 @@ use recalld_policy::Caller;
 
 /// How a request's host stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum HostStatus {
     /// It is none of before the migration.
     Current,
     /// It is one, for credentials that were issued before this moment.
@@ -25,17 +25,17 @@ pub(super) enum Standing {
 }
 
 /// How the host of a `Host` field stands at a moment.
-pub(super) fn standing(legacy: &Legacy, host: Option<&str>, now: Micros) -> Standing {
+pub(super) fn standing(legacy: &Legacy, host: Option<&str>, now: Micros) -> HostStatus {
     let is_listed = |host: &str| {
         let name = name_of(host);
         legacy.hosts.iter().any(|listed| listed.eq_ignore_ascii_case(name))
     };
     match host {
         Some(host) if is_listed(host) => match now < legacy.until {
-            true => Standing::Waning { migrated_at: legacy.migrated_at },
-            false => Standing::Gone,
+            true => HostStatus::Waning { migrated_at: legacy.migrated_at },
+            false => HostStatus::Gone,
         },
-        _ => Standing::Current,
+        _ => HostStatus::Current,
     }
 }
 
@@ -48,7 +48,7 @@ pub fn name_of(host: &str) -> &str {
     name.strip_suffix('.').unwrap_or(name)
 }
 
-impl Standing {
+impl HostStatus {
     /// Whether a caller's credential is good under this host.
     pub(super) fn takes(self, caller: &Caller) -> bool {
         match self {
@@ -101,21 +101,21 @@ mod tests {
         ] {
             let now = Micros(0);
             let found = standing(&legacy(), Some(host), now);
-            assert_eq!(found, Standing::Waning { migrated_at: Some(MIGRATED) }, "{host}");
+            assert_eq!(found, HostStatus::Waning { migrated_at: Some(MIGRATED) }, "{host}");
         }
         for host in
             ["", "new.example", "x.old.example", "old.example.evil", "old.example..", "[::1]:443"]
         {
-            assert_eq!(standing(&legacy(), Some(host), UNTIL), Standing::Current, "{host}");
+            assert_eq!(standing(&legacy(), Some(host), UNTIL), HostStatus::Current, "{host}");
         }
-        assert_eq!(standing(&legacy(), None, UNTIL), Standing::Current);
+        assert_eq!(standing(&legacy(), None, UNTIL), HostStatus::Current);
     }
 
     #[test]
     fn it_ends_at_its_moment_and_takes_what_is_older_than_the_migration() {
         let at = |now| standing(&legacy(), Some("old.example"), Micros(now));
-        assert_eq!(at(UNTIL.0 - 1), Standing::Waning { migrated_at: Some(MIGRATED) });
-        assert_eq!([at(UNTIL.0), at(i64::MAX)], [Standing::Gone; 2]);
+        assert_eq!(at(UNTIL.0 - 1), HostStatus::Waning { migrated_at: Some(MIGRATED) });
+        assert_eq!([at(UNTIL.0), at(i64::MAX)], [HostStatus::Gone; 2]);
         let caller = |issued_at: Option<Micros>| {
             let hold = "k0".to_owned();
             let credential = issued_at.map(|issued_at| Credential { issued_at, hold, token: None });
@@ -124,8 +124,8 @@ mod tests {
         let (before, since) = (caller(Some(Micros(MIGRATED.0 - 1))), caller(Some(MIGRATED)));
         let waning = at(0);
         assert!(waning.takes(&before) && !waning.takes(&since) && !waning.takes(&caller(None)));
-        let never_said = Standing::Waning { migrated_at: None };
-        assert!(!never_said.takes(&before) && !Standing::Gone.takes(&before));
-        assert!(Standing::Current.takes(&since) && Standing::Current.takes(&caller(None)));
+        let never_said = HostStatus::Waning { migrated_at: None };
+        assert!(!never_said.takes(&before) && !HostStatus::Gone.takes(&before));
+        assert!(HostStatus::Current.takes(&since) && HostStatus::Current.takes(&caller(None)));
     }
 }

@@ -8,10 +8,12 @@ mod authenticate;
 mod bearer;
 mod cors;
 mod elsewhere;
-mod forwarded;
 mod legacy;
 mod meters;
+mod openapi;
 mod route;
+mod route_match;
+mod schemas;
 
 use std::io;
 use std::sync::Arc;
@@ -22,16 +24,16 @@ use serde_json::Value as Json;
 use crate::app_state::AppState;
 use crate::console;
 use crate::console::CONSOLE_BODY_BYTES_MAX;
+use crate::forwarded::asks_from;
 use crate::limits::{API_BODY_BYTES_MAX, TENANT_BODY_BYTES_MAX};
+use crate::listeners::{HOSTED, LOCAL};
 use crate::mcp_host::{Product, Visitor};
 use recalld_cluster::control_chain;
 use recalld_common::age::STALE_SECONDS;
 use recalld_common::wants::Wants;
 use recalld_http_server::limits::BODY_BYTES_MAX;
-use recalld_http_server::{
-    Admission, Answered, Call, Counters, ListenerId, Reply, Response, Service,
-};
-use recalld_mcp_protocol::Endpoint;
+use recalld_http_server::{Admission, Answered, Call, Counters, Reply, Response, Service};
+use recalld_mcp_protocol::{Body, Endpoint};
 use recalld_oauth::{FORM_BYTES_MAX, REGISTRATION_BYTES_MAX, SIGN_IN_FORM_BYTES_MAX};
 use recalld_policy::Caller;
 use recalld_telemetry::log;
@@ -41,23 +43,17 @@ use recalld_telemetry::metrics::Stage;
 use crate::rest;
 use recalld_workspace::workspace::Workspace;
 
-pub(crate) use authenticate::wrong_credential;
 pub use authenticate::{GATEWAY_ID, GATEWAY_SECRET, Gate, check_local};
 pub use cors::Origins;
-pub use forwarded::FORWARDED_MAX;
-pub(crate) use forwarded::asks_from;
 pub use legacy::name_of;
 use recalld_http_server::refusal::Refusal;
 pub use route::{On, ROUTES, Route, Target};
 
-use authenticate::Known;
-use legacy::Standing;
+use authenticate::{EarlyAuth, Known};
+use legacy::HostStatus;
 use meters::Meters;
-
-/// The listener for the operator of this machine.
-pub const LOCAL: ListenerId = ListenerId(0);
-/// The listener for tenants.
-pub const HOSTED: ListenerId = ListenerId(1);
+use route::PathMatch;
+pub use route_match::RouteMatch;
 
 /// The service, as the network front end sees it.
 pub struct Pipeline {
@@ -108,49 +104,53 @@ impl Pipeline {
         Self { meters: self.meters.with(counters), ..self }
     }
 
-    /// Refuses whom the local listener is not for.
-    fn check_listener(&self, call: &Call) -> Result<(), Refusal> {
+    /// Refuses whom the listener is not for.
+    fn check_listener(
+        &self,
+        call: &Call,
+        host: HostStatus,
+        is_shared: bool,
+    ) -> Result<(), Refusal> {
         if call.listener == LOCAL {
-            return check_local(call, &self.local_ports, &self.origins);
+            let listed = is_shared.then_some(&self.origins);
+            return check_local(call, &self.local_ports, listed);
         }
-        match self.host(call) {
-            Standing::Gone => Err(legacy::gone(&self.parts)),
-            Standing::Current | Standing::Waning { .. } => Ok(()),
+        match host {
+            HostStatus::Gone => Err(legacy::gone(&self.parts)),
+            HostStatus::Current | HostStatus::Waning { .. } => Ok(()),
         }
     }
 
     /// How the host that a call names stands; the local listener has none of before the migration.
-    fn host(&self, call: &Call) -> Standing {
+    fn host(&self, call: &Call) -> HostStatus {
         let legacy = &self.parts.config.legacy;
         if call.listener == LOCAL || legacy.hosts.is_empty() {
-            return Standing::Current;
+            return HostStatus::Current;
         }
         legacy::standing(legacy, authenticate::only(call, "host"), self.parts.clock.now())
     }
 
-    /// Answers OPTIONS.
-    fn options(&self, call: &Call) -> Response {
-        let answer = self.check_listener(call).and_then(|()| self.origins.options(call));
-        answer.unwrap_or_else(Response::from)
-    }
-
     /// An answer that does not go by a [`Reply`], with the fields that one would add.
-    fn shared(&self, call: &Call, answer: Response) -> Response {
-        let fields = self.origins.fields(call).into_iter();
+    fn shared(&self, call: &Call, is_shared: bool, answer: Response) -> Response {
+        let fields = self.origins.fields(call, is_shared).into_iter();
         fields.fold(answer, |answer, (name, value)| answer.header(name, value))
     }
 
     /// The answer to a call whose body is not read, or how long that body may be.
-    fn judged(&self, call: &Call, body_bytes: usize) -> Result<usize, Response> {
-        if cors::is_options(call) {
-            return Err(self.options(call));
-        }
-        let route = self.routed(call)?;
-        let known = authenticate::at_once(&self.parts, route.gate, call)?;
+    fn judged(
+        &self,
+        call: &Call,
+        matched: &mut RouteMatch,
+        body_bytes: usize,
+    ) -> Result<usize, Response> {
+        let Some(route) = matched.route.clone()? else {
+            return Err(self.options(call, matched.is_shared));
+        };
+        let known = authenticate::at_once(&self.parts, route.gate, call, &mut matched.early)?;
         match &route.target {
             // Anyone may ask these, on any listener; they read no body, so none is taken.
-            Target::Api(_) if route::is_health(call) => Err(rest::health(&self.parts)),
-            Target::Document(answer) => Err(answer()),
+            target if target.is_health() => Err(rest::health(&self.parts)),
+            Target::OpenApi => Err(openapi::openapi()),
             Target::Asset(asset) => Err(asset.answer()),
             Target::Console(_) => match body_bytes {
                 0..=CONSOLE_BODY_BYTES_MAX => Ok(CONSOLE_BODY_BYTES_MAX),
@@ -208,21 +208,34 @@ impl Pipeline {
         self.parts.limit(caller).map_err(|wait| Refusal::too_many(wait.seconds))
     }
 
-    /// The route of a call, if where it comes from may ask for it.
-    fn routed(&self, call: &Call) -> Result<&'static Route, Refusal> {
-        self.check_listener(call)?;
-        let route = route::find(call)?;
+    /// The answer to OPTIONS.
+    fn options(&self, call: &Call, is_shared: bool) -> Response {
+        self.origins.options(call, is_shared).unwrap_or_else(Response::from)
+    }
+
+    /// The route of a call, if where it comes from may ask for it; `None` for OPTIONS, which every path has.
+    fn routed(
+        &self,
+        call: &Call,
+        found: &PathMatch,
+        host: HostStatus,
+    ) -> Result<Option<&'static Route>, Refusal> {
+        self.check_listener(call, host, found.is_shared)?;
+        if cors::is_options(call) {
+            return Ok(None);
+        }
+        let route = found.route.ok_or_else(|| route::missing(call))?;
         if call.listener == HOSTED && matches!(route.target, Target::Mcp) {
             authenticate::check_hosted_origin(call, self.hosted_speaks_tls, &self.origins)?;
         }
-        if self.host(call) != Standing::Current && route.target.issues_credentials() {
+        if host != HostStatus::Current && route.target.issues_credentials() {
             return Err(legacy::gone(&self.parts));
         }
-        Ok(route)
+        Ok(Some(route))
     }
 
     /// Answers a call that is answered here.
-    fn answer(&self, target: &Target, caller: Caller, call: Call, reply: Reply) {
+    fn answer(&self, target: &Target, body: Body, caller: Arc<Caller>, call: Call, reply: Reply) {
         match target {
             Target::Metrics => reply.send(self.meters.page(&self.parts, self.mcp.figures())),
             Target::Api(operation) => {
@@ -231,7 +244,7 @@ impl Pipeline {
             Target::Operator(run) | Target::Console(run) => {
                 reply.send(self.run(*run, &caller, &call));
             }
-            Target::Document(answer) => reply.send(answer()),
+            Target::OpenApi => reply.send(openapi::openapi()),
             Target::Asset(asset) => reply.send(asset.answer()),
             Target::OAuth(answer)
             | Target::OAuthForm(answer)
@@ -245,7 +258,7 @@ impl Pipeline {
                 reply.send(control_chain::serve(chain, &self.parts.control, &call));
             }
             Target::Mcp => match Visitor::of(caller, call.request.query()) {
-                Ok(visitor) => self.mcp.serve(&call, visitor, reply),
+                Ok(visitor) => self.mcp.serve_read(&call, body, visitor, reply),
                 Err(fault) => reply.send(recalld_mcp_protocol::refusal(&Json::Null, &fault)),
             },
             Target::OperatorIngest => crate::operator::ingest(&self.parts, &caller, &call, reply),
@@ -255,77 +268,98 @@ impl Pipeline {
         }
     }
 
-    /// Parse, authenticate, admit.
-    fn admitted(&self, call: &Call) -> Result<(&'static Target, Caller), Refusal> {
-        let (route, host) = (self.routed(call)?, self.host(call));
-        let caller = authenticate::caller(&self.parts, route.gate, call)?;
+    /// The caller of a route.
+    fn authenticated(
+        &self,
+        call: &Call,
+        route: &Route,
+        host: HostStatus,
+        early: Option<EarlyAuth>,
+    ) -> Result<Caller, Refusal> {
+        let caller = authenticate::caller(&self.parts, route.gate, call, early)?;
         if route.gate != Gate::Open && !host.takes(&caller) {
             return Err(authenticate::not_here(&self.parts, route.gate));
         }
-        Ok((&route.target, caller))
+        Ok(caller)
     }
 }
 
 impl Service for Pipeline {
-    fn serve(&self, call: Call, reply: Reply) {
-        let reply = reply.with_fields(self.origins.fields(&call));
-        if cors::is_options(&call) {
-            return reply.send(self.options(&call));
-        }
+    type RouteMatch = RouteMatch;
+
+    fn resolve(&self, call: &Call) -> RouteMatch {
+        let (found, host) = (PathMatch::of(call), self.host(call));
+        let route = self.routed(call, &found, host);
+        let PathMatch { position, is_shared, .. } = found;
+        RouteMatch { position, is_shared, host, route, early: None }
+    }
+
+    fn serve(&self, call: Call, matched: RouteMatch, reply: Reply) {
+        let RouteMatch { is_shared, host, route, early, .. } = matched;
+        let reply = reply.with_fields(self.origins.fields(&call, is_shared));
         let began = Instant::now();
-        let admitted = self.admitted(&call);
+        let admitted = match route {
+            Ok(None) => return reply.send(self.options(&call, is_shared)),
+            Ok(Some(route)) => {
+                let caller = self.authenticated(&call, route, host, early);
+                caller.map(|caller| (&route.target, Arc::new(caller)))
+            }
+            Err(refusal) => Err(refusal),
+        };
         self.parts.stages.record(Stage::Authenticate, began.elapsed());
         match admitted {
             Err(refusal) => reply.send(refusal.into()),
             Ok((_, caller)) if let Err(refusal) = self.limit(&caller) => reply.send(refusal.into()),
             Ok((target, caller)) => {
                 let at = (&*self.parts, &self.mcp);
-                if let Some((call, reply)) = elsewhere::steer(at, target, &caller, call, reply) {
-                    self.answer(target, caller, call, reply);
+                let body = match target {
+                    Target::Mcp => Body::read(&call),
+                    _ => Body::none(),
+                };
+                let steered = elsewhere::steer(at, (target, body.json()), &caller, call, reply);
+                if let Some((call, reply)) = steered {
+                    self.answer(target, body, caller, call, reply);
                 }
             }
         }
     }
 
-    fn quick(&self, call: &Call) -> Option<Response> {
-        // Elsewhere `/mcp` asks for a bearer, which is looked up by a worker.
-        let is_local_mcp = || call.listener == LOCAL && route::is_plain_mcp(call);
-        let answer = if route::is_health(call) {
-            rest::health(&self.parts)
-        } else if is_local_mcp() {
-            Endpoint::<Product>::quick(call)?
-        } else {
-            return None;
+    fn quick(&self, call: &Call, matched: &RouteMatch) -> Option<Response> {
+        let Ok(Some(route)) = &matched.route else { return None };
+        let answer = match &route.target {
+            target if target.is_health() => rest::health(&self.parts),
+            // Elsewhere `/mcp` asks for a bearer, which is looked up by a worker.
+            Target::Mcp if call.listener == LOCAL && call.request.query().is_none() => {
+                Endpoint::<Product>::quick(call)?
+            }
+            _ => return None,
         };
-        self.check_listener(call).ok()?;
-        Some(self.shared(call, answer))
+        Some(self.shared(call, matched.is_shared, answer))
     }
 
     /// From the head alone: route, listener, `Host`, `Origin`, and the credentials of `credentials.toml`, which are
     /// compared as hashes in memory. A tenant's are looked up by a worker, since the control store is on disk.
-    fn admit(&self, call: &Call, body_bytes: usize) -> Admission {
-        match self.judged(call, body_bytes) {
+    fn admit(&self, call: &Call, matched: &mut RouteMatch, body_bytes: usize) -> Admission {
+        match self.judged(call, matched, body_bytes) {
             Ok(bytes_max) => Admission::UpTo(bytes_max),
-            Err(answer) => Admission::Answer(self.shared(call, answer)),
+            Err(answer) => Admission::Answer(self.shared(call, matched.is_shared, answer)),
         }
     }
 
     /// A job of one who may ask for it; everybody else is refused by a worker, and takes no thread or
     /// place in a queue from the operator.
-    fn takes_long(&self, call: &Call) -> bool {
-        let is_operators = |route: &Route| {
-            let known = authenticate::at_once(&self.parts, route.gate, call);
-            known.is_ok_and(|known| known == Known::Operator)
-        };
-        route::is_job(call) && self.routed(call).is_ok_and(is_operators)
+    fn takes_long(&self, call: &Call, matched: &mut RouteMatch) -> bool {
+        let Ok(Some(route)) = matched.route else { return false };
+        let early = || EarlyAuth::of(&self.parts, route.gate, call);
+        route.target.takes_long() && matched.early.get_or_insert_with(early).is_operators()
     }
 
     fn drain(&self) {
         self.mcp.close();
     }
 
-    fn route(&self, call: &Call) -> u16 {
-        route::position(call)
+    fn route(&self, matched: &RouteMatch) -> u16 {
+        matched.position
     }
 
     fn answered(&self, answered: &Answered) {

@@ -1,10 +1,10 @@
 //! Which row of the table a request belongs to.
 
 use super::authenticate::Gate;
-use super::{HOSTED, LOCAL, cors};
 use crate::app_state::AppState;
 use crate::console;
 use crate::console::assets;
+use crate::listeners::{HOSTED, LOCAL};
 use recalld_cluster::control_chain;
 use recalld_http_server::refusal::Refusal;
 use recalld_http_server::{Call, Method, Reply, Response};
@@ -23,8 +23,8 @@ pub enum Target {
     Metrics,
     /// An operation of the HTTP API.
     Api(&'static Operation),
-    /// A document that is the same for everybody.
-    Document(fn() -> Response),
+    /// The description of the HTTP API.
+    OpenApi,
     /// A file of a page of ours.
     Asset(&'static Asset),
     /// What the console asks for.
@@ -73,12 +73,18 @@ impl Target {
         self.is_for_any_page() || matches!(self, Self::SignIn(_))
     }
 
+    /// Returns true if this is `GET /health`.
+    pub(super) fn is_health(&self) -> bool {
+        self.operation()
+            .is_some_and(|operation| std::ptr::eq(operation, &raw const operations::HEALTH))
+    }
+
     /// Whether it may take hours, or wait that long.
-    fn takes_long(&self) -> bool {
+    pub(super) fn takes_long(&self) -> bool {
         match self {
             Self::Metrics
             | Self::Api(_)
-            | Self::Document(_)
+            | Self::OpenApi
             | Self::Asset(_)
             | Self::Console(_)
             | Self::OAuth(_)
@@ -132,7 +138,16 @@ pub struct Route {
     pub target: Target,
 }
 
-/// Every route.
+impl Route {
+    /// Returns true if pages of listed origins may ask this route; the operator's own never are, nor what people
+    /// sign in by. Those of the authorization server say themselves who may.
+    fn is_shareable(&self) -> bool {
+        let is_sign_in = matches!(self.target, Target::SignIn(_));
+        self.on != On::Local && !self.target.is_for_any_page() && !is_sign_in
+    }
+}
+
+/// Every route: a method and a path have one row at most.
 pub static ROUTES: &[Route] = &[
     Route {
         method: Method::Get,
@@ -174,7 +189,7 @@ pub static ROUTES: &[Route] = &[
         path: "/openapi.json",
         gate: Gate::Open,
         on: On::Both,
-        target: Target::Document(rest::openapi),
+        target: Target::OpenApi,
     },
     asset(&rest::page::PAGE, On::Both),
     asset(&rest::page::SCRIPT, On::Both),
@@ -330,11 +345,35 @@ const fn published(path: &'static str) -> Route {
     Route { method: Method::Get, path, gate: Gate::Open, on: On::Hosted, target }
 }
 
-/// The position of a request's row, for counting; one past the last where it has none.
-pub(super) fn position(call: &Call) -> u16 {
-    let (method, path) = (method_of(call), call.request.path());
-    let at = ROUTES.iter().position(|route| route.method == *method && route.path == path);
-    u16::try_from(at.unwrap_or(ROUTES.len())).expect("some dozens of routes")
+/// The rows of a request's path, from one pass over the table.
+pub(super) struct PathMatch {
+    /// The position of the request's row, for counting; one past the last where it has none.
+    pub position: u16,
+    /// That row, where the listener has it.
+    pub route: Option<&'static Route>,
+    /// Returns true if pages of other origins may be given leave to ask this path. One that is not here is no
+    /// secret: they may learn as much, and on the hosted listener it must not be told from the operator's.
+    pub is_shared: bool,
+}
+
+impl PathMatch {
+    /// Looks a request's path up.
+    pub(super) fn of(call: &Call) -> Self {
+        let (method, path) = (method_of(call), call.request.path());
+        let (mut position, mut is_here, mut is_shareable) = (ROUTES.len(), false, false);
+        for (at, row) in ROUTES.iter().enumerate().filter(|(_, row)| row.path == path) {
+            if row.method == *method {
+                position = at;
+            }
+            if row.on.is_for(call) {
+                is_here = true;
+                is_shareable |= row.is_shareable();
+            }
+        }
+        let route = ROUTES.get(position).filter(|route| route.on.is_for(call));
+        let position = u16::try_from(position).expect("some dozens of routes");
+        Self { position, route, is_shared: !is_here || is_shareable }
+    }
 }
 
 /// The method whose row is meant: that of `GET` answers `HEAD` as well.
@@ -351,31 +390,9 @@ pub(super) fn name(position: u16) -> (&'static str, &'static str) {
     row.map_or(("other", "other"), |route| (route.method.name(), route.path))
 }
 
-/// Whether this is a plain `GET /health`.
-pub(super) fn is_health(call: &Call) -> bool {
-    *method_of(call) == Method::Get && call.request.path() == "/health"
-}
-
-/// Whether this is for `/mcp` without a query.
-pub(super) fn is_plain_mcp(call: &Call) -> bool {
-    call.request.target == "/mcp"
-}
-
-/// Whether this asks for a job of the operator's.
-pub(super) fn is_job(call: &Call) -> bool {
-    find(call).is_ok_and(|route| route.target.takes_long())
-}
-
 /// Whether a row is for the path of this call, on the listener it came in by.
 pub(super) fn is_here(route: &Route, call: &Call) -> bool {
     route.path == call.request.path() && route.on.is_for(call)
-}
-
-/// Whether pages of other origins may be given leave to ask this path. One that is not here is no secret:
-/// they may learn as much, and on the hosted listener it must not be told from the operator's.
-pub(super) fn is_shared(call: &Call) -> bool {
-    let mut here = ROUTES.iter().filter(|route| is_here(route, call)).peekable();
-    here.peek().is_none() || here.any(cors::is_shareable)
 }
 
 /// Whether pages of every origin may ask this path: what the authorization server tells is for any client.
@@ -400,16 +417,11 @@ pub(super) fn methods(wanted: impl Fn(&Route) -> bool) -> Vec<&'static str> {
     methods
 }
 
-/// The row of a request: 404 for an unknown path, 405 for a known one with another method.
-pub(super) fn find(call: &Call) -> Result<&'static Route, Refusal> {
-    let here = |route: &Route| is_here(route, call);
-    let asked = method_of(call);
-    if let Some(route) = ROUTES.iter().find(|route| here(route) && route.method == *asked) {
-        return Ok(route);
-    }
-    let allowed = methods(here);
+/// The answer to a request that has no row: 404 for an unknown path, 405 for a known one with another method.
+pub(super) fn missing(call: &Call) -> Refusal {
+    let allowed = methods(|route| is_here(route, call));
     if allowed.is_empty() {
-        return Err(Refusal::new(404, "Not Found"));
+        return Refusal::new(404, "Not Found");
     }
-    Err(Refusal::new(405, "Method Not Allowed").with("Allow", allowed.join(", ")))
+    Refusal::new(405, "Method Not Allowed").with("Allow", allowed.join(", "))
 }

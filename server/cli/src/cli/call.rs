@@ -10,7 +10,7 @@ use crate::app::Started;
 use recalld_api::app_state::AppState;
 use recalld_api::operator::call;
 use recalld_api::operator::call::{Call, call_as_operator};
-use recalld_common::cancel::Cancel;
+use recalld_common::cancel::CancellationToken;
 use recalld_policy::Caller;
 use recalld_policy::limits::CALL_TIME_MAX;
 use recalld_tool_framework::{Context, ToolError};
@@ -88,7 +88,7 @@ fn alone(parts: &AppState, raw: &Map<String, Value>) -> Result<Told, Failure> {
         services: parts.tool_services(),
         workspace: &whose.workspace,
         caller: &whose.caller,
-        cancel: &Cancel::new(),
+        cancel: &CancellationToken::new(),
         deadline: Instant::now() + CALL_TIME_MAX,
         progress: None,
     };

@@ -16,7 +16,7 @@ use crate::app::{Settings, Started};
 use crate::eval::{Dataset, Foreign, How, Lane, evaluate};
 use crate::limits::SYNC_INTERVAL;
 use recalld_api::app_state::AppState;
-use recalld_common::cancel::Cancel;
+use recalld_common::cancel::CancellationToken;
 use recalld_common::names;
 use recalld_embedding::model::{Bar, Progress, Unit};
 use recalld_interchange::lines::ImportError;
@@ -114,7 +114,8 @@ fn context<'a>(
     caller: &'a Caller,
     tell: recalld_common::cancel::Progress<'a>,
 ) -> Context<'a> {
-    static NEVER: std::sync::LazyLock<Cancel> = std::sync::LazyLock::new(Cancel::new);
+    static NEVER: std::sync::LazyLock<CancellationToken> =
+        std::sync::LazyLock::new(CancellationToken::new);
     let deadline = Instant::now() + recalld_api::operator::INGEST_TIME_MAX;
     let progress = Some(tell);
     Context {

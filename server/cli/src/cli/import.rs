@@ -20,7 +20,7 @@ use super::{Failure, ImportArgs};
 use crate::app::Started;
 use recalld_api::app_state::AppState;
 use recalld_api::operator::{Import, Whose, named};
-use recalld_common::cancel::Cancel;
+use recalld_common::cancel::CancellationToken;
 use recalld_common::counted::{agreed, counted};
 use recalld_common::keys::one_of;
 use recalld_common::wants::Wants;
@@ -171,7 +171,7 @@ fn alone(parts: &AppState, raw: &Map<String, Value>, bar: &mut Bar) -> Result<An
         services: parts.tool_services(),
         workspace: &whose.workspace,
         caller: &whose.caller,
-        cancel: &Cancel::new(),
+        cancel: &CancellationToken::new(),
         deadline: Instant::now() + recalld_api::operator::INGEST_TIME_MAX,
         progress: Some(&tell),
     };

@@ -12,7 +12,7 @@ use super::{Failure, IngestArgs};
 use crate::app::Started;
 use recalld_api::app_state::AppState;
 use recalld_api::operator::{Ingest, Whose, named};
-use recalld_common::cancel::Cancel;
+use recalld_common::cancel::CancellationToken;
 use recalld_common::wants::Wants;
 use recalld_embedding::model::{Bar, Progress, Unit};
 use recalld_ingest::walk::Rules;
@@ -32,7 +32,7 @@ pub(super) fn run(args: &IngestArgs) -> Result<(), Failure> {
     let (structured, text) = match args.common.start_alone()? {
         Some(Started { parts, .. }) => {
             // A tenant's store is sealed when it is closed, with the parts.
-            let answer = alone(&parts, &raw, &mut bar, &Cancel::new())?;
+            let answer = alone(&parts, &raw, &mut bar, &CancellationToken::new())?;
             parts.local.get().store.seal().map_err(Failure::could)?;
             (answer.structured, answer.text)
         }
@@ -84,7 +84,7 @@ pub(super) fn alone(
     parts: &AppState,
     raw: &Map<String, Value>,
     bar: &mut Bar,
-    cancel: &Cancel,
+    cancel: &CancellationToken,
 ) -> Result<Answer, Failure> {
     let wanted = Ingest::parse(raw).map_err(|error| Failure::Usage(error.to_string()))?;
     let caller = Caller::local_operator(parts.local.name());

@@ -9,7 +9,7 @@ use super::remote::Remote;
 use super::tell::tell;
 use super::{Failure, RecallArgs};
 use recalld_api::operator::{Recall, Whose};
-use recalld_common::cancel::Cancel;
+use recalld_common::cancel::CancellationToken;
 use recalld_common::counted::counted;
 use recalld_common::wants::Wants;
 use recalld_policy::Caller;
@@ -32,7 +32,7 @@ pub(super) fn run(args: &RecallArgs) -> Result<(), Failure> {
                 services: started.parts.tool_services(),
                 workspace: &whose.workspace,
                 caller: &whose.caller,
-                cancel: &Cancel::new(),
+                cancel: &CancellationToken::new(),
                 deadline: Instant::now() + CALL_TIME_MAX,
                 progress: None,
             };

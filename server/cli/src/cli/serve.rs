@@ -24,9 +24,10 @@ use crate::limits::{
     CONNECTIONS_LOCAL_RESERVED, SYNC_INTERVAL, WAITING_BYTES_LOCAL_RESERVED, WAITING_BYTES_PEER_MAX,
 };
 use recalld_api::app_state::AppState;
-use recalld_api::pipeline::{HOSTED, LOCAL, Origins, Pipeline};
+use recalld_api::listeners::{HOSTED, LOCAL};
+use recalld_api::pipeline::{Origins, Pipeline};
 use recalld_cluster::seats::Ending;
-use recalld_common::cancel::Cancel;
+use recalld_common::cancel::CancellationToken;
 use recalld_config::Config;
 use recalld_config::serving::{Acknowledged, Logging, Searched, Serving, TlsFiles};
 use recalld_embedding::model::{Bar, Unit};
@@ -68,7 +69,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     };
     let reload = Arc::new(Reload::new(flags, &loaded));
     // From here on SIGTERM is heard, and acted upon as soon as the parts stand.
-    let stopping = Cancel::new();
+    let stopping = CancellationToken::new();
     let handle = server.handle();
     signals::listen(Reach {
         handle: handle.clone(),
@@ -101,7 +102,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
         let running = scope.spawn(|| server.run(service));
         let begun = begin((args, serving), &parts, &addresses, &stopping);
         match &begun {
-            Ok(_) if !stopping.is_raised() => notifier.ready(),
+            Ok(_) if !stopping.is_cancelled() => notifier.ready(),
             Ok(_) => {}
             Err(_) => handle.drain(),
         }
@@ -296,7 +297,7 @@ fn begin(
     (args, serving): (&ServeArgs, &Serving),
     parts: &AppState,
     addresses: &Addresses,
-    stopping: &Cancel,
+    stopping: &CancellationToken,
 ) -> Result<Option<Announcement>, Failure> {
     let announced = addresses.local_url().and_then(|url| announce(&parts.data, &url));
     let store = &parts.local.get().store;
@@ -305,7 +306,7 @@ fn begin(
         None => read_first(serving, parts, stopping),
         Some(_) => Ok(()),
     };
-    if stopping.is_raised() {
+    if stopping.is_cancelled() {
         // Told to end meanwhile: what was read is stored, the next start reads the rest.
         return Ok(announced);
     }
@@ -328,7 +329,11 @@ fn announce(data: &Path, local: &str) -> Option<Announcement> {
 }
 
 /// Reads the folders that each start reads, and seals what was written.
-fn read_first(serving: &Serving, parts: &AppState, stopping: &Cancel) -> Result<(), Failure> {
+fn read_first(
+    serving: &Serving,
+    parts: &AppState,
+    stopping: &CancellationToken,
+) -> Result<(), Failure> {
     let read = if serving.ingest.is_empty() {
         Ok(())
     } else {
@@ -337,7 +342,7 @@ fn read_first(serving: &Serving, parts: &AppState, stopping: &Cancel) -> Result<
         let done = ingest::alone(parts, &raw, &mut bar, stopping);
         drop(bar);
         done.map(|answer| {
-            if !stopping.is_raised() {
+            if !stopping.is_cancelled() {
                 say(&answer.text);
             }
         })

@@ -14,7 +14,7 @@ use signal_hook::iterator::Signals;
 
 use super::reload::Reload;
 use super::systemd::Notifier;
-use recalld_common::cancel::Cancel;
+use recalld_common::cancel::CancellationToken;
 use recalld_http_server::{Identity, ShutdownHandle};
 use recalld_telemetry::log;
 use recalld_telemetry::log::{Level, Value};
@@ -27,7 +27,7 @@ pub(super) struct Reach {
     /// Ends the front end.
     pub(super) handle: ShutdownHandle,
     /// Ends what is done before the front end can be ended: ingest.
-    pub(super) stopping: Cancel,
+    pub(super) stopping: CancellationToken,
     /// The certificates, where there are any.
     pub(super) identity: Option<Arc<Identity>>,
     /// The settings.
@@ -69,13 +69,13 @@ impl Reach {
     }
 
     fn stop(&self, signal: i32) {
-        if self.stopping.is_raised() {
+        if self.stopping.is_cancelled() {
             log::event(Level::Warn, "a second signal: ending at once", &[]);
             log::flush();
             // The log of the store is made for this: what was acknowledged is there.
             process::exit(SIGNAL_EXIT + signal);
         }
-        self.stopping.raise();
+        self.stopping.cancel();
         self.notifier.stopping();
         self.handle.drain();
     }

@@ -15,7 +15,7 @@ use listenfd::ListenFd;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::Failure;
-use recalld_api::pipeline::{HOSTED, LOCAL};
+use recalld_api::listeners::{HOSTED, LOCAL};
 use recalld_http_server::limits::LISTENERS_MAX;
 use recalld_http_server::{Inherited, ListenerId};
 use recalld_telemetry::log;

@@ -9,7 +9,7 @@ use engine::{Batch, FullSpeed, ItemDraft, ItemView, Model, Options, Reencoder, S
 use half::f16;
 use recalld_api::rest;
 use recalld_cli::app;
-use recalld_common::cancel::Cancel;
+use recalld_common::cancel::CancellationToken;
 use recalld_embedding::embed::Embedder;
 use recalld_embedding::encoders::Encoders;
 use recalld_embedding::model::Silent;
@@ -223,7 +223,7 @@ fn a_store_that_had_no_room_at_its_opening_is_served() {
         services: parts.tool_services(),
         workspace: &local,
         caller: &caller,
-        cancel: &Cancel::new(),
+        cancel: &CancellationToken::new(),
         deadline: Instant::now() + settings.call_time_max,
         progress: None,
     };

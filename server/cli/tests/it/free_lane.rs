@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use recalld_auth::Prefix;
 use recalld_cli::app;
-use recalld_common::cancel::Cancel;
+use recalld_common::cancel::CancellationToken;
 use recalld_metastore::Kind;
 use recalld_policy::rate::key_of;
 use recalld_policy::{Caller, Metered};
@@ -127,7 +127,7 @@ fn without_a_reservation_nothing_runs() {
     let workspace = parts.tenants.open("acme").unwrap();
     let metered = Metered { bucket: key_of(b"acme"), calls_per_month: Some(10), may_write: true };
     let caller = Caller { metered: Some(metered), ..Caller::local_operator("acme") };
-    let cancel = Cancel::new();
+    let cancel = CancellationToken::new();
     let context = Context {
         services: parts.tool_services(),
         workspace: &workspace,

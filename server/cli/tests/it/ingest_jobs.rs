@@ -15,7 +15,7 @@ use engine::{
 };
 use recalld_api::operator::Ingest;
 use recalld_cli::app;
-use recalld_common::cancel::Cancel;
+use recalld_common::cancel::CancellationToken;
 use recalld_embedding::encoders::Encoders;
 use recalld_embedding::model::Silent;
 use recalld_fs_util::roots::Roots;
@@ -423,7 +423,7 @@ fn a_job_that_breaks_off_accounts_for_what_it_stored() {
         services: parts.tool_services(),
         workspace: &parts.local.get(),
         caller: &caller,
-        cancel: &Cancel::new(),
+        cancel: &CancellationToken::new(),
         deadline: Instant::now() + settings.call_time_max,
         progress: Some(&progress),
     };

@@ -12,7 +12,8 @@ use engine::Micros;
 use engine::ledger::{Entry, Outcome, Reader};
 use engine::os::clock::{Clock, SystemClock, SystemRandom};
 use recalld_api::app_state::AppState;
-use recalld_api::pipeline::{HOSTED, LOCAL, Pipeline};
+use recalld_api::listeners::{HOSTED, LOCAL};
+use recalld_api::pipeline::{Pipeline, RouteMatch};
 use recalld_api::rest;
 use recalld_auth::Prefix;
 use recalld_cli::app;
@@ -49,25 +50,31 @@ fn on_loop<T>(act: impl FnOnce() -> T) -> T {
 }
 
 impl Service for Watched {
-    fn serve(&self, call: Call, reply: Reply) {
+    type RouteMatch = RouteMatch;
+
+    fn resolve(&self, call: &Call) -> RouteMatch {
+        on_loop(|| self.0.resolve(call))
+    }
+
+    fn serve(&self, call: Call, matched: RouteMatch, reply: Reply) {
         assert!(!IS_LOOP.get(), "calls are served by workers");
-        self.0.serve(call, reply);
+        self.0.serve(call, matched, reply);
     }
 
-    fn quick(&self, call: &Call) -> Option<Response> {
-        on_loop(|| self.0.quick(call))
+    fn quick(&self, call: &Call, matched: &RouteMatch) -> Option<Response> {
+        on_loop(|| self.0.quick(call, matched))
     }
 
-    fn admit(&self, call: &Call, body_bytes: usize) -> Admission {
-        on_loop(|| self.0.admit(call, body_bytes))
+    fn admit(&self, call: &Call, matched: &mut RouteMatch, body_bytes: usize) -> Admission {
+        on_loop(|| self.0.admit(call, matched, body_bytes))
     }
 
-    fn takes_long(&self, call: &Call) -> bool {
-        on_loop(|| self.0.takes_long(call))
+    fn takes_long(&self, call: &Call, matched: &mut RouteMatch) -> bool {
+        on_loop(|| self.0.takes_long(call, matched))
     }
 
-    fn route(&self, call: &Call) -> u16 {
-        on_loop(|| self.0.route(call))
+    fn route(&self, matched: &RouteMatch) -> u16 {
+        on_loop(|| self.0.route(matched))
     }
 
     fn answered(&self, answered: &Answered) {

@@ -11,14 +11,14 @@ use engine::{Durability, Filter, Options, SearchError, Snapshot, Stop, Store};
 use kernels::Kernels;
 use recalld_cli::app;
 use recalld_cli::app::Settings;
-use recalld_common::cancel::Cancel;
+use recalld_common::cancel::CancellationToken;
 use recalld_embedding::encoding::Encoding;
 use recalld_embedding::model::Silent;
 use recalld_mcp_protocol::{Client, Fault, Outcome};
 use recalld_policy::Caller;
 use recalld_recall::{Plan, Question};
 use recalld_tool_framework::{Context, ToolError};
-use recalld_tools::recall::arbitrate;
+use recalld_tools::recall::arbitrate::RecallContext;
 use serde_json::{Map, Value, json};
 use support_engine::ground;
 use support_engine::memory_disk::MemoryDisk;
@@ -55,10 +55,10 @@ impl Tools for Scanning {
         let (cancel, counted) = (client.cancel().clone(), Arc::clone(&asked));
         let stop = Stop::when(move || {
             let is_second = counted.fetch_add(1, Ordering::SeqCst) == 1;
-            while is_held && is_second && !cancel.is_raised() {
+            while is_held && is_second && !cancel.is_cancelled() {
                 thread::yield_now();
             }
-            cancel.is_raised()
+            cancel.is_cancelled()
         });
         let snapshot = self.snapshot.clone().until(stop);
         let found = snapshot.nearest(&Kernels::detect(), &EAST, 5, &Filter::default());
@@ -123,8 +123,8 @@ fn the_snapshots_of_a_call_end_with_it() {
     let started = app::start(&settings, &mut Silent).unwrap();
     let parts = started.parts;
     let caller = Caller::local_operator(parts.local.name());
-    let (wanted, unwanted) = (Cancel::new(), Cancel::new());
-    unwanted.raise();
+    let (wanted, unwanted) = (CancellationToken::new(), CancellationToken::new());
+    unwanted.cancel();
     let (soon, now) = (Instant::now() + settings.call_time_max, Instant::now());
     for (cancel, deadline, is_over) in
         [(&wanted, soon, false), (&unwanted, soon, true), (&wanted, now, true)]
@@ -146,7 +146,7 @@ fn the_snapshots_of_a_call_end_with_it() {
             Plan::governed(Question { text: "otter".to_owned(), ..Question::default() }),
             Plan::semantic(Question { text: "otter".to_owned(), ..Question::default() }),
         ] {
-            let ran = arbitrate::run(&context, &view, &plan);
+            let ran = RecallContext::now(&context).and_then(|recall| recall.run(&plan));
             assert_eq!(matches!(ran, Err(ToolError::Cancelled)), is_over, "{ran:?}");
         }
     }

@@ -12,10 +12,11 @@ use std::time::{Duration, SystemTime};
 use engine::os::clock::{Clock, Micros, Random, SystemClock, SystemRandom};
 use engine::{Durability, Ground, Options, Store, Upkeep};
 use recalld_api::app_state::AppState;
-use recalld_api::pipeline::{LOCAL, Pipeline};
+use recalld_api::listeners::LOCAL;
+use recalld_api::pipeline::Pipeline;
 use recalld_cli::app;
 use recalld_cli::app::Settings;
-use recalld_common::cancel::Cancel;
+use recalld_common::cancel::CancellationToken;
 use recalld_common::turn::Turns;
 use recalld_embedding::encoding::Encoding;
 use recalld_embedding::model::Silent;
@@ -169,8 +170,8 @@ fn calls_are_answered_however_many_jobs_wait() {
     let (data, backup, _) = furnished(scratch.path());
     let server = Running::start(&data);
     let local = server.parts.local.get();
-    let keeping = local.keeping.take(&|| false).unwrap();
-    let ingesting = local.ingesting.take(&|| false).unwrap();
+    let keeping = local.keeping.take_within(Duration::from_secs(60)).unwrap();
+    let ingesting = local.ingesting.take_within(Duration::from_secs(60)).unwrap();
     let lines = scratch.path().join("lines.jsonl");
     let jobs = [
         ("/operator/erase", json!({"ids": [], "reason": "", "pending": true})),
@@ -201,7 +202,7 @@ fn a_job_that_waits_for_another_one_says_so() {
     let (data, _, _) = furnished(scratch.path());
     let server = Running::start(&data);
     let local = server.parts.local.get();
-    let turn = local.ingesting.take(&|| false).unwrap();
+    let turn = local.ingesting.take_within(Duration::from_secs(60)).unwrap();
     let import = json!({"path": scratch.path().join("lines.jsonl")});
     let ingest = json!({"paths": [scratch.path().join("model")]});
     let jobs =
@@ -231,7 +232,7 @@ fn what_is_erased_is_hidden_at_once_and_goes_though_nobody_waits() {
     assert!(server.recall(SECRET).contains("zephyrine"));
     // Another job has the turn, as a move does for hours.
     let local = server.parts.local.get();
-    let turn = local.keeping.take(&|| false).unwrap();
+    let turn = local.keeping.take_within(Duration::from_secs(60)).unwrap();
     let wanted = |dry_run: bool| json!({"ids": [id], "reason": "asked", "dry_run": dry_run});
     let (name, plan) = ended(server.job("/operator/erase", &wanted(true)));
     assert_eq!((&*name, plan["items"].as_array().unwrap().len()), ("report", 1), "{plan}");
@@ -319,7 +320,7 @@ fn no_erasure_passes_a_backup_that_read_the_store_before_it() {
         let (random, turns, noting) =
             (AtRandom(hook(!is_after_the_copy)), Turns::default(), Mutex::new(()));
         let (caller, rules, cancel) =
-            (Caller::local_operator("local"), Rules::initial(), Cancel::new());
+            (Caller::local_operator("local"), Rules::initial(), CancellationToken::new());
         let (hide, is_told) = (Mutex::new(hide), Mutex::new(is_told));
         let tell = |_: u64, _: u64, what: &str| {
             if what == "hidden" {

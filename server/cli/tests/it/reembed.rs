@@ -15,7 +15,7 @@ use half::f16;
 use recalld_api::operator::{Import, Ingest, Recall};
 use recalld_cli::app;
 use recalld_cli::app::Settings;
-use recalld_common::cancel::Cancel;
+use recalld_common::cancel::CancellationToken;
 use recalld_common::slug::LOCAL_WORKSPACE;
 use recalld_embedding::encoding::Encoding;
 use recalld_embedding::model::Silent;
@@ -268,7 +268,7 @@ fn calls_in_the_middle_of_a_move() {
         pdf: None,
     };
     let parts = app::start(&settings, &mut Silent).unwrap().parts;
-    let (caller, cancel) = (Caller::local_operator(LOCAL_WORKSPACE), Cancel::new());
+    let (caller, cancel) = (Caller::local_operator(LOCAL_WORKSPACE), CancellationToken::new());
     let local = parts.local.get();
     let act = || Context {
         services: parts.tool_services(),

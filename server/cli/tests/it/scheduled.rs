@@ -8,7 +8,7 @@ use std::time::Duration;
 use engine::Micros;
 use recalld_cli::app;
 use recalld_cli::app::{Settings, Started};
-use recalld_common::cancel::Cancel;
+use recalld_common::cancel::CancellationToken;
 use recalld_common::names::parse_time;
 use recalld_config::Config;
 use recalld_embedding::model::Silent;
@@ -66,7 +66,7 @@ fn at(time: &str) -> Micros {
 /// Looks whether one is due; the folder's name if one was made.
 fn look(started: &Started, now: &str) -> Option<Result<String, String>> {
     let parts = &started.parts;
-    let done = parts.scheduled.attempt(&parts.admin, at(now), &Cancel::new())?;
+    let done = parts.scheduled.attempt(&parts.admin, at(now), &CancellationToken::new())?;
     Some(done.map(|report| {
         let path = Path::new(report["path"].as_str().unwrap()).file_name().unwrap();
         path.to_str().unwrap().to_owned()

@@ -26,7 +26,11 @@ use recalld_http_server::{
 struct Echo;
 
 impl Service for Echo {
-    fn serve(&self, call: Call, reply: Reply) {
+    type RouteMatch = ();
+
+    fn resolve(&self, _: &Call) {}
+
+    fn serve(&self, call: Call, (): (), reply: Reply) {
         let request = call.request;
         let mut body = format!("{} {} ", request.method, request.target).into_bytes();
         body.extend(&request.body);
@@ -38,7 +42,11 @@ impl Service for Echo {
 struct Desk(Mutex<Sender<(Call, Reply)>>);
 
 impl Service for Desk {
-    fn serve(&self, call: Call, reply: Reply) {
+    type RouteMatch = ();
+
+    fn resolve(&self, _: &Call) {}
+
+    fn serve(&self, call: Call, (): (), reply: Reply) {
         self.0.lock().unwrap().send((call, reply)).unwrap();
     }
 }
@@ -181,7 +189,7 @@ fn a_full_queue_is_answered_at_once() {
     let blocking = move |call: Call, reply: Reply| {
         enter.lock().unwrap().send(()).unwrap();
         released.lock().unwrap().recv_timeout(LONG).unwrap();
-        service.serve(call, reply);
+        service.serve(call, (), reply);
     };
     let bench = Bench::start(blocking, Limits { queue_max: 1, ..Limits::default() }, 1);
     let mut clients: Vec<Client> = (0..3).map(|_| bench.connect()).collect();
@@ -221,15 +229,19 @@ struct Jobs {
 }
 
 impl Service for Jobs {
-    fn serve(&self, call: Call, reply: Reply) {
-        if self.takes_long(&call) {
+    type RouteMatch = ();
+
+    fn resolve(&self, _: &Call) {}
+
+    fn serve(&self, call: Call, (): (), reply: Reply) {
+        if self.takes_long(&call, &mut ()) {
             self.entered.lock().unwrap().send(()).unwrap();
             self.released.lock().unwrap().recv_timeout(LONG).unwrap();
         }
         reply.send(Response::empty(204));
     }
 
-    fn takes_long(&self, call: &Call) -> bool {
+    fn takes_long(&self, call: &Call, (): &mut ()) -> bool {
         call.request.target == "/job"
     }
 }
@@ -292,11 +304,15 @@ fn a_panic_and_a_dropped_reply_are_500_and_the_worker_goes_on() {
 fn quick_answers_do_not_wait_for_a_worker() {
     struct Quick(Mutex<Receiver<()>>);
     impl Service for Quick {
-        fn serve(&self, _: Call, reply: Reply) {
+        type RouteMatch = ();
+
+        fn resolve(&self, _: &Call) {}
+
+        fn serve(&self, _: Call, (): (), reply: Reply) {
             self.0.lock().unwrap().recv_timeout(LONG).unwrap();
             reply.send(Response::empty(204));
         }
-        fn quick(&self, call: &Call) -> Option<Response> {
+        fn quick(&self, call: &Call, (): &()) -> Option<Response> {
             assert_ne!(call.request.path(), "/panic", "this quick call panics on purpose");
             (call.request.path() == "/health").then(|| Response::json(200, b"{}".to_vec()))
         }
@@ -328,7 +344,7 @@ fn a_client_that_leaves_raises_the_flag() {
         client.say(&(get("/unread") + &get("/work")));
         calls.recv_timeout(LONG).unwrap().1.send(Response::empty(204));
         let (call, reply) = calls.recv_timeout(LONG).unwrap();
-        assert!(!call.cancel.is_raised());
+        assert!(!call.cancel.is_cancelled());
         assert_eq!(call.request.target, "/work");
         if reset {
             client.leave_by_reset();
@@ -336,7 +352,7 @@ fn a_client_that_leaves_raises_the_flag() {
             assert_eq!(client.head_status(), 204);
             drop(client);
         }
-        net_bench::until(|| call.cancel.is_raised());
+        net_bench::until(|| call.cancel.is_cancelled());
         reply.send(Response::empty(204));
     }
 }
@@ -345,13 +361,17 @@ fn a_client_that_leaves_raises_the_flag() {
 fn a_call_whose_client_left_is_not_begun() {
     struct Gate(Mutex<(Sender<String>, Receiver<()>)>);
     impl Service for Gate {
-        fn serve(&self, call: Call, reply: Reply) {
+        type RouteMatch = ();
+
+        fn resolve(&self, _: &Call) {}
+
+        fn serve(&self, call: Call, (): (), reply: Reply) {
             let gate = self.0.lock().unwrap();
             gate.0.send(call.request.target).unwrap();
             gate.1.recv_timeout(LONG).unwrap();
             reply.send(Response::empty(204));
         }
-        fn quick(&self, call: &Call) -> Option<Response> {
+        fn quick(&self, call: &Call, (): &()) -> Option<Response> {
             (call.request.target == "/").then(|| Response::json(200, Vec::new()))
         }
     }

@@ -62,7 +62,7 @@ impl<'c> Timer<'c> {
     /// # Errors
     /// Nobody waits for the figures any more.
     fn goes_on(&mut self) -> Result<bool, ToolError> {
-        if self.context.cancel.is_raised() {
+        if self.context.cancel.is_cancelled() {
             return Err(ToolError::Cancelled);
         }
         self.is_cut |= Instant::now() >= self.ends;

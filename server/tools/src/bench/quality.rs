@@ -5,9 +5,8 @@ use serde_json::{Map, Value};
 
 use super::recall::sampled;
 use super::{CUT, Timer, begin, kept, rounded};
-use crate::recall::arbitrate::run_uncounted;
+use crate::recall::arbitrate::RecallContext;
 use recalld_common::scope::Scope;
-use recalld_embedding::encoders::View;
 use recalld_recall::{Plan, Question};
 use recalld_tool_framework::args::{Int, args};
 use recalld_tool_framework::results::{Kind, always};
@@ -62,16 +61,17 @@ fn measure(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, To
     }
     // The sample is part of the 10 s.
     let mut timer = Timer::begin(context);
-    let view = context.view();
+    let recall = RecallContext::now(context)?;
+    let snapshot = &recall.view.snapshot;
     let many = usize::try_from(wanted.n.0).unwrap_or_default();
-    let (places, _) = sampled(context, &view.snapshot, many * SAMPLED_EACH)?;
-    let askable = askable(&view.snapshot, &places, many)?;
+    let (places, _) = sampled(context, snapshot, many * SAMPLED_EACH)?;
+    let askable = askable(snapshot, &places, many)?;
     let (mut first, mut five, mut reciprocal) = (0_u32, 0_u32, 0.0_f64);
     for (id, question) in askable {
         if !timer.goes_on()? {
             break;
         }
-        let rank = timer.measure(many, "look", || rank_of(context, &view, question, id))?;
+        let rank = timer.measure(many, "look", || rank_of(context, &recall, question, id))?;
         first += u32::from(rank == Some(1));
         five += u32::from(rank.is_some_and(|rank| rank <= 5));
         reciprocal += rank.map_or(0.0, |rank| 1.0 / f64::from(rank));
@@ -125,14 +125,14 @@ fn question_of(text: &str) -> Option<String> {
 /// Where an item, or one that says the same, comes among the answers; from 1.
 fn rank_of(
     context: &Context<'_>,
-    view: &View,
+    recall: &RecallContext<'_>,
     question: String,
     id: ItemId,
 ) -> Result<Option<u32>, ToolError> {
     let now = Some(context.services.clock.now());
     let plan = Plan::governed(Question { text: question, now, ..Question::default() });
-    let outcome = run_uncounted(context, view, &plan)?;
-    let snapshot: &Snapshot = &view.snapshot;
+    let outcome = recall.run_uncounted(&plan)?;
+    let snapshot = &recall.view.snapshot;
     for (rank, found) in (1_u32..).zip(&outcome.items) {
         for &place in [&found.place].into_iter().chain(&found.duplicates) {
             if snapshot.id(place)? == id {

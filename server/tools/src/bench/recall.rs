@@ -4,7 +4,7 @@ use engine::{Filter, Place, Snapshot};
 use serde_json::{Map, Value};
 
 use super::{CUT, N, P50, P95, P99, Timer, begin, kept};
-use crate::recall::arbitrate::run_uncounted;
+use crate::recall::arbitrate::RecallContext;
 use recalld_common::scope::Scope;
 use recalld_policy::{Action, Verdict};
 use recalld_recall::{Plan, Question};
@@ -61,11 +61,12 @@ fn measure(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, To
     }
     // The sample is part of the 10 s.
     let mut timer = Timer::begin(context);
-    let view = context.view();
+    let recall = RecallContext::now(context)?;
+    let snapshot = &recall.view.snapshot;
     let many = usize::try_from(wanted.queries.0).unwrap_or_default();
-    let (places, rows) = sampled(context, &view.snapshot, many)?;
+    let (places, rows) = sampled(context, snapshot, many)?;
     for place in places {
-        let item = view.snapshot.item(place)?;
+        let item = snapshot.item(place)?;
         let words = if item.title.split_whitespace().count() > 2 { item.title } else { item.text };
         let words: Vec<&str> = words.split_whitespace().take(WORDS_MAX).collect();
         let now = Some(context.services.clock.now());
@@ -78,7 +79,7 @@ fn measure(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, To
         if !timer.goes_on()? {
             break;
         }
-        timer.measure(many, "recall", || run_uncounted(context, &view, &plan).map(drop))?;
+        timer.measure(many, "recall", || recall.run_uncounted(&plan).map(drop))?;
     }
     let mut figures = timer.figures();
     figures.insert("rows".to_owned(), rows.into());

@@ -3,12 +3,14 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use engine::{Batch, Ground, ItemDraft, ItemId, Options, Store};
 use serde_json::{Map, Value, json};
 
 use super::{TIME_MAX, Timer, at, begin, kept, rounded};
+use recalld_common::cancel::CallScope;
 use recalld_common::scope::Scope;
 use recalld_common::turn::{Turn, Turns};
 use recalld_fs_util::data_dir::BENCH_SCRATCH;
@@ -25,7 +27,7 @@ const SINGLE_MAX: usize = 50;
 /// Characters of an item's text.
 const TEXT_CHARS: usize = 400;
 /// One scratch store at a time on this machine.
-static TURN: Turns = Turns::new();
+static TURN: LazyLock<Turns> = LazyLock::new(Turns::default);
 
 args! {
     /// What `brain_benchmark_storage` takes.
@@ -103,8 +105,8 @@ fn measure(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, To
 
 /// Waits until no other such benchmark runs, as long as one may take: two would measure each other.
 fn turn(context: &Context<'_>) -> Result<Turn<'static>, ToolError> {
-    let until = Instant::now() + TIME_MAX;
-    let turn = TURN.take(&|| context.is_over() || Instant::now() >= until);
+    let until = context.deadline.min(Instant::now() + TIME_MAX);
+    let turn = TURN.take(&CallScope { deadline: Some(until), ..context.scope() });
     turn.ok_or_else(|| match context.is_over() {
         true => ToolError::Cancelled,
         false => ToolError::argument("n", "cannot be measured now: another such benchmark runs"),

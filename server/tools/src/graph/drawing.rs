@@ -6,7 +6,7 @@ use engine::{Direction, EdgeFilter, EdgeId, EdgeView, ItemId, Reached, Snapshot,
 use serde_json::{Map, Value, json};
 
 use super::{Relations, edge_json, which};
-use crate::recall::arbitrate;
+use crate::recall::arbitrate::RecallContext;
 use recalld_common::counted::counted;
 use recalld_common::scope::Scope;
 use recalld_recall::{Plan, Question, Room};
@@ -124,10 +124,10 @@ fn around(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Too
 fn on_topic(context: &Context<'_>, topic: String) -> Result<Vec<ItemId>, ToolError> {
     let now = Some(context.services.clock.now());
     let plan = Plan::governed(Question { text: topic, now, ..Question::default() });
-    let view = context.view();
-    let outcome = arbitrate::run(context, &view, &plan)?;
+    let recall = RecallContext::now(context)?;
+    let outcome = recall.run(&plan)?;
     let best = outcome.items.iter().take(SEEDS_MAX);
-    Ok(best.map(|found| view.snapshot.id(found.place)).collect::<Result<_, _>>()?)
+    Ok(best.map(|found| recall.view.snapshot.id(found.place)).collect::<Result<_, _>>()?)
 }
 
 /// The edges between these items, in the order of the items that they start from, and whether there are more.

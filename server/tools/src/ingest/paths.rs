@@ -186,8 +186,7 @@ impl Drop for Shown<'_> {
 /// Runs a job for a caller, reading beneath `roots`. One job runs at a time: two that read the same
 /// file would both find it new.
 pub fn run(context: &Context<'_>, roots: &Roots, request: &Request) -> Result<Report, ToolError> {
-    let _turn =
-        context.workspace.ingesting.take(&|| context.is_over()).ok_or(ToolError::Cancelled)?;
+    let _turn = context.workspace.ingesting.take(&context.scope()).ok_or(ToolError::Cancelled)?;
     let told = Cell::new(None);
     let store = &context.workspace.store;
     let shown = Shown::begin(context, store.new_item_id(), request);

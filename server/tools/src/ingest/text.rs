@@ -78,8 +78,7 @@ fn ingest_text(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer
         None => given::uri_of(title, text),
     };
     given::check_uri(&uri).map_err(|why| ToolError::argument("uri", why))?;
-    let _turn =
-        context.workspace.ingesting.take(&|| context.is_over()).ok_or(ToolError::Cancelled)?;
+    let _turn = context.workspace.ingesting.take(&context.scope()).ok_or(ToolError::Cancelled)?;
     let given = Given {
         title,
         text,

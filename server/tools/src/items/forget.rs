@@ -112,7 +112,7 @@ fn forget(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Too
 /// # Errors
 /// What the tool would refuse.
 pub fn would_forget(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Refused> {
-    governed(context, LOOKED, &Value::Object(raw.clone()), false, |context| {
+    governed(context, LOOKED, raw, false, |context| {
         let wanted = Forget::parse(raw)?;
         refuse_secret("reason", &wanted.reason.0)?;
         let Id(id) = wanted.item_id;

@@ -13,7 +13,9 @@ use recalld_common::scope::Scope;
 use recalld_embedding::encoders::View;
 use recalld_mcp_protocol::limits::ANSWER_BYTES_MAX;
 use recalld_policy::Verdict;
-use recalld_recall::{Bounds, Lane, Means, Outcome, Plan, Question, Recalled, Room, Why, show};
+use recalld_recall::{
+    AccessView, Bounds, Lane, Means, Outcome, Plan, Question, Recalled, Room, Why, show,
+};
 use recalld_telemetry::metrics::Stage;
 use recalld_tool_framework::args::{Text, args};
 use recalld_tool_framework::results::{Kind, Output, always, without_nulls};
@@ -103,17 +105,13 @@ pub(super) fn governed_path(context: &Context<'_>, wanted: Wanted) -> Result<Ans
 
 /// Runs a plan for a caller and dresses the outcome as a governed answer.
 pub fn answer(context: &Context<'_>, plan: &Plan, compact: bool) -> Result<Answer, ToolError> {
-    let view = context.view();
     let mut plan = plan.clone();
-    let hidden = context.hidden(&view.snapshot)?;
-    let snapshot = recalld_recall::look_back(&view.snapshot, &mut plan, hidden.as_deref())?;
-    let view = View { snapshot, ..view };
-    let (plan, snapshot) = (&plan, &view.snapshot);
-    let mut outcome = run(context, &view, plan)?;
+    let recall = RecallContext::now(context)?.looking_back(&mut plan)?;
+    let (plan, snapshot) = (&plan, &recall.view.snapshot);
+    let mut outcome = recall.run(plan)?;
     let mut budget = outcome.bounds.max_bytes;
-    let (items, left_out) = shown(context, snapshot, plan, &mut outcome, |found| {
-        item_json(context, snapshot, plan, found, compact, &mut budget)
-    })?;
+    let (items, left_out) = recall
+        .shown(plan, &mut outcome, |found| recall.item_json(plan, found, compact, &mut budget))?;
     let conflicts = conflicts_json(snapshot, &outcome)?;
     let rendering = Instant::now();
     let text =
@@ -126,65 +124,137 @@ pub fn answer(context: &Context<'_>, plan: &Plan, compact: bool) -> Result<Answe
     account(snapshot, &outcome, Answer::plain(structured, text))
 }
 
-/// What was found, each dressed by `dress`, best first, with its neighbours where the plan has them: as
-/// many as an answer may hold, items before neighbours, and how many of both that leaves out. What is
-/// left out is no longer part of the outcome, so it does not count as read.
-pub fn shown(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
-    plan: &Plan,
-    outcome: &mut Outcome,
-    mut dress: impl FnMut(&Recalled) -> Result<Value, ToolError>,
-) -> Result<(Vec<Value>, usize), ToolError> {
-    let began = Instant::now();
-    let mut room = Room::of(ANSWER_BYTES_MAX);
-    let mut items = Vec::with_capacity(outcome.items.len());
-    for found in &outcome.items {
-        let item = dress(found)?;
-        if !room.takes(&item) {
-            break;
+/// What one call recalls from: the store at one moment, and what the caller may see of it.
+pub struct RecallContext<'a> {
+    context: &'a Context<'a>,
+    /// The store, with the encoder that belongs to it.
+    pub view: View,
+    /// The items of it that the caller may see.
+    pub access: AccessView<'a>,
+}
+
+impl<'a> RecallContext<'a> {
+    /// The store as of the last acknowledged write.
+    pub fn now(context: &'a Context<'a>) -> Result<Self, ToolError> {
+        let view = context.view();
+        let access = context.access(&view.snapshot)?;
+        Ok(Self { context, view, access })
+    }
+
+    /// The store at the time from which a plan looks.
+    fn looking_back(self, plan: &mut Plan) -> Result<Self, ToolError> {
+        let hidden = self.access.hidden().map(|hidden| &**hidden);
+        match recalld_recall::look_back(&self.view.snapshot, plan, hidden)? {
+            None => Ok(self),
+            Some(snapshot) => {
+                let access = self.context.access(&snapshot)?;
+                Ok(Self { view: View { snapshot, ..self.view }, access, ..self })
+            }
         }
-        items.push(item);
     }
-    for (at, gone) in outcome.cut_to(items.len()).iter().enumerate() {
-        room.leave_out(usize::from(at > 0) + gone.neighbours.len()); // the first was counted
-    }
-    let knows: show::Knows<'_> = &|other| context.may_know(other);
-    for (item, found) in items.iter_mut().zip(&outcome.items).filter(|_| plan.neighbours) {
-        item["neighbors"] = show::neighbours(snapshot, &found.neighbours, knows, &mut room)?;
-    }
-    context.services.stages.record(Stage::Evidence, began.elapsed());
-    Ok((items, room.left_out()))
-}
 
-/// Runs a plan for a caller, and remembers how long it took.
-pub fn run(context: &Context<'_>, view: &View, plan: &Plan) -> Result<Outcome, ToolError> {
-    let outcome = run_uncounted(context, view, plan)?;
-    context.workspace.recalls.record(outcome.took);
-    count_stages(context, &outcome);
-    Ok(outcome)
-}
+    /// What was found, each dressed by `dress`, best first, with its neighbours where the plan has them: as
+    /// many as an answer may hold, items before neighbours, and how many of both that leaves out. What is
+    /// left out is no longer part of the outcome, so it does not count as read.
+    pub fn shown(
+        &self,
+        plan: &Plan,
+        outcome: &mut Outcome,
+        mut dress: impl FnMut(&Recalled) -> Result<Value, ToolError>,
+    ) -> Result<(Vec<Value>, usize), ToolError> {
+        let began = Instant::now();
+        let mut room = Room::of(ANSWER_BYTES_MAX);
+        let mut items = Vec::with_capacity(outcome.items.len());
+        for found in &outcome.items {
+            let item = dress(found)?;
+            if !room.takes(&item) {
+                break;
+            }
+            items.push(item);
+        }
+        for (at, gone) in outcome.cut_to(items.len()).iter().enumerate() {
+            room.leave_out(usize::from(at > 0) + gone.neighbours.len()); // the first was counted
+        }
+        let knows: show::Knows<'_> = &|other| self.access.may_know(other);
+        for (item, found) in items.iter_mut().zip(&outcome.items).filter(|_| plan.neighbours) {
+            let neighbours =
+                show::neighbours(&self.view.snapshot, &found.neighbours, knows, &mut room)?;
+            item["neighbors"] = neighbours;
+        }
+        self.context.services.stages.record(Stage::Evidence, began.elapsed());
+        Ok((items, room.left_out()))
+    }
 
-/// The same for a benchmark: nobody's recall took that long.
-pub(crate) fn run_uncounted(
-    context: &Context<'_>,
-    view: &View,
-    plan: &Plan,
-) -> Result<Outcome, ToolError> {
-    let hidden = context.hidden(&view.snapshot)?;
-    let outcome = context.caller.as_who(|who| {
+    /// Runs a plan for the caller, and remembers how long it took.
+    pub fn run(&self, plan: &Plan) -> Result<Outcome, ToolError> {
+        let outcome = self.run_uncounted(plan)?;
+        self.context.workspace.recalls.record(outcome.took);
+        count_stages(self.context, &outcome);
+        Ok(outcome)
+    }
+
+    /// The same for a benchmark: nobody's recall took that long.
+    pub(crate) fn run_uncounted(&self, plan: &Plan) -> Result<Outcome, ToolError> {
         let means = Means {
-            snapshot: &view.snapshot,
-            embedder: &view.embedder,
-            kernels: &context.services.encoding.kernels,
-            meaning: &context.workspace.meaning,
-            rules: &context.workspace.rules,
-            who,
-            hidden,
+            snapshot: &self.view.snapshot,
+            embedder: &self.view.embedder,
+            kernels: &self.context.services.encoding.kernels,
+            meaning: &self.context.workspace.meaning,
+            access: &self.access,
+            call: self.context.scope(),
         };
-        recalld_recall::recall(&means, plan)
-    })?;
-    Ok(outcome)
+        Ok(recalld_recall::recall(&means, plan)?)
+    }
+
+    fn item_json(
+        &self,
+        plan: &Plan,
+        found: &Recalled,
+        compact: bool,
+        budget: &mut usize,
+    ) -> Result<Value, ToolError> {
+        let (context, snapshot) = (self.context, &self.view.snapshot);
+        let item = snapshot.item(found.place)?;
+        let knows: show::Knows<'_> = &|other| self.access.may_know(other);
+        let seed = show::recalled(snapshot, found, knows)?;
+        let mut shown = json!({
+            "id": seed["id"], "kind": seed["kind"], "title": seed["title"],
+            "score": show::score(found.score), "status": seed["status"],
+            "source": seed["source"], "provenance": seed["provenance"],
+            "sensitivity": item.sensitivity.name(),
+            "content_sha256": seed["content_sha256"],
+            "grounding_token": grounding_token(context, &item, found.verdict),
+        });
+        for optional in ["ref", "superseded_by", "erased"] {
+            if let Some(value) = seed.get(optional).filter(|value| !value.is_null()) {
+                shown[optional] = value.clone();
+            }
+        }
+        if !found.duplicates.is_empty() {
+            shown["duplicates"] = names_of(snapshot, &found.duplicates)?.into();
+        }
+        if let Some(why) = &found.why {
+            shown["why"] = why_json(snapshot, why)?;
+        }
+        let text = seed["text"].as_str().unwrap_or_default();
+        let room = if compact { TEXT_BYTES_MAX.min(*budget) } else { *budget };
+        let end = text.floor_char_boundary(room);
+        *budget -= end;
+        shown[if end < text.len() { "snippet" } else { "text" }] = text[..end].into();
+        if plan.wants_place
+            && found.verdict == Verdict::Allow
+            && let Some(evidence) =
+                recalld_recall::map_evidence(snapshot, &context.workspace.roots(), &item)?
+        {
+            shown["map_evidence"] = json!({
+                "path": evidence.path, "line_start": evidence.line_start,
+                "line_end": evidence.line_end, "file_sha256": hex(&evidence.file_sha256),
+                "file": evidence.witness.name(),
+                "verified_at": names::time(context.services.clock.now()),
+            });
+        }
+        Ok(shown)
+    }
 }
 
 fn count_stages(context: &Context<'_>, outcome: &Outcome) {
@@ -220,67 +290,17 @@ pub fn account(
         // The receipt goes to the caller: it says no more than the answer.
         if kept.is_told && answer.decision != Decision::Deny {
             answer.decision = decision_of(kept.verdict);
-            answer.rule.clone_from(&kept.rule);
+            answer.rule = kept.rule.to_string();
         }
     }
     if outcome.told().next().is_none()
         && let Some(first) = outcome.items.first()
     {
-        answer.rule.clone_from(&first.rule);
+        answer.rule = first.rule.to_string();
     }
     let allowed = outcome.items.iter().filter(|found| found.verdict == Verdict::Allow);
     let read = allowed.map(|found| snapshot.id(found.place)).collect::<Result<Vec<_>, _>>()?;
     Ok(answer.touching(Effect::Read, read))
-}
-
-fn item_json(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
-    plan: &Plan,
-    found: &Recalled,
-    compact: bool,
-    budget: &mut usize,
-) -> Result<Value, ToolError> {
-    let item = snapshot.item(found.place)?;
-    let knows: show::Knows<'_> = &|other| context.may_know(other);
-    let seed = show::recalled(snapshot, found, knows)?;
-    let mut shown = json!({
-        "id": seed["id"], "kind": seed["kind"], "title": seed["title"],
-        "score": show::score(found.score), "status": seed["status"],
-        "source": seed["source"], "provenance": seed["provenance"],
-        "sensitivity": item.sensitivity.name(),
-        "content_sha256": seed["content_sha256"],
-        "grounding_token": grounding_token(context, &item, found.verdict),
-    });
-    for optional in ["ref", "superseded_by", "erased"] {
-        if let Some(value) = seed.get(optional).filter(|value| !value.is_null()) {
-            shown[optional] = value.clone();
-        }
-    }
-    if !found.duplicates.is_empty() {
-        shown["duplicates"] = names_of(snapshot, &found.duplicates)?.into();
-    }
-    if let Some(why) = &found.why {
-        shown["why"] = why_json(snapshot, why)?;
-    }
-    let text = seed["text"].as_str().unwrap_or_default();
-    let room = if compact { TEXT_BYTES_MAX.min(*budget) } else { *budget };
-    let end = text.floor_char_boundary(room);
-    *budget -= end;
-    shown[if end < text.len() { "snippet" } else { "text" }] = text[..end].into();
-    if plan.wants_place
-        && found.verdict == Verdict::Allow
-        && let Some(evidence) =
-            recalld_recall::map_evidence(snapshot, &context.workspace.roots(), &item)?
-    {
-        shown["map_evidence"] = json!({
-            "path": evidence.path, "line_start": evidence.line_start,
-            "line_end": evidence.line_end, "file_sha256": hex(&evidence.file_sha256),
-            "file": evidence.witness.name(),
-            "verified_at": names::time(context.services.clock.now()),
-        });
-    }
-    Ok(shown)
 }
 
 /// A token for the text as the caller sees it.

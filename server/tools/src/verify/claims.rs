@@ -11,13 +11,12 @@ use std::collections::HashSet;
 use engine::ledger::Effect;
 use serde_json::{Map, Value, json};
 
-use crate::recall::arbitrate::{account, run};
+use crate::recall::arbitrate::{RecallContext, account};
 use evidence::{Evidence, Stance};
 use grounds::{Ground, ground};
 use recalld_audit::tenant_hash;
 use recalld_claim_check::{Prose, Relation};
 use recalld_common::scope::Scope;
-use recalld_embedding::encoders::View;
 use recalld_policy::{Action, Verdict};
 use recalld_recall::{Plan, Question, Room};
 use recalld_tool_framework::args::{List, Text, args, object};
@@ -85,7 +84,7 @@ struct Found {
 
 fn verify(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
     let wanted = Verify::parse(raw)?;
-    let view = context.view();
+    let recall = RecallContext::now(context)?;
     let mut answer = Answer::plain(Value::Null, String::new());
     let mut room = Room::of(PAGE_BYTES_MAX);
     let (mut rows, mut truncated) = (Vec::new(), false);
@@ -93,9 +92,9 @@ fn verify(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Too
         if context.is_over() {
             return Err(ToolError::Cancelled);
         }
-        let (found, noted) = found_of(context, &view, claim, answer)?;
+        let (found, noted) = found_of(context, &recall, claim, answer)?;
         answer = noted;
-        let mut row = row(context, &view, claim, &found)?;
+        let mut row = row(context, &recall, claim, &found)?;
         if !room.takes(&row) {
             row["evidence"] = json!([]);
             truncated = true;
@@ -119,13 +118,13 @@ fn told(claim: &Claim) -> String {
 
 fn row(
     context: &Context<'_>,
-    view: &View,
+    recall: &RecallContext<'_>,
     claim: &Claim,
     found: &Found,
 ) -> Result<Value, ToolError> {
     let shown = found.evidence.iter().take(EVIDENCE_MAX);
     let evidence: Vec<Value> =
-        shown.map(|one| one.row(context, &view.snapshot)).collect::<Result<_, _>>()?;
+        shown.map(|one| one.row(context, &recall.view.snapshot)).collect::<Result<_, _>>()?;
     Ok(json!({
         "claim": told(claim), "verdict": found.verdict, "score": recalld_recall::show::score(found.score),
         "why": found.why, "evidence": evidence,
@@ -135,7 +134,7 @@ fn row(
 /// Looks a claim up: the items of its tokens first, then what recall finds.
 fn found_of(
     context: &Context<'_>,
-    view: &View,
+    recall: &RecallContext<'_>,
     claim: &Claim,
     mut answer: Answer,
 ) -> Result<(Found, Answer), ToolError> {
@@ -143,12 +142,12 @@ fn found_of(
     let mut evidence: Vec<Evidence> = Vec::new();
     let tenant = tenant_hash(&context.workspace.name);
     for (n, token) in claim.grounding_tokens.iter().flat_map(|tokens| &tokens.0).enumerate() {
-        match ground(context, &view.snapshot, &token.0, &tenant)? {
+        match ground(context, &recall.view.snapshot, &token.0, &tenant)? {
             Ground::Of(place, verdict) => {
-                answer.touched.push(seen_at(context, &view.snapshot, place)?);
+                answer.touched.push(seen_at(context, &recall.view.snapshot, place)?);
                 let known = evidence.iter().any(|one| one.place == place);
                 if verdict == Verdict::Allow && !known {
-                    evidence.push(Evidence::of(&view.snapshot, &prose, place, None, true)?);
+                    evidence.push(Evidence::of(&recall.view.snapshot, &prose, place, None, true)?);
                 }
             }
             Ground::Not(why) => {
@@ -166,22 +165,28 @@ fn found_of(
     };
     // Quotes of a claim are no condition: what has other words may contradict it.
     let plan = Plan { quotes: false, neighbours: false, ..Plan::governed(question) };
-    let mut outcome = run(context, view, &plan)?;
+    let mut outcome = recall.run(&plan)?;
     for item in outcome.items.iter().filter(|item| item.verdict == Verdict::Allow) {
-        view.snapshot.check()?;
+        recall.view.snapshot.check()?;
         if !evidence.iter().any(|one| one.place == item.place) {
-            evidence.push(Evidence::of(&view.snapshot, &prose, item.place, item.cosine, false)?);
+            evidence.push(Evidence::of(
+                &recall.view.snapshot,
+                &prose,
+                item.place,
+                item.cosine,
+                false,
+            )?);
         }
     }
-    add_successors(context, view, &prose, &mut evidence)?;
+    add_successors(context, recall, &prose, &mut evidence)?;
     let found = concluded(evidence);
     // What is told is what was read; what policy keeps back is kept back from the judgement, too.
     let is_told = |place| found.evidence.iter().any(|one| one.place == place);
     outcome.items.retain(|item| is_told(item.place));
     outcome.withheld.iter_mut().for_each(|kept| kept.is_shown = false);
-    answer = account(&view.snapshot, &outcome, answer)?;
+    answer = account(&recall.view.snapshot, &outcome, answer)?;
     for one in &found.evidence {
-        answer.touched.push(seen_at(context, &view.snapshot, one.place)?);
+        answer.touched.push(seen_at(context, &recall.view.snapshot, one.place)?);
     }
     Ok((found, answer))
 }
@@ -189,7 +194,7 @@ fn found_of(
 /// Adds what stands in place of the superseded items that support the claim.
 fn add_successors(
     context: &Context<'_>,
-    view: &View,
+    recall: &RecallContext<'_>,
     prose: &Prose,
     evidence: &mut Vec<Evidence>,
 ) -> Result<(), ToolError> {
@@ -199,14 +204,14 @@ fn add_successors(
         .map(|one| one.id)
         .collect();
     for id in old {
-        let successors = view.snapshot.current_successors(id)?.places;
+        let successors = recall.view.snapshot.current_successors(id)?.places;
         for place in successors.into_iter().take(EVIDENCE_MAX) {
-            let item = view.snapshot.item(place)?;
+            let item = recall.view.snapshot.item(place)?;
             let is_open = context.judge(&item, Action::Read).0 == Verdict::Allow;
             if let Some(known) = evidence.iter_mut().find(|one| one.place == place) {
                 known.replaces = Some(id);
             } else if is_open {
-                let mut new = Evidence::of(&view.snapshot, prose, place, None, false)?;
+                let mut new = Evidence::of(&recall.view.snapshot, prose, place, None, false)?;
                 new.replaces = Some(id);
                 evidence.push(new);
             }

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::AdminError;
+use super::office::AdminError;
 use recalld_metastore::{Kind, check_slug};
 
 /// One act, as a request says it.

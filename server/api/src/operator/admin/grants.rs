@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::keys::none_of;
-use super::{AdminError, Office, page, shown, time};
+use super::office::{AdminError, Office, page, shown, time};
 use recalld_metastore::{Grant, LISTED_MAX};
 
 impl Office<'_> {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::act::{NewKey, NextKey};
-use super::{AdminError, Office, page, time};
+use super::office::{AdminError, Office, page, time};
 use recalld_common::keys::one_of;
 use recalld_common::names;
 use recalld_common::scope::Scope;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::act::EmailOfTenant;
-use super::{AdminError, Office, shown};
+use super::office::{AdminError, Office, shown};
 use recalld_mail::{Address, Mail};
 use recalld_metastore::LINK_SECONDS;
 use recalld_oauth::pages::{CONFIRM_PATH, CONFIRM_TOKEN_FIELD};

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{AdminError, Office, shown};
+use super::office::{AdminError, Office, shown};
 use recalld_common::Month;
 use recalld_common::keys::one_of;
 use recalld_common::names;

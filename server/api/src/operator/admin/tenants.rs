@@ -7,7 +7,8 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::act::{NewTenant, Removal};
-use super::{AdminError, Office, mails, page, shown, time};
+use super::mails;
+use super::office::{AdminError, Office, page, shown, time};
 use crate::app_state::AppState;
 use recalld_fs_util::data_dir::tenant_dir;
 use recalld_metastore::{LISTED_MAX, Tenant, TenantState};

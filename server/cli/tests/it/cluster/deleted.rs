@@ -12,7 +12,7 @@ use recalld_api::app_state::AppState;
 use recalld_cli::app;
 use recalld_cli::app::Times;
 use recalld_cluster::seats::Ending;
-use recalld_common::cancel::Cancel;
+use recalld_common::cancel::CancellationToken;
 use recalld_config::remote::Remote;
 use recalld_embedding::model;
 use recalld_metastore::{NewTenant, Tenant};
@@ -70,7 +70,9 @@ impl Alone {
         let remote = Remote { is_replica: false, keep: (keep, keep), ..Remote::at(address) };
         settings.config.remote = Some(remote);
         let times = Times { clock: Arc::clone(&date) as _, ticks: Arc::clone(&ticks) as _ };
-        let started = app::start_by(&settings, &mut model::Silent, &Cancel::new(), &times).unwrap();
+        let started =
+            app::start_by(&settings, &mut model::Silent, &CancellationToken::new(), &times)
+                .unwrap();
         Self { parts: started.parts, date, ticks, scratch }
     }
 

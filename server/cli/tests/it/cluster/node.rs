@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
-use recalld_api::pipeline::{HOSTED, LOCAL, Pipeline};
+use recalld_api::listeners::{HOSTED, LOCAL};
+use recalld_api::pipeline::Pipeline;
 use recalld_cli::app;
 use recalld_cluster::{Cluster, Peer, Relay, Taken, Trust, Where, Whereabouts};
 use recalld_common::wrong_node::WrongNode;

@@ -22,7 +22,7 @@ use engine::{Batch, EdgeDraft, ItemDraft, ItemId, Micros, SourceDraft, Tombstone
 use half::f16;
 use recalld_cli::app;
 use recalld_cli::app::Started;
-use recalld_common::cancel::Cancel;
+use recalld_common::cancel::CancellationToken;
 use recalld_common::names;
 use recalld_embedding::model::Silent;
 use recalld_policy::Caller;
@@ -123,7 +123,7 @@ impl House {
             services: self.started.parts.tool_services(),
             workspace: &self.started.parts.local.get(),
             caller,
-            cancel: &Cancel::new(),
+            cancel: &CancellationToken::new(),
             deadline: Instant::now() + Duration::from_secs(60),
             progress: None,
         })

@@ -37,7 +37,7 @@ impl Tools for Waiting {
         while (is_deaf || !client.is_over()) && !self.let_go.load(Ordering::SeqCst) {
             thread::yield_now();
         }
-        tell(Some(client.cancel().is_raised()));
+        tell(Some(client.cancel().is_cancelled()));
         Ok(Outcome::Done(json!({"content": []})))
     }
 }

@@ -21,7 +21,7 @@ fn a_call_past_its_time_is_answered_while_its_work_still_waits() {
     let limit = Duration::from_millis(300);
     let inside = Inside::start(&scratch.path().join("data"), limit);
     let local = inside.parts.local.get();
-    let turn = local.ingesting.take(&|| false).unwrap();
+    let turn = local.ingesting.take_within(Duration::from_secs(60)).unwrap();
     // More of them than there are workers, in both eras; others are answered all the while.
     let answers: Vec<Answer> = thread::scope(|scope| {
         let late = |at: usize| {
@@ -43,7 +43,7 @@ fn a_call_past_its_time_is_answered_while_its_work_still_waits() {
     }
     drop(turn);
     // What was called off let go of its turn in the queue: the next one has it.
-    assert!(inside.parts.local.get().ingesting.take(&|| false).is_some());
+    assert!(inside.parts.local.get().ingesting.take_within(Duration::from_secs(60)).is_some());
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn a_notification_calls_a_request_off() {
     let scratch = scratch();
     let inside = Inside::start(&scratch.path().join("data"), CALL_TIME_MAX);
     let local = inside.parts.local.get();
-    let turn = local.ingesting.take(&|| false).unwrap();
+    let turn = local.ingesting.take_within(Duration::from_secs(60)).unwrap();
     let session = Session::begin(&inside.at, "2025-11-25");
     thread::scope(|scope| {
         let waiting = scope.spawn(|| session.send(message("tools/call", &ingest())));
@@ -73,7 +73,7 @@ fn the_end_of_a_session_calls_its_requests_off() {
     let scratch = scratch();
     let inside = Inside::start(&scratch.path().join("data"), CALL_TIME_MAX);
     let local = inside.parts.local.get();
-    let _turn = local.ingesting.take(&|| false).unwrap();
+    let _turn = local.ingesting.take_within(Duration::from_secs(60)).unwrap();
     let session = Session::begin(&inside.at, "2025-11-25");
     let mut params = ingest();
     params["_meta"] = json!({"progressToken": "p"});

@@ -7,8 +7,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
 use recalld_api::app_state::AppState;
+use recalld_api::listeners::LOCAL;
 use recalld_api::mcp_host::{Product, Visitor};
-use recalld_api::pipeline::{LOCAL, Pipeline};
+use recalld_api::pipeline::Pipeline;
 use recalld_cli::app;
 use recalld_embedding::model::Silent;
 use recalld_http_server::{Call, Limits, Listen, NetConfig, Reply, Server, ShutdownHandle};
@@ -45,9 +46,9 @@ impl Inside {
         })
     }
 
-    pub(super) fn serve(
+    pub(super) fn serve<S: recalld_http_server::Service>(
         parts: Arc<AppState>,
-        service: impl FnOnce(&Arc<AppState>, u16) -> Arc<dyn recalld_http_server::Service>,
+        service: impl FnOnce(&Arc<AppState>, u16) -> Arc<S>,
     ) -> Self {
         let address: SocketAddr = ([127, 0, 0, 1], 0).into();
         let server = Server::bind(NetConfig {
@@ -74,8 +75,12 @@ pub(super) struct For {
 }
 
 impl recalld_http_server::Service for For {
-    fn serve(&self, call: Call, reply: Reply) {
-        let visitor = Visitor::of(self.caller.clone(), call.request.query()).unwrap();
+    type RouteMatch = ();
+
+    fn resolve(&self, _: &Call) {}
+
+    fn serve(&self, call: Call, (): (), reply: Reply) {
+        let visitor = Visitor::of(Arc::new(self.caller.clone()), call.request.query()).unwrap();
         self.endpoint.serve(&call, visitor, reply);
     }
 }

@@ -54,7 +54,7 @@ const ROOMS: &[&str] = &[
     "server/documents/src/pdf",
     "server/documents/src/records.rs",
     "server/documents/src/table.rs",
-    "server/api/src/pipeline/forwarded.rs",
+    "server/api/src/forwarded.rs",
     "server/recall/src",
     "server/cluster/src/seats/emptying.rs",
     "server/cluster/src/seats/failing.rs",

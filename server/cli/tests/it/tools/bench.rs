@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use recalld_common::cancel::Cancel;
+use recalld_common::cancel::CancellationToken;
 use recalld_tool_framework::Context;
 use recalld_tools::CATALOG;
 use serde_json::{Value, json};
@@ -15,11 +15,11 @@ const STORAGE: &str = "brain_benchmark_storage";
 
 /// Calls a tool that is called off as soon as it tells of its progress; gives why it gave no answer.
 fn called_off(desk: &Desk, tool: &str, arguments: &Value) -> String {
-    let cancel = Cancel::new();
+    let cancel = CancellationToken::new();
     let steps = Mutex::new(0_u64);
     let progress = |_: u64, _: u64, _: &str| {
         *steps.lock().unwrap() += 1;
-        cancel.raise();
+        cancel.cancel();
     };
     let caller = operator();
     let context = Context {

@@ -2,7 +2,7 @@
 
 use engine::Sensitivity;
 use recalld_audit::{mint, tenant_hash};
-use recalld_common::cancel::Cancel;
+use recalld_common::cancel::CancellationToken;
 use recalld_policy::Caller;
 use recalld_tool_framework::{Context, ToolError};
 use recalld_tools::CATALOG;
@@ -220,8 +220,8 @@ fn who_calls_it_off_waits_for_no_further_claim() {
     desk.remember("The gateway listens on port 8080.");
     let raw = json!({"claims": [{"claim": "The gateway listens on port 8080."}]});
     let error = desk.with_context(&operator(), |context| {
-        let cancel = Cancel::new();
-        cancel.raise();
+        let cancel = CancellationToken::new();
+        cancel.cancel();
         let context = Context { cancel: &cancel, ..*context };
         let tool = CATALOG.find(&operator(), TOOL).unwrap();
         tool.call(&context, raw.as_object().unwrap()).unwrap_err().error

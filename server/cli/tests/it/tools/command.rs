@@ -11,7 +11,7 @@ use std::fs;
 use support_wire::tree::workspace;
 
 use engine::ledger::Effect;
-use recalld_common::cancel::Cancel;
+use recalld_common::cancel::CancellationToken;
 use recalld_common::scope::Scope;
 use recalld_policy::plans::Plans;
 use recalld_policy::rate::key_of;
@@ -436,8 +436,8 @@ fn a_key_is_for_the_command_and_for_what_it_leads_to() {
 fn a_command_that_is_called_off_leads_to_nothing() {
     let desk = Desk::new();
     let seq = desk.parts().local.get().store.snapshot().seq();
-    let cancel = Cancel::new();
-    cancel.raise();
+    let cancel = CancellationToken::new();
+    cancel.cancel();
     let raw = json!({"command": "what was decided about the gate?"});
     let refused = desk.with_context(&operator(), |context| {
         let context = Context { cancel: &cancel, progress: None, ..*context };

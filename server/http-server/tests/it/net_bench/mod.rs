@@ -31,24 +31,34 @@ pub(crate) struct Bench {
 pub(crate) struct Function<F>(F);
 
 impl<F: Fn(Call, Reply) + Send + Sync + 'static> Service for Function<F> {
-    fn serve(&self, call: Call, reply: Reply) {
+    type RouteMatch = ();
+
+    fn resolve(&self, _: &Call) {}
+
+    fn serve(&self, call: Call, (): (), reply: Reply) {
         (self.0)(call, reply);
     }
 }
 
 /// What `Bench::start` takes: a service, or a function to make one of.
 pub(crate) trait IntoService<Kind> {
-    fn into_service(self) -> Arc<dyn Service>;
+    type Service: Service;
+
+    fn into_service(self) -> Arc<Self::Service>;
 }
 
 impl<S: Service> IntoService<Call> for S {
-    fn into_service(self) -> Arc<dyn Service> {
+    type Service = S;
+
+    fn into_service(self) -> Arc<S> {
         Arc::new(self)
     }
 }
 
 impl<F: Fn(Call, Reply) + Send + Sync + 'static> IntoService<Reply> for F {
-    fn into_service(self) -> Arc<dyn Service> {
+    type Service = Function<F>;
+
+    fn into_service(self) -> Arc<Function<F>> {
         Arc::new(Function(self))
     }
 }

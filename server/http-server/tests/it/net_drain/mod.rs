@@ -40,14 +40,14 @@ fn a_drain_finishes_what_is_begun() {
     bench.handle.drain();
     assert!(idle.is_closed());
     assert_eq!(listening.chunked_body(), b"data: 1\n\n");
-    net_bench::until(|| call.cancel.is_raised());
+    net_bench::until(|| call.cancel.is_cancelled());
     // An answer that comes in pieces is brought to its end, one that begins only now as well.
-    assert!(!wanted.cancel.is_raised());
+    assert!(!wanted.cancel.is_cancelled());
     answer.send(b"data: 3\n\n").unwrap();
     drop(answer);
     assert_eq!(waiting.chunked_body(), b"data: 2\n\ndata: 3\n\n");
     // What would take too long is called off, and says so.
-    net_bench::until(|| watched.cancel.is_raised());
+    net_bench::until(|| watched.cancel.is_cancelled());
     report.send(b"data: called off\n\n").unwrap();
     drop(report);
     assert_eq!(job.chunked_body(), b"data: 5\n\ndata: called off\n\n");
@@ -76,7 +76,7 @@ fn a_drain_does_not_wait_for_ever() {
     client.say(&get("/work"));
     let (call, reply) = calls.recv_timeout(LONG).unwrap();
     assert_eq!(bench.stop().connections_cut_off, 1);
-    assert!(call.cancel.is_raised());
+    assert!(call.cancel.is_cancelled());
     assert!(client.is_closed());
     reply.send(Response::empty(204));
 }

@@ -18,11 +18,15 @@ struct Holding {
 }
 
 impl Service for Holding {
-    fn serve(&self, _: Call, reply: Reply) {
+    type RouteMatch = ();
+
+    fn resolve(&self, _: &Call) {}
+
+    fn serve(&self, _: Call, (): (), reply: Reply) {
         reply.send(Response::empty(204));
     }
 
-    fn quick(&self, call: &Call) -> Option<Response> {
+    fn quick(&self, call: &Call, (): &()) -> Option<Response> {
         if call.request.target == "/hold" {
             self.entered.lock().unwrap().send(()).unwrap();
             self.released.lock().unwrap().recv_timeout(LONG).unwrap();

@@ -45,7 +45,7 @@ fn a_body_counts_while_somebody_has_it_though_its_client_left() {
     calls.recv_timeout(LONG).unwrap().1.send(Response::empty(204));
     let (call, reply) = calls.recv_timeout(LONG).unwrap();
     client.leave_by_reset();
-    net_bench::until(|| call.cancel.is_raised() && bench.counters.open.get() == 0);
+    net_bench::until(|| call.cancel.is_cancelled() && bench.counters.open.get() == 0);
     drop(reply);
     assert_eq!(bench.counters.bodies_bytes.get(), 100_000);
     drop(call);
@@ -56,11 +56,15 @@ fn a_body_counts_while_somebody_has_it_though_its_client_left() {
 struct Judging;
 
 impl Service for Judging {
-    fn serve(&self, call: Call, reply: Reply) {
+    type RouteMatch = ();
+
+    fn resolve(&self, _: &Call) {}
+
+    fn serve(&self, call: Call, (): (), reply: Reply) {
         reply.send(Response::json(200, call.request.body.len().to_string().into_bytes()));
     }
 
-    fn admit(&self, call: &Call, body_bytes: usize) -> Admission {
+    fn admit(&self, call: &Call, (): &mut (), body_bytes: usize) -> Admission {
         assert!(call.request.body.is_empty() && call.request.path() != "/panic", "on purpose");
         match (call.request.path(), body_bytes) {
             ("/none", _) => Admission::Answer(Response::json(404, b"none".to_vec())),

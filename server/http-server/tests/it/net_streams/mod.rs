@@ -33,7 +33,7 @@ fn a_stream_flows_ends_and_notices_its_client_leave() {
     stream.send(b": hello\n\n").unwrap();
     client.head();
     drop(client);
-    net_bench::until(|| call.cancel.is_raised() && stream.is_gone());
+    net_bench::until(|| call.cancel.is_cancelled() && stream.is_gone());
     assert!(stream.send(b": nobody\n\n").is_err());
 }
 
@@ -52,14 +52,14 @@ fn a_slow_reader_is_cut_off_by_backlog_and_by_time() {
     assert!(limits.write_timeout > LONG, "only the backlog may end the first stream");
     let (_bench, backlog, call, stream) = open(limits);
     net_bench::until(|| stream.send(&piece).is_err());
-    net_bench::until(|| call.cancel.is_raised());
+    net_bench::until(|| call.cancel.is_cancelled());
     drop(backlog);
 
     // One message more than the socket takes, then silence: only time can tell.
     let limits = Limits { write_timeout: Duration::from_millis(50), ..Limits::default() };
     let (_bench, timed, call, stream) = open(limits);
     stream.send(&vec![b'x'; 16_000_000]).unwrap();
-    net_bench::until(|| call.cancel.is_raised());
+    net_bench::until(|| call.cancel.is_cancelled());
     assert!(stream.is_gone());
     drop(timed);
 }
@@ -77,7 +77,7 @@ fn streams_are_capped() {
     let two = reply.stream(sse::head());
     assert_eq!(second.answer().status(), 503);
     net_bench::until(|| two.is_gone());
-    assert!(call.cancel.is_raised(), "nobody will read what this call works for");
+    assert!(call.cancel.is_cancelled(), "nobody will read what this call works for");
     drop(one);
     assert_eq!(first.chunked_body(), b"");
     second.say(&get("/events"));

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use engine::Sensitivity;
-use recalld_common::cancel::Cancel;
+use recalld_common::cancel::CancellationToken;
 use recalld_policy::Caller;
 use recalld_tool_framework::{Context, ToolError};
 use recalld_tools::CATALOG;
@@ -126,8 +126,8 @@ fn who_calls_it_off_is_not_kept_waiting() {
     let desk = Desk::new();
     desk.remember("The gateway listens on port 8080.");
     let error = desk.with_context(&operator(), |context| {
-        let cancel = Cancel::new();
-        cancel.raise();
+        let cancel = CancellationToken::new();
+        cancel.cancel();
         let context = Context { cancel: &cancel, ..*context };
         CATALOG
             .find(&operator(), TOOL)

@@ -6,8 +6,8 @@
 
 use std::net::IpAddr;
 
-use super::HOSTED;
 use crate::app_state::AppState;
+use crate::listeners::HOSTED;
 use recalld_common::network::Network;
 use recalld_http_server::{Call, Headers};
 

@@ -7,10 +7,11 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
 
-use super::operations::Operation;
+use super::authenticate::{GATEWAY_ID, GATEWAY_SECRET, Gate};
+use super::route::{ROUTES, Route};
 use super::schemas;
 use crate::limits::API_BODY_BYTES_MAX;
-use crate::pipeline::{GATEWAY_ID, GATEWAY_SECRET, Gate, ROUTES, Route};
+use crate::rest::operations::Operation;
 use recalld_http_server::Response;
 
 /// The version of the HTTP API, which is not that of the program.
@@ -19,7 +20,7 @@ const API_VERSION: &str = "0.1.0";
 static DOCUMENT: LazyLock<Vec<u8>> = LazyLock::new(|| document().to_string().into_bytes());
 
 /// Answers `GET /openapi.json`.
-pub fn openapi() -> Response {
+pub(super) fn openapi() -> Response {
     Response::json(200, DOCUMENT.clone()).header("cache-control", "no-cache")
 }
 

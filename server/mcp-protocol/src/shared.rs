@@ -1,0 +1,141 @@
+//! What the requests of an endpoint share, and the questions that each of them is asked first.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::era::MODERN_REVISIONS;
+use super::fault::Fault;
+use super::host::Host;
+use super::line::{Accepts, json_response};
+use super::listens::Listens;
+use super::message::{self, Message};
+use super::seal::Seal;
+use super::session::Session;
+use super::sessions::Sessions;
+use super::timer::Timer;
+use recalld_common::threads::Threads;
+use recalld_http_server::{Call, Response};
+
+/// What every request sees.
+pub(super) struct Shared<H: Host> {
+    pub host: H,
+    pub sessions: Sessions,
+    pub listens: Listens<H::Caller>,
+    /// Who opened the stream of a session, by the session's id.
+    pub listeners: Mutex<HashMap<String, H::Caller>>,
+    pub timer: Arc<Timer>,
+    pub seal: Seal,
+    pub threads: Threads,
+    pub call_time_max: Duration,
+    pub changes: Arc<Changes>,
+}
+
+impl<H: Host> Shared<H> {
+    fn listeners(&self) -> MutexGuard<'_, HashMap<String, H::Caller>> {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes who opened the stream of a session.
+    pub(super) fn listens_to(&self, session: &Session, caller: &H::Caller) {
+        self.listeners().insert(session.id.clone(), caller.clone());
+    }
+
+    /// Closes the streams of sessions whose callers may not listen any more. The sessions stay: another credential of
+    /// the same principal may go on with them.
+    pub(super) fn end_listeners(&self) {
+        let sessions: HashMap<String, Arc<Session>> = {
+            let open = self.sessions.all().into_iter().filter(|session| session.is_listened_to());
+            open.map(|session| (session.id.clone(), session)).collect()
+        };
+        let listeners: Vec<(String, H::Caller)> = {
+            let mut listeners = self.listeners();
+            listeners.retain(|id, _| sessions.contains_key(id));
+            listeners.iter().map(|(id, caller)| (id.clone(), caller.clone())).collect()
+        };
+        for (id, caller) in listeners {
+            if !self.host.stands(&caller)
+                && let Some(session) = sessions.get(&id)
+            {
+                session.pause_own_stream();
+            }
+        }
+    }
+}
+
+/// Says that resources may have changed. Cheap and without waiting; news that come faster than they
+/// are looked at are looked at together.
+#[derive(Default)]
+pub struct Changes {
+    state: Mutex<News>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct News {
+    has_news: bool,
+    closing: bool,
+}
+
+impl Changes {
+    fn state(&self) -> MutexGuard<'_, News> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something may have changed.
+    pub fn note(&self) {
+        self.state().has_news = true;
+        self.changed.notify_one();
+    }
+
+    pub(super) fn close(&self) {
+        self.state().closing = true;
+        self.changed.notify_one();
+    }
+
+    /// Waits for news, and for so long at least; false when there will be none.
+    pub(super) fn wait(&self, at_least: Duration) -> bool {
+        let goes_on = |news: &mut News| !news.closing;
+        let rested = self.changed.wait_timeout_while(self.state(), at_least, goes_on);
+        let (state, _) = rested.unwrap_or_else(PoisonError::into_inner);
+        let quiet = |news: &mut News| !news.has_news && !news.closing;
+        let waited = self.changed.wait_while(state, quiet);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner);
+        state.has_news = false;
+        !state.closing
+    }
+}
+
+pub(super) fn names_modern(call: &Call) -> bool {
+    version_header(call).is_some_and(|version| MODERN_REVISIONS.contains(&version))
+}
+
+/// The revision that the header names, if it does.
+pub(super) fn version_header(call: &Call) -> Option<&str> {
+    call.request.headers.get("mcp-protocol-version").map(str::trim)
+}
+
+/// What the client takes.
+pub(super) fn accepts(call: &Call) -> Accepts {
+    Accepts::of(call.request.headers.get_all("accept"))
+}
+
+/// An error with nothing beside it.
+pub fn refusal(id: &Value, fault: &Fault) -> Response {
+    let answer = json_response(fault.status(), &message::failure(id, fault));
+    match fault.challenge() {
+        Some(challenge) => answer.header("WWW-Authenticate", challenge.to_owned()),
+        None => answer,
+    }
+}
+
+/// The id to name in a refusal.
+pub(super) fn id_of(body: &Value) -> Value {
+    match Message::of(body) {
+        Message::Request { id, .. } => id.clone(),
+        Message::Wrong { id, .. } => id,
+        Message::Notification { .. } | Message::Response { .. } => Value::Null,
+    }
+}
