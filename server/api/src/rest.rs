@@ -20,6 +20,7 @@ use recalld_http_server::refusal::Refusal;
 use recalld_http_server::{Call, Response};
 use recalld_policy::Caller;
 use recalld_pydantic_compat::Invalid;
+use recalld_recall::show::ItemFacts;
 use recalld_recall::{Outcome, Plan, Question, show};
 use recalld_telemetry::metrics::Stage;
 use recalld_tool_framework::{Answer, Context, ToolError, governed, record_refusal, record_wrong};
@@ -217,7 +218,7 @@ fn seeds(
     let mut outcome = recall.run(plan)?;
     let knows: show::Knows<'_> = &|other| recall.access.may_know(other);
     let (seeds, left_out) = recall.shown(plan, &mut outcome, |found| {
-        let mut seed = show::recalled(snapshot, found, knows)?;
+        let mut seed = ItemFacts::recalled(snapshot, found, knows)?.into_fields();
         seed.insert("score".to_owned(), show::score(found.score));
         Ok(Value::Object(seed))
     })?;

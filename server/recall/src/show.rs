@@ -1,6 +1,7 @@
 //! Recalled items as JSON: one shape for every surface.
 
 use engine::{Damage, ItemId, ItemView, Place, Snapshot, Span, Status, hex};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
@@ -18,8 +19,87 @@ pub const OWN_REFS: &str = "recalld:";
 /// Whether the caller may know that an item is there.
 pub type Knows<'a> = &'a dyn Fn(&ItemView<'_>) -> bool;
 
-/// An item's fields as `POST /recall` gives them, without its score. Others are named in them where
-/// they are not tombstoned and the caller `knows` them.
+/// The facts of an item as a caller may see them: what every surface shows of the item is made of these. By itself it
+/// is what `POST /recall` gives, without the score.
+#[derive(Debug, Serialize)]
+pub struct ItemFacts<'s> {
+    /// Its name.
+    pub id: String,
+    /// The ref that its writer gave it.
+    #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
+    pub reference: Option<&'s str>,
+    /// Its kind.
+    pub kind: &'s str,
+    /// Its title, or what stands in place of a redacted one.
+    pub title: &'s str,
+    /// Its text, likewise.
+    pub text: &'s str,
+    modality: &'s str,
+    tags: Vec<&'s str>,
+    /// The name of its status.
+    pub status: &'static str,
+    /// The newest item that stands in its place.
+    pub superseded_by: Option<String>,
+    supersedes: Vec<String>,
+    /// All that is left of erased items that it replaces or that replaced it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub erased: Vec<ErasedFacts>,
+    /// Where it was read; `None` for an item that nobody read from anywhere.
+    pub source: Option<SourceFacts<'s>>,
+    /// Who recorded it, when and how.
+    pub provenance: Provenance<'s>,
+    validity: Validity,
+    policy: PolicyFacts<'s>,
+    /// The SHA-256 of its text as it is shown, in hex.
+    pub content_sha256: String,
+}
+
+/// An erased item.
+#[derive(Debug, Clone, Serialize)]
+pub struct ErasedFacts {
+    id: String,
+    erased_at: Option<String>,
+}
+
+/// Where an item was read.
+#[derive(Debug, Clone, Serialize)]
+pub struct SourceFacts<'s> {
+    id: String,
+    kind: &'s str,
+    /// Its address.
+    pub uri: &'s str,
+}
+
+/// Who recorded an item, when and how.
+#[derive(Debug, Clone, Serialize)]
+pub struct Provenance<'s> {
+    recorded_at: String,
+    by: &'s str,
+    via: &'s str,
+    span: Option<SpanFacts>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+struct SpanFacts {
+    byte_start: u64,
+    byte_end: u64,
+    line_start: u32,
+    line_end: u32,
+}
+
+#[derive(Debug, Serialize)]
+struct Validity {
+    from: Option<String>,
+    to: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct PolicyFacts<'s> {
+    sensitivity: &'static str,
+    gates: Vec<&'s str>,
+}
+
+/// The facts of an item as fields of an object.
 ///
 /// # Errors
 /// Damage.
@@ -29,55 +109,81 @@ pub fn seed(
     verdict: Verdict,
     knows: Knows<'_>,
 ) -> Result<Map<String, Value>, Damage> {
-    fields(snapshot, (place, verdict), None, knows)
+    Ok(ItemFacts::of(snapshot, place, verdict, knows)?.into_fields())
 }
 
-/// The same of an item that was recalled.
-pub fn recalled(
-    snapshot: &Snapshot,
-    found: &Recalled,
-    knows: Knows<'_>,
-) -> Result<Map<String, Value>, Damage> {
-    fields(snapshot, (found.place, found.verdict), Some(&found.standing), knows)
-}
+impl<'s> ItemFacts<'s> {
+    /// The facts of an item. Others are named in them where they are not tombstoned and the caller `knows` them.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn of(
+        snapshot: &'s Snapshot,
+        place: Place,
+        verdict: Verdict,
+        knows: Knows<'_>,
+    ) -> Result<Self, Damage> {
+        Self::gathered(snapshot, (place, verdict), None, knows)
+    }
 
-/// Both. `standing` is what stands in place of the item, where that is known.
-fn fields(
-    snapshot: &Snapshot,
-    (place, verdict): (Place, Verdict),
-    standing: Option<&[Place]>,
-    knows: Knows<'_>,
-) -> Result<Map<String, Value>, Damage> {
-    let item = snapshot.item(place)?;
-    let redacted = verdict != Verdict::Allow;
-    let mut shown = Map::new();
-    shown.insert("id".into(), names::of_item(&item).into());
-    if let Some(reference) = item.reference.filter(|reference| !reference.starts_with(OWN_REFS)) {
-        shown.insert("ref".into(), reference.into());
+    /// The same of an item that was recalled.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn recalled(
+        snapshot: &'s Snapshot,
+        found: &Recalled,
+        knows: Knows<'_>,
+    ) -> Result<Self, Damage> {
+        Self::gathered(snapshot, (found.place, found.verdict), Some(&found.standing), knows)
     }
-    shown.insert("kind".into(), item.kind.into());
-    shown.insert("title".into(), title(&item, verdict).into());
-    shown.insert("text".into(), if redacted { REDACTED } else { item.text }.into());
-    shown.insert("modality".into(), item.modality.into());
-    shown.insert("tags".into(), if redacted { json!([]) } else { json!(item.tags) });
-    shown.insert("status".into(), snapshot.status(place)?.name().into());
-    let mut erased = Vec::new();
-    let newer = match snapshot.status(place)? {
-        Status::Superseded => superseded_by(snapshot, &item, standing, (knows, &mut erased))?,
-        _ => Value::Null,
-    };
-    let older = supersedes(snapshot, &item, (knows, &mut erased))?;
-    shown.insert("superseded_by".into(), newer);
-    shown.insert("supersedes".into(), older);
-    if !erased.is_empty() {
-        shown.insert("erased".into(), erased.into());
+
+    /// Both. `standing` is what stands in place of the item, where that is known.
+    fn gathered(
+        snapshot: &'s Snapshot,
+        (place, verdict): (Place, Verdict),
+        standing: Option<&[Place]>,
+        knows: Knows<'_>,
+    ) -> Result<Self, Damage> {
+        let item = snapshot.item(place)?;
+        let redacted = verdict != Verdict::Allow;
+        let mut erased = Vec::new();
+        let status = snapshot.status(place)?;
+        let superseded_by = match status {
+            Status::Superseded => superseded_by(snapshot, &item, standing, (knows, &mut erased))?,
+            _ => None,
+        };
+        let supersedes = supersedes(snapshot, &item, (knows, &mut erased))?;
+        Ok(Self {
+            id: names::of_item(&item),
+            reference: item.reference.filter(|reference| !reference.starts_with(OWN_REFS)),
+            kind: item.kind,
+            title: title(&item, verdict),
+            text: if redacted { REDACTED } else { item.text },
+            modality: item.modality,
+            status: status.name(),
+            superseded_by,
+            supersedes,
+            erased,
+            source: source(snapshot, &item)?,
+            provenance: Provenance::of(&item),
+            validity: Validity {
+                from: item.valid_from.map(names::time),
+                to: item.valid_to.map(names::time),
+            },
+            content_sha256: hex(&content_sha256(&item, verdict)),
+            policy: PolicyFacts { sensitivity: item.sensitivity.name(), gates: item.gates },
+            tags: if redacted { Vec::new() } else { item.tags },
+        })
     }
-    shown.insert("source".into(), source(snapshot, &item)?);
-    shown.insert("provenance".into(), provenance(&item));
-    shown.insert("validity".into(), validity(&item));
-    shown.insert("policy".into(), policy(&item));
-    shown.insert("content_sha256".into(), hex(&content_sha256(&item, verdict)).into());
-    Ok(shown)
+
+    /// As fields of an object.
+    pub fn into_fields(self) -> Map<String, Value> {
+        match serde_json::to_value(self) {
+            Ok(Value::Object(fields)) => fields,
+            _ => unreachable!("facts are texts and numbers under names"),
+        }
+    }
 }
 
 /// An item's title as it is shown.
@@ -105,8 +211,8 @@ fn superseded_by(
     snapshot: &Snapshot,
     item: &ItemView<'_>,
     standing: Option<&[Place]>,
-    (knows, erased): (Knows<'_>, &mut Vec<Value>),
-) -> Result<Value, Damage> {
+    (knows, erased): (Knows<'_>, &mut Vec<ErasedFacts>),
+) -> Result<Option<String>, Damage> {
     let standing = match standing {
         Some(known) => known.to_vec(),
         None => snapshot.current_successors(item.id)?.places,
@@ -114,12 +220,12 @@ fn superseded_by(
     let direct = snapshot.direct_successors(item.id)?;
     for newest in standing.into_iter().rev().chain(direct.into_iter().rev()) {
         if let Some(name) = name_of(snapshot, newest, knows)? {
-            return Ok(name.into());
+            return Ok(Some(name));
         }
     }
     match snapshot.erased_successors(item.id)?.last() {
-        Some(&gone) => erased_name(snapshot, gone, erased),
-        None => Ok(Value::Null),
+        Some(&gone) => erased_name(snapshot, gone, erased).map(Some),
+        None => Ok(None),
     }
 }
 
@@ -127,17 +233,17 @@ fn superseded_by(
 fn supersedes(
     snapshot: &Snapshot,
     item: &ItemView<'_>,
-    (knows, erased): (Knows<'_>, &mut Vec<Value>),
-) -> Result<Value, Damage> {
+    (knows, erased): (Knows<'_>, &mut Vec<ErasedFacts>),
+) -> Result<Vec<String>, Damage> {
     let mut ids = Vec::with_capacity(item.supersedes.len());
     for &id in &item.supersedes {
         match snapshot.find(id)? {
-            Some(place) => ids.extend(name_of(snapshot, place, knows)?.map(Value::from)),
+            Some(place) => ids.extend(name_of(snapshot, place, knows)?),
             None if snapshot.is_erased(id.0)? => ids.push(erased_name(snapshot, id, erased)?),
             None => {}
         }
     }
-    Ok(Value::Array(ids))
+    Ok(ids)
 }
 
 /// The id of another item, if it may be named.
@@ -150,47 +256,42 @@ fn name_of(snapshot: &Snapshot, place: Place, knows: Knows<'_>) -> Result<Option
 }
 
 /// All that is left of an erased item: its id, and when it was erased.
-fn erased_name(snapshot: &Snapshot, id: ItemId, erased: &mut Vec<Value>) -> Result<Value, Damage> {
+fn erased_name(
+    snapshot: &Snapshot,
+    id: ItemId,
+    erased: &mut Vec<ErasedFacts>,
+) -> Result<String, Damage> {
     let name = names::item("", id);
     let stones = snapshot.tombstones(id.0)?;
     let at = stones.iter().rfind(|stone| stone.erase).map(|stone| names::time(stone.at));
-    erased.push(json!({"id": name, "erased_at": at}));
-    Ok(name.into())
+    erased.push(ErasedFacts { id: name.clone(), erased_at: at });
+    Ok(name)
 }
 
-/// `{id, kind, uri}`, or null for an item that nobody read from anywhere.
-///
-/// # Errors
-/// Damage.
-pub fn source(snapshot: &Snapshot, item: &ItemView<'_>) -> Result<Value, Damage> {
-    let Some(id) = item.source else { return Ok(Value::Null) };
-    let Some(source) = snapshot.source(id)? else { return Ok(Value::Null) };
-    Ok(json!({"id": names::source(id), "kind": source.kind, "uri": source.uri}))
+fn source<'s>(
+    snapshot: &'s Snapshot,
+    item: &ItemView<'_>,
+) -> Result<Option<SourceFacts<'s>>, Damage> {
+    let Some(id) = item.source else { return Ok(None) };
+    let Some(source) = snapshot.source(id)? else { return Ok(None) };
+    Ok(Some(SourceFacts { id: names::source(id), kind: source.kind, uri: source.uri }))
 }
 
-/// `{recorded_at, by, via, span}`.
-pub fn provenance(item: &ItemView<'_>) -> Value {
-    json!({
-        "recorded_at": names::time(item.recorded_at),
-        "by": item.recorded_by,
-        "via": item.via,
-        "span": item.span.map(span),
-    })
-}
-
-fn span(span: Span) -> Value {
-    json!({
-        "byte_start": span.byte_start, "byte_end": span.byte_end,
-        "line_start": span.line_start, "line_end": span.line_end,
-    })
-}
-
-fn validity(item: &ItemView<'_>) -> Value {
-    json!({"from": item.valid_from.map(names::time), "to": item.valid_to.map(names::time)})
-}
-
-fn policy(item: &ItemView<'_>) -> Value {
-    json!({"sensitivity": item.sensitivity.name(), "gates": item.gates})
+impl<'s> Provenance<'s> {
+    fn of(item: &ItemView<'s>) -> Self {
+        let span = |span: Span| SpanFacts {
+            byte_start: span.byte_start,
+            byte_end: span.byte_end,
+            line_start: span.line_start,
+            line_end: span.line_end,
+        };
+        Self {
+            recorded_at: names::time(item.recorded_at),
+            by: item.recorded_by,
+            via: item.via,
+            span: item.span.map(span),
+        }
+    }
 }
 
 /// A score, to six decimals.

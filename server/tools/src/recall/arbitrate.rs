@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use engine::ledger::{Decision, Effect};
 use engine::{Damage, ItemView, Place, Snapshot, hex};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::text;
@@ -13,6 +14,7 @@ use recalld_common::scope::Scope;
 use recalld_embedding::encoders::View;
 use recalld_mcp_protocol::limits::ANSWER_BYTES_MAX;
 use recalld_policy::Verdict;
+use recalld_recall::show::{ErasedFacts, ItemFacts, Provenance, SourceFacts};
 use recalld_recall::{
     AccessView, Bounds, Lane, Means, Outcome, Plan, Question, Recalled, Room, Why, show,
 };
@@ -84,6 +86,37 @@ pub(super) fn refuse_bounds(raw: &Map<String, Value>) -> Result<(), ToolError> {
             Err(ToolError::argument(name, why))
         }
     }
+}
+
+/// An item as the governed path gives it. Neighbours are added where there is room for them.
+#[derive(Serialize)]
+struct RecallItem<'a> {
+    id: String,
+    #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
+    reference: Option<&'a str>,
+    kind: &'a str,
+    title: &'a str,
+    score: Value,
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    superseded_by: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    erased: Vec<ErasedFacts>,
+    source: Option<SourceFacts<'a>>,
+    provenance: Provenance<'a>,
+    sensitivity: &'static str,
+    content_sha256: String,
+    grounding_token: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    duplicates: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    snippet: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    map_evidence: Option<Value>,
 }
 
 /// A question to the governed path.
@@ -216,44 +249,44 @@ impl<'a> RecallContext<'a> {
         let (context, snapshot) = (self.context, &self.view.snapshot);
         let item = snapshot.item(found.place)?;
         let knows: show::Knows<'_> = &|other| self.access.may_know(other);
-        let seed = show::recalled(snapshot, found, knows)?;
-        let mut shown = json!({
-            "id": seed["id"], "kind": seed["kind"], "title": seed["title"],
-            "score": show::score(found.score), "status": seed["status"],
-            "source": seed["source"], "provenance": seed["provenance"],
-            "sensitivity": item.sensitivity.name(),
-            "content_sha256": seed["content_sha256"],
-            "grounding_token": grounding_token(context, &item, found.verdict),
-        });
-        for optional in ["ref", "superseded_by", "erased"] {
-            if let Some(value) = seed.get(optional).filter(|value| !value.is_null()) {
-                shown[optional] = value.clone();
-            }
-        }
-        if !found.duplicates.is_empty() {
-            shown["duplicates"] = names_of(snapshot, &found.duplicates)?.into();
-        }
-        if let Some(why) = &found.why {
-            shown["why"] = why_json(snapshot, why)?;
-        }
-        let text = seed["text"].as_str().unwrap_or_default();
+        let facts = ItemFacts::recalled(snapshot, found, knows)?;
         let room = if compact { TEXT_BYTES_MAX.min(*budget) } else { *budget };
-        let end = text.floor_char_boundary(room);
+        let end = facts.text.floor_char_boundary(room);
         *budget -= end;
-        shown[if end < text.len() { "snippet" } else { "text" }] = text[..end].into();
+        let (is_cut, text) = (end < facts.text.len(), &facts.text[..end]);
+        let mut shown = RecallItem {
+            id: facts.id,
+            reference: facts.reference,
+            kind: facts.kind,
+            title: facts.title,
+            score: show::score(found.score),
+            status: facts.status,
+            superseded_by: facts.superseded_by,
+            erased: facts.erased,
+            source: facts.source,
+            provenance: facts.provenance,
+            sensitivity: item.sensitivity.name(),
+            content_sha256: facts.content_sha256,
+            grounding_token: grounding_token(context, &item, found.verdict),
+            duplicates: names_of(snapshot, &found.duplicates)?,
+            why: found.why.as_ref().map(|why| why_json(snapshot, why)).transpose()?,
+            snippet: is_cut.then_some(text),
+            text: (!is_cut).then_some(text),
+            map_evidence: None,
+        };
         if plan.wants_place
             && found.verdict == Verdict::Allow
             && let Some(evidence) =
                 recalld_recall::map_evidence(snapshot, &context.workspace.roots(), &item)?
         {
-            shown["map_evidence"] = json!({
+            shown.map_evidence = Some(json!({
                 "path": evidence.path, "line_start": evidence.line_start,
                 "line_end": evidence.line_end, "file_sha256": hex(&evidence.file_sha256),
                 "file": evidence.witness.name(),
                 "verified_at": names::time(context.services.clock.now()),
-            });
+            }));
         }
-        Ok(shown)
+        Ok(serde_json::to_value(shown).expect("texts and numbers under names"))
     }
 }
 

@@ -14,7 +14,7 @@ use recalld_common::names;
 use recalld_common::scope::Scope;
 use recalld_policy::{Action, Verdict};
 use recalld_recall::show;
-use recalld_recall::show::REDACTED;
+use recalld_recall::show::{ItemFacts, REDACTED};
 use recalld_tool_framework::args::{Id, Text, args};
 use recalld_tool_framework::reading::{find, seen};
 use recalld_tool_framework::results::{Kind, always};
@@ -127,16 +127,16 @@ fn fetch(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Tool
     }
     let (verdict, rule) = context.judge(&item, Action::Read);
     let (text, is_cut) = text_of(context, &item, verdict)?;
-    let seed = show::seed(&snapshot, place, verdict, &|other| context.may_know(other))?;
+    let facts = ItemFacts::of(&snapshot, place, verdict, &|other| context.may_know(other))?;
     let name = names::of_item(&item);
-    let mut metadata = metadata(context, &item, &seed, verdict);
+    let mut metadata = metadata(context, &item, &facts, verdict);
     if is_cut {
         metadata.insert("truncated".into(), "true".into());
         metadata.insert("read_on".into(), read_on(&item, &name, text.len()).into());
     }
     let shown = json!({
         "id": name, "title": titled(show::title(&item, verdict), &text, &name),
-        "url": url(seed["source"]["uri"].as_str(), item.kind, &name),
+        "url": url(facts.source.as_ref().map(|source| source.uri), item.kind, &name),
         "text": text, "metadata": metadata,
     });
     let mut answer = Answer::plain(Value::Null, String::new());
@@ -187,25 +187,24 @@ fn read_on(item: &ItemView<'_>, name: &str, bytes: usize) -> String {
 fn metadata(
     context: &Context<'_>,
     item: &ItemView<'_>,
-    seed: &Map<String, Value>,
+    facts: &ItemFacts<'_>,
     verdict: Verdict,
 ) -> Map<String, Value> {
-    let word = |value: &Value| value.as_str().map(str::to_owned);
     let tags = (verdict == Verdict::Allow && !item.tags.is_empty()).then(|| item.tags.join(", "));
     let lines = item.span.map(|span| format!("{}-{}", span.line_start, span.line_end));
     let known = [
         ("kind", Some(item.kind.to_owned())),
-        ("status", word(&seed["status"])),
-        ("superseded_by", word(&seed["superseded_by"])),
+        ("status", Some(facts.status.to_owned())),
+        ("superseded_by", facts.superseded_by.clone()),
         ("sensitivity", Some(item.sensitivity.name().to_owned())),
         ("recorded_at", Some(names::time(item.recorded_at))),
         ("recorded_by", Some(item.recorded_by.to_owned())),
-        ("source", word(&seed["source"]["uri"])),
+        ("source", facts.source.as_ref().map(|source| source.uri.to_owned())),
         ("lines", lines),
         ("valid_from", item.valid_from.map(names::time)),
         ("valid_to", item.valid_to.map(names::time)),
         ("tags", tags),
-        ("content_sha256", word(&seed["content_sha256"])),
+        ("content_sha256", Some(facts.content_sha256.clone())),
         ("grounding_token", Some(grounding_token(context, item, verdict))),
     ];
     let known =

@@ -8,6 +8,7 @@ use recalld_claim_check::{Judged, Prose, Relation, judge};
 use recalld_common::names;
 use recalld_policy::{Action, Verdict};
 use recalld_recall::show;
+use recalld_recall::show::ItemFacts;
 use recalld_tool_framework::results::without_nulls;
 use recalld_tool_framework::{Context, ToolError};
 
@@ -110,13 +111,13 @@ impl Evidence {
     ) -> Result<Value, ToolError> {
         let item = snapshot.item(self.place)?;
         let knows: show::Knows<'_> = &|other| context.may_know(other);
-        let seed = show::seed(snapshot, self.place, Verdict::Allow, knows)?;
+        let facts = ItemFacts::of(snapshot, self.place, Verdict::Allow, knows)?;
         let verdict = context.judge(&item, Action::Read).0;
         let title: String = item.title.chars().take(TITLE_CHARS_MAX).collect();
         Ok(without_nulls(json!({
-            "id": self.name, "kind": item.kind, "title": title, "status": seed["status"],
+            "id": self.name, "kind": item.kind, "title": title, "status": facts.status,
             "stance": self.stance().name(), "says": (!self.says.is_empty()).then_some(&self.says),
-            "score": show::score(self.score), "superseded_by": seed["superseded_by"],
+            "score": show::score(self.score), "superseded_by": facts.superseded_by,
             "grounding_token": grounding_token(context, &item, verdict),
         })))
     }
