@@ -89,7 +89,8 @@ impl Asked {
     }
 }
 
-/// Gives a call back that is answered here (`body` is the parsed one of a call of MCP, or null), with what its answer says of its age; another one is on its way then.
+/// Gives a call back that is answered here, with what its answer says of its age; another one is on its way then.
+/// `body` is the parsed one of a call of MCP, or null.
 pub(super) fn steer(
     (parts, endpoint): (&AppState, &Endpoint<Product>),
     (target, body): (&Target, &Json),
