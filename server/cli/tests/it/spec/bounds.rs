@@ -28,7 +28,6 @@ const ROOMS: &[&str] = &[
     "server/embedding/src/embed.rs",
     "server/cli/src/eval",
     "server/interchange/src/foreign",
-    "server/embedding/src/gather.rs",
     "server/policy/src/identity.rs",
     "server/policy/src/judged.rs",
     "server/policy/src/meter.rs",
