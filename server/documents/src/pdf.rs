@@ -7,42 +7,20 @@ mod child;
 mod extract;
 #[cfg(feature = "pdf")]
 mod library;
-
-use serde::{Deserialize, Serialize};
+mod told;
 
 use super::document::{Document, HEADING_CHARS_MAX, Heading, Source, add_field, tidy, tile};
 use super::{Format, Unread};
 use recalld_common::counted::{agreed, counted};
 
+use told::{PAGES_MAX, PDF_TEXT_BYTES_MAX, Told};
+
 pub use child::PdfReader;
 pub use child::SUBCOMMAND;
 pub use extract::main;
 
-/// Pages that are read.
-const PAGES_MAX: usize = 5_000;
-/// Bytes of text of one file, all pages together.
-const PDF_TEXT_BYTES_MAX: usize = 12 << 20;
-
 /// Numbers of pages that cannot be read that are told; the rest are counted.
 const TOLD_MAX: usize = 20;
-
-/// What the child says of a file.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-struct Told {
-    /// Title, author, subject and keywords, as far as they are there.
-    fields: Vec<(String, String)>,
-    /// The number of each page and its text, in order.
-    pages: Vec<(u32, String)>,
-    /// Pages that could not be read.
-    broken_pages: Vec<u32>,
-    /// Whether a bound ended the reading.
-    is_cut: bool,
-    /// Whether a password is wanted.
-    is_locked: bool,
-    /// Why nothing could be read.
-    broken: Option<String>,
-}
 
 /// Reads a PDF by the program that `reader` names.
 pub(super) fn read(

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use engine::{Hidden, ItemView, SearchError, Snapshot};
 
-use super::hidden::HiddenFrom;
+use super::masks::HiddenFrom;
 use recalld_policy::{Action, Caller, Rules, Verdict, What};
 
 /// The scope of those who may know what is kept from them.

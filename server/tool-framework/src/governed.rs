@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use engine::ledger::{Decision, Effect, Outcome, Touched};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::answer::{Answer, touched};
 use super::context::Context;
+use super::tool::{Change, Tool};
 use crate::error::{Stored, ToolError};
 use recalld_audit::BY_SCOPE;
 use recalld_audit::{Trace, hash_call};
@@ -306,4 +307,34 @@ fn recorded(
         }
     };
     (answer, trace.touched)
+}
+
+impl Tool {
+    /// Runs the tool as a governed call.
+    pub fn call(&self, context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Refused> {
+        let at_once = self.change != Change::Nothing;
+        governed(context, self.name, raw, at_once, |context| self.checked(context, raw))
+    }
+
+    /// Runs the tool within the call of another one, which was reserved: with an entry of its own. Beside what it
+    /// gives, what became of items.
+    pub fn call_within(
+        &self,
+        context: &Context<'_>,
+        raw: &Map<String, Value>,
+    ) -> (Result<Answer, Refused>, Vec<Touched>) {
+        let at_once = self.change != Change::Nothing;
+        within(context, self.name, raw, at_once, |context| self.checked(context, raw))
+    }
+
+    fn checked(
+        &self,
+        context: &Context<'_>,
+        raw: &Map<String, Value>,
+    ) -> Result<Answer, ToolError> {
+        if self.change != Change::Nothing && !context.caller.may_write() {
+            return Err(ToolError::Unverified);
+        }
+        (self.run)(context, raw)
+    }
 }

@@ -1,12 +1,10 @@
 //! One tool: its row, and how it is called.
 
-use engine::ledger::Touched;
 use serde_json::{Map, Value, json};
 
 use super::answer::Answer;
 use super::context::Context;
 use super::error::ToolError;
-use super::governed::{self, Refused, governed};
 use super::{args, results};
 use recalld_common::scope::Scope;
 use recalld_common::wants::Wants;
@@ -84,33 +82,5 @@ impl Tool {
                 "openWorldHint": false,
             },
         })
-    }
-
-    /// Runs the tool as a governed call.
-    pub fn call(&self, context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Refused> {
-        let at_once = self.change != Change::Nothing;
-        governed(context, self.name, raw, at_once, |context| self.checked(context, raw))
-    }
-
-    /// Runs the tool within the call of another one, which was reserved: with an entry of its own. Beside what it
-    /// gives, what became of items.
-    pub fn call_within(
-        &self,
-        context: &Context<'_>,
-        raw: &Map<String, Value>,
-    ) -> (Result<Answer, Refused>, Vec<Touched>) {
-        let at_once = self.change != Change::Nothing;
-        governed::within(context, self.name, raw, at_once, |context| self.checked(context, raw))
-    }
-
-    fn checked(
-        &self,
-        context: &Context<'_>,
-        raw: &Map<String, Value>,
-    ) -> Result<Answer, ToolError> {
-        if self.change != Change::Nothing && !context.caller.may_write() {
-            return Err(ToolError::Unverified);
-        }
-        (self.run)(context, raw)
     }
 }

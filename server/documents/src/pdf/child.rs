@@ -10,7 +10,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use super::super::Unread;
-use super::Told;
+use super::told::Told;
 
 /// How long one file may take.
 const PDF_TIME_MAX: Duration = Duration::from_secs(30);

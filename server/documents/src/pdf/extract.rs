@@ -2,24 +2,21 @@
 //!
 //! Owns the bounds that a process can only set on itself.
 
-use std::fmt;
 use std::io::{self, Read, Write};
 use std::panic::catch_unwind;
 use std::process::ExitCode;
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 
-use super::Told;
 #[cfg(feature = "pdf")]
 use super::library::extract;
+use super::told::Told;
 use recalld_fs_util::roots::FILE_BYTES_MAX;
 
 /// Memory that the child may take, everything counted: sixty times the largest file.
 const MEMORY_BYTES_MAX: u64 = 1 << 30;
 /// Seconds of a processor: a parent that is gone kills nobody.
 const PROCESSOR_SECONDS_MAX: u64 = 60;
-/// Letters of the library's own words.
-const WHY_CHARS_MAX: usize = 200;
 
 /// Reads standard input, writes standard output.
 pub fn main() -> ExitCode {
@@ -28,9 +25,11 @@ pub fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
     let mut bytes = Vec::new();
     let told = match io::stdin().lock().take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes) {
-        Err(error) => refuse(error),
-        Ok(_) if bytes.len() as u64 > FILE_BYTES_MAX => refuse("it is too long"),
-        Ok(_) => catch_unwind(|| extract(&bytes)).unwrap_or_else(|_| refuse("its reader panicked")),
+        Err(error) => Told::refuse(error),
+        Ok(_) if bytes.len() as u64 > FILE_BYTES_MAX => Told::refuse("it is too long"),
+        Ok(_) => {
+            catch_unwind(|| extract(&bytes)).unwrap_or_else(|_| Told::refuse("its reader panicked"))
+        }
     };
     let said = serde_json::to_vec(&told).unwrap_or_default();
     let mut out = io::stdout().lock();
@@ -57,14 +56,9 @@ fn bound() {
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
 }
 
-pub(super) fn refuse(why: impl fmt::Display) -> Told {
-    let why = why.to_string().chars().take(WHY_CHARS_MAX).collect();
-    Told { broken: Some(why), ..Told::default() }
-}
-
 #[cfg(not(feature = "pdf"))]
 fn extract(_: &[u8]) -> Told {
-    refuse("this program was built without the feature `pdf`")
+    Told::refuse("this program was built without the feature `pdf`")
 }
 
 #[cfg(all(test, not(feature = "pdf")))]

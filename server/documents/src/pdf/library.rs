@@ -9,8 +9,7 @@ use pdf_extract::{
     Dictionary, Document, Error, Object, PlainTextOutput, decode_text_string, output_doc_page,
 };
 
-use super::extract::refuse;
-use super::{PAGES_MAX, PDF_TEXT_BYTES_MAX, Told};
+use super::told::{PAGES_MAX, PDF_TEXT_BYTES_MAX, Told};
 
 const FIELDS: [&str; 4] = ["Title", "Author", "Subject", "Keywords"];
 
@@ -19,7 +18,7 @@ pub(super) fn extract(bytes: &[u8]) -> Told {
     let mut document = match Document::load_mem(bytes) {
         Ok(document) => document,
         Err(error) if is_lock(&error) => return Told { is_locked: true, ..Told::default() },
-        Err(error) => return refuse(error),
+        Err(error) => return Told::refuse(error),
     };
     // Many files are encrypted with an empty password, which is to say that all may read them.
     if document.is_encrypted() && document.decrypt("").is_err() {
@@ -28,7 +27,7 @@ pub(super) fn extract(bytes: &[u8]) -> Told {
     let mut told = Told { fields: fields(&document), ..Told::default() };
     let pages = document.get_pages();
     if pages.is_empty() {
-        return refuse("it has no pages");
+        return Told::refuse("it has no pages");
     }
     let mut room = PDF_TEXT_BYTES_MAX;
     for (at, &number) in pages.keys().enumerate() {

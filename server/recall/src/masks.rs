@@ -1,0 +1,136 @@
+//! Which rows are hidden from whom, kept from one question to the next.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use engine::{Class, Edition, Hidden, SearchError, Sight, Snapshot};
+
+use recalld_policy::{Action, Rules, Verdict, What, Who, decide};
+
+/// Callers for whom what is hidden is kept: a bit for each row of the store, where anything is. The one who
+/// asked longest ago is worked out again.
+const CALLERS_MAX: usize = 64;
+
+/// What is hidden from whom, kept from one question to the next. For one store and one set of rules.
+#[derive(Debug, Default)]
+pub struct HiddenFrom {
+    /// Who asked last stands last.
+    callers: Mutex<Vec<(Asker, Arc<Mutex<Known>>)>>,
+}
+
+/// What is known of one caller. Who looks through the store for it holds it, so that others of the same caller
+/// wait for what comes of that instead of looking through as well.
+#[derive(Debug, Default)]
+struct Known {
+    /// The newest edition that was asked.
+    edition: Option<Edition>,
+    hidden: Arc<Hidden>,
+}
+
+/// All of a caller that rules look at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Asker {
+    workspace: String,
+    principal: String,
+    plan: String,
+    scopes: Vec<String>,
+    purpose: Option<String>,
+}
+
+impl Asker {
+    fn of(who: &Who<'_>) -> Self {
+        Self {
+            workspace: who.workspace.to_owned(),
+            principal: who.principal.to_owned(),
+            plan: who.plan.to_owned(),
+            scopes: who.scopes.iter().map(|&scope| scope.to_owned()).collect(),
+            purpose: who.purpose.map(str::to_owned),
+        }
+    }
+
+    fn is(&self, who: &Who<'_>) -> bool {
+        self.principal == who.principal
+            && self.workspace == who.workspace
+            && self.plan == who.plan
+            && self.scopes.iter().map(String::as_str).eq(who.scopes.iter().copied())
+            && self.purpose.as_deref() == who.purpose
+    }
+}
+
+impl HiddenFrom {
+    /// What of a snapshot the rules hide from a caller who reads; `None` where that is nothing.
+    ///
+    /// # Errors
+    /// Damage, or the snapshot's stop.
+    pub fn of(
+        &self,
+        snapshot: &Snapshot,
+        rules: &Rules,
+        who: &Who<'_>,
+    ) -> Result<Option<Arc<Hidden>>, SearchError> {
+        let known = self.known(who);
+        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        let hidden = if known.hidden.is_of(snapshot) {
+            Arc::clone(&known.hidden)
+        } else {
+            let sight = |class: &Class<'_>| sight(rules, who, class);
+            let hidden = Arc::new(snapshot.hide(&known.hidden, sight)?);
+            // Who still looks at an older state does not take from the others what holds for the newer one.
+            if known.edition.is_none_or(|kept| kept <= snapshot.edition()) {
+                known.hidden = Arc::clone(&hidden);
+            }
+            hidden
+        };
+        known.edition = known.edition.max(Some(snapshot.edition()));
+        Ok((!hidden.is_empty()).then_some(hidden))
+    }
+
+    fn known(&self, who: &Who<'_>) -> Arc<Mutex<Known>> {
+        let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = callers.iter().position(|(asker, _)| asker.is(who)) {
+            callers[at..].rotate_left(1);
+        } else {
+            if callers.len() == CALLERS_MAX {
+                callers.remove(0);
+            }
+            callers.push((Asker::of(who), Arc::default()));
+        }
+        callers.last().map_or_else(Arc::default, |(_, known)| Arc::clone(known))
+    }
+}
+
+fn sight(rules: &Rules, who: &Who<'_>, class: &Class<'_>) -> Sight {
+    let what = What {
+        workspace: who.workspace,
+        kind: class.kind,
+        sensitivity: class.sensitivity,
+        gates: class.gates,
+    };
+    match decide(rules, who, &what, Action::Read).verdict {
+        Verdict::Allow => Sight::Whole,
+        Verdict::Redact => Sight::Outline,
+        Verdict::Deny => Sight::Nothing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::passes::tests::{items, store};
+    use super::*;
+
+    #[test]
+    fn who_looks_at_an_older_state_takes_nothing_from_those_of_the_newer_one() {
+        let (_folder, store) = store(1);
+        let earlier = store.snapshot();
+        store.write(items(1)).unwrap();
+        let later = store.snapshot();
+        let rules = Rules::new(Vec::new()).unwrap();
+        let who =
+            Who { workspace: "w", principal: "ada", plan: "team", scopes: &[], purpose: None };
+        let from = HiddenFrom::default();
+        let of = |snapshot| from.of(snapshot, &rules, &who).unwrap().expect("nothing is allowed");
+        let newer = of(&later);
+        assert!(newer.is_of(&later) && !newer.is_of(&earlier));
+        assert!(of(&earlier).is_of(&earlier));
+        assert!(Arc::ptr_eq(&newer, &of(&later)));
+    }
+}
