@@ -1,6 +1,7 @@
 //! Files of every format: sections tile the text, and chunks lie in it within their bounds.
 
-use recalld_documents::chunk::{CHUNK_CHARS_MAX, chunk};
+use recalld_documents::chunk::chunk;
+use recalld_documents::limits::CHUNK_CHARS_MAX;
 use recalld_documents::read_bytes;
 use recalld_ingest::links::candidates;
 

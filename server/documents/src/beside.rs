@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use crate::{BESIDE_BYTES_MAX, BESIDE_ENDINGS, Beside, is_picture};
+use crate::image::{BESIDE_BYTES_MAX, BESIDE_ENDINGS, Beside, is_one as is_picture};
 use recalld_fs_util::roots::Roots;
 
 /// The words beside a file.

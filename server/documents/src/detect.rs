@@ -2,7 +2,9 @@
 //!
 //! Content speaks first (a PDF called `notes.txt` is a PDF); the name decides among texts.
 
-use super::{Format, Unreadable, code::Language, decode, image, json_lines, table};
+use super::format::{Format, Unreadable};
+use super::language::Language;
+use super::{decode, image, json_lines, table};
 
 /// How many first bytes `detect` wants to see; more are ignored.
 pub const DETECT_BYTES: usize = 8_192;

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use super::Format;
+use super::format::Format;
 
 /// Sections kept per document; later headings stay inside the last section.
 pub const SECTIONS_MAX: usize = 10_000;

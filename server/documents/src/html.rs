@@ -7,11 +7,11 @@ use std::ops::Range;
 
 use html5gum::{DefaultEmitter, StartTag, Token, Tokenizer};
 
-use super::Format;
 use super::document::{
     Document, HEADING_CHARS_MAX, Heading, LinkKind, Links, Run, Source, add_field, line_of,
     line_starts, tidy, tile,
 };
+use super::format::Format;
 
 /// Elements that start and end on a line of their own.
 const BLOCKS: &[&str] = &[

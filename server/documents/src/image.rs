@@ -11,8 +11,8 @@ mod png;
 mod webp;
 mod xmp;
 
-use super::Format;
 use super::document::{Document, HEADING_CHARS_MAX, Heading, Source, add_field, field, tidy, tile};
+use super::format::Format;
 
 /// Bytes of one file of words beside a picture.
 pub const BESIDE_BYTES_MAX: usize = 256 << 10;

@@ -3,7 +3,7 @@
 //! Owns the word lists per language; knows one line at a time. Rules are by keyword, so code that is
 //! laid out the usual way is cut where a person would cut it, and other code merely stays together.
 
-use super::code::Language;
+use super::language::Language;
 
 /// Longest line looked at; longer ones are data or minified.
 const LINE_BYTES_MAX: usize = 400;

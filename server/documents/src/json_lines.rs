@@ -5,8 +5,8 @@
 
 use serde_json::Value;
 
-use super::Format;
 use super::document::{Document, lines};
+use super::format::Format;
 use super::records::{Records, say};
 use recalld_common::counted::{agreed, counted};
 

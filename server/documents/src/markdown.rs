@@ -7,11 +7,11 @@ use std::ops::Range;
 
 use pulldown_cmark::{Event, LinkType, Options, Parser, Tag, TagEnd};
 
-use super::Format;
 use super::document::{
     Document, HEADING_CHARS_MAX, Heading, LinkKind, Links, Source, add_field, field, line_of,
     line_starts, lines, tidy, tile,
 };
+use super::format::Format;
 
 /// Lines of front matter looked at before giving up on a closing mark.
 const FRONT_LINES_MAX: usize = 200;
@@ -98,7 +98,10 @@ fn front_matter(text: &str) -> (Vec<(String, String)>, usize) {
         match (line.split_once(sign), list_item, fields.last_mut()) {
             (_, Some(item), Some((_, value))) if line.starts_with([' ', '-']) => {
                 let comma = if value.is_empty() { "" } else { ", " };
-                *value = tidy(&format!("{value}{comma}{}", unquote(item)), super::FIELD_CHARS_MAX);
+                *value = tidy(
+                    &format!("{value}{comma}{}", unquote(item)),
+                    crate::document::FIELD_CHARS_MAX,
+                );
             }
             (Some((name, value)), ..) if !line.starts_with([' ', '\t', '#']) => {
                 add_field(&mut fields, unquote(name), unquote(value));

@@ -67,7 +67,7 @@ mod tests {
 
     fn found(text: &str) -> Vec<String> {
         let mut links = Links::default();
-        mentions(text, 0, &super::super::line_starts(text), &mut links);
+        mentions(text, 0, &crate::document::line_starts(text), &mut links);
         links.finish().into_iter().map(|l| l.target).collect()
     }
 

@@ -10,7 +10,7 @@ mod library;
 mod told;
 
 use super::document::{Document, HEADING_CHARS_MAX, Heading, Source, add_field, tidy, tile};
-use super::{Format, Unread};
+use super::format::{Format, Unread};
 use recalld_common::counted::{agreed, counted};
 
 use told::{PAGES_MAX, PDF_TEXT_BYTES_MAX, Told};

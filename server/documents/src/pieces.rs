@@ -6,8 +6,8 @@
 
 use std::ops::Range;
 
-use crate::Document;
-use crate::chunk::{CHUNK_CHARS_MAX, CHUNK_CHARS_TARGET, CHUNK_CHARS_TINY};
+use crate::document::Document;
+use crate::limits::{CHUNK_CHARS_MAX, CHUNK_CHARS_TARGET, CHUNK_CHARS_TINY};
 
 /// What ending a piece at a break costs, in characters of distance from the ideal length.
 mod cost {

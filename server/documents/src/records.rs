@@ -4,9 +4,9 @@
 
 use std::ops::Range;
 
-use super::Format;
 use super::document::{Document, Heading, Run, Source, line_of, line_starts, tile};
-use crate::chunk::CHUNK_CHARS_TARGET;
+use super::format::Format;
+use crate::limits::CHUNK_CHARS_TARGET;
 
 /// Records that are read of one file.
 pub(super) const RECORDS_MAX: usize = 200_000;

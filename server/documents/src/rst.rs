@@ -6,12 +6,12 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::Format;
 use super::adorned::titles;
 use super::document::{
     Document, HEADING_CHARS_MAX, Heading, LinkKind, Links, Source, add_field, field, line_of,
     line_starts, lines, tidy, tile,
 };
+use super::format::Format;
 use super::mentions::{mentions, number};
 
 /// Longest inline reference, in bytes; a stray backtick costs no more than this.
@@ -94,7 +94,7 @@ fn header_fields(text: &str, from: usize) -> Vec<(String, String)> {
         }
         if line.starts_with([' ', '\t']) {
             let Some((_, value)) = open.last_mut() else { return Vec::new() };
-            if value.len() < super::FIELD_CHARS_MAX * 4 {
+            if value.len() < crate::document::FIELD_CHARS_MAX * 4 {
                 value.push(' ');
                 value.push_str(line.trim());
             }
@@ -219,7 +219,7 @@ fn table_end(text: &str, all: &[Range<usize>], first: usize) -> usize {
 }
 
 /// Every reference outside literal blocks.
-fn references(text: &str, blocks: &[Block], starts: &[usize]) -> Vec<super::Link> {
+fn references(text: &str, blocks: &[Block], starts: &[usize]) -> Vec<crate::document::Link> {
     let mut links = Links::default();
     let targets = explicit_targets(text);
     let mut from = 0;
@@ -245,7 +245,7 @@ fn explicit_targets(text: &str) -> HashMap<String, (String, usize)> {
             Some(quoted) => quoted.split_once("`:"),
             None => rest.split_once(": "),
         };
-        if let (true, Some((name, url))) = (found.len() < super::LINKS_MAX, named)
+        if let (true, Some((name, url))) = (found.len() < crate::document::LINKS_MAX, named)
             && !url.trim().is_empty()
         {
             found.insert(

@@ -4,8 +4,8 @@
 
 use csv::{ByteRecord, Reader, ReaderBuilder};
 
-use super::Format;
 use super::document::{Document, HEADING_CHARS_MAX, tidy};
+use super::format::Format;
 use super::records::{Records, say};
 
 /// Columns that are read; those to the right of them are left out.
@@ -248,6 +248,7 @@ fn is_year(cell: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::document::Source;
 
     fn text(source: &str) -> String {
         read(source).map(|document| document.text).unwrap_or_default()
@@ -278,9 +279,7 @@ mod tests {
         let source = "a,b\n\"x\ny\",1\n\n,2,more\n3,4\n5,6\n7,8\n";
         let document = read(source).unwrap();
         assert!(document.text.starts_with("a: x y\nb: 1\n\nb: 2\nColumn 3: more\n\na: 3"));
-        let chunks = crate::chunk::chunk(&document);
-        assert_eq!((chunks[0].line_start, chunks[0].line_end), (2, 8));
-        let super::super::Source::Extracted { runs, .. } = &document.source else { panic!() };
+        let Source::Extracted { runs, .. } = &document.source else { panic!() };
         assert_eq!(&source[runs[1].source_start..runs[1].source_end], ",2,more\n");
     }
 

@@ -2,7 +2,13 @@
 
 use proptest::prelude::*;
 
-use super::*;
+use sha2::{Digest, Sha256};
+
+use super::detect::detect;
+use super::document::{Document, FIELDS_MAX, HEADING_CHARS_MAX, LINKS_MAX, Source};
+use super::read::{read_bytes, read_file, read_text};
+
+mod chunks;
 
 const NAMES: &[&str] = &[
     "a.md", "a.txt", "a.rst", "a.html", "a.rs", "a.py", "a.js", "a.go", "a.c", "a.java", "a.rb",
@@ -128,7 +134,7 @@ proptest! {
             if doc.source == Source::Verbatim {
                 prop_assert_eq!(&doc.text, &text);
             }
-            crate::chunk::tests::check(&doc);
+            chunks::check(&doc);
         }
     }
 
@@ -138,13 +144,13 @@ proptest! {
         for name in NAMES {
             if let Ok(doc) = read_bytes(name, &bytes) {
                 check(&doc);
-                crate::chunk::tests::check(&doc);
+                chunks::check(&doc);
             }
             // Most random bytes are refused at the door; the readers must bear them all the same.
             let format = detect(name, b"").unwrap();
             let doc = read_text(name, format, String::from_utf8_lossy(&bytes).into_owned());
             check(&doc);
-            crate::chunk::tests::check(&doc);
+            chunks::check(&doc);
         }
     }
 }
@@ -177,7 +183,7 @@ fn hostile_sizes_are_bounded() {
         for name in ["a.md", "a.txt", "a.rst", "a.html", "a.py", "a.rs"] {
             let doc = read_text(name, detect(name, b"").unwrap(), shape.clone());
             check(&doc);
-            crate::chunk::tests::check(&doc);
+            chunks::check(&doc);
         }
     }
 }

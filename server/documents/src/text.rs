@@ -2,9 +2,9 @@
 //!
 //! Owns the guess of a title; knows no markup.
 
-use super::Format;
 use super::adorned::titles;
 use super::document::{Document, HEADING_CHARS_MAX, Links, Source, line_starts, tidy, tile};
+use super::format::Format;
 use super::mentions::mentions;
 
 /// Longest first line taken for a title, in bytes.

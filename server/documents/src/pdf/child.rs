@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use super::super::Unread;
+use super::super::format::Unread;
 use super::told::Told;
 
 /// How long one file may take.
