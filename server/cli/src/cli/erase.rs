@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::keep::{count, job};
-use super::recall::plain;
+use super::paint::plain;
 use super::tell::{tell, tell_line};
 use super::{Common, Failure};
 use recalld_common::counted::{agreed, counted};

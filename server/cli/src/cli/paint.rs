@@ -6,8 +6,6 @@
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 
-use super::recall::plain;
-
 /// Between two columns.
 const GAP: &str = "  ";
 
@@ -93,6 +91,11 @@ pub(super) fn table(paint: Paint, head: &[&str], rows: &[Vec<String>]) -> String
         out += &format!("{}\n", paint.bold(&line(&head)));
     }
     rows.iter().fold(out, |out, row| out + &line(row) + "\n")
+}
+
+/// A recalled text must not drive the terminal that shows it.
+pub(super) fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect()
 }
 
 #[cfg(test)]

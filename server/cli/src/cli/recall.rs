@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use serde_json::{Map, Value};
 
-use super::paint::Paint;
+use super::paint::{Paint, plain};
 use super::remote::Remote;
 use super::tell::tell;
 use super::{Failure, RecallArgs};
@@ -112,11 +112,6 @@ fn readable(paint: Paint, answer: &Value) -> String {
         lanes.join(", ")
     ));
     out
-}
-
-/// A recalled text must not drive the terminal that shows it.
-pub(super) fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect()
 }
 
 /// Id, kind, score, and where it is from.

@@ -7,8 +7,8 @@ use engine::Sensitivity;
 use serde_json::json;
 
 use super::call::{call, given};
+use super::paint::plain;
 use super::policy::sensitivity;
-use super::recall::plain;
 use super::tell::{tell, tell_line};
 use super::{Common, Failure};
 

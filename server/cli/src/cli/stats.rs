@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::call::call;
-use super::recall::plain;
+use super::paint::plain;
 use super::tell::{tell, tell_line};
 use super::{Common, Failure};
 
