@@ -49,7 +49,8 @@ fn info(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolE
     let scopes: Vec<&str> = caller.scopes.iter().map(|scope| scope.name()).collect();
     let rate = caller.entitled.rate;
     let mut shown = json!({
-        "workspace": caller.workspace, "plan": caller.plan, "families": families(context.services.catalog, &caller.entitled),
+        "workspace": caller.workspace, "plan": caller.plan,
+        "families": families(context.services.catalog, &caller.entitled),
         "scopes": scopes, "writes_enabled": caller.may_write(),
         "rate": rate.map(|rate| json!({"per_second": rate.calls_per_second(), "burst": rate.burst()})),
     });

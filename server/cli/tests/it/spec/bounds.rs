@@ -241,11 +241,20 @@ fn files(place: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(place).expect("the folder is there") {
         let path = entry.expect("it can be read").path();
         let is_code = path.extension().is_some_and(|ending| ending == "rs")
-            && !(path.ends_with("src/limits.rs") && path.starts_with(root().join("server")));
-        if path.is_dir() || is_code && !path.ends_with("tests.rs") {
+            && !path.ends_with("tests.rs")
+            && !is_of_server(&path);
+        if path.is_dir() || is_code {
             files(&path, found);
         }
     }
+}
+
+/// Returns true for the limits of a server crate, but for those of the remote, which have their own table on the page.
+fn is_of_server(path: &Path) -> bool {
+    let server = root().join("server");
+    path.ends_with("src/limits.rs")
+        && path.starts_with(&server)
+        && !path.starts_with(server.join("replication"))
 }
 
 /// The tables of limits of all server crates.
@@ -253,6 +262,7 @@ fn limits() -> BTreeMap<String, String> {
     let crates = fs::read_dir(root().join("server")).expect("the folder is there");
     let tables = crates.map(|entry| entry.expect("it can be read").path().join("src/limits.rs"));
     tables
+        .filter(|table| is_of_server(table))
         .filter_map(|table| fs::read_to_string(table).ok())
         .flat_map(|text| written(&text))
         .collect()
