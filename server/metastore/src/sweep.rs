@@ -1,4 +1,5 @@
-//! What is over is removed, in order of time and a bounded number at once (CTL-06); and what the records of each table are.
+//! What is over is removed, in order of time and a bounded number at once (CTL-06); and what the records of
+//! each table are.
 
 use super::anchors::Anchor;
 use super::clients::Client;

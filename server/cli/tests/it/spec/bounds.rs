@@ -310,7 +310,11 @@ fn bounds_of_recall_are_those_of_the_page() {
 
 /// Numbers of the server's limits that stand elsewhere on the page, follow from a protocol, or bound
 /// nothing.
-const NOT_OF_THE_SERVER: [&str; 5] = [
+const NOT_OF_THE_SERVER: [&str; 9] = [
+    "CHUNK_CHARS_MAX",
+    "CHUNK_CHARS_TARGET",
+    "CHUNK_CHARS_TINY",
+    "ERASE_ITEMS_MAX",
     "JSON_ESCAPE_GROWTH_MAX",
     "RETRY_AFTER_SECONDS",
     "TEXT_BYTES_MAX",
