@@ -1,7 +1,7 @@
 //! Origins that an operator lists, and escapes in targets: what is taken is in its one form.
 
-use recalld_api::pipeline::Origin;
 use recalld_common::target::percent_decode;
+use recalld_http_server::origin::Origin;
 
 /// One input.
 pub fn run(data: &[u8]) {
