@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use engine::{Damage, Filter, Hit, SearchError, Snapshot};
-use recalld_api::app_state::AppState;
+use recalld_cli::app::Started;
 use recalld_common::names;
 use recalld_embedding::embed::Embedder;
 use serde_json::{Value, json};
@@ -33,14 +33,14 @@ const LIMIT_MAX: usize = 1_000;
 
 /// Answers until the input ends.
 pub(crate) fn answer_lines(data: &Path) -> Result<(), Failure> {
-    let parts = match crate::open(data) {
-        Ok(parts) => parts,
+    let started = match crate::open(data) {
+        Ok(started) => started,
         Err(error) => {
             println!("{}", json!({ "error": error.to_string() }));
             return Err(error);
         }
     };
-    let mut asked = Asked::of(&parts);
+    let mut asked = Asked::of(&started);
     println!("{}", json!({ "ready": asked.ready()? }));
     for line in std::io::stdin().lock().lines() {
         let answer = asked.answer(&line?);
@@ -51,20 +51,20 @@ pub(crate) fn answer_lines(data: &Path) -> Result<(), Failure> {
 }
 
 struct Asked<'a> {
-    parts: &'a AppState,
+    started: &'a Started,
     snapshot: Snapshot,
     /// The file of vectors that was asked from last, and its vectors.
     vectors: (PathBuf, Vec<f32>),
 }
 
 impl<'a> Asked<'a> {
-    fn of(parts: &'a AppState) -> Self {
-        let snapshot = parts.local.get().store.snapshot();
-        Self { parts, snapshot, vectors: (PathBuf::new(), Vec::new()) }
+    fn of(started: &'a Started) -> Self {
+        let snapshot = started.parts.local.get().store.snapshot();
+        Self { started, snapshot, vectors: (PathBuf::new(), Vec::new()) }
     }
 
     fn embedder(&self) -> std::sync::Arc<Embedder> {
-        self.parts.local.get().encoders.view().embedder
+        self.started.parts.local.get().encoders.view().embedder
     }
 
     fn ready(&self) -> Result<Value, Failure> {
@@ -120,7 +120,7 @@ impl<'a> Asked<'a> {
         if queries.len() < count {
             return Err(format!("the file has no {count} vectors from {first} on").into());
         }
-        let kernels = self.parts.encoding.kernels;
+        let kernels = self.started.parts.encoding.kernels;
         timed(&self.snapshot, &queries, |query| {
             self.snapshot.nearest(&kernels, query, limit, &Filter::default())
         })

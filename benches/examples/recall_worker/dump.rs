@@ -20,8 +20,8 @@ use crate::Failure;
 
 /// Writes the searchable items of a data directory, and the edges between them.
 pub(crate) fn dump(data: &Path, folder: &Path, vectors_only: bool) -> Result<(), Failure> {
-    let parts = crate::open(data)?;
-    let snapshot = parts.local.get().store.snapshot();
+    let started = crate::open(data)?;
+    let snapshot = started.parts.local.get().store.snapshot();
     std::fs::create_dir_all(folder)?;
     let rows = vectors(&snapshot, folder)?;
     if vectors_only {

@@ -39,8 +39,8 @@ const STEP_MILLIS: u64 = 1_000;
 
 /// Makes a data directory of `rows` items and `edges` edges between them.
 pub(crate) fn make(data: &Path, rows: u32, edges: u32) -> Result<(), Failure> {
-    let parts = crate::open(data)?;
-    let workspace = parts.local.get();
+    let started = crate::open(data)?;
+    let workspace = started.parts.local.get();
     let store = &workspace.store;
     if store.snapshot().counts()?.items > 0 {
         return Err(format!("{} has items already", data.display()).into());

@@ -19,9 +19,8 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use engine::{Durability, SearchMode};
-use recalld_api::app_state::AppState;
 use recalld_cli::app;
-use recalld_cli::app::Settings;
+use recalld_cli::app::{Settings, Started};
 use recalld_embedding::encoding::Encoding;
 use recalld_embedding::model::Silent;
 
@@ -79,7 +78,7 @@ fn main() -> std::process::ExitCode {
 }
 
 /// The parts of a data directory, as a server opens them; made where there is none.
-fn open(data: &Path) -> Result<std::sync::Arc<AppState>, Failure> {
+fn open(data: &Path) -> Result<Started, Failure> {
     let settings = Settings {
         data: data.to_owned(),
         model: None,
@@ -91,5 +90,5 @@ fn open(data: &Path) -> Result<std::sync::Arc<AppState>, Failure> {
         public_url: None,
         pdf: None,
     };
-    Ok(app::start(&settings, &mut Silent)?.parts)
+    Ok(app::start(&settings, &mut Silent)?)
 }

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use engine::ledger::{Entry, Reader};
 use engine::os::clock::Clock;
 use engine::{Batch, ItemDraft, Micros, Sensitivity};
-use recalld_api::app_state::AppState;
 use recalld_cli::app;
 use recalld_cli::app::Started;
 use recalld_common::cancel::CancellationToken;
@@ -137,8 +136,8 @@ impl Desk {
     }
 
     /// The service.
-    pub fn parts(&self) -> &AppState {
-        &self.started.parts
+    pub fn started(&self) -> &Started {
+        &self.started
     }
 
     /// What was told of progress by the calls so far: done, of how many, and at what.
@@ -156,7 +155,7 @@ impl Desk {
     /// # Panics
     /// When the store refuses it.
     pub fn write(&self, batch: Batch) {
-        self.parts().local.get().encoders.write(batch).expect("the batch is written");
+        self.started.parts.local.get().encoders.write(batch).expect("the batch is written");
     }
 
     /// Replaces an item by one that is like it but for an edit: as an import would, and by no tool.
@@ -164,7 +163,7 @@ impl Desk {
     /// # Panics
     /// When there is no such item, or the store refuses.
     pub fn revise(&self, id: &str, edit: impl FnOnce(&mut ItemDraft)) {
-        let snapshot = self.parts().local.get().store.snapshot();
+        let snapshot = self.started.parts.local.get().store.snapshot();
         let id = names::parse_item(id).expect("an id");
         let place = snapshot.find(id).expect("a sound store").expect("the item is there");
         let item = snapshot.item(place).expect("a sound store");
@@ -197,9 +196,9 @@ impl Desk {
             let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
             told.push((done, of, what.to_owned()));
         };
-        let local = self.parts().local.get();
+        let local = self.started.parts.local.get();
         run(&Context {
-            services: self.parts().tool_services(),
+            services: self.started.parts.tool_services(),
             workspace: &local,
             caller,
             cancel: &CancellationToken::new(),
@@ -280,7 +279,7 @@ impl Desk {
     /// When there is none.
     #[track_caller]
     pub fn entry(&self, receipt: &Value) -> Entry {
-        self.parts().local.get().audit.settled_files().expect("the ledger takes entries");
+        self.started.parts.local.get().audit.settled_files().expect("the ledger takes entries");
         let folder = self.scratch.path().join("data/tenants/local/ledger");
         let ledger = Reader::open(&folder).expect("a ledger");
         let seq = receipt["seq"].as_u64().expect("a receipt has its number");

@@ -75,7 +75,7 @@ fn a_bundle_is_issued_whole_or_not_at_all() {
     assert_eq!(answer["created"], 1);
     let repeat = desk.call("issue_artifact_id_bundle_tool", bundle);
     assert_eq!((&repeat["artifacts"], &repeat["created"]), (&answer["artifacts"], &json!(1)));
-    let before = desk.parts().local.get().store.snapshot().seq();
+    let before = desk.started().parts.local.get().store.snapshot().seq();
     let outside = json!({"kind": "build", "name": "c", "path": "/etc/passwd"});
     let faulty = json!({"artifacts": [{"kind": "build", "name": "b"}, outside]});
     let why = desk.refusal("issue_artifact_id_bundle_tool", faulty);
@@ -87,7 +87,11 @@ fn a_bundle_is_issued_whole_or_not_at_all() {
         desk.refusal("issue_artifact_id_bundle_tool", json!({"artifacts": []}))
             .starts_with("artifacts: has 0")
     );
-    assert_eq!(desk.parts().local.get().store.snapshot().seq(), before, "nothing was written");
+    assert_eq!(
+        desk.started().parts.local.get().store.snapshot().seq(),
+        before,
+        "nothing was written"
+    );
 }
 
 #[test]
@@ -106,7 +110,8 @@ fn a_file_that_changes_goes_and_returns_is_seen_to() {
         let word = |value: &Value| value.as_str().unwrap().to_owned();
         [word(&answer["result"]), word(&answer["artifact"]["state"])]
     };
-    let versions = || desk.parts().local.get().store.snapshot().counts().unwrap().superseded;
+    let versions =
+        || desk.started().parts.local.get().store.snapshot().counts().unwrap().superseded;
     assert_eq!(compare(), ["match", "issued"]);
     assert_eq!(versions(), 0, "a match writes nothing");
     fs::write(&file, "second").unwrap();

@@ -23,8 +23,8 @@ fn called_off(desk: &Desk, tool: &str, arguments: &Value) -> String {
     };
     let caller = operator();
     let context = Context {
-        services: desk.parts().tool_services(),
-        workspace: &desk.parts().local.get(),
+        services: desk.started().parts.tool_services(),
+        workspace: &desk.started().parts.local.get(),
         caller: &caller,
         cancel: &cancel,
         deadline: Instant::now() + Duration::from_secs(60),
@@ -37,7 +37,7 @@ fn called_off(desk: &Desk, tool: &str, arguments: &Value) -> String {
 }
 
 fn has_scratch(desk: &Desk) -> bool {
-    desk.parts().data.join("bench-scratch").exists()
+    desk.started().parts.data.join("bench-scratch").exists()
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn one_that_is_called_off_leaves_nothing() {
     for n in 0..12 {
         desk.remember(&format!("The lamp number {n} of the tower burns paraffin oil."));
     }
-    let before = desk.parts().local.get().store.snapshot().seq();
+    let before = desk.started().parts.local.get().store.snapshot().seq();
     for (tool, wanted) in [
         (STORAGE, json!({"n": 100_000})),
         ("brain_benchmark_encoder", json!({"n": 1000})),
@@ -57,7 +57,11 @@ fn one_that_is_called_off_leaves_nothing() {
         assert_eq!(why, "the call was cancelled; nothing more was done", "{tool}");
     }
     assert!(!has_scratch(&desk));
-    assert_eq!(desk.parts().local.get().store.snapshot().seq(), before, "no figures are kept");
+    assert_eq!(
+        desk.started().parts.local.get().store.snapshot().seq(),
+        before,
+        "no figures are kept"
+    );
     assert_eq!(desk.call("brain_benchmark_report", json!({}))["results"], json!([]));
 }
 

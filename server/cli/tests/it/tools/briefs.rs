@@ -31,11 +31,11 @@ fn assert_grounded(desk: &Desk, answer: &Value) {
     for section in answer["sections"].as_array().unwrap() {
         for row in section["rows"].as_array().unwrap() {
             let token = row["grounding_token"].as_str().unwrap();
-            let verifier = desk.parts().local.get().signer.verifier();
+            let verifier = desk.started().parts.local.get().signer.verifier();
             let good = check(token, &verifier, &tenant_hash("local")).unwrap();
             let id = names::parse_item(row["id"].as_str().unwrap()).unwrap();
             assert_eq!(good.item, id.0.to_le_bytes(), "{row}");
-            let snapshot = desk.parts().local.get().store.snapshot();
+            let snapshot = desk.started().parts.local.get().store.snapshot();
             let place = snapshot.find(id).unwrap().unwrap();
             assert!(good.is_of(&snapshot.item(place).unwrap().content_sha256), "{row}");
             count += 1;

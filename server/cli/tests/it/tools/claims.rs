@@ -33,7 +33,13 @@ fn minted(desk: &Desk, id: &str, content: &str) -> String {
     let id = recalld_common::names::parse_item(id).unwrap().0.to_le_bytes();
     let byte = |at: usize| u8::from_str_radix(&content[2 * at..2 * at + 2], 16).unwrap();
     let content: [u8; 32] = std::array::from_fn(byte);
-    mint(&desk.parts().local.get().signer, &tenant_hash("local"), &id, &content, 1_800_000_000)
+    mint(
+        &desk.started().parts.local.get().signer,
+        &tenant_hash("local"),
+        &id,
+        &content,
+        1_800_000_000,
+    )
 }
 
 fn supersede(desk: &Desk, id: &str, text: &str) -> String {
@@ -142,12 +148,12 @@ fn tokens_that_are_forged_foreign_or_of_another_text_are_none() {
     let mut forged = good.clone().into_bytes();
     forged[40] = if forged[40] == b'A' { b'B' } else { b'A' };
     let number = recalld_common::names::parse_item(&id).unwrap().0.to_le_bytes();
-    let local = desk.parts().local.get();
+    let local = desk.started().parts.local.get();
     let signer = &local.signer;
     let minted = |tenant: &str, item: &[u8; 16], content: [u8; 32]| {
         mint(signer, &tenant_hash(tenant), item, &content, 1_800_000_000)
     };
-    let snapshot = desk.parts().local.get().store.snapshot();
+    let snapshot = desk.started().parts.local.get().store.snapshot();
     let place = snapshot.find(recalld_common::names::parse_item(&id).unwrap()).unwrap().unwrap();
     let content = snapshot.item(place).unwrap().content_sha256;
     for (token, why) in [

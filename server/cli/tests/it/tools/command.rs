@@ -215,7 +215,7 @@ fn a_result_is_as_long_as_the_tool_gives_it() {
 #[test]
 fn a_write_waits_for_confirm() {
     let desk = Desk::new();
-    let seq = || desk.parts().local.get().store.snapshot().seq();
+    let seq = || desk.started().parts.local.get().store.snapshot().seq();
     let command = "remember that the gate is green";
     let before = seq();
     let asked = desk.call(TOOL, json!({"command": command}));
@@ -411,7 +411,7 @@ fn an_error_of_the_tool_says_which_tool_and_argument() {
 #[test]
 fn a_key_is_for_the_command_and_for_what_it_leads_to() {
     let desk = Desk::new();
-    let seq = || desk.parts().local.get().store.snapshot().seq();
+    let seq = || desk.started().parts.local.get().store.snapshot().seq();
     let raw = json!({
         "command": "remind me tomorrow to call Ann", "confirm": true, "idempotency_key": "k",
     });
@@ -435,7 +435,7 @@ fn a_key_is_for_the_command_and_for_what_it_leads_to() {
 #[test]
 fn a_command_that_is_called_off_leads_to_nothing() {
     let desk = Desk::new();
-    let seq = desk.parts().local.get().store.snapshot().seq();
+    let seq = desk.started().parts.local.get().store.snapshot().seq();
     let cancel = CancellationToken::new();
     cancel.cancel();
     let raw = json!({"command": "what was decided about the gate?"});
@@ -449,7 +449,7 @@ fn a_command_that_is_called_off_leads_to_nothing() {
             .unwrap()
     });
     assert_eq!(refused.error.reason(), "cancelled");
-    assert_eq!(desk.parts().local.get().store.snapshot().seq(), seq);
+    assert_eq!(desk.started().parts.local.get().store.snapshot().seq(), seq);
 }
 
 #[test]

@@ -159,10 +159,14 @@ fn a_correction_is_as_closed_as_what_it_corrects() {
     let put_right = json!({
         "wrong": "behind the clock", "right": "The safe is under the bed.", "item_id": secret,
     });
-    let before = desk.parts().local.get().store.snapshot().seq();
+    let before = desk.started().parts.local.get().store.snapshot().seq();
     let why = desk.refusal_as(&member(), CORRECT, put_right.clone());
     assert_eq!(why, "item_id: there is no such item");
-    assert_eq!(desk.parts().local.get().store.snapshot().seq(), before, "nothing is written");
+    assert_eq!(
+        desk.started().parts.local.get().store.snapshot().seq(),
+        before,
+        "nothing is written"
+    );
     let answer = desk.call(CORRECT, put_right);
     for field in ["correction", "item"] {
         assert_eq!(answer[field]["policy"]["sensitivity"], "restricted", "{field}");
@@ -439,7 +443,7 @@ fn a_repeat_with_the_key_is_told_the_same_and_writes_nothing() {
     let desk = Desk::new();
     let about = desk.remember("The lamp is red.");
     let open = schedule(&desk, json!({"text": "x", "due_at": "2026-01-01T00:00:00Z"}));
-    let seq = || desk.parts().local.get().store.snapshot().seq();
+    let seq = || desk.started().parts.local.get().store.snapshot().seq();
     for (tool, mut arguments, other) in [
         (CAPTURE, json!({"intent": "a"}), "intent"),
         (

@@ -245,7 +245,7 @@ fn documents_that_policy_denies_are_not_there() {
 fn of_a_document_whose_parts_are_stricter_than_itself_only_the_open_ones_are_told() {
     let desk = Desk::new();
     let file = desk.files().canonicalize().unwrap().join("parts.md");
-    let source = desk.parts().local.get().store.new_source_id();
+    let source = desk.started().parts.local.get().store.new_source_id();
     let item = |kind: &str, word: &str, line: u32| ItemDraft {
         kind: kind.to_owned(),
         modality: "text".to_owned(),

@@ -34,7 +34,7 @@ fn whole(snapshot: &Snapshot) -> String {
 }
 
 fn stored(desk: &Desk) -> String {
-    whole(&desk.parts().local.get().store.snapshot())
+    whole(&desk.started().parts.local.get().store.snapshot())
 }
 
 /// One page, with what every page keeps to.

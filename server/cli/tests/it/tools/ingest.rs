@@ -42,7 +42,7 @@ fn manifest(desk: &Desk) -> Vec<String> {
 }
 
 fn seq(desk: &Desk) -> u64 {
-    desk.parts().local.get().store.snapshot().seq()
+    desk.started().parts.local.get().store.snapshot().seq()
 }
 
 #[test]

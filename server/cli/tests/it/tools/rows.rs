@@ -159,7 +159,7 @@ fn refusal_with(desk: &Desk, row: &Tool, field: &Field, value: &Value) -> Option
 #[test]
 fn every_bound_of_every_argument_holds_on_both_sides() {
     let desk = sample_catalog::desk();
-    let seq = || desk.parts().local.get().store.snapshot().seq();
+    let seq = || desk.started().parts.local.get().store.snapshot().seq();
     let words = ["are allowed", "is allowed", "is wanted"];
     for row in rows() {
         for field in (row.shape)() {
@@ -219,18 +219,18 @@ fn nobody_writes_before_the_address_is_confirmed() {
     let metered =
         Metered { bucket: key_of(b"unverified"), calls_per_month: None, may_write: false };
     let caller = Caller { metered: Some(metered), ..operator() };
-    let before = desk.parts().local.get().store.snapshot().seq();
+    let before = desk.started().parts.local.get().store.snapshot().seq();
     for row in rows().filter(|row| row.change != Change::Nothing) {
         let why = desk.refusal_as(&caller, row.name, Value::Object(example(row)));
         assert!(why.contains("is confirmed"), "{}: {why}", row.name);
     }
-    assert_eq!(desk.parts().local.get().store.snapshot().seq(), before);
+    assert_eq!(desk.started().parts.local.get().store.snapshot().seq(), before);
 }
 
 #[test]
 fn a_key_makes_a_repeat_of_any_write_harmless() {
     let desk = sample_catalog::desk();
-    let seq = || desk.parts().local.get().store.snapshot().seq();
+    let seq = || desk.started().parts.local.get().store.snapshot().seq();
     for row in rows() {
         let has_key = (row.shape)().iter().any(|field| field.name == "idempotency_key");
         let takes_one = row.change != Change::Nothing;

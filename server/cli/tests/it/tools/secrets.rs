@@ -229,7 +229,7 @@ fn a_text_that_nothing_can_restrict_holds_no_secret() {
     ingest(&desk, json!({}));
     let link = json!({"from_id": from, "to_id": to, "relation": "near"});
     let edge = desk.call("link_items_tool", link)["edge"]["edge_id"].clone();
-    let before = desk.parts().local.get().store.snapshot().seq();
+    let before = desk.started().parts.local.get().store.snapshot().seq();
     let said = format!("it had {}", key());
     for (tool, field, wanted) in [
         (
@@ -245,7 +245,11 @@ fn a_text_that_nothing_can_restrict_holds_no_secret() {
         assert!(why.starts_with(&format!("{field}: holds a secret (aws_key)")), "{tool}: {why}");
         assert!(!why.contains(&key()), "{tool}: {why}");
     }
-    assert_eq!(desk.parts().local.get().store.snapshot().seq(), before, "nothing is written");
+    assert_eq!(
+        desk.started().parts.local.get().store.snapshot().seq(),
+        before,
+        "nothing is written"
+    );
 }
 
 #[test]

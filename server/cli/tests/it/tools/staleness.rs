@@ -106,7 +106,7 @@ fn files_are_compared_with_what_was_read_of_them() {
     assert_eq!(status(&desk, &horn), "source_missing");
     write(&desk.files(), "guide.md", &text);
     assert_eq!(status(&desk, &horn), "fresh", "it came back as it was");
-    *desk.parts().local.get().roots.write().unwrap() = Arc::new(Roots::open(&[]).unwrap());
+    *desk.started().parts.local.get().roots.write().unwrap() = Arc::new(Roots::open(&[]).unwrap());
     let row = check(&desk, &horn);
     assert_eq!(row["status"], "unknown", "nobody can look");
     assert!(row["why"].as_str().unwrap().contains("no folder that is open"), "{row}");

@@ -28,12 +28,12 @@ fn a_metered_caller_is_told_what_is_left_and_what_is_reserved() {
     let wanted = json!({"calls_open": 1, "calls_held": 9, "blocks": 1});
     assert_eq!(first["reservations"], wanted, "this call is among them");
 
-    let now = desk.parts().clock.now();
-    let open = desk.parts().meter.reserve("local", Some(160), now).unwrap();
+    let now = desk.started().parts.clock.now();
+    let open = desk.started().parts.meter.reserve("local", Some(160), now).unwrap();
     // Taken at a time to come, so none of them is back by the time of the call.
     let later = Instant::now() + std::time::Duration::from_secs(3_600);
     for _ in 0..5 {
-        desk.parts().rates.take(&bucket, rate, later).unwrap();
+        desk.started().parts.rates.take(&bucket, rate, later).unwrap();
     }
     let second = status();
     assert_eq!((&second["quota"]["used"], &second["quota"]["left"]), (&json!(1), &json!(159)));

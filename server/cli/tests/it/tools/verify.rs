@@ -114,7 +114,7 @@ fn a_ledger_that_was_changed_is_found_out() {
     for n in 0..20 {
         desk.remember(&format!("number {n}"));
     }
-    let files = desk.parts().local.get().audit.settled_files().unwrap();
+    let files = desk.started().parts.local.get().audit.settled_files().unwrap();
     let sound = desk.call("ledger_integrity_scan_tool", json!({}));
     assert_eq!(
         (&sound["ok"], &sound["entries"], &sound["head_seq"]),
@@ -202,7 +202,7 @@ fn a_long_ledger_is_looked_through_window_by_window() {
         outcome: Outcome::Done,
     };
     for _ in 0..66_000 {
-        desk.parts().local.get().audit.record(&trace, false).unwrap();
+        desk.started().parts.local.get().audit.record(&trace, false).unwrap();
     }
     let last = desk.call("tenant_info", json!({}))["receipt"]["seq"].clone();
     let found = desk.call("audit_trail_tool", json!({"tool": "tenant_info"}));
@@ -271,7 +271,7 @@ fn events_of_one_call_are_told_across_pages() {
         outcome: Outcome::Done,
     };
     for _ in 0..2 {
-        desk.parts().local.get().audit.record(&trace, false).unwrap();
+        desk.started().parts.local.get().audit.record(&trace, false).unwrap();
     }
     let mut arguments = json!({});
     let mut seen = Vec::new();
@@ -313,7 +313,7 @@ fn a_decision_is_explained_to_whoever_may_know_of_the_item() {
         let said = ["decision", "rule"].map(|name| answer[name].as_str().unwrap());
         assert_eq!(said, [decision, rule], "{action}");
         let tried = answer["tried"].as_array().unwrap();
-        let local = desk.parts().local.get();
+        let local = desk.started().parts.local.get();
         let rules: Vec<&str> = local.rules.iter().map(|rule| &*rule.name).collect();
         assert_eq!(texts(&answer, "tried", "rule"), rules, "all of them, in their order");
         let decided = tried.iter().find(|one| one["rule"] == rule).unwrap();

@@ -58,7 +58,7 @@ struct Written {
 
 /// What stands in the store that was not there at a commit.
 fn written_since(desk: &Desk, seq: u64) -> Written {
-    let snapshot = desk.parts().local.get().store.snapshot();
+    let snapshot = desk.started().parts.local.get().store.snapshot();
     let mut written = Written::default();
     for record in snapshot.records() {
         match record.unwrap() {
@@ -121,7 +121,7 @@ fn what_any_tool_writes_has_its_provenance_is_recalled_chained_and_exported() {
     for row in rows().filter(|row| row.change != Change::Nothing) {
         let desk = sample_catalog::desk();
         let wanted = arguments(&desk, row);
-        let before = desk.parts().local.get().store.snapshot().seq();
+        let before = desk.started().parts.local.get().store.snapshot().seq();
         desk.call(row.name, Value::Object(wanted));
         let written = written_since(&desk, before);
         let is_nothing = written.items.is_empty() && written.edges.is_empty();
@@ -157,7 +157,7 @@ fn what_any_tool_writes_has_its_provenance_is_recalled_chained_and_exported() {
             assert!(!reason.is_empty(), "{}", row.name);
             hidden.insert(target);
         }
-        let snapshot = desk.parts().local.get().store.snapshot();
+        let snapshot = desk.started().parts.local.get().store.snapshot();
         let stones = lines.iter().filter(|line| line["type"] == "tombstone").count();
         assert!(stones >= hidden.len(), "{}: {stones} of {} are exported", row.name, hidden.len());
         for id in hidden {

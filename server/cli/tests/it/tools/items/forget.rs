@@ -154,12 +154,12 @@ fn a_repeat_with_the_key_forgets_once_and_is_told_the_same() {
             answer
         };
         let first = told();
-        let seq = desk.parts().local.get().store.snapshot().seq();
+        let seq = desk.started().parts.local.get().store.snapshot().seq();
         assert_eq!(told(), first, "{mode}");
-        assert_eq!(desk.parts().local.get().store.snapshot().seq(), seq, "{mode}");
+        assert_eq!(desk.started().parts.local.get().store.snapshot().seq(), seq, "{mode}");
         let other = json!({"item_id": id, "reason": "s", "mode": mode, "idempotency_key": format!("k {mode}")});
         let why = desk.refusal("forget_item_tool", other);
         assert!(why.starts_with("idempotency_key: was used before"), "{why}");
     }
-    assert_eq!(time("2026-01-14T09:30:00Z"), desk.parts().clock.now());
+    assert_eq!(time("2026-01-14T09:30:00Z"), desk.started().parts.clock.now());
 }

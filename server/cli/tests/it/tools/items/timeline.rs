@@ -52,7 +52,7 @@ fn verify(desk: &Desk, id: &str, principal: &str) -> Value {
         touched: vec![Touched { effect: Effect::Read, item }],
         outcome: Outcome::Done,
     };
-    desk.parts().local.get().audit.record(&trace, false).unwrap().to_json()
+    desk.started().parts.local.get().audit.record(&trace, false).unwrap().to_json()
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn verifications_are_looked_for_in_so_much_of_the_ledger() {
         outcome: Outcome::Done,
     };
     for _ in 0..131_072 {
-        desk.parts().local.get().audit.record(&trace, false).unwrap();
+        desk.started().parts.local.get().audit.record(&trace, false).unwrap();
     }
     let told = desk.call("item_timeline_tool", json!({"item_id": id}));
     assert_eq!((whats(&told).as_str(), &told["truncated"]), ("created", &json!(true)));
