@@ -28,7 +28,7 @@ use recalld_recall::Threads;
 use recalld_store_admin::{Scheduled, StoreAdmin};
 use recalld_telemetry::log::Said;
 use recalld_telemetry::metrics::Stages;
-use recalld_tool_framework::{ToolError, ToolServices};
+use recalld_tool_framework::{ServiceError, ToolServices};
 use recalld_tools::CATALOG;
 use recalld_workspace::local::Local;
 use recalld_workspace::tenants::{Closed, Lease, Tenants};
@@ -181,7 +181,11 @@ impl AppState {
     ///
     /// # Errors
     /// It does not open, it belongs to another node, or what is here is too old.
-    pub fn enter(&self, caller: &Caller, wants: Wants) -> Result<(Held, Option<u64>), ToolError> {
+    pub fn enter(
+        &self,
+        caller: &Caller,
+        wants: Wants,
+    ) -> Result<(Held, Option<u64>), ServiceError> {
         let closed = |closed| self.elsewhere(&caller.workspace, closed);
         if wants == Wants::Reads {
             // Held first: how old it is is told of what is read.
@@ -195,7 +199,7 @@ impl AppState {
     }
 
     /// Why a workspace is not entered that does not open: another node writes it, where that is known.
-    fn elsewhere(&self, workspace: &str, closed: Closed) -> ToolError {
+    fn elsewhere(&self, workspace: &str, closed: Closed) -> ServiceError {
         match self.reach(workspace, Wants::Reads) {
             Err(by @ NotHere::WrittenBy(_)) => by.into(),
             _ => closed.into(),

@@ -13,3 +13,4 @@ pub mod mcp_host;
 pub mod operator;
 pub mod pipeline;
 pub mod rest;
+mod service_error;

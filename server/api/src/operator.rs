@@ -20,7 +20,8 @@ use engine::{Damage, SearchError, Stop};
 use serde_json::{Map, Value, json};
 
 use crate::app_state::AppState;
-use crate::rest::{Ask, refuse};
+use crate::rest::Ask;
+use crate::service_error::over_http;
 use recalld_common::regular_file;
 use recalld_common::wants::Wants;
 use recalld_fs_util::roots::Roots;
@@ -33,7 +34,7 @@ use recalld_interchange::lines::write;
 use recalld_policy::Caller;
 use recalld_recall::{Plan, Question};
 use recalld_tool_framework::args::{Int, List, Text, args};
-use recalld_tool_framework::{Answer, Context, Refused, ToolError, governed};
+use recalld_tool_framework::{Answer, Context, Refused, ServiceError, governed};
 use recalld_tools::{ingest as ingest_tool, recall::arbitrate};
 use recalld_workspace::roots;
 
@@ -107,12 +108,12 @@ pub(crate) fn arguments(call: &Call) -> Result<Map<String, Value>, Refusal> {
 /// `POST /operator/recall`: the governed path, with the operator's own bounds.
 pub fn recall(ask: &Ask<'_>) -> Result<Response, Refusal> {
     let raw = arguments(ask.call)?;
-    let wanted = Recall::parse(&raw).map_err(refuse)?;
+    let wanted = Recall::parse(&raw).map_err(over_http)?;
     let whose = Whose::of(ask.parts, ask.caller, named(&wanted.workspace), Wants::Reads);
-    let whose = whose.map_err(refuse)?;
+    let whose = whose.map_err(over_http)?;
     let context = Context { workspace: &whose.workspace, caller: &whose.caller, ..ask.context() };
     let answer =
-        recall_as_operator(&context, &raw, wanted).map_err(|refused| refuse(refused.error))?;
+        recall_as_operator(&context, &raw, wanted).map_err(|refused| over_http(refused.error))?;
     let body = json!({"structured": answer.structured, "text": answer.text});
     Ok(whose.aged(Response::json(200, body.to_string().into_bytes())))
 }
@@ -144,11 +145,11 @@ pub fn ingest(parts: &AppState, caller: &Caller, call: &Call, reply: Reply) {
     };
     let wanted = match Ingest::parse(&raw) {
         Ok(wanted) => wanted,
-        Err(error) => return reply.send(refuse(error).into()),
+        Err(error) => return reply.send(over_http(error).into()),
     };
     let whose = match Whose::of(parts, caller, named(&wanted.workspace), Wants::Writes) {
         Ok(whose) => whose,
-        Err(error) => return reply.send(refuse(error).into()),
+        Err(error) => return reply.send(over_http(error).into()),
     };
     let stream = reply.report_by_stream(sse::head());
     tell_of_waiting(&stream, &whose);
@@ -216,8 +217,8 @@ pub fn ingest_as_operator(
 
 /// The service's roots and the folders of `paths`; kept unless this is only to see what would be. A tenant has no
 /// roots: its store gets what the operator reads for it, once.
-fn allow(context: &Context<'_>, paths: &[String], keep: bool) -> Result<Arc<Roots>, ToolError> {
-    let (data, refuse) = (context.services.data, |why| ToolError::argument("paths", why));
+fn allow(context: &Context<'_>, paths: &[String], keep: bool) -> Result<Arc<Roots>, ServiceError> {
+    let (data, refuse) = (context.services.data, |why| ServiceError::argument("paths", why));
     if !context.is_local() {
         return roots::with(&context.workspace.roots(), paths).map(Arc::new).map_err(refuse);
     }
@@ -231,14 +232,14 @@ fn allow(context: &Context<'_>, paths: &[String], keep: bool) -> Result<Arc<Root
 
 /// `POST /operator/import`: events as it goes, then one with the report.
 pub fn import(parts: &AppState, caller: &Caller, call: &Call, reply: Reply) {
-    let wanted = arguments(call).and_then(|raw| Ok((Import::parse(&raw).map_err(refuse)?, raw)));
+    let wanted = arguments(call).and_then(|raw| Ok((Import::parse(&raw).map_err(over_http)?, raw)));
     let (wanted, raw) = match wanted {
         Ok(wanted) => wanted,
         Err(refusal) => return reply.send(refusal.into()),
     };
     let whose = match Whose::of(parts, caller, named(&wanted.workspace), Wants::Writes) {
         Ok(whose) => whose,
-        Err(error) => return reply.send(refuse(error).into()),
+        Err(error) => return reply.send(over_http(error).into()),
     };
     let stream = reply.report_by_stream(sse::head());
     tell_of_waiting(&stream, &whose);
@@ -279,10 +280,10 @@ pub fn import_as_operator(
 ) -> Result<Answer, Refused> {
     governed(context, "recalld import", raw, true, |context| {
         let path = &wanted.path.0;
-        let unreadable = |error| ToolError::argument("path", format!("{path}: {error}"));
+        let unreadable = |error| ServiceError::argument("path", format!("{path}: {error}"));
         let file = regular(Path::new(path)).map_err(unreadable)?;
         let workspace = &context.workspace;
-        let _turn = workspace.ingesting.take(&context.scope()).ok_or(ToolError::Cancelled)?;
+        let _turn = workspace.ingesting.take(&context.scope()).ok_or(ServiceError::Cancelled)?;
         let told = AtomicU64::new(0);
         let import = lines::import::Import {
             encoders: &workspace.encoders,
@@ -302,7 +303,7 @@ pub fn import_as_operator(
             ImportError::Reading(error) => unreadable(error),
             ImportError::Writing(error) => error.into(),
             ImportError::Damaged(damage) => damage.into(),
-            ImportError::Cancelled => ToolError::Cancelled,
+            ImportError::Cancelled => ServiceError::Cancelled,
         })?;
         Ok(Answer::plain(report.to_json(), report.readable()))
     })
@@ -339,7 +340,7 @@ pub fn serve_reembed(parts: &AppState, caller: &Caller, call: &Call, reply: Repl
     });
 }
 
-fn wrong(error: ToolError) -> KeepError {
+fn wrong(error: ServiceError) -> KeepError {
     KeepError::Wrong(error.to_string())
 }
 
@@ -356,7 +357,7 @@ fn keep(
         Err(refusal) => return reply.send(refusal.into()),
     };
     if let Err(why) = parts.reach(parts.local.name(), Wants::Writes) {
-        return reply.send(why.into());
+        return reply.send(over_http(why).into());
     }
     let stream = reply.report_by_stream(sse::head());
     let tell = |done: u64, total: u64, what: &str| {
@@ -395,9 +396,9 @@ impl From<Gone> for Cut {
 
 /// `POST /operator/export`: events with lines of `format-spec/export.md`, then one with the counts.
 pub fn export(parts: &AppState, caller: &Caller, call: &Call, reply: Reply) {
-    let wanted = arguments(call).and_then(|raw| Export::parse(&raw).map_err(refuse));
+    let wanted = arguments(call).and_then(|raw| Export::parse(&raw).map_err(over_http));
     let whose = wanted.and_then(|wanted| {
-        Whose::of(parts, caller, named(&wanted.workspace), Wants::Reads).map_err(refuse)
+        Whose::of(parts, caller, named(&wanted.workspace), Wants::Reads).map_err(over_http)
     });
     let whose = match whose {
         Ok(whose) => whose,

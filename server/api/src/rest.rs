@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::app_state::AppState;
 use crate::limits::API_BODY_BYTES_MAX;
+use crate::service_error::over_http;
 use recalld_cluster::Where;
 use recalld_common::age::seconds;
 use recalld_common::scope::Scope;
@@ -23,7 +24,9 @@ use recalld_pydantic_compat::Invalid;
 use recalld_recall::show::ItemFacts;
 use recalld_recall::{Outcome, Plan, Question, show};
 use recalld_telemetry::metrics::Stage;
-use recalld_tool_framework::{Answer, Context, ToolError, governed, record_refusal, record_wrong};
+use recalld_tool_framework::{
+    Answer, Context, ServiceError, governed, record_refusal, record_wrong,
+};
 use recalld_tools::recall::arbitrate::RecallContext;
 use recalld_tools::{recall::arbitrate, status};
 use recalld_workspace::workspace::Workspace;
@@ -85,7 +88,7 @@ impl Ask<'_> {
         if has && caller.scopes.contains(&scope) {
             return Ok(());
         }
-        record_refusal(self.workspace, self.caller, operation, &json!({})).map_err(refuse)?;
+        record_refusal(self.workspace, self.caller, operation, &json!({})).map_err(over_http)?;
         Err(Refusal::new(403, "Not allowed"))
     }
 
@@ -149,7 +152,7 @@ pub fn stats(ask: &Ask<'_>) -> Result<Response, Refusal> {
     let answer = governed(&ask.context(), "GET /stats", &json!({}), false, |context| {
         Ok(Answer::plain(status::collect(context)?, String::new()))
     });
-    Ok(respond(ask, without_receipt(answer.map_err(|refused| refuse(refused.error))?)))
+    Ok(respond(ask, without_receipt(answer.map_err(|refused| over_http(refused.error))?)))
 }
 
 /// `POST /recall`.
@@ -175,7 +178,7 @@ pub fn recall(ask: &Ask<'_>) -> Result<Response, Refusal> {
     let answer = governed(&ask.context(), "POST /recall", &arguments, false, |context| {
         seeds(context, &plan, |seeds, _, _| json!({"seeds": seeds}))
     });
-    let mut answer = answer.map_err(|refused| refuse(refused.error))?.structured;
+    let mut answer = answer.map_err(|refused| over_http(refused.error))?.structured;
     let left_out = answer["left_out"].take();
     Ok(complete_or_not(respond(ask, answer["seeds"].take()), &left_out))
 }
@@ -202,7 +205,7 @@ pub fn semantic_recall(ask: &Ask<'_>) -> Result<Response, Refusal> {
             })
         })
     });
-    let mut answer = without_receipt(answer.map_err(|refused| refuse(refused.error))?);
+    let mut answer = without_receipt(answer.map_err(|refused| over_http(refused.error))?);
     let left_out = answer.as_object_mut().and_then(|fields| fields.remove("left_out"));
     Ok(complete_or_not(respond(ask, answer), &left_out.unwrap_or_default()))
 }
@@ -212,7 +215,7 @@ fn seeds(
     context: &Context<'_>,
     plan: &Plan,
     shape: impl FnOnce(Vec<Value>, &Outcome, &Embedder) -> Value,
-) -> Result<Answer, ToolError> {
+) -> Result<Answer, ServiceError> {
     let recall = RecallContext::now(context)?;
     let snapshot = &recall.view.snapshot;
     let mut outcome = recall.run(plan)?;
@@ -257,32 +260,6 @@ fn unprocessable(
     invalid: &Invalid,
 ) -> Result<Response, Refusal> {
     let body = json!({"body": String::from_utf8_lossy(ask.body()?)});
-    record_wrong(ask.workspace, ask.caller, operation, &body).map_err(refuse)?;
+    record_wrong(ask.workspace, ask.caller, operation, &body).map_err(over_http)?;
     Ok(Response::json(invalid.status(), invalid.body()))
-}
-
-/// What a failed tool means over HTTP.
-pub fn refuse(error: ToolError) -> Refusal {
-    match error {
-        ToolError::Argument { .. } => Refusal::new(422, &error.to_string()),
-        ToolError::Missing { .. } | ToolError::Denied { .. } => {
-            Refusal::new(404, &error.to_string())
-        }
-        ToolError::Unaudited(_)
-        | ToolError::Unwritable(_)
-        | ToolError::Closed(_)
-        | ToolError::Unmetered(_) => Refusal::unavailable(&error.to_string()),
-        // Not 503: whoever tries again by himself may have it done twice.
-        ToolError::Unsure(_) => Refusal::new(502, &error.to_string()),
-        ToolError::NotHere(why) => why.refusal(),
-        ToolError::QuotaExceeded { wait, .. } => {
-            let wait = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
-            Refusal::new(429, &error.to_string()).with("Retry-After", wait.to_string())
-        }
-        ToolError::Unverified | ToolError::Unidentified(_) => Refusal::new(403, &error.to_string()),
-        ToolError::TimedOut { .. } | ToolError::Cancelled => {
-            Refusal::unavailable(&error.to_string())
-        }
-        _ => Refusal::new(500, &error.to_string()),
-    }
 }

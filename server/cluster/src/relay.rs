@@ -55,7 +55,7 @@ pub struct Passed {
     /// Whether its answer goes on until somebody leaves.
     pub listens: bool,
     /// How its client is told that there is no answer.
-    pub refused: Box<dyn Fn(&NotHere) -> Response + Send>,
+    pub refused: Box<dyn Fn(NotHere) -> Response + Send>,
 }
 
 impl Relay {
@@ -89,7 +89,7 @@ impl Relay {
     /// Passes a call on, on a thread of its own. Never waits.
     pub fn pass(&self, passed: Passed) {
         let Passed { peer, call, reply, from, keeps, listens, refused } = passed;
-        let refuse = |reply: Reply, why: NotHere| reply.send((*refused)(&why));
+        let refuse = |reply: Reply, why: NotHere| reply.send((*refused)(why));
         let Some(url) = peer.url.clone() else { return refuse(reply, NotHere::WrittenBy(peer)) };
         if let Err(why) = self.check(&url) {
             let node = &peer.node;
@@ -105,12 +105,11 @@ impl Relay {
                 stream_through(&mut body, stream);
             }
             Err(error) => {
-                let why = match was_asked(&error) {
-                    false => NotHere::Unreached(peer.clone()),
-                    true => NotHere::Lost(peer.clone()),
-                };
                 tell(&peer, &url, &error);
-                reply.send(refused(&why));
+                reply.send(refused(match was_asked(&error) {
+                    false => NotHere::Unreached(peer),
+                    true => NotHere::Lost(peer),
+                }));
             }
         });
     }

@@ -25,7 +25,7 @@ use recalld_cluster::seats::FarErasure;
 use recalld_common::names;
 use recalld_policy::{Action, Verdict, What, decide};
 use recalld_tool_framework::args::{List, Text, args};
-pub use recalld_tool_framework::{ANSWER_KIND, ToolError, touched};
+pub use recalld_tool_framework::{ANSWER_KIND, ServiceError, touched};
 use recalld_workspace::workspace::Workspace;
 
 const OPERATION: &str = "recalld erase";
@@ -144,10 +144,10 @@ pub fn noted<T>(
     data: &Path,
     workspace: &Workspace,
     ids: &BTreeSet<u128>,
-    hide: impl FnOnce() -> Result<T, ToolError>,
-) -> Result<T, ToolError> {
+    hide: impl FnOnce() -> Result<T, ServiceError>,
+) -> Result<T, ServiceError> {
     let _noting = workspace.noting.lock().unwrap_or_else(PoisonError::into_inner);
-    pending_everywhere(data, &workspace.name, ids).map_err(ToolError::Unwritable)?;
+    pending_everywhere(data, &workspace.name, ids).map_err(ServiceError::Unwritable)?;
     hide()
 }
 

@@ -34,7 +34,7 @@ use recalld_fs_util::start_error::StartError;
 use recalld_metastore::Control;
 use recalld_policy::Caller;
 use recalld_policy::Rules;
-use recalld_tool_framework::ToolError;
+use recalld_tool_framework::ServiceError;
 use recalld_workspace::opening;
 use recalld_workspace::opening::Kept;
 use recalld_workspace::workspace::Workspace;
@@ -108,7 +108,7 @@ impl<'a> Keeper<'a> {
     /// Waits until no other job runs.
     pub(super) fn turn(&self) -> Result<Turn<'a>, KeepError> {
         self.turns.take(&CallScope { token: self.cancel, deadline: None }).ok_or_else(|| {
-            KeepError::failed(ToolError::Cancelled, "ask again when the other job is done")
+            KeepError::failed(ServiceError::Cancelled, "ask again when the other job is done")
         })
     }
 

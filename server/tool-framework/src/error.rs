@@ -35,7 +35,7 @@ pub struct Stored {
 /// by then stays.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum ToolError {
+pub enum ServiceError {
     /// An argument is wrong.
     Argument {
         /// Which.
@@ -72,7 +72,7 @@ pub enum ToolError {
     /// notes what was written and goes on with `error`.
     BrokenOff {
         /// Why.
-        error: Box<ToolError>,
+        error: Box<ServiceError>,
         /// What it had stored.
         stored: Box<Stored>,
     },
@@ -105,7 +105,7 @@ pub enum ToolError {
     Unidentified(IdentityFault),
 }
 
-impl ToolError {
+impl ServiceError {
     /// A wrong argument.
     pub fn argument(field: impl Into<String>, why: impl Into<String>) -> Self {
         Self::Argument { field: field.into(), why: why.into() }
@@ -181,7 +181,7 @@ impl ToolError {
 
     /// Whether only the operator can mend it.
     pub fn is_ours(&self) -> bool {
-        use ToolError::{Closed, Damaged, Panicked, Unaudited, Unmetered, Unsure, Unwritable};
+        use ServiceError::{Closed, Damaged, Panicked, Unaudited, Unmetered, Unsure, Unwritable};
         let plain = matches!(self, Damaged(_) | Unwritable(_) | Unsure(_) | Unaudited(_));
         plain || matches!(self, Closed(_) | Unmetered(_) | Panicked)
     }
@@ -227,7 +227,7 @@ impl ToolError {
     }
 }
 
-impl fmt::Display for ToolError {
+impl fmt::Display for ServiceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Argument { field, why } => write!(f, "{field}: {why}"),
@@ -263,21 +263,21 @@ impl fmt::Display for ToolError {
     }
 }
 
-impl std::error::Error for ToolError {}
+impl std::error::Error for ServiceError {}
 
-impl From<Closed> for ToolError {
+impl From<Closed> for ServiceError {
     fn from(closed: Closed) -> Self {
         Self::Closed(closed)
     }
 }
 
-impl From<NotHere> for ToolError {
+impl From<NotHere> for ServiceError {
     fn from(why: NotHere) -> Self {
         Self::NotHere(why)
     }
 }
 
-impl From<Damage> for ToolError {
+impl From<Damage> for ServiceError {
     fn from(damage: Damage) -> Self {
         match damage.is_away() {
             true => Self::NotHere(NotHere::Filling(damage.detail)),
@@ -286,7 +286,7 @@ impl From<Damage> for ToolError {
     }
 }
 
-impl From<SearchError> for ToolError {
+impl From<SearchError> for ServiceError {
     fn from(error: SearchError) -> Self {
         match error {
             SearchError::Damaged(damage) => damage.into(),
@@ -296,7 +296,7 @@ impl From<SearchError> for ToolError {
     }
 }
 
-impl From<WriteError> for ToolError {
+impl From<WriteError> for ServiceError {
     fn from(error: WriteError) -> Self {
         match error {
             WriteError::Refused { field, why } => Self::argument(field, why),

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::answer::{Answer, touched};
 use super::context::Context;
 use super::tool::{Change, Tool};
-use crate::error::{Stored, ToolError};
+use crate::error::{ServiceError, Stored};
 use recalld_audit::BY_SCOPE;
 use recalld_audit::{Trace, hash_call};
 use recalld_policy::Caller;
@@ -25,13 +25,13 @@ use recalld_workspace::workspace::Workspace;
 #[derive(Debug)]
 pub struct Refused {
     /// Why.
-    pub error: ToolError,
+    pub error: ServiceError,
     /// Proof of its entry; `None` when the ledger takes no entries.
     pub receipt: Option<Value>,
 }
 
-impl From<ToolError> for Refused {
-    fn from(error: ToolError) -> Self {
+impl From<ServiceError> for Refused {
+    fn from(error: ServiceError) -> Self {
         Self { error, receipt: None }
     }
 }
@@ -45,7 +45,7 @@ impl fmt::Display for Refused {
 impl std::error::Error for Refused {}
 
 /// The reservation of a call out of its workspace's quota; none for the operator of this machine.
-fn reserve(context: &Context<'_>) -> Result<Option<Reservation>, ToolError> {
+fn reserve(context: &Context<'_>) -> Result<Option<Reservation>, ServiceError> {
     let Some(metered) = &context.caller.metered else { return Ok(None) };
     let (services, now) = (context.services, context.services.clock.now());
     let quota = metered.calls_per_month;
@@ -53,11 +53,11 @@ fn reserve(context: &Context<'_>) -> Result<Option<Reservation>, ToolError> {
     reserved.map(Some).map_err(|refusal| match refusal {
         Refusal::QuotaExceeded { resets_at } => {
             let micros = u64::try_from(resets_at.0.saturating_sub(now.0)).unwrap_or(0);
-            ToolError::QuotaExceeded { resets_at, wait: Duration::from_micros(micros) }
+            ServiceError::QuotaExceeded { resets_at, wait: Duration::from_micros(micros) }
         }
         Refusal::Unavailable(why) => {
             services.said.say("a call could not be metered", &why.to_string());
-            ToolError::Unmetered(why.to_string())
+            ServiceError::Unmetered(why.to_string())
         }
     })
 }
@@ -78,20 +78,20 @@ pub const UNMETERED: &str = "fixed/unmetered";
 pub const UNVERIFIED: &str = "fixed/unverified";
 
 /// The fixed rule that an error stands for, where it is one.
-fn fixed_rule(error: &ToolError) -> Option<&'static str> {
+fn fixed_rule(error: &ServiceError) -> Option<&'static str> {
     match error {
-        ToolError::QuotaExceeded { .. } => Some(NO_QUOTA),
-        ToolError::Unmetered(_) => Some(UNMETERED),
-        ToolError::Unverified => Some(UNVERIFIED),
-        ToolError::Unidentified(_) => Some(NOT_IDENTIFIED),
+        ServiceError::QuotaExceeded { .. } => Some(NO_QUOTA),
+        ServiceError::Unmetered(_) => Some(UNMETERED),
+        ServiceError::Unverified => Some(UNVERIFIED),
+        ServiceError::Unidentified(_) => Some(NOT_IDENTIFIED),
         _ => None,
     }
 }
 
 /// Whether it is known for whom the call is made, as far as it has to be.
-fn identify(context: &Context<'_>) -> Result<(), ToolError> {
+fn identify(context: &Context<'_>) -> Result<(), ServiceError> {
     let identity = context.caller.turn.identity();
-    identity.map(drop).map_err(|fault| ToolError::Unidentified(fault.clone()))
+    identity.map(drop).map_err(|fault| ServiceError::Unidentified(fault.clone()))
 }
 
 /// Leaves the entry of a call that is refused before anything is looked at.
@@ -103,7 +103,7 @@ pub fn record_refusal(
     caller: &Caller,
     operation: &'static str,
     arguments: &impl Serialize,
-) -> Result<(), ToolError> {
+) -> Result<(), ServiceError> {
     let denied = (Decision::Deny, NOT_ENTITLED);
     refused_unseen(workspace, caller, (operation, arguments), denied)
 }
@@ -117,7 +117,7 @@ pub fn record_wrong(
     caller: &Caller,
     operation: &'static str,
     arguments: &impl Serialize,
-) -> Result<(), ToolError> {
+) -> Result<(), ServiceError> {
     let allowed = (Decision::Allow, BY_SCOPE);
     refused_unseen(workspace, caller, (operation, arguments), allowed)
 }
@@ -127,7 +127,7 @@ fn refused_unseen(
     caller: &Caller,
     (operation, arguments): (&'static str, &impl Serialize),
     (decision, rule): (Decision, &str),
-) -> Result<(), ToolError> {
+) -> Result<(), ServiceError> {
     let trace = Trace {
         tool: operation,
         principal: caller.in_ledger(),
@@ -140,11 +140,11 @@ fn refused_unseen(
     let recorded = workspace.audit.record(&trace, false);
     recorded
         .map(drop)
-        .map_err(|error| told(caller, operation, ToolError::Unaudited(error.to_string())))
+        .map_err(|error| told(caller, operation, ServiceError::Unaudited(error.to_string())))
 }
 
 /// An error as its caller is told it: a tenant learns nothing of the server's files. What it is not told the log has.
-fn told(caller: &Caller, operation: &'static str, error: ToolError) -> ToolError {
+fn told(caller: &Caller, operation: &'static str, error: ServiceError) -> ServiceError {
     if caller.metered.is_none() || !error.may_name_files() {
         return error;
     }
@@ -160,21 +160,21 @@ fn told(caller: &Caller, operation: &'static str, error: ToolError) -> ToolError
 /// Does the work. One that panics has failed, and what is common to all calls goes on: its entry above all.
 fn caught(
     context: &Context<'_>,
-    work: impl FnOnce(&Context<'_>) -> Result<Answer, ToolError>,
-) -> Result<Answer, ToolError> {
+    work: impl FnOnce(&Context<'_>) -> Result<Answer, ServiceError>,
+) -> Result<Answer, ServiceError> {
     let done = catch_unwind(AssertUnwindSafe(|| work(context)));
-    done.unwrap_or(Err(ToolError::Panicked))
+    done.unwrap_or(Err(ServiceError::Panicked))
 }
 
 /// What became of items, sensitivity events first, and the rule that raised any.
-fn became(outcome: &mut Result<Answer, ToolError>) -> (Vec<Touched>, Option<String>) {
+fn became(outcome: &mut Result<Answer, ServiceError>) -> (Vec<Touched>, Option<String>) {
     match outcome {
         Ok(answer) => {
             let has_raised = answer.touched.iter().any(|one| one.effect == Effect::Raised);
             let rule = has_raised.then(|| answer.rule.clone());
             (std::mem::take(&mut answer.touched), rule)
         }
-        Err(ToolError::BrokenOff { stored, .. }) => {
+        Err(ServiceError::BrokenOff { stored, .. }) => {
             let Stored { written, raised, lowered } = &mut **stored;
             let (raised, rule) = raised.take().unzip();
             let raised = raised.into_iter().flatten().map(|id| touched(Effect::Raised, id));
@@ -194,11 +194,11 @@ pub fn governed(
     operation: &'static str,
     arguments: &impl Serialize,
     at_once: bool,
-    work: impl FnOnce(&Context<'_>) -> Result<Answer, ToolError>,
+    work: impl FnOnce(&Context<'_>) -> Result<Answer, ServiceError>,
 ) -> Result<Answer, Refused> {
     if let Some(why) = context.workspace.audit.failure() {
         // Before anything is written.
-        return Err(told(context.caller, operation, ToolError::Unaudited(why)).into());
+        return Err(told(context.caller, operation, ServiceError::Unaudited(why)).into());
     }
     // No reservation, no call; one that is not committed is released.
     let (outcome, reservation) = match identify(context).and_then(|()| reserve(context)) {
@@ -215,10 +215,10 @@ pub(super) fn within(
     operation: &'static str,
     arguments: &impl Serialize,
     at_once: bool,
-    work: impl FnOnce(&Context<'_>) -> Result<Answer, ToolError>,
+    work: impl FnOnce(&Context<'_>) -> Result<Answer, ServiceError>,
 ) -> (Result<Answer, Refused>, Vec<Touched>) {
     if let Some(why) = context.workspace.audit.failure() {
-        let error = told(context.caller, operation, ToolError::Unaudited(why));
+        let error = told(context.caller, operation, ServiceError::Unaudited(why));
         return (Err(error.into()), Vec::new());
     }
     recorded(context, (operation, arguments), at_once, caught(context, work), None)
@@ -229,12 +229,12 @@ fn recorded(
     context: &Context<'_>,
     (operation, arguments): (&'static str, &impl Serialize),
     at_once: bool,
-    mut outcome: Result<Answer, ToolError>,
+    mut outcome: Result<Answer, ServiceError>,
     reservation: Option<Reservation>,
 ) -> (Result<Answer, Refused>, Vec<Touched>) {
     // What became of items is recorded whether or not the answer is still given.
     let (touched_items, raised_by) = became(&mut outcome);
-    if let Err(ToolError::BrokenOff { error, .. }) = outcome {
+    if let Err(ServiceError::BrokenOff { error, .. }) = outcome {
         outcome = Err(*error);
     }
     let has_written = touched_items.iter().any(|one| one.effect == Effect::Written);
@@ -245,9 +245,9 @@ fn recorded(
         _ => None,
     };
     if Instant::now() >= context.deadline {
-        outcome = Err(ToolError::TimedOut { limit: context.services.call_time_max });
+        outcome = Err(ServiceError::TimedOut { limit: context.services.call_time_max });
     } else if !at_once && context.cancel.is_cancelled() {
-        outcome = Err(ToolError::Cancelled);
+        outcome = Err(ServiceError::Cancelled);
     }
     let mut trace = Trace {
         tool: operation,
@@ -266,7 +266,7 @@ fn recorded(
         Err(error) => {
             trace.outcome = error.outcome();
             match error {
-                ToolError::Denied { item, rule, .. } => {
+                ServiceError::Denied { item, rule, .. } => {
                     trace.decision = Decision::Deny;
                     trace.rule.clone_from(rule);
                     trace.touched.push(touched(Effect::Withheld, *item));
@@ -293,7 +293,7 @@ fn recorded(
     }
     let told = |error| told(context.caller, operation, error);
     let answer = match (outcome, recorded) {
-        (_, Err(error)) => Err(told(ToolError::Unaudited(error.to_string())).into()),
+        (_, Err(error)) => Err(told(ServiceError::Unaudited(error.to_string())).into()),
         (Ok(mut answer), Ok(receipt)) => {
             answer.structured["receipt"] = receipt.to_json();
             Ok(answer)
@@ -331,9 +331,9 @@ impl Tool {
         &self,
         context: &Context<'_>,
         raw: &Map<String, Value>,
-    ) -> Result<Answer, ToolError> {
+    ) -> Result<Answer, ServiceError> {
         if self.change != Change::Nothing && !context.caller.may_write() {
-            return Err(ToolError::Unverified);
+            return Err(ServiceError::Unverified);
         }
         (self.run)(context, raw)
     }

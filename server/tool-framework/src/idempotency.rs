@@ -7,7 +7,7 @@ use engine::{ItemDraft, Snapshot, hex};
 use serde_json::{Map, Value, json};
 
 use super::context::Context;
-use crate::error::ToolError;
+use crate::error::ServiceError;
 use recalld_audit::hash_json;
 use recalld_common::own_kinds::ANSWER as KIND;
 use recalld_recall::show::OWN_REFS;
@@ -26,12 +26,12 @@ impl Keyed {
     }
 
     /// The first answer, if there was one.
-    pub fn first_answer(&self, snapshot: &Snapshot) -> Result<Option<Value>, ToolError> {
+    pub fn first_answer(&self, snapshot: &Snapshot) -> Result<Option<Value>, ServiceError> {
         let Some(place) = snapshot.find_ref(&self.reference)? else { return Ok(None) };
         let stored: Value = serde_json::from_str(snapshot.item(place)?.text).unwrap_or_default();
         if stored["arguments"] != self.arguments {
             let why = "was used before with other arguments; use a new key for a new request";
-            return Err(ToolError::argument("idempotency_key", why));
+            return Err(ServiceError::argument("idempotency_key", why));
         }
         Ok(Some(stored["answer"].clone()))
     }

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::answer::Answer;
 use super::args::{Argument, Shown, Text};
-use crate::error::ToolError;
+use crate::error::ServiceError;
 use recalld_audit::hash_call;
 use recalld_recall::Room;
 
@@ -61,7 +61,7 @@ impl Paging {
         tool: &'static str,
         raw: &Map<String, Value>,
         cursor: Option<&Cursor>,
-    ) -> Result<Self, ToolError> {
+    ) -> Result<Self, ServiceError> {
         let mut asked = raw.clone();
         // One that is left out and one that is null ask for the same.
         asked.retain(|name, value| name != "cursor" && !value.is_null());
@@ -76,7 +76,7 @@ impl Paging {
     }
 
     /// The place of the last row that was given before; `None` on the first page.
-    pub fn after<K: DeserializeOwned>(&self) -> Result<Option<K>, ToolError> {
+    pub fn after<K: DeserializeOwned>(&self) -> Result<Option<K>, ServiceError> {
         let Some(after) = &self.after else { return Ok(None) };
         serde_json::from_value(after.clone()).map(Some).map_err(|_| not_ours())
     }
@@ -84,8 +84,8 @@ impl Paging {
     /// As many of these rows as a page holds. No more are made than that and one, of which nothing is told.
     pub fn page<K: Serialize>(
         &self,
-        rows: impl IntoIterator<Item = Result<Row<K>, ToolError>>,
-    ) -> Result<Page, ToolError> {
+        rows: impl IntoIterator<Item = Result<Row<K>, ServiceError>>,
+    ) -> Result<Page, ServiceError> {
         let mut room = Room::of(PAGE_BYTES_MAX);
         let mut page = Page { rows_max: self.rows_max, ..Page::default() };
         let mut last = None;
@@ -113,12 +113,12 @@ impl Paging {
 }
 
 /// The error of a cursor that this list did not give.
-pub fn not_ours() -> ToolError {
+pub fn not_ours() -> ServiceError {
     let why = "is none that this tool gave for these arguments; leave it out to begin anew";
-    ToolError::argument("cursor", why)
+    ServiceError::argument("cursor", why)
 }
 
-fn opened(cursor: &str, call: &str) -> Result<Value, ToolError> {
+fn opened(cursor: &str, call: &str) -> Result<Value, ServiceError> {
     let bytes = BASE64_URL_SAFE_NO_PAD.decode(cursor).map_err(|_| not_ours())?;
     let (version, of, place): (u64, String, Value) =
         serde_json::from_slice(&bytes).map_err(|_| not_ours())?;
@@ -188,7 +188,7 @@ impl Page {
 mod tests {
     use super::*;
 
-    fn paging(arguments: Value, cursor: Option<&str>) -> Result<Paging, ToolError> {
+    fn paging(arguments: Value, cursor: Option<&str>) -> Result<Paging, ServiceError> {
         let raw = arguments.as_object().unwrap().clone();
         let cursor = cursor.map(|cursor| Cursor::read(&cursor.into()).unwrap());
         Paging::of("list_tool", &raw, cursor.as_ref())

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::answer::touched;
 use super::context::Context;
-use crate::error::ToolError;
+use crate::error::ServiceError;
 use recalld_common::names;
 use recalld_policy::{Action, Verdict};
 
@@ -22,7 +22,7 @@ pub fn find<'s>(
     snapshot: &'s Snapshot,
     field: &'static str,
     id: ItemId,
-) -> Result<(Place, ItemView<'s>), ToolError> {
+) -> Result<(Place, ItemView<'s>), ServiceError> {
     let (place, item) = written(snapshot, field, id)?;
     may_know(context, field, &item)?;
     Ok((place, item))
@@ -37,7 +37,7 @@ pub fn written<'s>(
     snapshot: &'s Snapshot,
     field: &'static str,
     id: ItemId,
-) -> Result<(Place, ItemView<'s>), ToolError> {
+) -> Result<(Place, ItemView<'s>), ServiceError> {
     match snapshot.find(id)? {
         Some(place) if snapshot.status(place)? != Status::Tombstoned => {
             Ok((place, snapshot.item(place)?))
@@ -47,13 +47,17 @@ pub fn written<'s>(
 }
 
 /// The error of an id that names nothing that is there. Of one that is hidden it is not told that it was there.
-fn gone(snapshot: &Snapshot, field: &'static str, id: ItemId) -> Result<ToolError, ToolError> {
+fn gone(
+    snapshot: &Snapshot,
+    field: &'static str,
+    id: ItemId,
+) -> Result<ServiceError, ServiceError> {
     let stones = snapshot.tombstones(id.0)?;
     let why = match stones.iter().rfind(|stone| stone.erase) {
         Some(stone) => format!("it was erased at {}", names::time(stone.at)),
         None => NO_SUCH_ITEM.to_owned(),
     };
-    Ok(ToolError::Missing { field, why })
+    Ok(ServiceError::Missing { field, why })
 }
 
 /// To someone who may not know of an item, it is not there.
@@ -64,13 +68,13 @@ pub fn may_know(
     context: &Context<'_>,
     field: &'static str,
     item: &ItemView<'_>,
-) -> Result<Verdict, ToolError> {
+) -> Result<Verdict, ServiceError> {
     let (verdict, rule) = context.judge(item, Action::Read);
     if verdict != Verdict::Deny {
         return Ok(verdict);
     }
     let why = NO_SUCH_ITEM.to_owned();
-    Err(ToolError::Denied { field, why, item: item.id, rule: rule.to_string() })
+    Err(ServiceError::Denied { field, why, item: item.id, rule: rule.to_string() })
 }
 
 /// Leaves as much of an item's text in its fields as an answer about it has room for, and says so where that is not
@@ -97,7 +101,7 @@ pub fn seen_at(
     context: &Context<'_>,
     snapshot: &Snapshot,
     place: Place,
-) -> Result<Touched, ToolError> {
+) -> Result<Touched, ServiceError> {
     let item = snapshot.item(place)?;
     Ok(seen(item.id, context.judge(&item, Action::Read).0))
 }
@@ -106,7 +110,11 @@ pub fn seen_at(
 ///
 /// # Errors
 /// Damage.
-pub fn brief(context: &Context<'_>, snapshot: &Snapshot, place: Place) -> Result<Value, ToolError> {
+pub fn brief(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    place: Place,
+) -> Result<Value, ServiceError> {
     let item = snapshot.item(place)?;
     let verdict = context.judge(&item, Action::Read).0;
     Ok(json!({

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::context::Context;
 use super::paging::{Paging, ROWS_MAX, not_ours};
 use super::reading::find;
-use crate::error::ToolError;
+use crate::error::ServiceError;
 use recalld_common::names;
 use recalld_policy::{Action, Verdict};
 use recalld_recall::show::OWN_REFS;
@@ -40,7 +40,7 @@ pub struct Record<'s> {
 
 impl<'s> Record<'s> {
     /// The record that an item is a version of.
-    pub fn of(snapshot: &'s Snapshot, place: Place) -> Result<Self, ToolError> {
+    pub fn of(snapshot: &'s Snapshot, place: Place) -> Result<Self, ServiceError> {
         let item = snapshot.item(place)?;
         let attributes: Map<String, Value> =
             serde_json::from_str(item.attributes).unwrap_or_default();
@@ -122,11 +122,11 @@ pub fn current<'s>(
     kind: &'static str,
     field: &'static str,
     id: ItemId,
-) -> Result<Record<'s>, ToolError> {
+) -> Result<Record<'s>, ServiceError> {
     let (place, item) = find(context, snapshot, field, id)?;
     if item.kind != kind {
         let why = format!("is the id of a {}; that of a {kind} is wanted", item.kind);
-        return Err(ToolError::argument(field, why));
+        return Err(ServiceError::argument(field, why));
     }
     let newest = match item.reference {
         Some(reference) => snapshot.find_ref(reference)?.unwrap_or(place),
@@ -147,7 +147,7 @@ pub fn versions<'s>(
     context: &Context<'_>,
     snapshot: &'s Snapshot,
     record: &Record<'_>,
-) -> Result<(Vec<Record<'s>>, bool), ToolError> {
+) -> Result<(Vec<Record<'s>>, bool), ServiceError> {
     let chain = snapshot.chain(record.item.id)?;
     let mut versions = Vec::with_capacity(chain.members.len());
     for member in &chain.members {
@@ -173,8 +173,8 @@ pub fn newest(
     snapshot: &Snapshot,
     paging: &Paging,
     (kinds, current_only): (&[&str], bool),
-    mut wants: impl FnMut(Place) -> Result<bool, ToolError>,
-) -> Result<Vec<(Recency, Place)>, ToolError> {
+    mut wants: impl FnMut(Place) -> Result<bool, ServiceError>,
+) -> Result<Vec<(Recency, Place)>, ServiceError> {
     let filter = Filter {
         kinds: kinds.iter().map(|&kind| kind.to_owned()).collect(),
         current_only,
@@ -193,7 +193,7 @@ pub fn newest(
         if is_later && top.would_keep(at, &key) && wants(place)? {
             top.offer(at, key);
         }
-        Ok::<(), ToolError>(())
+        Ok::<(), ServiceError>(())
     })?;
     let listed = top.into_sorted().into_iter();
     Ok(listed.map(|(at, Reverse((id, place)))| ((at.0, id.to_string()), place)).collect())

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::answer::Answer;
 use super::context::Context;
-use super::error::ToolError;
+use super::error::ServiceError;
 use super::{args, results};
 use recalld_common::scope::Scope;
 use recalld_common::wants::Wants;
@@ -41,7 +41,7 @@ pub struct Tool {
     /// Whether an agent needs it daily: the core profile has it.
     pub core: bool,
     /// Does it.
-    pub run: fn(&Context<'_>, &Map<String, Value>) -> Result<Answer, ToolError>,
+    pub run: fn(&Context<'_>, &Map<String, Value>) -> Result<Answer, ServiceError>,
     /// Arguments that work on a store with the sample of the tests in it
     /// (`tests/support-server/src/sample_catalog.rs`).
     pub example: &'static str,

@@ -20,7 +20,7 @@ use super::context::Context;
 use super::idempotency::Keyed;
 use super::records::{CORRECTION, CORRECTS};
 use super::results::{Kind, Output, sometimes};
-use crate::error::ToolError;
+use crate::error::ServiceError;
 use recalld_common::names;
 use recalld_embedding::encoders::View;
 use recalld_policy::{Action, Verdict};
@@ -45,7 +45,7 @@ pub type Key = Option<Text<1, 128>>;
 
 /// What is told of what was written: made from the store and from what was kept, so that a repeat is told the same,
 /// by what may be shown of it then.
-pub type Tell<'a> = &'a dyn Fn(&Snapshot, &Value) -> Result<Answer, ToolError>;
+pub type Tell<'a> = &'a dyn Fn(&Snapshot, &Value) -> Result<Answer, ServiceError>;
 
 /// What one call writes.
 pub struct Writing<'c> {
@@ -119,11 +119,15 @@ impl<'c> Writing<'c> {
     }
 
     /// The answer of an earlier call with the same key: there is nothing left to do.
-    pub fn first_answer(&self, tell: Tell<'_>) -> Result<Option<Answer>, ToolError> {
+    pub fn first_answer(&self, tell: Tell<'_>) -> Result<Option<Answer>, ServiceError> {
         self.answered(&self.view.snapshot, tell)
     }
 
-    fn answered(&self, snapshot: &Snapshot, tell: Tell<'_>) -> Result<Option<Answer>, ToolError> {
+    fn answered(
+        &self,
+        snapshot: &Snapshot,
+        tell: Tell<'_>,
+    ) -> Result<Option<Answer>, ServiceError> {
         let kept = self.keyed.as_ref().map(|keyed| keyed.first_answer(snapshot)).transpose()?;
         kept.flatten().map(|kept| tell(snapshot, &kept)).transpose()
     }
@@ -134,7 +138,7 @@ impl<'c> Writing<'c> {
     ///
     /// # Errors
     /// Policy does not allow it: of the new item that names `text`.
-    pub fn add(&mut self, mut item: ItemDraft) -> Result<ItemId, ToolError> {
+    pub fn add(&mut self, mut item: ItemDraft) -> Result<ItemId, ServiceError> {
         let gates: Vec<&str> = item.gates.iter().map(String::as_str).collect();
         let judged = self.context.judge_class(&item.kind, item.sensitivity, &gates, Action::Write);
         refuse_unless_allowed(TEXT, judged)?;
@@ -164,7 +168,7 @@ impl<'c> Writing<'c> {
     }
 
     /// How sensitive the most sensitive of these items is.
-    fn sensitivity_of(&self, items: &[ItemId]) -> Result<Option<Sensitivity>, ToolError> {
+    fn sensitivity_of(&self, items: &[ItemId]) -> Result<Option<Sensitivity>, ServiceError> {
         let snapshot = &self.view.snapshot;
         let mut most = None;
         for &id in items {
@@ -176,7 +180,7 @@ impl<'c> Writing<'c> {
 
     /// What replaces an item replaces what put it right before (CON-06): a correction that stood on would go on
     /// telling what no longer holds.
-    fn supersede_corrections(&self, item: &mut ItemDraft) -> Result<(), ToolError> {
+    fn supersede_corrections(&self, item: &mut ItemDraft) -> Result<(), ServiceError> {
         let which = EdgeFilter {
             relations: vec![CORRECTS.to_owned()],
             direction: Some(Direction::In),
@@ -254,7 +258,7 @@ impl<'c> Writing<'c> {
     ///
     /// # Errors
     /// The store refuses it, or takes no writes.
-    pub fn commit(mut self, kept: &Value, tell: Tell<'_>) -> Result<Committed, ToolError> {
+    pub fn commit(mut self, kept: &Value, tell: Tell<'_>) -> Result<Committed, ServiceError> {
         let (context, encoders) = (self.context, &self.context.workspace.encoders);
         let kept = &self.found.kept(kept);
         let found = std::mem::take(&mut self.found);
@@ -266,7 +270,7 @@ impl<'c> Writing<'c> {
         if batch.items.iter().any(|item| !item.embedding.is_empty()) {
             batch.embedded_by = Some(self.view.embedder.model());
         }
-        encoders.embed_while(&mut batch, &goes_on).ok_or(ToolError::Cancelled)?;
+        encoders.embed_while(&mut batch, &goes_on).ok_or(ServiceError::Cancelled)?;
         let items: Vec<ItemId> = written(&batch);
         let lowered = std::mem::take(&mut self.lowered);
         match encoders.write(batch) {
@@ -367,35 +371,35 @@ fn written(batch: &Batch) -> Vec<ItemId> {
 
 impl Committed {
     /// The answer; an error that names `field` where another call came first.
-    pub fn or_overtaken(self, field: &'static str) -> Result<Answer, ToolError> {
+    pub fn or_overtaken(self, field: &'static str) -> Result<Answer, ServiceError> {
         match self {
             Self::Stored(answer) => Ok(answer),
             Self::Overtaken => {
                 let why = "was changed by another call meanwhile; look at it again";
-                Err(ToolError::argument(field, why))
+                Err(ServiceError::argument(field, why))
             }
         }
     }
 }
 
 /// What a record keeps beside its text is made of several arguments: their sum is bounded, too.
-fn refuse_long(attributes: &str) -> Result<(), ToolError> {
+fn refuse_long(attributes: &str) -> Result<(), ServiceError> {
     let bytes = attributes.len();
     if bytes <= ATTRIBUTE_BYTES_MAX {
         return Ok(());
     }
     let why = format!("come to {bytes} bytes together; {ATTRIBUTE_BYTES_MAX} are allowed");
-    Err(ToolError::argument("arguments", why))
+    Err(ServiceError::argument("arguments", why))
 }
 
 /// Nothing but an allowance lets something be written.
 fn refuse_unless_allowed(
     field: &'static str,
     (verdict, rule): (Verdict, Arc<str>),
-) -> Result<(), ToolError> {
+) -> Result<(), ServiceError> {
     match verdict {
         Verdict::Allow => Ok(()),
-        _ => Err(ToolError::argument(field, format!("policy rule {rule} does not allow it"))),
+        _ => Err(ServiceError::argument(field, format!("policy rule {rule} does not allow it"))),
     }
 }
 
@@ -403,13 +407,13 @@ fn refuse_unless_allowed(
 ///
 /// # Errors
 /// It holds one; the secret itself is not repeated.
-pub fn refuse_secret(field: &'static str, text: &str) -> Result<(), ToolError> {
+pub fn refuse_secret(field: &'static str, text: &str) -> Result<(), ServiceError> {
     let Some(kind) = recalld_secret_scan::first(text) else { return Ok(()) };
     let why = format!(
         "holds a secret ({}), and cannot be restricted as an item is; a text without it is wanted",
         kind.name()
     );
-    Err(ToolError::argument(field, why))
+    Err(ServiceError::argument(field, why))
 }
 
 /// Whether the caller may replace, link or hide this item: one that it may not know is not there, and one that
@@ -421,7 +425,7 @@ pub fn may_change(
     context: &Context<'_>,
     field: &'static str,
     item: &ItemView<'_>,
-) -> Result<(), ToolError> {
+) -> Result<(), ServiceError> {
     super::reading::may_know(context, field, item)?;
     refuse_unless_allowed(field, context.judge(item, Action::Write))
 }
@@ -430,9 +434,9 @@ pub fn may_change(
 ///
 /// # Errors
 /// It is none: what was stored is damaged.
-pub fn kept_id(kept: &Value) -> Result<ItemId, ToolError> {
+pub fn kept_id(kept: &Value) -> Result<ItemId, ServiceError> {
     let id = names::parse_item(kept.as_str().unwrap_or_default());
-    id.map_err(|error| ToolError::argument("idempotency_key", error.to_string()))
+    id.map_err(|error| ServiceError::argument("idempotency_key", error.to_string()))
 }
 
 /// The first line of a text with anything on it, as a title; a long one as far as whole words go.

@@ -24,7 +24,7 @@ use recalld_common::scope::Scope;
 use recalld_policy::{Action, Verdict};
 use recalld_recall::{Room, show};
 use recalld_tool_framework::records::{CORRECTION, OUTCOME, Record};
-use recalld_tool_framework::{Answer, Context, ToolError, decision_of, touched};
+use recalld_tool_framework::{Answer, Context, ServiceError, decision_of, touched};
 
 /// Items that briefs and completions look through.
 pub const LOOKED_THROUGH_MAX: usize = 100_000;
@@ -58,11 +58,11 @@ impl Span {
     ///
     /// # Errors
     /// It lies at an end of the calendar.
-    pub(super) fn of(date: Date, zone: TimeZone) -> Result<Self, ToolError> {
+    pub(super) fn of(date: Date, zone: TimeZone) -> Result<Self, ServiceError> {
         let begin = |date: Date| date.to_zoned(zone.clone());
         let ends = begin(date).and_then(|from| Ok((from, date.tomorrow().and_then(begin)?)));
         let (from, to) = ends.map_err(|_| {
-            ToolError::argument("date", format!("is {date}, at an end of the calendar"))
+            ServiceError::argument("date", format!("is {date}, at an end of the calendar"))
         })?;
         let micros = |zoned: jiff::Zoned| Micros(zoned.timestamp().as_microsecond());
         Ok(Self { date, from: micros(from), to: micros(to), zone })
@@ -72,7 +72,7 @@ impl Span {
     ///
     /// # Errors
     /// It lies at an end of the calendar.
-    pub(super) fn today(now: Micros, zone: TimeZone) -> Result<Self, ToolError> {
+    pub(super) fn today(now: Micros, zone: TimeZone) -> Result<Self, ServiceError> {
         let now = Timestamp::from_microsecond(now.0).unwrap_or_default();
         Self::of(now.to_zoned(zone.clone()).date(), zone)
     }
@@ -112,14 +112,14 @@ impl Span {
 }
 
 /// What was recorded on a day, the newest first, tombstoned items too; and whether there may be more.
-fn places_of_day(snapshot: &Snapshot, day: &Span) -> Result<(Vec<Place>, bool), ToolError> {
+fn places_of_day(snapshot: &Snapshot, day: &Span) -> Result<(Vec<Place>, bool), ServiceError> {
     let recorded = snapshot.places_recorded(day.from..day.to, LOOKED_THROUGH_MAX, None)?;
     let is_full = recorded.len() == LOOKED_THROUGH_MAX;
     Ok((recorded.into_iter().map(|(_, place)| place).collect(), is_full))
 }
 
 /// The item at a place, if a brief of its day has it.
-fn of_brief(snapshot: &Snapshot, place: Place) -> Result<Option<ItemView<'_>>, ToolError> {
+fn of_brief(snapshot: &Snapshot, place: Place) -> Result<Option<ItemView<'_>>, ServiceError> {
     let item = snapshot.item(place)?;
     let is_shown = is_own(item.kind) && snapshot.status(place)? != Status::Tombstoned;
     Ok(is_shown.then_some(item))
@@ -128,7 +128,7 @@ fn of_brief(snapshot: &Snapshot, place: Place) -> Result<Option<ItemView<'_>>, T
 /// A number that is another one when today's brief is (UTC): on another day, when one of the day's items comes or
 /// goes, when what one of them supersedes goes, or when something comes or goes that is due soon. It is the same for
 /// whoever asks. How much is remembered in all is no news.
-pub fn version(snapshot: &Snapshot, now: Micros) -> Result<u64, ToolError> {
+pub fn version(snapshot: &Snapshot, now: Micros) -> Result<u64, ServiceError> {
     let day = Span::today(now, TimeZone::UTC)?;
     let mut hasher = DefaultHasher::new();
     day.from.0.hash(&mut hasher);
@@ -148,7 +148,7 @@ pub fn version(snapshot: &Snapshot, now: Micros) -> Result<u64, ToolError> {
 }
 
 /// Today's brief (UTC), as Markdown in the answer's text.
-pub fn today(context: &Context<'_>) -> Result<Answer, ToolError> {
+pub fn today(context: &Context<'_>) -> Result<Answer, ServiceError> {
     let now = context.services.clock.now();
     let day = Span::today(now, TimeZone::UTC)?;
     let (brief, mut answer) = Brief::gather(context, &context.snapshot(), &day)?;
@@ -235,7 +235,7 @@ impl Brief {
         context: &Context<'_>,
         snapshot: &Snapshot,
         day: &Span,
-    ) -> Result<(Self, Answer), ToolError> {
+    ) -> Result<(Self, Answer), ServiceError> {
         let mut answer = Answer::plain(json!({}), String::new());
         let kinds = snapshot.census()?.kinds;
         let remembered =
@@ -291,8 +291,8 @@ impl Brief {
     fn add(
         &mut self,
         name: &str,
-        row: impl FnOnce() -> Result<Row, ToolError>,
-    ) -> Result<(), ToolError> {
+        row: impl FnOnce() -> Result<Row, ServiceError>,
+    ) -> Result<(), ServiceError> {
         let Some(section) = self.sections.iter_mut().find(|section| section.name == name) else {
             return Ok(());
         };
@@ -310,7 +310,7 @@ impl Brief {
         snapshot: &Snapshot,
         (day, new, shown): (&Span, &ItemView<'_>, Verdict),
         answer: &mut Answer,
-    ) -> Result<(), ToolError> {
+    ) -> Result<(), ServiceError> {
         for place in snapshot.direct_predecessors(new.id)? {
             if snapshot.status(place)? == Status::Tombstoned {
                 continue;
@@ -341,7 +341,7 @@ impl Brief {
         context: &Context<'_>,
         snapshot: &Snapshot,
         day: &Span,
-    ) -> Result<(), ToolError> {
+    ) -> Result<(), ServiceError> {
         let hidden = context.hidden(snapshot)?;
         let (count, due) = soonest(snapshot, hidden, (None, day.ahead()), NAMED_MAX)?;
         for (_, _, place) in due {
@@ -429,7 +429,7 @@ fn row(
     snapshot: &Snapshot,
     (place, verdict): (Place, Verdict),
     day: &Span,
-) -> Result<Row, ToolError> {
+) -> Result<Row, ServiceError> {
     let record = Record::of(snapshot, place)?;
     let item = &record.item;
     let id = names::of_item(item);

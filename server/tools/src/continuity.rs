@@ -21,7 +21,7 @@ use recalld_recall::show;
 use recalld_tool_framework::args::Id;
 use recalld_tool_framework::reading::{cut_text, find, written};
 use recalld_tool_framework::writing::kept_id;
-use recalld_tool_framework::{Answer, Context, Family, ToolError, touched};
+use recalld_tool_framework::{Answer, Context, Family, ServiceError, touched};
 
 /// Bytes of a text that was written and is told: an answer may have two of them, and what they are about.
 const SHOWN_TEXT_BYTES_MAX: usize = 20 << 10;
@@ -60,7 +60,7 @@ impl About {
         context: &Context<'_>,
         snapshot: &Snapshot,
         given: Option<&Id>,
-    ) -> Result<Option<Self>, ToolError> {
+    ) -> Result<Option<Self>, ServiceError> {
         let Some(&Id(id)) = given else { return Ok(None) };
         let (_, item) = find(context, snapshot, "item_id", id)?;
         Ok(Some(Self::of(&item)))
@@ -81,9 +81,9 @@ impl About {
 }
 
 /// A text without anything to see says nothing.
-fn refuse_blank(field: &'static str, text: &str) -> Result<(), ToolError> {
+fn refuse_blank(field: &'static str, text: &str) -> Result<(), ServiceError> {
     if text.trim().is_empty() {
-        return Err(ToolError::argument(
+        return Err(ServiceError::argument(
             field,
             "is blank; at least one visible character is wanted",
         ));
@@ -102,7 +102,7 @@ fn stored(
     snapshot: &Snapshot,
     kept: &Value,
     answer: &mut Answer,
-) -> Result<Value, ToolError> {
+) -> Result<Value, ServiceError> {
     let (place, item) = written(snapshot, "idempotency_key", kept_id(kept)?)?;
     let verdict = context.judge(&item, Action::Read).0;
     answer.touched.push(touched(effect_of(verdict), item.id));
@@ -122,7 +122,7 @@ fn keep_known_about(
     context: &Context<'_>,
     snapshot: &Snapshot,
     attributes: &mut Map<String, Value>,
-) -> Result<(), ToolError> {
+) -> Result<(), ServiceError> {
     let Some(about) = attributes.get(ABOUT) else { return Ok(()) };
     if standing(snapshot, about.as_str().unwrap_or_default())?
         .is_none_or(|(_, item)| !context.may_know(&item))
@@ -136,7 +136,7 @@ fn keep_known_about(
 fn standing<'s>(
     snapshot: &'s Snapshot,
     name: &str,
-) -> Result<Option<(Place, ItemView<'s>)>, ToolError> {
+) -> Result<Option<(Place, ItemView<'s>)>, ServiceError> {
     let Ok(id) = names::parse_item(name) else { return Ok(None) };
     let Some(place) = snapshot.find(id)? else { return Ok(None) };
     if snapshot.status(place)? == Status::Tombstoned {

@@ -19,7 +19,7 @@ use recalld_recall::{Room, show};
 use recalld_tool_framework::args::{Int, args};
 use recalld_tool_framework::records::{CORRECTION, INTENT, Record};
 use recalld_tool_framework::results::{Kind, always};
-use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError, touched};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool, touched};
 
 /// Rows of a section, however much room there is.
 const ROWS_MAX: usize = 50;
@@ -70,7 +70,7 @@ struct Section {
     rows: Vec<Value>,
 }
 
-fn startup(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn startup(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Wanted::parse(raw)?;
     let now = context.services.clock.now();
     // What no longer holds, or not yet, is nothing to begin with.
@@ -104,7 +104,7 @@ fn gather(
     context: &Context<'_>,
     snapshot: &Snapshot,
     now: Micros,
-) -> Result<Vec<Section>, ToolError> {
+) -> Result<Vec<Section>, ServiceError> {
     let since = |days: i64| Micros(now.0.saturating_sub(days * DAY_MICROS));
     let section = |name, kind, wants: &dyn Fn(&Record<'_>) -> bool| {
         newest(context, snapshot, (name, kind), wants)
@@ -136,7 +136,7 @@ fn newest(
     snapshot: &Snapshot,
     (name, kind): (&'static str, &str),
     wants: &dyn Fn(&Record<'_>) -> bool,
-) -> Result<Section, ToolError> {
+) -> Result<Section, ServiceError> {
     let filter = Filter {
         kinds: vec![kind.to_owned()],
         current_only: true,
@@ -152,14 +152,14 @@ fn newest(
             count += 1;
             top.offer(at, place);
         }
-        Ok::<(), ToolError>(())
+        Ok::<(), ServiceError>(())
     })?;
     let places = top.into_sorted().into_iter().map(|(_, place)| place).collect();
     Ok(Section { name, count, places, rows: Vec::new() })
 }
 
 /// Open follow-ups that are due, or soon will be, soonest first.
-fn due(context: &Context<'_>, snapshot: &Snapshot, now: Micros) -> Result<Section, ToolError> {
+fn due(context: &Context<'_>, snapshot: &Snapshot, now: Micros) -> Result<Section, ServiceError> {
     let before = Micros(now.0.saturating_add(AHEAD_DAYS * DAY_MICROS));
     let hidden = context.hidden(snapshot)?;
     let (count, open) = soonest(snapshot, hidden, (None, before), ROWS_MAX)?;
@@ -181,7 +181,7 @@ impl Section {
         context: &Context<'_>,
         snapshot: &Snapshot,
         bytes: usize,
-    ) -> Result<usize, ToolError> {
+    ) -> Result<usize, ServiceError> {
         let mut room = Room::of(bytes);
         for &place in self.places.iter().skip(self.rows.len()) {
             let row = row(context, snapshot, place)?;
@@ -200,7 +200,7 @@ impl Section {
     }
 }
 
-fn row(context: &Context<'_>, snapshot: &Snapshot, place: Place) -> Result<Value, ToolError> {
+fn row(context: &Context<'_>, snapshot: &Snapshot, place: Place) -> Result<Value, ServiceError> {
     let record = Record::of(snapshot, place)?;
     let item = &record.item;
     let mut row = json!({

@@ -16,7 +16,7 @@ use recalld_common::counted::counted;
 use recalld_common::scope::Scope;
 use recalld_tool_framework::args::args;
 use recalld_tool_framework::results::{Kind, always, sometimes};
-use recalld_tool_framework::{Answer, Change, Context, Family, IN_THE_LOG, Tool, ToolError};
+use recalld_tool_framework::{Answer, Change, Context, Family, IN_THE_LOG, ServiceError, Tool};
 
 args! {
     /// What `recall_stats` takes: nothing.
@@ -66,7 +66,7 @@ const STATS: Tool = Tool {
         example: "{}",
 };
 
-fn stats(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn stats(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     Asked::parse(raw)?;
     let structured = collect(context)?;
     let text = format!(
@@ -82,14 +82,14 @@ fn stats(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Tool
 }
 
 /// What `recall_stats` and `GET /stats` give.
-pub fn collect(context: &Context<'_>) -> Result<Value, ToolError> {
+pub fn collect(context: &Context<'_>) -> Result<Value, ServiceError> {
     let workspace = &context.workspace;
     let snapshot = context.snapshot();
     let counts = snapshot.counts()?;
     let census = snapshot.census()?;
     let events = workspace.audit.sensitivity_events(|| context.is_over());
-    let events = events.map_err(|error| ToolError::Unaudited(error.to_string()))?;
-    let events = events.ok_or(ToolError::Cancelled)?;
+    let events = events.map_err(|error| ServiceError::Unaudited(error.to_string()))?;
+    let events = events.ok_or(ServiceError::Cancelled)?;
     let is_auditor = context.caller.scopes.contains(&Scope::AuditRead);
     let events = if is_auditor { events.all() } else { events.open };
     let latency = |share| workspace.recalls.percentile_ms(share);

@@ -10,7 +10,7 @@ use recalld_metastore::{ControlError, Tenant};
 use recalld_policy::plans::{Plan, Tools};
 use recalld_tool_framework::args::args;
 use recalld_tool_framework::results::{Kind, always, sometimes, without_nulls};
-use recalld_tool_framework::{Answer, Catalog, Change, Context, Family, Tool, ToolError};
+use recalld_tool_framework::{Answer, Catalog, Change, Context, Family, ServiceError, Tool};
 
 args! {
     /// What `tenant_info` takes: nothing.
@@ -43,7 +43,7 @@ const INFO: Tool = Tool {
     example: "{}",
 };
 
-fn info(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn info(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     Info::parse(raw)?;
     let caller = context.caller;
     let scopes: Vec<&str> = caller.scopes.iter().map(|scope| scope.name()).collect();
@@ -64,17 +64,18 @@ fn info(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolE
     Ok(Answer::plain(without_nulls(shown), text))
 }
 
-fn tenant(context: &Context<'_>) -> Result<Tenant, ToolError> {
+fn tenant(context: &Context<'_>) -> Result<Tenant, ServiceError> {
     let found = context.services.control.find_tenant(&context.caller.workspace).map_err(unknown)?;
     // It was there a moment ago: its credential was looked up.
-    found.ok_or_else(|| ToolError::Unmetered("the workspace has no record".to_owned()))
+    found.ok_or_else(|| ServiceError::Unmetered("the workspace has no record".to_owned()))
 }
 
 /// `{limit?, used, resets_at}`; without a limit calls are counted all the same. This call is not among them yet.
-fn quota(context: &Context<'_>) -> Result<Value, ToolError> {
+fn quota(context: &Context<'_>) -> Result<Value, ServiceError> {
     let (services, caller) = (context.services, context.caller);
     let month = Month::of(services.clock.now());
-    let month = month.ok_or_else(|| ToolError::Unmetered("the clock tells no month".to_owned()))?;
+    let month =
+        month.ok_or_else(|| ServiceError::Unmetered("the clock tells no month".to_owned()))?;
     // First what is not written yet: what is written meanwhile is then counted twice rather than not at all.
     let unwritten = services.meter.used_since_written(&caller.workspace, month);
     let written = services.control.usage(&caller.workspace, &month.to_string()).map_err(unknown)?;
@@ -84,8 +85,8 @@ fn quota(context: &Context<'_>) -> Result<Value, ToolError> {
     Ok(without_nulls(json!({"limit": limit, "used": used, "resets_at": resets_at})))
 }
 
-fn unknown(error: ControlError) -> ToolError {
-    ToolError::Unmetered(error.to_string())
+fn unknown(error: ControlError) -> ServiceError {
+    ServiceError::Unmetered(error.to_string())
 }
 
 /// The families that a plan has tools of.

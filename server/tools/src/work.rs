@@ -18,7 +18,7 @@ use recalld_tool_framework::results::{
     BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always, without_nulls,
 };
 use recalld_tool_framework::writing::{Key, Tell, Writing, kept_id, may_change};
-use recalld_tool_framework::{Answer, Change, Context, Family, Tool, ToolError, touched};
+use recalld_tool_framework::{Answer, Change, Context, Family, ServiceError, Tool, touched};
 
 /// Characters of an approach and of a note in a line for people.
 const LINE_CHARS_MAX: usize = 200;
@@ -179,7 +179,7 @@ pub(super) static FAMILY: Family = Family {
     ],
 };
 
-fn record(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn record(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = NewAttempt::parse(raw)?;
     let mut writing = Writing::begin(context, RECORD, &wanted.idempotency_key, raw);
     let tell: Tell<'_> = &|snapshot, kept| written(context, snapshot, kept);
@@ -210,7 +210,7 @@ fn record(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Too
     writing.commit(&json!({"id": name_of(id)}), tell)?.or_overtaken("task")
 }
 
-fn update(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn update(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Moved::parse(raw)?;
     let mut writing = Writing::begin(context, UPDATE, &wanted.idempotency_key, raw);
     let tell: Tell<'_> = &|snapshot, kept| written(context, snapshot, kept);
@@ -237,7 +237,7 @@ fn update(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Too
 }
 
 /// An attempt goes only where the rows say.
-fn refuse_illegal(now: &Record<'_>, to: Standing) -> Result<(), ToolError> {
+fn refuse_illegal(now: &Record<'_>, to: Standing) -> Result<(), ServiceError> {
     let from = Standing::of(now.text("status"));
     let allowed = from.map(Standing::moves).unwrap_or_default();
     if allowed.contains(&to) {
@@ -250,10 +250,10 @@ fn refuse_illegal(now: &Record<'_>, to: Standing) -> Result<(), ToolError> {
         let allowed: Vec<&str> = allowed.iter().map(|standing| standing.name()).collect();
         format!("is {}; from {from} it may go to {}", to.name(), allowed.join(", "))
     };
-    Err(ToolError::argument("status", why))
+    Err(ServiceError::argument("status", why))
 }
 
-fn list(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn list(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Listed::parse(raw)?;
     let paging = Paging::of(LIST, raw, wanted.cursor.as_ref())?;
     let snapshot = context.snapshot();
@@ -274,7 +274,7 @@ fn list(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolE
     Ok(paging.page(rows)?.into_answer("attempts", "No such attempts."))
 }
 
-fn get(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn get(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = One::parse(raw)?;
     let snapshot = context.snapshot();
     let Id(id) = wanted.attempt_id;
@@ -321,7 +321,11 @@ fn with_room(mut evidence: Option<Value>, bytes_max: usize) -> (Option<Value>, O
 }
 
 /// The answer about an attempt that was written.
-fn written(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ToolError> {
+fn written(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    kept: &Value,
+) -> Result<Answer, ServiceError> {
     let (place, _) =
         recalld_tool_framework::reading::written(snapshot, "attempt_id", kept_id(&kept["id"])?)?;
     let mut answer = Answer::plain(Value::Null, String::new());
@@ -337,7 +341,7 @@ fn shown(
     snapshot: &Snapshot,
     place: Place,
     answer: &mut Answer,
-) -> Result<(Value, String), ToolError> {
+) -> Result<(Value, String), ServiceError> {
     let record = Record::of(snapshot, place)?;
     let verdict = record.verdict(context);
     let effect = if verdict == Verdict::Allow { Effect::Read } else { Effect::Redacted };

@@ -7,7 +7,8 @@ use serde_json::{Map, Value};
 
 use super::{CONSOLE_BODY_BYTES_MAX, answer, body, check_session};
 use crate::operator::{Whose, named};
-use crate::rest::{Ask, refuse};
+use crate::rest::Ask;
+use crate::service_error::over_http;
 use recalld_common::slug::LOCAL_WORKSPACE;
 use recalld_common::wants::Wants;
 use recalld_http_server::Response;
@@ -44,7 +45,7 @@ args! {
 /// # Errors
 /// There is no such tool, it does more than read, it is about a tenant and nobody is signed in, or it refuses.
 pub fn call(ask: &Ask<'_>) -> Result<Response, Refusal> {
-    let wanted = Wanted::parse(&body(ask.call)?).map_err(refuse)?;
+    let wanted = Wanted::parse(&body(ask.call)?).map_err(over_http)?;
     let tool = known(ask, &wanted.tool.0)?;
     if tool.change != Change::Nothing {
         let why = format!("{} changes something; here are only tools that read", tool.name);
@@ -63,7 +64,7 @@ pub fn call(ask: &Ask<'_>) -> Result<Response, Refusal> {
 /// # Errors
 /// It is another tool, or it refuses.
 pub fn change(ask: &Ask<'_>) -> Result<Response, Refusal> {
-    let wanted = Changed::parse(&body(ask.call)?).map_err(refuse)?;
+    let wanted = Changed::parse(&body(ask.call)?).map_err(over_http)?;
     let tool = known(ask, &wanted.tool.0)?;
     if !CHANGING.contains(&tool.name) {
         let why =
@@ -96,8 +97,8 @@ fn within(
     wants: Wants,
     work: impl FnOnce(&Context<'_>) -> Result<Answer, Refused>,
 ) -> Result<Response, Refusal> {
-    let whose = Whose::of(ask.parts, ask.caller, workspace, wants).map_err(refuse)?;
+    let whose = Whose::of(ask.parts, ask.caller, workspace, wants).map_err(over_http)?;
     let context = Context { workspace: &whose.workspace, caller: &whose.caller, ..ask.context() };
-    let done = work(&context).map_err(|refused| refuse(refused.error))?;
+    let done = work(&context).map_err(|refused| over_http(refused.error))?;
     Ok(whose.aged(answer(&done.structured)))
 }

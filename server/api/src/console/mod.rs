@@ -18,7 +18,8 @@ use recalld_auth::{Bearer, Principal};
 use recalld_http_server::{Call, Method, Response, cookie};
 
 use crate::guesses::wrong_credential;
-use crate::rest::{Ask, refuse};
+use crate::rest::Ask;
+use crate::service_error::over_http;
 use recalld_audit::BY_SCOPE;
 use recalld_http_server::refusal::Refusal;
 use recalld_tool_framework::args::{Text, args};
@@ -132,7 +133,7 @@ pub fn look(ask: &Ask<'_>) -> Result<Response, Refusal> {
 /// It is another one, or the ledger takes no entry.
 pub fn sign_in(ask: &Ask<'_>) -> Result<Response, Refusal> {
     let (parts, call) = (ask.parts, ask.call);
-    let SignIn { bearer } = SignIn::parse(&body(call)?).map_err(refuse)?;
+    let SignIn { bearer } = SignIn::parse(&body(call)?).map_err(over_http)?;
     let presented = format!("Bearer {}", bearer.0);
     let Bearer::Ok(principal) = parts.checker.bearer(Some(presented.as_bytes())) else {
         let wrong = || signed_out("This is not the operator's bearer");

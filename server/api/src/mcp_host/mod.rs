@@ -14,6 +14,7 @@ use engine::Snapshot;
 use serde_json::{Map, Value, json};
 
 use crate::app_state::{AppState, Held};
+use crate::service_error::{as_fault, over_mcp};
 use recalld_common::age::STALE_SECONDS_META;
 use recalld_common::cancel::CancellationToken;
 use recalld_common::wants::Wants;
@@ -25,7 +26,7 @@ use recalld_oauth::{Scopes, challenge};
 use recalld_policy::Caller;
 use recalld_policy::identity::TURN_IDENTITY;
 use recalld_tool_framework::{
-    Answer, Context, Profile, Refused, Tool, ToolError, governed, record_refusal,
+    Answer, Context, Profile, Refused, ServiceError, Tool, governed, record_refusal,
 };
 use recalld_tools::instructions::INSTRUCTIONS;
 use recalld_tools::{CATALOG, brief};
@@ -67,7 +68,7 @@ impl Product {
         caller: &Caller,
         (cancel, deadline): (&CancellationToken, Instant),
         (operation, arguments): (&'static str, &Value),
-        work: impl FnOnce(&Context<'_>) -> Result<Answer, ToolError>,
+        work: impl FnOnce(&Context<'_>) -> Result<Answer, ServiceError>,
     ) -> Result<(Answer, Option<u64>), Refused> {
         let (held, stale) = self.parts.enter(caller, Wants::Reads)?;
         let (parts, workspace) = (&*self.parts, &*held);
@@ -88,9 +89,9 @@ impl Product {
         caller: &Caller,
         (operation, arguments): (&'static str, &Value),
     ) -> Option<Fault> {
-        let held = self.parts.workspace_of(caller).map_err(ToolError::from);
+        let held = self.parts.workspace_of(caller).map_err(ServiceError::from);
         let recorded = held.and_then(|held| record_refusal(&held, caller, operation, arguments));
-        recorded.err().and_then(|error| fault_of(&error))
+        recorded.err().and_then(|error| over_mcp(&error))
     }
 }
 
@@ -191,7 +192,7 @@ impl Host for Product {
         client: &Client<'_>,
     ) -> Result<Outcome, Fault> {
         let entered = self.parts.enter(caller, tool.wants());
-        let (workspace, stale) = entered.map_err(|error| call_fault(&error))?;
+        let (workspace, stale) = entered.map_err(|error| as_fault(&error))?;
         let notify = |done: u64, total: u64, what: &str| client.progress(done, total, what);
         let context = Context {
             services: self.parts.tool_services(),
@@ -212,7 +213,7 @@ impl Host for Product {
                 if is_ours {
                     client.log(Level::Error, tool.name, json!(refused.to_string()));
                 }
-                match fault_of(&refused.error) {
+                match over_mcp(&refused.error) {
                     Some(fault) => return Err(fault),
                     None => json!({
                         "content": [{"type": "text", "text": refused.to_string()}],
@@ -334,7 +335,7 @@ impl Host for Product {
         let read = self.governed(caller, until(client), operation, brief::today);
         match read {
             Ok((answer, _)) => Ok(Outcome::Done(prompt.show(Some(&answer.text)))),
-            Err(refused) => Err(call_fault(&refused.error)),
+            Err(refused) => Err(as_fault(&refused.error)),
         }
     }
 
@@ -357,7 +358,7 @@ impl Host for Product {
             let found = self.governed(caller, until(client), operation, |context| {
                 wanted.complete(context, value, &mut values)
             });
-            found.map_err(|refused| call_fault(&refused.error))?;
+            found.map_err(|refused| as_fault(&refused.error))?;
         }
         Ok(Completion { values, total: None })
     }
@@ -367,33 +368,13 @@ fn until<'a>(client: &'a Client<'_>) -> (&'a CancellationToken, Instant) {
     (client.cancel(), client.deadline())
 }
 
-/// What a caller can mend is a result that says so, and no fault; what it cannot is one.
-fn fault_of(error: &ToolError) -> Option<Fault> {
-    match error {
-        ToolError::TimedOut { limit } => Some(Fault::timed_out(*limit)),
-        ToolError::Panicked => Some(Fault::internal()),
-        ToolError::NotHere(why) => Some(why.fault()),
-        // Not 503: whoever tries again by himself may write it twice.
-        ToolError::Unsure(_) => {
-            Some(Fault::server(error.reason(), error.to_string()).with_status(502))
-        }
-        error if error.is_ours() => Some(Fault::unavailable(error.reason(), error.to_string())),
-        _ => None,
-    }
-}
-
-/// The fault of a call that names nothing which could be missing.
-pub(crate) fn call_fault(error: &ToolError) -> Fault {
-    fault_of(error).unwrap_or_else(|| Fault::server(error.reason(), error.to_string()))
-}
-
 /// The fault of a call that names a resource, which may be missing.
-fn read_fault(error: &ToolError, not_found: impl FnOnce() -> Fault) -> Fault {
+fn read_fault(error: &ServiceError, not_found: impl FnOnce() -> Fault) -> Fault {
     match error {
-        ToolError::Argument { .. } | ToolError::Missing { .. } | ToolError::Denied { .. } => {
-            not_found()
-        }
-        other => call_fault(other),
+        ServiceError::Argument { .. }
+        | ServiceError::Missing { .. }
+        | ServiceError::Denied { .. } => not_found(),
+        other => as_fault(other),
     }
 }
 

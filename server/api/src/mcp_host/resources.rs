@@ -15,7 +15,7 @@ use recalld_mcp_protocol::limits::COMPLETION_VALUES_MAX;
 use recalld_policy::Caller;
 use recalld_policy::{Action, Verdict, What};
 use recalld_recall::show;
-use recalld_tool_framework::{ANSWER_KIND, Answer, Context, ToolError, decision_of, touched};
+use recalld_tool_framework::{ANSWER_KIND, Answer, Context, ServiceError, decision_of, touched};
 use recalld_tools::{brief, docstore};
 use recalld_workspace::workspace::Workspace;
 
@@ -51,7 +51,7 @@ impl Named {
     }
 
     /// Reads it: `{contents}`.
-    pub(super) fn read(self, context: &Context<'_>, uri: &str) -> Result<Answer, ToolError> {
+    pub(super) fn read(self, context: &Context<'_>, uri: &str) -> Result<Answer, ServiceError> {
         match self {
             Self::Item(id) => item(context, id, uri),
             Self::Document(id) => document(context, id, uri),
@@ -68,7 +68,7 @@ impl Named {
         self,
         context: &Context<'_>,
         uri: &str,
-    ) -> Result<(u64, Answer), ToolError> {
+    ) -> Result<(u64, Answer), ServiceError> {
         let snapshot = context.snapshot();
         let mut answer = Answer::plain(json!({}), String::new());
         if let Self::Item(id) | Self::Document(id) = self {
@@ -187,7 +187,7 @@ fn contents(uri: &str, mime: &str, text: &str) -> Value {
     json!({"contents": [{"uri": uri, "mimeType": mime, "text": text}]})
 }
 
-fn item(context: &Context<'_>, id: ItemId, uri: &str) -> Result<Answer, ToolError> {
+fn item(context: &Context<'_>, id: ItemId, uri: &str) -> Result<Answer, ServiceError> {
     let snapshot = context.snapshot();
     let mut answer = Answer::plain(json!({}), String::new());
     let (place, verdict, effect) = known(context, &snapshot, id, uri, &mut answer)?;
@@ -198,8 +198,8 @@ fn item(context: &Context<'_>, id: ItemId, uri: &str) -> Result<Answer, ToolErro
     Ok(answer)
 }
 
-fn missing(uri: &str) -> ToolError {
-    ToolError::Missing { field: "uri", why: format!("there is no {uri}") }
+fn missing(uri: &str) -> ServiceError {
+    ServiceError::Missing { field: "uri", why: format!("there is no {uri}") }
 }
 
 /// An item that the caller may know of, and how far; `answer` takes the decision.
@@ -209,7 +209,7 @@ fn known(
     id: ItemId,
     uri: &str,
     answer: &mut Answer,
-) -> Result<(Place, Verdict, Effect), ToolError> {
+) -> Result<(Place, Verdict, Effect), ServiceError> {
     let place = snapshot.find(id)?.ok_or_else(|| missing(uri))?;
     let item = snapshot.item(place)?;
     if snapshot.status(place)? == Status::Tombstoned || item.kind == ANSWER_KIND {
@@ -220,7 +220,12 @@ fn known(
         Verdict::Deny => {
             // In the words that a missing one gets.
             let why = format!("there is no {uri}");
-            return Err(ToolError::Denied { field: "uri", why, item: id, rule: rule.to_string() });
+            return Err(ServiceError::Denied {
+                field: "uri",
+                why,
+                item: id,
+                rule: rule.to_string(),
+            });
         }
         Verdict::Redact => Effect::Redacted,
         Verdict::Allow => Effect::Read,
@@ -245,7 +250,7 @@ fn may_be_shown(context: &Context<'_>, item: &ItemView<'_>, answer: &mut Answer)
     false
 }
 
-fn document(context: &Context<'_>, id: ItemId, uri: &str) -> Result<Answer, ToolError> {
+fn document(context: &Context<'_>, id: ItemId, uri: &str) -> Result<Answer, ServiceError> {
     let mut answer = docstore::whole(context, id, DOCUMENT_BYTES_MAX)?;
     let found = answer.structured.take();
     let mime = match found["format"].as_str() {
@@ -291,7 +296,7 @@ impl Wanted {
         context: &Context<'_>,
         value: &str,
         values: &mut Vec<String>,
-    ) -> Result<Answer, ToolError> {
+    ) -> Result<Answer, ServiceError> {
         let mut answer = Answer::plain(json!({}), String::new());
         let snapshot = context.snapshot();
         for place in newest_first(&snapshot)? {

@@ -25,6 +25,7 @@ use self::act::Act;
 use self::office::{page, shown, time};
 use crate::app_state::AppState;
 use crate::rest::Ask;
+use crate::service_error::over_http;
 use recalld_cluster::{CONTROL, NotHere, Peer};
 use recalld_common::wants::Wants;
 use recalld_config::Config;
@@ -69,7 +70,7 @@ fn check_node(parts: &AppState, raw: &Map<String, Value>) -> Result<(), Refusal>
             url.into_iter().for_each(|url| body["writer"] = url.into());
             Err(Refusal::of(421, &body))
         }
-        Err(why) => Err(why.refusal()),
+        Err(why) => Err(over_http(why)),
     }
 }
 

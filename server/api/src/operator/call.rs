@@ -6,14 +6,15 @@ use serde_json::{Map, json};
 
 use super::{Whose, arguments, named};
 use crate::app_state::AppState;
-use crate::rest::{Ask, refuse};
+use crate::rest::Ask;
+use crate::service_error::over_http;
 use recalld_common::wants::Wants;
 use recalld_http_server::Response;
 use recalld_http_server::limits::BODY_BYTES_MAX;
 use recalld_http_server::refusal::Refusal;
 use recalld_policy::Caller;
 use recalld_tool_framework::args::{AnyObject, Text, args};
-use recalld_tool_framework::{Answer, Context, Tool, ToolError};
+use recalld_tool_framework::{Answer, Context, ServiceError, Tool};
 use recalld_tools::CATALOG;
 
 args! {
@@ -28,10 +29,10 @@ args! {
 /// `POST /operator/call`.
 pub fn serve_call(ask: &Ask<'_>) -> Result<Response, Refusal> {
     let raw = arguments(ask.call)?;
-    let wanted = Call::parse(&raw).map_err(refuse)?;
-    let whose = whose(ask.parts, ask.caller, &wanted).map_err(refuse)?;
+    let wanted = Call::parse(&raw).map_err(over_http)?;
+    let whose = whose(ask.parts, ask.caller, &wanted).map_err(over_http)?;
     let context = Context { workspace: &whose.workspace, caller: &whose.caller, ..ask.context() };
-    let answer = call_as_operator(&context, wanted).map_err(refuse)?;
+    let answer = call_as_operator(&context, wanted).map_err(over_http)?;
     let body = json!({"structured": answer.structured, "text": answer.text});
     Ok(whose.aged(Response::json(200, body.to_string().into_bytes())))
 }
@@ -40,10 +41,10 @@ pub fn serve_call(ask: &Ask<'_>) -> Result<Response, Refusal> {
 ///
 /// # Errors
 /// There is no such tool, or it refuses.
-pub fn call_as_operator(context: &Context<'_>, wanted: Call) -> Result<Answer, ToolError> {
+pub fn call_as_operator(context: &Context<'_>, wanted: Call) -> Result<Answer, ServiceError> {
     let tool = CATALOG
         .find(context.caller, &wanted.tool.0)
-        .map_err(|why| ToolError::argument("tool", why))?;
+        .map_err(|why| ServiceError::argument("tool", why))?;
     let arguments = match wanted.arguments {
         None => Map::new(),
         Some(AnyObject(arguments)) => arguments.as_object().cloned().unwrap_or_default(),
@@ -55,7 +56,7 @@ pub fn call_as_operator(context: &Context<'_>, wanted: Call) -> Result<Answer, T
 ///
 /// # Errors
 /// There is none of that name, or it cannot be opened.
-pub fn whose(parts: &AppState, caller: &Caller, wanted: &Call) -> Result<Whose, ToolError> {
+pub fn whose(parts: &AppState, caller: &Caller, wanted: &Call) -> Result<Whose, ServiceError> {
     // Who names no tool that there is, is told so where the call is made.
     let wants = CATALOG.find(caller, &wanted.tool.0).map_or(Wants::Reads, Tool::wants);
     Whose::of(parts, caller, named(&wanted.workspace), wants)

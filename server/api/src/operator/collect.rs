@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use super::arguments;
 use crate::app_state::AppState;
-use crate::rest::{Ask, refuse};
+use crate::rest::Ask;
+use crate::service_error::over_http;
 use recalld_cluster::seats::{Seats, Swept};
 use recalld_http_server::Response;
 use recalld_http_server::refusal::Refusal;
@@ -25,7 +26,7 @@ args! {
 /// `POST /operator/collect`.
 pub fn serve_collect(ask: &Ask<'_>) -> Result<Response, Refusal> {
     let raw = arguments(ask.call)?;
-    let wanted = Collect::parse(&raw).map_err(refuse)?;
+    let wanted = Collect::parse(&raw).map_err(over_http)?;
     let Some(seats) = &ask.parts.seats else {
         return Err(Refusal::new(422, "this server has no remote"));
     };

@@ -9,7 +9,7 @@ use recalld_common::slug::LOCAL_WORKSPACE;
 use recalld_common::wants::Wants;
 use recalld_http_server::Response;
 use recalld_policy::Caller;
-use recalld_tool_framework::ToolError;
+use recalld_tool_framework::ServiceError;
 use recalld_workspace::tenants::Closed;
 
 /// The workspace, open as long as this is there, and the operator as a caller of it.
@@ -32,7 +32,7 @@ impl Whose {
         caller: &Caller,
         name: Option<&str>,
         wants: Wants,
-    ) -> Result<Self, ToolError> {
+    ) -> Result<Self, ServiceError> {
         let name = name.unwrap_or(LOCAL_WORKSPACE);
         let caller = match name {
             LOCAL_WORKSPACE => caller.clone(),
@@ -42,8 +42,8 @@ impl Whose {
             }
         };
         let (workspace, stale) = parts.enter(&caller, wants).map_err(|error| match error {
-            ToolError::Closed(Closed::Missing) => {
-                ToolError::argument("workspace", "there is no workspace of that name")
+            ServiceError::Closed(Closed::Missing) => {
+                ServiceError::argument("workspace", "there is no workspace of that name")
             }
             error => error,
         })?;

@@ -12,7 +12,8 @@ use super::route::Target;
 use crate::app_state::AppState;
 use crate::forwarded::asks_from;
 use crate::listeners::LOCAL;
-use crate::mcp_host::{Product, Visitor, asks_workspace, call_fault, changes};
+use crate::mcp_host::{Product, Visitor, asks_workspace, changes};
+use crate::service_error::answer;
 use recalld_cluster::{CONTROL, Cluster, HOP, Keeps, NotHere, Passed, Peer, Place, Where};
 use recalld_common::age::STALE_SECONDS;
 use recalld_common::wants::Wants;
@@ -71,22 +72,6 @@ impl Asked {
         let mcp = Some(id.cloned().unwrap_or_default());
         Self { wants, opens: asks_workspace(body), mcp, listens, ..Self::READS }
     }
-
-    /// The answer that says why there is no other.
-    fn refusal(id: Option<&Json>, why: &NotHere) -> Response {
-        match id {
-            None => why.refusal().into(),
-            Some(id) => recalld_mcp_protocol::refusal(id, &why.fault()),
-        }
-    }
-
-    /// The answer that says that its workspace does not open, as whoever worked with it would say it.
-    fn closed(id: Option<&Json>, closed: Closed) -> Response {
-        match id {
-            None => Refusal::unavailable(&closed.to_string()).into(),
-            Some(id) => recalld_mcp_protocol::refusal(id, &call_fault(&closed.into())),
-        }
-    }
 }
 
 /// Gives a call back that is answered here, with what its answer says of its age; another one is on its way then.
@@ -100,8 +85,8 @@ pub(super) fn steer(
 ) -> Option<(Call, Reply)> {
     let Some(cluster) = &parts.cluster else { return Some((call, reply)) };
     let Some(asked) = Asked::of(target, caller, &call, body) else { return Some((call, reply)) };
-    let refuse = |reply: Reply, why: &NotHere| {
-        reply.send(Asked::refusal(asked.mcp.as_ref(), why));
+    let refuse = |reply: Reply, why: NotHere| {
+        reply.send(answer(asked.mcp.as_ref(), why));
         None
     };
     // What only reads is told by itself that it cannot be answered, and how old its answer is.
@@ -125,9 +110,9 @@ pub(super) fn steer(
         Ok(Place::Nowhere(_)) | Err(Closed::Missing | Closed::Failed(_)) if finds_out => {
             return Some((call, reply));
         }
-        Ok(Place::Nowhere(why)) => return refuse(reply, &NotHere::Nowhere(why)),
+        Ok(Place::Nowhere(why)) => return refuse(reply, NotHere::Nowhere(why)),
         Err(closed) => {
-            reply.send(Asked::closed(asked.mcp.as_ref(), closed));
+            reply.send(answer(asked.mcp.as_ref(), closed));
             return None;
         }
     };
@@ -141,7 +126,7 @@ pub(super) fn steer(
         None if finds_out => Some((call, reply)),
         Some(_) if call.request.headers.get(HOP).is_some() => {
             let why = "Another node passed this on, and it is not written here either";
-            refuse(reply, &NotHere::Nowhere(why.to_owned()))
+            refuse(reply, NotHere::Nowhere(why.to_owned()))
         }
         Some(WrongNode::Redirect)
             if !is_of_session && let Some(answer) = redirected(&peer, &call) =>
@@ -153,7 +138,7 @@ pub(super) fn steer(
             pass((cluster, parts), asked, (peer, is_followed), call, reply);
             None
         }
-        None | Some(WrongNode::Redirect) => refuse(reply, &NotHere::WrittenBy(peer)),
+        None | Some(WrongNode::Redirect) => refuse(reply, NotHere::WrittenBy(peer)),
     }
 }
 
@@ -209,7 +194,7 @@ fn pass(
 ) {
     let from = asks_from(parts, &call);
     let (id, listens) = (asked.mcp, asked.listens);
-    let refused = Box::new(move |why: &NotHere| Asked::refusal(id.as_ref(), why));
+    let refused = Box::new(move |why| answer(id.as_ref(), why));
     let keeps = Keeps { session: !is_followed, origin: asked.is_for_control };
     cluster.relay().pass(Passed { peer, call, reply, from, keeps, listens, refused });
 }

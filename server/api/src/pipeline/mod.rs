@@ -41,6 +41,7 @@ use recalld_telemetry::log::Value;
 use recalld_telemetry::metrics::Stage;
 
 use crate::rest;
+use crate::service_error::over_http;
 use recalld_workspace::workspace::Workspace;
 
 pub use authenticate::{GATEWAY_ID, GATEWAY_SECRET, Gate, check_local};
@@ -175,7 +176,7 @@ impl Pipeline {
     fn read(&self, run: rest::Run, caller: &Caller, call: &Call) -> Response {
         let (workspace, stale) = match self.parts.enter(caller, Wants::Reads) {
             Ok(entered) => entered,
-            Err(error) => return rest::refuse(error).into(),
+            Err(error) => return over_http(error).into(),
         };
         let answer = self.run_in(run, &workspace, caller, call);
         let aged =

@@ -13,7 +13,7 @@ use recalld_api::operator::call::{Call, call_as_operator};
 use recalld_common::cancel::CancellationToken;
 use recalld_policy::Caller;
 use recalld_policy::limits::CALL_TIME_MAX;
-use recalld_tool_framework::{Context, ToolError};
+use recalld_tool_framework::{Context, ServiceError};
 
 /// What a tool answered: for programs, and for people.
 pub(super) struct Told {
@@ -21,12 +21,12 @@ pub(super) struct Told {
     pub(super) text: String,
 }
 
-impl From<ToolError> for Failure {
-    fn from(error: ToolError) -> Self {
+impl From<ServiceError> for Failure {
+    fn from(error: ServiceError) -> Self {
         let why = error.to_string();
         match error {
-            ToolError::Argument { .. } => Self::Usage(why),
-            ToolError::Missing { .. } | ToolError::Denied { .. } => Self::No(why),
+            ServiceError::Argument { .. } => Self::Usage(why),
+            ServiceError::Missing { .. } | ServiceError::Denied { .. } => Self::No(why),
             _ => Self::Could(why),
         }
     }

@@ -9,7 +9,7 @@ use recalld_common::cancel::CancellationToken;
 use recalld_metastore::Kind;
 use recalld_policy::rate::key_of;
 use recalld_policy::{Caller, Metered};
-use recalld_tool_framework::{Context, ToolError};
+use recalld_tool_framework::{Context, ServiceError};
 use recalld_tools::CATALOG;
 use serde_json::{Map, Value, json};
 use support_server::house::{House, SCOPES, api, call, entries, given, mcp, tools};
@@ -145,7 +145,7 @@ fn without_a_reservation_nothing_runs() {
         let tool = CATALOG.find(&caller, tool).unwrap();
         let arguments: &Map<String, Value> = arguments.as_object().unwrap();
         let refused = tool.call(&context, arguments).unwrap_err();
-        assert!(matches!(refused.error, ToolError::Unmetered(_)), "{refused}");
+        assert!(matches!(refused.error, ServiceError::Unmetered(_)), "{refused}");
         assert_eq!(refused.error.reason(), "metering_unavailable");
         assert!(refused.receipt.is_some(), "it has its entry all the same");
     }

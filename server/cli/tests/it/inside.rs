@@ -25,7 +25,7 @@ use recalld_http_server::{
 };
 use recalld_metastore::{Control, Kind, NewCredential, NewTenant};
 use recalld_policy::meter::Meter;
-use recalld_tool_framework::ToolError;
+use recalld_tool_framework::ServiceError;
 use serde_json::{Value, json};
 use support_server::house::{SCOPES, mcp};
 use support_server::settings::settings;
@@ -391,7 +391,7 @@ fn a_tool_that_panics_leaves_its_entry_costs_nothing_and_stops_nobody() {
         assert_eq!(wire::ask(at, &ask).json()["result"]["isError"], false, "it goes on");
     }
     assert_eq!(used(), 2);
-    let told = Response::from(rest::refuse(ToolError::Panicked));
+    let told = Response::from(rest::refuse(ServiceError::Panicked));
     let body: Value = serde_json::from_slice(&told.body).unwrap();
     assert_eq!((told.head.status, body), (500, json!({"detail": "Internal error"})));
 }

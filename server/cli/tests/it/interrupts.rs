@@ -17,7 +17,7 @@ use recalld_embedding::model::Silent;
 use recalld_mcp_protocol::{Client, Fault, Outcome};
 use recalld_policy::Caller;
 use recalld_recall::{Plan, Question};
-use recalld_tool_framework::{Context, ToolError};
+use recalld_tool_framework::{Context, ServiceError};
 use recalld_tools::recall::arbitrate::RecallContext;
 use serde_json::{Map, Value, json};
 use support_engine::ground;
@@ -147,7 +147,7 @@ fn the_snapshots_of_a_call_end_with_it() {
             Plan::semantic(Question { text: "otter".to_owned(), ..Question::default() }),
         ] {
             let ran = RecallContext::now(&context).and_then(|recall| recall.run(&plan));
-            assert_eq!(matches!(ran, Err(ToolError::Cancelled)), is_over, "{ran:?}");
+            assert_eq!(matches!(ran, Err(ServiceError::Cancelled)), is_over, "{ran:?}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use engine::{ItemId, Micros};
 use serde_json::{Map, Value, json};
 
-use crate::error::ToolError;
+use crate::error::ServiceError;
 use recalld_common::names;
 use recalld_common::nearest::{cut, nearest};
 
@@ -81,7 +81,7 @@ macro_rules! tool_args {
             /// Reads and checks them.
             $vis fn parse(
                 raw: &serde_json::Map<String, serde_json::Value>,
-            ) -> Result<Self, $crate::ToolError> {
+            ) -> Result<Self, $crate::ServiceError> {
                 $crate::args::check_names(
                     raw, &[$($crate::args::plain(stringify!($field))),*],
                 )?;
@@ -120,7 +120,7 @@ pub fn read<T: Argument>(
     raw: &Map<String, Value>,
     name: &'static str,
     default: Option<T>,
-) -> Result<T, ToolError> {
+) -> Result<T, ServiceError> {
     let leaves_out = |value: &&Value| {
         // Clients fill what they leave out with null.
         !value.is_null() || default.is_none() && T::absent().is_none()
@@ -128,13 +128,13 @@ pub fn read<T: Argument>(
     match raw.get(name).filter(leaves_out) {
         None => default
             .or_else(T::absent)
-            .ok_or_else(|| ToolError::argument(name, "is missing and must be given")),
-        Some(value) => T::read(value).map_err(|why| ToolError::argument(name, why)),
+            .ok_or_else(|| ServiceError::argument(name, "is missing and must be given")),
+        Some(value) => T::read(value).map_err(|why| ServiceError::argument(name, why)),
     }
 }
 
 /// Refuses names that the tool does not take, with the nearest one that it does.
-pub fn check_names(raw: &Map<String, Value>, known: &[&str]) -> Result<(), ToolError> {
+pub fn check_names(raw: &Map<String, Value>, known: &[&str]) -> Result<(), ServiceError> {
     let Some(stranger) = raw.keys().find(|key| !known.contains(&key.as_str())) else {
         return Ok(());
     };
@@ -143,7 +143,10 @@ pub fn check_names(raw: &Map<String, Value>, known: &[&str]) -> Result<(), ToolE
         None if known.is_empty() => "; this tool takes no arguments".to_owned(),
         None => format!("; it takes {}", known.join(", ")),
     };
-    Err(ToolError::argument("arguments", format!("`{}` is not an argument{hint}", cut(stranger))))
+    Err(ServiceError::argument(
+        "arguments",
+        format!("`{}` is not an argument{hint}", cut(stranger)),
+    ))
 }
 
 /// A value, or the JSON that a string holds.

@@ -11,7 +11,7 @@ use recalld_policy::{Action, What, Who, decide};
 use recalld_tool_framework::args::{List, Text, args, object};
 use recalld_tool_framework::records::Record;
 use recalld_tool_framework::results::{Kind, Output, always, sometimes, without_nulls};
-use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError, decision_of, touched};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool, decision_of, touched};
 
 const ADMITTED: Output = always("admitted", Kind::Flag).says("Whether the value is given.");
 const DECISION: Output = always("decision", Kind::Text).says("Of policy: allow, redact or deny.");
@@ -80,7 +80,7 @@ pub(super) const SIMULATE: Tool = Tool {
     example: r#"{"agent_id": "sample", "key": "plan", "purpose": "audit", "as": {"plan": "team"}}"#,
 };
 
-fn admit(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn admit(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Asked::parse(raw)?;
     let snapshot = context.snapshot();
     let record = current(&snapshot, &wanted.agent_id.0, &wanted.key.0)?;
@@ -158,7 +158,7 @@ fn decided(context: &Context<'_>, who: &Who<'_>, class: &Class) -> (Decision, St
     (decision_of(decision.verdict), decision.rule.to_owned())
 }
 
-fn simulate(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn simulate(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Simulated::parse(raw)?;
     let scopes = scopes_of(wanted.r#as.as_ref())?;
     let snapshot = context.snapshot();
@@ -185,7 +185,7 @@ fn simulate(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, T
 }
 
 /// The scopes that are named, if any are.
-fn scopes_of(somebody: Option<&Somebody>) -> Result<Option<Vec<Scope>>, ToolError> {
+fn scopes_of(somebody: Option<&Somebody>) -> Result<Option<Vec<Scope>>, ServiceError> {
     let Some(named) = somebody.and_then(|somebody| somebody.scopes.as_ref()) else {
         return Ok(None);
     };
@@ -193,7 +193,7 @@ fn scopes_of(somebody: Option<&Somebody>) -> Result<Option<Vec<Scope>>, ToolErro
         Scope::of(&name.0).ok_or_else(|| {
             let all: Vec<&str> = Scope::ALL.iter().map(|scope| scope.name()).collect();
             let why = format!("names the scope {:?}; {} are known", name.0, all.join(", "));
-            ToolError::argument("as", why)
+            ServiceError::argument("as", why)
         })
     });
     known.collect::<Result<_, _>>().map(Some)

@@ -12,7 +12,7 @@ use recalld_tool_framework::paging::{Cursor, Paging, Row};
 use recalld_tool_framework::reading::{NO_SUCH_ITEM, seen};
 use recalld_tool_framework::records::versions;
 use recalld_tool_framework::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always};
-use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const NAME: &str = "agent_state_lineage_tool";
 
@@ -46,11 +46,11 @@ pub(super) const LINEAGE: Tool = Tool {
     example: r#"{"agent_id": "sample", "key": "plan"}"#,
 };
 
-fn lineage(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn lineage(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Asked::parse(raw)?;
     let paging = Paging::of(NAME, raw, wanted.cursor.as_ref())?;
     let snapshot = context.snapshot();
-    let missing = || ToolError::Missing { field: "key", why: NO_SUCH_ITEM.to_owned() };
+    let missing = || ServiceError::Missing { field: "key", why: NO_SUCH_ITEM.to_owned() };
     let newest = current(&snapshot, &wanted.agent_id.0, &wanted.key.0)?.ok_or_else(missing)?;
     let (mut all, is_cut) = versions(context, &snapshot, &newest)?;
     if all.is_empty() {

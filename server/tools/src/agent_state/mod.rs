@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use recalld_common::own_kinds::AGENT_STATE;
 use recalld_tool_framework::args::Text;
 use recalld_tool_framework::records::{Record, reference};
-use recalld_tool_framework::{Family, ToolError};
+use recalld_tool_framework::{Family, ServiceError};
 
 /// The gate of every value.
 pub(super) const GATE: &str = "agent_state";
@@ -45,7 +45,7 @@ fn current<'s>(
     snapshot: &'s Snapshot,
     agent: &str,
     key: &str,
-) -> Result<Option<Record<'s>>, ToolError> {
+) -> Result<Option<Record<'s>>, ServiceError> {
     let place = snapshot.find_ref(&ref_of(agent, key))?;
     place.map(|place| Record::of(snapshot, place)).transpose()
 }

@@ -12,7 +12,7 @@ use recalld_tool_framework::reading::{may_know, written};
 use recalld_tool_framework::records::{FIRST, Record, draft};
 use recalld_tool_framework::results::{Kind, always, sometimes, without_nulls};
 use recalld_tool_framework::writing::{Key, Tell, Writing, kept_id, may_change};
-use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const NAME: &str = "agent_state_write_tool";
 /// Ten years, in seconds.
@@ -56,7 +56,7 @@ pub(super) const WRITE: Tool = Tool {
     example: r#"{"agent_id": "planner", "key": "goal", "value": {"step": 2}}"#,
 };
 
-fn write(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn write(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Written::parse(raw)?;
     let mut writing = Writing::begin(context, NAME, &wanted.idempotency_key, raw);
     let tell: Tell<'_> = &|snapshot, kept| told(snapshot, kept);
@@ -101,19 +101,19 @@ fn write(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Tool
 fn refuse_other(
     expected: Option<Int<0, VERSION_MAX>>,
     before: Option<&Record<'_>>,
-) -> Result<(), ToolError> {
+) -> Result<(), ServiceError> {
     let now = before.map(version_of).unwrap_or_default();
     match expected {
         Some(Int(expected)) if u64::try_from(expected) != Ok(now) => {
             let why = format!("is {expected}; the current version is {now}");
-            Err(ToolError::argument("expected_version", why))
+            Err(ServiceError::argument("expected_version", why))
         }
         _ => Ok(()),
     }
 }
 
 /// The answer about a version that was written: what its writer gave, and no value.
-fn told(snapshot: &Snapshot, kept: &Value) -> Result<Answer, ToolError> {
+fn told(snapshot: &Snapshot, kept: &Value) -> Result<Answer, ServiceError> {
     let (place, _) = written(snapshot, "idempotency_key", kept_id(&kept["id"])?)?;
     let record = Record::of(snapshot, place)?;
     let (agent, key, version) = (record.text("agent_id"), record.text("key"), version_of(&record));

@@ -15,7 +15,7 @@ use recalld_tool_framework::reading::written;
 use recalld_tool_framework::records::{FIRST, draft};
 use recalld_tool_framework::results::{Kind, always, without_nulls};
 use recalld_tool_framework::writing::{Committed, Key, Tell, Writing, kept_id};
-use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const NEW: &str = "issue_artifact_id_tool";
 const MANY: &str = "issue_artifact_id_bundle_tool";
@@ -94,7 +94,7 @@ pub(super) const BUNDLE: Tool = Tool {
     example: r#"{"artifacts": [{"kind": "build", "name": "recalld 0.1"}, {"kind": "log", "name": "build log"}]}"#,
 };
 
-fn one(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn one(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = NewArtifact::parse(raw)?;
     let NewArtifact { kind, name, content_sha256, path, attributes, idempotency_key } = wanted;
     let member = Member { kind, name, content_sha256, path, attributes };
@@ -105,7 +105,7 @@ fn one(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolEr
     Ok(answer)
 }
 
-fn many(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn many(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Bundle::parse(raw)?;
     let members = wanted.artifacts.0.into_iter().enumerate();
     let members: Vec<(String, Member)> =
@@ -119,13 +119,13 @@ fn issued(
     tool: &'static str,
     (key, raw): (&Key, &Map<String, Value>),
     members: &[(String, Member)],
-) -> Result<Answer, ToolError> {
+) -> Result<Answer, ServiceError> {
     let hashed = members.iter().map(|(field, member)| {
         let sha256 = sha256_of(context, field, member)?;
         let reference = ref_of(&member.kind.0, &member.name.0, sha256.as_deref());
         Ok((member, sha256, reference))
     });
-    let hashed = hashed.collect::<Result<Vec<_>, ToolError>>()?;
+    let hashed = hashed.collect::<Result<Vec<_>, ServiceError>>()?;
     let tell: Tell<'_> = &|snapshot, kept| told(context, snapshot, kept);
     for _ in 0..TRIES_MAX {
         let mut writing = Writing::begin(context, tool, key, raw);
@@ -159,11 +159,11 @@ fn issued(
         }
         context.workspace.store.sync()?;
     }
-    Err(ToolError::argument("name", "was issued by another call meanwhile; try again"))
+    Err(ServiceError::argument("name", "was issued by another call meanwhile; try again"))
 }
 
 /// The current version of the artifact of this ref.
-fn known(snapshot: &Snapshot, reference: &str) -> Result<Option<ItemId>, ToolError> {
+fn known(snapshot: &Snapshot, reference: &str) -> Result<Option<ItemId>, ServiceError> {
     Ok(snapshot.find_ref(reference)?.map(|place| snapshot.id(place)).transpose()?)
 }
 
@@ -172,26 +172,26 @@ fn sha256_of(
     context: &Context<'_>,
     field: &str,
     member: &Member,
-) -> Result<Option<String>, ToolError> {
+) -> Result<Option<String>, ServiceError> {
     if let Some(sha256) = member.content_sha256 {
         return Ok(Some(sha256.to_hex()));
     }
     let Some(path) = &member.path else { return Ok(None) };
-    let refused = |why: String| ToolError::argument(field, why);
+    let refused = |why: String| ServiceError::argument(field, why);
     let file =
         context.workspace.roots().resolve(&path.0).map_err(|why| refused(why.to_string()))?;
     if file.is_folder() {
         return Err(refused("is a folder; name a file, or give content_sha256".to_owned()));
     }
     let hashed = file.sha256(&|| context.is_over()).map_err(|error| refused(error.to_string()))?;
-    Ok(Some(hex(&hashed.ok_or(ToolError::Cancelled)?)))
+    Ok(Some(hex(&hashed.ok_or(ServiceError::Cancelled)?)))
 }
 
 fn add(
     context: &Context<'_>,
     writing: &mut Writing<'_>,
     (member, sha256, reference): (&Member, Option<&str>, &str),
-) -> Result<ItemId, ToolError> {
+) -> Result<ItemId, ServiceError> {
     let id = context.workspace.store.new_item_id();
     let path = member.path.as_ref().map(|path| &path.0);
     let attributes = without_nulls(json!({
@@ -209,7 +209,7 @@ fn add(
 }
 
 /// The answer about artifacts that have their ids.
-fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ToolError> {
+fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ServiceError> {
     let mut answer = Answer::plain(Value::Null, String::new());
     let mut artifacts = Vec::new();
     let mut room = Room::of(TOLD_BYTES_MAX);

@@ -18,7 +18,7 @@ use recalld_recall::show;
 use recalld_tool_framework::args::choices;
 use recalld_tool_framework::records::{Record, reference};
 use recalld_tool_framework::results::without_nulls;
-use recalld_tool_framework::{Answer, Context, Family, ToolError, touched};
+use recalld_tool_framework::{Answer, Context, Family, ServiceError, touched};
 
 /// What is told of an artifact.
 const SHOWN: &str = "artifact_id, item_id of its newest version, kind, name, content_sha256, path, state, attributes, \
@@ -48,7 +48,7 @@ fn shown(
     snapshot: &Snapshot,
     place: Place,
     answer: &mut Answer,
-) -> Result<(Value, String), ToolError> {
+) -> Result<(Value, String), ServiceError> {
     let record = Record::of(snapshot, place)?;
     let verdict = record.verdict(context);
     let effect = if verdict == Verdict::Allow { Effect::Read } else { Effect::Redacted };

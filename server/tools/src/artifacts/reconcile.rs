@@ -12,7 +12,7 @@ use recalld_tool_framework::reading::written;
 use recalld_tool_framework::records::{Record, current};
 use recalld_tool_framework::results::{Kind, always};
 use recalld_tool_framework::writing::{Key, Tell, Writing, kept_id, may_change};
-use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const NAME: &str = "reconcile_artifact_id_tool";
 
@@ -43,7 +43,7 @@ pub(super) const RECONCILE: Tool = Tool {
     example: r#"{"artifact_id": "art_00000000000000000000000009", "path": "README.md"}"#,
 };
 
-fn reconcile(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn reconcile(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Compared::parse(raw)?;
     let mut writing = Writing::begin(context, NAME, &wanted.idempotency_key, raw);
     let tell: Tell<'_> = &|snapshot, kept| told(context, snapshot, kept);
@@ -58,7 +58,7 @@ fn reconcile(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, 
         (None, Some(path)) => of_file(context, &path.0)?,
         _ => {
             let why = "give content_sha256 or path, one of the two";
-            return Err(ToolError::argument("content_sha256", why));
+            return Err(ServiceError::argument("content_sha256", why));
         }
     };
     let (result, state) = compared(&record, found.as_deref());
@@ -86,8 +86,8 @@ fn reconcile(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, 
 }
 
 /// The hash of a file; `None` where there is none.
-fn of_file(context: &Context<'_>, path: &str) -> Result<Option<String>, ToolError> {
-    let refused = |why: String| ToolError::argument("path", why);
+fn of_file(context: &Context<'_>, path: &str) -> Result<Option<String>, ServiceError> {
+    let refused = |why: String| ServiceError::argument("path", why);
     let file = match context.workspace.roots().resolve(path) {
         Ok(file) if file.is_folder() => return Err(refused("is a folder; name a file".to_owned())),
         Ok(file) => file,
@@ -95,7 +95,7 @@ fn of_file(context: &Context<'_>, path: &str) -> Result<Option<String>, ToolErro
         Err(why) => return Err(refused(why.to_string())),
     };
     let hashed = file.sha256(&|| context.is_over()).map_err(|error| refused(error.to_string()))?;
-    Ok(Some(hex(&hashed.ok_or(ToolError::Cancelled)?)))
+    Ok(Some(hex(&hashed.ok_or(ServiceError::Cancelled)?)))
 }
 
 /// How an artifact compares with what was found of it, and what is known of it from now on.
@@ -112,7 +112,7 @@ fn compared(record: &Record<'_>, found: Option<&str>) -> (&'static str, State) {
     }
 }
 
-fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ToolError> {
+fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ServiceError> {
     let (place, item) = written(snapshot, "idempotency_key", kept_id(&kept["id"])?)?;
     let newest = item.reference.map(|reference| snapshot.find_ref(reference)).transpose()?;
     let place = newest.flatten().unwrap_or(place);

@@ -22,7 +22,7 @@ use recalld_tool_framework::reading::written;
 use recalld_tool_framework::records::Record;
 use recalld_tool_framework::results::{Kind, Output, always};
 use recalld_tool_framework::writing::{Key, Tell, Writing, kept_id};
-use recalld_tool_framework::{Answer, Context, Family, ToolError};
+use recalld_tool_framework::{Answer, Context, Family, ServiceError};
 
 /// The longest that a benchmark measures.
 const TIME_MAX: Duration = Duration::from_secs(10);
@@ -61,9 +61,9 @@ impl<'c> Timer<'c> {
     ///
     /// # Errors
     /// Nobody waits for the figures any more.
-    fn goes_on(&mut self) -> Result<bool, ToolError> {
+    fn goes_on(&mut self) -> Result<bool, ServiceError> {
         if self.context.cancel.is_cancelled() {
-            return Err(ToolError::Cancelled);
+            return Err(ServiceError::Cancelled);
         }
         self.is_cut |= Instant::now() >= self.ends;
         Ok(!self.is_cut)
@@ -109,7 +109,7 @@ fn kept(
     writing: Writing<'_>,
     name: &'static str,
     figures: Map<String, Value>,
-) -> Result<Answer, ToolError> {
+) -> Result<Answer, ServiceError> {
     let mut writing = writing;
     let attributes = json!({"name": name, "figures": figures});
     let id = writing.add(ItemDraft {
@@ -131,14 +131,14 @@ fn begin<'c>(
     tool: &'static str,
     key: &Key,
     raw: &Map<String, Value>,
-) -> Result<(Writing<'c>, Option<Answer>), ToolError> {
+) -> Result<(Writing<'c>, Option<Answer>), ServiceError> {
     let writing = Writing::begin(context, tool, key, raw);
     let first = writing.first_answer(&|snapshot, kept| told(snapshot, kept))?;
     Ok((writing, first))
 }
 
 /// The figures as they were kept.
-fn told(snapshot: &Snapshot, kept: &Value) -> Result<Answer, ToolError> {
+fn told(snapshot: &Snapshot, kept: &Value) -> Result<Answer, ServiceError> {
     let (place, _) = written(snapshot, "idempotency_key", kept_id(&kept["id"])?)?;
     let record = Record::of(snapshot, place)?;
     let figures = record.attributes.get("figures").cloned().unwrap_or_else(|| json!({}));

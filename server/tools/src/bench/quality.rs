@@ -11,7 +11,7 @@ use recalld_recall::{Plan, Question};
 use recalld_tool_framework::args::{Int, args};
 use recalld_tool_framework::results::{Kind, always};
 use recalld_tool_framework::writing::Key;
-use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const NAME: &str = "brain_benchmark_quality";
 /// Words of a question.
@@ -53,7 +53,7 @@ pub(super) const QUALITY: Tool = Tool {
     example: r#"{"n": 10}"#,
 };
 
-fn measure(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn measure(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Asked::parse(raw)?;
     let (writing, first) = begin(context, NAME, &wanted.idempotency_key, raw)?;
     if let Some(first) = first {
@@ -93,7 +93,7 @@ fn askable(
     snapshot: &Snapshot,
     places: &[Place],
     many: usize,
-) -> Result<Vec<(ItemId, String)>, ToolError> {
+) -> Result<Vec<(ItemId, String)>, ServiceError> {
     let mut found = Vec::new();
     for &place in places {
         let item = snapshot.item(place)?;
@@ -128,7 +128,7 @@ fn rank_of(
     recall: &RecallContext<'_>,
     question: String,
     id: ItemId,
-) -> Result<Option<u32>, ToolError> {
+) -> Result<Option<u32>, ServiceError> {
     let now = Some(context.services.clock.now());
     let plan = Plan::governed(Question { text: question, now, ..Question::default() });
     let outcome = recall.run_uncounted(&plan)?;

@@ -11,7 +11,7 @@ use recalld_recall::{Plan, Question};
 use recalld_tool_framework::args::{Int, args, choices};
 use recalld_tool_framework::results::{Kind, always};
 use recalld_tool_framework::writing::Key;
-use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const NAME: &str = "brain_benchmark_recall";
 /// Words of a question.
@@ -53,7 +53,7 @@ pub(super) const RECALL: Tool = Tool {
     example: r#"{"queries": 3, "lane": "keyword"}"#,
 };
 
-fn measure(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn measure(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Asked::parse(raw)?;
     let (writing, first) = begin(context, NAME, &wanted.idempotency_key, raw)?;
     if let Some(first) = first {
@@ -92,13 +92,13 @@ pub(super) fn sampled(
     context: &Context<'_>,
     snapshot: &Snapshot,
     many: usize,
-) -> Result<(Vec<Place>, usize), ToolError> {
+) -> Result<(Vec<Place>, usize), ServiceError> {
     let filter =
         Filter { current_only: true, hidden: context.hidden(snapshot)?, ..Filter::default() };
     let mut rows = 0_usize;
     snapshot.each_admitted(&filter, |_, _| {
         rows += 1;
-        Ok::<(), ToolError>(())
+        Ok::<(), ServiceError>(())
     })?;
     let mut places = Vec::with_capacity(many.min(rows));
     let mut seen = 0_usize;
@@ -112,7 +112,7 @@ pub(super) fn sampled(
                 places.push(place);
             }
         }
-        Ok::<(), ToolError>(())
+        Ok::<(), ServiceError>(())
     })?;
     Ok((places, rows))
 }

@@ -10,7 +10,7 @@ use recalld_tool_framework::args::args;
 use recalld_tool_framework::paging::{Cursor, Paging, Row};
 use recalld_tool_framework::records::{Record, newest};
 use recalld_tool_framework::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always};
-use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError, touched};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool, touched};
 
 const NAME: &str = "brain_benchmark_report";
 
@@ -40,7 +40,7 @@ pub(super) const REPORT: Tool = Tool {
     example: "{}",
 };
 
-fn report(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn report(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Asked::parse(raw)?;
     let paging = Paging::of(NAME, raw, wanted.cursor.as_ref())?;
     let snapshot = context.snapshot();

@@ -17,7 +17,7 @@ use recalld_fs_util::data_dir::BENCH_SCRATCH;
 use recalld_tool_framework::args::{Int, args};
 use recalld_tool_framework::results::{Kind, always};
 use recalld_tool_framework::writing::Key;
-use recalld_tool_framework::{Answer, Change, Context, IN_THE_LOG, Tool, ToolError};
+use recalld_tool_framework::{Answer, Change, Context, IN_THE_LOG, ServiceError, Tool};
 
 pub(crate) const NAME: &str = "brain_benchmark_storage";
 /// Items of one batch.
@@ -81,7 +81,7 @@ impl Drop for Scratch {
     }
 }
 
-fn measure(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn measure(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Asked::parse(raw)?;
     let (writing, first) = begin(context, NAME, &wanted.idempotency_key, raw)?;
     if let Some(first) = first {
@@ -90,7 +90,7 @@ fn measure(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, To
     let _turn = turn(context)?;
     let failed = |why: String| {
         context.services.said.say("a benchmark of the disk failed", &why);
-        ToolError::Unwritable(IN_THE_LOG.to_owned())
+        ServiceError::Unwritable(IN_THE_LOG.to_owned())
     };
     let scratch =
         Scratch::make(context.services.data).map_err(|error| failed(error.to_string()))?;
@@ -104,12 +104,12 @@ fn measure(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, To
 }
 
 /// Waits until no other such benchmark runs, as long as one may take: two would measure each other.
-fn turn(context: &Context<'_>) -> Result<Turn<'static>, ToolError> {
+fn turn(context: &Context<'_>) -> Result<Turn<'static>, ServiceError> {
     let until = context.deadline.min(Instant::now() + TIME_MAX);
     let turn = TURN.take(&CallScope { deadline: Some(until), ..context.scope() });
     turn.ok_or_else(|| match context.is_over() {
-        true => ToolError::Cancelled,
-        false => ToolError::argument("n", "cannot be measured now: another such benchmark runs"),
+        true => ServiceError::Cancelled,
+        false => ServiceError::argument("n", "cannot be measured now: another such benchmark runs"),
     })
 }
 
@@ -117,7 +117,7 @@ fn figures(
     context: &Context<'_>,
     store: &Store,
     many: usize,
-) -> Result<Map<String, Value>, ToolError> {
+) -> Result<Map<String, Value>, ServiceError> {
     let mut timer = Timer::begin(context);
     let singles = SINGLE_MAX.min(many);
     // Batches, items one by one, and reads: one after another.

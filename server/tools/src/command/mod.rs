@@ -11,7 +11,7 @@ use recalld_intent::{COMMAND, Choice, RoutedCommand, likely, understand};
 use recalld_tool_framework::args::{Text, args};
 use recalld_tool_framework::results::{Kind, always, sometimes};
 use recalld_tool_framework::writing::Key;
-use recalld_tool_framework::{Answer, Change, Context, Profile, Tool, ToolError};
+use recalld_tool_framework::{Answer, Change, Context, Profile, ServiceError, Tool};
 use running::Once;
 
 /// Characters of a command.
@@ -55,7 +55,7 @@ pub(super) const ROW: Tool = Tool {
     example: r#"{"command": "remember that the wick is trimmed at noon", "confirm": true}"#,
 };
 
-fn command(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn command(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Command::parse(raw)?;
     let text = &wanted.command.0;
     let once = Once::begin(context, &wanted.idempotency_key, raw)?;

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use recalld_audit::hash_call;
 use recalld_intent::COMMAND;
 use recalld_tool_framework::writing::{Key, Writing};
-use recalld_tool_framework::{Answer, Change, Context, Stored, Tool, ToolError};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Stored, Tool};
 
 /// The key of a command, and what is on record of an earlier one with the same.
 pub(super) struct Once<'c> {
@@ -31,7 +31,7 @@ impl<'c> Once<'c> {
         context: &'c Context<'c>,
         key: &Key,
         raw: &Map<String, Value>,
-    ) -> Result<Self, ToolError> {
+    ) -> Result<Self, ServiceError> {
         let Some(given) = key else { return Ok(Self { writing: None, key: None, first: None }) };
         // Whoever uses the same key for a tool by its name means another call.
         let within = hex(&hash_call(COMMAND, &Value::from(given.0.as_str())));
@@ -58,7 +58,7 @@ impl<'c> Once<'c> {
     }
 
     /// Puts on record that the command was done, and when it was understood; what it wrote is the tool's to tell.
-    fn keep(self, at: Micros) -> Result<(), ToolError> {
+    fn keep(self, at: Micros) -> Result<(), ServiceError> {
         let Some(writing) = self.writing.filter(|_| self.first.is_none()) else { return Ok(()) };
         let told = |_: &Snapshot, _: &Value| Ok(Answer::plain(Value::Null, String::new()));
         writing.commit(&json!({"at": at.0}), &told).map(drop)
@@ -75,7 +75,7 @@ pub(super) fn run(
     tool: &Tool,
     arguments: &Map<String, Value>,
     once: Once<'_>,
-) -> Result<Answer, ToolError> {
+) -> Result<Answer, ServiceError> {
     let mut raw = arguments.clone();
     once.hand_on(tool, &mut raw);
     let at = once.now(context);
@@ -94,26 +94,26 @@ pub(super) fn run(
 }
 
 /// The error of the call within, as the command's own: its entry in the ledger has what is behind it already.
-fn told(tool: &Tool, error: ToolError) -> ToolError {
+fn told(tool: &Tool, error: ServiceError) -> ServiceError {
     let within = |field: &str, why: &str| format!("as {field} of {}: {why}", tool.name);
     match error {
-        ToolError::Argument { field, why } if field != "idempotency_key" => {
-            ToolError::argument("command", within(&field, &why))
+        ServiceError::Argument { field, why } if field != "idempotency_key" => {
+            ServiceError::argument("command", within(&field, &why))
         }
-        ToolError::Missing { field, why } | ToolError::Denied { field, why, .. } => {
-            ToolError::Missing { field: "command", why: within(field, &why) }
+        ServiceError::Missing { field, why } | ServiceError::Denied { field, why, .. } => {
+            ServiceError::Missing { field: "command", why: within(field, &why) }
         }
         other => other,
     }
 }
 
 /// An error that came after something had been written.
-fn after(error: ToolError, written: &[Touched]) -> ToolError {
+fn after(error: ServiceError, written: &[Touched]) -> ServiceError {
     if written.is_empty() {
         return error;
     }
     let ids = written.iter().map(|one| ItemId(u128::from_le_bytes(one.item)));
     // What was raised or lowered is in the entry of the call within.
     let stored = Stored { written: ids.collect(), ..Stored::default() };
-    ToolError::BrokenOff { error: Box::new(error), stored: Box::new(stored) }
+    ServiceError::BrokenOff { error: Box::new(error), stored: Box::new(stored) }
 }

@@ -15,7 +15,7 @@ use recalld_tool_framework::results::{Kind, always, sometimes};
 use recalld_tool_framework::writing::{
     Key, SECRETS_FOUND, Tell, Writing, may_change, tell_secrets,
 };
-use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const NAME: &str = "record_operator_correction_tool";
 
@@ -53,7 +53,7 @@ pub(super) const RECORD: Tool = Tool {
     example: r#"{"wrong": "The beacon is lit by gas", "right": "The beacon is lit by paraffin"}"#,
 };
 
-fn record(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn record(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Correction::parse(raw)?;
     refuse_blank("wrong", &wanted.wrong.0)?;
     refuse_blank("right", &wanted.right.0)?;
@@ -89,14 +89,14 @@ fn may_correct(
     snapshot: &Snapshot,
     place: Place,
     old: &ItemView<'_>,
-) -> Result<(), ToolError> {
+) -> Result<(), ServiceError> {
     may_change(context, "item_id", old)?;
     if OWN_KINDS.contains(&old.kind) {
         let why = format!(
             "is a {}, which changes with what it stands for; leave item_id out to correct what it says",
             old.kind
         );
-        return Err(ToolError::argument("item_id", why));
+        return Err(ServiceError::argument("item_id", why));
     }
     if snapshot.status(place)? == Status::Current {
         return Ok(());
@@ -110,7 +110,7 @@ fn may_correct(
     }
     let now = if now.is_empty() { String::new() } else { format!(" by {}", now.join(", ")) };
     let why = format!("is superseded{now}; a current item is wanted, or none");
-    Err(ToolError::argument("item_id", why))
+    Err(ServiceError::argument("item_id", why))
 }
 
 /// The correction says what is right, so that whoever finds it by its words is told that; what was wrong stands
@@ -158,7 +158,7 @@ fn put_right(old: &ItemView<'_>, right: String) -> ItemDraft {
     }
 }
 
-fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ToolError> {
+fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ServiceError> {
     let mut answer = Answer::plain(Value::Null, String::new());
     let correction = stored(context, snapshot, &kept["id"], &mut answer)?;
     let (id, title) = said(&correction);

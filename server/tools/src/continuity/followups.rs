@@ -27,7 +27,7 @@ use recalld_tool_framework::results::{
     BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always, sometimes, without_nulls,
 };
 use recalld_tool_framework::writing::{Key, Tell, Writing, first_line, kept_id, may_change};
-use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError, touched};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool, touched};
 
 const SCHEDULE_NAME: &str = "schedule_followup_tool";
 const COMPLETE_NAME: &str = "complete_followup_tool";
@@ -153,7 +153,7 @@ pub(super) const DUE: Tool = Tool {
     example: r#"{"before": "2030-01-01T00:00:00Z"}"#,
 };
 
-fn schedule(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn schedule(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = NewFollowup::parse(raw)?;
     refuse_blank("text", &wanted.text.0)?;
     let mut writing = Writing::begin(context, SCHEDULE_NAME, &wanted.idempotency_key, raw);
@@ -184,7 +184,7 @@ fn schedule(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, T
     writing.commit(&json!({"id": names::item(FOLLOWUP, id)}), tell)?.or_overtaken("text")
 }
 
-fn complete(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn complete(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Completed::parse(raw)?;
     let mut writing = Writing::begin(context, COMPLETE_NAME, &wanted.idempotency_key, raw);
     let tell: Tell<'_> = &|snapshot, kept| told(context, snapshot, kept);
@@ -212,12 +212,12 @@ fn complete(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, T
     writing.commit(&kept, tell)?.or_overtaken("followup_id")
 }
 
-fn refuse_done(now: &Record<'_>) -> Result<(), ToolError> {
+fn refuse_done(now: &Record<'_>) -> Result<(), ServiceError> {
     if now.text(STATE) != DONE {
         return Ok(());
     }
     let why = format!("was done at {}; an open one is wanted", names::time(now.item.recorded_at));
-    Err(ToolError::argument("followup_id", why))
+    Err(ServiceError::argument("followup_id", why))
 }
 
 /// The version that says it is done.
@@ -235,7 +235,7 @@ fn next_of(
     context: &Context<'_>,
     snapshot: &Snapshot,
     now: &Record<'_>,
-) -> Result<Option<(ItemDraft, Option<ItemId>)>, ToolError> {
+) -> Result<Option<(ItemDraft, Option<ItemId>)>, ServiceError> {
     let repeat = Repeat::of(now.text("repeat")).unwrap_or(Repeat::None);
     let Some(due) = now.time(DUE_AT) else { return Ok(None) };
     let first = now.time("first_due_at").unwrap_or(due);
@@ -254,7 +254,7 @@ fn next_of(
     Ok(Some((item, about)))
 }
 
-fn due(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn due(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Due::parse(raw)?;
     let paging = Paging::of(DUE_NAME, raw, wanted.cursor.as_ref())?;
     let before = wanted.before.map_or_else(|| context.services.clock.now(), |before| before.0);
@@ -283,7 +283,7 @@ pub(crate) fn soonest(
     hidden: Option<Arc<Hidden>>,
     (after, before): (Option<(Micros, ItemId)>, Micros),
     most: usize,
-) -> Result<(usize, Vec<Open>), ToolError> {
+) -> Result<(usize, Vec<Open>), ServiceError> {
     let kinds = vec![FOLLOWUP.to_owned()];
     let filter = Filter { kinds, current_only: true, hidden, ..Filter::default() };
     let mut top: Top<Reverse<Micros>, (ItemId, Place)> = Top::new(most);
@@ -297,14 +297,14 @@ pub(crate) fn soonest(
             count += 1;
             top.offer(Reverse(due), (record.item.id, place));
         }
-        Ok::<(), ToolError>(())
+        Ok::<(), ServiceError>(())
     })?;
     let sorted = top.into_sorted().into_iter();
     Ok((count, sorted.map(|(Reverse(due), (id, place))| (due, id, place)).collect()))
 }
 
 /// The answer about what was scheduled or done.
-fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ToolError> {
+fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ServiceError> {
     let mut answer = Answer::plain(json!({}), String::new());
     for (from, field) in [("id", "followup"), ("next", "next")] {
         let Some(id) = kept.get(from) else { continue };
@@ -322,7 +322,7 @@ fn shown(
     snapshot: &Snapshot,
     place: Place,
     answer: &mut Answer,
-) -> Result<(Value, String), ToolError> {
+) -> Result<(Value, String), ServiceError> {
     let record = Record::of(snapshot, place)?;
     let verdict = record.verdict(context);
     answer.touched.push(touched(effect_of(verdict), record.item.id));

@@ -11,7 +11,7 @@ use recalld_tool_framework::args::{List, Text, Time, args, choices};
 use recalld_tool_framework::records::INTENT;
 use recalld_tool_framework::results::{Kind, always};
 use recalld_tool_framework::writing::{Key, Tell, Writing};
-use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const NAME: &str = "capture_operator_intent_tool";
 
@@ -64,7 +64,7 @@ pub(super) const CAPTURE: Tool = Tool {
     example: r#"{"intent": "Ship the beacon firmware before the relief", "horizon": "month"}"#,
 };
 
-fn capture(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn capture(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Intent::parse(raw)?;
     refuse_blank("intent", &wanted.intent.0)?;
     let mut writing = Writing::begin(context, NAME, &wanted.idempotency_key, raw);
@@ -87,7 +87,7 @@ fn capture(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, To
     writing.commit(&kept, tell)?.or_overtaken("idempotency_key")
 }
 
-fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ToolError> {
+fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ServiceError> {
     let mut answer = Answer::plain(Value::Null, String::new());
     let item = stored(context, snapshot, &kept["id"], &mut answer)?;
     let (id, title) = said(&item);

@@ -11,7 +11,7 @@ use recalld_tool_framework::args::{AnyNumber, Id, Real, Text, args, object};
 use recalld_tool_framework::records::OUTCOME;
 use recalld_tool_framework::results::{Kind, always};
 use recalld_tool_framework::writing::{Key, Tell, Writing};
-use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const NAME: &str = "record_outcome_valence_tool";
 /// The relation of an outcome to the item that it is of.
@@ -55,13 +55,13 @@ pub(super) const RECORD: Tool = Tool {
     example: r#"{"subject": "Paraffin in the beacon", "valence": 0.5, "note": "It burns clean."}"#,
 };
 
-fn record(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn record(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Outcome::parse(raw)?;
     match &wanted.subject {
         Some(subject) => refuse_blank("subject", &subject.0)?,
         None if wanted.item_id.is_none() => {
             let why = "is missing, and so is item_id; one of them is wanted";
-            return Err(ToolError::argument("subject", why));
+            return Err(ServiceError::argument("subject", why));
         }
         None => {}
     }
@@ -127,7 +127,7 @@ fn word_of(valence: f64) -> String {
     format!("{word} (valence {valence})")
 }
 
-fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ToolError> {
+fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ServiceError> {
     let mut answer = Answer::plain(Value::Null, String::new());
     let item = stored(context, snapshot, &kept["id"], &mut answer)?;
     let (id, title) = said(&item);

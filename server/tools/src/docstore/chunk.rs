@@ -12,7 +12,7 @@ use recalld_recall::show;
 use recalld_tool_framework::args::{Id, args};
 use recalld_tool_framework::reading::find;
 use recalld_tool_framework::results::{Kind, always, sometimes, without_nulls};
-use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError, touched};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool, touched};
 
 const CHUNK: &str = "chunk";
 
@@ -43,13 +43,13 @@ pub(super) const GET: Tool = Tool {
     example: r#"{"chunk_id": "chk_00000000000000000000000005"}"#,
 };
 
-fn get(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn get(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let Asked { chunk_id: Id(id) } = Asked::parse(raw)?;
     let snapshot = context.snapshot();
     let (place, item) = find(context, &snapshot, "chunk_id", id)?;
     if item.kind != CHUNK {
         let why = format!("is the id of a {}; that of a chunk is wanted", item.kind);
-        return Err(ToolError::argument("chunk_id", why));
+        return Err(ServiceError::argument("chunk_id", why));
     }
     let verdict = context.judge(&item, Action::Read).0;
     let (before, after) = beside(context, &snapshot, &item)?;
@@ -70,7 +70,7 @@ fn shown(
     item: &ItemView<'_>,
     verdict: Verdict,
     status: Status,
-) -> Result<Value, ToolError> {
+) -> Result<Value, ServiceError> {
     if verdict != Verdict::Allow {
         return Ok(json!({
             "chunk_id": names::of_item(item), "heading": show::title(item, verdict),
@@ -94,7 +94,7 @@ fn beside(
     context: &Context<'_>,
     snapshot: &Snapshot,
     item: &ItemView<'_>,
-) -> Result<(Option<String>, Option<String>), ToolError> {
+) -> Result<(Option<String>, Option<String>), ServiceError> {
     let Some(source) = item.source else { return Ok((None, None)) };
     let (mut before, mut is_past) = (None, false);
     for place in snapshot.items_of_source(source)? {

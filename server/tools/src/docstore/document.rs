@@ -13,7 +13,7 @@ use recalld_policy::{Action, Verdict};
 use recalld_recall::show::REDACTED;
 use recalld_tool_framework::args::{Id, Int, Text, args};
 use recalld_tool_framework::results::{Kind, always, sometimes, without_nulls};
-use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 /// Bytes of text in one answer.
 const TEXT_BYTES_MAX: usize = 64 << 10;
@@ -65,7 +65,7 @@ pub(super) const GET: Tool = Tool {
     example: r#"{"path": "README.md"}"#,
 };
 
-fn get_document(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn get_document(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = GetDocument::parse(raw)?;
     let snapshot = context.snapshot();
     let path = wanted.path.as_ref().map(|path| path.0.as_str());
@@ -75,7 +75,7 @@ fn get_document(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answe
     let part = part_of(context, &snapshot, &item, (offset, TEXT_BYTES_MAX))?;
     if offset > part.of_bytes {
         let why = format!("is {offset}; the text has {} bytes", part.of_bytes);
-        return Err(ToolError::argument("offset", why));
+        return Err(ServiceError::argument("offset", why));
     }
     let preview: String = part.text.chars().take(PREVIEW_CHARS).collect();
     let end = part.start + part.text.len();
@@ -97,7 +97,7 @@ fn get_document(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answe
 
 /// A whole document, `{text, format, truncated}`, of at most `bytes_max` bytes of text; for a governed
 /// read.
-pub fn whole(context: &Context<'_>, id: ItemId, bytes_max: usize) -> Result<Answer, ToolError> {
+pub fn whole(context: &Context<'_>, id: ItemId, bytes_max: usize) -> Result<Answer, ServiceError> {
     let snapshot = context.snapshot();
     let place = named(context, &snapshot, (Some(Id(id)), None))?;
     let item = snapshot.item(place)?;
@@ -108,12 +108,12 @@ pub fn whole(context: &Context<'_>, id: ItemId, bytes_max: usize) -> Result<Answ
     Ok(Answer::plain(structured, String::new()).touching(Effect::Read, [item.id]))
 }
 
-pub(super) fn by_id(snapshot: &Snapshot, id: Id) -> Result<Place, ToolError> {
+pub(super) fn by_id(snapshot: &Snapshot, id: Id) -> Result<Place, ServiceError> {
     let place = match snapshot.find(id.0)? {
         Some(place) if snapshot.status(place)? == Status::Tombstoned => None,
         place => place,
     };
-    let missing = |why: &str| ToolError::Missing { field: "document_id", why: why.to_owned() };
+    let missing = |why: &str| ServiceError::Missing { field: "document_id", why: why.to_owned() };
     let Some(place) = place else {
         let stones = snapshot.tombstones(id.0.0)?;
         return Err(match stones.iter().rfind(|stone| stone.erase) {
@@ -132,7 +132,7 @@ pub(super) fn by_path(
     context: &Context<'_>,
     snapshot: &Snapshot,
     path: &str,
-) -> Result<Place, ToolError> {
+) -> Result<Place, ServiceError> {
     let roots = context.workspace.roots();
     let roots = roots.paths().map(|root| format!("{root}/{path}"));
     let candidates = if path.starts_with('/') { vec![path.to_owned()] } else { roots.collect() };
@@ -141,7 +141,7 @@ pub(super) fn by_path(
             return by_id(snapshot, Id(id));
         }
     }
-    Err(ToolError::Missing { field: "path", why: nothing_from(path) })
+    Err(ServiceError::Missing { field: "path", why: nothing_from(path) })
 }
 
 pub(super) fn nothing_from(path: &str) -> String {
@@ -167,7 +167,7 @@ fn part_of(
     snapshot: &Snapshot,
     document: &ItemView<'_>,
     (offset, bytes_max): (usize, usize),
-) -> Result<Part, ToolError> {
+) -> Result<Part, ServiceError> {
     let mut part = Part::default();
     let Some(source) = document.source else { return Ok(part) };
     for place in snapshot.items_of_source(source)? {
@@ -215,7 +215,7 @@ pub(super) fn metadata(
     snapshot: &Snapshot,
     place: Place,
     item: &ItemView<'_>,
-) -> Result<Value, ToolError> {
+) -> Result<Value, ServiceError> {
     let attributes: Value = serde_json::from_str(item.attributes).unwrap_or_default();
     let source = item.source.map(|id| snapshot.source(id)).transpose()?.flatten();
     let path = source.as_ref().and_then(|source| uri::to_path(source.uri));
@@ -240,7 +240,7 @@ pub(super) fn named(
     context: &Context<'_>,
     snapshot: &Snapshot,
     (id, path): (Option<Id>, Option<&str>),
-) -> Result<Place, ToolError> {
+) -> Result<Place, ServiceError> {
     let (field, why, place) = match (id, path) {
         (Some(id), None) => {
             let why = NO_SUCH_DOCUMENT.to_owned();
@@ -249,7 +249,7 @@ pub(super) fn named(
         (None, Some(path)) => ("path", nothing_from(path), by_path(context, snapshot, path)?),
         _ => {
             let why = "give document_id or path, one of the two";
-            return Err(ToolError::argument("document_id", why));
+            return Err(ServiceError::argument("document_id", why));
         }
     };
     let item = snapshot.item(place)?;
@@ -258,7 +258,7 @@ pub(super) fn named(
     if verdict == Verdict::Allow {
         return Ok(place);
     }
-    Err(ToolError::Denied { field, why, item: item.id, rule: rule.to_string() })
+    Err(ServiceError::Denied { field, why, item: item.id, rule: rule.to_string() })
 }
 
 #[cfg(test)]

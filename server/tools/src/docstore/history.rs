@@ -15,7 +15,7 @@ use recalld_tool_framework::paging::{Cursor, Paging, Row};
 use recalld_tool_framework::results::{
     BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always, without_nulls,
 };
-use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError, touched};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool, touched};
 
 const LIST: &str = "docstore_get_history_tool";
 
@@ -51,7 +51,7 @@ pub(super) fn versions_of<'s>(
     context: &Context<'_>,
     snapshot: &'s Snapshot,
     path: &str,
-) -> Result<Vec<SourceView<'s>>, ToolError> {
+) -> Result<Vec<SourceView<'s>>, ServiceError> {
     let roots = context.workspace.roots();
     let beneath = roots.paths().map(|root| format!("{root}/{path}"));
     let paths = if path.starts_with('/') { vec![path.to_owned()] } else { beneath.collect() };
@@ -61,10 +61,10 @@ pub(super) fn versions_of<'s>(
             return Ok(sources);
         }
     }
-    Err(ToolError::Missing { field: "path", why: nothing_from(path) })
+    Err(ServiceError::Missing { field: "path", why: nothing_from(path) })
 }
 
-fn history(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn history(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Asked::parse(raw)?;
     let paging = Paging::of(LIST, raw, wanted.cursor.as_ref())?;
     let snapshot = context.snapshot();
@@ -78,7 +78,7 @@ fn history(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, To
     }
     if shown.is_empty() {
         let why = nothing_from(&wanted.path.0);
-        return Err(ToolError::Missing { field: "path", why });
+        return Err(ServiceError::Missing { field: "path", why });
     }
     let before = paging.after::<u64>()?.unwrap_or(u64::MAX);
     let newest_first = shown.into_iter().rev().filter(|(version, _, _)| *version < before);
@@ -97,7 +97,7 @@ fn version_json(
     snapshot: &Snapshot,
     source: &SourceView<'_>,
     version: u64,
-) -> Result<Option<(ItemId, Value)>, ToolError> {
+) -> Result<Option<(ItemId, Value)>, ServiceError> {
     for place in snapshot.items_of_source(source.id)? {
         let item = snapshot.item(place)?;
         if item.kind != "document" {

@@ -12,7 +12,7 @@ use recalld_common::scope::Scope;
 use recalld_policy::{Action, Verdict};
 use recalld_tool_framework::args::{Int, Sha256, Text, args};
 use recalld_tool_framework::results::{BOUNDS, Kind, TRUNCATED, always};
-use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 /// Lines of one answer.
 const LINES_MAX: i64 = 2_000;
@@ -58,13 +58,13 @@ pub(super) const GET: Tool = Tool {
     example: r#"{"path": "README.md", "line_start": 1, "line_end": 3}"#,
 };
 
-fn get(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn get(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Asked::parse(raw)?;
     let (first, last) = (wanted.line_start.0, wanted.line_end.0);
     if last < first || last - first >= LINES_MAX {
         let most = first + LINES_MAX - 1;
         let why = format!("is {last}; {first} to {most} is allowed with this line_start");
-        return Err(ToolError::argument("line_end", why));
+        return Err(ServiceError::argument("line_end", why));
     }
     let snapshot = context.snapshot();
     let sources = versions_of(context, &snapshot, &wanted.path.0)?;
@@ -74,7 +74,7 @@ fn get(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolEr
     };
     let Some(source) = source else {
         let why = "no version of it has this content_sha256".to_owned();
-        return Err(ToolError::Missing { field: "version", why });
+        return Err(ServiceError::Missing { field: "version", why });
     };
     let version = version(context, &snapshot, source, &wanted.path.0)?;
     let range = (first, last);
@@ -106,8 +106,8 @@ fn version(
     snapshot: &Snapshot,
     source: &SourceView<'_>,
     path: &str,
-) -> Result<Version, ToolError> {
-    let missing = || ToolError::Missing { field: "path", why: nothing_from(path) };
+) -> Result<Version, ServiceError> {
+    let missing = || ServiceError::Missing { field: "path", why: nothing_from(path) };
     let (mut document, mut text) = (None, String::new());
     for place in snapshot.items_of_source(source.id)? {
         snapshot.check()?;

@@ -15,7 +15,7 @@ use recalld_tool_framework::args::{Text, args, choices};
 use recalld_tool_framework::paging::{Cursor, Paging, ROWS_MAX, Row, not_ours};
 use recalld_tool_framework::reading::seen_at;
 use recalld_tool_framework::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always};
-use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const LIST: &str = "docstore_manifest_tool";
 /// Rows that are looked at between two looks at whether the call is over.
@@ -70,7 +70,7 @@ pub(super) const MANIFEST: Tool = Tool {
 /// Where a document is in the list: its path, and its id.
 type Key = (String, ItemId);
 
-fn list(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn list(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Manifest::parse(raw)?;
     let paging = Paging::of(LIST, raw, wanted.cursor.as_ref())?;
     let snapshot = context.snapshot();
@@ -90,7 +90,7 @@ fn page_of(
     snapshot: &Snapshot,
     wanted: &Manifest,
     paging: &Paging,
-) -> Result<Vec<(Key, Place)>, ToolError> {
+) -> Result<Vec<(Key, Place)>, ServiceError> {
     let after = match paging.after::<(String, String)>()? {
         Some((path, id)) => Some((path, id.parse::<ItemId>().map_err(|_| not_ours())?)),
         None => None,
@@ -134,7 +134,7 @@ pub(crate) fn shown(
     context: &Context<'_>,
     snapshot: &Snapshot,
     place: Place,
-) -> Result<Value, ToolError> {
+) -> Result<Value, ServiceError> {
     let item = snapshot.item(place)?;
     let verdict = context.judge(&item, Action::Read).0;
     if verdict == Verdict::Allow {

@@ -11,7 +11,7 @@ use recalld_policy::{Action, Verdict};
 use recalld_recall::Room;
 use recalld_tool_framework::args::{Id, Text, args};
 use recalld_tool_framework::results::{BOUNDS, Kind, TRUNCATED, always};
-use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 /// Bytes of the headings of one answer.
 const HEADINGS_BYTES_MAX: usize = 60 << 10;
@@ -58,7 +58,7 @@ struct Heading {
     line_end: u64,
 }
 
-fn get(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn get(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Asked::parse(raw)?;
     let snapshot = context.snapshot();
     let path = wanted.path.as_ref().map(|path| path.0.as_str());
@@ -130,7 +130,7 @@ fn of_chunks(
     context: &Context<'_>,
     snapshot: &Snapshot,
     document: &ItemView<'_>,
-) -> Result<Vec<Heading>, ToolError> {
+) -> Result<Vec<Heading>, ServiceError> {
     let mut headings = Vec::new();
     let Some(source) = document.source else { return Ok(headings) };
     for place in snapshot.items_of_source(source)? {

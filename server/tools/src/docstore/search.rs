@@ -16,7 +16,7 @@ use recalld_tool_framework::paging::{Cursor, Paging, Row};
 use recalld_tool_framework::results::{
     BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always, without_nulls,
 };
-use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError, touched};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool, touched};
 
 const SEARCH_NAME: &str = "docstore_search_tool";
 /// Hits that one question has, over all of its pages.
@@ -59,7 +59,7 @@ pub(super) const SEARCH: Tool = Tool {
     example: r#"{"query": "relief boat"}"#,
 };
 
-fn search(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn search(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Asked::parse(raw)?;
     let paging = Paging::of(SEARCH_NAME, raw, wanted.cursor.as_ref())?;
     let snapshot = context.snapshot();
@@ -98,7 +98,7 @@ fn beneath(
     snapshot: &Snapshot,
     filter: &Filter,
     prefix: &str,
-) -> Result<engine::Chosen, ToolError> {
+) -> Result<engine::Chosen, ServiceError> {
     let mut known: HashMap<Option<SourceId>, bool> = HashMap::new();
     let mut places = Vec::new();
     let mut seen = 0_usize;
@@ -121,7 +121,7 @@ fn beneath(
         if is_beneath {
             places.push(place);
         }
-        Ok::<(), ToolError>(())
+        Ok::<(), ServiceError>(())
     })?;
     Ok(snapshot.chosen(&places))
 }
@@ -130,7 +130,7 @@ fn beneath(
 fn document_place(
     snapshot: &Snapshot,
     source: Option<SourceId>,
-) -> Result<Option<engine::Place>, ToolError> {
+) -> Result<Option<engine::Place>, ServiceError> {
     let Some(source) = source else { return Ok(None) };
     for place in snapshot.items_of_source(source)? {
         if snapshot.kind(place)? == "document" {
@@ -140,7 +140,7 @@ fn document_place(
     Ok(None)
 }
 
-fn shown(snapshot: &Snapshot, hit: &Hit, query: &str) -> Result<Value, ToolError> {
+fn shown(snapshot: &Snapshot, hit: &Hit, query: &str) -> Result<Value, ServiceError> {
     let item = snapshot.item(hit.place)?;
     let source = item.source.map(|id| snapshot.source(id)).transpose()?.flatten();
     Ok(without_nulls(json!({

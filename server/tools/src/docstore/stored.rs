@@ -4,7 +4,7 @@ use engine::{ItemView, Snapshot};
 use serde_json::Value;
 
 use recalld_fs_util::uri;
-use recalld_tool_framework::ToolError;
+use recalld_tool_framework::ServiceError;
 
 /// What is stored with an item beside its text.
 pub(super) fn attributes(item: &ItemView<'_>) -> Value {
@@ -12,7 +12,7 @@ pub(super) fn attributes(item: &ItemView<'_>) -> Value {
 }
 
 /// The path of the file that an item comes from; of a text that was given, where it is from.
-pub(super) fn path_of(snapshot: &Snapshot, item: &ItemView<'_>) -> Result<String, ToolError> {
+pub(super) fn path_of(snapshot: &Snapshot, item: &ItemView<'_>) -> Result<String, ServiceError> {
     let source = item.source.map(|id| snapshot.source(id)).transpose()?.flatten();
     let path = source.as_ref().and_then(|source| uri::to_path(source.uri));
     let told = || attributes(item)["path"].as_str().map(str::to_owned);
@@ -25,7 +25,7 @@ pub(super) fn is_beneath(
     snapshot: &Snapshot,
     item: &ItemView<'_>,
     prefix: &str,
-) -> Result<bool, ToolError> {
+) -> Result<bool, ServiceError> {
     if path_of(snapshot, item)?.starts_with(prefix) {
         return Ok(true);
     }

@@ -13,7 +13,7 @@ use recalld_recall::{Plan, Question, Room};
 use recalld_tool_framework::args::{Id, Int, Text, args, choices};
 use recalld_tool_framework::reading::{brief, find, seen_at};
 use recalld_tool_framework::results::{BOUNDS, Kind, TRUNCATED, always};
-use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 /// Items of one picture.
 const NODES_MAX: usize = 200;
@@ -69,13 +69,13 @@ pub(super) const GRAPH: Tool = Tool {
     example: r#"{"item_id": "itm_00000000000000000000000003", "format": "mermaid"}"#,
 };
 
-fn around(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn around(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Around::parse(raw)?;
     let snapshot = context.snapshot();
     let seeds = match (wanted.item_id, wanted.topic) {
         (Some(Id(id)), None) => vec![find(context, &snapshot, "item_id", id)?.1.id],
         (None, Some(topic)) => on_topic(context, topic.0)?,
-        _ => return Err(ToolError::argument("topic", "give topic or item_id, one of the two")),
+        _ => return Err(ServiceError::argument("topic", "give topic or item_id, one of the two")),
     };
     let which = which(context, &snapshot, wanted.relations)?;
     let depth = usize::try_from(wanted.depth.0).unwrap_or_default();
@@ -121,7 +121,7 @@ fn around(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Too
 }
 
 /// The items that recall finds of a topic, the best first.
-fn on_topic(context: &Context<'_>, topic: String) -> Result<Vec<ItemId>, ToolError> {
+fn on_topic(context: &Context<'_>, topic: String) -> Result<Vec<ItemId>, ServiceError> {
     let now = Some(context.services.clock.now());
     let plan = Plan::governed(Question { text: topic, now, ..Question::default() });
     let recall = RecallContext::now(context)?;
@@ -135,7 +135,7 @@ fn edges_between<'s>(
     snapshot: &'s Snapshot,
     nodes: &[Reached],
     which: &EdgeFilter,
-) -> Result<(Vec<EdgeView<'s>>, bool), ToolError> {
+) -> Result<(Vec<EdgeView<'s>>, bool), ServiceError> {
     let ids: HashSet<ItemId> = nodes.iter().map(|node| node.id).collect();
     let which = EdgeFilter { direction: Some(Direction::Out), ..which.clone() };
     let mut seen: HashSet<EdgeId> = HashSet::new();

@@ -10,7 +10,7 @@ use recalld_common::names;
 use recalld_common::scope::Scope;
 use recalld_tool_framework::args::args;
 use recalld_tool_framework::results::{Kind, always};
-use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 args! {
     /// What `graphrag_status_tool` takes: nothing.
@@ -44,7 +44,7 @@ pub(super) const STATUS: Tool = Tool {
     example: "{}",
 };
 
-fn status(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn status(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     Asked::parse(raw)?;
     let snapshot = context.snapshot();
     let hidden = context.hidden(&snapshot)?;

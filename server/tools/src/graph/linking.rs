@@ -11,7 +11,7 @@ use recalld_tool_framework::args::{Edge, Id, Real, Text, args};
 use recalld_tool_framework::reading::find;
 use recalld_tool_framework::results::{Kind, Output, always};
 use recalld_tool_framework::writing::{Key, Tell, Writing, may_change, refuse_secret};
-use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const NEW: &str = "link_items_tool";
 const END: &str = "unlink_items_tool";
@@ -66,7 +66,7 @@ pub(super) const UNLINK: Tool = Tool {
     example: r#"{"edge_id": "edg_0000000000000000000000000b", "reason": "it was wrong"}"#,
 };
 
-fn link(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn link(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = NewLink::parse(raw)?;
     let mut writing = Writing::begin(context, NEW, &wanted.idempotency_key, raw);
     let tell: Tell<'_> = &|snapshot, kept| told(snapshot, kept);
@@ -78,7 +78,7 @@ fn link(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolE
     wanted.note.iter().try_for_each(|note| refuse_secret("note", &note.0))?;
     let (Id(from), Id(to)) = (wanted.from_id, wanted.to_id);
     if from == to {
-        return Err(ToolError::argument("to_id", "is the item itself; another is wanted"));
+        return Err(ServiceError::argument("to_id", "is the item itself; another is wanted"));
     }
     for (field, id) in [("from_id", from), ("to_id", to)] {
         let (_, item) = find(context, writing.snapshot(), field, id)?;
@@ -113,14 +113,14 @@ fn link(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolE
 }
 
 /// A relation is one word that stands as it is in a picture, a path of a query, an export.
-fn check_relation(relation: &str) -> Result<(), ToolError> {
+fn check_relation(relation: &str) -> Result<(), ServiceError> {
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');
     if relation.chars().all(plain) {
         return Ok(());
     }
     let why =
         "has other characters than letters, digits, `_`, `-`, `.` and `:`; one word is wanted";
-    Err(ToolError::argument("relation", why))
+    Err(ServiceError::argument("relation", why))
 }
 
 /// The edge of this relation that leads from one item to another, if it is among the strongest of the first one's.
@@ -128,7 +128,7 @@ fn between(
     snapshot: &Snapshot,
     (from, to): (ItemId, ItemId),
     relation: &str,
-) -> Result<Option<EdgeId>, ToolError> {
+) -> Result<Option<EdgeId>, ServiceError> {
     let which = EdgeFilter {
         relations: vec![relation.to_owned()],
         direction: Some(Direction::Out),
@@ -138,7 +138,7 @@ fn between(
     Ok(edges.iter().find(|neighbour| neighbour.edge.to == to).map(|neighbour| neighbour.edge.id))
 }
 
-fn unlink(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn unlink(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Ended::parse(raw)?;
     let mut writing = Writing::begin(context, END, &wanted.idempotency_key, raw);
     let tell: Tell<'_> = &|snapshot, kept| told(snapshot, kept);
@@ -163,18 +163,18 @@ fn ends_of(
     context: &Context<'_>,
     snapshot: &Snapshot,
     id: EdgeId,
-) -> Result<[ItemId; 2], ToolError> {
+) -> Result<[ItemId; 2], ServiceError> {
     let missing =
-        || ToolError::Missing { field: "edge_id", why: "there is no such link".to_owned() };
+        || ServiceError::Missing { field: "edge_id", why: "there is no such link".to_owned() };
     let (edge, is_hidden) = snapshot.find_edge(id)?.ok_or_else(missing)?;
     if is_hidden {
         return Err(missing());
     }
     for end in [edge.from, edge.to] {
         find(context, snapshot, "edge_id", end).map_err(|error| match error {
-            ToolError::Missing { .. } => missing(),
-            ToolError::Denied { field, item, rule, .. } => {
-                ToolError::Denied { field, item, rule, why: "there is no such link".to_owned() }
+            ServiceError::Missing { .. } => missing(),
+            ServiceError::Denied { field, item, rule, .. } => {
+                ServiceError::Denied { field, item, rule, why: "there is no such link".to_owned() }
             }
             other => other,
         })?;
@@ -183,9 +183,10 @@ fn ends_of(
 }
 
 /// The answer about an edge that was written.
-fn told(snapshot: &Snapshot, kept: &Value) -> Result<Answer, ToolError> {
+fn told(snapshot: &Snapshot, kept: &Value) -> Result<Answer, ServiceError> {
     let id = names::parse_edge(kept["edge"].as_str().unwrap_or_default());
-    let missing = || ToolError::Missing { field: "edge_id", why: "it was erased since".to_owned() };
+    let missing =
+        || ServiceError::Missing { field: "edge_id", why: "it was erased since".to_owned() };
     let found = id.ok().map(|id| snapshot.find_edge(id)).transpose()?.flatten();
     let (edge, is_hidden) = found.ok_or_else(missing)?;
     let status = if is_hidden { "tombstoned" } else { "active" };

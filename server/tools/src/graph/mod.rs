@@ -14,7 +14,7 @@ use recalld_common::names;
 use recalld_recall::show;
 use recalld_tool_framework::args::{List, Text};
 use recalld_tool_framework::results::without_nulls;
-use recalld_tool_framework::{Context, Family, ToolError};
+use recalld_tool_framework::{Context, Family, ServiceError};
 
 /// The relations that a question about the graph is held to.
 type Relations = Option<List<Text<1, RELATION_CHARS_MAX>, 1, 32>>;
@@ -40,7 +40,7 @@ fn which(
     context: &Context<'_>,
     snapshot: &Snapshot,
     relations: Relations,
-) -> Result<EdgeFilter, ToolError> {
+) -> Result<EdgeFilter, ServiceError> {
     let relations = relations.into_iter().flat_map(|relations| relations.0);
     Ok(EdgeFilter {
         relations: relations.map(|relation| relation.0).collect(),

@@ -17,7 +17,7 @@ use recalld_tool_framework::reading::{brief, find, seen_at};
 use recalld_tool_framework::results::{
     BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always, sometimes, without_nulls,
 };
-use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const LIST: &str = "graph_neighbors_tool";
 
@@ -105,7 +105,7 @@ fn is_after(key: &Key, last: &Key) -> bool {
     order.then_with(|| last.2.cmp(&key.2)).is_gt()
 }
 
-fn neighbors(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn neighbors(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Neighbors::parse(raw)?;
     let paging = Paging::of(LIST, raw, wanted.cursor.as_ref())?;
     let snapshot = context.snapshot();
@@ -144,7 +144,7 @@ fn neighbour_json(
     context: &Context<'_>,
     snapshot: &Snapshot,
     neighbour: &Neighbour<'_>,
-) -> Result<Value, ToolError> {
+) -> Result<Value, ServiceError> {
     let edge = &neighbour.edge;
     Ok(without_nulls(json!({
         "edge_id": names::edge(edge.id), "relation": edge.relation,
@@ -166,7 +166,7 @@ fn line(neighbour: &Value) -> String {
     )
 }
 
-fn path(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn path(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Between::parse(raw)?;
     let snapshot = context.snapshot();
     let (_, from) = find(context, &snapshot, "from_id", wanted.from_id.0)?;
@@ -185,20 +185,20 @@ fn path(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolE
     };
     let ids: Vec<ItemId> = [from.id].into_iter().chain(steps.iter().map(|step| step.to)).collect();
     let places = ids.iter().map(|&id| Ok(find(context, &snapshot, "to_id", id)?.0));
-    let places = places.collect::<Result<Vec<Place>, ToolError>>()?;
+    let places = places.collect::<Result<Vec<Place>, ServiceError>>()?;
     let items = places.iter().map(|&place| brief(context, &snapshot, place));
-    let items = items.collect::<Result<Vec<Value>, ToolError>>()?;
+    let items = items.collect::<Result<Vec<Value>, ServiceError>>()?;
     let seen = places.iter().map(|&place| seen_at(context, &snapshot, place));
-    let touched = seen.collect::<Result<Vec<Touched>, ToolError>>()?;
+    let touched = seen.collect::<Result<Vec<Touched>, ServiceError>>()?;
     let edges = steps.iter().map(|step| step_json(&snapshot, step));
-    let edges = edges.collect::<Result<Vec<Value>, ToolError>>()?;
+    let edges = edges.collect::<Result<Vec<Value>, ServiceError>>()?;
     let text = in_words(&items, &steps, &edges);
     structured["items"] = items.into();
     structured["edges"] = edges.into();
     Ok(Answer { touched, ..Answer::plain(structured, text) })
 }
 
-fn step_json(snapshot: &Snapshot, step: &Step) -> Result<Value, ToolError> {
+fn step_json(snapshot: &Snapshot, step: &Step) -> Result<Value, ServiceError> {
     let Some((edge, _)) = snapshot.find_edge(step.edge)? else { return Ok(Value::Null) };
     Ok(edge_json(snapshot, &edge, "active")?)
 }

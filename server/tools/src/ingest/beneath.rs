@@ -8,7 +8,7 @@ use recalld_fs_util::uri;
 use recalld_policy::{Action, Verdict};
 use recalld_store_admin::{KeepError, goes_with};
 use recalld_tool_framework::writing::may_change;
-use recalld_tool_framework::{Context, ToolError};
+use recalld_tool_framework::{Context, ServiceError};
 
 /// Items that one call takes out of sight.
 pub(super) const ITEMS_MAX: usize = 16_384;
@@ -29,8 +29,8 @@ pub(super) fn each_document<'s>(
     context: &Context<'_>,
     snapshot: &'s Snapshot,
     wants: impl Fn(Status) -> bool,
-    mut visit: impl FnMut(Lying<'s>) -> Result<(), ToolError>,
-) -> Result<(), ToolError> {
+    mut visit: impl FnMut(Lying<'s>) -> Result<(), ServiceError>,
+) -> Result<(), ServiceError> {
     for (at, place) in snapshot.places()?.enumerate() {
         if at.is_multiple_of(ROWS_TOGETHER) {
             snapshot.check()?;
@@ -67,10 +67,10 @@ pub(super) fn meant(
     context: &Context<'_>,
     field: &'static str,
     path: &str,
-) -> Result<Vec<String>, ToolError> {
+) -> Result<Vec<String>, ServiceError> {
     if path.split('/').any(|part| part == "..") {
         let why = format!("{path}: `..` is not followed; the path without it is wanted");
-        return Err(ToolError::argument(field, why));
+        return Err(ServiceError::argument(field, why));
     }
     let is_absolute = path.starts_with('/');
     let itself = (is_absolute || path.contains(':')).then(|| path.to_owned());
@@ -88,10 +88,10 @@ pub(super) fn going(
     snapshot: &Snapshot,
     field: &'static str,
     document: (ItemId, Place),
-) -> Result<BTreeMap<ItemId, Place>, ToolError> {
+) -> Result<BTreeMap<ItemId, Place>, ServiceError> {
     let items = goes_with(snapshot, &[document], false).map_err(|error| match error {
-        KeepError::Wrong(why) => ToolError::argument(field, why),
-        KeepError::Failed(why) => ToolError::Unwritable(why),
+        KeepError::Wrong(why) => ServiceError::argument(field, why),
+        KeepError::Failed(why) => ServiceError::Unwritable(why),
     })?;
     for place in items.values() {
         may_change(context, field, &snapshot.item(*place)?)?;

@@ -15,7 +15,7 @@ use recalld_policy::Verdict;
 use recalld_tool_framework::args::{List, Text, args};
 use recalld_tool_framework::paging::{Cursor, Paging, Row, not_ours};
 use recalld_tool_framework::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always, sometimes};
-use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError, decision_of, touched};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool, decision_of, touched};
 
 const NAME: &str = "export_memory_tool";
 /// Lines of a page: edges and sources are short.
@@ -63,13 +63,13 @@ fn place_of(until: Seq, mark: &Mark) -> Place {
     (until, (seq, table, rows), format!("{id:032x}"), (stones, gone))
 }
 
-fn opened(place: Place) -> Result<(Seq, Mark), ToolError> {
+fn opened(place: Place) -> Result<(Seq, Mark), ServiceError> {
     let (until, (seq, table, rows), id, (stones, gone)) = place;
     let id = u128::from_str_radix(&id, 16).map_err(|_| not_ours())?;
     Ok((until, Mark { seq, table, rows, id, stones, gone }))
 }
 
-fn export(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn export(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Wanted::parse(raw)?;
     let paging = Paging::of(NAME, raw, wanted.cursor.as_ref())?.with_rows(LINES_MAX);
     let snapshot = context.snapshot();
@@ -139,7 +139,7 @@ impl<'a> Walk<'a> {
         snapshot: &'a Snapshot,
         given: &'a Given<'a>,
         after: Option<Mark>,
-    ) -> Result<Self, ToolError> {
+    ) -> Result<Self, ServiceError> {
         let records = match &after {
             None => snapshot.records(),
             Some(mark) => {
@@ -147,7 +147,7 @@ impl<'a> Walk<'a> {
                 // Tombstones of what was erased since may stand above the mark.
                 if given.is_whole() && records.mark().gone != mark.gone {
                     let why = "is of a list from which something was erased since; leave it out to begin anew";
-                    return Err(ToolError::argument("cursor", why));
+                    return Err(ServiceError::argument("cursor", why));
                 }
                 records
             }
@@ -157,7 +157,7 @@ impl<'a> Walk<'a> {
     }
 
     /// The next line.
-    fn next(&mut self, until: Seq) -> Result<Option<Row<Place>>, ToolError> {
+    fn next(&mut self, until: Seq) -> Result<Option<Row<Place>>, ServiceError> {
         loop {
             let Some(record) = self.records.next().transpose()? else { return Ok(None) };
             let mut seen = None;

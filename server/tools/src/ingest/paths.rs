@@ -16,7 +16,7 @@ use recalld_tool_framework::args::{List, Text, args};
 use recalld_tool_framework::idempotency::Keyed;
 use recalld_tool_framework::results::{Kind, always, sometimes, without_nulls};
 use recalld_tool_framework::writing::Key;
-use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 use recalld_workspace::workspace::{Running, Workspace};
 
 /// The tool that waits until no other ingest runs.
@@ -77,7 +77,7 @@ pub fn texts<const A: usize, const B: usize, const C: usize, const D: usize>(
     list.into_iter().flat_map(|list| list.0).map(|text| text.0).collect()
 }
 
-fn ingest_paths(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn ingest_paths(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = IngestPaths::parse(raw)?;
     let keyed = wanted.idempotency_key.as_ref().map(|key| Keyed::of(NAME, &key.0, raw));
     if let Some(told) = first_answer(context, keyed.as_ref())? {
@@ -111,7 +111,10 @@ fn ingest_paths(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answe
 }
 
 /// What an earlier call with the same key was told: paths and counts, which stay true of it.
-fn first_answer(context: &Context<'_>, keyed: Option<&Keyed>) -> Result<Option<Answer>, ToolError> {
+fn first_answer(
+    context: &Context<'_>,
+    keyed: Option<&Keyed>,
+) -> Result<Option<Answer>, ServiceError> {
     let snapshot = context.snapshot();
     let kept = keyed.map(|keyed| keyed.first_answer(&snapshot)).transpose()?.flatten();
     Ok(kept.map(|mut kept| {
@@ -125,7 +128,7 @@ fn remember(
     context: &Context<'_>,
     keyed: &Keyed,
     kept: &Value,
-) -> Result<Option<Answer>, ToolError> {
+) -> Result<Option<Answer>, ServiceError> {
     let item = keyed.remember(context, NAME, kept);
     let store = &context.workspace.store;
     match store.write(Batch { items: vec![item], ..Batch::default() }) {
@@ -139,12 +142,12 @@ fn remember(
 }
 
 /// A walk passes over hidden files and folders; a client cannot have them by naming them either.
-fn refuse_hidden(roots: &Roots, paths: &[String]) -> Result<(), ToolError> {
+fn refuse_hidden(roots: &Roots, paths: &[String]) -> Result<(), ServiceError> {
     for path in paths {
         let Ok(found) = roots.resolve(path) else { continue }; // the job says what is wrong
         if found.relative().split('/').any(|part| part.starts_with('.')) {
             let why = format!("{path} is hidden; names that begin with a dot are not read");
-            return Err(ToolError::argument("paths", why));
+            return Err(ServiceError::argument("paths", why));
         }
     }
     Ok(())
@@ -185,8 +188,13 @@ impl Drop for Shown<'_> {
 
 /// Runs a job for a caller, reading beneath `roots`. One job runs at a time: two that read the same
 /// file would both find it new.
-pub fn run(context: &Context<'_>, roots: &Roots, request: &Request) -> Result<Report, ToolError> {
-    let _turn = context.workspace.ingesting.take(&context.scope()).ok_or(ToolError::Cancelled)?;
+pub fn run(
+    context: &Context<'_>,
+    roots: &Roots,
+    request: &Request,
+) -> Result<Report, ServiceError> {
+    let _turn =
+        context.workspace.ingesting.take(&context.scope()).ok_or(ServiceError::Cancelled)?;
     let told = Cell::new(None);
     let store = &context.workspace.store;
     let shown = Shown::begin(context, store.new_item_id(), request);
@@ -224,12 +232,12 @@ pub(super) fn may_write(context: &Context<'_>, sensitivity: Sensitivity) -> Resu
 }
 
 /// Why a job failed, as a caller is told.
-pub(super) fn failed(error: JobError) -> ToolError {
+pub(super) fn failed(error: JobError) -> ServiceError {
     match error {
-        JobError::Request { field, why } => ToolError::argument(field, why),
+        JobError::Request { field, why } => ServiceError::argument(field, why),
         JobError::Write(error) => error.into(),
         JobError::Damaged(damage) => damage.into(),
-        JobError::Interrupted => ToolError::Cancelled,
+        JobError::Interrupted => ServiceError::Cancelled,
     }
 }
 

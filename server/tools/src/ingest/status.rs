@@ -16,7 +16,7 @@ use recalld_tool_framework::records::newest;
 use recalld_tool_framework::results::{
     BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always, without_nulls,
 };
-use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError, touched};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool, touched};
 use recalld_workspace::workspace::Running;
 
 const NAME: &str = "ingest_status_tool";
@@ -55,7 +55,7 @@ pub(super) const ROW: Tool = Tool {
     example: "{}",
 };
 
-fn status(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn status(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Asked::parse(raw)?;
     let paging = Paging::of(NAME, raw, wanted.cursor.as_ref())?;
     // First what runs: a job that ends in between is then listed as running, and not left out.
@@ -91,11 +91,11 @@ fn by_id(
     context: &Context<'_>,
     snapshot: &Snapshot,
     id: engine::ItemId,
-) -> Result<Answer, ToolError> {
+) -> Result<Answer, ServiceError> {
     let (place, item) = find(context, snapshot, "job_id", id)?;
     if item.kind != JOB {
         let why = format!("is the id of a {}; that of a job is wanted", item.kind);
-        return Err(ToolError::argument("job_id", why));
+        return Err(ServiceError::argument("job_id", why));
     }
     Ok(one(shown(snapshot, place)?).touching(Effect::Read, [item.id]))
 }
@@ -126,7 +126,7 @@ fn with_short_paths(mut shown: Value) -> Value {
 }
 
 /// A job that has ended, or of which only its mark is left.
-fn shown(snapshot: &Snapshot, place: Place) -> Result<Value, ToolError> {
+fn shown(snapshot: &Snapshot, place: Place) -> Result<Value, ServiceError> {
     let item = snapshot.item(place)?;
     let told: Value = serde_json::from_str(item.text).unwrap_or_default();
     let is_mark = item.reference == Some(OPEN_REF);

@@ -21,7 +21,7 @@ use recalld_recall::Room;
 use recalld_tool_framework::args::{Text, args};
 use recalld_tool_framework::results::{Kind, always};
 use recalld_tool_framework::writing::{Key, Tell, Writing};
-use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const NAME: &str = "tombstone_reconcile_sweep_tool";
 /// Why a document is tombstoned whose file is gone: by this a later sweep knows that it may come back.
@@ -120,7 +120,7 @@ impl List {
     }
 }
 
-fn sweep(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn sweep(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Sweep::parse(raw)?;
     let mut writing = Writing::begin(context, NAME, &wanted.idempotency_key, raw);
     let tell: Tell<'_> = &|_, kept| Ok(told(kept));
@@ -147,7 +147,7 @@ fn look(
     context: &Context<'_>,
     snapshot: &Snapshot,
     prefix: Option<&str>,
-) -> Result<Found, ToolError> {
+) -> Result<Found, ServiceError> {
     let roots = context.workspace.roots();
     let meant = prefix.map(|prefix| meant(context, "path_prefix", prefix)).transpose()?;
     let mut disk = Disk { roots: &roots, prefix: meant.as_deref(), folders: HashMap::new() };
@@ -159,7 +159,7 @@ fn look(
         |status| status != Status::Superseded,
         |lying| {
             if context.is_over() {
-                return Err(ToolError::Cancelled);
+                return Err(ServiceError::Cancelled);
             }
             let is_wanted = meant
                 .as_ref()
@@ -194,7 +194,7 @@ impl Found {
         snapshot: &Snapshot,
         disk: &mut Disk<'_>,
         lying: &Lying<'_>,
-    ) -> Result<(), ToolError> {
+    ) -> Result<(), ServiceError> {
         let (path, id) = (&lying.path, names::of_item(&lying.item));
         match disk.now(context, lying)? {
             Now::Same => self.unchanged += 1,
@@ -204,7 +204,7 @@ impl Found {
                 let items =
                     match going(context, snapshot, "path_prefix", (lying.item.id, lying.place)) {
                         Ok(items) => items,
-                        Err(ToolError::Argument { why, .. }) => {
+                        Err(ServiceError::Argument { why, .. }) => {
                             self.unreachable.add(json!({"path": path, "why": why}));
                             return Ok(());
                         }
@@ -227,7 +227,7 @@ impl Found {
         snapshot: &Snapshot,
         disk: &Disk<'_>,
         lying: &Lying<'_>,
-    ) -> Result<(), ToolError> {
+    ) -> Result<(), ServiceError> {
         let stones = snapshot.tombstones(lying.item.id.0)?;
         let is_ours = stones.iter().all(|stone| stone.reason == REASON && !stone.erase);
         // One that was ingested again stands under another id.
@@ -269,7 +269,7 @@ struct Disk<'a> {
 }
 
 impl Disk<'_> {
-    fn now(&mut self, context: &Context<'_>, lying: &Lying<'_>) -> Result<Now, ToolError> {
+    fn now(&mut self, context: &Context<'_>, lying: &Lying<'_>) -> Result<Now, ServiceError> {
         let Some((sha256, bytes)) = lying.file else { return Ok(Now::Same) };
         let file = match self.roots.resolve(&lying.path) {
             Ok(file) => file,
@@ -289,7 +289,7 @@ impl Disk<'_> {
         }
         let now = match file.sha256(&|| context.is_over()) {
             Ok(Some(now)) => now,
-            Ok(None) => return Err(ToolError::Cancelled),
+            Ok(None) => return Err(ServiceError::Cancelled),
             Err(error) => return Ok(Now::Unreachable(error.to_string())),
         };
         let same = now == sha256 && beside_now(self.roots, &lying.path, &lying.item);
@@ -339,7 +339,7 @@ impl Disk<'_> {
 }
 
 /// Reads what is back as any ingest does, as sensitive as it was.
-fn bring_back(context: &Context<'_>, found: &Found) -> Result<(), ToolError> {
+fn bring_back(context: &Context<'_>, found: &Found) -> Result<(), ServiceError> {
     let roots = context.workspace.roots();
     for (&sensitivity, paths) in &found.coming {
         for some in paths.chunks(PATHS_MAX) {

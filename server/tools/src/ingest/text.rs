@@ -18,7 +18,7 @@ use recalld_tool_framework::idempotency::Keyed;
 use recalld_tool_framework::reading::written;
 use recalld_tool_framework::results::{Kind, always, sometimes};
 use recalld_tool_framework::writing::{Key, kept_id};
-use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const NAME: &str = "ingest_text_tool";
 /// Characters, and bytes, of a text.
@@ -65,7 +65,7 @@ pub(super) const ROW: Tool = Tool {
     example: r#"{"title": "Tide tables", "text": "High water at Gull Rock is at noon on the first of May."}"#,
 };
 
-fn ingest_text(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn ingest_text(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = IngestText::parse(raw)?;
     let (title, text) = (&wanted.title.0, &wanted.text.0);
     refuse_odd(text)?;
@@ -77,8 +77,9 @@ fn ingest_text(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer
         Some(uri) => uri.0.clone(),
         None => given::uri_of(title, text),
     };
-    given::check_uri(&uri).map_err(|why| ToolError::argument("uri", why))?;
-    let _turn = context.workspace.ingesting.take(&context.scope()).ok_or(ToolError::Cancelled)?;
+    given::check_uri(&uri).map_err(|why| ServiceError::argument("uri", why))?;
+    let _turn =
+        context.workspace.ingesting.take(&context.scope()).ok_or(ServiceError::Cancelled)?;
     let given = Given {
         title,
         text,
@@ -95,13 +96,13 @@ fn ingest_text(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer
         !context.is_over()
     }) {
         Ok(taken) => taken,
-        Err(NotTaken::Cancelled) => return Err(ToolError::Cancelled),
-        Err(NotTaken::Refused(why)) => return Err(ToolError::argument("text", why)),
+        Err(NotTaken::Cancelled) => return Err(ServiceError::Cancelled),
+        Err(NotTaken::Refused(why)) => return Err(ServiceError::argument("text", why)),
         Err(NotTaken::Failed(JobError::Write(WriteError::Refused { field: "ref", .. }))) => {
             context.workspace.store.sync()?;
             let first = first_answer(context, &context.snapshot(), keyed.as_ref())?;
             return first.ok_or_else(|| {
-                ToolError::argument("uri", "was changed by another call meanwhile")
+                ServiceError::argument("uri", "was changed by another call meanwhile")
             });
         }
         Err(NotTaken::Failed(error)) => return Err(super::paths::failed(error)),
@@ -113,7 +114,7 @@ fn ingest_text(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer
 }
 
 /// A text says something, and is no longer in bytes than it may be in characters.
-fn refuse_odd(text: &str) -> Result<(), ToolError> {
+fn refuse_odd(text: &str) -> Result<(), ServiceError> {
     let why = if text.trim().is_empty() {
         "is blank; at least one visible character is wanted".to_owned()
     } else if text.len() > TEXT_MAX {
@@ -121,7 +122,7 @@ fn refuse_odd(text: &str) -> Result<(), ToolError> {
     } else {
         return Ok(());
     };
-    Err(ToolError::argument("text", why))
+    Err(ServiceError::argument("text", why))
 }
 
 /// What a repeat is told by: ids and counts.
@@ -139,12 +140,12 @@ fn first_answer(
     context: &Context<'_>,
     snapshot: &Snapshot,
     keyed: Option<&Keyed>,
-) -> Result<Option<Answer>, ToolError> {
+) -> Result<Option<Answer>, ServiceError> {
     let kept = keyed.map(|keyed| keyed.first_answer(snapshot)).transpose()?.flatten();
     kept.map(|kept| told(context, snapshot, &kept)).transpose()
 }
 
-fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ToolError> {
+fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ServiceError> {
     let (place, _) = written(snapshot, "idempotency_key", kept_id(&kept["id"])?)?;
     let document = described(context, snapshot, place)?;
     let word = |name: &str| document[name].as_str().unwrap_or_default();

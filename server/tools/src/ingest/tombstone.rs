@@ -12,7 +12,7 @@ use recalld_recall::Room;
 use recalld_tool_framework::args::{List, Text, args};
 use recalld_tool_framework::results::{Kind, always, sometimes};
 use recalld_tool_framework::writing::{Key, Tell, Writing, refuse_secret};
-use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const NAME: &str = "tombstone_paths_tool";
 /// Bytes of the rows that tell of the paths, as JSON.
@@ -57,7 +57,7 @@ struct Taking {
     items: usize,
 }
 
-fn tombstone(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn tombstone(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Paths::parse(raw)?;
     let mut writing = Writing::begin(context, NAME, &wanted.idempotency_key, raw);
     let tell: Tell<'_> = &|_, kept| Ok(told(kept));

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use recalld_common::names;
 use recalld_common::own_kinds;
-use recalld_tool_framework::{Context, ToolError};
+use recalld_tool_framework::{Context, ServiceError};
 
 /// Characters of a text by whose words others are looked for.
 const QUERY_CHARS_MAX: usize = 600;
@@ -31,7 +31,7 @@ pub(super) fn nearest(
     (place, item): (Place, &ItemView<'_>),
     count: usize,
     all: &Filter,
-) -> Result<Vec<(Place, Option<f32>)>, ToolError> {
+) -> Result<Vec<(Place, Option<f32>)>, ServiceError> {
     let mut found: Vec<(Place, Option<f32>)> = Vec::new();
     if let Some(embedding) = snapshot.embedding(place)? {
         let query: Vec<f32> = embedding.iter().map(|number| number.to_f32()).collect();

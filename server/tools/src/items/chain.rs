@@ -11,7 +11,7 @@ use recalld_recall::{Room, show};
 use recalld_tool_framework::args::{Id, args};
 use recalld_tool_framework::paging::PAGE_BYTES_MAX;
 use recalld_tool_framework::results::{Kind, TRUNCATED, always, without_nulls};
-use recalld_tool_framework::{ANSWER_KIND, Answer, Change, Context, Tool, ToolError, touched};
+use recalld_tool_framework::{ANSWER_KIND, Answer, Change, Context, ServiceError, Tool, touched};
 
 /// The attribute of a version that says why it replaced the one before.
 pub(super) const CHANGE_REASON: &str = "change_reason";
@@ -43,7 +43,7 @@ pub(super) const ROW: Tool = Tool {
     example: r#"{"item_id": "itm_00000000000000000000000001"}"#,
 };
 
-fn chain_of(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn chain_of(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = ChainOf::parse(raw)?;
     let snapshot = context.snapshot();
     let Id(id) = wanted.item_id;
@@ -76,7 +76,7 @@ impl Versions {
         snapshot: &Snapshot,
         id: ItemId,
         bytes_max: usize,
-    ) -> Result<Self, ToolError> {
+    ) -> Result<Self, ServiceError> {
         let chain = snapshot.chain(id)?;
         let mut room = Room::of(bytes_max);
         let mut versions =
@@ -117,7 +117,7 @@ fn row(
     context: &Context<'_>,
     snapshot: &Snapshot,
     member: &Member,
-) -> Result<Option<Row>, ToolError> {
+) -> Result<Option<Row>, ServiceError> {
     match member.place {
         Some(place) => kept(context, snapshot, place),
         None => Ok(Some((erased(snapshot, member.id)?, None))),
@@ -126,7 +126,7 @@ fn row(
 
 /// All that is left of one that was erased. Nobody can say any more who might know of it, so it is no more
 /// than recall says: its id, and when.
-fn erased(snapshot: &Snapshot, id: ItemId) -> Result<Value, ToolError> {
+fn erased(snapshot: &Snapshot, id: ItemId) -> Result<Value, ServiceError> {
     let stones = snapshot.tombstones(id.0)?;
     let at = stones.iter().rfind(|stone| stone.erase).map(|stone| names::time(stone.at));
     Ok(without_nulls(json!({"id": names::item("", id), "at": at, "status": "erased"})))
@@ -136,7 +136,7 @@ fn kept(
     context: &Context<'_>,
     snapshot: &Snapshot,
     place: Place,
-) -> Result<Option<Row>, ToolError> {
+) -> Result<Option<Row>, ServiceError> {
     let item = snapshot.item(place)?;
     let verdict = context.judge(&item, Action::Read).0;
     if verdict == Verdict::Deny || item.kind == ANSWER_KIND {

@@ -19,7 +19,7 @@ use recalld_tool_framework::args::{Text, args};
 use recalld_tool_framework::paging::{Cursor, Paging, ROWS_MAX};
 use recalld_tool_framework::reading::seen_at;
 use recalld_tool_framework::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always};
-use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const NAME: &str = "contradiction_scan_tool";
 /// Items by words, and as many by meaning, that one is held against.
@@ -65,7 +65,7 @@ pub(super) const ROW: Tool = Tool {
     example: r#"{"topic": "beacon"}"#,
 };
 
-fn scan(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn scan(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Scan::parse(raw)?;
     let paging = Paging::of(NAME, raw, wanted.cursor.as_ref())?;
     let view = context.view();
@@ -120,7 +120,7 @@ fn add(
     snapshot: &Snapshot,
     place: Place,
     all: &Filter,
-) -> Result<(), ToolError> {
+) -> Result<(), ServiceError> {
     let item = snapshot.item(place)?;
     if !says_something(&item) {
         return Ok(());

@@ -25,7 +25,7 @@ use recalld_tool_framework::args::{Real, args};
 use recalld_tool_framework::paging::{Cursor, PAGE_BYTES_MAX, Paging, ROWS_MAX};
 use recalld_tool_framework::reading::seen_at;
 use recalld_tool_framework::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always};
-use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const NAME: &str = "duplicate_scan_tool";
 /// Items by words, and as many by meaning, that one is held against.
@@ -68,7 +68,7 @@ pub(super) const ROW: Tool = Tool {
     example: r#"{"threshold": 0.9}"#,
 };
 
-fn scan(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn scan(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Scan::parse(raw)?;
     let paging = Paging::of(NAME, raw, wanted.cursor.as_ref())?;
     let snapshot = context.snapshot();
@@ -108,7 +108,7 @@ fn add(
     looking: &Looking<'_, '_>,
     group: &Group<'_>,
     row: Value,
-) -> Result<(), ToolError> {
+) -> Result<(), ServiceError> {
     let kept = &group.members[0];
     page.text.push_str(&format!("Keep {}: {}\n", names::of_item(&kept.item), group.why));
     for (other, likeness) in group.others() {
@@ -144,7 +144,7 @@ struct Looking<'a, 's> {
 
 impl<'s> Looking<'_, 's> {
     /// What is near to an item, the oldest first.
-    fn near(&mut self, place: Place) -> Result<Rc<[Near]>, ToolError> {
+    fn near(&mut self, place: Place) -> Result<Rc<[Near]>, ServiceError> {
         if let Some(near) = self.known.get(&place) {
             return Ok(Rc::clone(near));
         }
@@ -174,7 +174,7 @@ impl<'s> Looking<'_, 's> {
     }
 
     /// The group that an item makes.
-    fn group_of(&mut self, place: Place) -> Result<Option<Group<'s>>, ToolError> {
+    fn group_of(&mut self, place: Place) -> Result<Option<Group<'s>>, ServiceError> {
         let item = self.snapshot.item(place)?;
         let mut near = self.near(place)?.to_vec();
         let is_behind = |near: &Near| comes_behind(near.turn, (item.recorded_at, item.id));
@@ -227,7 +227,7 @@ struct Merit {
 }
 
 impl<'s> Member<'s> {
-    fn of(looking: &Looking<'_, 's>, place: Place) -> Result<Self, ToolError> {
+    fn of(looking: &Looking<'_, 's>, place: Place) -> Result<Self, ServiceError> {
         let snapshot = looking.snapshot;
         let item = snapshot.item(place)?;
         let which = EdgeFilter { hidden: looking.all.hidden.clone(), ..EdgeFilter::default() };

@@ -22,7 +22,7 @@ use recalld_tool_framework::records::{Record, versions};
 use recalld_tool_framework::results::{Kind, always, sometimes, without_nulls};
 use recalld_tool_framework::writing::{Key, Tell, Writing, kept_id, may_change, refuse_secret};
 use recalld_tool_framework::{
-    ANSWER_KIND, Answer, Change, Context, Refused, Tool, ToolError, governed, touched,
+    ANSWER_KIND, Answer, Change, Context, Refused, ServiceError, Tool, governed, touched,
 };
 
 const FORGET: &str = "forget_item_tool";
@@ -78,7 +78,7 @@ pub(super) const ROW: Tool = Tool {
     example: r#"{"item_id": "itm_00000000000000000000000001", "reason": "no longer needed"}"#,
 };
 
-fn forget(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn forget(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Forget::parse(raw)?;
     let mut writing = Writing::begin(context, FORGET, &wanted.idempotency_key, raw);
     let tell: Tell<'_> = &|snapshot, kept| told(context, snapshot, kept);
@@ -141,7 +141,7 @@ impl Going {
         context: &Context<'_>,
         snapshot: &Snapshot,
         (id, erase): (ItemId, bool),
-    ) -> Result<Self, ToolError> {
+    ) -> Result<Self, ServiceError> {
         let place = there(context, snapshot, (id, erase))?;
         let item = snapshot.item(place)?;
         refuse_job(&item)?;
@@ -171,7 +171,7 @@ impl Going {
         context: &Context<'_>,
         snapshot: &Snapshot,
         (asked, erase): (ItemId, bool),
-    ) -> Result<Answer, ToolError> {
+    ) -> Result<Answer, ServiceError> {
         let first = self.items.get(&asked).map(|place| (asked, *place));
         let others =
             self.items.iter().map(|(id, place)| (*id, *place)).filter(|(id, _)| *id != asked);
@@ -187,7 +187,7 @@ impl Going {
         }
         answer.text = format!("{} would go: {}.", self.name, counted(self.count, "item"));
         let backups = match erase && context.is_local() {
-            true => Some(backups_known(context.services.data).map_err(ToolError::Unwritable)?),
+            true => Some(backups_known(context.services.data).map_err(ServiceError::Unwritable)?),
             false => None,
         };
         answer.structured =
@@ -201,7 +201,7 @@ fn there(
     context: &Context<'_>,
     snapshot: &Snapshot,
     (id, erase): (ItemId, bool),
-) -> Result<Place, ToolError> {
+) -> Result<Place, ServiceError> {
     let is_erased = snapshot.is_erased(id.0)?;
     let hidden = match super::find_ever(context, snapshot, id)? {
         Some(place) if snapshot.status(place)? == Status::Tombstoned => Some(place),
@@ -214,27 +214,27 @@ fn there(
 }
 
 /// A job stays: it is the record of what was ingested.
-fn refuse_job(item: &ItemView<'_>) -> Result<(), ToolError> {
+fn refuse_job(item: &ItemView<'_>) -> Result<(), ServiceError> {
     if item.kind != "job" {
         return Ok(());
     }
     let why = "is the id of a job, the record of what was ingested, which stays";
-    Err(ToolError::argument("item_id", why))
+    Err(ServiceError::argument("item_id", why))
 }
 
 /// Whether policy lets the caller remove the item for good.
-fn may_erase(context: &Context<'_>, item: &ItemView<'_>, erase: bool) -> Result<(), ToolError> {
+fn may_erase(context: &Context<'_>, item: &ItemView<'_>, erase: bool) -> Result<(), ServiceError> {
     let (verdict, rule) = context.judge(item, Action::Erase);
     if !erase || verdict == Verdict::Allow {
         return Ok(());
     }
-    Err(ToolError::argument("item_id", format!("policy rule {rule} does not allow it")))
+    Err(ServiceError::argument("item_id", format!("policy rule {rule} does not allow it")))
 }
 
-fn refused(error: KeepError) -> ToolError {
+fn refused(error: KeepError) -> ServiceError {
     match error {
-        KeepError::Wrong(why) => ToolError::argument("item_id", why),
-        KeepError::Failed(why) => ToolError::Unwritable(why),
+        KeepError::Wrong(why) => ServiceError::argument("item_id", why),
+        KeepError::Failed(why) => ServiceError::Unwritable(why),
     }
 }
 
@@ -243,12 +243,12 @@ fn refused(error: KeepError) -> ToolError {
 fn hidden_everywhere(
     context: &Context<'_>,
     going: &Going,
-    commit: impl FnOnce() -> Result<Answer, ToolError>,
-) -> Result<Answer, ToolError> {
+    commit: impl FnOnce() -> Result<Answer, ServiceError>,
+) -> Result<Answer, ServiceError> {
     let ids: BTreeSet<u128> = going.items.keys().map(|id| id.0).collect();
     if !context.is_local() {
         let (data, name) = (context.services.data, &context.workspace.name);
-        note_far(data, name, ids).map_err(ToolError::Unwritable)?;
+        note_far(data, name, ids).map_err(ServiceError::Unwritable)?;
         return commit();
     }
     noted(context.services.data, context.workspace, &ids, commit)
@@ -268,7 +268,7 @@ impl Pace for UntilTold<'_> {
 }
 
 /// What became of the item, as the store says now.
-fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ToolError> {
+fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ServiceError> {
     let id = kept_id(&kept["id"])?;
     let stones = snapshot.tombstones(id.0)?;
     let at = stones.last().map_or_else(|| context.services.clock.now(), |stone| stone.at);
@@ -290,9 +290,9 @@ fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answ
 }
 
 /// Backups that still hold an item; nothing is known of those of other workspaces than the operator's.
-fn backups_waiting(context: &Context<'_>, id: ItemId) -> Result<Option<usize>, ToolError> {
+fn backups_waiting(context: &Context<'_>, id: ItemId) -> Result<Option<usize>, ServiceError> {
     if !context.is_local() {
         return Ok(None);
     }
-    waiting_in(context.services.data, id.0).map(Some).map_err(ToolError::Unwritable)
+    waiting_in(context.services.data, id.0).map(Some).map_err(ServiceError::Unwritable)
 }

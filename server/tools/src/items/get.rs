@@ -12,7 +12,7 @@ use recalld_tool_framework::args::{Id, Time, args};
 use recalld_tool_framework::reading::find;
 use recalld_tool_framework::results::{Kind, always};
 use recalld_tool_framework::{
-    ANSWER_KIND, Answer, Change, Context, Tool, ToolError, decision_of, touched,
+    ANSWER_KIND, Answer, Change, Context, ServiceError, Tool, decision_of, touched,
 };
 
 /// Bytes of a text that are shown: what is longer is a document's.
@@ -53,14 +53,14 @@ pub(super) const ROW: Tool = Tool {
     example: r#"{"item_id": "itm_00000000000000000000000002"}"#,
 };
 
-fn get(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn get(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = GetItem::parse(raw)?;
     let snapshot = context.snapshot();
     let Id(id) = wanted.item_id;
     let (place, item) = find(context, &snapshot, "item_id", id)?;
     if item.kind == ANSWER_KIND {
         let why = super::NO_SUCH_ITEM.to_owned();
-        return Err(ToolError::Missing { field: "item_id", why });
+        return Err(ServiceError::Missing { field: "item_id", why });
     }
     let Some(Time(as_of)) = wanted.as_of else { return shown(context, &snapshot, place) };
     let then = snapshot.at(Moment { as_of: Some(as_of), valid_at: None });
@@ -74,7 +74,7 @@ fn version_at(
     now: &Snapshot,
     then: &Snapshot,
     id: ItemId,
-) -> Result<Place, ToolError> {
+) -> Result<Place, ServiceError> {
     for member in now.chain(id)?.members.iter().rev() {
         now.check()?;
         let Some(place) = then.find(member.id)? else { continue };
@@ -83,10 +83,10 @@ fn version_at(
         }
     }
     let why = "no version of the item stood then".to_owned();
-    Err(ToolError::Missing { field: "as_of", why })
+    Err(ServiceError::Missing { field: "as_of", why })
 }
 
-fn shown(context: &Context<'_>, snapshot: &Snapshot, place: Place) -> Result<Answer, ToolError> {
+fn shown(context: &Context<'_>, snapshot: &Snapshot, place: Place) -> Result<Answer, ServiceError> {
     let item = snapshot.item(place)?;
     let (verdict, rule) = context.judge(&item, Action::Read);
     let mut fields = show::seed(snapshot, place, verdict, &|other| context.may_know(other))?;
@@ -127,7 +127,7 @@ fn edges(
     context: &Context<'_>,
     snapshot: &Snapshot,
     item: &ItemView<'_>,
-) -> Result<Value, ToolError> {
+) -> Result<Value, ServiceError> {
     let which = EdgeFilter { hidden: context.hidden(snapshot)?, ..EdgeFilter::default() };
     let count = snapshot.neighbours(item.id, NEIGHBOURS_MAX, &which)?.len();
     Ok(json!({"count": count, "more": count == NEIGHBOURS_MAX}))

@@ -17,7 +17,7 @@ pub use forget::would_forget;
 use engine::{ItemId, Place, Snapshot};
 
 use recalld_tool_framework::reading::may_know;
-use recalld_tool_framework::{ANSWER_KIND, Context, Family, ToolError};
+use recalld_tool_framework::{ANSWER_KIND, Context, Family, ServiceError};
 
 pub(super) static FAMILY: Family = Family {
     name: "items",
@@ -47,8 +47,8 @@ fn find_ever(
     context: &Context<'_>,
     snapshot: &Snapshot,
     id: ItemId,
-) -> Result<Option<Place>, ToolError> {
-    let missing = || ToolError::Missing { field: "item_id", why: NO_SUCH_ITEM.to_owned() };
+) -> Result<Option<Place>, ServiceError> {
+    let missing = || ServiceError::Missing { field: "item_id", why: NO_SUCH_ITEM.to_owned() };
     let Some(place) = snapshot.find(id)? else {
         return if snapshot.is_erased(id.0)? { Ok(None) } else { Err(missing()) };
     };
@@ -61,10 +61,10 @@ fn find_ever(
 }
 
 /// A text has to say something.
-fn refuse_blank(text: &str) -> Result<(), ToolError> {
+fn refuse_blank(text: &str) -> Result<(), ServiceError> {
     if text.trim().is_empty() {
         let why = "is blank; at least one visible character is wanted";
-        return Err(ToolError::argument("text", why));
+        return Err(ServiceError::argument("text", why));
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use engine::{Filter, ItemId, Micros, Place, Snapshot, Top};
 use serde_json::{Value, json};
 
 use recalld_tool_framework::paging::{Paging, not_ours};
-use recalld_tool_framework::{Answer, ToolError};
+use recalld_tool_framework::{Answer, ServiceError};
 
 /// Items of a page that are held against others.
 pub(super) const ITEMS_MAX: usize = 64;
@@ -68,8 +68,8 @@ pub(super) fn walk(
     snapshot: &Snapshot,
     paging: &Paging,
     filter: &Filter,
-    mut take: impl FnMut(Place) -> Result<Step, ToolError>,
-) -> Result<Option<String>, ToolError> {
+    mut take: impl FnMut(Place) -> Result<Step, ServiceError>,
+) -> Result<Option<String>, ServiceError> {
     let (items, mut has_more) = next_items(snapshot, paging, filter, ITEMS_MAX)?;
     let mut last: Option<Turn> = None;
     for (turn, place) in items {
@@ -93,7 +93,7 @@ fn next_items(
     paging: &Paging,
     filter: &Filter,
     count: usize,
-) -> Result<(Vec<(Turn, Place)>, bool), ToolError> {
+) -> Result<(Vec<(Turn, Place)>, bool), ServiceError> {
     let after = match paging.after::<Turn>()? {
         Some((at, id)) => Some((Micros(at), id.parse::<ItemId>().map_err(|_| not_ours())?)),
         None => None,
@@ -109,7 +109,7 @@ fn next_items(
         {
             top.offer(at, key);
         }
-        Ok::<(), ToolError>(())
+        Ok::<(), ServiceError>(())
     })?;
     let mut found: Vec<(Turn, Place)> = top
         .into_sorted()

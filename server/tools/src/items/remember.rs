@@ -17,7 +17,7 @@ use recalld_tool_framework::results::{Kind, always};
 use recalld_tool_framework::writing::{
     Key, SECRETS_FOUND, Tell, Writing, first_line, kept_id, may_change, tell_secrets,
 };
-use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const REMEMBER: &str = "brain_remember";
 /// Cosine from which an item may say the same as another.
@@ -63,7 +63,7 @@ pub(super) const ROW: Tool = Tool {
     example: r#"{"text": "We use epoll, not io_uring: the fleet's kernels are old."}"#,
 };
 
-fn remember(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn remember(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Remember::parse(raw)?;
     refuse_internal_kind(&wanted.kind.0)?;
     super::refuse_blank(&wanted.text.0)?;
@@ -88,7 +88,11 @@ fn remember(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, T
 }
 
 /// The answer about an item that is in the store.
-fn stored(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ToolError> {
+fn stored(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    kept: &Value,
+) -> Result<Answer, ServiceError> {
     let id = kept_id(&kept["id"])?;
     let (place, found) = written(snapshot, "idempotency_key", id)?;
     let verdict = context.judge(&found, Action::Read).0;
@@ -111,10 +115,10 @@ fn stored(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<An
 }
 
 /// Kinds that the service keeps its own records under.
-fn refuse_internal_kind(kind: &str) -> Result<(), ToolError> {
+fn refuse_internal_kind(kind: &str) -> Result<(), ServiceError> {
     if OWN_KINDS.contains(&kind) {
         let why = format!("`{kind}` is for the service's own records; choose another");
-        return Err(ToolError::argument("kind", why));
+        return Err(ServiceError::argument("kind", why));
     }
     Ok(())
 }
@@ -127,14 +131,14 @@ fn may_supersede(
     context: &Context<'_>,
     snapshot: &Snapshot,
     old: ItemId,
-) -> Result<Closed, ToolError> {
+) -> Result<Closed, ServiceError> {
     let (_, old) = find(context, snapshot, "supersedes", old)?;
     if OWN_KINDS.contains(&old.kind) {
         let why = format!(
             "is a {}, which its source keeps up to date; change the source, or remember beside it",
             old.kind
         );
-        return Err(ToolError::argument("supersedes", why));
+        return Err(ServiceError::argument("supersedes", why));
     }
     may_change(context, "supersedes", &old)?;
     Ok((old.sensitivity, old.gates.iter().map(|&gate| gate.to_owned()).collect()))
@@ -173,7 +177,7 @@ fn possible_duplicates(
     snapshot: &Snapshot,
     wanted: &Remember,
     embedding: &[f32],
-) -> Result<Value, ToolError> {
+) -> Result<Value, ServiceError> {
     let hidden = context.hidden(snapshot)?;
     let filter = Filter { current_only: true, hidden, ..Filter::default() };
     let near = snapshot.nearest(

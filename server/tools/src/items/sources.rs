@@ -19,7 +19,7 @@ use recalld_tool_framework::reading::brief;
 use recalld_tool_framework::results::{
     BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always, without_nulls,
 };
-use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError, touched};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool, touched};
 
 const LIST: &str = "list_sources_tool";
 /// Items of a source that one answer shows.
@@ -87,7 +87,7 @@ pub(super) const ONE_ROW: Tool = Tool {
 /// Where a source is in the list: when it was read, and its id.
 type Recency = (i64, String);
 
-fn list(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn list(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Listed::parse(raw)?;
     let paging = Paging::of(LIST, raw, wanted.cursor.as_ref())?;
     let snapshot = context.snapshot();
@@ -107,7 +107,7 @@ fn list(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolE
         {
             top.offer(at, key);
         }
-        Ok::<(), ToolError>(())
+        Ok::<(), ServiceError>(())
     })?;
     let rows = top.into_sorted().into_iter().map(|(at, Reverse(id))| {
         let source = snapshot.source(id)?.ok_or_else(no_such_source)?;
@@ -119,8 +119,8 @@ fn list(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolE
     Ok(paging.page(rows)?.into_answer("sources", "No such sources."))
 }
 
-fn no_such_source() -> ToolError {
-    ToolError::Missing { field: "source_id", why: NO_SUCH_SOURCE.to_owned() }
+fn no_such_source() -> ServiceError {
+    ServiceError::Missing { field: "source_id", why: NO_SUCH_SOURCE.to_owned() }
 }
 
 /// What the caller may know of a source's items.
@@ -132,7 +132,7 @@ struct Known {
 }
 
 impl Known {
-    fn of(context: &Context<'_>, snapshot: &Snapshot, id: SourceId) -> Result<Self, ToolError> {
+    fn of(context: &Context<'_>, snapshot: &Snapshot, id: SourceId) -> Result<Self, ServiceError> {
         let mut known = Self { items: Vec::new(), last_recorded: None, denied: None };
         for place in snapshot.items_of_source(id)? {
             snapshot.check()?;
@@ -152,7 +152,7 @@ impl Known {
     }
 
     /// Whether there is any, for which no more of them is looked at.
-    fn any(context: &Context<'_>, snapshot: &Snapshot, id: SourceId) -> Result<bool, ToolError> {
+    fn any(context: &Context<'_>, snapshot: &Snapshot, id: SourceId) -> Result<bool, ServiceError> {
         for place in snapshot.items_of_source(id)? {
             let is_hidden = snapshot.status(place)? == Status::Tombstoned;
             if !is_hidden && context.may_know(&snapshot.item(place)?) {
@@ -180,7 +180,7 @@ impl Known {
     }
 }
 
-fn one(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn one(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = One::parse(raw)?;
     let snapshot = context.snapshot();
     let Source(id) = wanted.source_id;
@@ -189,7 +189,7 @@ fn one(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolEr
     if known.items.is_empty() {
         let Some((item, rule)) = known.denied else { return Err(no_such_source()) };
         let why = NO_SUCH_SOURCE.to_owned();
-        return Err(ToolError::Denied { field: "source_id", why, item, rule });
+        return Err(ServiceError::Denied { field: "source_id", why, item, rule });
     }
     let came_in = without_nulls(json!({
         "at": names::time(source.recorded_at), "by": source.recorded_by, "via": source.via,
@@ -228,7 +228,7 @@ fn job_of(
     context: &Context<'_>,
     snapshot: &Snapshot,
     source: &SourceView<'_>,
-) -> Result<Option<String>, ToolError> {
+) -> Result<Option<String>, ServiceError> {
     let mut first: Option<(Micros, ItemId)> = None;
     for (count, place) in snapshot.places()?.enumerate() {
         if count.is_multiple_of(ITEMS_TOGETHER) {

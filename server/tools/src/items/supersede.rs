@@ -17,7 +17,7 @@ use recalld_tool_framework::results::{Kind, TRUNCATED, always};
 use recalld_tool_framework::writing::{
     Key, SECRETS_FOUND, Tell, Writing, first_line, kept_id, may_change, tell_secrets,
 };
-use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const SUPERSEDE: &str = "supersede_item_tool";
 /// Bytes of the versions that are told beside the new one, as JSON.
@@ -57,7 +57,7 @@ pub(super) const ROW: Tool = Tool {
     example: r#"{"item_id": "itm_00000000000000000000000003", "text": "Tom keeps the beacon.", "reason": "Ada left"}"#,
 };
 
-fn supersede(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn supersede(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Supersede::parse(raw)?;
     super::refuse_blank(&wanted.text.0)?;
     let mut writing = Writing::begin(context, SUPERSEDE, &wanted.idempotency_key, raw);
@@ -77,12 +77,12 @@ fn supersede(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, 
 }
 
 /// Kinds that tools of their own move (REC-01).
-fn refuse_own_kind(kind: &str) -> Result<(), ToolError> {
+fn refuse_own_kind(kind: &str) -> Result<(), ServiceError> {
     if OWN_KINDS.contains(&kind) {
         let why = format!(
             "is the id of a {kind}, which the service keeps by itself; use the tools for that"
         );
-        return Err(ToolError::argument("item_id", why));
+        return Err(ServiceError::argument("item_id", why));
     }
     Ok(())
 }
@@ -93,7 +93,7 @@ fn refuse_superseded(
     snapshot: &Snapshot,
     place: Place,
     id: ItemId,
-) -> Result<(), ToolError> {
+) -> Result<(), ServiceError> {
     if snapshot.status(place)? != Status::Superseded {
         return Ok(());
     }
@@ -101,10 +101,10 @@ fn refuse_superseded(
         let newer = snapshot.item(newer)?;
         if context.may_know(&newer) {
             let why = format!("is superseded; {} stands in its place", names::of_item(&newer));
-            return Err(ToolError::argument("item_id", why));
+            return Err(ServiceError::argument("item_id", why));
         }
     }
-    Err(ToolError::argument("item_id", "is superseded; only what stands can be replaced"))
+    Err(ServiceError::argument("item_id", "is superseded; only what stands can be replaced"))
 }
 
 /// The next version: what was not given anew stays as it is. Its ref is one that no other version of the same item
@@ -140,7 +140,11 @@ fn next(old: &ItemView<'_>, wanted: Supersede) -> ItemDraft {
 }
 
 /// The answer about a version that was written.
-fn stored(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ToolError> {
+fn stored(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    kept: &Value,
+) -> Result<Answer, ServiceError> {
     let id = kept_id(&kept["id"])?;
     let (place, item) = written(snapshot, "idempotency_key", id)?;
     let verdict = context.judge(&item, Action::Read).0;

@@ -21,7 +21,7 @@ use recalld_tool_framework::paging::{Cursor, Paging, Row};
 use recalld_tool_framework::results::{
     BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always, without_nulls,
 };
-use recalld_tool_framework::{ANSWER_KIND, Answer, Change, Context, Tool, ToolError, touched};
+use recalld_tool_framework::{ANSWER_KIND, Answer, Change, Context, ServiceError, Tool, touched};
 
 const TIMELINE: &str = "item_timeline_tool";
 /// Items that words lead to: the best.
@@ -87,7 +87,7 @@ struct Event {
     key: String,
 }
 
-fn timeline(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn timeline(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Timeline::parse(raw)?;
     let paging = Paging::of(TIMELINE, raw, wanted.cursor.as_ref())?;
     let period = Period::of(wanted.from.map(|at| at.0), wanted.to.map(|at| at.0))?;
@@ -128,7 +128,7 @@ fn places(
     context: &Context<'_>,
     snapshot: &Snapshot,
     wanted: (Option<Id>, Option<Text<1, 4096>>),
-) -> Result<(Vec<Place>, bool), ToolError> {
+) -> Result<(Vec<Place>, bool), ServiceError> {
     match wanted {
         (Some(Id(id)), None) => of_chain(context, snapshot, id),
         (None, Some(Text(query))) => {
@@ -139,11 +139,11 @@ fn places(
             Ok((hits.into_iter().take(FOUND_MAX).map(|hit| hit.place).collect(), is_cut))
         }
         (None, None) => {
-            Err(ToolError::argument("item_id", "is missing; item_id or query is wanted"))
+            Err(ServiceError::argument("item_id", "is missing; item_id or query is wanted"))
         }
         (Some(_), Some(_)) => {
             let why = "is given together with item_id; one of them is wanted";
-            Err(ToolError::argument("query", why))
+            Err(ServiceError::argument("query", why))
         }
     }
 }
@@ -153,7 +153,7 @@ fn of_chain(
     context: &Context<'_>,
     snapshot: &Snapshot,
     id: ItemId,
-) -> Result<(Vec<Place>, bool), ToolError> {
+) -> Result<(Vec<Place>, bool), ServiceError> {
     find_ever(context, snapshot, id)?;
     let chain = snapshot.chain(id)?;
     let mut places = Vec::new();
@@ -171,7 +171,11 @@ fn of_chain(
 }
 
 /// Whether the caller may know of the item at a place.
-fn may_know(context: &Context<'_>, snapshot: &Snapshot, place: Place) -> Result<bool, ToolError> {
+fn may_know(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    place: Place,
+) -> Result<bool, ServiceError> {
     let item = snapshot.item(place)?;
     Ok(item.kind != ANSWER_KIND && context.may_know(&item))
 }
@@ -197,7 +201,7 @@ impl Told<'_> {
     }
 
     /// What the store says of an item.
-    fn stored(&mut self, place: Place) -> Result<(), ToolError> {
+    fn stored(&mut self, place: Place) -> Result<(), ServiceError> {
         let (context, snapshot) = (self.context, self.snapshot);
         let item = snapshot.item(place)?;
         let own = (place, item.id);
@@ -230,7 +234,7 @@ impl Told<'_> {
     }
 
     /// What the ledger says of items: calls that looked whether they still hold.
-    fn verified(&mut self, places: &[Place]) -> Result<(), ToolError> {
+    fn verified(&mut self, places: &[Place]) -> Result<(), ServiceError> {
         let (context, snapshot) = (self.context, self.snapshot);
         let mut of: HashMap<[u8; 16], (Place, ItemId)> = HashMap::new();
         for place in places {
@@ -271,7 +275,7 @@ fn shown(
     snapshot: &Snapshot,
     event: &Event,
     answer: &mut Answer,
-) -> Result<Value, ToolError> {
+) -> Result<Value, ServiceError> {
     let item = snapshot.item(event.place)?;
     let verdict = context.judge(&item, Action::Read).0;
     let effect = if verdict == Verdict::Allow { Effect::Read } else { Effect::Redacted };

@@ -21,7 +21,7 @@ use recalld_recall::{
 use recalld_telemetry::metrics::Stage;
 use recalld_tool_framework::args::{Text, args};
 use recalld_tool_framework::results::{Kind, Output, always, without_nulls};
-use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError, decision_of, touched};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool, decision_of, touched};
 
 /// Bytes of one item's text in an answer; what is longer is shown as a snippet.
 const TEXT_BYTES_MAX: usize = 4 << 10;
@@ -68,14 +68,14 @@ pub(super) const ARBITRATE: Tool = Tool {
     example: r#"{"query": "why was this chosen?", "compact": true}"#,
 };
 
-fn arbitrate(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn arbitrate(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     refuse_bounds(raw)?;
     let Arbitrate { query, compact } = Arbitrate::parse(raw)?;
     governed_path(context, Wanted { query: query.0, compact, delegated_from: None })
 }
 
 /// Refuses what would widen the router's bounds, and names them.
-pub(super) fn refuse_bounds(raw: &Map<String, Value>) -> Result<(), ToolError> {
+pub(super) fn refuse_bounds(raw: &Map<String, Value>) -> Result<(), ServiceError> {
     match ["limit", "candidate_limit"].into_iter().find(|name| raw.contains_key(*name)) {
         None => Ok(()),
         Some(name) => {
@@ -83,7 +83,7 @@ pub(super) fn refuse_bounds(raw: &Map<String, Value>) -> Result<(), ToolError> {
             let why = format!(
                 "is set by the router and cannot be widened; ask again without it. Its bounds: {bounds}"
             );
-            Err(ToolError::argument(name, why))
+            Err(ServiceError::argument(name, why))
         }
     }
 }
@@ -129,7 +129,7 @@ pub(super) struct Wanted {
 }
 
 /// The governed path, on which every name of it comes together.
-pub(super) fn governed_path(context: &Context<'_>, wanted: Wanted) -> Result<Answer, ToolError> {
+pub(super) fn governed_path(context: &Context<'_>, wanted: Wanted) -> Result<Answer, ServiceError> {
     let Wanted { query, compact, delegated_from } = wanted;
     let now = Some(context.services.clock.now());
     let plan = Plan::governed(Question { text: query, now, ..Question::default() });
@@ -137,7 +137,7 @@ pub(super) fn governed_path(context: &Context<'_>, wanted: Wanted) -> Result<Ans
 }
 
 /// Runs a plan for a caller and dresses the outcome as a governed answer.
-pub fn answer(context: &Context<'_>, plan: &Plan, compact: bool) -> Result<Answer, ToolError> {
+pub fn answer(context: &Context<'_>, plan: &Plan, compact: bool) -> Result<Answer, ServiceError> {
     let mut plan = plan.clone();
     let recall = RecallContext::now(context)?.looking_back(&mut plan)?;
     let (plan, snapshot) = (&plan, &recall.view.snapshot);
@@ -168,14 +168,14 @@ pub struct RecallContext<'a> {
 
 impl<'a> RecallContext<'a> {
     /// The store as of the last acknowledged write.
-    pub fn now(context: &'a Context<'a>) -> Result<Self, ToolError> {
+    pub fn now(context: &'a Context<'a>) -> Result<Self, ServiceError> {
         let view = context.view();
         let access = context.access(&view.snapshot)?;
         Ok(Self { context, view, access })
     }
 
     /// The store at the time from which a plan looks.
-    fn looking_back(self, plan: &mut Plan) -> Result<Self, ToolError> {
+    fn looking_back(self, plan: &mut Plan) -> Result<Self, ServiceError> {
         let hidden = self.access.hidden().map(|hidden| &**hidden);
         match recalld_recall::look_back(&self.view.snapshot, plan, hidden)? {
             None => Ok(self),
@@ -193,8 +193,8 @@ impl<'a> RecallContext<'a> {
         &self,
         plan: &Plan,
         outcome: &mut Outcome,
-        mut dress: impl FnMut(&Recalled) -> Result<Value, ToolError>,
-    ) -> Result<(Vec<Value>, usize), ToolError> {
+        mut dress: impl FnMut(&Recalled) -> Result<Value, ServiceError>,
+    ) -> Result<(Vec<Value>, usize), ServiceError> {
         let began = Instant::now();
         let mut room = Room::of(ANSWER_BYTES_MAX);
         let mut items = Vec::with_capacity(outcome.items.len());
@@ -219,7 +219,7 @@ impl<'a> RecallContext<'a> {
     }
 
     /// Runs a plan for the caller, and remembers how long it took.
-    pub fn run(&self, plan: &Plan) -> Result<Outcome, ToolError> {
+    pub fn run(&self, plan: &Plan) -> Result<Outcome, ServiceError> {
         let outcome = self.run_uncounted(plan)?;
         self.context.workspace.recalls.record(outcome.took);
         count_stages(self.context, &outcome);
@@ -227,7 +227,7 @@ impl<'a> RecallContext<'a> {
     }
 
     /// The same for a benchmark: nobody's recall took that long.
-    pub(crate) fn run_uncounted(&self, plan: &Plan) -> Result<Outcome, ToolError> {
+    pub(crate) fn run_uncounted(&self, plan: &Plan) -> Result<Outcome, ServiceError> {
         let means = Means {
             snapshot: &self.view.snapshot,
             embedder: &self.view.embedder,
@@ -245,7 +245,7 @@ impl<'a> RecallContext<'a> {
         found: &Recalled,
         compact: bool,
         budget: &mut usize,
-    ) -> Result<Value, ToolError> {
+    ) -> Result<Value, ServiceError> {
         let (context, snapshot) = (self.context, &self.view.snapshot);
         let item = snapshot.item(found.place)?;
         let knows: show::Knows<'_> = &|other| self.access.may_know(other);
@@ -316,7 +316,7 @@ pub fn account(
     snapshot: &Snapshot,
     outcome: &Outcome,
     mut answer: Answer,
-) -> Result<Answer, ToolError> {
+) -> Result<Answer, ServiceError> {
     for kept in &outcome.withheld {
         let effect = if kept.is_shown { Effect::Redacted } else { Effect::Withheld };
         answer.touched.push(touched(effect, snapshot.id(kept.place)?));

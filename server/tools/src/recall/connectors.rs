@@ -18,7 +18,9 @@ use recalld_recall::show::{ItemFacts, REDACTED};
 use recalld_tool_framework::args::{Id, Text, args};
 use recalld_tool_framework::reading::{find, seen};
 use recalld_tool_framework::results::{Kind, always};
-use recalld_tool_framework::{ANSWER_KIND, Answer, Change, Context, Tool, ToolError, decision_of};
+use recalld_tool_framework::{
+    ANSWER_KIND, Answer, Change, Context, ServiceError, Tool, decision_of,
+};
 
 const SEARCH_NAME: &str = "search";
 /// Bytes of a text in one answer.
@@ -79,7 +81,7 @@ pub(super) const FETCH: Tool = Tool {
     example: r#"{"id": "itm_00000000000000000000000002"}"#,
 };
 
-fn search(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn search(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     refuse_bounds(raw)?;
     let query = Search::parse(raw)?.query.0;
     let wanted = Wanted { query, compact: true, delegated_from: Some(SEARCH_NAME) };
@@ -117,10 +119,10 @@ fn url(source: Option<&str>, kind: &str, id: &str) -> String {
     }
 }
 
-fn fetch(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn fetch(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let Fetch { id: Id(id) } = Fetch::parse(raw)?;
     let snapshot = context.snapshot();
-    let missing = || ToolError::Missing { field: "id", why: NO_SUCH_ITEM.to_owned() };
+    let missing = || ServiceError::Missing { field: "id", why: NO_SUCH_ITEM.to_owned() };
     let (place, item) = find(context, &snapshot, "id", id).map_err(in_our_words)?;
     if item.kind == ANSWER_KIND {
         return Err(missing());
@@ -147,8 +149,8 @@ fn fetch(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Tool
 }
 
 /// One that is not there is told in words that fit whatever id was given.
-fn in_our_words(mut error: ToolError) -> ToolError {
-    if let ToolError::Missing { why, .. } | ToolError::Denied { why, .. } = &mut error
+fn in_our_words(mut error: ServiceError) -> ServiceError {
+    if let ServiceError::Missing { why, .. } | ServiceError::Denied { why, .. } = &mut error
         && *why == recalld_tool_framework::reading::NO_SUCH_ITEM
     {
         NO_SUCH_ITEM.clone_into(why);
@@ -162,7 +164,7 @@ fn text_of(
     context: &Context<'_>,
     item: &ItemView<'_>,
     verdict: Verdict,
-) -> Result<(String, bool), ToolError> {
+) -> Result<(String, bool), ServiceError> {
     if verdict != Verdict::Allow {
         return Ok((REDACTED.to_owned(), false));
     }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::arbitrate::{QUERY_CHARS_MAX, RESULTS, Wanted, governed_path, refuse_bounds};
 use recalld_common::scope::Scope;
 use recalld_tool_framework::args::{Text, args};
-use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 args! {
     /// What each of the older names takes.
@@ -21,7 +21,7 @@ args! {
 const fn row(
     name: &'static str,
     title: &'static str,
-    run: fn(&Context<'_>, &Map<String, Value>) -> Result<Answer, ToolError>,
+    run: fn(&Context<'_>, &Map<String, Value>) -> Result<Answer, ServiceError>,
 ) -> Tool {
     Tool {
         name,
@@ -59,7 +59,7 @@ fn delegate(
     context: &Context<'_>,
     raw: &Map<String, Value>,
     name: &'static str,
-) -> Result<Answer, ToolError> {
+) -> Result<Answer, ServiceError> {
     refuse_bounds(raw)?;
     let query = Named::parse(raw)?.query.0;
     governed_path(context, Wanted { query, compact: true, delegated_from: Some(name) })

@@ -9,7 +9,7 @@ use recalld_recall::Bounds;
 use recalld_tool_framework::args::args;
 use recalld_tool_framework::paging::{PAGE_BYTES_MAX, ROWS_MAX};
 use recalld_tool_framework::results::{Kind, always};
-use recalld_tool_framework::{Answer, Change, Context, Profile, Tool, ToolError};
+use recalld_tool_framework::{Answer, Change, Context, Profile, ServiceError, Tool};
 
 args! {
     /// What `brain_operational_bootstrap_tool` takes: nothing.
@@ -49,7 +49,7 @@ pub(super) const BOOTSTRAP: Tool = Tool {
     example: "{}",
 };
 
-fn bootstrap(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn bootstrap(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     Bootstrap::parse(raw)?;
     let families = families(context);
     let embedder = context.view().embedder;

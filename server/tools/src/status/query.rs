@@ -7,7 +7,7 @@ use recalld_common::scope::Scope;
 use recalld_status_answers::{OtherPart, from, sentence, understand};
 use recalld_tool_framework::args::{Text, args};
 use recalld_tool_framework::results::{Kind, always, sometimes};
-use recalld_tool_framework::{Answer, Change, Context, Profile, Tool, ToolError};
+use recalld_tool_framework::{Answer, Change, Context, Profile, ServiceError, Tool};
 
 args! {
     /// What `brain_status_query_tool` takes.
@@ -38,7 +38,7 @@ pub(super) const QUERY: Tool = Tool {
     example: r#"{"question": "How many items are there, and how fast is recall?"}"#,
 };
 
-fn query(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn query(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Asked::parse(raw)?;
     let kinds = context.snapshot().census()?.kinds;
     let kinds: Vec<String> = kinds.into_keys().map(|kind| kind.to_lowercase()).collect();
@@ -49,7 +49,7 @@ fn query(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Tool
         understood.others.iter().map(|other| left(context, other)).collect();
     for meant in &understood.topics {
         if context.is_over() {
-            return Err(ToolError::Cancelled);
+            return Err(ServiceError::Cancelled);
         }
         topics.push(json!({"topic": meant.name, "because": meant.because}));
         let first = teller.facts.all().len();

@@ -13,7 +13,7 @@ use recalld_embedding::embed::Embedder;
 use recalld_embedding::model::DEFAULT_NAME;
 use recalld_tool_framework::args::args;
 use recalld_tool_framework::results::{Kind, always};
-use recalld_tool_framework::{Answer, Change, Context, IN_THE_LOG, Tool, ToolError};
+use recalld_tool_framework::{Answer, Change, Context, IN_THE_LOG, ServiceError, Tool};
 
 /// The least cosine of the known vector and the one that is made here: int8 weights come to 0.9993 at least.
 const COSINE_MIN: f32 = 0.99;
@@ -61,13 +61,13 @@ const CHECKS: [(&str, Check); 6] = [
     ("clock", clock),
 ];
 
-fn check(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn check(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     Asked::parse(raw)?;
     let mut checks = Vec::with_capacity(CHECKS.len());
     let mut text = String::new();
     for (name, run) in CHECKS {
         if context.is_over() {
-            return Err(ToolError::Cancelled);
+            return Err(ServiceError::Cancelled);
         }
         let began = Instant::now();
         let found = run(context);

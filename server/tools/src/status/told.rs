@@ -16,7 +16,7 @@ use recalld_status_answers::sources::{
 use recalld_status_answers::{ATTEMPT_STATES, Backups, Facts, Followups, Jobs, Topic, TopicMatch};
 use recalld_store_admin::{ToldBackups, told_backups};
 use recalld_tool_framework::records::Record;
-use recalld_tool_framework::{Context, Profile, Tool, ToolError};
+use recalld_tool_framework::{Context, Profile, ServiceError, Tool};
 
 const DAY_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
 
@@ -30,7 +30,7 @@ pub(super) struct Teller<'a> {
 }
 
 /// A phrase; `None` where the caller may not know.
-type Phrase = Result<Option<String>, ToolError>;
+type Phrase = Result<Option<String>, ServiceError>;
 
 impl<'a> Teller<'a> {
     pub(super) fn new(context: &'a Context<'a>) -> Self {
@@ -45,7 +45,7 @@ impl<'a> Teller<'a> {
     }
 
     /// What another tool gives the caller; `None` where it gives nothing.
-    fn ask(&mut self, tool: &'static str) -> Result<Option<Value>, ToolError> {
+    fn ask(&mut self, tool: &'static str) -> Result<Option<Value>, ServiceError> {
         if let Some(given) = self.given.get(tool) {
             return Ok(Some(given.clone()));
         }
@@ -65,7 +65,7 @@ impl<'a> Teller<'a> {
     fn by(
         &mut self,
         tool: &str,
-        count: impl FnOnce(&mut Self) -> Result<String, ToolError>,
+        count: impl FnOnce(&mut Self) -> Result<String, ServiceError>,
     ) -> Phrase {
         if self.usable(tool).is_none() {
             return Ok(None);
@@ -106,24 +106,24 @@ impl<'a> Teller<'a> {
     }
 
     /// The current items of a kind that the caller may read, counted by what `of` says of each.
-    fn count(&self, kind: &str, mut of: impl FnMut(&Record<'_>)) -> Result<(), ToolError> {
+    fn count(&self, kind: &str, mut of: impl FnMut(&Record<'_>)) -> Result<(), ServiceError> {
         let hidden = self.context.hidden(&self.snapshot)?;
         let kinds = vec![kind.to_owned()];
         let filter =
             Filter { kinds, current_only: true, hidden, unsearchable: true, ..Filter::default() };
         self.snapshot.each_admitted(&filter, |_, place| {
             of(&Record::of(&self.snapshot, place)?);
-            Ok::<(), ToolError>(())
+            Ok::<(), ServiceError>(())
         })
     }
 
-    fn documents(&mut self) -> Result<String, ToolError> {
+    fn documents(&mut self) -> Result<String, ServiceError> {
         let mut count = 0_u64;
         self.count("document", |_| count += 1)?;
         Ok(self.facts.documents(count))
     }
 
-    fn tasks(&mut self) -> Result<String, ToolError> {
+    fn tasks(&mut self) -> Result<String, ServiceError> {
         let mut all = 0_u64;
         let mut counts = [0_u64; ATTEMPT_STATES.len()];
         self.count(TASK_ATTEMPT, |record| {
@@ -137,7 +137,7 @@ impl<'a> Teller<'a> {
         Ok(self.facts.tasks(all, counts))
     }
 
-    fn followups(&mut self) -> Result<String, ToolError> {
+    fn followups(&mut self) -> Result<String, ServiceError> {
         let hidden = self.context.hidden(&self.snapshot)?;
         let now = self.context.services.clock.now();
         let midnight = Micros(now.0 - now.0.rem_euclid(DAY_MICROS) + DAY_MICROS - 1);
@@ -148,7 +148,7 @@ impl<'a> Teller<'a> {
         Ok(self.facts.followups(Followups { open, overdue, today, first_at }))
     }
 
-    fn jobs(&mut self) -> Result<String, ToolError> {
+    fn jobs(&mut self) -> Result<String, ServiceError> {
         let (mut ended, mut open) = (0_u64, 0_u64);
         let mut last: Option<(Micros, Value)> = None;
         self.count("job", |record| {
@@ -173,7 +173,7 @@ impl<'a> Teller<'a> {
         if context.caller.metered.is_some() || !context.is_local() {
             return Ok(None);
         }
-        let told = told_backups(context.services.data).map_err(ToolError::Unwritable)?;
+        let told = told_backups(context.services.data).map_err(ServiceError::Unwritable)?;
         let ToldBackups { known, reachable, last_at, pending } = told;
         Ok(Some(self.facts.backups(Backups { known, reachable, pending, last_at })))
     }

@@ -9,7 +9,7 @@ use recalld_common::Month;
 use recalld_common::counted::{agreed, counted};
 use recalld_tool_framework::args::args;
 use recalld_tool_framework::results::{Kind, always, sometimes, without_nulls};
-use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 args! {
     /// What `quota_status_tool` takes: nothing.
@@ -40,7 +40,7 @@ pub(super) const ROW: Tool = Tool {
     example: "{}",
 };
 
-fn status(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn status(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     Status::parse(raw)?;
     let Some(metered) = &context.caller.metered else {
         let text = "Calls of this workspace are not counted.".to_owned();
@@ -48,7 +48,8 @@ fn status(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Too
     };
     let (services, caller) = (context.services, context.caller);
     let month = Month::of(services.clock.now());
-    let month = month.ok_or_else(|| ToolError::Unmetered("the clock tells no month".to_owned()))?;
+    let month =
+        month.ok_or_else(|| ServiceError::Unmetered("the clock tells no month".to_owned()))?;
     let mut quota = quota(context)?;
     let used = quota["used"].as_u64().unwrap_or_default();
     if let Some(limit) = metered.calls_per_month {

@@ -23,7 +23,7 @@ use recalld_tool_framework::args::{List, Text, args, object};
 use recalld_tool_framework::paging::PAGE_BYTES_MAX;
 use recalld_tool_framework::reading::seen_at;
 use recalld_tool_framework::results::{Kind, TRUNCATED, always};
-use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 /// Claims of a call.
 const CLAIMS_MAX: usize = 20;
@@ -82,7 +82,7 @@ struct Found {
     evidence: Vec<Evidence>,
 }
 
-fn verify(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn verify(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Verify::parse(raw)?;
     let recall = RecallContext::now(context)?;
     let mut answer = Answer::plain(Value::Null, String::new());
@@ -90,7 +90,7 @@ fn verify(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Too
     let (mut rows, mut truncated) = (Vec::new(), false);
     for claim in &wanted.claims.0 {
         if context.is_over() {
-            return Err(ToolError::Cancelled);
+            return Err(ServiceError::Cancelled);
         }
         let (found, noted) = found_of(context, &recall, claim, answer)?;
         answer = noted;
@@ -121,7 +121,7 @@ fn row(
     recall: &RecallContext<'_>,
     claim: &Claim,
     found: &Found,
-) -> Result<Value, ToolError> {
+) -> Result<Value, ServiceError> {
     let shown = found.evidence.iter().take(EVIDENCE_MAX);
     let evidence: Vec<Value> =
         shown.map(|one| one.row(context, &recall.view.snapshot)).collect::<Result<_, _>>()?;
@@ -137,7 +137,7 @@ fn found_of(
     recall: &RecallContext<'_>,
     claim: &Claim,
     mut answer: Answer,
-) -> Result<(Found, Answer), ToolError> {
+) -> Result<(Found, Answer), ServiceError> {
     let prose = Prose::of("", &claim.claim.0);
     let mut evidence: Vec<Evidence> = Vec::new();
     let tenant = tenant_hash(&context.workspace.name);
@@ -197,7 +197,7 @@ fn add_successors(
     recall: &RecallContext<'_>,
     prose: &Prose,
     evidence: &mut Vec<Evidence>,
-) -> Result<(), ToolError> {
+) -> Result<(), ServiceError> {
     let old: Vec<_> = evidence
         .iter()
         .filter(|one| !one.is_current && (one.is_given || one.relation == Relation::Supports))

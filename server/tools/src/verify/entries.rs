@@ -10,7 +10,7 @@ use engine::{ItemId, Micros, hex};
 use serde_json::{Value, json};
 
 use recalld_common::names;
-use recalld_tool_framework::{Context, ToolError};
+use recalld_tool_framework::{Context, ServiceError};
 
 /// Entries of a window: some tenth of a second.
 pub(crate) const WINDOW_ENTRIES_MAX: u64 = 65_536;
@@ -37,9 +37,9 @@ pub(crate) fn newest(
     (up_to, windows): (u64, usize),
     enough: usize,
     weigh: impl Fn(&Entry) -> usize,
-) -> Result<Found, ToolError> {
+) -> Result<Found, ServiceError> {
     let audit = &context.workspace.audit;
-    let reader = audit.reader().map_err(ToolError::Unaudited)?;
+    let reader = audit.reader().map_err(ServiceError::Unaudited)?;
     let (head, _) = audit.progress();
     let mut end = head.min(up_to);
     let mut found = Found { entries: Vec::new(), looked_to: None };
@@ -64,12 +64,12 @@ fn window(
     reader: &Reader,
     (begin, end): (u64, u64),
     (enough, weigh): (usize, &impl Fn(&Entry) -> usize),
-) -> Result<VecDeque<Entry>, ToolError> {
+) -> Result<VecDeque<Entry>, ServiceError> {
     let mut last = VecDeque::new();
     let mut rows = 0;
     for (count, entry) in reader.entries(begin).map_err(unread)?.enumerate() {
         if count.is_multiple_of(ENTRIES_TOGETHER) && context.is_over() {
-            return Err(ToolError::Cancelled);
+            return Err(ServiceError::Cancelled);
         }
         let entry = entry.map_err(unread)?;
         if entry.seq > end {
@@ -90,8 +90,8 @@ fn window(
 }
 
 /// The error of a ledger that cannot be read.
-pub(crate) fn unread(error: ReadError) -> ToolError {
-    ToolError::Unaudited(error.to_string())
+pub(crate) fn unread(error: ReadError) -> ServiceError {
+    ServiceError::Unaudited(error.to_string())
 }
 
 /// When an entry was made.
@@ -155,12 +155,12 @@ impl Period {
     ///
     /// # Errors
     /// It ends before it begins.
-    pub(crate) fn of(from: Option<Micros>, to: Option<Micros>) -> Result<Self, ToolError> {
+    pub(crate) fn of(from: Option<Micros>, to: Option<Micros>) -> Result<Self, ServiceError> {
         let period =
             Self { from: from.unwrap_or(Micros(i64::MIN)), to: to.unwrap_or(Micros(i64::MAX)) };
         if period.to < period.from {
             let (from, to) = (names::time(period.from), names::time(period.to));
-            return Err(ToolError::argument(
+            return Err(ServiceError::argument(
                 "to",
                 format!("is {to}, which is before from, {from}"),
             ));

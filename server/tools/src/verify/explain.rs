@@ -10,7 +10,7 @@ use recalld_tool_framework::args::{Id, args, choices};
 use recalld_tool_framework::paging::PAGE_BYTES_MAX;
 use recalld_tool_framework::reading::find;
 use recalld_tool_framework::results::{Kind, TRUNCATED, always};
-use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 choices! {
     /// What may be done with an item.
@@ -46,7 +46,7 @@ pub(super) const ROW: Tool = Tool {
     example: r#"{"item_id": "itm_00000000000000000000000002", "action": "export"}"#,
 };
 
-fn explained(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn explained(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Explain::parse(raw)?;
     let snapshot = context.snapshot();
     let Id(id) = wanted.item_id;

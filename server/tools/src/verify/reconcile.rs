@@ -9,7 +9,7 @@ use super::entries;
 use recalld_common::scope::Scope;
 use recalld_tool_framework::args::{Int, List, Text, Time, args, choices, object};
 use recalld_tool_framework::results::{Kind, always, without_nulls};
-use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 /// Entries between two receipts that are walked rather than skipped.
 const WALKED_MAX: u64 = 65_536;
@@ -60,7 +60,7 @@ pub(super) const ROW: Tool = Tool {
     example: r#"{"receipts": [{"receipt_id": "rcp_00000000000000000000000000000000", "seq": 1}]}"#,
 };
 
-fn reconcile(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn reconcile(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Reconcile::parse(raw)?;
     let found = entries_of(context, &wanted.receipts.0)?;
     let mut text = String::new();
@@ -88,8 +88,11 @@ fn may_see(context: &Context<'_>, entry: &Entry) -> bool {
 }
 
 /// The entries of these numbers, read in one go.
-fn entries_of(context: &Context<'_>, given: &[Given]) -> Result<BTreeMap<u64, Entry>, ToolError> {
-    let reader = context.workspace.audit.reader().map_err(ToolError::Unaudited)?;
+fn entries_of(
+    context: &Context<'_>,
+    given: &[Given],
+) -> Result<BTreeMap<u64, Entry>, ServiceError> {
+    let reader = context.workspace.audit.reader().map_err(ServiceError::Unaudited)?;
     let mut wanted: Vec<u64> = given.iter().map(seq).collect();
     wanted.sort_unstable();
     wanted.dedup();
@@ -99,7 +102,7 @@ fn entries_of(context: &Context<'_>, given: &[Given]) -> Result<BTreeMap<u64, En
         let mut next = first;
         for (count, entry) in reader.entries(first).map_err(entries::unread)?.enumerate() {
             if count.is_multiple_of(ENTRIES_TOGETHER) && context.is_over() {
-                return Err(ToolError::Cancelled);
+                return Err(ServiceError::Cancelled);
             }
             let entry = entry.map_err(entries::unread)?;
             if entry.seq < next {

@@ -10,7 +10,7 @@ use recalld_common::scope::Scope;
 use recalld_store_admin::LedgerPlace;
 use recalld_tool_framework::args::{Int, args};
 use recalld_tool_framework::results::{Kind, always, sometimes, without_nulls};
-use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 args! {
     /// What `ledger_integrity_scan_tool` takes.
@@ -44,19 +44,19 @@ pub(super) const ROW: Tool = Tool {
     example: "{}",
 };
 
-fn scan(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn scan(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Scan::parse(raw)?;
     let from_seq = wanted.from_seq.map_or(1, |seq| seq.0.unsigned_abs());
     let to_seq = wanted.to_seq.map_or(u64::MAX, |seq| seq.0.unsigned_abs());
     if to_seq < from_seq {
         let why = format!("is {to_seq}, which is before from_seq, {from_seq}");
-        return Err(ToolError::argument("to_seq", why));
+        return Err(ServiceError::argument("to_seq", why));
     }
     let workspace = context.workspace;
     let place = LedgerPlace::of(context.services.data, &workspace.name);
-    let gone = || ToolError::Unaudited("the ledger's folder is gone".to_owned());
-    let seals = place.ok_or_else(gone)?.verifier().map_err(ToolError::Unaudited)?;
-    let reader = || workspace.audit.reader().map_err(ToolError::Unaudited);
+    let gone = || ServiceError::Unaudited("the ledger's folder is gone".to_owned());
+    let seals = place.ok_or_else(gone)?.verifier().map_err(ServiceError::Unaudited)?;
+    let reader = || workspace.audit.reader().map_err(ServiceError::Unaudited);
     // It may be a ledger that has no entry yet: then it has one by the time that another reader looks.
     let first = reader()?.first_hash().map_err(unread)?;
     // Before the end of the ledger is fixed: so the checkpoint on record is within it.
@@ -64,18 +64,18 @@ fn scan(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolE
     let reader = reader()?;
     let with = VerifyWith { seals: &seals, anchor, from_seq, to_seq };
     let report = reader.verify_until(&with, &|| context.is_over()).map_err(unread)?;
-    let report = report.ok_or(ToolError::Cancelled)?;
+    let report = report.ok_or(ServiceError::Cancelled)?;
     Ok(Answer::plain(shown(&report), in_words(&report)))
 }
 
 /// The last checkpoint that is on record beside the ledger that begins with that entry, where there is such a record.
-fn anchor(context: &Context<'_>, first: Option<Hash>) -> Result<Option<Anchor>, ToolError> {
+fn anchor(context: &Context<'_>, first: Option<Hash>) -> Result<Option<Anchor>, ServiceError> {
     let control = context.services.control;
     if !control.exists() {
         return Ok(None);
     }
     let last = control.find_anchor_of(&context.workspace.name, first);
-    let last = last.map_err(|error| ToolError::Unaudited(error.to_string()))?;
+    let last = last.map_err(|error| ServiceError::Unaudited(error.to_string()))?;
     Ok(last.map(|last| Anchor { seq: last.seq, head: last.head }))
 }
 

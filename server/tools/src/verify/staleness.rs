@@ -16,7 +16,7 @@ use recalld_recall::Room;
 use recalld_tool_framework::args::{Argument, Id, Int, List, Shown, Text, args};
 use recalld_tool_framework::paging::{Cursor, PAGE_BYTES_MAX, Paging, ROWS_MAX, Row, not_ours};
 use recalld_tool_framework::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always};
-use recalld_tool_framework::{Answer, Change, Context, Tool, ToolError};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 use standing::{Judge, Standing};
 
 const NAME: &str = "recall_staleness_check_tool";
@@ -90,13 +90,13 @@ pub(super) const ROW: Tool = Tool {
     example: r#"{"item_ids": ["itm_00000000000000000000000001", "doc_00000000000000000000000004"]}"#,
 };
 
-fn checked(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ToolError> {
+fn checked(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let asked = Asked::parse(raw)?;
     let snapshot = context.snapshot();
     let mut judge = Judge::new(context, &snapshot);
     if asked.cursor.is_some() && asked.older_than_days.is_none() {
         let why = "goes on with older_than_days alone; leave it out";
-        return Err(ToolError::argument("cursor", why));
+        return Err(ServiceError::argument("cursor", why));
     }
     match (asked.item_ids, asked.grounding_tokens, asked.older_than_days) {
         (Some(List(ids)), None, None) => of_all(ids.iter().map(|given| {
@@ -112,7 +112,7 @@ fn checked(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, To
         }
         _ => {
             let why = "give item_ids, grounding_tokens or older_than_days, one of the three";
-            Err(ToolError::argument("item_ids", why))
+            Err(ServiceError::argument("item_ids", why))
         }
     }
 }
@@ -122,7 +122,7 @@ fn by_token(
     context: &Context<'_>,
     judge: &mut Judge<'_>,
     token: &str,
-) -> Result<(Value, Standing), ToolError> {
+) -> Result<(Value, Standing), ServiceError> {
     let tenant = tenant_hash(&context.workspace.name);
     let mut row = json!({"grounding_token": token});
     let Grounded { item, content, .. } =
@@ -140,8 +140,8 @@ fn by_token(
 
 /// The answer about what was named, in that order.
 fn of_all(
-    judged: impl Iterator<Item = Result<(Value, Standing), ToolError>>,
-) -> Result<Answer, ToolError> {
+    judged: impl Iterator<Item = Result<(Value, Standing), ServiceError>>,
+) -> Result<Answer, ServiceError> {
     let mut room = Room::of(PAGE_BYTES_MAX);
     let mut answer = Answer::plain(Value::Null, String::new());
     let mut rows = Vec::new();
@@ -168,7 +168,7 @@ fn older(
     paging: &Paging,
     days: i64,
     mut judge: Judge<'_>,
-) -> Result<Answer, ToolError> {
+) -> Result<Answer, ServiceError> {
     let until =
         Micros(context.services.clock.now().0.saturating_sub(days.saturating_mul(DAY_MICROS)));
     let filter =
@@ -186,7 +186,7 @@ fn older(
                 top.offer(Reverse(at), key);
             }
         }
-        Ok::<(), ToolError>(())
+        Ok::<(), ServiceError>(())
     })?;
     let rows = top.into_sorted().into_iter().map(|(Reverse(at), (id, _))| {
         let standing = judge.by_id(id, None)?;

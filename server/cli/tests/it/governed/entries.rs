@@ -3,7 +3,7 @@
 use engine::ledger::Effect;
 use recalld_policy::Metered;
 use recalld_policy::rate::key_of;
-use recalld_tool_framework::{Refused, Stored, ToolError, governed};
+use recalld_tool_framework::{Refused, ServiceError, Stored, governed};
 use support_server::house::entries;
 
 use super::*;
@@ -22,7 +22,7 @@ impl House {
     fn governed(
         &self,
         is_late: bool,
-        work: impl FnOnce() -> Result<Answer, ToolError>,
+        work: impl FnOnce() -> Result<Answer, ServiceError>,
     ) -> Result<Answer, Refused> {
         self.with_context(&counted(), |context| {
             let deadline = if is_late { Instant::now() } else { context.deadline };
@@ -67,12 +67,12 @@ fn what_was_written_counts_however_late_it_was() {
     assert_eq!(late.error.reason(), "timed_out");
     let written = vec![ItemId(7)];
     let stored = Box::new(Stored { written, ..Stored::default() });
-    let broken = ToolError::BrokenOff { error: Box::new(ToolError::Cancelled), stored };
+    let broken = ServiceError::BrokenOff { error: Box::new(ServiceError::Cancelled), stored };
     let broken = house.governed(false, || Err(broken)).unwrap_err();
     assert_eq!(broken.error.reason(), "cancelled");
     // Nothing was written by these.
     house.governed(true, || Ok(Answer::plain(json!({}), String::new()))).unwrap_err();
-    house.governed(false, || Err(ToolError::argument("text", "wrong"))).unwrap_err();
+    house.governed(false, || Err(ServiceError::argument("text", "wrong"))).unwrap_err();
     let outcomes = ["done", "failed", "cancelled", "refused"];
     let (entries, used) = house.end();
     assert_eq!(entries.iter().map(|[_, _, outcome]| outcome).collect::<Vec<_>>(), outcomes);
@@ -84,9 +84,9 @@ fn a_tenant_is_not_told_what_may_name_a_file() {
     let house = House::new();
     let why = "could not write /srv/data/tenants/acme/store/log: no space";
     for error in [
-        ToolError::Unwritable(why.to_owned()),
-        ToolError::Unaudited(why.to_owned()),
-        ToolError::Damaged(engine::Damage::new("SEG-1", why)),
+        ServiceError::Unwritable(why.to_owned()),
+        ServiceError::Unaudited(why.to_owned()),
+        ServiceError::Damaged(engine::Damage::new("SEG-1", why)),
     ] {
         let reason = error.reason();
         let refused = house.governed(false, || Err(error)).unwrap_err();
@@ -94,7 +94,7 @@ fn a_tenant_is_not_told_what_may_name_a_file() {
         assert!(!refused.to_string().contains("/srv"), "{refused}");
     }
     let operators = house.with_context(&operator(), |context| {
-        governed(context, TOOL, &json!({}), true, |_| Err(ToolError::Unwritable(why.to_owned())))
+        governed(context, TOOL, &json!({}), true, |_| Err(ServiceError::Unwritable(why.to_owned())))
     });
     assert!(operators.unwrap_err().to_string().contains(why));
 }

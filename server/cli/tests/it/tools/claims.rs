@@ -4,7 +4,7 @@ use engine::Sensitivity;
 use recalld_audit::{mint, tenant_hash};
 use recalld_common::cancel::CancellationToken;
 use recalld_policy::Caller;
-use recalld_tool_framework::{Context, ToolError};
+use recalld_tool_framework::{Context, ServiceError};
 use recalld_tools::CATALOG;
 use serde_json::{Value, json};
 use support_server::desk::{Desk, VEILED, member, operator};
@@ -232,5 +232,5 @@ fn who_calls_it_off_waits_for_no_further_claim() {
         let tool = CATALOG.find(&operator(), TOOL).unwrap();
         tool.call(&context, raw.as_object().unwrap()).unwrap_err().error
     });
-    assert!(matches!(error, ToolError::Cancelled), "{error}");
+    assert!(matches!(error, ServiceError::Cancelled), "{error}");
 }

@@ -10,7 +10,7 @@ use recalld_policy::{Action, Verdict};
 use recalld_recall::show;
 use recalld_recall::show::ItemFacts;
 use recalld_tool_framework::results::without_nulls;
-use recalld_tool_framework::{Context, ToolError};
+use recalld_tool_framework::{Context, ServiceError};
 
 /// Characters of a title that are shown.
 const TITLE_CHARS_MAX: usize = 120;
@@ -56,7 +56,7 @@ impl Evidence {
         place: Place,
         cosine: Option<f32>,
         is_given: bool,
-    ) -> Result<Self, ToolError> {
+    ) -> Result<Self, ServiceError> {
         let item = snapshot.item(place)?;
         let Judged { relation, score, sentence } =
             judge(claim, &Prose::of(item.title, item.text), cosine);
@@ -108,7 +108,7 @@ impl Evidence {
         &self,
         context: &Context<'_>,
         snapshot: &Snapshot,
-    ) -> Result<Value, ToolError> {
+    ) -> Result<Value, ServiceError> {
         let item = snapshot.item(self.place)?;
         let knows: show::Knows<'_> = &|other| context.may_know(other);
         let facts = ItemFacts::of(snapshot, self.place, Verdict::Allow, knows)?;

@@ -6,7 +6,7 @@ use recalld_audit::{TenantHash, check};
 use recalld_policy::{Action, Verdict};
 use recalld_recall::show;
 use recalld_tool_framework::reading::NO_SUCH_ITEM;
-use recalld_tool_framework::{ANSWER_KIND, Context, ToolError};
+use recalld_tool_framework::{ANSWER_KIND, Context, ServiceError};
 
 /// What a token is good for.
 pub(super) enum Ground {
@@ -22,7 +22,7 @@ pub(super) fn ground(
     snapshot: &Snapshot,
     token: &str,
     tenant: &TenantHash,
-) -> Result<Ground, ToolError> {
+) -> Result<Ground, ServiceError> {
     let grounded = match check(token, &context.workspace.signer.verifier(), tenant) {
         Ok(grounded) => grounded,
         Err(fault) => return Ok(Ground::Not(fault.to_string())),

@@ -20,7 +20,7 @@ use recalld_recall::show::REDACTED;
 use recalld_recall::{Witness, map_evidence};
 use recalld_tool_framework::reading::seen;
 use recalld_tool_framework::results::without_nulls;
-use recalld_tool_framework::{ANSWER_KIND, Context, ToolError, touched};
+use recalld_tool_framework::{ANSWER_KIND, Context, ServiceError, touched};
 
 /// Characters of a reason that was given for hiding an item.
 const REASON_CHARS_MAX: usize = 200;
@@ -102,7 +102,7 @@ impl<'a> Judge<'a> {
         &mut self,
         id: ItemId,
         content: Option<[u8; 16]>,
-    ) -> Result<Standing, ToolError> {
+    ) -> Result<Standing, ServiceError> {
         self.snapshot.check()?;
         let Some(place) = self.snapshot.find(id)? else { return self.gone(id) };
         let item = self.snapshot.item(place)?;
@@ -126,7 +126,7 @@ impl<'a> Judge<'a> {
     }
 
     /// One of which there is no row: erased, or never there.
-    fn gone(&self, id: ItemId) -> Result<Standing, ToolError> {
+    fn gone(&self, id: ItemId) -> Result<Standing, ServiceError> {
         let stones = self.snapshot.tombstones(id.0)?;
         Ok(match stones.iter().rfind(|stone| stone.erase) {
             Some(stone) => {
@@ -142,7 +142,7 @@ impl<'a> Judge<'a> {
         place: Place,
         item: &ItemView<'_>,
         verdict: Verdict,
-    ) -> Result<Standing, ToolError> {
+    ) -> Result<Standing, ServiceError> {
         match self.snapshot.status(place)? {
             Status::Tombstoned => return self.tombstoned(item, verdict),
             Status::Superseded => return self.superseded(place, verdict),
@@ -190,7 +190,7 @@ impl<'a> Judge<'a> {
         })
     }
 
-    fn tombstoned(&self, item: &ItemView<'_>, verdict: Verdict) -> Result<Standing, ToolError> {
+    fn tombstoned(&self, item: &ItemView<'_>, verdict: Verdict) -> Result<Standing, ServiceError> {
         let stones = self.snapshot.tombstones(item.id.0)?;
         let stone = stones.last();
         let reason = stone.map(|stone| match verdict {
@@ -204,7 +204,7 @@ impl<'a> Judge<'a> {
         Ok(Standing::of("tombstoned", why).with(json!({field: at, "reason": reason})))
     }
 
-    fn superseded(&self, place: Place, verdict: Verdict) -> Result<Standing, ToolError> {
+    fn superseded(&self, place: Place, verdict: Verdict) -> Result<Standing, ServiceError> {
         let knows: show::Knows<'_> = &|other| self.context.may_know(other);
         let mut seed = show::seed(self.snapshot, place, verdict, knows)?;
         let newer = seed.remove("superseded_by").unwrap_or_default();
@@ -216,7 +216,7 @@ impl<'a> Judge<'a> {
     }
 
     /// How the file of a source is now; read once for all items of it.
-    fn file(&mut self, source: &SourceView<'_>, path: &str) -> Result<File, ToolError> {
+    fn file(&mut self, source: &SourceView<'_>, path: &str) -> Result<File, ServiceError> {
         if let Some(known) = self.files.get(&source.id) {
             return Ok(known.clone());
         }
@@ -225,7 +225,7 @@ impl<'a> Judge<'a> {
         Ok(file)
     }
 
-    fn look(&self, source: &SourceView<'_>, path: &str) -> Result<File, ToolError> {
+    fn look(&self, source: &SourceView<'_>, path: &str) -> Result<File, ServiceError> {
         let file = match self.context.workspace.roots().resolve(path) {
             Ok(file) if file.is_folder() => return Ok(File::Missing),
             Ok(file) => file,
@@ -246,13 +246,13 @@ impl<'a> Judge<'a> {
         match file.sha256(&|| self.context.is_over()) {
             Ok(Some(sha256)) if sha256 == source.content_sha256 => self.beside(source.id, path),
             Ok(Some(sha256)) => Ok(File::Changed { sha256: Some(sha256) }),
-            Ok(None) => Err(ToolError::Cancelled),
+            Ok(None) => Err(ServiceError::Cancelled),
             Err(error) => Ok(File::Unseen(error.to_string())),
         }
     }
 
     /// The file is as it was: whether the words beside it are, too, where it is a picture.
-    fn beside(&self, source: SourceId, path: &str) -> Result<File, ToolError> {
+    fn beside(&self, source: SourceId, path: &str) -> Result<File, ServiceError> {
         for place in self.snapshot.items_of_source(source)? {
             let item = self.snapshot.item(place)?;
             if item.kind == "document" && !beside_now(&self.context.workspace.roots(), path, &item)
@@ -269,7 +269,7 @@ impl<'a> Judge<'a> {
         (path, sha256): (String, Option<[u8; 32]>),
         item: &ItemView<'_>,
         verdict: Verdict,
-    ) -> Result<Standing, ToolError> {
+    ) -> Result<Standing, ServiceError> {
         if verdict != Verdict::Allow {
             return Ok(
                 Standing::of("source_changed", "its file changed").with(json!({"path": path}))

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use engine::Sensitivity;
 use recalld_common::cancel::CancellationToken;
 use recalld_policy::Caller;
-use recalld_tool_framework::{Context, ToolError};
+use recalld_tool_framework::{Context, ServiceError};
 use recalld_tools::CATALOG;
 use serde_json::{Value, json};
 use support_server::desk::{Desk, VEILED, member, operator};
@@ -136,5 +136,5 @@ fn who_calls_it_off_is_not_kept_waiting() {
             .unwrap_err()
             .error
     });
-    assert!(matches!(error, ToolError::Cancelled), "{error}");
+    assert!(matches!(error, ServiceError::Cancelled), "{error}");
 }
