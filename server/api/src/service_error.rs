@@ -163,5 +163,8 @@ mod tests {
         let full = ServiceError::Unwritable("no room".to_owned());
         assert_eq!(over_mcp(&full), Some(fault(&full).with_status(503)));
         assert_eq!(told(full).2.as_deref(), Some("1"));
+        assert_eq!(over_mcp(&ServiceError::Panicked), Some(Fault::internal()));
+        let (status, body, _) = told(ServiceError::Panicked);
+        assert_eq!((status, body), (500, json!({"detail": "Internal error"})));
     }
 }

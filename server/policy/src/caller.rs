@@ -12,7 +12,7 @@ use recalld_common::scope::Scope;
 
 /// Who calls: made by `recalld_api::pipeline` from a credential or from the local listener, and by
 /// nothing that stands in a request's body.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Caller {
     /// The workspace.
     pub workspace: String,
@@ -29,7 +29,7 @@ pub struct Caller {
     /// What it showed; `None` for the operator, whose credential only a restart changes.
     pub credential: Option<Credential>,
     /// What policy said of classes of items so far.
-    pub judged: Judged,
+    pub judged: Arc<Judged>,
     /// For whom it calls this time.
     pub turn: Turn,
 }
@@ -79,8 +79,24 @@ impl Caller {
             scopes: Scope::ALL.to_vec(),
             metered: None,
             credential: None,
-            judged: Judged::default(),
+            judged: Arc::default(),
             turn: Turn::of(Enforcement::Off, None, true),
+        }
+    }
+
+    /// The same caller in another turn. What policy said holds there, too: it does not look at turns.
+    #[must_use]
+    pub fn in_turn(&self, turn: Turn) -> Self {
+        Self {
+            workspace: self.workspace.clone(),
+            principal: self.principal.clone(),
+            plan: self.plan.clone(),
+            entitled: Arc::clone(&self.entitled),
+            scopes: self.scopes.clone(),
+            metered: self.metered.clone(),
+            credential: self.credential.clone(),
+            judged: Arc::clone(&self.judged),
+            turn,
         }
     }
 
@@ -119,5 +135,35 @@ impl Caller {
             scopes: &scopes,
             purpose: None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::Sensitivity;
+
+    use super::*;
+
+    #[test]
+    fn another_turn_of_a_caller_asks_no_rule_again_and_another_caller_does() {
+        let rules = Rules::initial();
+        let what = What {
+            workspace: "acme",
+            kind: "note",
+            sensitivity: Sensitivity::Internal,
+            gates: &[],
+        };
+        let caller = Caller::local_operator("acme");
+        let said = caller.judge(&rules, &what, Action::Read);
+        let turned = caller.in_turn(Turn::of(Enforcement::Record, None, true));
+        let known = turned.judged.of(&what, Action::Read, || panic!("the rules are asked again"));
+        assert_eq!(known, said);
+        let other = Caller { principal: "user:ada".to_owned(), ..Caller::local_operator("acme") };
+        let mut asked = false;
+        other.judged.of(&what, Action::Read, || {
+            asked = true;
+            said.clone()
+        });
+        assert!(asked);
     }
 }

@@ -1,8 +1,8 @@
 //! What policy said of classes of items to one caller.
 //!
-//! Owns which decisions are remembered. It goes with its caller, who is of one workspace; a copy of a caller
-//! has to ask again, so that nothing that was said to one is ever taken as said to another. The rules hold from
-//! the start of the server to its end (GOV-45), so nothing of it grows old.
+//! Owns which decisions are remembered. It goes with its caller, and with the same caller in another turn, whom
+//! the rules cannot tell apart; callers have no other copies, so nothing that was said to one is ever taken as said
+//! to another. The rules hold from the start of the server to its end (GOV-45), so nothing of it grows old.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,12 +19,6 @@ pub const CLASSES_JUDGED_MAX: usize = 64;
 pub struct Judged {
     /// In the order in which they were met: the first ones are the most frequent.
     known: Mutex<Vec<Known>>,
-}
-
-impl Clone for Judged {
-    fn clone(&self) -> Self {
-        Self::default()
-    }
 }
 
 /// A class of items, what is to be done with one, and what was said of that.
@@ -119,7 +113,5 @@ mod tests {
         }
         assert_eq!(judged.known.lock().unwrap().len(), CLASSES_JUDGED_MAX);
         assert_eq!(of(&judged, &note, Action::Read), first);
-        // Another caller, made of this one, asks for itself.
-        assert_ne!(of(&judged.clone(), &note, Action::Read), first);
     }
 }

@@ -108,7 +108,7 @@ impl Host for Product {
         // Without it the call is the caller's own, with what policy said to it so far.
         let Some(asserted) = params["_meta"].get(TURN_IDENTITY) else { return visitor.clone() };
         let turn = visitor.caller.turn.asserting(Some(asserted));
-        let caller = Arc::new(Caller { turn, ..Caller::clone(&visitor.caller) });
+        let caller = Arc::new(visitor.caller.in_turn(turn));
         Visitor { caller, profile: visitor.profile }
     }
 

@@ -35,7 +35,7 @@ impl Whose {
     ) -> Result<Self, ServiceError> {
         let name = name.unwrap_or(LOCAL_WORKSPACE);
         let caller = match name {
-            LOCAL_WORKSPACE => caller.clone(),
+            LOCAL_WORKSPACE => caller.in_turn(caller.turn.clone()),
             name => {
                 let own = Caller::local_operator(name);
                 Caller { principal: caller.principal.clone(), ..own }

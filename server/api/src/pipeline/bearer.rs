@@ -13,7 +13,6 @@ use recalld_cluster::control_chain::CaughtUp;
 use recalld_common::scope::Scope;
 use recalld_metastore::{ControlError, CredentialFault, Hold, Kind, StandingFault, Tenant};
 use recalld_oauth::authority::{Authority, NoToken};
-use recalld_policy::Judged;
 use recalld_policy::identity::Turn;
 use recalld_policy::rate::key_of;
 use recalld_policy::{Caller, Credential, Metered, Token};
@@ -164,7 +163,7 @@ fn of_tenant<'a>(
         plan: tenant.plan.clone(),
         entitled: Arc::clone(plan),
         scopes,
-        judged: Judged::default(),
+        judged: Arc::default(),
         metered: Some(Metered {
             bucket: key_of(format!("{}/{counts_for}", tenant.slug).as_bytes()),
             calls_per_month: tenant.calls_per_month.or(plan.calls_per_month),

@@ -80,7 +80,11 @@ impl recalld_http_server::Service for For {
     fn resolve(&self, _: &Call) {}
 
     fn serve(&self, call: Call, (): (), reply: Reply) {
-        let visitor = Visitor::of(Arc::new(self.caller.clone()), call.request.query()).unwrap();
+        let visitor = Visitor::of(
+            Arc::new(self.caller.in_turn(self.caller.turn.clone())),
+            call.request.query(),
+        )
+        .unwrap();
         self.endpoint.serve(&call, visitor, reply);
     }
 }
