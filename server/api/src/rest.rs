@@ -8,6 +8,7 @@ pub mod page;
 
 use std::time::Instant;
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::app_state::AppState;
@@ -21,12 +22,10 @@ use recalld_http_server::refusal::Refusal;
 use recalld_http_server::{Call, Response};
 use recalld_policy::Caller;
 use recalld_pydantic_compat::Invalid;
-use recalld_recall::show::ItemFacts;
+use recalld_recall::show::{ItemFacts, WithNeighbours};
 use recalld_recall::{Outcome, Plan, Question, show};
 use recalld_telemetry::metrics::Stage;
-use recalld_tool_framework::{
-    Answer, Context, ServiceError, governed, record_refusal, record_wrong,
-};
+use recalld_tool_framework::{Answer, Context, governed, record_refusal, record_wrong};
 use recalld_tools::recall::arbitrate::RecallContext;
 use recalld_tools::{recall::arbitrate, status};
 use recalld_workspace::workspace::Workspace;
@@ -175,12 +174,7 @@ pub fn recall(ask: &Ask<'_>) -> Result<Response, Refusal> {
         ..Question::default()
     };
     let plan = Plan::keyword(question, wanted.prefer_replacements);
-    let answer = governed(&ask.context(), "POST /recall", &arguments, false, |context| {
-        seeds(context, &plan, |seeds, _, _| json!({"seeds": seeds}))
-    });
-    let mut answer = answer.map_err(|refused| over_http(refused.error))?.structured;
-    let left_out = answer["left_out"].take();
-    Ok(complete_or_not(respond(ask, answer["seeds"].take()), &left_out))
+    seeds(ask, ("POST /recall", &arguments), &plan, |seeds, _, _| json!(seeds))
 }
 
 /// `POST /semantic-recall`.
@@ -194,48 +188,56 @@ pub fn semantic_recall(ask: &Ask<'_>) -> Result<Response, Refusal> {
     let query = wanted.query.clone();
     let limit = Some(wanted.limit as usize);
     let plan = Plan::semantic(Question { text: wanted.query, limit, ..Question::default() });
-    let answer = governed(&ask.context(), "POST /semantic-recall", &arguments, false, |context| {
-        seeds(context, &plan, |seeds, outcome, embedder| {
-            json!({
-                "query": query, "model": embedder.name(),
-                "dimensions": embedder.model().dimensions,
-                "count": seeds.len(),
-                "took_ms": (outcome.took.as_secs_f64() * 1e6).round() / 1e3,
-                "results": seeds,
-            })
+    seeds(ask, ("POST /semantic-recall", &arguments), &plan, |seeds, outcome, embedder| {
+        json!({
+            "query": query, "model": embedder.name(),
+            "dimensions": embedder.model().dimensions,
+            "count": seeds.len(),
+            "took_ms": (outcome.took.as_secs_f64() * 1e6).round() / 1e3,
+            "results": seeds,
         })
-    });
-    let mut answer = without_receipt(answer.map_err(|refused| over_http(refused.error))?);
-    let left_out = answer.as_object_mut().and_then(|fields| fields.remove("left_out"));
-    Ok(complete_or_not(respond(ask, answer), &left_out.unwrap_or_default()))
+    })
 }
 
-/// Runs a plan and shows what it found as seeds, and how many more there was no room for in `left_out`.
+/// An item as both ways of recalling give it.
+#[derive(Serialize)]
+struct Seed<'s> {
+    #[serde(flatten)]
+    facts: ItemFacts<'s>,
+    score: Value,
+}
+
+type Seeds<'s> = Vec<WithNeighbours<'s, Seed<'s>>>;
+
+/// Runs a plan as a governed call, and answers with what it found. How much more there was no room for is told in a
+/// header, because an array has no place for it.
 fn seeds(
-    context: &Context<'_>,
+    ask: &Ask<'_>,
+    (operation, arguments): (&'static str, &Value),
     plan: &Plan,
-    shape: impl FnOnce(Vec<Value>, &Outcome, &Embedder) -> Value,
-) -> Result<Answer, ServiceError> {
-    let recall = RecallContext::now(context)?;
-    let snapshot = &recall.view.snapshot;
-    let mut outcome = recall.run(plan)?;
-    let knows: show::Knows<'_> = &|other| recall.access.may_know(other);
-    let (seeds, left_out) = recall.shown(plan, &mut outcome, |found| {
-        let mut seed = ItemFacts::recalled(snapshot, found, knows)?.into_fields();
-        seed.insert("score".to_owned(), show::score(found.score));
-        Ok(Value::Object(seed))
-    })?;
-    let mut answer = Answer::plain(shape(seeds, &outcome, &recall.view.embedder), String::new());
-    answer.structured["left_out"] = left_out.into();
-    arbitrate::account(snapshot, &outcome, answer)
-}
-
-/// The answer, which says how much there was no room for: in a header, because an array has no place for it.
-fn complete_or_not(answer: Response, left_out: &Value) -> Response {
-    match left_out.as_u64() {
-        None | Some(0) => answer,
-        Some(count) => answer.header(LEFT_OUT, count.to_string()),
-    }
+    shape: impl FnOnce(Seeds<'_>, &Outcome, &Embedder) -> Value,
+) -> Result<Response, Refusal> {
+    let mut left_out = 0;
+    let mut body = Value::Null;
+    governed(&ask.context(), operation, arguments, false, |context| {
+        let recall = RecallContext::now(context)?;
+        let snapshot = &recall.view.snapshot;
+        let mut outcome = recall.run(plan)?;
+        let knows: show::Knows<'_> = &|other| recall.access.may_know(other);
+        let (seeds, rest) = recall.shown(plan, &mut outcome, |found| {
+            let facts = ItemFacts::recalled(snapshot, found, knows)?;
+            Ok(Seed { facts, score: show::score(found.score) })
+        })?;
+        left_out = rest;
+        body = shape(seeds, &outcome, &recall.view.embedder);
+        arbitrate::account(snapshot, &outcome, Answer::plain(Value::Null, String::new()))
+    })
+    .map_err(|refused| over_http(refused.error))?;
+    let answer = respond(ask, body);
+    Ok(match left_out {
+        0 => answer,
+        count => answer.header(LEFT_OUT, count.to_string()),
+    })
 }
 
 /// The HTTP API's bodies have no receipt; the entry in the ledger is there all the same.

@@ -2,7 +2,7 @@
 //!
 //! Owns the bytes and the count. Knows JSON, not items.
 
-use serde_json::Value;
+use serde::Serialize;
 
 use recalld_common::each_piece::EachPiece;
 
@@ -21,7 +21,7 @@ impl Room {
     }
 
     /// Whether this still has room; it is counted either way.
-    pub fn takes(&mut self, value: &Value) -> bool {
+    pub fn takes(&mut self, value: &impl Serialize) -> bool {
         if self.left_out > 0 {
             self.left_out += 1;
             return false;

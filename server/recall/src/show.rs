@@ -299,32 +299,60 @@ pub fn score(score: f32) -> Value {
     json!((f64::from(score) * 1e6).round() / 1e6)
 }
 
-/// A seed's neighbours, as far as there is room.
-///
-/// # Errors
-/// Damage.
-pub fn neighbours(
-    snapshot: &Snapshot,
-    found: &[NeighbourAt],
-    knows: Knows<'_>,
-    room: &mut Room,
-) -> Result<Value, Damage> {
-    let mut shown = Vec::with_capacity(found.len());
-    for (at, neighbour) in found.iter().enumerate() {
-        if room.is_over() {
-            room.leave_out(found.len() - at);
-            break;
-        }
-        let neighbour = json!({
-            "edge_id": names::edge(neighbour.edge),
-            "relation": neighbour.relation,
-            "direction": neighbour.direction.name(),
-            "weight": score(neighbour.weight),
-            "item": seed(snapshot, neighbour.place, Verdict::Allow, knows)?,
-        });
-        if room.takes(&neighbour) {
-            shown.push(neighbour);
-        }
+/// An edge of an item, and the item at its other end.
+#[derive(Debug, Serialize)]
+pub struct NeighbourFacts<'s> {
+    edge_id: String,
+    relation: String,
+    direction: &'static str,
+    weight: Value,
+    item: ItemFacts<'s>,
+}
+
+/// What a surface shows of an item, with its neighbours where they were asked for.
+#[derive(Debug, Serialize)]
+pub struct WithNeighbours<'s, T> {
+    /// The item.
+    #[serde(flatten)]
+    pub item: T,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    neighbors: Option<Vec<NeighbourFacts<'s>>>,
+}
+
+impl<'s, T> WithNeighbours<'s, T> {
+    /// An item, whose neighbours nobody asked for so far.
+    pub fn without(item: T) -> Self {
+        Self { item, neighbors: None }
     }
-    Ok(Value::Array(shown))
+
+    /// Adds its neighbours, as far as there is room.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn add(
+        &mut self,
+        snapshot: &'s Snapshot,
+        found: &[NeighbourAt],
+        knows: Knows<'_>,
+        room: &mut Room,
+    ) -> Result<(), Damage> {
+        let shown = self.neighbors.insert(Vec::with_capacity(found.len()));
+        for (at, neighbour) in found.iter().enumerate() {
+            if room.is_over() {
+                room.leave_out(found.len() - at);
+                break;
+            }
+            let neighbour = NeighbourFacts {
+                edge_id: names::edge(neighbour.edge),
+                relation: neighbour.relation.clone(),
+                direction: neighbour.direction.name(),
+                weight: score(neighbour.weight),
+                item: ItemFacts::of(snapshot, neighbour.place, Verdict::Allow, knows)?,
+            };
+            if room.takes(&neighbour) {
+                shown.push(neighbour);
+            }
+        }
+        Ok(())
+    }
 }

@@ -1,9 +1,9 @@
 //! recall: the governed path.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use engine::ledger::{Decision, Effect};
-use engine::{Damage, ItemView, Place, Snapshot, hex};
+use engine::{Damage, ItemView, Place, Snapshot, Status, hex};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -14,7 +14,7 @@ use recalld_common::scope::Scope;
 use recalld_embedding::encoders::View;
 use recalld_mcp_protocol::limits::ANSWER_BYTES_MAX;
 use recalld_policy::Verdict;
-use recalld_recall::show::{ErasedFacts, ItemFacts, Provenance, SourceFacts};
+use recalld_recall::show::{ErasedFacts, ItemFacts, Provenance, SourceFacts, WithNeighbours};
 use recalld_recall::{
     AccessView, Bounds, Lane, Means, Outcome, Plan, Question, Recalled, Room, Why, show,
 };
@@ -88,22 +88,22 @@ pub(super) fn refuse_bounds(raw: &Map<String, Value>) -> Result<(), ServiceError
     }
 }
 
-/// An item as the governed path gives it. Neighbours are added where there is room for them.
-#[derive(Serialize)]
-struct RecallItem<'a> {
-    id: String,
+/// An item as the governed path gives it.
+#[derive(Debug, Serialize)]
+pub(super) struct RecallItem<'s> {
+    pub(super) id: String,
     #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
-    reference: Option<&'a str>,
-    kind: &'a str,
-    title: &'a str,
+    reference: Option<&'s str>,
+    pub(super) kind: &'s str,
+    pub(super) title: &'s str,
     score: Value,
     status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     superseded_by: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     erased: Vec<ErasedFacts>,
-    source: Option<SourceFacts<'a>>,
-    provenance: Provenance<'a>,
+    pub(super) source: Option<SourceFacts<'s>>,
+    provenance: Provenance<'s>,
     sensitivity: &'static str,
     content_sha256: String,
     grounding_token: String,
@@ -112,11 +112,106 @@ struct RecallItem<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    snippet: Option<&'a str>,
+    snippet: Option<&'s str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    text: Option<&'a str>,
+    text: Option<&'s str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    map_evidence: Option<Value>,
+    map_evidence: Option<PlaceFacts>,
+}
+
+/// Where in which file an item's text stands, as the file is now.
+#[derive(Debug, Serialize)]
+struct PlaceFacts {
+    path: String,
+    line_start: u32,
+    line_end: u32,
+    file_sha256: String,
+    file: &'static str,
+    verified_at: String,
+}
+
+impl RecallItem<'_> {
+    /// Its text, or as much of it as is shown.
+    pub(super) fn said(&self) -> &str {
+        self.text.or(self.snippet).unwrap_or_default()
+    }
+
+    /// What a person reads of it.
+    fn line(&self) -> text::Line<'_> {
+        let place = self.map_evidence.as_ref();
+        text::Line {
+            id: &self.id,
+            kind: self.kind,
+            title: self.title,
+            body: self.said(),
+            is_current: self.status == Status::Current.name(),
+            superseded_by: self.superseded_by.as_deref(),
+            place: place.map(|place| (&*place.path, place.line_start, place.line_end)),
+        }
+    }
+}
+
+/// Two items that contradict each other.
+#[derive(Debug, Serialize)]
+pub(super) struct ConflictFacts {
+    pub(super) items: [String; 2],
+    pub(super) why: String,
+}
+
+/// How the items were found.
+#[derive(Debug, Serialize)]
+struct Routing<'a> {
+    route: &'static str,
+    lanes: Vec<LaneFacts>,
+    skipped: Vec<LaneFacts>,
+    bounds: Value,
+    withheld: usize,
+    took_ms: f64,
+    truncated: bool,
+    #[serde(skip_serializing_if = "is_none_left_out")]
+    left_out: usize,
+    abstained: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    abstained_why: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    as_of: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delegated_from: Option<&'static str>,
+    data_notice: &'static str,
+}
+
+/// A lane, and why it ran or did not.
+#[derive(Debug, Serialize)]
+struct LaneFacts {
+    lane: &'static str,
+    why: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    candidates: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    took_ms: Option<f64>,
+}
+
+/// The answer of the governed path.
+#[derive(Debug, Serialize)]
+pub(super) struct Governed<'a> {
+    items: Vec<WithNeighbours<'a, RecallItem<'a>>>,
+    conflicts: Vec<ConflictFacts>,
+    routing: Routing<'a>,
+}
+
+impl Governed<'_> {
+    /// The items, best first.
+    pub(super) fn items(&self) -> impl Iterator<Item = &RecallItem<'_>> {
+        self.items.iter().map(|it| &it.item)
+    }
+
+    /// With the block that people read.
+    fn answer(&self) -> Answer {
+        let lines: Vec<_> = self.items().map(RecallItem::line).collect();
+        let Routing { withheld, abstained, .. } = self.routing;
+        let text = text::readable(&lines, &self.conflicts, withheld, abstained);
+        Answer::plain(json!(self), text)
+    }
 }
 
 /// A question to the governed path.
@@ -130,31 +225,46 @@ pub(super) struct Wanted {
 
 /// The governed path, on which every name of it comes together.
 pub(super) fn governed_path(context: &Context<'_>, wanted: Wanted) -> Result<Answer, ServiceError> {
+    governed_as(context, wanted, |found| found.answer())
+}
+
+/// The same, for a tool that shows what was found in its own way.
+pub(super) fn governed_as(
+    context: &Context<'_>,
+    wanted: Wanted,
+    show: impl FnOnce(&Governed<'_>) -> Answer,
+) -> Result<Answer, ServiceError> {
     let Wanted { query, compact, delegated_from } = wanted;
     let now = Some(context.services.clock.now());
     let plan = Plan::governed(Question { text: query, now, ..Question::default() });
-    answer(context, &Plan { delegated_from, ..plan }, compact)
+    answer_as(context, &Plan { delegated_from, ..plan }, compact, show)
 }
 
 /// Runs a plan for a caller and dresses the outcome as a governed answer.
 pub fn answer(context: &Context<'_>, plan: &Plan, compact: bool) -> Result<Answer, ServiceError> {
+    answer_as(context, plan, compact, |found| found.answer())
+}
+
+fn answer_as(
+    context: &Context<'_>,
+    plan: &Plan,
+    compact: bool,
+    show: impl FnOnce(&Governed<'_>) -> Answer,
+) -> Result<Answer, ServiceError> {
     let mut plan = plan.clone();
     let recall = RecallContext::now(context)?.looking_back(&mut plan)?;
     let (plan, snapshot) = (&plan, &recall.view.snapshot);
     let mut outcome = recall.run(plan)?;
     let mut budget = outcome.bounds.max_bytes;
-    let (items, left_out) = recall
-        .shown(plan, &mut outcome, |found| recall.item_json(plan, found, compact, &mut budget))?;
-    let conflicts = conflicts_json(snapshot, &outcome)?;
+    let (items, left_out) =
+        recall.shown(plan, &mut outcome, |found| recall.item(plan, found, compact, &mut budget))?;
+    let conflicts = conflicts(snapshot, &outcome)?;
     let rendering = Instant::now();
-    let text =
-        text::readable(&items, &conflicts, outcome.told().count(), outcome.abstained.is_some());
-    let cut = items.iter().any(|item| item.get("snippet").is_some());
-    let structured = json!({
-        "items": items, "conflicts": conflicts, "routing": routing(plan, &outcome, cut, left_out),
-    });
+    let cut = items.iter().any(|it| it.item.snippet.is_some());
+    let routing = Routing::of(plan, &outcome, cut, left_out);
+    let shown = show(&Governed { items, conflicts, routing });
     context.services.stages.record(Stage::Render, rendering.elapsed());
-    account(snapshot, &outcome, Answer::plain(structured, text))
+    account(snapshot, &outcome, shown)
 }
 
 /// What one call recalls from: the store at one moment, and what the caller may see of it.
@@ -189,12 +299,12 @@ impl<'a> RecallContext<'a> {
     /// What was found, each dressed by `dress`, best first, with its neighbours where the plan has them: as
     /// many as an answer may hold, items before neighbours, and how many of both that leaves out. What is
     /// left out is no longer part of the outcome, so it does not count as read.
-    pub fn shown(
+    pub fn shown<T: Serialize>(
         &self,
         plan: &Plan,
         outcome: &mut Outcome,
-        mut dress: impl FnMut(&Recalled) -> Result<Value, ServiceError>,
-    ) -> Result<(Vec<Value>, usize), ServiceError> {
+        mut dress: impl FnMut(&Recalled) -> Result<T, ServiceError>,
+    ) -> Result<(Vec<WithNeighbours<'_, T>>, usize), ServiceError> {
         let began = Instant::now();
         let mut room = Room::of(ANSWER_BYTES_MAX);
         let mut items = Vec::with_capacity(outcome.items.len());
@@ -203,16 +313,14 @@ impl<'a> RecallContext<'a> {
             if !room.takes(&item) {
                 break;
             }
-            items.push(item);
+            items.push(WithNeighbours::without(item));
         }
         for (at, gone) in outcome.cut_to(items.len()).iter().enumerate() {
             room.leave_out(usize::from(at > 0) + gone.neighbours.len()); // the first was counted
         }
         let knows: show::Knows<'_> = &|other| self.access.may_know(other);
         for (item, found) in items.iter_mut().zip(&outcome.items).filter(|_| plan.neighbours) {
-            let neighbours =
-                show::neighbours(&self.view.snapshot, &found.neighbours, knows, &mut room)?;
-            item["neighbors"] = neighbours;
+            item.add(&self.view.snapshot, &found.neighbours, knows, &mut room)?;
         }
         self.context.services.stages.record(Stage::Evidence, began.elapsed());
         Ok((items, room.left_out()))
@@ -239,13 +347,13 @@ impl<'a> RecallContext<'a> {
         Ok(recalld_recall::recall(&means, plan)?)
     }
 
-    fn item_json(
+    fn item(
         &self,
         plan: &Plan,
         found: &Recalled,
         compact: bool,
         budget: &mut usize,
-    ) -> Result<Value, ServiceError> {
+    ) -> Result<RecallItem<'_>, ServiceError> {
         let (context, snapshot) = (self.context, &self.view.snapshot);
         let item = snapshot.item(found.place)?;
         let knows: show::Knows<'_> = &|other| self.access.may_know(other);
@@ -254,7 +362,11 @@ impl<'a> RecallContext<'a> {
         let end = facts.text.floor_char_boundary(room);
         *budget -= end;
         let (is_cut, text) = (end < facts.text.len(), &facts.text[..end]);
-        let mut shown = RecallItem {
+        let evidence = match plan.wants_place && found.verdict == Verdict::Allow {
+            true => recalld_recall::map_evidence(snapshot, &context.workspace.roots(), &item)?,
+            false => None,
+        };
+        Ok(RecallItem {
             id: facts.id,
             reference: facts.reference,
             kind: facts.kind,
@@ -272,21 +384,15 @@ impl<'a> RecallContext<'a> {
             why: found.why.as_ref().map(|why| why_json(snapshot, why)).transpose()?,
             snippet: is_cut.then_some(text),
             text: (!is_cut).then_some(text),
-            map_evidence: None,
-        };
-        if plan.wants_place
-            && found.verdict == Verdict::Allow
-            && let Some(evidence) =
-                recalld_recall::map_evidence(snapshot, &context.workspace.roots(), &item)?
-        {
-            shown.map_evidence = Some(json!({
-                "path": evidence.path, "line_start": evidence.line_start,
-                "line_end": evidence.line_end, "file_sha256": hex(&evidence.file_sha256),
-                "file": evidence.witness.name(),
-                "verified_at": names::time(context.services.clock.now()),
-            }));
-        }
-        Ok(serde_json::to_value(shown).expect("texts and numbers under names"))
+            map_evidence: evidence.map(|evidence| PlaceFacts {
+                path: evidence.path,
+                line_start: evidence.line_start,
+                line_end: evidence.line_end,
+                file_sha256: hex(&evidence.file_sha256),
+                file: evidence.witness.name(),
+                verified_at: names::time(context.services.clock.now()),
+            }),
+        })
     }
 }
 
@@ -370,7 +476,7 @@ fn why_json(snapshot: &Snapshot, why: &Why) -> Result<Value, Damage> {
 }
 
 /// The conflicts among the items that are given.
-fn conflicts_json(snapshot: &Snapshot, outcome: &Outcome) -> Result<Vec<Value>, Damage> {
+fn conflicts(snapshot: &Snapshot, outcome: &Outcome) -> Result<Vec<ConflictFacts>, Damage> {
     let is_given = |place: &Place| outcome.items.iter().any(|item| item.place == *place);
     let given = outcome.conflicts.iter().filter(|(pair, _)| pair.iter().all(is_given));
     given
@@ -379,7 +485,9 @@ fn conflicts_json(snapshot: &Snapshot, outcome: &Outcome) -> Result<Vec<Value>, 
                 ("", said) | (said, "") => format!("{}: {said}", conflict.kind.name()),
                 (one, other) => format!("{}: {one} against {other}", conflict.kind.name()),
             };
-            Ok(json!({"items": names_of(snapshot, pair)?, "why": why}))
+            let [one, other] = *pair;
+            let name = |place| Ok::<_, Damage>(names::of_item(&snapshot.item(place)?));
+            Ok(ConflictFacts { items: [name(one)?, name(other)?], why })
         })
         .collect()
 }
@@ -392,40 +500,41 @@ pub(crate) fn bounds_json(bounds: &Bounds) -> Value {
     })
 }
 
-/// What ran, within which bounds. `cut` says that a text was shortened, `left_out` how much had no room.
-fn routing(plan: &Plan, outcome: &Outcome, cut: bool, left_out: usize) -> Value {
-    let millis = |took: std::time::Duration| (took.as_secs_f64() * 1e6).round() / 1e3;
-    let lanes: Vec<Value> = outcome
-        .lanes
-        .iter()
-        .map(|lane| {
-            json!({
-                "lane": lane.lane.name(), "why": lane.why, "candidates": lane.candidates,
-                "took_ms": millis(lane.took),
-            })
-        })
-        .collect();
-    let skipped = outcome.skipped.iter();
-    let skipped: Vec<Value> =
-        skipped.map(|lane| json!({"lane": lane.lane.name(), "why": lane.why})).collect();
-    let mut routing = json!({
-        "route": outcome.route, "lanes": lanes, "skipped": skipped,
-        "bounds": bounds_json(&outcome.bounds),
-        "withheld": outcome.told().count(), "took_ms": millis(outcome.took),
-        "truncated": outcome.cut_short || cut || left_out > 0, "data_notice": DATA_NOTICE,
-    });
-    if left_out > 0 {
-        routing["left_out"] = left_out.into();
+impl<'a> Routing<'a> {
+    /// What ran, within which bounds. `cut` says that a text was shortened, `left_out` how much had no room.
+    fn of(plan: &Plan, outcome: &'a Outcome, cut: bool, left_out: usize) -> Self {
+        let millis = |took: Duration| (took.as_secs_f64() * 1e6).round() / 1e3;
+        let ran = outcome.lanes.iter().map(|lane| LaneFacts {
+            lane: lane.lane.name(),
+            why: lane.why,
+            candidates: Some(lane.candidates),
+            took_ms: Some(millis(lane.took)),
+        });
+        let skipped = outcome.skipped.iter().map(|lane| LaneFacts {
+            lane: lane.lane.name(),
+            why: lane.why,
+            candidates: None,
+            took_ms: None,
+        });
+        Self {
+            route: outcome.route,
+            lanes: ran.collect(),
+            skipped: skipped.collect(),
+            bounds: bounds_json(&outcome.bounds),
+            withheld: outcome.told().count(),
+            took_ms: millis(outcome.took),
+            truncated: outcome.cut_short || cut || left_out > 0,
+            left_out,
+            abstained: outcome.abstained.is_some(),
+            abstained_why: outcome.abstained.as_deref(),
+            as_of: plan.as_of().map(names::time),
+            delegated_from: plan.delegated_from,
+            data_notice: DATA_NOTICE,
+        }
     }
-    routing["abstained"] = outcome.abstained.is_some().into();
-    if let Some(why) = &outcome.abstained {
-        routing["abstained_why"] = why.as_str().into();
-    }
-    if let Some(at) = plan.as_of() {
-        routing["as_of"] = names::time(at).into();
-    }
-    if let Some(name) = plan.delegated_from {
-        routing["delegated_from"] = name.into();
-    }
-    routing
+}
+
+/// For serde.
+fn is_none_left_out(left_out: &usize) -> bool {
+    *left_out == 0
 }

@@ -7,7 +7,9 @@
 use engine::ItemView;
 use serde_json::{Map, Value, json};
 
-use super::arbitrate::{QUERY_CHARS_MAX, Wanted, governed_path, grounding_token, refuse_bounds};
+use super::arbitrate::{
+    QUERY_CHARS_MAX, RecallItem, Wanted, governed_as, grounding_token, refuse_bounds,
+};
 use super::text::one_line;
 use crate::docstore;
 use recalld_common::names;
@@ -85,20 +87,18 @@ fn search(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
     refuse_bounds(raw)?;
     let query = Search::parse(raw)?.query.0;
     let wanted = Wanted { query, compact: true, delegated_from: Some(SEARCH_NAME) };
-    let answer = governed_path(context, wanted)?;
-    let items = answer.structured["items"].as_array().into_iter().flatten();
-    let results: Vec<Value> = items.map(result).collect();
-    Ok(as_json(answer, json!({"results": results})))
+    governed_as(context, wanted, |found| {
+        let results: Vec<Value> = found.items().map(result).collect();
+        as_json(json!({"results": results}))
+    })
 }
 
 /// A recalled item as a search gives it.
-fn result(item: &Value) -> Value {
-    let word = |name: &str| item[name].as_str().unwrap_or_default();
-    let text = item["text"].as_str().or(item["snippet"].as_str()).unwrap_or_default();
-    let (id, kind) = (word("id"), word("kind"));
+fn result(item: &RecallItem<'_>) -> Value {
+    let source = item.source.as_ref().map(|source| source.uri);
     json!({
-        "id": id, "title": titled(word("title"), text, id),
-        "url": url(item["source"]["uri"].as_str(), kind, id),
+        "id": item.id, "title": titled(item.title, item.said(), &item.id),
+        "url": url(source, item.kind, &item.id),
     })
 }
 
@@ -141,11 +141,11 @@ fn fetch(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Serv
         "url": url(facts.source.as_ref().map(|source| source.uri), item.kind, &name),
         "text": text, "metadata": metadata,
     });
-    let mut answer = Answer::plain(Value::Null, String::new());
+    let mut answer = as_json(shown);
     answer.touched.push(seen(id, verdict));
     answer.decision = decision_of(verdict);
     answer.rule = rule.to_string();
-    Ok(as_json(answer, shown))
+    Ok(answer)
 }
 
 /// One that is not there is told in words that fit whatever id was given.
@@ -214,7 +214,8 @@ fn metadata(
     known.collect()
 }
 
-/// The answer with this result, and its JSON as the block of text.
-fn as_json(answer: Answer, result: Value) -> Answer {
-    Answer { text: result.to_string(), structured: result, ..answer }
+/// An answer with this result, and its JSON as the block of text.
+fn as_json(result: Value) -> Answer {
+    let text = result.to_string();
+    Answer::plain(result, text)
 }
