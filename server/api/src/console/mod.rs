@@ -3,6 +3,7 @@
 //! On the local listener only. What it shows it gets by the tools of the catalog, and what it administers by the
 //! operator's acts: both are governed there, and it must not reach the engine or the control store by itself.
 
+#[cfg(feature = "console")]
 pub mod assets;
 pub mod calls;
 mod sessions;

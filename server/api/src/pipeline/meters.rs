@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use super::route::{self, ROUTES};
+use super::route;
 use crate::app_state::AppState;
 use far::far;
 use recalld_http_server::{Answered, Counter, Counters, Response};
@@ -37,7 +37,7 @@ pub(super) struct Meters {
 
 impl Default for Meters {
     fn default() -> Self {
-        Self { rows: (0..=ROUTES.len()).map(|_| Row::default()).collect(), net: None }
+        Self { rows: (0..=route::count()).map(|_| Row::default()).collect(), net: None }
     }
 }
 
@@ -49,7 +49,7 @@ impl Meters {
 
     /// Counts a call that is over.
     pub(super) fn count(&self, answered: &Answered) {
-        let row = &self.rows[usize::from(answered.route).min(ROUTES.len())];
+        let row = &self.rows[usize::from(answered.route).min(route::count())];
         let class = match answered.status {
             None => 4,
             Some(status) => usize::from((status / 100).clamp(2, 5) - 2),

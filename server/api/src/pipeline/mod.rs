@@ -48,7 +48,7 @@ pub use authenticate::{GATEWAY_ID, GATEWAY_SECRET, Gate, check_local};
 pub use cors::Origins;
 pub use legacy::name_of;
 use recalld_http_server::refusal::Refusal;
-pub use route::{On, ROUTES, Route, Target};
+pub use route::{On, Route, Target, routes};
 
 use authenticate::{EarlyAuth, Known};
 use legacy::HostStatus;

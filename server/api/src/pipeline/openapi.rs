@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use serde_json::{Map, Value, json};
 
 use super::authenticate::{GATEWAY_ID, GATEWAY_SECRET, Gate};
-use super::route::{ROUTES, Route};
+use super::route::{Route, routes};
 use super::schemas;
 use crate::limits::API_BODY_BYTES_MAX;
 use crate::rest::operations::Operation;
@@ -52,7 +52,7 @@ fn document() -> Value {
 
 /// The routes that are operations of the HTTP API.
 fn described() -> impl Iterator<Item = (&'static Route, &'static Operation)> {
-    ROUTES.iter().filter_map(|route| Some((route, route.target.operation()?)))
+    routes().filter_map(|route| Some((route, route.target.operation()?)))
 }
 
 fn all_schemas() -> Value {

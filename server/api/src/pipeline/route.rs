@@ -2,8 +2,8 @@
 
 use super::authenticate::Gate;
 use crate::app_state::AppState;
-use crate::console;
-use crate::console::assets;
+#[cfg(feature = "console")]
+use crate::console::{self, assets};
 use crate::listeners::{HOSTED, LOCAL};
 use recalld_cluster::control_chain;
 use recalld_http_server::refusal::Refusal;
@@ -147,8 +147,8 @@ impl Route {
     }
 }
 
-/// Every route: a method and a path have one row at most.
-pub static ROUTES: &[Route] = &[
+/// The routes of the service.
+static SERVICE: &[Route] = &[
     Route {
         method: Method::Get,
         path: "/health",
@@ -194,32 +194,6 @@ pub static ROUTES: &[Route] = &[
     asset(&rest::page::PAGE, On::Both),
     asset(&rest::page::SCRIPT, On::Both),
     asset(&rest::page::STYLE, On::Both),
-    asset(&assets::PAGE, On::Local),
-    asset(&assets::STYLE, On::Local),
-    asset(&assets::THEME, On::Local),
-    asset(&assets::APP, On::Local),
-    asset(&assets::ASK, On::Local),
-    asset(&assets::WHOSE, On::Local),
-    asset(&assets::SHOW, On::Local),
-    asset(&assets::SEARCH, On::Local),
-    asset(&assets::ITEM, On::Local),
-    asset(&assets::CHANGE, On::Local),
-    asset(&assets::GRAPH, On::Local),
-    asset(&assets::FILTERS, On::Local),
-    asset(&assets::DOCUMENTS, On::Local),
-    asset(&assets::WORK, On::Local),
-    asset(&assets::LEDGER, On::Local),
-    asset(&assets::FIGURES, On::Local),
-    asset(&assets::PLOT, On::Local),
-    asset(&assets::TENANTS, On::Local),
-    asset(&assets::KEYS, On::Local),
-    asset(&assets::ACTS, On::Local),
-    console(Method::Post, "/console/call", Gate::OwnPage, console::call),
-    console(Method::Get, "/console/session", Gate::OwnPage, console::look),
-    console(Method::Post, "/console/session", Gate::OwnPage, console::sign_in),
-    console(Method::Delete, "/console/session", Gate::OwnPage, console::sign_out),
-    console(Method::Post, "/console/admin", Gate::Session, console::admin),
-    console(Method::Post, "/console/change", Gate::Session, console::change),
     published(metadata::JWKS),
     published(metadata::SERVER_DOCUMENT),
     published(metadata::RESOURCE_DOCUMENT),
@@ -314,6 +288,54 @@ pub static ROUTES: &[Route] = &[
     },
 ];
 
+/// Those of the console.
+#[cfg(feature = "console")]
+static CONSOLE: &[Route] = &[
+    asset(&assets::PAGE, On::Local),
+    asset(&assets::STYLE, On::Local),
+    asset(&assets::THEME, On::Local),
+    asset(&assets::APP, On::Local),
+    asset(&assets::ASK, On::Local),
+    asset(&assets::WHOSE, On::Local),
+    asset(&assets::SHOW, On::Local),
+    asset(&assets::SEARCH, On::Local),
+    asset(&assets::ITEM, On::Local),
+    asset(&assets::CHANGE, On::Local),
+    asset(&assets::GRAPH, On::Local),
+    asset(&assets::FILTERS, On::Local),
+    asset(&assets::DOCUMENTS, On::Local),
+    asset(&assets::WORK, On::Local),
+    asset(&assets::LEDGER, On::Local),
+    asset(&assets::FIGURES, On::Local),
+    asset(&assets::PLOT, On::Local),
+    asset(&assets::TENANTS, On::Local),
+    asset(&assets::KEYS, On::Local),
+    asset(&assets::ACTS, On::Local),
+    console(Method::Post, "/console/call", Gate::OwnPage, console::call),
+    console(Method::Get, "/console/session", Gate::OwnPage, console::look),
+    console(Method::Post, "/console/session", Gate::OwnPage, console::sign_in),
+    console(Method::Delete, "/console/session", Gate::OwnPage, console::sign_out),
+    console(Method::Post, "/console/admin", Gate::Session, console::admin),
+    console(Method::Post, "/console/change", Gate::Session, console::change),
+];
+#[cfg(not(feature = "console"))]
+static CONSOLE: &[Route] = &[];
+
+/// Every route: a method and a path have one row at most.
+pub fn routes() -> impl Iterator<Item = &'static Route> {
+    SERVICE.iter().chain(CONSOLE)
+}
+
+/// How many there are.
+pub(super) fn count() -> usize {
+    SERVICE.len() + CONSOLE.len()
+}
+
+/// The row at a position in [`routes`].
+fn at(position: usize) -> Option<&'static Route> {
+    SERVICE.get(position).or_else(|| CONSOLE.get(position.checked_sub(SERVICE.len())?))
+}
+
 const fn mcp(method: Method) -> Route {
     let gate = Gate::LocalOrBearer;
     Route { method, path: "/mcp", gate, on: On::Both, target: Target::Mcp }
@@ -324,6 +346,7 @@ const fn asset(asset: &'static Asset, on: On) -> Route {
     Route { method: Method::Get, path: asset.path, gate: Gate::Open, on, target }
 }
 
+#[cfg(feature = "console")]
 const fn console(method: Method, path: &'static str, gate: Gate, run: rest::Run) -> Route {
     Route { method, path, gate, on: On::Local, target: Target::Console(run) }
 }
@@ -360,8 +383,8 @@ impl PathMatch {
     /// Looks a request's path up.
     pub(super) fn of(call: &Call) -> Self {
         let (method, path) = (method_of(call), call.request.path());
-        let (mut position, mut is_here, mut is_shareable) = (ROUTES.len(), false, false);
-        for (at, row) in ROUTES.iter().enumerate().filter(|(_, row)| row.path == path) {
+        let (mut position, mut is_here, mut is_shareable) = (count(), false, false);
+        for (at, row) in routes().enumerate().filter(|(_, row)| row.path == path) {
             if row.method == *method {
                 position = at;
             }
@@ -370,7 +393,7 @@ impl PathMatch {
                 is_shareable |= row.is_shareable();
             }
         }
-        let route = ROUTES.get(position).filter(|route| route.on.is_for(call));
+        let route = at(position).filter(|route| route.on.is_for(call));
         let position = u16::try_from(position).expect("some dozens of routes");
         Self { position, route, is_shared: !is_here || is_shareable }
     }
@@ -386,7 +409,7 @@ fn method_of(call: &Call) -> &Method {
 
 /// Method and path of the row at that position.
 pub(super) fn name(position: u16) -> (&'static str, &'static str) {
-    let row = ROUTES.get(usize::from(position));
+    let row = at(usize::from(position));
     row.map_or(("other", "other"), |route| (route.method.name(), route.path))
 }
 
@@ -397,14 +420,14 @@ pub(super) fn is_here(route: &Route, call: &Call) -> bool {
 
 /// Whether pages of every origin may ask this path: what the authorization server tells is for any client.
 pub(super) fn is_for_any_page(call: &Call) -> bool {
-    let mut here = ROUTES.iter().filter(|route| is_here(route, call));
+    let mut here = routes().filter(|route| is_here(route, call));
     here.any(|route| route.target.is_for_any_page())
 }
 
 /// The methods of the rows that are wanted, in order of the alphabet: each once, with `HEAD` beside `GET`, and
 /// with `OPTIONS`, which every path has. Empty without rows.
 pub(super) fn methods(wanted: impl Fn(&Route) -> bool) -> Vec<&'static str> {
-    let rows = ROUTES.iter().filter(|route| wanted(route));
+    let rows = routes().filter(|route| wanted(route));
     let mut methods: Vec<&str> = rows.map(|route| route.method.as_str()).collect();
     if methods.contains(&"GET") {
         methods.push("HEAD");

@@ -1,7 +1,7 @@
 //! The operations of the HTTP API, one row each: what runs and what is said of it.
 //!
 //! Owns words and examples. Where an operation is found, and what it asks of its caller, is the row of
-//! `pipeline::ROUTES` that has it; the shapes of answers are in `schemas`.
+//! `pipeline::routes` that has it; the shapes of answers are in `schemas`.
 
 use super::Run;
 use recalld_pydantic_compat::{Field, RecallRequest, SemanticRecallRequest};

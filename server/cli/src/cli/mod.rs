@@ -11,6 +11,7 @@ mod clock;
 mod compact;
 mod config;
 mod connect;
+#[cfg(feature = "console")]
 mod console;
 mod credentials;
 mod cut;
@@ -158,6 +159,7 @@ enum Command {
     /// Print what an AI client has to be told to find this service.
     Connect(connect::ConnectArgs),
     /// Say where the console is, and open it.
+    #[cfg(feature = "console")]
     Console(console::ConsoleArgs),
     /// Look at settings before they count.
     Config(config::ConfigArgs),
@@ -362,6 +364,7 @@ pub fn main() -> ExitCode {
         Command::Grant(args) => grant::run(&args),
         Command::Stats(args) => stats::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        #[cfg(feature = "console")]
         Command::Console(args) => console::run(&args),
         Command::Connect(args) => connect::run(&args),
         Command::Config(args) => config::run(&args),

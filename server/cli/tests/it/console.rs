@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use recalld_api::pipeline::{ROUTES, Target};
+use recalld_api::pipeline::{Target, routes};
 use serde_json::{Value, json};
 use support_wire::service::{Service, run, run_json, scratch, with_documents};
 use support_wire::wire::{self, Answer, Ask};
@@ -44,7 +44,7 @@ fn detail(answer: &Answer) -> String {
 
 /// The files of the console, by path.
 fn files() -> Vec<&'static str> {
-    let rows = ROUTES.iter().filter(|route| matches!(route.target, Target::Asset(_)));
+    let rows = routes().filter(|route| matches!(route.target, Target::Asset(_)));
     rows.map(|route| route.path).filter(|path| path.starts_with("/console")).collect()
 }
 

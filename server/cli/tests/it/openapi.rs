@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
-use recalld_api::pipeline::{Gate, ROUTES};
+use recalld_api::pipeline::{Gate, routes};
 use recalld_pydantic_compat::{RecallRequest, SemanticRecallRequest, Shape};
 use serde_json::{Value, json};
 use support_wire::mcp_client;
@@ -50,12 +50,12 @@ fn every_operation_is_described_and_nothing_else() {
     let contract =
         [("GET", "/health"), ("POST", "/recall"), ("POST", "/semantic-recall"), ("GET", "/stats")];
     assert_eq!(described, contract.map(|(method, path)| (method.to_owned(), path.to_owned())));
-    let rows = ROUTES.iter().filter(|route| route.target.operation().is_some());
+    let rows = routes().filter(|route| route.target.operation().is_some());
     let rows: BTreeSet<(String, String)> =
         rows.map(|route| (route.method.to_string(), route.path.to_owned())).collect();
     assert_eq!(rows, described.into_iter().collect());
     // What needs both credentials is an operation of the HTTP API, so none can be forgotten.
-    for route in ROUTES.iter().filter(|route| route.gate == Gate::GatewayAndBearer) {
+    for route in routes().filter(|route| route.gate == Gate::GatewayAndBearer) {
         assert!(route.target.operation().is_some(), "{}", route.path);
     }
 }
