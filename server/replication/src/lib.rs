@@ -26,6 +26,7 @@ mod follow;
 mod hex;
 mod history;
 mod holds;
+#[cfg(feature = "remote")]
 mod http;
 mod ledger;
 pub mod limits;
@@ -71,9 +72,10 @@ pub use ledger::{
 pub use names::{DataKey, Key, LedgerPiece, NodeId, NotAName, Tenant};
 pub use node::Node;
 pub use objects::folder::Folder;
-pub use objects::s3::{S3, S3Settings};
+#[cfg(feature = "remote")]
+pub use objects::s3::S3;
 pub use objects::{About, Away, Objects, Tried};
-pub use open::{Place, Reached, reach};
+pub use open::{Place, Reached, S3Settings, reach};
 pub use parts::{Shelf, Untransferred, Upload, hash_of};
 pub use probe::{Unfit, clear_probes, probe};
 pub use record::{Bytes, FarFile, FarLog, Fold, Full, Head, Kind, LogPiece, Record};

@@ -1,6 +1,7 @@
 //! What is asked of an object store: objects by name. Knows neither a network nor what objects mean.
 
 pub(crate) mod folder;
+#[cfg(feature = "remote")]
 pub(crate) mod s3;
 
 use std::fmt;

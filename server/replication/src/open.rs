@@ -12,7 +12,8 @@ use crate::counts::Counts;
 use crate::environment::{Environment, Unusable};
 use crate::objects::Objects;
 use crate::objects::folder::Folder;
-use crate::objects::s3::{S3, S3Settings};
+#[cfg(feature = "remote")]
+use crate::objects::s3::S3;
 
 /// Where a remote is, and how it is reached.
 #[derive(Debug, Clone)]
@@ -25,6 +26,22 @@ pub struct Place {
     pub s3: S3Settings,
     /// The certificates to believe of a coordinator, in place of the usual ones.
     pub coordinator_ca_file: Option<PathBuf>,
+}
+
+/// How a bucket is reached, where the usual environment does not say it.
+#[derive(Debug, Clone, Default)]
+pub struct S3Settings {
+    /// `http://HOST:PORT` or `https://HOST:PORT`; AWS's own where neither this nor the environment has one.
+    pub endpoint: Option<String>,
+    /// The region.
+    pub region: Option<String>,
+    /// Whether the bucket is a part of the path, not of the host's name. It is with any other endpoint than
+    /// AWS's own, unless this says otherwise.
+    pub path_style: Option<bool>,
+    /// Whether plain HTTP is allowed to others than this machine.
+    pub allow_http: bool,
+    /// The certificates to believe, in place of the usual ones.
+    pub ca_file: Option<PathBuf>,
 }
 
 /// A remote that can be asked. Nothing was asked of it yet.
@@ -46,9 +63,18 @@ pub struct Reached {
 ///
 /// # Errors
 /// Which setting is wrong.
+#[cfg_attr(
+    not(feature = "remote"),
+    expect(unused_variables, reason = "a folder has no credentials")
+)]
 pub fn reach(place: &Place, environment: Environment<'_>) -> Result<Reached, Unusable> {
     let (counts, coordinator_counts) = (Arc::<Counts>::default(), Arc::<Counts>::default());
     let objects: Arc<dyn Objects> = match &place.objects {
+        #[cfg(not(feature = "remote"))]
+        Address::S3 { .. } => {
+            return Err(Unusable::new("this program was built without the feature `remote`"));
+        }
+        #[cfg(feature = "remote")]
         Address::S3 { bucket, prefix } => {
             Arc::new(S3::open(bucket, prefix, &place.s3, environment, Arc::clone(&counts))?)
         }

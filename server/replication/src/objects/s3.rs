@@ -9,7 +9,6 @@ mod said;
 
 use std::fmt;
 use std::ops::Range;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
@@ -31,22 +30,7 @@ use crate::limits::{
 };
 use crate::names::Key;
 use crate::objects::{About, Away, Objects, Tried};
-
-/// How a bucket is reached, where the usual environment does not say it.
-#[derive(Debug, Clone, Default)]
-pub struct S3Settings {
-    /// `http://HOST:PORT` or `https://HOST:PORT`; AWS's own where neither this nor the environment has one.
-    pub endpoint: Option<String>,
-    /// The region.
-    pub region: Option<String>,
-    /// Whether the bucket is a part of the path, not of the host's name. It is with any other endpoint than
-    /// AWS's own, unless this says otherwise.
-    pub path_style: Option<bool>,
-    /// Whether plain HTTP is allowed to others than this machine.
-    pub allow_http: bool,
-    /// The certificates to believe, in place of the usual ones.
-    pub ca_file: Option<PathBuf>,
-}
+use crate::open::S3Settings;
 
 /// A bucket, or what is below a prefix of it.
 pub struct S3 {
