@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Write;
 use std::sync::{Arc, OnceLock};
 
+use recalld_common::cancel::CallScope;
 use recalld_embedding::embed::Embedder;
 use recalld_embedding::encoders::Encoders;
 use recalld_interchange::lines::ImportError;
@@ -29,14 +30,13 @@ pub fn run(data: &[u8]) {
     let encoders = Encoders::bind(Arc::new(store), embedder()).expect("the first model");
     let (strict, dry_run) = (how & 1 == 1, how & 2 == 2);
     for _ in 0..2 {
-        let cancelled = || false;
         let progress = |done: u64, of: u64| assert!(done <= of, "{done} of {of}");
         let import = Import {
             encoders: &encoders,
             by: "ada",
             strict,
             dry_run,
-            cancelled: &cancelled,
+            call: CallScope::endless(),
             progress: &progress,
         };
         match import.run(&file) {

@@ -290,7 +290,7 @@ pub fn import_as_operator(
             by: &context.caller.principal,
             strict: wanted.strict,
             dry_run: wanted.dry_run,
-            cancelled: &|| context.is_over(),
+            call: context.scope(),
             progress: &|done, total| {
                 let due = done == total || done >= told.load(Ordering::Relaxed) + PROGRESS_LINES;
                 if let Some(tell) = context.progress.filter(|_| due) {

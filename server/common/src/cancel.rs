@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// Says whether a call's answer is still wanted. Clones speak of the same call.
@@ -83,6 +83,14 @@ pub struct CallScope<'a> {
     pub token: &'a CancellationToken,
     /// When the call must have ended, if ever.
     pub deadline: Option<Instant>,
+}
+
+impl CallScope<'static> {
+    /// That of work which nobody calls off.
+    pub fn endless() -> Self {
+        static NEVER: LazyLock<CancellationToken> = LazyLock::new(CancellationToken::new);
+        Self { token: &NEVER, deadline: None }
+    }
 }
 
 impl CallScope<'_> {

@@ -21,6 +21,13 @@ impl<T> Inner<T> {
     }
 }
 
+/// Clones share the state.
+impl<T> Clone for Monitor<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
 impl<T: Send + 'static> Monitor<T> {
     /// A state to begin with.
     pub fn new(state: T) -> Self {

@@ -11,6 +11,7 @@ mod told;
 
 use super::document::{Document, HEADING_CHARS_MAX, Heading, Source, add_field, tidy, tile};
 use super::format::{Format, Unread};
+use recalld_common::cancel::CallScope;
 use recalld_common::counted::{agreed, counted};
 
 use told::{PAGES_MAX, PDF_TEXT_BYTES_MAX, Told};
@@ -26,13 +27,13 @@ const TOLD_MAX: usize = 20;
 pub(super) fn read(
     reader: Option<&PdfReader>,
     bytes: &[u8],
-    cancelled: &dyn Fn() -> bool,
+    call: CallScope<'_>,
 ) -> Result<Document, Unread> {
     let Some(reader) = reader else {
         let why = "a PDF; the program that reads PDFs was not named";
         return Err(Unread::Broken(why.to_owned()));
     };
-    let told = reader.run(bytes, cancelled)?;
+    let told = reader.run(bytes, call)?;
     if told.is_locked {
         return Err(Unread::Wordless("a PDF that is locked by a password".to_owned()));
     }
@@ -143,7 +144,7 @@ mod tests {
 
     #[test]
     fn without_the_program_it_is_said() {
-        let error = read(None, b"%PDF-1.4", &|| false).unwrap_err();
+        let error = read(None, b"%PDF-1.4", CallScope::endless()).unwrap_err();
         assert!(matches!(error, Unread::Broken(why) if why.contains("was not named")));
     }
 }

@@ -11,6 +11,7 @@ use crate::format::{Format, Unread};
 use crate::image::Beside;
 use crate::pdf::PdfReader;
 use crate::{code, decode, html, image, json_lines, markdown, pdf, rst, table, text};
+use recalld_common::cancel::CallScope;
 use recalld_fs_util::roots::{Allowed, FILE_BYTES_MAX};
 
 /// Beyond this, Markdown and HTML are read as plain text: their parsers build trees and maps
@@ -24,14 +25,14 @@ pub struct Aids<'a> {
     pub pdf: Option<&'a PdfReader>,
     /// Files of words beside a picture.
     pub beside: &'a [Beside],
-    /// Whether the file is not wanted any more.
-    pub cancelled: &'a dyn Fn() -> bool,
+    /// The call that wants the file.
+    pub call: CallScope<'a>,
 }
 
 impl Aids<'_> {
     /// None.
     pub fn none() -> Self {
-        Self { pdf: None, beside: &[], cancelled: &|| false }
+        Self { pdf: None, beside: &[], call: CallScope::endless() }
     }
 }
 
@@ -103,7 +104,7 @@ pub fn read_bytes(name: &str, bytes: &[u8]) -> Result<Document, Unread> {
 pub fn read_with(name: &str, bytes: &[u8], aids: Aids<'_>) -> Result<Document, Unread> {
     let format = detect(name, bytes)?;
     let document = match format {
-        Format::Pdf => pdf::read(aids.pdf, bytes, aids.cancelled)?,
+        Format::Pdf => pdf::read(aids.pdf, bytes, aids.call)?,
         Format::Image => image::read(name, bytes, aids.beside).map_err(Unread::Broken)?,
         Format::Csv => {
             let (text, note) = decode::decode_table(bytes);

@@ -5,11 +5,14 @@
 //! work a kill can take with it. Must not know where batches come from, how they are embedded, nor what
 //! is done with one that the store refuses.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::Scope;
-use std::time::Duration;
+
+use recalld_common::cancel::CallScope;
+use recalld_common::monitor::Monitor;
 
 /// Texts of a parcel, which are embedded together and stored together. One document of an ingest is
 /// stored whole, so a long one is a parcel by itself, of as many texts as it has.
@@ -22,17 +25,15 @@ pub const TEXTS_LOST_MAX: usize = PARCELS_EMBEDDED_MAX * PARCEL_TEXTS_MAX;
 /// Parcels that were handed over and of which nobody was told yet: those above, and two that wait, so
 /// that embedding goes on while the next one is read.
 const PARCELS_MAX: usize = PARCELS_EMBEDDED_MAX + 2;
-/// How often one who waits looks whether it still should.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// What is embedded and stored together.
 pub trait Parcel: Send {
     /// What embeds and stores it.
     type Store: Sync;
     /// What became of it.
-    type Done: Send;
+    type Done: Send + 'static;
     /// Why nothing more can be stored.
-    type Error: Send;
+    type Error: Send + 'static;
 
     /// Embeds what of it has no embedding of the store's model, for as long as `goes_on`. Gives how
     /// many texts that were; `None` where it did not come to the end.
@@ -71,13 +72,38 @@ impl<E> Halt<E> {
 /// The way into the store. What was handed over and is not begun when this is dropped is left out.
 pub struct Inflow<P: Parcel> {
     parcels: SyncSender<P>,
-    settled: Receiver<Result<Settled<P::Done>, P::Error>>,
+    results: Monitor<Results<P::Done, P::Error>>,
     /// Parcels handed over and not settled, at most [`PARCELS_MAX`].
     on_the_way: usize,
     /// Those that are settled and were not given yet, in their order: they stay through an error, so
     /// that nothing that is stored is forgotten.
     untold: Vec<Settled<P::Done>>,
     over: Over,
+}
+
+/// What the writer has settled, and nobody took yet.
+struct Results<D, E> {
+    /// In the order of the parcels; at most [`PARCELS_MAX`].
+    settled: VecDeque<Result<Settled<D>, E>>,
+    /// Returns true if the writer has ended, so that nothing follows.
+    is_all: bool,
+}
+
+/// The writer's end of it.
+struct Settling<D: Send + 'static, E: Send + 'static>(Monitor<Results<D, E>>);
+
+impl<D: Send + 'static, E: Send + 'static> Settling<D, E> {
+    fn add(&self, one: Result<Settled<D>, E>) {
+        self.0.lock().settled.push_back(one);
+        self.0.notify_all();
+    }
+}
+
+impl<D: Send + 'static, E: Send + 'static> Drop for Settling<D, E> {
+    fn drop(&mut self) {
+        self.0.lock().is_all = true;
+        self.0.notify_all();
+    }
 }
 
 /// Has the threads begin nothing more once it is dropped.
@@ -104,16 +130,17 @@ impl<P: Parcel> Inflow<P> {
     where
         P: 'scope,
     {
-        // Neither the first nor the last is ever full: `on_the_way` is at most PARCELS_MAX.
+        // Never full: `on_the_way` is at most PARCELS_MAX.
         let (parcels, waiting) = sync_channel(PARCELS_MAX);
         // Whoever embeds keeps what it has until the writer takes it: PARCELS_EMBEDDED_MAX.
         let (embedded, unwritten) = sync_channel(0);
-        let (settle, settled) = sync_channel(PARCELS_MAX);
+        let results = Monitor::new(Results { settled: VecDeque::new(), is_all: false });
+        let settling = Settling(results.clone());
         let over = Over(Arc::default());
         let is_over = Arc::clone(&over.0);
         scope.spawn(move || embed(store, &waiting, &embedded, &is_over));
-        scope.spawn(move || write(store, &unwritten, &settle));
-        Self { parcels, settled, on_the_way: 0, untold: Vec::new(), over }
+        scope.spawn(move || write(store, &unwritten, &settling));
+        Self { parcels, results, on_the_way: 0, untold: Vec::new(), over }
     }
 
     /// Whether nothing is on the way.
@@ -123,21 +150,21 @@ impl<P: Parcel> Inflow<P> {
 
     /// Hands over a parcel, once there is room for it. Gives those that were stored meanwhile, in
     /// their order; after an error [`Self::stop`] gives them.
-    pub fn give(&mut self, parcel: P, cancelled: &dyn Fn() -> bool) -> Given<P> {
-        self.wait(PARCELS_MAX - 1, cancelled)?;
+    pub fn give(&mut self, parcel: P, call: CallScope<'_>) -> Given<P> {
+        self.wait(PARCELS_MAX - 1, call)?;
         self.on_the_way += 1;
         match self.parcels.try_send(parcel) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => unreachable!("it holds all that may be on the way"),
             // The threads have ended, and said why.
-            Err(TrySendError::Disconnected(_)) => self.wait(0, cancelled)?,
+            Err(TrySendError::Disconnected(_)) => self.wait(0, call)?,
         }
         Ok(std::mem::take(&mut self.untold))
     }
 
     /// Waits for all that is on the way; gives as [`Self::give`] does.
-    pub fn drain(&mut self, cancelled: &dyn Fn() -> bool) -> Given<P> {
-        self.wait(0, cancelled)?;
+    pub fn drain(&mut self, call: CallScope<'_>) -> Given<P> {
+        self.wait(0, call)?;
         Ok(std::mem::take(&mut self.untold))
     }
 
@@ -145,36 +172,39 @@ impl<P: Parcel> Inflow<P> {
     /// unless that was told. What is being written is stored, and what has its embeddings and waits
     /// for that; nothing else is begun.
     pub fn stop(self) -> Ended<P> {
-        let Self { parcels, settled, mut untold, over, .. } = self;
+        let Self { parcels, results, mut untold, over, .. } = self;
         drop((over, parcels));
-        for one in settled {
-            match one {
-                Ok(one) => untold.push(one),
+        let mut state = results.lock();
+        loop {
+            match state.settled.pop_front() {
+                Some(Ok(one)) => untold.push(one),
                 // The writer has ended with it.
-                Err(error) => return (untold, Err(error)),
+                Some(Err(error)) => return (untold, Err(error)),
+                None if state.is_all => return (untold, Ok(())),
+                None => state = results.wait_until(state, None),
             }
         }
-        (untold, Ok(()))
     }
 
     /// Waits until at most so many are on the way; takes what else is settled by then.
-    fn wait(&mut self, most: usize, cancelled: &dyn Fn() -> bool) -> Result<(), Halt<P::Error>> {
+    fn wait(&mut self, most: usize, call: CallScope<'_>) -> Result<(), Halt<P::Error>> {
+        let _woken = self.results.woken_by(&call);
+        let mut state = self.results.lock();
         loop {
-            let one = if self.on_the_way > most {
-                if cancelled() {
-                    return Err(Halt::Cancelled);
+            if self.on_the_way > most && call.is_over() {
+                return Err(Halt::Cancelled);
+            }
+            match state.settled.pop_front() {
+                Some(one) => {
+                    self.on_the_way -= 1;
+                    self.untold.push(one.map_err(Halt::Failed)?);
                 }
-                match self.settled.recv_timeout(LOOK) {
-                    Err(RecvTimeoutError::Timeout) => continue,
-                    Err(RecvTimeoutError::Disconnected) => panic!("a thread of it has panicked"),
-                    Ok(one) => one,
+                None if self.on_the_way <= most => return Ok(()),
+                None => {
+                    assert!(!state.is_all, "a thread of it has panicked");
+                    state = self.results.wait_until(state, call.deadline);
                 }
-            } else {
-                let Ok(one) = self.settled.try_recv() else { return Ok(()) };
-                one
-            };
-            self.on_the_way -= 1;
-            self.untold.push(one.map_err(Halt::Failed)?);
+            }
         }
     }
 }
@@ -200,12 +230,13 @@ fn embed<P: Parcel>(
 fn write<P: Parcel>(
     store: &P::Store,
     unwritten: &Receiver<Embedded<P>>,
-    settle: &SyncSender<Result<Settled<P::Done>, P::Error>>,
+    settling: &Settling<P::Done, P::Error>,
 ) {
     while let Ok((parcel, embedded)) = unwritten.recv() {
         let done = parcel.write(store).map(|done| Settled { done, embedded });
         let is_end = done.is_err();
-        if settle.send(done).is_err() || is_end {
+        settling.add(done);
+        if is_end {
             return;
         }
     }
@@ -213,9 +244,10 @@ fn write<P: Parcel>(
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::Mutex;
+
+    use recalld_common::cancel::CancellationToken;
 
     use super::*;
 
@@ -294,7 +326,7 @@ mod tests {
     }
 
     fn given(inflow: &mut Inflow<Number>, number: u32) -> Vec<u32> {
-        let given = inflow.give(Number(number), &|| false);
+        let given = inflow.give(Number(number), CallScope::endless());
         numbers(&given.unwrap_or_else(|_| panic!("{number} is taken")))
     }
 
@@ -310,7 +342,8 @@ mod tests {
             for number in 20..40 {
                 told.extend(given(&mut inflow, number));
             }
-            let rest = inflow.drain(&|| false).unwrap_or_else(|_| panic!("nothing fails"));
+            let rest =
+                inflow.drain(CallScope::endless()).unwrap_or_else(|_| panic!("nothing fails"));
             assert!(rest.iter().all(|one| one.embedded == u64::from(one.done)));
             told.extend(numbers(&rest));
             assert!(inflow.is_empty());
@@ -324,6 +357,8 @@ mod tests {
     #[test]
     fn what_is_stored_before_a_cancel_is_told() {
         let (shelf, leave) = shelf();
+        let token = CancellationToken::new();
+        let call = CallScope { token: &token, deadline: None };
         std::thread::scope(|scope| {
             let mut inflow = Inflow::start(scope, &shelf);
             assert!((1..=4).all(|number| given(&mut inflow, number).is_empty()));
@@ -331,10 +366,14 @@ mod tests {
             leave.embed(2);
             leave.write(2);
             leave.until(3);
-            let looks = Cell::new(0);
-            // Both have settled when this says so: the third look comes after the second of them.
-            let cancelled = || looks.replace(looks.get() + 1) >= 2;
-            assert!(matches!(inflow.drain(&cancelled), Err(Halt::Cancelled)));
+            // Called off while somebody waits for the third.
+            scope.spawn(|| {
+                while !shelf.written.lock().unwrap().ends_with(&[2]) {
+                    std::thread::yield_now();
+                }
+                token.cancel();
+            });
+            assert!(matches!(inflow.drain(call), Err(Halt::Cancelled)));
             let Leave { embed, write, .. } = leave;
             drop((embed, write));
             let (told, ended) = inflow.stop();
@@ -356,7 +395,7 @@ mod tests {
                 // The one that cannot be written is with the writer by then.
                 leave.until(9);
                 drop(leave);
-                let drained = drains.then(|| inflow.drain(&|| false).err());
+                let drained = drains.then(|| inflow.drain(CallScope::endless()).err());
                 let (told, ended) = inflow.stop();
                 assert_eq!(numbers(&told), [1, 2]);
                 match drained {
@@ -381,7 +420,7 @@ mod tests {
                 let mut inflow = Inflow::start(scope, &shelf);
                 given(&mut inflow, 1);
                 given(&mut inflow, STUMBLES);
-                drop(inflow.drain(&|| false));
+                drop(inflow.drain(CallScope::endless()));
                 unreachable!("it waits for what never comes");
             });
         }));

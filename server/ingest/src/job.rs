@@ -14,6 +14,7 @@ use super::parcel::{Documents, One, Stored as Settled};
 pub use super::report::{BrokenOff, JobError, Report};
 use super::stored::{documents_before, stored};
 use super::walk::{self, Cut, Listed, walk};
+use recalld_common::cancel::CallScope;
 use recalld_common::counted::counted;
 use recalld_documents::beside;
 use recalld_documents::beside::Words;
@@ -68,8 +69,8 @@ pub struct Job<'a> {
     pub pdf: Option<&'a PdfReader>,
     /// Whether who asks may write documents that are so sensitive, and replace them; else why not.
     pub allows: &'a dyn Fn(Sensitivity) -> Result<(), String>,
-    /// Whether to stop now.
-    pub cancelled: &'a dyn Fn() -> bool,
+    /// The call whose work it is.
+    pub call: CallScope<'a>,
     /// Told before each file how many of how many are done, stored and all, and the one at hand.
     pub progress: &'a dyn Fn(u64, u64, &str),
 }
@@ -123,7 +124,7 @@ impl Job<'_> {
     fn goes_on(&self, state: &mut State, files: &[Listed], at: usize) -> bool {
         let name = recalld_secret_scan::masked(&files[at].relative);
         (self.progress)(state.settled as u64, files.len() as u64, &name);
-        state.report.cancelled |= (self.cancelled)();
+        state.report.cancelled |= self.call.is_over();
         state.report.files += u64::from(!state.report.cancelled);
         !state.report.cancelled
     }
@@ -181,7 +182,7 @@ impl Job<'_> {
         if !pending.is_empty() {
             self.give(inflow, pending, state, request)?;
         }
-        let settled = inflow.drain(self.cancelled).map_err(|halt| halt.map(JobError::from))?;
+        let settled = inflow.drain(self.call).map_err(|halt| halt.map(JobError::from))?;
         settled.into_iter().for_each(|one| state.settle(one));
         Ok(())
     }
@@ -195,8 +196,7 @@ impl Job<'_> {
         request: &Request,
     ) -> Result<(), Halt<JobError>> {
         self.mark_open(state, request).map_err(Halt::Failed)?;
-        let settled =
-            inflow.give(documents, self.cancelled).map_err(|halt| halt.map(JobError::from))?;
+        let settled = inflow.give(documents, self.call).map_err(|halt| halt.map(JobError::from))?;
         settled.into_iter().for_each(|one| state.settle(one));
         Ok(())
     }
@@ -240,7 +240,7 @@ impl Job<'_> {
             let named = recalld_secret_scan::masked(path).replace(char::is_control, "\u{FFFD}");
             let refuse = |refused: Refused| wrong("paths", format!("{named}: {refused}"));
             let start = self.roots.resolve(path).map_err(refuse)?;
-            let listing = walk(&start, &rules, self.cancelled).map_err(refuse)?;
+            let listing = walk(&start, &rules, &|| self.call.is_over()).map_err(refuse)?;
             files.extend(listing.files);
             report.skipped_count += listing.skipped_count - listing.skipped.len() as u64;
             for skipped in listing.skipped {
@@ -298,7 +298,7 @@ impl Job<'_> {
                 return Ok(Found::PassedOver);
             }
         }
-        let aids = Aids { pdf: self.pdf, beside: &words.beside, cancelled: self.cancelled };
+        let aids = Aids { pdf: self.pdf, beside: &words.beside, call: self.call };
         let mut document = match read_with(opened.name(), &bytes, aids) {
             Ok(document) => document,
             Err(unread) => {
@@ -409,7 +409,7 @@ impl Job<'_> {
                     &recalld_secret_scan::masked(&files[at].relative),
                 );
             }
-            state.report.cancelled |= (self.cancelled)();
+            state.report.cancelled |= self.call.is_over();
             if state.report.cancelled {
                 break;
             }

@@ -16,7 +16,7 @@ use crate::app::{Settings, Started};
 use crate::eval::{Dataset, Foreign, How, Lane, evaluate};
 use crate::limits::SYNC_INTERVAL;
 use recalld_api::app_state::AppState;
-use recalld_common::cancel::CancellationToken;
+use recalld_common::cancel::{CallScope, CancellationToken};
 use recalld_common::names;
 use recalld_embedding::model::{Bar, Progress, Unit};
 use recalld_interchange::lines::ImportError;
@@ -183,7 +183,7 @@ fn fill(args: &EvalArgs, dataset: &Dataset, parts: &AppState, data: &Path) -> Re
         by: "eval",
         strict: true,
         dry_run: false,
-        cancelled: &|| false,
+        call: CallScope::endless(),
         progress: &|done, total| {
             let mut bar = bar.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             bar.advance("importing", done, Some(total));

@@ -9,7 +9,7 @@ use engine::{Batch, FullSpeed, ItemDraft, ItemView, Model, Options, Reencoder, S
 use half::f16;
 use recalld_api::rest;
 use recalld_cli::app;
-use recalld_common::cancel::CancellationToken;
+use recalld_common::cancel::{CallScope, CancellationToken};
 use recalld_embedding::embed::Embedder;
 use recalld_embedding::encoders::Encoders;
 use recalld_embedding::model::Silent;
@@ -158,7 +158,7 @@ fn a_job_keeps_no_embedding_of_a_model_that_the_store_has_left() {
             roots,
             pdf: None,
             allows: &|_| Ok(()),
-            cancelled: &|| false,
+            call: CallScope::endless(),
             progress: &progress,
         };
         let request = Request {

@@ -1,12 +1,13 @@
 //! Files of other kinds than text: PDF, pictures, tables, JSON Lines; whole, broken and hostile.
 
-use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
+use recalld_common::cancel::{CallScope, CancellationToken};
 use recalld_documents::PdfReader;
 use recalld_embedding::encoders::Encoders;
 use recalld_fs_util::roots::Roots;
@@ -170,7 +171,7 @@ impl Alone {
         Self { encoders, roots, folder }
     }
 
-    fn job(&self, pdf: Option<&PdfReader>, cancelled: &dyn Fn() -> bool) -> Report {
+    fn job(&self, pdf: Option<&PdfReader>, call: CallScope<'_>) -> Report {
         let request = Request {
             paths: vec![self.folder.to_str().unwrap().to_owned()],
             recursive: true,
@@ -184,7 +185,7 @@ impl Alone {
         let (encoders, roots) = (&self.encoders, &self.roots);
         let id = encoders.store().new_item_id();
         let (allows, progress) = (&|_| Ok(()), &|_: u64, _: u64, _: &str| {});
-        Job { id, encoders, roots, pdf, allows, cancelled, progress }.run(&request).unwrap()
+        Job { id, encoders, roots, pdf, allows, call, progress }.run(&request).unwrap()
     }
 }
 
@@ -203,27 +204,27 @@ fn words_beside_a_picture_are_its_words_and_make_it_new() {
     };
     write(&alone.folder, "a.png", png("A boat"));
     write(&alone.folder, "a.txt", "No words of the picture.\n");
-    let report = alone.job(None, &|| false);
+    let report = alone.job(None, CallScope::endless());
     assert_eq!((report.documents.len(), report.skipped_count), (2, 0), "{report:?}");
     write(&alone.folder, "a.png.txt", "The harbour at low tide.\n");
-    let report = alone.job(None, &|| false);
+    let report = alone.job(None, CallScope::endless());
     assert_eq!((report.superseded, report.unchanged), (1, 1), "{report:?}");
     assert!(report.skipped[0].1.contains("words of a.png"), "{report:?}");
     assert!(words(&report).contains("The harbour at low tide."));
-    let report = alone.job(None, &|| false);
+    let report = alone.job(None, CallScope::endless());
     assert_eq!((report.items, report.unchanged, report.skipped_count), (0, 2, 1), "{report:?}");
     write(&alone.folder, "a.png.txt", "The harbour at high tide.\n");
-    let report = alone.job(None, &|| false);
+    let report = alone.job(None, CallScope::endless());
     assert_eq!(report.superseded, 1, "{report:?}");
     assert!(words(&report).contains("high tide"));
     fs::remove_file(alone.folder.join("a.png.txt")).unwrap();
-    let report = alone.job(None, &|| false);
+    let report = alone.job(None, CallScope::endless());
     assert_eq!(report.superseded, 1, "{report:?}");
     assert!(!words(&report).contains("tide"));
     // Words beside what is no picture, or a broken one, are a text of their own.
     write(&alone.folder, "b.png", "no picture");
     write(&alone.folder, "b.png.txt", "Gulls.\n");
-    let report = alone.job(None, &|| false);
+    let report = alone.job(None, CallScope::endless());
     assert_eq!((report.documents.len(), report.skipped_count), (2, 0), "{report:?}");
 }
 
@@ -241,7 +242,7 @@ fn hostile_pdfs_are_errors_of_their_own() {
         write(&alone.folder, &format!("cut{end}.pdf"), &whole[..end]);
     }
     write(&alone.folder, "z.pdf", pdf::of_pages("Last", &["the last words"]));
-    let report = alone.job(Some(&reader), &|| false);
+    let report = alone.job(Some(&reader), CallScope::endless());
     let told = |name: &str| report.errors.iter().any(|(path, _)| path.ends_with(name));
     assert!(!report.cancelled && told("/bomb.pdf") && !told("/z.pdf"), "{report:?}");
     // Others are read as far as they can be.
@@ -287,7 +288,7 @@ fn a_reader_that_is_missing_loud_slow_or_not_wanted_is_told_and_ended() {
         (Some(program(scratch.path(), "loud", "exec yes 0123456789")), "too much text"),
     ];
     for (reader, reason) in reasons {
-        let report = alone.job(reader.as_ref(), &|| false);
+        let report = alone.job(reader.as_ref(), CallScope::endless());
         assert!(why(&report).contains(reason), "{report:?}");
     }
     let pid_file = scratch.path().join("pid");
@@ -297,17 +298,22 @@ fn a_reader_that_is_missing_loud_slow_or_not_wanted_is_told_and_ended() {
         let pid = fs::read_to_string(&pid_file).unwrap().trim().parse().unwrap();
         test_kill_process(Pid::from_raw(pid).unwrap()).is_err()
     };
-    let report = alone.job(Some(&slow.clone().within(Duration::from_secs(5))), &|| false);
+    let report =
+        alone.job(Some(&slow.clone().within(Duration::from_secs(5))), CallScope::endless());
     assert!(why(&report).contains("longer than 5s") && is_gone(), "{report:?}");
     // Called off once the child is there.
     fs::remove_file(&pid_file).unwrap();
-    let looks = Cell::new(0);
-    let cancelled = || {
-        looks.set(looks.get() + 1);
-        fs::read_to_string(&pid_file).is_ok_and(|pid| pid.ends_with('\n'))
-    };
-    let report = alone.job(Some(&slow), &cancelled);
-    assert!(report.cancelled && is_gone() && looks.get() > 1, "{report:?}");
+    let token = CancellationToken::new();
+    let report = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !fs::read_to_string(&pid_file).is_ok_and(|pid| pid.ends_with('\n')) {
+                thread::yield_now();
+            }
+            token.cancel();
+        });
+        alone.job(Some(&slow), CallScope { token: &token, deadline: None })
+    });
+    assert!(report.cancelled && is_gone(), "{report:?}");
     assert_eq!(report.errors, []);
 }
 
@@ -324,7 +330,7 @@ fn rows_and_records_without_end_are_read_within_bounds() {
     let broad: Vec<String> = (0..50_000).map(|at| format!("\"k{at}\":{at}")).collect();
     write(&alone.folder, "broad.jsonl", format!("{{{}}}\n", broad.join(",")));
     write(&alone.folder, "latin.csv", b"name,place\nJos\xE9,K\xF8benhavn\n");
-    let report = alone.job(None, &|| false);
+    let report = alone.job(None, CallScope::endless());
     assert_eq!((report.documents.len(), report.errors.len()), (5, 2), "{report:?}");
     assert!(report.errors.iter().any(|(path, why)| {
         path.ends_with("wide.csv") && why.contains("99744 of 100000 columns are left out")

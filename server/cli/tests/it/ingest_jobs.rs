@@ -15,7 +15,7 @@ use engine::{
 };
 use recalld_api::operator::Ingest;
 use recalld_cli::app;
-use recalld_common::cancel::CancellationToken;
+use recalld_common::cancel::{CallScope, CancellationToken};
 use recalld_embedding::encoders::Encoders;
 use recalld_embedding::model::Silent;
 use recalld_fs_util::roots::Roots;
@@ -203,13 +203,8 @@ impl Alone {
         write(&self.folder, name, text);
     }
 
-    /// Reads a folder beneath the root until `cancelled` says so; `progress` is told as it goes.
-    fn job(
-        &self,
-        below: &str,
-        cancelled: &dyn Fn() -> bool,
-        progress: &dyn Fn(u64, u64, &str),
-    ) -> Report {
+    /// Reads a folder beneath the root until the call is over; `progress` is told as it goes.
+    fn job(&self, below: &str, call: CallScope<'_>, progress: &dyn Fn(u64, u64, &str)) -> Report {
         let request = Request {
             paths: vec![self.folder.join(below).to_str().unwrap().to_owned()],
             recursive: true,
@@ -226,14 +221,14 @@ impl Alone {
             roots: &self.roots,
             pdf: None,
             allows: &|_| Ok(()),
-            cancelled,
+            call,
             progress,
         };
         job.run(&request).unwrap()
     }
 
     fn ingest(&self, below: &str) -> Report {
-        self.job(below, &|| false, &|_, _, _| {})
+        self.job(below, CallScope::endless(), &|_, _, _| {})
     }
 
     /// Documents and chunks in the store.
@@ -263,7 +258,7 @@ impl Alone {
     }
 }
 
-/// Four parcels and more files than those: nearly all of it happens in the wait at the end.
+/// Called off before the last file is read, with parcels on their way to the store.
 #[test]
 fn a_job_that_is_called_off_tells_all_that_it_stored() {
     let scratch = scratch();
@@ -273,10 +268,17 @@ fn a_job_that_is_called_off_tells_all_that_it_stored() {
         alone
             .write(&format!("{n:03}.md"), &format!("# Note {n}\n\nkelp [next]({:03}.md)\n", n + 1));
     }
-    let last_is_read = Cell::new(false);
-    let progress = |_: u64, _: u64, name: &str| last_is_read.set(name == "199.md");
-    let cancelled = || last_is_read.get() && alone.items() > 0;
-    let report = alone.job("", &cancelled, &progress);
+    let token = CancellationToken::new();
+    let progress = |_: u64, _: u64, name: &str| {
+        if name == "199.md" {
+            // The first parcels are on their way to the store by now.
+            while alone.items() == 0 {
+                thread::yield_now();
+            }
+            token.cancel();
+        }
+    };
+    let report = alone.job("", CallScope { token: &token, deadline: None }, &progress);
     let stored = alone.items();
     assert!(report.cancelled && stored > 0);
     assert_eq!(report.items, stored);
@@ -352,7 +354,14 @@ fn links_from_elsewhere_are_kept_by_the_job_after_one_that_was_cut_off() {
     for version in 2..4 {
         alone.write("y/b.md", &format!("# Bravo\n\nversion {version}\n"));
         let before = alone.items();
-        let report = alone.job("y", &|| alone.items() > before, &|_, _, _| {});
+        let token = CancellationToken::new();
+        // Named once before it is read, and once before its links are made.
+        let progress = |_: u64, _: u64, name: &str| {
+            if name.ends_with("b.md") && alone.items() > before {
+                token.cancel();
+            }
+        };
+        let report = alone.job("y", CallScope { token: &token, deadline: None }, &progress);
         assert!(report.cancelled && alone.links_to("y/b.md") == 0, "version {version}");
     }
     // Two versions behind, and as it was at last.
@@ -372,14 +381,18 @@ fn linking_is_told_and_can_be_called_off() {
     alone.write("new.md", "# New\n\nall lead here\n");
     // The last file comes last, so a second word of an earlier one is about its links.
     let (last, linking) = (Cell::new(false), Cell::new(0));
+    let token = CancellationToken::new();
     let told = Cell::new((0, 0));
     let progress = |done: u64, total: u64, name: &str| {
         assert!(done >= told.get().0 && done <= total, "{done} of {total}");
         told.set((done, total));
         linking.set(linking.get() + u32::from(last.get() && name.ends_with(".md")));
         last.set(last.get() || name == "new.md");
+        if linking.get() > 10 {
+            token.cancel();
+        }
     };
-    let report = alone.job("", &|| linking.get() > 10, &progress);
+    let report = alone.job("", CallScope { token: &token, deadline: None }, &progress);
     assert!(report.cancelled, "after {} files", linking.get());
     assert_eq!((report.files, report.items), (31, 2), "{report:?}");
     assert!(alone.links_to("new.md") < 30);

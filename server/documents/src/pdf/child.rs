@@ -6,18 +6,17 @@
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use super::super::format::Unread;
 use super::told::Told;
+use recalld_common::cancel::CallScope;
+use recalld_common::monitor::Monitor;
 
 /// How long one file may take.
 const PDF_TIME_MAX: Duration = Duration::from_secs(30);
 /// Bytes of the child's answer: the text with each byte escaped, and what is around it.
 const ANSWER_BYTES_MAX: usize = 80 << 20;
-/// Between two looks whether the file is still wanted.
-const LOOK: Duration = Duration::from_millis(20);
 /// What the program is told to do; hidden from its help.
 pub const SUBCOMMAND: &str = "read-pdf";
 
@@ -48,7 +47,7 @@ impl PdfReader {
     }
 
     /// What the child says of a file.
-    pub(super) fn run(&self, bytes: &[u8], cancelled: &dyn Fn() -> bool) -> Result<Told, Unread> {
+    pub(super) fn run(&self, bytes: &[u8], call: CallScope<'_>) -> Result<Told, Unread> {
         let mut child = self.start()?;
         let deadline = Instant::now() + self.time_max;
         let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
@@ -57,24 +56,25 @@ impl PdfReader {
         std::thread::scope(|scope| {
             // A child that ended does not read on; its answer or its end says why.
             scope.spawn(move || drop(stdin.write_all(bytes)));
-            let (answer, answered) = mpsc::channel();
+            let answer = Monitor::new(None);
+            let answered = answer.clone();
             scope.spawn(move || {
                 let mut said = Vec::new();
                 let read = stdout.take(ANSWER_BYTES_MAX as u64 + 1).read_to_end(&mut said);
-                drop(answer.send(read.map(|_| said).unwrap_or_default()));
+                *answered.lock() = Some(read.map(|_| said).unwrap_or_default());
+                answered.notify_all();
             });
-            let ended = wait(&answered, deadline, cancelled);
+            let ended = wait(&answer, deadline, call);
             let told = match &ended {
                 Ended::Said(said) if said.len() <= ANSWER_BYTES_MAX => {
                     serde_json::from_slice(said).ok()
                 }
                 _ => None,
             };
-            let status =
-                if matches!(ended, Ended::Said(_)) { exit(&mut child, deadline) } else { None };
-            // Whatever became of it, it is gone now, and so the pipes are closed.
+            // Whatever became of it, it is gone now, and so the pipes are closed. One that had ended by itself is not
+            // reached any more: its status is its own.
             drop(child.kill());
-            drop(child.wait());
+            let status = child.wait();
             match (ended, told) {
                 (Ended::Cancelled, _) => Err(Unread::Cancelled),
                 (Ended::Late, _) => {
@@ -83,8 +83,8 @@ impl PdfReader {
                 (Ended::Said(_), Some(told)) => Ok(told),
                 (Ended::Said(said), None) => Err(broken(match status {
                     _ if said.len() > ANSWER_BYTES_MAX => "it has too much text".to_owned(),
-                    Some(status) => format!("its reader broke off ({status})"),
-                    None => "its reader broke off".to_owned(),
+                    Ok(status) => format!("its reader broke off ({status})"),
+                    Err(_) => "its reader broke off".to_owned(),
                 })),
             }
         })
@@ -112,25 +112,20 @@ fn broken(why: String) -> Unread {
     Unread::Broken(format!("a PDF that cannot be read: {why}"))
 }
 
-fn wait(answered: &Receiver<Vec<u8>>, deadline: Instant, cancelled: &dyn Fn() -> bool) -> Ended {
+fn wait(answer: &Monitor<Option<Vec<u8>>>, deadline: Instant, call: CallScope<'_>) -> Ended {
+    let _woken = answer.woken_by(&call);
+    let until = call.deadline.map_or(deadline, |end| end.min(deadline));
+    let mut state = answer.lock();
     loop {
-        match answered.recv_timeout(LOOK) {
-            Ok(said) => return Ended::Said(said),
-            Err(RecvTimeoutError::Disconnected) => return Ended::Said(Vec::new()),
-            Err(RecvTimeoutError::Timeout) if cancelled() => return Ended::Cancelled,
-            Err(RecvTimeoutError::Timeout) if Instant::now() >= deadline => return Ended::Late,
-            Err(RecvTimeoutError::Timeout) => {}
+        if let Some(said) = state.take() {
+            return Ended::Said(said);
         }
-    }
-}
-
-/// How a child ended that closed its pipe: at once, or it is not waited for beyond the deadline.
-fn exit(child: &mut Child, deadline: Instant) -> Option<std::process::ExitStatus> {
-    loop {
-        match child.try_wait() {
-            Ok(None) if Instant::now() < deadline => std::thread::sleep(LOOK / 10),
-            Ok(status) => return status,
-            Err(_) => return None,
+        if call.is_over() {
+            return Ended::Cancelled;
         }
+        if Instant::now() >= deadline {
+            return Ended::Late;
+        }
+        state = answer.wait_until(state, Some(until));
     }
 }

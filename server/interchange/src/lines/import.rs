@@ -11,6 +11,7 @@ use super::error::ImportError;
 use super::pass::Pass;
 use super::plan::{At, Plan};
 use super::report::Report;
+use recalld_common::cancel::CallScope;
 use recalld_embedding::encoders::Encoders;
 use recalld_embedding::inflow::Inflow;
 
@@ -24,8 +25,8 @@ pub struct Import<'a> {
     pub strict: bool,
     /// Nothing is written.
     pub dry_run: bool,
-    /// Whether the work is to stop.
-    pub cancelled: &'a dyn Fn() -> bool,
+    /// The call whose work it is.
+    pub call: CallScope<'a>,
     /// Told of lines done, and of how many there are.
     pub progress: &'a dyn Fn(u64, u64),
 }
@@ -50,7 +51,7 @@ impl Import<'_> {
             let mut lines = Lines { file: BufReader::new(file), at: None };
             let mut pass = Pass::new(self, plan, inflow)?;
             for &at in &plan.order {
-                if (self.cancelled)() {
+                if self.call.is_over() {
                     return Err(ImportError::Cancelled);
                 }
                 let text = lines.read(plan, at)?;

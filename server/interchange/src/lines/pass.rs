@@ -77,7 +77,7 @@ impl<'a> Pass<'a> {
         inflow: Option<Inflow<Pending>>,
     ) -> Result<Self, ImportError> {
         let snapshot = import.encoders.store().snapshot();
-        let said = Said::of_store(&snapshot, &plan.bare, import.cancelled)?;
+        let said = Said::of_store(&snapshot, &plan.bare, import.call)?;
         Ok(Self {
             import,
             plan,
@@ -500,7 +500,7 @@ impl<'a> Pass<'a> {
         };
         let checked = pending.batch.check(dimensions);
         self.on_the_way.push_back(std::mem::take(&mut pending.marks));
-        let settled = inflow.give(pending, self.import.cancelled)?;
+        let settled = inflow.give(pending, self.import.call)?;
         self.settle_all(settled);
         // Lines that follow are to know which of its rows are missing.
         if checked.is_err() { self.wait() } else { Ok(()) }
@@ -509,7 +509,7 @@ impl<'a> Pass<'a> {
     /// Waits for all that was handed on.
     fn wait(&mut self) -> Result<(), ImportError> {
         if let Some(inflow) = &mut self.inflow {
-            let settled = inflow.drain(self.import.cancelled)?;
+            let settled = inflow.drain(self.import.call)?;
             self.settle_all(settled);
         }
         Ok(())

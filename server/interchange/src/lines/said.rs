@@ -11,6 +11,7 @@ use engine::{
 use sha2::{Digest, Sha256};
 
 use super::error::ImportError;
+use recalld_common::cancel::CallScope;
 
 /// Items of the store between two looks at whether the import goes on.
 const ITEMS_PER_LOOK: usize = 4_096;
@@ -134,14 +135,14 @@ impl Said {
     pub(super) fn of_store(
         snapshot: &Snapshot,
         wanted: &HashSet<Mark>,
-        cancelled: &dyn Fn() -> bool,
+        call: CallScope<'_>,
     ) -> Result<Self, ImportError> {
         let mut said = Self::default();
         if wanted.is_empty() {
             return Ok(said);
         }
         for (at, place) in snapshot.places()?.enumerate() {
-            if at % ITEMS_PER_LOOK == 0 && cancelled() {
+            if at % ITEMS_PER_LOOK == 0 && call.is_over() {
                 return Err(ImportError::Cancelled);
             }
             let item = snapshot.item(place)?;

@@ -204,7 +204,7 @@ pub fn run(
         roots,
         pdf: context.services.pdf,
         allows: &|sensitivity| may_write(context, sensitivity),
-        cancelled: &|| context.is_over(),
+        call: context.scope(),
         progress: &|done, total, name| {
             shown.tell(done, total);
             // Several files may be stored together, and none between two others.
