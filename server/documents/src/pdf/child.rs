@@ -12,12 +12,17 @@ use std::time::{Duration, Instant};
 use super::super::format::Unread;
 use super::told::Told;
 
-/// How long one file may take.
-const PDF_TIME_MAX: Duration = Duration::from_secs(30);
-/// Bytes of the child's answer: the text with each byte escaped, and what is around it.
-const ANSWER_BYTES_MAX: usize = 80 << 20;
-/// Between two looks whether the file is still wanted.
-const LOOK: Duration = Duration::from_millis(20);
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// How long one file may take.
+    const PDF_TIME_MAX: Duration = Duration::from_secs(30);
+    /// Bytes of the child's answer: the text with each byte escaped, and what is around it.
+    const ANSWER_BYTES_MAX: usize = 80 << 20;
+    /// Between two looks whether the file is still wanted.
+    const LOOK: Duration = Duration::from_millis(20);
+}
+
 /// What the program is told to do; hidden from its help.
 pub const SUBCOMMAND: &str = "read-pdf";
 

@@ -9,10 +9,14 @@ use serde_json::Value;
 use recalld_common::counted::counted;
 use recalld_recall::show;
 
-/// Characters of an item's text.
-const BODY_CHARS_MAX: usize = 300;
-/// Characters of a title, a path or a kind.
-const NAME_CHARS_MAX: usize = 200;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Characters of an item's text.
+    const BODY_CHARS_MAX: usize = 300;
+    /// Characters of a title, a path or a kind.
+    const NAME_CHARS_MAX: usize = 200;
+}
 
 /// The block for an answer with these items, conflicts and number of withheld items; `abstained` says that
 /// the items are no answer.
