@@ -9,14 +9,18 @@ use serde_json::Value;
 use crate::OpenError;
 use crate::files::{CONFIG, POOLING, SENTENCE, SettingsFiles};
 
-const HIDDEN: RangeInclusive<usize> = 1..=4096;
-const HEADS: RangeInclusive<usize> = 1..=256;
-const LAYERS: RangeInclusive<usize> = 1..=64;
-const INNER: RangeInclusive<usize> = 1..=16_384;
-/// Two positions go to `[CLS]` and `[SEP]`; attention scores take positions squared.
-const POSITIONS: RangeInclusive<usize> = 3..=1024;
-const VOCABULARY: RangeInclusive<usize> = 1..=1_000_000;
-const TYPES: RangeInclusive<usize> = 1..=16;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    const HIDDEN: RangeInclusive<usize> = 1..=4096;
+    const HEADS: RangeInclusive<usize> = 1..=256;
+    const LAYERS: RangeInclusive<usize> = 1..=64;
+    const INNER: RangeInclusive<usize> = 1..=16_384;
+    /// Two positions go to `[CLS]` and `[SEP]`; attention scores take positions squared.
+    const POSITIONS: RangeInclusive<usize> = 3..=1024;
+    const VOCABULARY: RangeInclusive<usize> = 1..=1_000_000;
+    const TYPES: RangeInclusive<usize> = 1..=16;
+}
 
 /// How token rows become one vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -25,6 +25,7 @@ mod encoder;
 mod error;
 mod files;
 mod forward;
+pub mod limits;
 mod packed;
 mod pool;
 mod scratch;

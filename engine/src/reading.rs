@@ -18,3 +18,7 @@ pub(crate) mod snapshot;
 pub(crate) mod sources;
 pub(crate) mod supersede;
 pub(crate) mod walk;
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [graph, hidden, places, score, supersede];
+}

@@ -7,6 +7,7 @@
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
 mod attention;
+pub mod limits;
 mod linear;
 mod lookups;
 mod panels;

@@ -7,8 +7,12 @@
 use crate::Level;
 use crate::workspace::CacheLine;
 
-/// Most questions that share one look at rows: the lanes of one wide register.
-pub const QUESTIONS_MAX: usize = 16;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Most questions that share one look at rows: the lanes of one wide register.
+    pub const QUESTIONS_MAX: usize = 16;
+}
 
 /// The codes of some questions, as one level wants them; made by
 /// [`Kernels::code_queries`](crate::Kernels::code_queries).

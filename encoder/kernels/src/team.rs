@@ -16,12 +16,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 
-/// Most threads of one pass.
-pub const THREADS_MAX: usize = 16;
-/// How often an idle helper looks for work before it sleeps: some tens of microseconds.
-const LOOKS_MAX: usize = 2_000;
-/// How often the caller looks whether the helpers are done before it lets others run.
-const LOOKS_BEFORE_YIELD: usize = 2_000;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Most threads of one pass.
+    pub const THREADS_MAX: usize = 16;
+    /// How often an idle helper looks for work before it sleeps: some tens of microseconds.
+    const LOOKS_MAX: usize = 2_000;
+    /// How often the caller looks whether the helpers are done before it lets others run.
+    const LOOKS_BEFORE_YIELD: usize = 2_000;
+}
 
 /// A piece of work: does chunk `.0` with the memory of thread `.1`.
 pub type Work<'a> = dyn Fn(usize, usize) + Sync + 'a;

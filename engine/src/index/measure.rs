@@ -17,10 +17,15 @@ use crate::pace::Pace;
 use crate::segment::Embeddings;
 use crate::top::Top;
 
-/// Neighbours that are looked for: what recall is told for.
-const NEIGHBOURS: usize = 10;
-/// Rows that all questions are compared with before the next ones: their halves stay in a core's cache.
-const BLOCK_ROWS: usize = 256;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Neighbours that are looked for: what recall is told for.
+    const NEIGHBOURS: usize = 10;
+    /// Rows that all questions are compared with before the next ones: their halves stay in a core's cache.
+    const BLOCK_ROWS: usize = 256;
+}
+
 /// Steps of a margin in 1.
 const STEPS: f32 = 1024.0;
 /// Between the rows of one question, among those of which questions are made; odd, so that no two questions

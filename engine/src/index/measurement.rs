@@ -2,9 +2,13 @@
 
 use crate::limits::INDEX_RECALL_MIN_PERMILLE;
 
-/// An index by which a question looks at more than one row in so many, in the mean, gains little over a
-/// scan, which reads them in order.
-const LOOKED_AT_GAINS: u64 = 4;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// An index by which a question looks at more than one row in so many, in the mean, gains little over a
+    /// scan, which reads them in order.
+    const LOOKED_AT_GAINS: u64 = 4;
+}
 
 /// How far below what it scores a row may seem to be, by its list and by its sketch, and is looked at all the
 /// same; and what that finds.

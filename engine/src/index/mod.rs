@@ -29,6 +29,10 @@ use crate::error::Damage;
 use crate::pace::Pace;
 use crate::segment::Segment;
 
+limit_table::limits! {
+    pub(crate) const LIMITS = [measure, measurement];
+}
+
 /// Whether an index can gain anything over this segment.
 pub(crate) fn gains(segment: &Segment, rows_min: u32) -> bool {
     segment.header().vectors >= rows_min.max(1)

@@ -19,8 +19,12 @@ pub use walk::{
     GRAPH_EDGES_MAX, GRAPH_NODES_MAX, HOPS_MAX, Neighbourhood, Path, Reached, Step, WalkLimits,
 };
 
-/// Neighbours of one item that are given at once: the strongest of them, however many there are.
-pub const NEIGHBOURS_MAX: usize = 4096;
+limit_table::limits! {
+    pub(crate) const LIMITS = [walk];
+
+    /// Neighbours of one item that are given at once: the strongest of them, however many there are.
+    pub const NEIGHBOURS_MAX: usize = 4096;
+}
 
 /// An edge and the item at its other end.
 #[derive(Debug, Clone)]

@@ -22,9 +22,13 @@ use crate::state::Bits;
 use crate::stop::Stop;
 use crate::words::{Kept, Without};
 
-/// Classes of one segment whose sight is kept at hand while its rows are looked through; where there are more,
-/// it is asked for again.
-const CLASSES_KEPT_MAX: usize = 1024;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Classes of one segment whose sight is kept at hand while its rows are looked through; where there are more,
+    /// it is asked for again.
+    const CLASSES_KEPT_MAX: usize = 1024;
+}
 
 /// Rows that are looked at between two looks at whether that is still wanted.
 const ROWS_TOGETHER: u32 = 1 << 14;

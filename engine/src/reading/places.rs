@@ -8,8 +8,12 @@ use crate::layout::{SOURCE_ID, SOURCE_RECORDED_AT, SOURCE_URI_BYTES, SOURCE_URI_
 use crate::os::clock::Micros;
 use crate::reading::snapshot::Snapshot;
 
-/// Sources that [`Snapshot::sources_ending`] looks at, the newest: at 20 ns each, a few milliseconds.
-pub const SOURCES_LOOKED_AT_MAX: usize = 1 << 17;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Sources that [`Snapshot::sources_ending`] looks at, the newest: at 20 ns each, a few milliseconds.
+    pub const SOURCES_LOOKED_AT_MAX: usize = 1 << 17;
+}
 
 /// Sources that are looked at between two looks at whether the answer is still wanted.
 const SOURCES_TOGETHER: u32 = 1 << 13;

@@ -18,8 +18,12 @@ use crate::ids::ItemId;
 use crate::reading::moment::Times;
 use crate::reading::snapshot::{Place, Snapshot, Status};
 
-/// Ids that one walk along a chain visits. Each costs a look-up in every part and a few dozen bytes.
-pub const CHAIN_ITEMS_MAX: usize = 1 << 18;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Ids that one walk along a chain visits. Each costs a look-up in every part and a few dozen bytes.
+    pub const CHAIN_ITEMS_MAX: usize = 1 << 18;
+}
 
 /// The items that stand in place of one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -15,9 +15,13 @@ use super::fold::{Class, class, fold, is_mark};
 use super::layout::TERM_BYTES_MAX;
 use super::stem::Stems;
 
-/// Most parts a single word is split into by case and digits; a word with more (a hash, a key)
-/// stays whole.
-const UNIT_PARTS_MAX: usize = 6;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Most parts a single word is split into by case and digits; a word with more (a hash, a key)
+    /// stays whole.
+    const UNIT_PARTS_MAX: usize = 6;
+}
 
 /// Connectors of each level, outermost first.
 const LEVELS: [&[u8]; 3] = [b"/", b".:-", b"_"];

@@ -2,12 +2,16 @@
 //!
 //! Owns sizes, bounds and the length code; must not know how postings are searched.
 
-/// Longest term in bytes. A longer word is cut there, a longer joined form is left out.
-pub const TERM_BYTES_MAX: usize = 64;
-/// Most words of one row (title and body together) that are indexed; the rest is ignored.
-pub const ROW_TERMS_MAX: usize = 65_536;
-/// Most postings of one segment. Keeps every offset in 32 bits: a posting takes 6 bytes at worst.
-pub const SEGMENT_POSTINGS_MAX: usize = 1 << 28;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Longest term in bytes. A longer word is cut there, a longer joined form is left out.
+    pub const TERM_BYTES_MAX: usize = 64;
+    /// Most words of one row (title and body together) that are indexed; the rest is ignored.
+    pub const ROW_TERMS_MAX: usize = 65_536;
+    /// Most postings of one segment. Keeps every offset in 32 bits: a posting takes 6 bytes at worst.
+    pub const SEGMENT_POSTINGS_MAX: usize = 1 << 28;
+}
 
 /// Postings of a full block.
 pub(super) const BLOCK_ROWS: usize = 128;

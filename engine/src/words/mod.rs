@@ -56,3 +56,7 @@ pub use search::Scratch;
 pub use verify::rebuild;
 pub use view::{PostingsView, TermPostings};
 pub use without::{Kept, RowSet, Without};
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [analyze, layout, phrase, query, without];
+}

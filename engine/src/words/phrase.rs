@@ -13,11 +13,15 @@ use std::ops::Range;
 
 use super::analyze::{Analyzer, Emit, Kind};
 
-/// Phrases of one question; later ones are not required.
-pub const PHRASES_MAX: usize = 8;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
 
-/// Positions of one phrase; what follows is not required.
-pub const PHRASE_WORDS_MAX: usize = 32;
+    /// Phrases of one question; later ones are not required.
+    pub const PHRASES_MAX: usize = 8;
+
+    /// Positions of one phrase; what follows is not required.
+    pub const PHRASE_WORDS_MAX: usize = 32;
+}
 
 const _: () = assert!(PHRASE_WORDS_MAX < u64::BITS as usize, "prefixes of a phrase are bits");
 

@@ -5,11 +5,15 @@
 
 use super::analyze::{Analyzer, Kind};
 
-/// Most different terms of a question; later ones are ignored.
-pub const QUERY_TERMS_MAX: usize = 64;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
 
-/// Most uses of terms that are looked at, so that a huge question costs no more than a long one.
-const QUERY_USES_MAX: usize = 1024;
+    /// Most different terms of a question; later ones are ignored.
+    pub const QUERY_TERMS_MAX: usize = 64;
+
+    /// Most uses of terms that are looked at, so that a huge question costs no more than a long one.
+    const QUERY_USES_MAX: usize = 1024;
+}
 
 /// Bytes of the shortest compound that names a thing.
 const NAME_BYTES_MIN: usize = 4;

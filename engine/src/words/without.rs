@@ -13,9 +13,13 @@ use super::view::{Entry, PostingsView};
 use crate::error::SearchError;
 use crate::stop::Stop;
 
-/// Terms of one segment whose counts are kept for the next question; where there are more, those before are
-/// counted again. Each takes some 20 bytes. Only lists of several blocks are kept: others are a block to unpack.
-const TERMS_KEPT_MAX: usize = 1024;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Terms of one segment whose counts are kept for the next question; where there are more, those before are
+    /// counted again. Each takes some 20 bytes. Only lists of several blocks are kept: others are a block to unpack.
+    const TERMS_KEPT_MAX: usize = 1024;
+}
 
 /// Rows that are gone through between two looks at whether the counts are still wanted.
 const ROWS_TOGETHER: u32 = 1 << 14;

@@ -1,10 +1,7 @@
 //! Tables of the format's pages against the engine.
 
-use std::collections::BTreeSet;
-use std::fs;
-
-use engine::{COLUMNS, Cells, Table, limits, words};
-use support_engine::pages::{page, root, table, value};
+use engine::{COLUMNS, Cells, Table};
+use support_engine::pages::{page, table};
 
 fn rows_of(table: Table) -> &'static str {
     match table {
@@ -66,77 +63,4 @@ fn fields_of_an_index_are_those_of_the_page() {
         .map(|&(name, at, bytes)| (name.to_lowercase(), at, bytes))
         .collect();
     assert_eq!(named.cloned().collect::<Vec<_>>(), coded);
-}
-
-macro_rules! values {
-    ($home:ident: $($name:ident),* $(,)?) => { [$((stringify!($name), $home::$name as u64)),*] };
-}
-
-#[test]
-fn limits_are_those_of_the_page() {
-    let coded = values![
-        limits:
-        TEXT_BYTES_MAX,
-        TITLE_BYTES_MAX,
-        ATTRIBUTE_BYTES_MAX,
-        NAME_BYTES_MAX,
-        REF_BYTES_MAX,
-        URI_BYTES_MAX,
-        LIST_MAX,
-        SUPERSEDES_MAX,
-        BATCH_RECORDS_MAX,
-        FRAME_BYTES_MAX,
-        SEGMENT_ROWS_MAX,
-        SEGMENTS_MAX,
-        DIMENSIONS_MAX,
-        TAIL_BYTES_SEAL,
-        TAIL_PARTS_MAX,
-        MERGE_BYTES_MAX,
-        MANIFEST_BYTES_MAX,
-        LOG_BYTES_SEAL,
-        LOG_BYTES_MAX,
-        LOG_RESERVE_STEP,
-        LOGS_MAX,
-        ERASURES_PENDING_MAX,
-        COMPACT_BYTES_MAX,
-        COMPACT_RUN_MIN,
-        SEGMENTS_MANY,
-        REEMBED_BATCH_MAX,
-        REEMBED_LAST_MAX,
-        REEMBED_ROUNDS_MAX,
-        REEMBED_TAKEN_BACK_MAX,
-        COMPACT_FREE_BYTES_MIN,
-        INDEX_ROWS_MIN,
-        INDEX_LISTS_MAX,
-        INDEX_LISTS_PER_ROOT,
-        INDEX_SAMPLE,
-        INDEX_ROUNDS,
-        INDEX_QUESTIONS,
-        INDEX_QUESTION_ROWS_MAX,
-        INDEX_LIMIT_MAX,
-        INDEX_RECALL_MIN_PERMILLE,
-        APPROXIMATE_ROWS_MIN,
-        UNINDEXED_SHARE_MAX,
-        FILL_BYTES,
-        FILL_WIDE_BYTES,
-        FILL_THREADS_MAX,
-    ];
-    let wait = limits::FILL_WAIT_MAX.as_millis().try_into().unwrap();
-    let coded = [&coded[..], &[("FILL_WAIT_MAX", wait)]].concat();
-    let of_words = values![words: TERM_BYTES_MAX, ROW_TERMS_MAX, SEGMENT_POSTINGS_MAX];
-    let written: BTreeSet<(String, u64)> = table(&page("limits.md"), "| name | value | why |")
-        .into_iter()
-        .map(|row| (row[0].trim_matches('`').to_owned(), value(&row[1])))
-        .collect();
-    let listed = coded.iter().chain(&of_words);
-    let listed = listed.map(|&(name, value)| (name.to_owned(), value)).collect();
-    assert_eq!(written, listed);
-    // The lists above are all there is.
-    for (file, coded) in [("limits.rs", &coded[..]), ("words/layout.rs", &of_words)] {
-        let constants = fs::read_to_string(root().join("engine/src").join(file)).unwrap();
-        let constants = constants.lines().filter_map(|line| line.trim().strip_prefix("pub const "));
-        let constants = constants.filter_map(|rest| rest.split_once(':')).map(|(name, _)| name);
-        let listed: BTreeSet<&str> = coded.iter().map(|(name, _)| *name).collect();
-        assert_eq!(constants.collect::<BTreeSet<_>>(), listed, "{file}");
-    }
 }

@@ -11,8 +11,12 @@ use crate::listeners::HOSTED;
 use recalld_common::network::Network;
 use recalld_http_server::{Call, Headers};
 
-/// Addresses that are looked at: those that stand one behind the other before the server, and one more.
-pub const FORWARDED_MAX: usize = 16;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Addresses that are looked at: those that stand one behind the other before the server, and one more.
+    pub const FORWARDED_MAX: usize = 16;
+}
 
 /// The address that counts as that of whoever calls. Nothing stands before the local listener.
 pub(crate) fn asks_from(parts: &AppState, call: &Call) -> IpAddr {

@@ -14,8 +14,13 @@ use recalld_fs_util::private_file_error::CredentialsError;
 
 /// The file, in the folder of a workspace's keys.
 pub const FORMER_KEYS: &str = "keys/former.json";
-/// Public keys that may have signed a ledger.
-pub const PUBLIC_KEYS_MAX: usize = 64;
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Public keys that may have signed a ledger.
+    pub const PUBLIC_KEYS_MAX: usize = 64;
+}
 
 /// Public keys as texts.
 pub fn keys_to_json(keys: &[[u8; 32]]) -> Value {

@@ -8,6 +8,7 @@ mod check;
 mod cluster_secret;
 mod former;
 mod keys;
+pub mod limits;
 mod signing;
 pub mod token;
 mod token_cache;

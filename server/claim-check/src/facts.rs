@@ -67,8 +67,13 @@ const FAMILY_SLACK: f64 = 0.08;
 const SLACK: f64 = 1e-9;
 /// How far beyond its bound an amount begins that leaves the bound out, as a share of it.
 const STRICT_STEP: f64 = 1e-6;
-/// Tokens before a number among which what it counts is looked for.
-const LABEL_TOKENS_MAX: usize = 6;
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Tokens before a number among which what it counts is looked for.
+    const LABEL_TOKENS_MAX: usize = 6;
+}
 
 /// Nouns whose number always says which one.
 const NAMING: [&str; 27] = [

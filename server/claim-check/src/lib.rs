@@ -7,6 +7,7 @@
 
 mod dates;
 mod facts;
+pub mod limits;
 mod matched;
 mod prose;
 mod relate;
@@ -22,12 +23,16 @@ use prose::{Sentence, Word};
 pub use relate::{Difference, Kind, Relation};
 use relate::{Related, relate};
 
-/// Sentences of a claim that are judged.
-const CLAIM_SENTENCES_MAX: usize = 8;
-/// Pairs of sentences of two texts that are compared.
-const PAIRS_MAX: usize = 1_024;
-/// Characters of what differs that are told.
-const TOLD_CHARS_MAX: usize = 60;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Sentences of a claim that are judged.
+    const CLAIM_SENTENCES_MAX: usize = 8;
+    /// Pairs of sentences of two texts that are compared.
+    const PAIRS_MAX: usize = 1_024;
+    /// Characters of what differs that are told.
+    const TOLD_CHARS_MAX: usize = 60;
+}
 
 /// How a claim stands to a text.
 #[derive(Debug, Clone)]

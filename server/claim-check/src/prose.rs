@@ -70,14 +70,18 @@ pub struct Prose {
     pub(super) title: Vec<Word>,
 }
 
-/// Words of a title that are read.
-const TITLE_WORDS_MAX: usize = 16;
-/// Characters of a sentence that are told.
-const SAID_CHARS_MAX: usize = 300;
-/// Words that `not` covers at the most.
-const COVERED_MAX: usize = 8;
-/// Words of a value at the most.
-const VALUE_WORDS_MAX: usize = 3;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Words of a title that are read.
+    const TITLE_WORDS_MAX: usize = 16;
+    /// Characters of a sentence that are told.
+    const SAID_CHARS_MAX: usize = 300;
+    /// Words that `not` covers at the most.
+    const COVERED_MAX: usize = 8;
+    /// Words of a value at the most.
+    const VALUE_WORDS_MAX: usize = 3;
+}
 
 const COPULAS: [&str; 8] = ["is", "are", "was", "were", "be", "named", "called", "remains"];
 /// Words with which a part begins that narrows the whole sentence.

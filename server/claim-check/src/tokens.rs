@@ -3,12 +3,18 @@
 //! Owns where a sentence ends, what belongs to one word, and which words in a row are one (`no longer`, `at
 //! least`). Must not know what words mean.
 
-/// Bytes of a text that are read; what is said behind them is not known.
-pub(super) const BYTES_MAX: usize = 16 << 10;
-/// Sentences of a text that are read.
-pub(super) const SENTENCES_MAX: usize = 64;
-/// Tokens of one sentence; a longer one is taken for a listing, of which nothing can be told.
-pub(super) const TOKENS_MAX: usize = 64;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Bytes of a text that are read; what is said behind them is not known.
+    pub(super) const BYTES_MAX: usize = 16 << 10;
+    /// Sentences of a text that are read.
+    pub(super) const SENTENCES_MAX: usize = 64;
+    /// Tokens of one sentence; a longer one is taken for a listing, of which nothing can be told.
+    pub(super) const TOKENS_MAX: usize = 64;
+    /// Bytes of the longest of [`SHORT`].
+    const SHORT_BYTES_MAX: usize = 7;
+}
 
 /// One word of a sentence, a number, or a mark.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,9 +94,6 @@ const SHORT: [&str; 14] = [
     "e.g.", "i.e.", "approx.", "vs.", "ca.", "dr.", "mr.", "mrs.", "no.", "nr.", "st.", "fig.",
     "etc.", "incl.",
 ];
-
-/// Bytes of the longest of them.
-const SHORT_BYTES_MAX: usize = 7;
 
 /// The sentences of a text: they end at a full stop, a question or exclamation mark or a semicolon before a space,
 /// at an empty line, before the point of a list, and at the end of a line that has a colon of its own or before one

@@ -18,3 +18,7 @@ pub use keeping::{FarErasure, Swept};
 pub use opening::{Ending, GIVE_WAIT_MAX};
 pub use reach::{check_ours, is_locked, reached};
 pub use table::{Seats, Stands};
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [emptying, failing];
+}

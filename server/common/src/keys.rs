@@ -13,8 +13,12 @@ use toml::{Table, Value};
 use crate::nearest::{cut, nearest};
 use crate::regular_file;
 
-/// Longest text of one key, in bytes, where nothing shorter is asked for.
-pub const TEXT_BYTES_MAX: usize = 4_096;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Longest text of one key, in bytes, where nothing shorter is asked for.
+    pub const TEXT_BYTES_MAX: usize = 4_096;
+}
 
 /// What is wrong with a file of settings or of rules.
 #[derive(Debug, Clone, PartialEq, Eq)]

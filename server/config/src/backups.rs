@@ -4,13 +4,17 @@ use std::path::{Path, PathBuf};
 
 use recalld_common::keys::{KeyFault, Keys, TEXT_BYTES_MAX, quoted};
 
-/// Backups that are kept: half of those that a data directory may know, so that as many made by hand have room.
-pub const BACKUPS_KEPT_MAX: u64 = 32;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
 
-/// How many are kept unless settings say otherwise.
-const KEPT: u64 = 7;
-/// Longest name of a time zone, in bytes; the longest of IANA has 30.
-const ZONE_BYTES_MAX: usize = 64;
+    /// Backups that are kept: half of those that a data directory may know, so that as many made by hand have room.
+    pub const BACKUPS_KEPT_MAX: u64 = 32;
+
+    /// How many are kept unless settings say otherwise.
+    const KEPT: u64 = 7;
+    /// Longest name of a time zone, in bytes; the longest of IANA has 30.
+    const ZONE_BYTES_MAX: usize = 64;
+}
 
 /// A backup that the server makes again and again.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -31,32 +31,36 @@ use recalld_policy::plans::Plans;
 
 use recalld_common::keys::FileFault;
 
-/// Largest settings file, in bytes: all plans with all names take a tenth of it.
-pub const CONFIG_BYTES_MAX: usize = 1024 * 1024;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
 
-/// Hosts of before the migration.
-pub const LEGACY_HOSTS_MAX: usize = 16;
+    /// Largest settings file, in bytes: all plans with all names take a tenth of it.
+    pub const CONFIG_BYTES_MAX: usize = 1024 * 1024;
 
-/// Networks of what stands before the hosted listener.
-pub const TRUSTED_PROXIES_MAX: usize = 64;
+    /// Hosts of before the migration.
+    pub const LEGACY_HOSTS_MAX: usize = 16;
 
-/// Longest name of a network: IPv6 with IPv4 in it, and a prefix.
-const NETWORK_BYTES_MAX: usize = 50;
+    /// Networks of what stands before the hosted listener.
+    pub const TRUSTED_PROXIES_MAX: usize = 64;
 
-/// Longest name of a host, in bytes (RFC 1035, section 2.3.4, without the last dot).
-const HOST_BYTES_MAX: usize = 253;
+    /// Longest name of a network: IPv6 with IPv4 in it, and a prefix.
+    const NETWORK_BYTES_MAX: usize = 50;
 
-/// Longest label of such a name.
-const LABEL_BYTES_MAX: usize = 63;
+    /// Longest name of a host, in bytes (RFC 1035, section 2.3.4, without the last dot).
+    const HOST_BYTES_MAX: usize = 253;
 
-/// Longest user of a mail server, and longest address that letters come from (RFC 5321, section 4.5.3.1, with a
-/// name before it).
-const MAIL_TEXT_BYTES_MAX: usize = 320;
+    /// Longest label of such a name.
+    const LABEL_BYTES_MAX: usize = 63;
 
-/// Shortest and longest life of an access token, in seconds.
-const ACCESS_TOKEN_SECONDS_MIN: u64 = 60;
-const ACCESS_TOKEN_SECONDS_MAX: u64 = 86_400;
-const ACCESS_TOKEN_SECONDS: u64 = 3_600;
+    /// Longest user of a mail server, and longest address that letters come from (RFC 5321, section 4.5.3.1, with a
+    /// name before it).
+    const MAIL_TEXT_BYTES_MAX: usize = 320;
+
+    /// Shortest and longest life of an access token, in seconds.
+    const ACCESS_TOKEN_SECONDS_MIN: u64 = 60;
+    const ACCESS_TOKEN_SECONDS_MAX: u64 = 86_400;
+    const ACCESS_TOKEN_SECONDS: u64 = 3_600;
+}
 
 /// 2026-11-09T00:00:00Z, when the legacy hosts end unless settings say otherwise.
 const LEGACY_UNTIL: Micros = Micros(1_794_182_400_000_000);

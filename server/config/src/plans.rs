@@ -9,11 +9,15 @@ use recalld_policy::plans::{
 };
 use recalld_policy::rate::{RATE_CALLS_MAX, Rate};
 
-/// Most calls a month that a quota may be.
-const CALLS_PER_MONTH_MAX: u64 = 1_000_000_000_000;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
 
-/// Most calls a second: above it the time between two of them, in whole nanoseconds, does not tell them any more.
-const RATE_PER_SECOND_MAX: u64 = 10_000;
+    /// Most calls a month that a quota may be.
+    const CALLS_PER_MONTH_MAX: u64 = 1_000_000_000_000;
+
+    /// Most calls a second: above it the time between two of them, in whole nanoseconds, does not tell them any more.
+    const RATE_PER_SECOND_MAX: u64 = 10_000;
+}
 
 /// The built-in plans as the settings change them, and those that they add.
 pub(super) fn read(keys: Keys, tools: &[&'static str]) -> Result<Plans, KeyFault> {

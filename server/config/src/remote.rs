@@ -8,22 +8,26 @@ use recalld_replication::{NodeId, limits};
 
 use recalld_common::keys::{KeyFault, Keys, TEXT_BYTES_MAX, quoted};
 
-/// The longest that what follows by itself may wait, in milliseconds.
-pub const DELAY_MS_MAX: u64 = 60_000;
-/// The longest that an answer may be behind, in seconds.
-pub const STALE_SECONDS_MAX: u64 = 3_600;
-/// The longest that history is kept, in hours: 400 days.
-pub const KEEP_HOURS_MAX: u64 = 9_600;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
 
-/// The most that may be kept of others' files, in bytes.
-pub const CACHE_BYTES_MAX: u64 = 1 << 50;
+    /// The longest that what follows by itself may wait, in milliseconds.
+    pub const DELAY_MS_MAX: u64 = 60_000;
+    /// The longest that an answer may be behind, in seconds.
+    pub const STALE_SECONDS_MAX: u64 = 3_600;
+    /// The longest that history is kept, in hours: 400 days.
+    pub const KEEP_HOURS_MAX: u64 = 9_600;
 
-/// What holds unless settings say otherwise.
-const LEASE_SECONDS: u64 = 15;
-const DELAY_MS: u64 = 1_000;
-const STALE_SECONDS: u64 = 30;
-const KEEP_HOURS: u64 = 168;
-const KEEP_FINE_HOURS: u64 = 24;
+    /// The most that may be kept of others' files, in bytes.
+    pub const CACHE_BYTES_MAX: u64 = 1 << 50;
+
+    /// What holds unless settings say otherwise.
+    const LEASE_SECONDS: u64 = 15;
+    const DELAY_MS: u64 = 1_000;
+    const STALE_SECONDS: u64 = 30;
+    const KEEP_HOURS: u64 = 168;
+    const KEEP_FINE_HOURS: u64 = 24;
+}
 
 /// An object store, and what this server is to it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,8 +13,12 @@ use recalld_http_server::limits::{CONNECTIONS_MAX, ORIGIN_BYTES_MAX};
 use recalld_policy::limits::CALL_TIME_MAX;
 use recalld_telemetry::log::{Format, Level};
 
-/// Files and folders that are ingested at a start.
-pub const INGEST_PATHS_MAX: usize = 64;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Files and folders that are ingested at a start.
+    pub const INGEST_PATHS_MAX: usize = 64;
+}
 
 /// Where the operator's listener is unless settings say otherwise.
 const LOCAL: SocketAddr =

@@ -6,13 +6,17 @@ use super::format::{Format, Unreadable};
 use super::language::Language;
 use super::{decode, image, json_lines, table};
 
-/// How many first bytes `detect` wants to see; more are ignored.
-pub const DETECT_BYTES: usize = 8_192;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// How many first bytes `detect` wants to see; more are ignored.
+    pub const DETECT_BYTES: usize = 8_192;
+    /// First bytes within which a PDF begins (ISO 32000, implementation notes).
+    const PDF_BEGINS_WITHIN: usize = 1_024;
+}
 
 /// What a PDF begins with.
 const PDF: &[u8] = b"%PDF-";
-/// First bytes within which it does (ISO 32000, implementation notes).
-const PDF_BEGINS_WITHIN: usize = 1_024;
 
 /// Signatures of what we do not read, and what to call it.
 const SIGNATURES: &[(&[u8], Unreadable)] = &[

@@ -14,14 +14,19 @@ mod xmp;
 use super::document::{Document, HEADING_CHARS_MAX, Heading, Source, add_field, field, tidy, tile};
 use super::format::Format;
 
-/// Bytes of one file of words beside a picture.
-pub const BESIDE_BYTES_MAX: usize = 256 << 10;
-/// What such a file's name has behind the picture's own.
+limit_table::limits! {
+    pub(crate) const LIMITS = [exif, gif, xmp];
+
+    /// Bytes of one file of words beside a picture.
+    pub const BESIDE_BYTES_MAX: usize = 256 << 10;
+    /// Parts of a file (chunks, segments, blocks) that are looked at.
+    const PARTS_MAX: usize = 10_000;
+    /// Bytes that compressed texts of one picture may have when they are inflated.
+    const INFLATED_BYTES_MAX: usize = 256 << 10;
+}
+
+/// What the name of a file of words beside a picture has behind the picture's own.
 pub const BESIDE_ENDINGS: [&str; 2] = [".txt", ".md"];
-/// Parts of a file (chunks, segments, blocks) that are looked at.
-const PARTS_MAX: usize = 10_000;
-/// Bytes that compressed texts of one picture may have when they are inflated.
-const INFLATED_BYTES_MAX: usize = 256 << 10;
 
 /// A file of words beside a picture.
 #[derive(Debug, Clone, PartialEq, Eq)]

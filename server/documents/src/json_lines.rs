@@ -10,14 +10,19 @@ use super::format::Format;
 use super::records::{Records, say};
 use recalld_common::counted::{agreed, counted};
 
-/// Levels of nesting that are told apart; what lies deeper is shown as JSON.
-const DEPTH_MAX: usize = 16;
-/// Values of one record.
-const VALUES_MAX: usize = 1_000;
-/// Characters of a path to a value.
-const PATH_CHARS_MAX: usize = 200;
-/// Numbers of broken lines that are told; the rest are counted.
-const TOLD_MAX: usize = 20;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Levels of nesting that are told apart; what lies deeper is shown as JSON.
+    const DEPTH_MAX: usize = 16;
+    /// Values of one record.
+    const VALUES_MAX: usize = 1_000;
+    /// Characters of a path to a value.
+    const PATH_CHARS_MAX: usize = 200;
+    /// Numbers of broken lines that are told; the rest are counted.
+    const TOLD_MAX: usize = 20;
+}
+
 /// Objects at the start of a file by which it is known.
 const SEEN_MIN: usize = 2;
 

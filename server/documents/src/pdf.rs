@@ -20,8 +20,12 @@ pub use child::PdfReader;
 pub use child::SUBCOMMAND;
 pub use extract::main;
 
-/// Numbers of pages that cannot be read that are told; the rest are counted.
-const TOLD_MAX: usize = 20;
+limit_table::limits! {
+    pub(crate) const LIMITS = [child, extract, told];
+
+    /// Numbers of pages that cannot be read that are told; the rest are counted.
+    const TOLD_MAX: usize = 20;
+}
 
 /// Reads a PDF by the program that `reader` names.
 pub(super) fn read(

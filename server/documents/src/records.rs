@@ -8,13 +8,17 @@ use super::document::{Document, Heading, Run, Source, line_of, line_starts, tile
 use super::format::Format;
 use crate::limits::CHUNK_CHARS_TARGET;
 
-/// Records that are read of one file.
-pub(super) const RECORDS_MAX: usize = 200_000;
-/// Bytes of text that the records of one file make, names repeated: cut into chunks and stored with
-/// an edge for each, so much stays beneath what the engine takes as one batch.
-const RECORDS_TEXT_BYTES_MAX: usize = 12 << 20;
-/// Characters of one value; a longer one is cut.
-const VALUE_CHARS_MAX: usize = 20_000;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Records that are read of one file.
+    pub(super) const RECORDS_MAX: usize = 200_000;
+    /// Bytes of text that the records of one file make, names repeated: cut into chunks and stored with
+    /// an edge for each, so much stays beneath what the engine takes as one batch.
+    const RECORDS_TEXT_BYTES_MAX: usize = 12 << 20;
+    /// Characters of one value; a longer one is cut.
+    const VALUE_CHARS_MAX: usize = 20_000;
+}
 
 /// Records as they are read.
 pub(super) struct Records<'a> {

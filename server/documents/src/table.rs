@@ -8,18 +8,23 @@ use super::document::{Document, HEADING_CHARS_MAX, tidy};
 use super::format::Format;
 use super::records::{Records, say};
 
-/// Columns that are read; those to the right of them are left out.
-const COLUMNS_MAX: usize = 256;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Columns that are read; those to the right of them are left out.
+    const COLUMNS_MAX: usize = 256;
+    /// Bytes by which the delimiter and the header are guessed.
+    const SAMPLE_BYTES: usize = 64 << 10;
+    /// Longest first cell of a header; a longer one is a value.
+    const NAME_CHARS_MAX: usize = 80;
+}
+
 /// Rows by which the delimiter and the header are guessed.
 const SAMPLE_ROWS: usize = 50;
-/// Bytes of them.
-const SAMPLE_BYTES: usize = 64 << 10;
 /// Rows that a file must have at least to be a table by its looks alone.
 const ROWS_MIN: usize = 3;
 /// Columns of such a file, at least: prose has commas, too.
 const COLUMNS_MIN: usize = 3;
-/// Longest first cell of a header; a longer one is a value.
-const NAME_CHARS_MAX: usize = 80;
 /// Numbers that are taken for years, and so may be names of columns.
 const YEARS: std::ops::RangeInclusive<u32> = 1_800..=2_200;
 /// What may stand between two cells.

@@ -9,10 +9,14 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long those who have an answer are expected to ask again: while their answers are written, on
-/// cores that others use, a way over a fast network and back, and some work with the answer. About
-/// as long as a pass over some hundred thousand rows, which is what waiting may save.
-pub const RETURN: Duration = Duration::from_millis(4);
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// How long those who have an answer are expected to ask again: while their answers are written, on
+    /// cores that others use, a way over a fast network and back, and some work with the answer. About
+    /// as long as a pass over some hundred thousand rows, which is what waiting may save.
+    pub const RETURN: Duration = Duration::from_millis(4);
+}
 
 /// Those who were answered together last.
 #[derive(Debug, Default)]

@@ -14,17 +14,21 @@ use crate::company::{Company, RETURN};
 use crate::gather::{Acts, Gather, Turn, Work as Gathered};
 use recalld_common::cancel::CallScope;
 
-/// Threads that one batch is spread over, at most; one scratch is kept for each.
-const THREADS_MAX: usize = 16;
-/// Items whose texts are held in memory together while they are embedded.
-pub(crate) const ITEMS_TOGETHER_MAX: usize = 256;
-/// Texts that a thread takes at a time, at most: enough to fill several passes of the network.
-const PIECE_TEXTS_MAX: usize = 16;
-/// Pieces for each thread, unless there are too few texts: the longest texts come first, so that
-/// nobody waits for more than a piece of the shortest ones at the end.
-const PIECES_EACH: usize = 4;
-/// Scratches kept for later calls.
-const SCRATCHES_KEPT_MAX: usize = 32;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Threads that one batch is spread over, at most; one scratch is kept for each.
+    const THREADS_MAX: usize = 16;
+    /// Items whose texts are held in memory together while they are embedded.
+    pub(crate) const ITEMS_TOGETHER_MAX: usize = 256;
+    /// Texts that a thread takes at a time, at most: enough to fill several passes of the network.
+    const PIECE_TEXTS_MAX: usize = 16;
+    /// Pieces for each thread, unless there are too few texts: the longest texts come first, so that
+    /// nobody waits for more than a piece of the shortest ones at the end.
+    const PIECES_EACH: usize = 4;
+    /// Scratches kept for later calls.
+    const SCRATCHES_KEPT_MAX: usize = 32;
+}
 
 /// Title and text, as the encoder reads them: what is embedded of an item, whoever writes it.
 pub fn embedded_text(title: &str, text: &str) -> String {

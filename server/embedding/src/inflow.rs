@@ -14,14 +14,19 @@ use std::thread::Scope;
 use recalld_common::cancel::CallScope;
 use recalld_common::monitor::Monitor;
 
-/// Texts of a parcel, which are embedded together and stored together. One document of an ingest is
-/// stored whole, so a long one is a parcel by itself, of as many texts as it has.
-pub const PARCEL_TEXTS_MAX: usize = 128;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Texts of a parcel, which are embedded together and stored together. One document of an ingest is
+    /// stored whole, so a long one is a parcel by itself, of as many texts as it has.
+    pub const PARCEL_TEXTS_MAX: usize = 128;
+    /// What a kill costs at most: texts that are embedded once more when the same is begun again, if no
+    /// document has more than [`PARCEL_TEXTS_MAX`] of them.
+    pub const TEXTS_LOST_MAX: usize = PARCELS_EMBEDDED_MAX * PARCEL_TEXTS_MAX;
+}
+
 /// Parcels that are embedded, or begun, and not stored: one that is written, and the next.
 const PARCELS_EMBEDDED_MAX: usize = 2;
-/// What a kill costs at most: texts that are embedded once more when the same is begun again, if no
-/// document has more than [`PARCEL_TEXTS_MAX`] of them.
-pub const TEXTS_LOST_MAX: usize = PARCELS_EMBEDDED_MAX * PARCEL_TEXTS_MAX;
 /// Parcels that were handed over and of which nobody was told yet: those above, and two that wait, so
 /// that embedding goes on while the next one is read.
 const PARCELS_MAX: usize = PARCELS_EMBEDDED_MAX + 2;

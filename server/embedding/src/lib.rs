@@ -7,5 +7,6 @@ pub mod encoders;
 pub mod encoding;
 pub mod gather;
 pub mod inflow;
+pub mod limits;
 pub mod model;
 pub mod model_file;

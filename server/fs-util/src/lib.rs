@@ -4,6 +4,7 @@
 pub mod beneath;
 pub mod copies;
 pub mod data_dir;
+pub mod limits;
 pub mod private_file;
 pub mod private_file_error;
 pub mod roots;

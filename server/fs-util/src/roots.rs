@@ -15,14 +15,18 @@ use sha2::{Digest, Sha256};
 
 use crate::beneath::{LOOK, READ, admit, descend, refusal};
 
-/// Longest file read, in bytes.
-pub const FILE_BYTES_MAX: u64 = 16 << 20;
-/// Most folders that may be configured.
-pub const ROOTS_MAX: usize = 64;
-/// Longest path accepted, in bytes (Linux PATH_MAX).
-pub const PATH_BYTES_MAX: usize = 4_096;
-/// Most components below a root.
-pub const PATH_PARTS_MAX: usize = 128;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Longest file read, in bytes.
+    pub const FILE_BYTES_MAX: u64 = 16 << 20;
+    /// Most folders that may be configured.
+    pub const ROOTS_MAX: usize = 64;
+    /// Longest path accepted, in bytes (Linux PATH_MAX).
+    pub const PATH_BYTES_MAX: usize = 4_096;
+    /// Most components below a root.
+    pub const PATH_PARTS_MAX: usize = 128;
+}
 
 /// Bytes that are hashed between two looks at whether the hash is still wanted.
 const PIECE_BYTES: usize = 64 << 10;

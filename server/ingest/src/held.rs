@@ -9,8 +9,12 @@ use engine::{Batch, ItemId, Sensitivity};
 use recalld_documents::chunk::Chunk;
 use recalld_secret_scan::Kind;
 
-/// Secrets of one document that a report lists; the rest is counted.
-const LISTED_MAX: usize = 20;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Secrets of one document that a report lists; the rest is counted.
+    const LISTED_MAX: usize = 20;
+}
 
 /// What a document holds.
 #[derive(Debug, Clone, Default)]

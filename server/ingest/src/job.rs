@@ -26,15 +26,20 @@ use recalld_embedding::inflow::{Halt, Inflow};
 use recalld_fs_util::roots::{Allowed, FILE_BYTES_MAX, Refused, Roots};
 use recalld_fs_util::uri;
 
-/// Paths of one request.
-pub const PATHS_MAX: usize = 64;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Paths of one request.
+    pub const PATHS_MAX: usize = 64;
+    /// Skipped files and errors that the stored record of a job lists.
+    const RECORDED_MAX: usize = 20;
+    /// Versions of a file that jobs before this one may have stored without making their links. Each was
+    /// cut off in between; an older one's are lost.
+    const UNLINKED_MAX: usize = 16;
+}
+
 /// Ref of the item that says that a job is open.
 pub const OPEN_REF: &str = "recalld:ingest-open";
-/// Skipped files and errors that the stored record lists.
-const RECORDED_MAX: usize = 20;
-/// Versions of a file that jobs before this one may have stored without making their links. Each was
-/// cut off in between; an older one's are lost.
-const UNLINKED_MAX: usize = 16;
 
 /// What to ingest.
 #[derive(Debug, Clone)]

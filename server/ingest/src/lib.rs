@@ -10,6 +10,7 @@
 pub mod given;
 mod held;
 pub mod job;
+pub mod limits;
 mod linking;
 pub mod links;
 mod outline;

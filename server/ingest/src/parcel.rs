@@ -9,10 +9,14 @@ use super::held::Held;
 use recalld_embedding::encoders::Encoders;
 use recalld_embedding::inflow::{PARCEL_TEXTS_MAX, Parcel};
 
-/// Records of documents that are stored together, unless one alone has more.
-const RECORDS_MAX: usize = 4_096;
-/// Bytes of their files, unless one alone has more.
-const BYTES_MAX: u64 = 8 << 20;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Records of documents that are stored together, unless one alone has more.
+    const RECORDS_MAX: usize = 4_096;
+    /// Bytes of their files, unless one alone has more.
+    const BYTES_MAX: u64 = 8 << 20;
+}
 
 /// Documents that are stored together.
 #[derive(Debug, Default)]

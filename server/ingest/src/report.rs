@@ -10,10 +10,14 @@ use super::held::Held;
 use recalld_common::names;
 use recalld_secret_scan::Kind;
 
-/// Rows of each list of a report: skipped files, errors, secrets; the rest is counted.
-const LISTED_MAX: usize = 100;
-/// Bytes of the rows of each list, as JSON: paths may be long.
-const LISTED_BYTES_MAX: usize = 16 << 10;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Rows of each list of a report: skipped files, errors, secrets; the rest is counted.
+    const LISTED_MAX: usize = 100;
+    /// Bytes of the rows of each list, as JSON: paths may be long.
+    const LISTED_BYTES_MAX: usize = 16 << 10;
+}
 
 /// What was done.
 #[derive(Debug, Clone, Default)]

@@ -12,20 +12,24 @@ use rustix::fs::Dir;
 use recalld_fs_util::beneath::{open_entry, refusal};
 use recalld_fs_util::roots::{Allowed, FILE_BYTES_MAX, Refused, allowed, join};
 
-/// Most files listed by one walk.
-pub const FILES_MAX: usize = 50_000;
-/// Deepest folder entered, counted from the folder walked.
-pub const DEPTH_MAX: usize = 32;
-/// Most entries looked at in one folder.
-pub const FOLDER_ENTRIES_MAX: usize = 100_000;
-/// Most entries looked at by one walk, whatever becomes of them.
-pub const ENTRIES_MAX: usize = 1_000_000;
-/// Most skipped entries reported; the rest are counted.
-pub const SKIPPED_MAX: usize = 1_000;
-/// Most patterns to include or to exclude.
-pub const PATTERNS_MAX: usize = 64;
-/// Longest pattern, in bytes.
-pub const PATTERN_BYTES_MAX: usize = 512;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Most files listed by one walk.
+    pub const FILES_MAX: usize = 50_000;
+    /// Deepest folder entered, counted from the folder walked.
+    pub const DEPTH_MAX: usize = 32;
+    /// Most entries looked at in one folder.
+    pub const FOLDER_ENTRIES_MAX: usize = 100_000;
+    /// Most entries looked at by one walk, whatever becomes of them.
+    pub const ENTRIES_MAX: usize = 1_000_000;
+    /// Most skipped entries reported; the rest are counted.
+    pub const SKIPPED_MAX: usize = 1_000;
+    /// Most patterns to include or to exclude.
+    pub const PATTERNS_MAX: usize = 64;
+    /// Longest pattern, in bytes.
+    pub const PATTERN_BYTES_MAX: usize = 512;
+}
 
 /// Folders that hold what tools made, not what people wrote.
 const IGNORED_FOLDERS: &[&str] = &["target", "node_modules", "__pycache__", "venv"];

@@ -19,8 +19,12 @@ use std::collections::BTreeSet;
 use crate::said::{Piece, Said, Sort};
 use recalld_status_answers::stem;
 
-/// Pieces of a command that cues are looked for in: an order comes first, and what comes later goes along with it.
-const LOOKED_AT_MAX: usize = 64;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Pieces of a command that cues are looked for in: an order comes first, and what comes later goes along with it.
+    const LOOKED_AT_MAX: usize = 64;
+}
 
 /// Words that stand between others without a meaning of their own here.
 const FILLERS: &str = "the a an my our your this that these those me us please of all any some every its their \

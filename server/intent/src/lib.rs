@@ -6,6 +6,7 @@
 
 mod cues;
 mod likely;
+pub mod limits;
 mod mood;
 mod parts;
 mod routes;

@@ -7,8 +7,13 @@ use std::collections::BTreeSet;
 use crate::said::{Said, Sort};
 use recalld_tool_framework::Tool;
 
-/// Tools that are named.
-const NAMED_MAX: usize = 3;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Tools that are named.
+    const NAMED_MAX: usize = 3;
+}
+
 /// Fewest letters of a word that counts.
 const WORD_CHARS_MIN: usize = 4;
 /// What a shared word of a title counts, and one of the text beside it.

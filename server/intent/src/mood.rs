@@ -113,8 +113,13 @@ const ASKED_POLITELY: [&str; 12] = [
     "may i ask you to",
     "can i ask you to",
 ];
-/// Times that polite words are set aside at the beginning.
-const POLITE_MAX: usize = 8;
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Times that polite words are set aside at the beginning.
+    const POLITE_MAX: usize = 8;
+}
 
 /// First words of a question.
 const ASKING: &str = "what which who whom whose when where why how is are was were am doe did had could can should \

@@ -15,8 +15,15 @@ use crate::said::{Said, Sort};
 use recalld_status_answers::{is_of_service, topics_of};
 use recalld_tool_framework::{Catalog, Change};
 
-/// Tools that a command is taken for beside the one that is chosen.
-const ALTERNATIVES_MAX: usize = 5;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Tools that a command is taken for beside the one that is chosen.
+    const ALTERNATIVES_MAX: usize = 5;
+    /// Characters of the words that tell why.
+    const WHY_CHARS_MAX: usize = 200;
+}
+
 /// How surely a cue must tell for its tool to be chosen, of 100.
 const SURE_MIN: u8 = 50;
 /// How surely for its tool to be named at all.
@@ -313,9 +320,6 @@ impl Command<'_> {
         texts.join(" ").chars().take(WHY_CHARS_MAX).collect()
     }
 }
-
-/// Characters of the words that tell why.
-const WHY_CHARS_MAX: usize = 200;
 
 fn is_of_time(word: &str) -> bool {
     let names = recalld_recall::MONTHS.iter().chain(&recalld_recall::WEEKDAYS);

@@ -10,10 +10,15 @@ use serde_json::Value;
 
 use recalld_status_answers::stem;
 
-/// Pieces of a command that are looked at; what is behind them is text that goes along.
-const PIECES_MAX: usize = 256;
-/// Letters of the end of a file's name.
-const ENDING_CHARS_MAX: usize = 6;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Pieces of a command that are looked at; what is behind them is text that goes along.
+    const PIECES_MAX: usize = 256;
+    /// Letters of the end of a file's name.
+    const ENDING_CHARS_MAX: usize = 6;
+}
+
 /// Words with a slash in them that are no paths.
 const NO_PATHS: [&str; 16] = [
     "and/or",

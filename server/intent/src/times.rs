@@ -13,8 +13,14 @@ use recalld_recall::{MONTHS, WEEKDAYS};
 
 /// The hour of a day for which none is said.
 const DAY_BEGINS: i8 = 9;
-/// The most units that `in 3 weeks` may lie ahead.
-const UNITS_MAX: i64 = 10_000;
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// The most units that `in 3 weeks` may lie ahead.
+    const UNITS_MAX: i64 = 10_000;
+}
+
 /// The least letters of a month's or a weekday's name that is cut short.
 const SHORT_CHARS: usize = 3;
 

@@ -1,4 +1,8 @@
 //! Caps and timeouts of this crate, each with the reason for its size.
 
+limit_table::limits! {
+    pub const LIMITS = [crate::foreign, crate::lines, crate::vault];
+}
+
 /// Largest growth of one byte of text inside a JSON string: a control character becomes `\u00XX`.
 pub const JSON_ESCAPE_GROWTH_MAX: usize = 6;

@@ -13,16 +13,21 @@ use serde_json::{Value, json};
 
 use recalld_common::own_kinds::is_own;
 
-/// Characters of a note's name.
-const NAME_CHARS: usize = 80;
-/// Bytes of it: what file systems take, less the end of an id and the ending.
-const NAME_BYTES: usize = 230;
-/// Older versions that a note tells.
-const EARLIER_MAX: usize = 50;
-/// Characters of each.
-const EARLIER_CHARS: usize = 2_000;
-/// The end of an id that tells two notes of one name apart.
-const ID_CHARS: usize = 6;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Characters of a note's name.
+    const NAME_CHARS: usize = 80;
+    /// Bytes of it: what file systems take, less the end of an id and the ending.
+    const NAME_BYTES: usize = 230;
+    /// Older versions that a note tells.
+    const EARLIER_MAX: usize = 50;
+    /// Characters of each.
+    const EARLIER_CHARS: usize = 2_000;
+    /// The end of an id that tells two notes of one name apart.
+    const ID_CHARS: usize = 6;
+}
+
 /// Folders and files are for their owner alone, as the store is.
 const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;

@@ -15,9 +15,13 @@ use super::tenants::check_slug;
 use super::text::check_word;
 use recalld_common::slug::LOCAL_WORKSPACE;
 
-/// Checkpoints of each node and workspace that are kept of ledgers that the node has no more: some, since a disk may
-/// come back, and no more, since a node may begin with an empty one each time.
-pub const ANCHORS_APART_MAX: usize = 4;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Checkpoints of each node and workspace that are kept of ledgers that the node has no more: some, since a disk
+    /// may come back, and no more, since a node may begin with an empty one each time.
+    pub const ANCHORS_APART_MAX: usize = 4;
+}
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Anchor {

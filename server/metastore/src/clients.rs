@@ -16,9 +16,14 @@ use super::text::{ADDRESS_BYTES_MAX, LINE_BYTES_MAX, check_line, check_word};
 use recalld_auth::Prefix;
 use recalld_common::secret::Secret;
 
-/// Clients on record. Each person's program registers itself, some of them twice; one that nobody signs in by is
-/// removed after a day, and before that where there is no room for a new one.
-pub const CLIENTS_MAX: u64 = 100_000;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Clients on record. Each person's program registers itself, some of them twice; one that nobody signs in by is
+    /// removed after a day, and before that where there is no room for a new one.
+    pub const CLIENTS_MAX: u64 = 100_000;
+}
+
 /// Redirects of one client.
 const REDIRECTS_MAX: usize = 16;
 const DAY_SECONDS: u64 = 24 * 3_600;

@@ -24,8 +24,13 @@ use super::text::{ADDRESS_BYTES_MAX, are_within, check_line, check_scopes, check
 use recalld_auth::Prefix;
 use recalld_common::secret::Secret;
 
-/// Codes on record. Each is one sign-in of the last day.
-pub const CODES_MAX: u64 = 100_000;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Codes on record. Each is one sign-in of the last day.
+    pub const CODES_MAX: u64 = 100_000;
+}
+
 /// How long a code is good, in seconds.
 const CODE_SECONDS: u64 = 60;
 /// How long it is known that a code was redeemed, in seconds, so that a replay is told from a guess: a day.

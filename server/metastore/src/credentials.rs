@@ -16,8 +16,13 @@ use super::text::{check_scopes, check_word, under};
 use recalld_auth::Prefix;
 use recalld_common::secret::Secret;
 
-/// Credentials of one workspace, those among them that are over and not yet removed.
-pub const CREDENTIALS_EACH_MAX: usize = 1_024;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Credentials of one workspace, those among them that are over and not yet removed.
+    pub const CREDENTIALS_EACH_MAX: usize = 1_024;
+}
+
 /// How long a one-time key is good unless it says otherwise, in seconds: a day.
 const ONCE_SECONDS: u64 = 24 * 3_600;
 /// How long a credential that is over stays on the list, in seconds: a month.

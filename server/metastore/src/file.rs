@@ -14,9 +14,13 @@ use redb::{Builder, Database, StorageBackend};
 use super::error::{ControlError, FILE};
 use super::sealed::{Seal, Sealed};
 
-/// Memory for pages of the file. All of it where there are 1,000 workspaces and 10,000 credentials; redb's own
-/// bound is 1 GiB.
-pub const CACHE_BYTES_MAX: usize = 8 * 1024 * 1024;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Memory for pages of the file. All of it where there are 1,000 workspaces and 10,000 credentials; redb's own
+    /// bound is 1 GiB.
+    pub const CACHE_BYTES_MAX: usize = 8 * 1024 * 1024;
+}
 
 const FILE_MODE: u32 = 0o600;
 /// Bits that let someone else read, write or run a file.

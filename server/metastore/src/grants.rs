@@ -10,8 +10,13 @@ use super::store::Control;
 use super::table::{Change, LISTED_MAX, Look};
 use super::text::under;
 
-/// Grants of one workspace: each of its people on each of their machines, many times over.
-pub const GRANTS_EACH_MAX: usize = 10_000;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Grants of one workspace: each of its people on each of their machines, many times over.
+    pub const GRANTS_EACH_MAX: usize = 10_000;
+}
+
 /// How long a refresh token is good, in seconds: 30 days. Each one that is used begins them anew.
 pub const REFRESH_SECONDS: u64 = 30 * 24 * 3_600;
 /// What ids of grants begin with; those of credentials begin otherwise.

@@ -18,6 +18,7 @@ mod grants;
 mod hash;
 mod last_checkpoint;
 mod latest;
+pub mod limits;
 mod mails;
 mod meter;
 mod operations;

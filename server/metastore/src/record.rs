@@ -8,9 +8,13 @@ use serde::de::DeserializeOwned;
 use super::error::ControlError;
 use super::schema::TableEntry;
 
-/// Bytes of one record, at most: the blocks of a month, each at its longest, are half of it. A client's
-/// redirects are a few KiB.
-pub const RECORD_BYTES_MAX: usize = 64 * 1024;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Bytes of one record, at most: the blocks of a month, each at its longest, are half of it. A client's
+    /// redirects are a few KiB.
+    pub const RECORD_BYTES_MAX: usize = 64 * 1024;
+}
 
 const CRC_BYTES: usize = 4;
 

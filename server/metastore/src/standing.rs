@@ -17,8 +17,12 @@ use super::tenants::Tenant;
 use super::text::check_word;
 use recalld_policy::{Caller, Credential as Shown};
 
-/// Access tokens that are revoked and not yet expired.
-pub const REVOKED_MAX: u64 = 1_000_000;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Access tokens that are revoked and not yet expired.
+    pub const REVOKED_MAX: u64 = 1_000_000;
+}
 
 /// An access token that was revoked by itself.
 #[derive(Debug, Serialize, Deserialize)]

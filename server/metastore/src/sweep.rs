@@ -17,8 +17,12 @@ use super::tenants::Tenant;
 use super::token_keys::TokenKeyRecord;
 use super::usage::Usage;
 
-/// Records that are removed in one transaction: some milliseconds.
-pub const SWEPT_TOGETHER_MAX: usize = 256;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Records that are removed in one transaction: some milliseconds.
+    pub const SWEPT_TOGETHER_MAX: usize = 256;
+}
 
 /// What is done with a value of a table to check it.
 type Check = fn(&[u8]) -> Result<(), ControlError>;

@@ -56,8 +56,12 @@ impl Expiry {
 /// A key and its record.
 pub(super) type Entry<R> = (Vec<u8>, R);
 
-/// Entries of one page of any list.
-pub const LISTED_MAX: usize = 256;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Entries of one page of any list.
+    pub const LISTED_MAX: usize = 256;
+}
 
 /// What can be asked within a transaction.
 pub(super) trait Look {

@@ -11,8 +11,12 @@ use super::text::{LINE_BYTES_MAX, check_line, check_word};
 use recalld_common::slug::LOCAL_WORKSPACE;
 use recalld_common::slug::slug_fault;
 
-/// Workspaces, the deleted ones among them: some thousands are usual, and a list of all is read in a second.
-pub const TENANTS_MAX: u64 = 100_000;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Workspaces, the deleted ones among them: some thousands are usual, and a list of all is read in a second.
+    pub const TENANTS_MAX: u64 = 100_000;
+}
 
 /// What may become of a workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -10,8 +10,12 @@ use super::store::Control;
 use super::table::{Change, Look};
 use recalld_auth::Signer;
 
-/// Keys on record at a time.
-pub const KEYS_PUBLISHED_MAX: usize = 16;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Keys on record at a time.
+    pub const KEYS_PUBLISHED_MAX: usize = 16;
+}
 
 /// A private key. Times are in seconds since 1970.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -11,14 +11,19 @@ use super::table::{Change, Look};
 use super::text::under;
 use recalld_common::slug::LOCAL_WORKSPACE;
 
-/// Calls of one block.
-pub const BLOCK_CALLS_MAX: u32 = 64;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Calls of one block.
+    pub const BLOCK_CALLS_MAX: u32 = 64;
+    /// Blocks of one workspace and month that are out.
+    pub const BLOCKS_OUT_MAX: usize = 512;
+    /// Blocks of one workspace and month that are over and are remembered. Whoever asked for one may be heard after it.
+    pub const BLOCKS_OVER_MAX: usize = 256;
+}
+
 /// How long a block is out, in seconds: what a crash left of it is free again then.
 pub const BLOCK_SECONDS: u64 = 600;
-/// Blocks of one workspace and month that are out.
-pub const BLOCKS_OUT_MAX: usize = 512;
-/// Blocks of one workspace and month that are over and are remembered. Whoever asked for one may be heard after it.
-pub const BLOCKS_OVER_MAX: usize = 256;
 /// One block is at most one of so many parts of what is left, so that none holds back what others could use.
 const QUOTA_SHARES: u64 = 16;
 /// How long the usage of a month stays on record after it was begun, in seconds: 400 days.

@@ -15,15 +15,19 @@ pub const TURN_IDENTITY: &str = "recalld/turn-identity";
 /// The scope that lets a credential say so.
 pub const ASSERT_SCOPE: &str = "identity:assert";
 
-/// Longest identity, in bytes: the longest e-mail address in use has fewer.
-pub const IDENTITY_BYTES_MAX: usize = 128;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Longest identity, in bytes: the longest e-mail address in use has fewer.
+    pub const IDENTITY_BYTES_MAX: usize = 128;
+
+    /// What an identity may take of the room for a principal in the ledger; the principal has as much, and what the
+    /// identity leaves.
+    const IDENTITY_ROOM: usize = 78;
+}
 
 /// Between identity and principal in the ledger.
 const BY: &str = " by ";
-
-/// What an identity may take of the room for a principal in the ledger; the principal has as much, and what the
-/// identity leaves.
-const IDENTITY_ROOM: usize = 78;
 
 /// Digits of a hash that take the place of what does not fit: 80 bits.
 const HASH_DIGITS: usize = 20;

@@ -10,9 +10,13 @@ use engine::Sensitivity;
 
 use super::policy::{Action, Verdict, What};
 
-/// Classes that are remembered: kinds times sensitivities times sets of gates that one call meets. Those of a
-/// store are some dozens; beyond that the rules are asked each time.
-pub const CLASSES_JUDGED_MAX: usize = 64;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Classes that are remembered: kinds times sensitivities times sets of gates that one call meets. Those of a
+    /// store are some dozens; beyond that the rules are asked each time.
+    pub const CLASSES_JUDGED_MAX: usize = 64;
+}
 
 /// Decisions by class.
 #[derive(Debug, Default)]

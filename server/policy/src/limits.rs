@@ -4,7 +4,14 @@ use std::time::Duration;
 
 use recalld_mcp_protocol::limits::ASK_TIME_MAX;
 
-/// Longest that a tool call may take.
-pub const CALL_TIME_MAX: Duration = Duration::from_secs(120);
+limit_table::limits! {
+    pub const LIMITS = [
+        crate::identity, crate::judged, crate::meter, crate::plans, crate::rate, crate::rules,
+        crate::rules_file,
+    ];
+
+    /// Longest that a tool call may take.
+    pub const CALL_TIME_MAX: Duration = Duration::from_secs(120);
+}
 
 const _: () = assert!(ASK_TIME_MAX.as_secs() < CALL_TIME_MAX.as_secs());

@@ -25,55 +25,59 @@ use account::{Account, Held, State};
 use recalld_common::month::Month;
 use settling::Begin;
 
-/// Calls that are asked for at once. The store gives fewer where the quota is nearly used up.
-pub const BLOCK_CALLS_MAX: u32 = 64;
+limit_table::limits! {
+    pub(crate) const LIMITS = [settling];
 
-/// How long a block stays on record if nothing more is heard of it.
-pub const BLOCK_TIME: Duration = Duration::from_secs(600);
+    /// Calls that are asked for at once. The store gives fewer where the quota is nearly used up.
+    pub const BLOCK_CALLS_MAX: u32 = 64;
 
-/// How often what was used is to be written ([`Meter::flush`]): a crash forgives at most that much and the time of
-/// one write, within the second that is promised.
-pub const METER_FLUSH_EVERY: Duration = Duration::from_millis(500);
+    /// How long a block stays on record if nothing more is heard of it.
+    pub const BLOCK_TIME: Duration = Duration::from_secs(600);
 
-/// The same where blocks are on record for several nodes: each write is a request to their remote. What could not be
-/// written is tried as often as alone.
-pub const METER_FLUSH_SHARED_EVERY: Duration = Duration::from_secs(3);
+    /// How often what was used is to be written ([`Meter::flush`]): a crash forgives at most that much and the time of
+    /// one write, within the second that is promised.
+    pub const METER_FLUSH_EVERY: Duration = Duration::from_millis(500);
 
-/// A block gives nothing so shortly before its record expires: a call has at most [`CALL_TIME_MAX`], and what it
-/// used is written after it.
-const GIVE_MARGIN: Duration = Duration::from_secs(180);
+    /// The same where blocks are on record for several nodes: each write is a request to their remote. What could not
+    /// be written is tried as often as alone.
+    pub const METER_FLUSH_SHARED_EVERY: Duration = Duration::from_secs(3);
 
-/// So long a block of which nobody knows whether it was taken is asked for by the same id. After that, what it could
-/// still give is not worth it, and it expires.
-const ASKED_AGAIN_MAX: Duration = Duration::from_secs(240);
+    /// A block gives nothing so shortly before its record expires: a call has at most [`CALL_TIME_MAX`], and what it
+    /// used is written after it.
+    const GIVE_MARGIN: Duration = Duration::from_secs(180);
 
-/// So shortly before, what is out of it counts as used, and it ends.
-const END_MARGIN: Duration = Duration::from_secs(30);
+    /// So long a block of which nobody knows whether it was taken is asked for by the same id. After that, what it
+    /// could still give is not worth it, and it expires.
+    const ASKED_AGAIN_MAX: Duration = Duration::from_secs(240);
 
-/// Blocks of one workspace that are on record at a time. More are there only where many calls at the end of a
-/// quota got a block each, and none of these could be written as used.
-const BLOCKS_EACH_MAX: usize = 512;
+    /// So shortly before, what is out of it counts as used, and it ends.
+    const END_MARGIN: Duration = Duration::from_secs(30);
 
-/// Workspaces of which blocks are on record at a time.
-const ACCOUNTS_MAX: usize = 65_536;
+    /// Blocks of one workspace that are on record at a time. More are there only where many calls at the end of a
+    /// quota got a block each, and none of these could be written as used.
+    const BLOCKS_EACH_MAX: usize = 512;
 
-/// How long a call waits for another one of its workspace that takes a block: a few writes of a slow disk.
-const TAKE_WAIT_MAX: Duration = Duration::from_secs(5);
+    /// Workspaces of which blocks are on record at a time.
+    const ACCOUNTS_MAX: usize = 65_536;
 
-/// Calls of one workspace that wait so long for a block. Whoever comes when so many wait already waits only for
-/// [`CROWD_WAIT_MAX`]: each holds a worker, and the others are for other workspaces.
-const TAKE_WAITERS_MAX: usize = 4;
+    /// How long a call waits for another one of its workspace that takes a block: a few writes of a slow disk.
+    const TAKE_WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// How long these wait: a write of a disk that is not slow.
-const CROWD_WAIT_MAX: Duration = Duration::from_millis(250);
+    /// Calls of one workspace that wait so long for a block. Whoever comes when so many wait already waits only for
+    /// [`CROWD_WAIT_MAX`]: each holds a worker, and the others are for other workspaces.
+    const TAKE_WAITERS_MAX: usize = 4;
 
-/// Nothing is given once so long nobody has written what was used: whoever has to do that every
-/// [`METER_FLUSH_EVERY`] does it no more, or has waited for the record all that time.
-const FLUSH_OVERDUE: Duration = Duration::from_secs(10);
+    /// How long these wait: a write of a disk that is not slow.
+    const CROWD_WAIT_MAX: Duration = Duration::from_millis(250);
 
-/// How long it is remembered that a quota is used up, so that whoever goes on asking costs no transactions. What
-/// comes back from blocks of this process counts at once, and so does another quota.
-const USED_UP_FOR: Duration = Duration::from_secs(1);
+    /// Nothing is given once so long nobody has written what was used: whoever has to do that every
+    /// [`METER_FLUSH_EVERY`] does it no more, or has waited for the record all that time.
+    const FLUSH_OVERDUE: Duration = Duration::from_secs(10);
+
+    /// How long it is remembered that a quota is used up, so that whoever goes on asking costs no transactions. What
+    /// comes back from blocks of this process counts at once, and so does another quota.
+    const USED_UP_FOR: Duration = Duration::from_secs(1);
+}
 
 const _: () = assert!(GIVE_MARGIN.as_secs() > CALL_TIME_MAX.as_secs() + END_MARGIN.as_secs());
 const _: () =

@@ -9,21 +9,25 @@ use std::time::Duration;
 use super::rate::Rate;
 use recalld_common::scope::Scope;
 
-/// Plans of one installation.
-pub const PLANS_MAX: usize = 64;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
 
-/// Longest name of a plan, in bytes.
-pub const PLAN_NAME_BYTES_MAX: usize = 32;
+    /// Plans of one installation.
+    pub const PLANS_MAX: usize = 64;
+
+    /// Longest name of a plan, in bytes.
+    pub const PLAN_NAME_BYTES_MAX: usize = 32;
+
+    /// Calls a second of a plan that says nothing else, and how many at once.
+    const RATE_CALLS: u32 = 20;
+    const RATE_BURST: u32 = 60;
+
+    /// Calls of a calendar month in the free plan.
+    const FREE_CALLS_PER_MONTH: u64 = 1_000;
+}
 
 /// The plan of the operator's own workspace, which settings cannot change.
 pub const OPERATOR: &str = "operator";
-
-/// Calls a second of a plan that says nothing else, and how many at once.
-const RATE_CALLS: u32 = 20;
-const RATE_BURST: u32 = 60;
-
-/// Calls of a calendar month in the free plan.
-const FREE_CALLS_PER_MONTH: u64 = 1_000;
 
 /// The tools of the free plan, and no others.
 pub const FREE_TOOLS: [&str; 3] = ["tenant_info", "brain_recall", "brain_remember"];

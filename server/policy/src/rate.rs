@@ -17,30 +17,34 @@ use sha2::{Digest, Sha256};
 
 use recalld_common::site::site;
 
-/// Buckets that are remembered by one [`Buckets`], all shards together: six times the credentials that are used
-/// at once where 10,000 are, in at most some 4 MB.
-pub const BUCKETS_MAX: usize = SHARDS * SHARD_BUCKETS_MAX;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
 
-/// Parts with a lock of their own, so that callers on all cores seldom meet.
-const SHARDS: usize = 64;
+    /// Buckets that are remembered by one [`Buckets`], all shards together: six times the credentials that are used
+    /// at once where 10,000 are, in at most some 4 MB.
+    pub const BUCKETS_MAX: usize = SHARDS * SHARD_BUCKETS_MAX;
 
-/// Buckets of one shard. So many are looked through, in a microsecond or two, where a new one finds no room.
-const SHARD_BUCKETS_MAX: usize = 1_024;
+    /// Parts with a lock of their own, so that callers on all cores seldom meet.
+    const SHARDS: usize = 64;
 
-/// Tokens that a bucket may hold, and calls of a rate's period: more is as good as no rate.
-pub const RATE_CALLS_MAX: u32 = 1_000_000;
+    /// Buckets of one shard. So many are looked through, in a microsecond or two, where a new one finds no room.
+    const SHARD_BUCKETS_MAX: usize = 1_024;
 
-/// Failures of one address (of IPv6, of one /64) that are let through at once.
-const GUESSES_ADDRESS_MAX: u32 = 10;
+    /// Tokens that a bucket may hold, and calls of a rate's period: more is as good as no rate.
+    pub const RATE_CALLS_MAX: u32 = 1_000_000;
 
-/// How long an address waits for one more.
-const GUESSES_ADDRESS_EVERY: Duration = Duration::from_secs(6);
+    /// Failures of one address (of IPv6, of one /64) that are let through at once.
+    const GUESSES_ADDRESS_MAX: u32 = 10;
 
-/// Failures that name one workspace, from wherever they come, that are let through at once.
-const GUESSES_WORKSPACE_MAX: u32 = 60;
+    /// How long an address waits for one more.
+    const GUESSES_ADDRESS_EVERY: Duration = Duration::from_secs(6);
 
-/// How long it takes until there may be one more of them.
-const GUESSES_WORKSPACE_EVERY: Duration = Duration::from_secs(1);
+    /// Failures that name one workspace, from wherever they come, that are let through at once.
+    const GUESSES_WORKSPACE_MAX: u32 = 60;
+
+    /// How long it takes until there may be one more of them.
+    const GUESSES_WORKSPACE_EVERY: Duration = Duration::from_secs(1);
+}
 
 /// Bytes of a prefix that a network of IPv6 has.
 const NETWORK_BYTES: usize = 6;

@@ -10,8 +10,12 @@ use engine::Sensitivity;
 
 use super::policy::{Action, FIXED, LEGAL_HOLD, Verdict, What, Who};
 
-/// Rules of one workspace, at most.
-pub const RULES_MAX: usize = 1_024;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Rules of one workspace, at most.
+    pub const RULES_MAX: usize = 1_024;
+}
 
 /// Whom a rule is about. `None` is anyone; all that is given must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -13,13 +13,17 @@ use super::rules::{RULES_MAX, Rule, RuleFault, Rules, WhatMatch, WhoMatch};
 use recalld_common::keys::{FileFault, KeyFault, Keys, one_of, quoted, quoted_list, text_of};
 use recalld_common::scope::Scope;
 
-/// Largest file of rules, in bytes: a kilobyte for each of the most that there may be, and as much for remarks.
-pub const RULES_FILE_BYTES_MAX: usize = 2 * 1024 * 1024;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Largest file of rules, in bytes: a kilobyte for each of the most that there may be, and as much for remarks.
+    pub const RULES_FILE_BYTES_MAX: usize = 2 * 1024 * 1024;
+
+    /// Longest name of a principal, purpose, kind or gate, in bytes: as long as the store takes one.
+    const NAME_BYTES_MAX: usize = 256;
+}
 
 const _: () = assert!(RULES_FILE_BYTES_MAX == 2 * 1024 * RULES_MAX);
-
-/// Longest name of a principal, purpose, kind or gate, in bytes: as long as the store takes one.
-const NAME_BYTES_MAX: usize = 256;
 
 /// Why a file of rules is not taken. Names the rule by its place, from 0, and the key.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,9 +13,13 @@ const LIKENESS_MIN: f32 = 0.5;
 /// What the share of the question's words counts for beside the cosine.
 const SHARE_WEIGHT: f32 = 0.5;
 
-/// Items that are given, marked as no answer, where nothing answers: what comes nearest may still show
-/// how to ask.
-pub(super) const NEAREST_GIVEN_MAX: usize = 3;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Items that are given, marked as no answer, where nothing answers: what comes nearest may still show
+    /// how to ask.
+    pub(super) const NEAREST_GIVEN_MAX: usize = 3;
+}
 
 /// Why a question is not answered that has in quotes what no item has.
 pub(super) const NOTHING_QUOTED: &str =

@@ -13,8 +13,12 @@ use engine::{Edition, Filter, Hidden, Hit, Moment};
 
 use crate::limits::{ANSWERS_BYTES_MAX, ANSWERS_MAX};
 
-/// Bytes of one answer that is kept, at most: a long question is not asked twice.
-const ANSWER_BYTES_MAX: usize = ANSWERS_BYTES_MAX / 64;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Bytes of one answer that is kept, at most: a long question is not asked twice.
+    const ANSWER_BYTES_MAX: usize = ANSWERS_BYTES_MAX / 64;
+}
 
 /// Bytes that an allocation shared by counting has beside what it holds: two counts.
 const COUNTS_BYTES: usize = 2 * size_of::<usize>();

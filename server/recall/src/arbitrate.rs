@@ -14,8 +14,14 @@ use crate::means::Means;
 use crate::recalled::Recalled;
 use recalld_policy::Verdict;
 
-/// Ids that `duplicates` of one item names.
-const DUPLICATES_MAX: usize = 16;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Ids that `duplicates` of one item names.
+    const DUPLICATES_MAX: usize = 16;
+    /// Conflicts that one answer names.
+    const CONFLICTS_MAX: usize = 16;
+}
 
 /// Candidates in order, and what was brought in place of what.
 #[derive(Default)]
@@ -163,9 +169,6 @@ impl<'a> Folding<'a> {
         Ok(())
     }
 }
-
-/// Conflicts that one answer names.
-const CONFLICTS_MAX: usize = 16;
 
 /// Which items cannot both be true.
 pub(super) struct Conflicts {

@@ -13,12 +13,17 @@ use recalld_claim_check::{Prose, difference};
 
 /// Words that both statements have, at the least: fewer do not say that they are about one thing.
 const SHARED_MIN: usize = 2;
-/// Words in which they may differ, on each side: `twenty` and `twenty three`.
-const DIFFERENT_MAX: usize = 3;
-/// Sentences of texts that are judged, on each side.
-const JUDGED_SENTENCES_MAX: usize = 4;
-/// Characters of a word that are told.
-const TOLD_CHARS_MAX: usize = 40;
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Words in which they may differ, on each side: `twenty` and `twenty three`.
+    const DIFFERENT_MAX: usize = 3;
+    /// Sentences of texts that are judged, on each side.
+    const JUDGED_SENTENCES_MAX: usize = 4;
+    /// Characters of a word that are told.
+    const TOLD_CHARS_MAX: usize = 40;
+}
 
 /// Words after which a number says how much, and not which one.
 const BEFORE_AMOUNTS: [&str; 45] = [

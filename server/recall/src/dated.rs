@@ -11,8 +11,13 @@ use super::time::Period;
 use crate::means::Means;
 use crate::route::Plan;
 
-/// Items of a period that the lane chooses from, those written last that the caller may find.
-const LOOKED_AT_MAX: usize = 4096;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Items of a period that the lane chooses from, those written last that the caller may find.
+    const LOOKED_AT_MAX: usize = 4096;
+}
+
 /// What an item of the period counts for by itself, where one that another lane found counts 1.
 const ALONE: f32 = 0.5;
 

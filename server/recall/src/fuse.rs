@@ -44,9 +44,14 @@ fn weight(lane: Lane) -> f32 {
 
 /// What the share of the question's neighbouring words that are neighbours in the item, too, counts for.
 const PAIRS_WEIGHT: f32 = 0.1;
-/// Candidates whose texts are read for such neighbours: more than an answer has places, and more
-/// changed nothing.
-const PAIRED_MAX: usize = 20;
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Candidates whose texts are read for such neighbours: more than an answer has places, and more
+    /// changed nothing.
+    const PAIRED_MAX: usize = 20;
+}
 
 /// Candidates of all lanes, best first, equal ones in order of place.
 ///

@@ -7,10 +7,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use engine::{Edition, Filter, Hidden, ItemId, Micros, SearchError, Snapshot};
 
-/// Figures that a workspace keeps at a time: for so many different sights of it.
-const KEPT_MAX: usize = 8;
-/// Rounds of label propagation; most graphs settle within ten.
-const ROUNDS_MAX: usize = 32;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Figures that a workspace keeps at a time: for so many different sights of it.
+    const KEPT_MAX: usize = 8;
+    /// Rounds of label propagation; most graphs settle within ten.
+    const ROUNDS_MAX: usize = 32;
+}
+
 /// Nodes that are looked at between two looks at whether the call is over.
 const NODES_TOGETHER: usize = 4096;
 

@@ -14,18 +14,22 @@ use crate::means::Means;
 use crate::recalled::{Outcome, Withheld};
 use crate::route::Plan;
 
-/// Hidden items that are compared with the question one by one: some 0.2 us each, where looking through 50,000
-/// rows takes 1 ms. Where there are more, they are searched.
-const COMPARED_MAX: usize = 4096;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
 
-/// Hidden items in which words are looked up one by one: some 0.1 us each, where a search takes 20 us.
-const LOOKED_UP_MAX: usize = 256;
+    /// Hidden items that are compared with the question one by one: some 0.2 us each, where looking through 50,000
+    /// rows takes 1 ms. Where there are more, they are searched.
+    const COMPARED_MAX: usize = 4096;
 
-/// Texts of hidden items that are read for what the question has in quotes, for each lane.
-const READ_MAX: usize = 64;
+    /// Hidden items in which words are looked up one by one: some 0.1 us each, where a search takes 20 us.
+    const LOOKED_UP_MAX: usize = 256;
 
-/// Bytes of these texts.
-const READ_BYTES_MAX: u64 = 1 << 20;
+    /// Texts of hidden items that are read for what the question has in quotes, for each lane.
+    const READ_MAX: usize = 64;
+
+    /// Bytes of these texts.
+    const READ_BYTES_MAX: u64 = 1 << 20;
+}
 
 /// What had a place in the answer before it was known that nothing answers: what is hidden is measured by
 /// that.

@@ -43,8 +43,12 @@ impl Lane {
 /// Why no lane runs, where the question has in quotes what nothing has that was looked at.
 const NOTHING_QUOTED: &str = "no item has what stands in quotes";
 
-/// Seeds that the graph lane starts from, of each other lane.
-const GRAPH_SEEDS: usize = 5;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Seeds that the graph lane starts from, of each other lane.
+    const GRAPH_SEEDS: usize = 5;
+}
 
 /// Runs the plan's lanes one after another; none is begun after the plan's deadline. `asked` are the question's words.
 pub(super) fn run<'a>(

@@ -23,15 +23,20 @@ const REPLACED_SCORE: f32 = 0.9;
 /// Letters of a word in which one may be wrong, and in which two may be.
 const ONE_WRONG_CHARS: usize = 5;
 const TWO_WRONG_CHARS: usize = 8;
-/// Words that one text has beyond the other, of which slips are looked for.
-const SLIPS_LOOKED_AT: usize = 32;
-/// Bytes of a word in which slips are looked for: what that takes grows with the square of them.
-const SLIP_BYTES_MAX: usize = 64;
-/// Words of each that are told where two differ, and characters of one.
-const TOLD_MAX: usize = 8;
-const TOLD_CHARS_MAX: usize = 40;
-/// Digits of the number before a point of a list.
-const POINT_DIGITS_MAX: usize = 2;
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Words that one text has beyond the other, of which slips are looked for.
+    const SLIPS_LOOKED_AT: usize = 32;
+    /// Bytes of a word in which slips are looked for: what that takes grows with the square of them.
+    const SLIP_BYTES_MAX: usize = 64;
+    /// Words of each that are told where two differ, and characters of one.
+    const TOLD_MAX: usize = 8;
+    const TOLD_CHARS_MAX: usize = 40;
+    /// Digits of the number before a point of a list.
+    const POINT_DIGITS_MAX: usize = 2;
+}
 
 /// What is the same in both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

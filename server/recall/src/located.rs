@@ -13,15 +13,20 @@ use crate::means::Means;
 use crate::route::Plan;
 use recalld_fs_util::uri;
 
-/// Versions of files that one path leads to; the newest are taken.
-const SOURCES_MAX: usize = 16;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Versions of files that one path leads to; the newest are taken.
+    const SOURCES_MAX: usize = 16;
+    /// Items that may have a name for it to lead to them; what more of them have is a word of the subject
+    /// rather than the name of a place.
+    const NAMED_ITEMS_MAX: usize = 8;
+    /// Bytes of a text in which a symbol is looked for.
+    const TEXT_BYTES_LOOKED_AT: usize = 16 << 10;
+}
+
 /// Items of a file that are looked at between two looks at whether the answer is still wanted.
 const ITEMS_TOGETHER: usize = 4096;
-/// Items that may have a name for it to lead to them; what more of them have is a word of the subject
-/// rather than the name of a place.
-const NAMED_ITEMS_MAX: usize = 8;
-/// Bytes of a text in which a symbol is looked for.
-const TEXT_BYTES_LOOKED_AT: usize = 16 << 10;
 
 /// What other lanes found at a named place.
 const SURE: f32 = 1.0;

@@ -22,8 +22,13 @@ use crate::recalled::{Recalled, Withheld};
 use crate::route::{Bounds, Plan};
 use recalld_policy::Verdict;
 
-/// How many times as many candidates a lane gives when it looks again.
-const FURTHER: usize = 4;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// How many times as many candidates a lane gives when it looks again.
+    const FURTHER: usize = 4;
+}
+
 /// What it may give then: first all, and where that is still too little, what stands alone, of which no number
 /// of older versions takes up the room.
 const AGAIN: [OfWhat; 2] = [OfWhat::All, OfWhat::Current];

@@ -6,9 +6,13 @@ use engine::{Class, Edition, Hidden, SearchError, Sight, Snapshot};
 
 use recalld_policy::{Action, Rules, Verdict, What, Who, decide};
 
-/// Callers for whom what is hidden is kept: a bit for each row of the store, where anything is. The one who
-/// asked longest ago is worked out again.
-const CALLERS_MAX: usize = 64;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Callers for whom what is hidden is kept: a bit for each row of the store, where anything is. The one who
+    /// asked longest ago is worked out again.
+    const CALLERS_MAX: usize = 64;
+}
 
 /// What is hidden from whom, kept from one question to the next. For one store and one set of rules.
 #[derive(Debug, Default)]

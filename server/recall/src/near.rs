@@ -39,8 +39,13 @@ pub(super) const COSINE_APART: f32 = 0.8;
 
 /// Cosine of two texts from which on they may be judged: below it they speak of different things.
 const COSINE_JUDGED: f32 = 0.7;
-/// Bytes of a text that is judged: an answer does not wait for what longer ones would cost.
-const JUDGED_BYTES_MAX: usize = 1 << 10;
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Bytes of a text that is judged: an answer does not wait for what longer ones would cost.
+    const JUDGED_BYTES_MAX: usize = 1 << 10;
+}
 
 /// Words that turn what is said into something else, and that embeddings hardly tell apart: of order, place,
 /// amount, duty and condition.

@@ -16,9 +16,13 @@ use recalld_common::cancel::CallScope;
 use recalld_embedding::company::Company;
 use recalld_embedding::gather::{Acts, Gather, Turn, Work};
 
-/// The longest that a pass waits for questions that are being encoded: as long as encoding and
-/// looking through some hundred thousand rows take together.
-const GATHER: Duration = Duration::from_millis(8);
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// The longest that a pass waits for questions that are being encoded: as long as encoding and
+    /// looking through some hundred thousand rows take together.
+    const GATHER: Duration = Duration::from_millis(8);
+}
 
 /// What one caller asks.
 struct Question {

@@ -3,12 +3,16 @@
 //! Owns the spelling alone: what looks like a path, what like a symbol, and which words ask for a place
 //! without naming one. Must not know files or a store.
 
-/// Names of one question that are looked for; more are passed over.
-const NAMES_MAX: usize = 8;
-/// Words of a question that are looked at.
-const WORDS_MAX: usize = 512;
-/// Longest name, in bytes: longer ones are data that somebody pasted.
-const NAME_BYTES_MAX: usize = 512;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Names of one question that are looked for; more are passed over.
+    const NAMES_MAX: usize = 8;
+    /// Words of a question that are looked at.
+    const WORDS_MAX: usize = 512;
+    /// Longest name, in bytes: longer ones are data that somebody pasted.
+    const NAME_BYTES_MAX: usize = 512;
+}
 
 /// What a question names, each once and as it is spelled.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -7,21 +7,25 @@ use engine::{Filter, Micros};
 use super::place::{Named, asks_where};
 use super::time::{When, named};
 
-/// Items that the governed path gives.
-const GOVERNED_LIMIT: usize = 8;
-/// Candidates that each lane hands on.
-const CANDIDATES: usize = 50;
-/// Neighbours of a seed that the graph lane follows.
-const NEIGHBOURS: usize = 3;
-/// Bytes of texts in one governed answer.
-const ANSWER_BYTES_MAX: usize = 32 << 10;
-/// Bytes of texts that each item may count on, where many are asked for.
-const BYTES_PER_ITEM: usize = 4 << 10;
-/// After this no further lane is begun.
-const DEADLINE: Duration = Duration::from_secs(10);
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
 
-/// Longest question that the words lane reads, in characters; tools allow less.
-pub(super) const QUESTION_CHARS_MAX: usize = 32 << 10;
+    /// Items that the governed path gives.
+    const GOVERNED_LIMIT: usize = 8;
+    /// Candidates that each lane hands on.
+    const CANDIDATES: usize = 50;
+    /// Neighbours of a seed that the graph lane follows.
+    const NEIGHBOURS: usize = 3;
+    /// Bytes of texts in one governed answer.
+    const ANSWER_BYTES_MAX: usize = 32 << 10;
+    /// Bytes of texts that each item may count on, where many are asked for.
+    const BYTES_PER_ITEM: usize = 4 << 10;
+    /// After this no further lane is begun.
+    const DEADLINE: Duration = Duration::from_secs(10);
+
+    /// Longest question that the words lane reads, in characters; tools allow less.
+    pub(super) const QUESTION_CHARS_MAX: usize = 32 << 10;
+}
 
 /// The bounds of one recall, as `routing.bounds` reports them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,8 +12,12 @@ use engine::{CHAIN_ITEMS_MAX, Damage, Filter, ItemId, Member, Place, Status};
 use crate::means::Means;
 use crate::route::Plan;
 
-/// Items that are brought in place of one; those of a larger split are found by their own words.
-const SUCCESSORS_MAX: usize = 32;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Items that are brought in place of one; those of a larger split are found by their own words.
+    const SUCCESSORS_MAX: usize = 32;
+}
 
 /// What stands in place of the items of one snapshot.
 pub(super) struct Standing<'a> {

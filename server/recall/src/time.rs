@@ -8,12 +8,17 @@ use engine::Micros;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
-/// Words of a question that are looked at; a time further behind is not found.
-const WORDS_MAX: usize = 512;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Words of a question that are looked at; a time further behind is not found.
+    const WORDS_MAX: usize = 512;
+    /// The most units that `3 weeks ago` may go back.
+    const UNITS_MAX: i64 = 10_000;
+}
+
 /// Years that a bare number may be: others are numbers of something.
 const BARE_YEARS: std::ops::RangeInclusive<i16> = 1900..=2100;
-/// The most units that `3 weeks ago` may go back.
-const UNITS_MAX: i64 = 10_000;
 
 const DAY_MICROS: i64 = 86_400 * 1_000_000;
 

@@ -15,10 +15,15 @@ use crate::recalled::{Recalled, Why};
 use crate::route::Plan;
 use recalld_policy::Verdict;
 
-/// Words of the question that are told of one item.
-const WORDS_MAX: usize = 16;
-/// Words of the question that are looked for.
-const QUESTION_WORDS_MAX: usize = 64;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Words of the question that are told of one item.
+    const WORDS_MAX: usize = 16;
+    /// Words of the question that are looked for.
+    const QUESTION_WORDS_MAX: usize = 64;
+}
+
 /// Words that ask, and are hardly why an item was found.
 const ASKING: [&str; 8] = ["what", "why", "how", "when", "where", "who", "which", "whose"];
 

@@ -12,12 +12,16 @@ use std::sync::LazyLock;
 
 use super::time::{MONTHS, WEEKDAYS};
 
-/// Bytes of a text that are read.
-pub(super) const BYTES_MAX: usize = 8 << 10;
-/// Statements of a text that are read.
-const STATEMENTS_MAX: usize = 48;
-/// Words of one statement; a longer one is no match for any.
-const WORDS_MAX: usize = 64;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Bytes of a text that are read.
+    pub(super) const BYTES_MAX: usize = 8 << 10;
+    /// Statements of a text that are read.
+    const STATEMENTS_MAX: usize = 48;
+    /// Words of one statement; a longer one is no match for any.
+    const WORDS_MAX: usize = 64;
+}
 
 /// What a word does in a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

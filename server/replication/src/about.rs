@@ -10,8 +10,13 @@ use crate::objects::{Away, Objects, Tried};
 const FORMAT: &str = "recalld remote";
 /// Newest version that this build reads, and the least that can read what it writes.
 const VERSION: u16 = 1;
-/// Longest object that is read.
-const ABOUT_BYTES_MAX: u64 = 4 << 10;
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Longest object that is read.
+    const ABOUT_BYTES_MAX: u64 = 4 << 10;
+}
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Said {

@@ -41,3 +41,7 @@ pub use reached::{Reached, reached, said};
 pub use resume::may_resume;
 pub use retain::Retention;
 pub use take::{Claim, Took};
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [probe];
+}

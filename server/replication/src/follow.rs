@@ -14,3 +14,7 @@ pub use error::NotApplied;
 pub use keeper::{Keeper, Tended};
 pub use partial::PartialDisk;
 pub use tracker::{Moved, Tracker};
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [partial];
+}

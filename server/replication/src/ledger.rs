@@ -9,3 +9,7 @@ mod there;
 pub use bring::{LedgerBringer, LedgerSource, LedgerVolume, NotBrought};
 pub use memo::was_brought;
 pub use there::{LedgerThere, NotFetched, ledgers};
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [memo];
+}

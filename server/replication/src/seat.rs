@@ -39,6 +39,10 @@ use crate::names::Tenant;
 use crate::node::Node;
 use crate::record::{Head, Kind, Record};
 
+limit_table::limits! {
+    pub(crate) const LIMITS = [holdings, memo];
+}
+
 /// A workspace's place at this node.
 pub struct Seat {
     /// Where chains and objects are.

@@ -11,19 +11,24 @@ use super::tokens::{self, Token};
 use super::values::{is_key, is_password};
 use super::{Hit, Kind, is_word};
 
-/// Bytes of a name that are looked at.
-const NAME_BYTES_MAX: usize = 64;
-/// Bytes of a value, at most.
-const VALUE_BYTES_MAX: usize = 512;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Bytes of a name that are looked at.
+    const NAME_BYTES_MAX: usize = 64;
+    /// Bytes of a value, at most.
+    const VALUE_BYTES_MAX: usize = 512;
+    /// Bytes between a name and `is`, as in `the password for the printer is`.
+    const PROSE_BYTES_MAX: usize = 48;
+
+    /// Bytes of a line of `.netrc` before the password.
+    const NETRC_BYTES_MAX: usize = 160;
+}
+
 /// Characters of a key that is called one, at the least.
 const KEY_CHARS_MIN: usize = 16;
 /// The same of a secret: people choose those.
 const SECRET_CHARS_MIN: usize = 12;
-/// Bytes between a name and `is`, as in `the password for the printer is`.
-const PROSE_BYTES_MAX: usize = 48;
-
-/// Bytes of a line of `.netrc` before the password.
-const NETRC_BYTES_MAX: usize = 160;
 
 /// Ends a value that nothing else ends.
 const SPACE_OR_QUOTE: &str = " \t\r\n\"`<>";

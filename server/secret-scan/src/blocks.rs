@@ -4,13 +4,19 @@ use super::{Hit, Kind};
 
 const BEGIN: &str = "BEGIN ";
 const KEY: &str = "PRIVATE KEY";
-/// Characters of the words between `BEGIN` and the dashes.
-const LABEL_BYTES_MAX: usize = 64;
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Characters of the words between `BEGIN` and the dashes.
+    const LABEL_BYTES_MAX: usize = 64;
+    /// Bytes of a block, at most; an RSA key of 16,384 bits has 13 KiB.
+    const BLOCK_BYTES_MAX: usize = 32 << 10;
+}
+
 /// Characters of base64 without which it is talk of a key and no key: 16 bytes less than the smallest, an Ed25519
 /// key in PKCS #8, has.
 const BODY_CHARS_MIN: usize = 48;
-/// Bytes of a block, at most; an RSA key of 16,384 bits has 13 KiB.
-const BLOCK_BYTES_MAX: usize = 32 << 10;
 
 /// The block whose first dashes end at `at`.
 pub(super) fn at(text: &str, at: usize) -> Option<Hit> {

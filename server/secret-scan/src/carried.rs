@@ -8,14 +8,19 @@ use base64::prelude::{BASE64_STANDARD, BASE64_STANDARD_NO_PAD};
 use super::values::{is_password, is_placeholder, is_url_password, looks_random};
 use super::{Hit, Kind};
 
-/// Bytes of a URL's user and password, at most.
-const USER_BYTES_MAX: usize = 256;
-/// Bytes of a header's value that are looked at.
-const HEADER_BYTES_MAX: usize = 4096;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Bytes of a URL's user and password, at most.
+    const USER_BYTES_MAX: usize = 256;
+    /// Bytes of a header's value that are looked at.
+    const HEADER_BYTES_MAX: usize = 4096;
+    /// Bytes before a scheme in which `Authorization` may stand.
+    const AROUND_BYTES_MAX: usize = 48;
+}
+
 /// Characters of a bearer's token, at least.
 const BEARER_CHARS_MIN: usize = 16;
-/// Bytes before a scheme in which `Authorization` may stand.
-const AROUND_BYTES_MAX: usize = 48;
 /// Schemes of databases and queues.
 const CONNECTIONS: [&str; 16] = [
     "postgres",

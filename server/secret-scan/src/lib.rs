@@ -13,6 +13,7 @@
 mod assigned;
 mod blocks;
 mod carried;
+pub mod limits;
 mod runs;
 #[cfg(test)]
 mod tests;

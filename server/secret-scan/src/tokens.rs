@@ -266,10 +266,17 @@ fn crc32(bytes: &[u8]) -> u32 {
     !crc
 }
 
-/// Characters of a token's header, at most.
-const JWT_HEADER_CHARS_MAX: usize = 1_024;
-/// The same of its claims.
-const JWT_CLAIMS_CHARS_MAX: usize = 16 << 10;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Characters of a token's header, at most.
+    const JWT_HEADER_CHARS_MAX: usize = 1_024;
+    /// The same of its claims.
+    const JWT_CLAIMS_CHARS_MAX: usize = 16 << 10;
+    /// Bytes of the prefix that an operator may choose, and of what follows it.
+    const OWN_PREFIX_BYTES_MAX: usize = 32 + 10;
+}
+
 /// A signature has 32 bytes at the least.
 const JWT_SIGNATURE_CHARS_MIN: usize = 43;
 /// The subject of the token that introductions show.
@@ -322,8 +329,6 @@ fn slack_hook(text: &str, at: usize) -> Token {
 
 /// Base-62 digits of our own keys.
 const OWN_CHARS: usize = 43;
-/// Bytes of the prefix that an operator may choose, and of what follows it.
-const OWN_PREFIX_BYTES_MAX: usize = 32 + 10;
 /// What stands between prefix and number.
 const OWN_INFIXES: [&str; 10] =
     ["gw", "gws", "pat", "ws", "user", "once", "client", "mail", "code", "refresh"];

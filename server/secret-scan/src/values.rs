@@ -104,8 +104,13 @@ const CHANGES_MIN: f64 = 0.22;
 const HEX_CHARS_MIN: usize = 32;
 /// Characters of a password, at the least.
 const PASSWORD_CHARS_MIN: usize = 6;
-/// Longer values are texts.
-const VALUE_BYTES_MAX: usize = 512;
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Longer values are texts.
+    const VALUE_BYTES_MAX: usize = 512;
+}
 
 /// Tokens that specifications show (RFC 6749, RFC 6750, RFC 7617).
 const SHOWN: [&str; 6] = [

@@ -5,6 +5,7 @@
 
 mod answer;
 mod facts;
+pub mod limits;
 mod phrases;
 mod routing;
 pub mod sources;

@@ -11,8 +11,12 @@ use crate::sources::{
 };
 use crate::topics::Topic;
 
-/// Names that a phrase lists; the facts have as many.
-const NAMED_MAX: usize = 12;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Names that a phrase lists; the facts have as many.
+    const NAMED_MAX: usize = 12;
+}
 
 /// Kinds of which people ask by name, as their words are understood.
 const KINDS: [&str; 9] = [

@@ -7,10 +7,14 @@
 use crate::topics::{TOPICS, Topic, Weight};
 use crate::words::{self, ORDERS, Word, is_of_memory};
 
-/// Parts of a question that are looked at.
-const PARTS_MAX: usize = 8;
-/// Topics of one question.
-const TOPICS_MAX: usize = 8;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Parts of a question that are looked at.
+    const PARTS_MAX: usize = 8;
+    /// Topics of one question.
+    const TOPICS_MAX: usize = 8;
+}
 
 /// A topic that is asked about.
 #[derive(Debug, Clone, PartialEq, Eq)]

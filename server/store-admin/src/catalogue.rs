@@ -17,10 +17,16 @@ use recalld_fs_util::data_dir::{BACKUP_FILE, CONTROL_FILE};
 
 /// The version of its form. One without tenants is of version 1, which older builds read.
 const VERSION: u64 = 2;
-/// Workspaces beside the operator's: as many as there may be on record.
-const WORKSPACES_MAX: usize = 100_000;
-/// Files beside those of stores: the operator's ledger's volumes and a few more, and of each workspace three.
-const FILES_MAX: usize = 365_552;
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Workspaces beside the operator's: as many as there may be on record.
+    const WORKSPACES_MAX: usize = 100_000;
+    /// Files beside those of stores: the operator's ledger's volumes and a few more, and of each workspace three.
+    const FILES_MAX: usize = 365_552;
+}
+
 const _: () = assert!(FILES_MAX == 65_536 + 16 + 3 * WORKSPACES_MAX);
 /// Bytes of the file: 300 for each file and each workspace.
 const FILE_BYTES_MAX: u64 = 160 << 20;

@@ -13,10 +13,16 @@ use recalld_fs_util::copies;
 
 /// The file's name in the data directory.
 pub(super) const FILE: &str = "backups.json";
-/// Backups of one data directory, at most.
-pub(super) const BACKUPS_MAX: usize = 64;
-/// Ids that a backup may have to lose.
-pub(super) const PENDING_MAX: usize = 65_536;
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Backups of one data directory, at most.
+    pub(super) const BACKUPS_MAX: usize = 64;
+    /// Ids that a backup may have to lose.
+    pub(super) const PENDING_MAX: usize = 65_536;
+}
+
 /// Bytes of the file: for each backup, each pending id in 40 bytes, a path, and room to spare.
 const FILE_BYTES_MAX: u64 = (BACKUPS_MAX * (PENDING_MAX * 40 + (64 << 10))) as u64;
 

@@ -2,14 +2,18 @@
 
 use std::time::Duration;
 
-/// Between two looks whether a backup is due.
-pub const BACKUP_SCHEDULE_EVERY: Duration = Duration::from_secs(20);
+limit_table::limits! {
+    pub const LIMITS = [crate::catalogue, crate::known];
 
-/// From a backup on schedule that failed to the next attempt.
-pub const BACKUP_RETRY_AFTER: Duration = Duration::from_secs(600);
+    /// Between two looks whether a backup is due.
+    pub const BACKUP_SCHEDULE_EVERY: Duration = Duration::from_secs(20);
 
-/// From the time at which a backup on schedule was due to when it is told as overdue.
-pub const BACKUP_OVERDUE_AFTER: Duration = Duration::from_secs(3600);
+    /// From a backup on schedule that failed to the next attempt.
+    pub const BACKUP_RETRY_AFTER: Duration = Duration::from_secs(600);
 
-/// Items that one request erases, chains and chunks included. Their ids fit a request's body.
-pub const ERASE_ITEMS_MAX: usize = 16_384;
+    /// From the time at which a backup on schedule was due to when it is told as overdue.
+    pub const BACKUP_OVERDUE_AFTER: Duration = Duration::from_secs(3600);
+
+    /// Items that one request erases, chains and chunks included. Their ids fit a request's body.
+    pub const ERASE_ITEMS_MAX: usize = 16_384;
+}

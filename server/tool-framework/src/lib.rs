@@ -11,6 +11,7 @@ mod context;
 mod error;
 pub mod governed;
 pub mod idempotency;
+pub mod limits;
 pub mod paging;
 mod profile;
 pub mod reading;

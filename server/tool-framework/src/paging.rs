@@ -17,12 +17,17 @@ use crate::error::ServiceError;
 use recalld_audit::hash_call;
 use recalld_recall::Room;
 
-/// Rows of a page.
-pub const ROWS_MAX: usize = 20;
-/// Bytes of a page's rows, as JSON.
-pub const PAGE_BYTES_MAX: usize = 60 << 10;
-/// Characters of a cursor (CUR-02).
-const CURSOR_CHARS_MAX: usize = 512;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Rows of a page.
+    pub const ROWS_MAX: usize = 20;
+    /// Bytes of a page's rows, as JSON.
+    pub const PAGE_BYTES_MAX: usize = 60 << 10;
+    /// Characters of a cursor (CUR-02).
+    const CURSOR_CHARS_MAX: usize = 512;
+}
+
 /// Of the cursor's form.
 const FORM: u64 = 1;
 /// Hex digits of the hash of tool and arguments.

@@ -26,13 +26,18 @@ use recalld_embedding::encoders::View;
 use recalld_policy::{Action, Verdict};
 use recalld_secret_scan::Kind as Secret;
 
-/// Characters of a title made from a text's first line.
-const TITLE_CHARS: usize = 80;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Characters of a title made from a text's first line.
+    const TITLE_CHARS: usize = 80;
+    /// Corrections that go with the item that they put right.
+    const CORRECTIONS_MAX: usize = 16;
+    /// Secrets that one call tells of; each kind of secret in each field is told once.
+    const SECRETS_MAX: usize = 16;
+}
+
 const TEXT: &str = "text";
-/// Corrections that go with the item that they put right.
-const CORRECTIONS_MAX: usize = 16;
-/// Secrets that one call tells of; each kind of secret in each field is told once.
-const SECRETS_MAX: usize = 16;
 /// Under this name it is told, and kept for a repeat, which secrets were found.
 const SECRETS: &str = "secrets";
 

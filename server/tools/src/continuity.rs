@@ -23,8 +23,13 @@ use recalld_tool_framework::reading::{cut_text, find, written};
 use recalld_tool_framework::writing::kept_id;
 use recalld_tool_framework::{Answer, Context, Family, ServiceError, touched};
 
-/// Bytes of a text that was written and is told: an answer may have two of them, and what they are about.
-const SHOWN_TEXT_BYTES_MAX: usize = 20 << 10;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Bytes of a text that was written and is told: an answer may have two of them, and what they are about.
+    const SHOWN_TEXT_BYTES_MAX: usize = 20 << 10;
+}
+
 /// The relation of a record to the item that it is about.
 const ABOUT: &str = "about";
 

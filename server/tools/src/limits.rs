@@ -23,6 +23,14 @@ const _: () = {
     assert!(ANSWER_BYTES_MAX + 2 * 1024 * 1024 <= STREAM_MESSAGE_BYTES_MAX);
 };
 
-/// Kinds, and modalities, that statistics count by name: the most frequent. An installation has some
-/// dozens; a client that makes up new ones all the time does not make `GET /stats` grow.
-pub const NAMES_COUNTED_MAX: usize = 256;
+limit_table::limits! {
+    pub const LIMITS = [
+        crate::agent_state, crate::artifacts, crate::bench, crate::command, crate::continuity,
+        crate::docstore, crate::graph, crate::ingest, crate::items, crate::recall, crate::verify,
+        crate::work,
+    ];
+
+    /// Kinds, and modalities, that statistics count by name: the most frequent. An installation has some
+    /// dozens; a client that makes up new ones all the time does not make `GET /stats` grow.
+    pub const NAMES_COUNTED_MAX: usize = 256;
+}

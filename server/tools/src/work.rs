@@ -20,20 +20,24 @@ use recalld_tool_framework::results::{
 use recalld_tool_framework::writing::{Key, Tell, Writing, kept_id, may_change};
 use recalld_tool_framework::{Answer, Change, Context, Family, ServiceError, Tool, touched};
 
-/// Characters of an approach and of a note in a line for people.
-const LINE_CHARS_MAX: usize = 200;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Characters of an approach and of a note in a line for people.
+    const LINE_CHARS_MAX: usize = 200;
+    /// Bytes of the evidence that is told of an attempt, as JSON.
+    const EVIDENCE_BYTES_MAX: usize = 16 << 10;
+    /// The same of one step of its history.
+    const STEP_EVIDENCE_BYTES_MAX: usize = 4 << 10;
+    /// Bytes of a history, as JSON; the attempt stands beside it.
+    const HISTORY_BYTES_MAX: usize = 24 << 10;
+    /// Versions of a history: the newest.
+    const HISTORY_MAX: usize = 100;
+}
 
 /// What is told of an attempt.
 const ATTEMPT: &str = "attempt_id, item_id of its newest version, task, approach, status, parent_id, note, \
                        evidence, evidence_left_out (how many had no room), tags, updated_at, by.";
-/// Bytes of the evidence that is told of an attempt, as JSON.
-const EVIDENCE_BYTES_MAX: usize = 16 << 10;
-/// The same of one step of its history.
-const STEP_EVIDENCE_BYTES_MAX: usize = 4 << 10;
-/// Bytes of a history, as JSON; the attempt stands beside it.
-const HISTORY_BYTES_MAX: usize = 24 << 10;
-/// Versions of a history: the newest.
-const HISTORY_MAX: usize = 100;
 const RECORD: &str = "record_task_attempt_tool";
 const UPDATE: &str = "update_task_attempt_status_tool";
 const LIST: &str = "list_task_attempts_tool";

@@ -17,13 +17,17 @@ use crate::error::{Damage, SearchError};
 use crate::ids::{EdgeId, ItemId, Row};
 use crate::reading::snapshot::{Place, Snapshot, Status};
 
-/// Hops of one walk; more are not taken.
-pub const HOPS_MAX: usize = 6;
-/// Items that one walk keeps.
-pub const GRAPH_NODES_MAX: usize = 1 << 16;
-/// Edges that one walk looks at; with them are bounded its time and, at some 100 bytes for each, its
-/// memory.
-pub const GRAPH_EDGES_MAX: usize = 1 << 20;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Hops of one walk; more are not taken.
+    pub const HOPS_MAX: usize = 6;
+    /// Items that one walk keeps.
+    pub const GRAPH_NODES_MAX: usize = 1 << 16;
+    /// Edges that one walk looks at; with them are bounded its time and, at some 100 bytes for each, its
+    /// memory.
+    pub const GRAPH_EDGES_MAX: usize = 1 << 20;
+}
 
 /// How much of the graph a walk may see. Larger numbers than the default ones do not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -22,3 +22,7 @@ pub use hit::Hit;
 pub use lexical::AskedWords;
 
 pub use given::{AskedTerm, GivenWords, WordScores};
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [pairs, probe, quoted, scan, ways];
+}

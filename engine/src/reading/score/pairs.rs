@@ -10,8 +10,12 @@ use crate::reading::filter::Filter;
 use crate::reading::snapshot::{Place, Snapshot};
 use crate::words::{Analyzer, Kind, QUERY_TERMS_MAX, is_function_word};
 
-/// Bytes of a text that are looked at, so that a long one costs no more than a chapter.
-const TEXT_BYTES_MAX: usize = 16 << 10;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Bytes of a text that are looked at, so that a long one costs no more than a chapter.
+    const TEXT_BYTES_MAX: usize = 16 << 10;
+}
 
 /// The pairs of a question: terms by number, and which of them follow one another.
 #[derive(Default)]

@@ -17,9 +17,13 @@ use crate::ordered::Ordered;
 /// Lists between two looks at whether the answer is still wanted: some ten thousand sketches.
 const LISTS_TOGETHER: u32 = 16;
 
-/// Rows of the nearest lists that are looked at first: after so many there is a floor that hardly rises any
-/// more.
-const NEAREST_ROWS: usize = 4096;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Rows of the nearest lists that are looked at first: after so many there is a floor that hardly rises any
+    /// more.
+    const NEAREST_ROWS: usize = 4096;
+}
 
 /// Sketches that are compared with what a row must come to before it is asked whether any comes to it.
 const SKETCHES_TOGETHER: usize = 32;

@@ -11,12 +11,16 @@ use crate::reading::filter::{Chosen, Filter, PartFilter};
 use crate::reading::snapshot::{Place, Snapshot};
 use crate::words::{Analyzer, Phrases, Reading};
 
-/// Items whose texts are looked through for the phrases of one question: the best by its words, where more
-/// have them all.
-pub const QUOTED_ITEMS_MAX: usize = 2048;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
 
-/// Bytes of these texts, likewise. The best one is looked through whatever its length.
-pub const QUOTED_BYTES_MAX: usize = 16 << 20;
+    /// Items whose texts are looked through for the phrases of one question: the best by its words, where more
+    /// have them all.
+    pub const QUOTED_ITEMS_MAX: usize = 2048;
+
+    /// Bytes of these texts, likewise. The best one is looked through whatever its length.
+    pub const QUOTED_BYTES_MAX: usize = 16 << 20;
+}
 
 /// Rows that may have the phrases, between two looks at whether the answer is still wanted.
 const ROWS_TOGETHER: u32 = 4096;

@@ -25,9 +25,14 @@ use crate::segment::{Embeddings, Segment};
 use crate::stop::Stop;
 use crate::top::Top;
 
-/// Rows whose scores or sums are made before the best of them are looked at: those numbers stay in
-/// the first caches.
-pub(super) const BLOCK_ROWS: usize = 256;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Rows whose scores or sums are made before the best of them are looked at: those numbers stay in
+    /// the first caches.
+    pub(super) const BLOCK_ROWS: usize = 256;
+}
+
 /// Blocks between two looks at whether the scan is still wanted: at 384 dimensions about a
 /// millisecond for as many questions as there may be.
 const BLOCKS_TOGETHER: u32 = 16;

@@ -12,16 +12,20 @@ use crate::index::Spread;
 use crate::limits::INDEX_LIMIT_MAX;
 use crate::reading::filter::PartFilter;
 
-/// Rows that a thread takes at a time: some three megabytes of codes at 384 dimensions, a fraction
-/// of a millisecond's work, so that nobody waits long for the last one.
-const PIECE_ROWS: usize = 8192;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
 
-/// Rows that a filter is asked about before a question goes through an index.
-const FILTER_SAMPLE: usize = 256;
+    /// Rows that a thread takes at a time: some three megabytes of codes at 384 dimensions, a fraction
+    /// of a millisecond's work, so that nobody waits long for the last one.
+    const PIECE_ROWS: usize = 8192;
 
-/// A filter that admits less than one row in so many is not answered through an index: the best of what it
-/// admits lie so deep that most rows seem to be as good.
-const ADMITTED_ONE_IN: usize = 8;
+    /// Rows that a filter is asked about before a question goes through an index.
+    const FILTER_SAMPLE: usize = 256;
+
+    /// A filter that admits less than one row in so many is not answered through an index: the best of what it
+    /// admits lie so deep that most rows seem to be as good.
+    const ADMITTED_ONE_IN: usize = 8;
+}
 
 /// Chosen rows that are scored between two looks at whether the answer is still wanted.
 const CHOSEN_TOGETHER: u32 = 1024;

@@ -29,8 +29,13 @@ pub use calls::{call, change};
 pub use sessions::Sessions;
 use sessions::{SESSION_IDLE, SESSION_TIME_MAX};
 
-/// The longest body that a page sends: the longest text of a correction, however it is escaped, and room around it.
-pub const CONSOLE_BODY_BYTES_MAX: usize = 256 << 10;
+limit_table::limits! {
+    pub(crate) const LIMITS = [sessions];
+
+    /// The longest body that a page sends: the longest text of a correction, however it is escaped, and room around it.
+    pub const CONSOLE_BODY_BYTES_MAX: usize = 256 << 10;
+}
+
 /// The header of the token.
 const TOKEN: &str = "x-recalld-console";
 const SIGN_IN: &str = "recalld console sign-in";

@@ -10,12 +10,16 @@ use engine::os::clock::Random;
 
 use recalld_common::secret::{Secret, SecretHash};
 
-/// Sessions at a time: one operator has a few browsers.
-const CONSOLE_SESSIONS_MAX: usize = 16;
-/// How long one stands that nobody uses.
-pub(super) const SESSION_IDLE: Duration = Duration::from_secs(1_800);
-/// How long one stands at the most: a working day.
-pub(super) const SESSION_TIME_MAX: Duration = Duration::from_secs(43_200);
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Sessions at a time: one operator has a few browsers.
+    const CONSOLE_SESSIONS_MAX: usize = 16;
+    /// How long one stands that nobody uses.
+    pub(super) const SESSION_IDLE: Duration = Duration::from_secs(1_800);
+    /// How long one stands at the most: a working day.
+    pub(super) const SESSION_TIME_MAX: Duration = Duration::from_secs(43_200);
+}
 
 /// What a browser and a page are told when a session begins.
 pub(super) struct Begun {

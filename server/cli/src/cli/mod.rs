@@ -72,6 +72,10 @@ use recalld_fs_util::start_error::StartError;
 use recalld_policy::limits::CALL_TIME_MAX;
 use recalld_telemetry::log;
 
+limit_table::limits! {
+    pub(crate) const LIMITS = [tried];
+}
+
 /// Why a command did not do what it was asked.
 #[derive(Debug)]
 pub enum Failure {

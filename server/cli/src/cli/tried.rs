@@ -12,14 +12,19 @@ use ureq::{Body, Error};
 
 use recalld_common::counted::counted;
 
-/// The longest that one request may take.
-const TIME_MAX: Duration = Duration::from_secs(10);
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// The longest that one request may take.
+    const TIME_MAX: Duration = Duration::from_secs(10);
+    /// An answer that is longer is none of ours.
+    const ANSWER_BYTES_MAX: u64 = 8 << 20;
+    /// Pages of a list of tools.
+    const PAGES_MAX: usize = 64;
+}
+
 /// The revision that is spoken.
 const REVISION: &str = "2025-06-18";
-/// An answer that is longer is none of ours.
-const ANSWER_BYTES_MAX: u64 = 8 << 20;
-/// Pages of a list of tools.
-const PAGES_MAX: usize = 64;
 /// Tools that recall, the first that is listed is asked: the second is what those have who have few.
 const RECALLING: [&str; 2] = ["retrieval_arbitrate_tool", "brain_recall"];
 /// What is asked; whether anything is found does not matter.

@@ -13,8 +13,12 @@ use recalld_recall::{Plan, Question};
 use recalld_tool_framework::{Context, Refused, governed};
 use recalld_tools::recall::arbitrate;
 
-/// Items that are ranked for each question, whatever bound the router has of its own.
-pub(super) const RANKED: usize = 10;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Items that are ranked for each question, whatever bound the router has of its own.
+    pub(super) const RANKED: usize = 10;
+}
 
 /// Which way the questions go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,16 +13,21 @@ use sha2::{Digest, Sha256};
 
 use super::lines::{DatasetError, each, each_object, name_of, text_of};
 
-/// Documents of one data set: twice as many as the largest that this was tried with.
-const DOCUMENTS_MAX: u64 = 10_000_000;
-/// Questions of one data set.
-const QUESTIONS_MAX: u64 = 1_000_000;
-/// Lines of judgments.
-const JUDGMENTS_MAX: u64 = 10_000_000;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Documents of one data set: twice as many as the largest that this was tried with.
+    const DOCUMENTS_MAX: u64 = 10_000_000;
+    /// Questions of one data set.
+    const QUESTIONS_MAX: u64 = 1_000_000;
+    /// Lines of judgments.
+    const JUDGMENTS_MAX: u64 = 10_000_000;
+    /// Bytes of the file that names what replaces what.
+    const RELATIONS_BYTES_MAX: u64 = 64 << 20;
+}
+
 /// Bytes of a file that are read at once.
 const PIECE_BYTES: usize = 64 << 10;
-/// Bytes of the file that names what replaces what.
-const RELATIONS_BYTES_MAX: u64 = 64 << 20;
 
 /// How documents become items. Another way of it has another number, so that no store made by an older one is
 /// taken for one of this.

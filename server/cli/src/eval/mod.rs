@@ -11,3 +11,7 @@ mod report;
 
 pub use ask::{How, Lane, evaluate};
 pub use dataset::{Dataset, Foreign};
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [ask, dataset];
+}

@@ -14,8 +14,12 @@ use recalld_replication::{
 
 use super::table::Seats;
 
-/// Deleted workspaces whose records wait at a time; of each is remembered what its chain has.
-const EMPTIED_TOGETHER_MAX: usize = 64;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Deleted workspaces whose records wait at a time; of each is remembered what its chain has.
+    const EMPTIED_TOGETHER_MAX: usize = 64;
+}
 
 /// What a step came to.
 #[derive(Debug)]

@@ -12,12 +12,16 @@ use recalld_replication::Ticks;
 use crate::limits::OPEN_WAIT_MAX;
 use crate::whereabouts::Peer;
 
-/// How long a workspace is left alone that did not open.
-const OPEN_AGAIN_MIN: Duration = Duration::from_secs(1);
-/// The same, of one that was taken each time and did not open: twice as long as the time before, up to this.
-const OPEN_AGAIN_MAX: Duration = Duration::from_secs(60);
-/// Workspaces of which that is remembered.
-const FAILING_MAX: usize = 1024;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// How long a workspace is left alone that did not open.
+    const OPEN_AGAIN_MIN: Duration = Duration::from_secs(1);
+    /// The same, of one that was taken each time and did not open: twice as long as the time before, up to this.
+    const OPEN_AGAIN_MAX: Duration = Duration::from_secs(60);
+    /// Workspaces of which that is remembered.
+    const FAILING_MAX: usize = 1024;
+}
 
 /// Workspaces that did not open.
 #[derive(Debug, Default)]

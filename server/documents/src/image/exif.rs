@@ -6,10 +6,15 @@
 use super::Facts;
 use super::bytes::{Order, wide_words, words};
 
-/// Entries of one directory that are looked at.
-const ENTRIES_MAX: usize = 512;
-/// Bytes of one value.
-const VALUE_BYTES_MAX: usize = 8 << 10;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Entries of one directory that are looked at.
+    const ENTRIES_MAX: usize = 512;
+    /// Bytes of one value.
+    const VALUE_BYTES_MAX: usize = 8 << 10;
+}
+
 /// Where the directory of the picture's taking begins.
 const TAKING: u32 = 0x8769;
 const ORIENTATION: u32 = 0x0112;

@@ -3,8 +3,12 @@
 use super::bytes::{Order, words};
 use super::{Facts, PARTS_MAX};
 
-/// Bytes of one comment.
-const COMMENT_BYTES_MAX: usize = 8 << 10;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Bytes of one comment.
+    const COMMENT_BYTES_MAX: usize = 8 << 10;
+}
 
 /// Reads a GIF; nothing where its header is cut off.
 pub(super) fn read(bytes: &[u8]) -> Option<Facts> {

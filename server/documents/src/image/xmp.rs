@@ -5,8 +5,12 @@
 use super::Facts;
 use super::bytes::words;
 
-/// Bytes of a packet that are looked at.
-const PACKET_BYTES_MAX: usize = 256 << 10;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Bytes of a packet that are looked at.
+    const PACKET_BYTES_MAX: usize = 256 << 10;
+}
 
 const ELEMENTS: [(&str, &str); 3] =
     [("dc:title", "Title"), ("dc:description", "Description"), ("dc:creator", "Artist")];

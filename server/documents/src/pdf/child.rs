@@ -13,10 +13,15 @@ use super::told::Told;
 use recalld_common::cancel::CallScope;
 use recalld_common::monitor::Monitor;
 
-/// How long one file may take.
-const PDF_TIME_MAX: Duration = Duration::from_secs(30);
-/// Bytes of the child's answer: the text with each byte escaped, and what is around it.
-const ANSWER_BYTES_MAX: usize = 80 << 20;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// How long one file may take.
+    const PDF_TIME_MAX: Duration = Duration::from_secs(30);
+    /// Bytes of the child's answer: the text with each byte escaped, and what is around it.
+    const ANSWER_BYTES_MAX: usize = 80 << 20;
+}
+
 /// What the program is told to do; hidden from its help.
 pub const SUBCOMMAND: &str = "read-pdf";
 

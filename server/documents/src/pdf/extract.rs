@@ -13,10 +13,14 @@ use super::library::extract;
 use super::told::Told;
 use recalld_fs_util::roots::FILE_BYTES_MAX;
 
-/// Memory that the child may take, everything counted: sixty times the largest file.
-const MEMORY_BYTES_MAX: u64 = 1 << 30;
-/// Seconds of a processor: a parent that is gone kills nobody.
-const PROCESSOR_SECONDS_MAX: u64 = 60;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Memory that the child may take, everything counted: sixty times the largest file.
+    const MEMORY_BYTES_MAX: u64 = 1 << 30;
+    /// Seconds of a processor: a parent that is gone kills nobody.
+    const PROCESSOR_SECONDS_MAX: u64 = 60;
+}
 
 /// Reads standard input, writes standard output.
 pub fn main() -> ExitCode {

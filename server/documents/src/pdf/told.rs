@@ -4,13 +4,17 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Pages that are read.
-pub(super) const PAGES_MAX: usize = 5_000;
-/// Bytes of text of one file, all pages together.
-pub(super) const PDF_TEXT_BYTES_MAX: usize = 12 << 20;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
 
-/// Letters of the library's own words.
-const WHY_CHARS_MAX: usize = 200;
+    /// Pages that are read.
+    pub(super) const PAGES_MAX: usize = 5_000;
+    /// Bytes of text of one file, all pages together.
+    pub(super) const PDF_TEXT_BYTES_MAX: usize = 12 << 20;
+
+    /// Letters of the library's own words.
+    const WHY_CHARS_MAX: usize = 200;
+}
 
 /// What the child says of a file.
 #[derive(Debug, Default, Serialize, Deserialize)]

@@ -31,6 +31,10 @@ use std::path::Path;
 
 use cache::Cache;
 
+limit_table::limits! {
+    pub(crate) const LIMITS = [shelf];
+}
+
 /// Finds the model of `request`, fetching it into the cache when it is nowhere yet.
 ///
 /// The places are tried in this order: the directory of the request (and then nothing else: who names a

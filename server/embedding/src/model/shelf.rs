@@ -20,15 +20,20 @@ use super::error::hex;
 use super::files::WEIGHTS;
 use super::request::{Sha256, hex_digest};
 
-/// Files of packed weights that are kept: four models at every precision.
-const PACKED_FILES_MAX: usize = 12;
-/// Their bytes together, as far as they are not those of the newest one.
-const PACKED_BYTES_MAX: u64 = 4 << 30;
-/// Bytes that a file of packed weights leaves free. They may be on the disk of a data directory, whose
-/// log must not fail for the sake of a quicker start.
-const FREE_BYTES_MIN: u64 = 512 << 20;
-/// Files of a model's weights whose hashes are remembered.
-const SOURCES_MAX: usize = 16;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Files of packed weights that are kept: four models at every precision.
+    const PACKED_FILES_MAX: usize = 12;
+    /// Their bytes together, as far as they are not those of the newest one.
+    const PACKED_BYTES_MAX: u64 = 4 << 30;
+    /// Bytes that a file of packed weights leaves free. They may be on the disk of a data directory, whose
+    /// log must not fail for the sake of a quicker start.
+    const FREE_BYTES_MIN: u64 = 512 << 20;
+    /// Files of a model's weights whose hashes are remembered.
+    const SOURCES_MAX: usize = 16;
+}
+
 /// Bytes of the list of sources: for each the longest path of the system, escaped, and room to spare.
 const SOURCES_BYTES_MAX: u64 = 512 << 10;
 /// Longest wait for another process that writes here: it writes one file, unless it was stopped.

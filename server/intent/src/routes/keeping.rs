@@ -278,8 +278,13 @@ fn said_of(taking: &Taking<'_>) -> Option<String> {
     (id + 1 < to).then(|| taking.text(id, to)).flatten()
 }
 
-/// A colon within so many pieces of an order leads to its text.
-const COLON_MAX: usize = 8;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// A colon within so many pieces of an order leads to its text.
+    const COLON_MAX: usize = 8;
+}
+
 /// Kinds that a memory may be said to be.
 const KINDS: [&str; 6] = ["decision", "preference", "fact", "lesson", "rule", "finding"];
 

@@ -17,6 +17,10 @@ use crate::COMMAND;
 use crate::cues::Cue;
 use crate::parts::Taking;
 
+limit_table::limits! {
+    pub(crate) const LIMITS = [keeping, service];
+}
+
 /// A row: a tool, and how it is asked for.
 pub(crate) struct Route {
     pub(crate) tool: &'static str,

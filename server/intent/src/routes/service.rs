@@ -170,5 +170,9 @@ pub(super) const ROUTES: &[Route] = &[
     .closed(),
 ];
 
-/// Characters of a question to the status tool.
-const QUESTION_CHARS_MAX: usize = 1024;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Characters of a question to the status tool.
+    const QUESTION_CHARS_MAX: usize = 1024;
+}

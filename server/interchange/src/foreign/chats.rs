@@ -12,8 +12,14 @@ use recalld_common::counted::counted;
 
 /// The file's name in an export.
 const FILE: &str = "conversations.json";
-/// Messages of one conversation.
-const MESSAGES_MAX: usize = 20_000;
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Messages of one conversation.
+    const MESSAGES_MAX: usize = 20_000;
+}
+
 /// Who speaks; the others are the program itself.
 const SPEAKERS: [&str; 2] = ["user", "assistant"];
 

@@ -8,8 +8,12 @@ use serde_json::{Map, Value};
 use super::out::{Item, Out, text};
 use super::{ForeignError, stream};
 
-/// Observations of one entity.
-const OBSERVATIONS_MAX: usize = 10_000;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Observations of one entity.
+    const OBSERVATIONS_MAX: usize = 10_000;
+}
 
 /// The lists of a graph that is one object.
 pub(super) const LISTS: [&str; 2] = ["entities", "relations"];

@@ -9,8 +9,12 @@ use super::out::{Item, Out, rest, tags, text};
 use super::times::time;
 use super::{ForeignError, stream};
 
-/// Rows of history of one memory.
-const HISTORY_MAX: usize = 10_000;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Rows of history of one memory.
+    const HISTORY_MAX: usize = 10_000;
+}
 
 /// All that is known of one memory.
 #[derive(Default)]

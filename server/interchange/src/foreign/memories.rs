@@ -9,10 +9,15 @@ use super::out::{Item, Out, rest, tags, text};
 use super::times::time;
 use super::{ForeignError, stream};
 
-/// Memories of one file: those that others replace have to be known before they are written.
-const MEMORIES_MAX: usize = 1_000_000;
-/// Memories that one may replace; a store takes as many.
-const REPLACED_MAX: usize = 64;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Memories of one file: those that others replace have to be known before they are written.
+    const MEMORIES_MAX: usize = 1_000_000;
+    /// Memories that one may replace; a store takes as many.
+    const REPLACED_MAX: usize = 64;
+}
+
 /// Fields with a place of their own.
 const TAKEN: [&str; 10] = [
     "content",

@@ -27,8 +27,12 @@ pub use out::{SKIPPED_NAMED_MAX, Skipped};
 use out::Out;
 use recalld_common::counted::counted;
 
-/// Files of one vault.
-const VAULT_FILES_MAX: usize = 200_000;
+limit_table::limits! {
+    pub(crate) const LIMITS = [chats, entities, mem0, memories, out, stream, vault];
+
+    /// Files of one vault.
+    const VAULT_FILES_MAX: usize = 200_000;
+}
 
 /// A shape that other programs export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,18 +13,22 @@ use super::{ForeignError, Shape, Translated};
 use recalld_common::names;
 use recalld_common::own_kinds::OWN_KINDS;
 
-/// What was left out and is named; the rest is counted.
-pub const SKIPPED_NAMED_MAX: usize = 100;
-/// Edges of one import: each waits until it is known whether its ends came.
-const EDGES_MAX: usize = 2_000_000;
-/// Characters of a title.
-const TITLE_CHARS: usize = 300;
-/// Characters of a kind, a tag, a relation.
-const WORD_CHARS: usize = 60;
-/// Bytes of the attributes of an item, as JSON; the store takes twice that.
-const ATTRIBUTES_BYTES_MAX: usize = 32 << 10;
-/// Characters of a place that is told.
-const PLACE_CHARS: usize = 120;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// What was left out and is named; the rest is counted.
+    pub const SKIPPED_NAMED_MAX: usize = 100;
+    /// Edges of one import: each waits until it is known whether its ends came.
+    const EDGES_MAX: usize = 2_000_000;
+    /// Characters of a title.
+    const TITLE_CHARS: usize = 300;
+    /// Characters of a kind, a tag, a relation.
+    const WORD_CHARS: usize = 60;
+    /// Bytes of the attributes of an item, as JSON; the store takes twice that.
+    const ATTRIBUTES_BYTES_MAX: usize = 32 << 10;
+    /// Characters of a place that is told.
+    const PLACE_CHARS: usize = 120;
+}
 
 /// Something that has no place.
 #[derive(Debug, Clone, PartialEq, Eq)]

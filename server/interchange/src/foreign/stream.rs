@@ -10,10 +10,15 @@ use serde_json::Value;
 use super::ForeignError;
 use recalld_common::regular_file;
 
-/// Bytes of one line.
-const LINE_BYTES_MAX: u64 = 64 << 20;
-/// Bytes of a file out of an archive: what is packed may be anything.
-const UNPACKED_BYTES_MAX: u64 = 4 << 30;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Bytes of one line.
+    const LINE_BYTES_MAX: u64 = 64 << 20;
+    /// Bytes of a file out of an archive: what is packed may be anything.
+    const UNPACKED_BYTES_MAX: u64 = 4 << 30;
+}
+
 /// How an archive begins.
 const ZIP_MARK: &[u8] = b"PK\x03\x04";
 

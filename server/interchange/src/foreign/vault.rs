@@ -13,14 +13,18 @@ use super::times::time;
 use super::{ForeignError, VAULT_FILES_MAX};
 use recalld_common::regular_file;
 
-/// Bytes of a note: what an item's text may have.
-const NOTE_BYTES_MAX: u64 = 1 << 20;
-/// Bytes of front matter.
-const FRONT_BYTES_MAX: usize = 64 << 10;
-/// Folders within folders.
-const DEPTH_MAX: usize = 64;
-/// Observations and links of one note.
-const PARTS_MAX: usize = 10_000;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Bytes of a note: what an item's text may have.
+    const NOTE_BYTES_MAX: u64 = 1 << 20;
+    /// Bytes of front matter.
+    const FRONT_BYTES_MAX: usize = 64 << 10;
+    /// Folders within folders.
+    const DEPTH_MAX: usize = 64;
+    /// Observations and links of one note.
+    const PARTS_MAX: usize = 10_000;
+}
 
 /// A note, read.
 struct Note {

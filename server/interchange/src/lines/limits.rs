@@ -8,8 +8,12 @@ use engine::limits::{
 use crate::limits::JSON_ESCAPE_GROWTH_MAX;
 use recalld_http_server::limits::STREAM_MESSAGE_BYTES_MAX;
 
-/// Bytes of one line.
-pub const LINE_BYTES_MAX: usize = 12 << 20;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Bytes of one line.
+    pub const LINE_BYTES_MAX: usize = 12 << 20;
+}
 
 /// Lines that are handed on together, in bytes; a longer line goes alone.
 pub(super) const CHUNK_BYTES: usize = 64 << 10;

@@ -20,3 +20,7 @@ pub use error::ImportError;
 pub use limits::LINE_BYTES_MAX;
 pub use plan::LINES_MAX;
 pub use report::{BadLines, Report};
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [limits, plan];
+}

@@ -11,8 +11,12 @@ use super::read::{self, Line, Name, SourceName};
 use super::report::BadLines;
 use super::said::{self, Mark as SaidMark};
 
-/// Lines of one file. What that takes of memory is in `format-spec/limits.md`.
-pub const LINES_MAX: u32 = 1 << 22;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Lines of one file. What that takes of memory is in `format-spec/limits.md`.
+    pub const LINES_MAX: u32 = 1 << 22;
+}
 
 /// Where a good line lies.
 #[derive(Debug, Clone, Copy)]

@@ -12,15 +12,19 @@ use engine::Micros;
 use super::{Account, Meter, NO_MONTH, Settlement, Unavailable};
 use recalld_common::Month;
 
-/// Blocks that are written together.
-const SETTLED_TOGETHER_MAX: usize = 256;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
 
-/// Writes in a go that are tried in halves, after what was to be written together was not: one record among
-/// [`SETTLED_TOGETHER_MAX`] is found in sixteen.
-const SETTLED_IN_HALVES_MAX: usize = 64;
+    /// Blocks that are written together.
+    const SETTLED_TOGETHER_MAX: usize = 256;
 
-/// Accounts that are written one by one in a go, since they could not be before.
-const SETTLED_ALONE_MAX: usize = 64;
+    /// Writes in a go that are tried in halves, after what was to be written together was not: one record among
+    /// [`SETTLED_TOGETHER_MAX`] is found in sixteen.
+    const SETTLED_IN_HALVES_MAX: usize = 64;
+
+    /// Accounts that are written one by one in a go, since they could not be before.
+    const SETTLED_ALONE_MAX: usize = 64;
+}
 
 /// Where the next go begins among those that are written together, and among those that are written alone.
 #[derive(Debug, Default)]

@@ -13,8 +13,12 @@ use crate::limits::{PROBE_RACERS, PROBE_ROUNDS};
 use crate::names::Key;
 use crate::objects::{About, Away, Tried};
 
-/// Longest object that is made for a probe.
-const BYTES_MAX: u64 = 1 << 10;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Longest object that is made for a probe.
+    const BYTES_MAX: u64 = 1 << 10;
+}
 
 /// Where a round is run.
 #[derive(Debug, Clone)]

@@ -29,8 +29,13 @@ use crate::record::FarFile;
 /// What names of segments begin with, and of indexes.
 const SEGMENT: &str = "segment-";
 const INDEX: &str = "index-";
-/// How often all of a file may be wrong before that is told.
-const WRONG_MAX: u32 = 2;
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// How often all of a file may be wrong before that is told.
+    const WRONG_MAX: u32 = 2;
+}
 
 /// A store's directory, of whose segments some are here in part.
 pub struct PartialDisk {

@@ -10,8 +10,13 @@ use crate::small_file;
 
 const FILE: &str = "remote-ledger.json";
 const FORMAT: &str = "recalld remote ledger";
-/// Longest file that is read.
-const LEDGER_MEMO_BYTES_MAX: u64 = 4 << 10;
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Longest file that is read.
+    const LEDGER_MEMO_BYTES_MAX: u64 = 4 << 10;
+}
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Memo {

@@ -14,8 +14,13 @@ use crate::holds::Holding;
 use crate::limits::TENANTS_MAX;
 use crate::names::Tenant;
 
-/// A folder that changed so shortly before a look may change again without looking newer: it is read next time, too.
-const SETTLED_AFTER: Duration = Duration::from_secs(2);
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// A folder that changed so shortly before a look may change again without looking newer: it is read next time,
+    /// too.
+    const SETTLED_AFTER: Duration = Duration::from_secs(2);
+}
 
 /// The folders beneath one, and what they had when they were read.
 #[derive(Debug, Default)]

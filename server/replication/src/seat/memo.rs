@@ -12,8 +12,13 @@ use crate::small_file;
 
 pub(super) const FILE: &str = "remote.json";
 const FORMAT: &str = "recalld remote place";
-/// Longest file that is read.
-const MEMO_BYTES_MAX: u64 = 4 << 10;
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Longest file that is read.
+    const MEMO_BYTES_MAX: u64 = 4 << 10;
+}
 
 /// What is remembered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

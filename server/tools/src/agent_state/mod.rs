@@ -17,8 +17,13 @@ use recalld_tool_framework::{Family, ServiceError};
 
 /// The gate of every value.
 pub(super) const GATE: &str = "agent_state";
-/// Bytes of a value as JSON.
-const VALUE_BYTES_MAX: usize = 64 << 10;
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [write];
+
+    /// Bytes of a value as JSON.
+    const VALUE_BYTES_MAX: usize = 64 << 10;
+}
 
 /// The name of an agent.
 type AgentId = Text<1, 128>;

@@ -15,13 +15,19 @@ use recalld_tool_framework::writing::{Key, Tell, Writing, kept_id, may_change};
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const NAME: &str = "agent_state_write_tool";
-/// Ten years, in seconds.
-const TTL_MAX: i64 = 315_576_000;
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Ten years, in seconds.
+    const TTL_MAX: i64 = 315_576_000;
+    /// More versions than any value gets.
+    const VERSION_MAX: i64 = 1 << 53;
+    /// Characters of a value that recall finds it by.
+    const TEXT_CHARS_MAX: usize = 4_000;
+}
+
 const MICROS: i64 = 1_000_000;
-/// More versions than any value gets.
-const VERSION_MAX: i64 = 1 << 53;
-/// Characters of a value that recall finds it by.
-const TEXT_CHARS_MAX: usize = 4_000;
 
 args! {
     /// What `agent_state_write_tool` takes.

@@ -19,14 +19,19 @@ use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const NEW: &str = "issue_artifact_id_tool";
 const MANY: &str = "issue_artifact_id_bundle_tool";
-/// Bytes of the attributes that a caller gives.
-const GIVEN_BYTES_MAX: usize = 8 << 10;
-/// Bytes of the artifacts that are told whole, as JSON.
-const TOLD_BYTES_MAX: usize = 48 << 10;
-/// Artifacts of one bundle.
-const BUNDLE_MAX: usize = 100;
-/// How often an artifact is looked for that another call has just issued.
-const TRIES_MAX: usize = 3;
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Bytes of the attributes that a caller gives.
+    const GIVEN_BYTES_MAX: usize = 8 << 10;
+    /// Bytes of the artifacts that are told whole, as JSON.
+    const TOLD_BYTES_MAX: usize = 48 << 10;
+    /// Artifacts of one bundle.
+    const BUNDLE_MAX: usize = 100;
+    /// How often an artifact is looked for that another call has just issued.
+    const TRIES_MAX: usize = 3;
+}
 
 args! {
     /// What `issue_artifact_id_tool` takes.

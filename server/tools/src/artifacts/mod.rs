@@ -20,6 +20,10 @@ use recalld_tool_framework::records::{Record, reference};
 use recalld_tool_framework::results::without_nulls;
 use recalld_tool_framework::{Answer, Context, Family, ServiceError, touched};
 
+limit_table::limits! {
+    pub(crate) const LIMITS = [issue];
+}
+
 /// What is told of an artifact.
 const SHOWN: &str = "artifact_id, item_id of its newest version, kind, name, content_sha256, path, state, attributes, \
                      issued_at, updated_at, by.";

@@ -24,8 +24,12 @@ use recalld_tool_framework::results::{Kind, Output, always};
 use recalld_tool_framework::writing::{Key, Tell, Writing, kept_id};
 use recalld_tool_framework::{Answer, Context, Family, ServiceError};
 
-/// The longest that a benchmark measures.
-const TIME_MAX: Duration = Duration::from_secs(10);
+limit_table::limits! {
+    pub(crate) const LIMITS = [quality, recall, storage];
+
+    /// The longest that a benchmark measures.
+    const TIME_MAX: Duration = Duration::from_secs(10);
+}
 
 /// How many a benchmark measured.
 const N: Output = always("n", Kind::Integer).says("How many were measured.");

@@ -14,14 +14,20 @@ use recalld_tool_framework::writing::Key;
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const NAME: &str = "brain_benchmark_quality";
-/// Words of a question.
-const WORDS_MAX: usize = 8;
-/// Characters that a word has at least to be part of one.
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Words of a question.
+    const WORDS_MAX: usize = 8;
+    /// Items that are looked at for each one that is looked for: a document has no text of its own.
+    const SAMPLED_EACH: usize = 4;
+}
+
+/// Characters that a word has at least to be part of a question.
 const WORD_CHARS_MIN: usize = 4;
 /// Words that a sentence has at least to make a question.
 const WORDS_MIN: usize = 3;
-/// Items that are looked at for each one that is looked for: a document has no text of its own.
-const SAMPLED_EACH: usize = 4;
 const METHOD: &str = "known-item retrieval: up to 8 longer words of an item's longest sentence are asked, and the item \
                       is looked for among the answers of the governed path; items that say the same count as it";
 

@@ -14,8 +14,13 @@ use recalld_tool_framework::writing::Key;
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const NAME: &str = "brain_benchmark_recall";
-/// Words of a question.
-const WORDS_MAX: usize = 12;
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Words of a question.
+    const WORDS_MAX: usize = 12;
+}
 
 choices! {
     /// Which way of recall is measured.

@@ -20,10 +20,16 @@ use recalld_tool_framework::writing::Key;
 use recalld_tool_framework::{Answer, Change, Context, IN_THE_LOG, ServiceError, Tool};
 
 pub(crate) const NAME: &str = "brain_benchmark_storage";
-/// Items of one batch.
-const BATCH_ITEMS: usize = 256;
-/// Items that are written one by one, each waiting for the disk.
-const SINGLE_MAX: usize = 50;
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Items of one batch.
+    const BATCH_ITEMS: usize = 256;
+    /// Items that are written one by one, each waiting for the disk.
+    const SINGLE_MAX: usize = 50;
+}
+
 /// Characters of an item's text.
 const TEXT_CHARS: usize = 400;
 /// One scratch store at a time on this machine.

@@ -14,8 +14,12 @@ use recalld_tool_framework::writing::Key;
 use recalld_tool_framework::{Answer, Change, Context, Profile, ServiceError, Tool};
 use running::Once;
 
-/// Characters of a command.
-const COMMAND_CHARS_MAX: usize = 2048;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Characters of a command.
+    const COMMAND_CHARS_MAX: usize = 2048;
+}
 
 args! {
     /// What `brain_command` takes.

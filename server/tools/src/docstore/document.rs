@@ -15,13 +15,18 @@ use recalld_tool_framework::args::{Id, Int, Text, args};
 use recalld_tool_framework::results::{Kind, always, sometimes, without_nulls};
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
-/// Bytes of text in one answer.
-const TEXT_BYTES_MAX: usize = 64 << 10;
-/// Characters of text in the part that people read.
-const PREVIEW_CHARS: usize = 2_000;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Bytes of text in one answer.
+    const TEXT_BYTES_MAX: usize = 64 << 10;
+    /// Characters of text in the part that people read.
+    const PREVIEW_CHARS: usize = 2_000;
+    /// An offset is at most this: no document is longer.
+    const OFFSET_MAX: i64 = 1 << 30;
+}
+
 pub(super) const NO_SUCH_DOCUMENT: &str = "there is no such document";
-/// An offset is at most this: no document is longer.
-const OFFSET_MAX: i64 = 1 << 30;
 
 args! {
     /// What `docstore_get_document_tool` takes.

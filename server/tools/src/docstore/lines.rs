@@ -14,12 +14,17 @@ use recalld_tool_framework::args::{Int, Sha256, Text, args};
 use recalld_tool_framework::results::{BOUNDS, Kind, TRUNCATED, always};
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
-/// Lines of one answer.
-const LINES_MAX: i64 = 2_000;
-/// Bytes of the lines of one answer.
-const LINES_BYTES_MAX: usize = 60 << 10;
-/// A line's number is at most this: no document is longer.
-const LINE_MAX: i64 = 1 << 30;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Lines of one answer.
+    const LINES_MAX: i64 = 2_000;
+    /// Bytes of the lines of one answer.
+    const LINES_BYTES_MAX: usize = 60 << 10;
+    /// A line's number is at most this: no document is longer.
+    const LINE_MAX: i64 = 1 << 30;
+}
+
 /// Formats whose text is drawn out of the file: their lines are those of the text.
 const DRAWN_OUT: [&str; 5] = ["html", "pdf", "image", "csv", "jsonl"];
 

@@ -17,6 +17,10 @@ pub(crate) use manifest::shown as described;
 
 use recalld_tool_framework::Family;
 
+limit_table::limits! {
+    pub(crate) const LIMITS = [document, lines, outline, search];
+}
+
 /// The family `docstore`.
 pub static FAMILY: Family = Family {
     name: "docstore",

@@ -13,11 +13,15 @@ use recalld_tool_framework::args::{Id, Text, args};
 use recalld_tool_framework::results::{BOUNDS, Kind, TRUNCATED, always};
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
-/// Bytes of the headings of one answer.
-const HEADINGS_BYTES_MAX: usize = 60 << 10;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
 
-/// Levels of the tree; what is deeper stands on the last one.
-const LEVELS_MAX: u64 = 16;
+    /// Bytes of the headings of one answer.
+    const HEADINGS_BYTES_MAX: usize = 60 << 10;
+
+    /// Levels of the tree; what is deeper stands on the last one.
+    const LEVELS_MAX: u64 = 16;
+}
 
 args! {
     /// What `docstore_get_outline_tool` takes.

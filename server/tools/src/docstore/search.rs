@@ -19,12 +19,18 @@ use recalld_tool_framework::results::{
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool, touched};
 
 const SEARCH_NAME: &str = "docstore_search_tool";
-/// Hits that one question has, over all of its pages.
-const HITS_MAX: usize = 1_000;
-/// Characters of a snippet.
-const SNIPPET_CHARS: usize = 320;
-/// Characters of a snippet before the first word that was asked for.
-const BEFORE_CHARS: usize = 60;
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Hits that one question has, over all of its pages.
+    const HITS_MAX: usize = 1_000;
+    /// Characters of a snippet.
+    const SNIPPET_CHARS: usize = 320;
+    /// Characters of a snippet before the first word that was asked for.
+    const BEFORE_CHARS: usize = 60;
+}
+
 /// Places that are looked at between two looks at whether the call is over.
 const ROWS_TOGETHER: usize = 1024;
 

@@ -15,22 +15,27 @@ use recalld_tool_framework::reading::{brief, find, seen_at};
 use recalld_tool_framework::results::{BOUNDS, Kind, TRUNCATED, always};
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
-/// Items of one picture.
-const NODES_MAX: usize = 200;
-/// Edges of one picture.
-const EDGES_MAX: usize = 600;
-/// Items from which a topic's picture begins: the best that recall finds.
-const SEEDS_MAX: usize = 5;
-/// Bytes of nodes and edges of one answer, as JSON; the picture says the same once more.
-const BYTES_MAX: usize = 32 << 10;
-/// Characters of a label; more make no picture.
-const LABEL_CHARS_MAX: usize = 60;
-/// Those of them that are its end, where it is cut: titles of one kind begin alike, and paths do.
-const LABEL_END_CHARS: usize = 20;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Items of one picture.
+    const NODES_MAX: usize = 200;
+    /// Edges of one picture.
+    const EDGES_MAX: usize = 600;
+    /// Items from which a topic's picture begins: the best that recall finds.
+    const SEEDS_MAX: usize = 5;
+    /// Bytes of nodes and edges of one answer, as JSON; the picture says the same once more.
+    const BYTES_MAX: usize = 32 << 10;
+    /// Characters of a label; more make no picture.
+    const LABEL_CHARS_MAX: usize = 60;
+    /// Those of them that are its end, where it is cut: titles of one kind begin alike, and paths do.
+    const LABEL_END_CHARS: usize = 20;
+    /// Characters of the picture in the block for people.
+    const PREVIEW_CHARS: usize = 4_000;
+}
+
 /// What stands where a label was cut.
 const CUT: &str = "...";
-/// Characters of the picture in the block for people.
-const PREVIEW_CHARS: usize = 4_000;
 
 choices! {
     /// How the picture is written.

@@ -19,8 +19,12 @@ use recalld_tool_framework::{Context, Family, ServiceError};
 /// The relations that a question about the graph is held to.
 type Relations = Option<List<Text<1, RELATION_CHARS_MAX>, 1, 32>>;
 
-/// Characters of a relation.
-const RELATION_CHARS_MAX: usize = 64;
+limit_table::limits! {
+    pub(crate) const LIMITS = [drawing];
+
+    /// Characters of a relation.
+    const RELATION_CHARS_MAX: usize = 64;
+}
 
 pub(super) static FAMILY: Family = Family {
     name: "graph",

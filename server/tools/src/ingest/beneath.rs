@@ -10,8 +10,13 @@ use recalld_store_admin::{KeepError, goes_with};
 use recalld_tool_framework::writing::may_change;
 use recalld_tool_framework::{Context, ServiceError};
 
-/// Items that one call takes out of sight.
-pub(super) const ITEMS_MAX: usize = 16_384;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Items that one call takes out of sight.
+    pub(super) const ITEMS_MAX: usize = 16_384;
+}
+
 /// Rows between two looks at whether the call is over.
 const ROWS_TOGETHER: usize = 1_024;
 

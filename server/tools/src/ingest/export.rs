@@ -18,8 +18,13 @@ use recalld_tool_framework::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, alwa
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool, decision_of, touched};
 
 const NAME: &str = "export_memory_tool";
-/// Lines of a page: edges and sources are short.
-const LINES_MAX: usize = 100;
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Lines of a page: edges and sources are short.
+    const LINES_MAX: usize = 100;
+}
 
 args! {
     /// What `export_memory_tool` takes.

@@ -14,6 +14,10 @@ pub use paths::{readable, run, texts};
 
 use recalld_tool_framework::Family;
 
+limit_table::limits! {
+    pub(crate) const LIMITS = [beneath, export, paths, status, sweep, text, tombstone];
+}
+
 pub(super) static FAMILY: Family = Family {
     name: "ingest",
     about: "Bring files in.",

@@ -21,8 +21,13 @@ use recalld_workspace::workspace::{Running, Workspace};
 
 /// The tool that waits until no other ingest runs.
 pub(crate) const NAME: &str = "ingest_paths_tool";
-/// Most skipped entries that the text of a dry run names; all that are kept are in its report.
-const SKIPPED_TOLD_MAX: usize = 32;
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Most skipped entries that the text of a dry run names; all that are kept are in its report.
+    const SKIPPED_TOLD_MAX: usize = 32;
+}
 
 args! {
     /// What `ingest_paths_tool` takes.

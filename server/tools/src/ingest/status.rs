@@ -22,8 +22,13 @@ use recalld_workspace::workspace::Running;
 const NAME: &str = "ingest_status_tool";
 /// The kind of a job's record.
 const JOB: &str = "job";
-/// Bytes of the paths of a job that are told, as JSON.
-const PATHS_BYTES_MAX: usize = 16 << 10;
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Bytes of the paths of a job that are told, as JSON.
+    const PATHS_BYTES_MAX: usize = 16 << 10;
+}
 
 args! {
     /// What `ingest_status_tool` takes.

@@ -26,12 +26,17 @@ use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 const NAME: &str = "tombstone_reconcile_sweep_tool";
 /// Why a document is tombstoned whose file is gone: by this a later sweep knows that it may come back.
 const REASON: &str = "its file is gone (sweep)";
-/// Rows of each list; the rest is counted.
-const LISTED_MAX: usize = 100;
-/// Bytes of the rows of each list, as JSON: paths may be long.
-const LISTED_BYTES_MAX: usize = 14 << 10;
-/// Files that one call brings back; the next call goes on.
-const RETURNED_MAX: usize = 256;
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Rows of each list; the rest is counted.
+    const LISTED_MAX: usize = 100;
+    /// Bytes of the rows of each list, as JSON: paths may be long.
+    const LISTED_BYTES_MAX: usize = 14 << 10;
+    /// Files that one call brings back; the next call goes on.
+    const RETURNED_MAX: usize = 256;
+}
 
 args! {
     /// What `tombstone_reconcile_sweep_tool` takes.

@@ -21,8 +21,13 @@ use recalld_tool_framework::writing::{Key, kept_id};
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const NAME: &str = "ingest_text_tool";
-/// Characters, and bytes, of a text.
-const TEXT_MAX: usize = 1 << 20;
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Characters, and bytes, of a text.
+    const TEXT_MAX: usize = 1 << 20;
+}
 
 choices! {
     /// How a text is read.

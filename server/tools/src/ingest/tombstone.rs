@@ -15,8 +15,13 @@ use recalld_tool_framework::writing::{Key, Tell, Writing, refuse_secret};
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const NAME: &str = "tombstone_paths_tool";
-/// Bytes of the rows that tell of the paths, as JSON.
-const PATHS_BYTES_MAX: usize = 24 << 10;
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Bytes of the rows that tell of the paths, as JSON.
+    const PATHS_BYTES_MAX: usize = 24 << 10;
+}
 
 args! {
     /// What `tombstone_paths_tool` takes.

@@ -9,11 +9,15 @@ use recalld_common::names;
 use recalld_common::own_kinds;
 use recalld_tool_framework::{Context, ServiceError};
 
-/// Characters of a text by whose words others are looked for.
-const QUERY_CHARS_MAX: usize = 600;
-/// Characters of a title and of a text that are shown.
-const TITLE_CHARS_MAX: usize = 120;
-const SHOWN_CHARS_MAX: usize = 300;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Characters of a text by whose words others are looked for.
+    const QUERY_CHARS_MAX: usize = 600;
+    /// Characters of a title and of a text that are shown.
+    const TITLE_CHARS_MAX: usize = 120;
+    const SHOWN_CHARS_MAX: usize = 300;
+}
 
 /// Records of the service say how things stand with it, and not what is so.
 pub(super) fn says_something(item: &ItemView<'_>) -> bool {

@@ -15,8 +15,13 @@ use recalld_tool_framework::{ANSWER_KIND, Answer, Change, Context, ServiceError,
 
 /// The attribute of a version that says why it replaced the one before.
 pub(super) const CHANGE_REASON: &str = "change_reason";
-/// Versions that one answer shows: the newest.
-const VERSIONS_MAX: usize = 100;
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Versions that one answer shows: the newest.
+    const VERSIONS_MAX: usize = 100;
+}
 
 /// What is told of a chain.
 pub(super) const CHAIN: &str = "Its versions, oldest first: id, at, by, reason, status. Of one that is hidden or \

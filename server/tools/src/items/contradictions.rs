@@ -22,17 +22,23 @@ use recalld_tool_framework::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, alwa
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const NAME: &str = "contradiction_scan_tool";
-/// Items by words, and as many by meaning, that one is held against.
-const NEAREST_MAX: usize = 12;
-/// Pairs of one item that are told.
-const PAIRS_EACH_MAX: usize = 5;
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Items by words, and as many by meaning, that one is held against.
+    const NEAREST_MAX: usize = 12;
+    /// Pairs of one item that are told.
+    const PAIRS_EACH_MAX: usize = 5;
+    /// Items that a topic leads to.
+    const TOPIC_ITEMS_MAX: usize = 200;
+    /// The same by meaning, where no item has its words.
+    const TOPIC_NEAREST_MAX: usize = 20;
+}
+
 /// Share of the best item's score that an item about a topic has: one that has but a common word of it is about
 /// something else.
 const TOPIC_SHARE_MIN: f32 = 0.5;
-/// Items that a topic leads to.
-const TOPIC_ITEMS_MAX: usize = 200;
-/// The same by meaning, where no item has its words.
-const TOPIC_NEAREST_MAX: usize = 20;
 
 args! {
     /// What `contradiction_scan_tool` takes.

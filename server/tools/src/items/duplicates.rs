@@ -28,14 +28,19 @@ use recalld_tool_framework::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, alwa
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const NAME: &str = "duplicate_scan_tool";
-/// Items by words, and as many by meaning, that one is held against.
-const NEAREST_MAX: usize = 24;
-/// Items of a page whose nearest are looked up: besides those of the page, the members of its groups.
-const LOOKS_MAX: usize = 128;
-/// Items of a group.
-const MEMBERS_MAX: usize = 20;
-/// Edges of an item that are counted.
-const EDGES_COUNTED_MAX: usize = 64;
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Items by words, and as many by meaning, that one is held against.
+    const NEAREST_MAX: usize = 24;
+    /// Items of a page whose nearest are looked up: besides those of the page, the members of its groups.
+    const LOOKS_MAX: usize = 128;
+    /// Items of a group.
+    const MEMBERS_MAX: usize = 20;
+    /// Edges of an item that are counted.
+    const EDGES_COUNTED_MAX: usize = 64;
+}
 
 args! {
     /// What `duplicate_scan_tool` takes.

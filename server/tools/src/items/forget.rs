@@ -28,10 +28,15 @@ use recalld_tool_framework::{
 const FORGET: &str = "forget_item_tool";
 /// The entry of a look at what would go.
 const LOOKED: &str = "forget_item_tool: looked";
-/// Items that such a look names.
-const GOING_SHOWN_MAX: usize = 50;
-/// Left of a call's time when it stops removing bytes: what is hidden has to be told in time.
-const TELL_TIME: Duration = Duration::from_secs(2);
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Items that such a look names.
+    const GOING_SHOWN_MAX: usize = 50;
+    /// Left of a call's time when it stops removing bytes: what is hidden has to be told in time.
+    const TELL_TIME: Duration = Duration::from_secs(2);
+}
 
 choices! {
     /// How an item is forgotten.

@@ -15,12 +15,16 @@ use recalld_tool_framework::{
     ANSWER_KIND, Answer, Change, Context, ServiceError, Tool, decision_of, touched,
 };
 
-/// Bytes of a text that are shown: what is longer is a document's.
-pub(super) const SHOWN_TEXT_BYTES_MAX: usize = 40 << 10;
-/// Bytes of attributes that are shown.
-const SHOWN_ATTRIBUTES_BYTES_MAX: usize = 12 << 10;
-/// Characters of a text in the block for people.
-const PREVIEW_CHARS_MAX: usize = 1_000;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Bytes of a text that are shown: what is longer is a document's.
+    pub(super) const SHOWN_TEXT_BYTES_MAX: usize = 40 << 10;
+    /// Bytes of attributes that are shown.
+    const SHOWN_ATTRIBUTES_BYTES_MAX: usize = 12 << 10;
+    /// Characters of a text in the block for people.
+    const PREVIEW_CHARS_MAX: usize = 1_000;
+}
 
 args! {
     /// What `get_item_tool` takes.

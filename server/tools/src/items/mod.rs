@@ -19,6 +19,13 @@ use engine::{ItemId, Place, Snapshot};
 use recalld_tool_framework::reading::may_know;
 use recalld_tool_framework::{ANSWER_KIND, Context, Family, ServiceError};
 
+limit_table::limits! {
+    pub(crate) const LIMITS = [
+        beside, chain, contradictions, duplicates, forget, get, pages, remember, sources, supersede,
+        timeline,
+    ];
+}
+
 pub(super) static FAMILY: Family = Family {
     name: "items",
     about: "Write and read single memories.",

@@ -12,8 +12,12 @@ use serde_json::{Value, json};
 use recalld_tool_framework::paging::{Paging, not_ours};
 use recalld_tool_framework::{Answer, ServiceError};
 
-/// Items of a page that are held against others.
-pub(super) const ITEMS_MAX: usize = 64;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Items of a page that are held against others.
+    pub(super) const ITEMS_MAX: usize = 64;
+}
 
 /// Where an item is in the order: when it was recorded, in microseconds since 1970, and its id.
 type Turn = (i64, String);

@@ -22,8 +22,13 @@ use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 const REMEMBER: &str = "brain_remember";
 /// Cosine from which an item may say the same as another.
 const DUPLICATE_COSINE: f32 = 0.92;
-/// Possible duplicates that are shown.
-const DUPLICATES_MAX: usize = 5;
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Possible duplicates that are shown.
+    const DUPLICATES_MAX: usize = 5;
+}
 
 args! {
     /// What `brain_remember` takes.

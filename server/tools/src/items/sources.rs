@@ -22,8 +22,14 @@ use recalld_tool_framework::results::{
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool, touched};
 
 const LIST: &str = "list_sources_tool";
-/// Items of a source that one answer shows.
-const SOURCE_ITEMS_MAX: usize = 100;
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Items of a source that one answer shows.
+    const SOURCE_ITEMS_MAX: usize = 100;
+}
+
 /// Items that are looked through between two looks at whether the answer is still wanted.
 const ITEMS_TOGETHER: usize = 1_024;
 const NO_SUCH_SOURCE: &str = "there is no such source";

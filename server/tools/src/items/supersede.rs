@@ -20,8 +20,14 @@ use recalld_tool_framework::writing::{
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const SUPERSEDE: &str = "supersede_item_tool";
-/// Bytes of the versions that are told beside the new one, as JSON.
-const CHAIN_BYTES_MAX: usize = 16 << 10;
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Bytes of the versions that are told beside the new one, as JSON.
+    const CHAIN_BYTES_MAX: usize = 16 << 10;
+}
+
 /// Begins the ref of a version of an item that has none of its own (REC-08).
 const AFTER: &str = "after:";
 

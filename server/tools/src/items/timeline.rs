@@ -24,17 +24,23 @@ use recalld_tool_framework::results::{
 use recalld_tool_framework::{ANSWER_KIND, Answer, Change, Context, ServiceError, Tool, touched};
 
 const TIMELINE: &str = "item_timeline_tool";
-/// Items that words lead to: the best.
-const FOUND_MAX: usize = 50;
-/// Versions of an item whose events are told: the newest.
-const TOLD_VERSIONS_MAX: usize = 200;
-/// Edges of one item that are told: the strongest.
-const EDGES_MAX: usize = 100;
-/// Times that items were verified: the last.
-const VERIFIED_MAX: usize = 1_000;
-/// Windows of the ledger in which these are looked for, from the newest entry on: an item that nobody verified would
-/// have all of it read.
-const LEDGER_WINDOWS_MAX: usize = 2;
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Items that words lead to: the best.
+    const FOUND_MAX: usize = 50;
+    /// Versions of an item whose events are told: the newest.
+    const TOLD_VERSIONS_MAX: usize = 200;
+    /// Edges of one item that are told: the strongest.
+    const EDGES_MAX: usize = 100;
+    /// Times that items were verified: the last.
+    const VERIFIED_MAX: usize = 1_000;
+    /// Windows of the ledger in which these are looked for, from the newest entry on: an item that nobody verified
+    /// would have all of it read.
+    const LEDGER_WINDOWS_MAX: usize = 2;
+}
+
 /// Tools that look whether what an item says still holds.
 const VERIFIERS: [&str; 2] = ["brain_verify_claims_tool", "recall_staleness_check_tool"];
 

@@ -25,10 +25,16 @@ use recalld_tool_framework::{
 };
 
 const SEARCH_NAME: &str = "search";
-/// Bytes of a text in one answer.
-const TEXT_BYTES_MAX: usize = 64 << 10;
-/// Characters of a title that is made from a text.
-const TITLE_CHARS_MAX: usize = 80;
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Bytes of a text in one answer.
+    const TEXT_BYTES_MAX: usize = 64 << 10;
+    /// Characters of a title that is made from a text.
+    const TITLE_CHARS_MAX: usize = 80;
+}
+
 const DOCUMENT: &str = "document";
 const NO_SUCH_ITEM: &str = "there is no such item, document or chunk";
 

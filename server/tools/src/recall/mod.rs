@@ -8,6 +8,10 @@ pub(crate) mod text;
 use crate::command;
 use recalld_tool_framework::Family;
 
+limit_table::limits! {
+    pub(crate) const LIMITS = [arbitrate, connectors, text];
+}
+
 pub(super) static FAMILY: Family = Family {
     name: "recall",
     about: "Ask what is remembered before answering.",

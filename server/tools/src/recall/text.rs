@@ -8,10 +8,14 @@ use super::arbitrate::ConflictFacts;
 use recalld_common::counted::counted;
 use recalld_recall::show;
 
-/// Characters of an item's text.
-const BODY_CHARS_MAX: usize = 300;
-/// Characters of a title, a path or a kind.
-const NAME_CHARS_MAX: usize = 200;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Characters of an item's text.
+    const BODY_CHARS_MAX: usize = 300;
+    /// Characters of a title, a path or a kind.
+    const NAME_CHARS_MAX: usize = 200;
+}
 
 /// What is read of an item.
 pub(super) struct Line<'a> {

@@ -25,18 +25,22 @@ use recalld_tool_framework::reading::seen_at;
 use recalld_tool_framework::results::{Kind, TRUNCATED, always};
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
-/// Claims of a call.
-const CLAIMS_MAX: usize = 20;
-/// Tokens of a claim.
-const TOKENS_MAX: usize = 8;
-/// Characters of a claim.
-const CLAIM_CHARS_MAX: usize = 1_024;
-/// Characters of what is given as a token: one has fewer.
-const TOKEN_CHARS_MAX: usize = 512;
-/// Items that are shown for one claim.
-const EVIDENCE_MAX: usize = 3;
-/// Characters of a claim that are told again.
-const TOLD_CHARS_MAX: usize = 120;
+limit_table::limits! {
+    pub(crate) const LIMITS = [evidence];
+
+    /// Claims of a call.
+    const CLAIMS_MAX: usize = 20;
+    /// Tokens of a claim.
+    const TOKENS_MAX: usize = 8;
+    /// Characters of a claim.
+    const CLAIM_CHARS_MAX: usize = 1_024;
+    /// Characters of what is given as a token: one has fewer.
+    const TOKEN_CHARS_MAX: usize = 512;
+    /// Items that are shown for one claim.
+    const EVIDENCE_MAX: usize = 3;
+    /// Characters of a claim that are told again.
+    const TOLD_CHARS_MAX: usize = 120;
+}
 
 object! {
     /// A claim, and the tokens of the items that it is said to rest on.

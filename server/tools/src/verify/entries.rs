@@ -12,10 +12,15 @@ use serde_json::{Value, json};
 use recalld_common::names;
 use recalld_tool_framework::{Context, ServiceError};
 
-/// Entries of a window: some tenth of a second.
-pub(crate) const WINDOW_ENTRIES_MAX: u64 = 65_536;
-/// Windows that one call looks through, where the ledger is what it is about.
-pub(crate) const WINDOWS_MAX: usize = 16;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Entries of a window: some tenth of a second.
+    pub(crate) const WINDOW_ENTRIES_MAX: u64 = 65_536;
+    /// Windows that one call looks through, where the ledger is what it is about.
+    pub(crate) const WINDOWS_MAX: usize = 16;
+}
+
 /// Entries that are read between two looks at whether the answer is still wanted.
 const ENTRIES_TOGETHER: usize = 1_024;
 

@@ -11,6 +11,10 @@ mod trail;
 
 use recalld_tool_framework::Family;
 
+limit_table::limits! {
+    pub(crate) const LIMITS = [claims, entries, reconcile, staleness];
+}
+
 pub(super) static FAMILY: Family = Family {
     name: "verify",
     about: "Check what is remembered, and what was done.",

@@ -11,8 +11,13 @@ use recalld_tool_framework::args::{Int, List, Text, Time, args, choices, object}
 use recalld_tool_framework::results::{Kind, always, without_nulls};
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
-/// Entries between two receipts that are walked rather than skipped.
-const WALKED_MAX: u64 = 65_536;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Entries between two receipts that are walked rather than skipped.
+    const WALKED_MAX: u64 = 65_536;
+}
+
 /// Entries that are read between two looks at whether the answer is still wanted.
 const ENTRIES_TOGETHER: usize = 1_024;
 

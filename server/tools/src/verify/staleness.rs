@@ -20,12 +20,18 @@ use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 use standing::{Judge, Standing};
 
 const NAME: &str = "recall_staleness_check_tool";
-/// Ids or tokens of a call.
-const ASKED_MAX: usize = 100;
-/// Characters of what is given as a token: one has fewer.
-const TOKEN_CHARS_MAX: usize = 512;
-/// Days that something may be old: a hundred years.
-const DAYS_MAX: i64 = 36_525;
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [standing];
+
+    /// Ids or tokens of a call.
+    const ASKED_MAX: usize = 100;
+    /// Characters of what is given as a token: one has fewer.
+    const TOKEN_CHARS_MAX: usize = 512;
+    /// Days that something may be old: a hundred years.
+    const DAYS_MAX: i64 = 36_525;
+}
+
 const DAY_MICROS: i64 = 86_400 * 1_000_000;
 
 /// An item's id as it was given.

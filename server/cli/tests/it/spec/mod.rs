@@ -1,5 +1,5 @@
 //! The format's pages and the code say the same.
 
-mod bounds;
+mod limits;
 mod pages;
 mod tables;

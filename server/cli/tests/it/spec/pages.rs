@@ -14,11 +14,6 @@ const ROOMS: [&str; 24] = [
 /// A room's three letters, a dash, two digits.
 const RULE_BYTES: usize = 6;
 
-/// A source file of the server.
-pub(crate) fn server_source(name: &str) -> String {
-    fs::read_to_string(root().join("server").join(name)).expect("the file is there")
-}
-
 fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("the folder is there") {
         let path = entry.expect("it can be read").path();

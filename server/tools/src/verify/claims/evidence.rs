@@ -12,8 +12,12 @@ use recalld_recall::show::ItemFacts;
 use recalld_tool_framework::results::without_nulls;
 use recalld_tool_framework::{Context, ServiceError};
 
-/// Characters of a title that are shown.
-const TITLE_CHARS_MAX: usize = 120;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Characters of a title that are shown.
+    const TITLE_CHARS_MAX: usize = 120;
+}
 
 /// How an item stands to a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -22,8 +22,12 @@ use recalld_tool_framework::reading::seen;
 use recalld_tool_framework::results::without_nulls;
 use recalld_tool_framework::{ANSWER_KIND, Context, ServiceError, touched};
 
-/// Characters of a reason that was given for hiding an item.
-const REASON_CHARS_MAX: usize = 200;
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Characters of a reason that was given for hiding an item.
+    const REASON_CHARS_MAX: usize = 200;
+}
 
 /// How an item stands.
 pub(super) struct Standing {

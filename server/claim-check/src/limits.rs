@@ -1,0 +1,5 @@
+//! Every limit of this crate, declared beside what it bounds.
+
+limit_table::limits! {
+    pub const LIMITS = [crate, crate::facts, crate::prose, crate::tokens];
+}
