@@ -25,10 +25,14 @@ mod encoder;
 mod error;
 mod files;
 mod forward;
-pub mod limits;
 mod packed;
 mod pool;
 mod scratch;
+
+limit_table::limits! {
+    pub const LIMITS = [config];
+}
+
 #[cfg(test)]
 mod tiny;
 mod tokenizer;

@@ -73,3 +73,7 @@ pub use stop::Stop;
 pub use store::far;
 pub use store::{Figures, Ground, OPEN_ATTEMPTS_MAX, Options, Reader, Store, Written};
 pub use top::Top;
+
+limit_table::limits! {
+    pub const LIMITS = [index, limits, reading, words];
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::words::{ROW_TERMS_MAX, SEGMENT_POSTINGS_MAX};
 
 limit_table::limits! {
-    pub const LIMITS = [crate::index, crate::reading, crate::words];
+    pub(crate) const LIMITS = [];
 
     /// Bytes of an item's text.
     pub const TEXT_BYTES_MAX: usize = 1 << 20;

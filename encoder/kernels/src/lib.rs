@@ -7,7 +7,6 @@
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
 mod attention;
-pub mod limits;
 mod linear;
 mod lookups;
 mod panels;
@@ -20,6 +19,10 @@ mod team;
 mod workspace;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
+
+limit_table::limits! {
+    pub const LIMITS = [questions, team];
+}
 
 #[cfg(test)]
 mod check;

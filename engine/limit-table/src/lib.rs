@@ -21,10 +21,8 @@
 //!     }
 //! }
 //!
-//! pub mod limits {
-//!     limit_table::limits! {
-//!         pub const LIMITS = [crate::reading];
-//!     }
+//! limit_table::limits! {
+//!     pub const LIMITS = [reading];
 //! }
 //! # use reading::is_too_far as _;
 //! ```
@@ -80,10 +78,8 @@ pub const fn millis(duration: Duration) -> u64 {
 ///     }
 /// }
 ///
-/// pub mod limits {
-///     limit_table::limits! {
-///         pub const LIMITS = [];
-///     }
+/// limit_table::limits! {
+///     pub const LIMITS = [];
 /// }
 /// # pub use forgotten::HOPS_MAX;
 /// ```

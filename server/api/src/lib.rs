@@ -14,3 +14,7 @@ pub mod operator;
 pub mod pipeline;
 pub mod rest;
 mod service_error;
+
+limit_table::limits! {
+    pub const LIMITS = [console, forwarded, limits];
+}

@@ -6,7 +6,7 @@ use recalld_http_server::limits::BODY_BYTES_MAX;
 use recalld_tools::limits::TEXT_BYTES_MAX;
 
 limit_table::limits! {
-    pub const LIMITS = [crate::console, crate::forwarded];
+    pub(crate) const LIMITS = [];
 
     /// The body of a call whose caller is not known yet, in bytes: the longest text of letters of two bytes,
     /// each escaped as six, as writers of ASCII do. A tenant's credential is looked up once its body is there.

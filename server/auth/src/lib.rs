@@ -8,7 +8,6 @@ mod check;
 mod cluster_secret;
 mod former;
 mod keys;
-pub mod limits;
 mod signing;
 pub mod token;
 mod token_cache;
@@ -25,3 +24,7 @@ pub use keys::{
 pub use signing::{KeyError, Signer, Verifier};
 pub use token_cache::{TOKENS_REMEMBERED_MAX, TokenCache};
 pub use token_keys::{TOKEN_KEYS_MAX, TokenKey, TokenKeys};
+
+limit_table::limits! {
+    pub const LIMITS = [former];
+}

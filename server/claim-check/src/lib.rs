@@ -7,7 +7,6 @@
 
 mod dates;
 mod facts;
-pub mod limits;
 mod matched;
 mod prose;
 mod relate;
@@ -24,7 +23,7 @@ pub use relate::{Difference, Kind, Relation};
 use relate::{Related, relate};
 
 limit_table::limits! {
-    pub(crate) const LIMITS = [];
+    pub const LIMITS = [facts, prose, tokens];
 
     /// Sentences of a claim that are judged.
     const CLAIM_SENTENCES_MAX: usize = 8;

@@ -7,3 +7,7 @@ pub mod eval;
 pub mod housekeeping;
 mod keep_seats;
 pub mod limits;
+
+limit_table::limits! {
+    pub const LIMITS = [cli, eval, limits];
+}

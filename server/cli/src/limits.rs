@@ -7,7 +7,7 @@ use recalld_http_server::limits::CONNECTIONS_MAX;
 use recalld_http_server::limits::WAITING_BYTES_MAX;
 
 limit_table::limits! {
-    pub const LIMITS = [crate::cli, crate::eval];
+    pub(crate) const LIMITS = [];
 
     /// Of these, what one peer of the hosted listener may hold before the same is true for it alone: an
     /// eighth, so that some slow readers do not make it full for the others. Two of the largest answers.

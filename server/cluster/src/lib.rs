@@ -18,3 +18,7 @@ pub use fields::{HOP, Keeps};
 pub use not_here::NotHere;
 pub use relay::{Passed, Relay, Trust};
 pub use whereabouts::{CONTROL, Peer, Taken, Where, Whereabouts};
+
+limit_table::limits! {
+    pub const LIMITS = [limits, seats];
+}

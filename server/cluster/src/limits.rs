@@ -6,7 +6,7 @@ use recalld_mcp_protocol::limits::STREAM_COMMENT_EVERY;
 use recalld_policy::limits::CALL_TIME_MAX;
 
 limit_table::limits! {
-    pub const LIMITS = [crate::seats];
+    pub(crate) const LIMITS = [];
 
     /// Calls that are being passed on to other nodes, each on a thread of its own with its body and up to
     /// `RELAY_BYTES_MAX` of its answer; a stream holds its thread until it ends.

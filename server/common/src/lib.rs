@@ -29,3 +29,7 @@ pub mod wants;
 pub mod wrong_node;
 
 pub use month::Month;
+
+limit_table::limits! {
+    pub const LIMITS = [keys, limits];
+}

@@ -1,7 +1,7 @@
 //! Caps and timeouts of this crate, each with the reason for its size.
 
 limit_table::limits! {
-    pub const LIMITS = [crate::keys];
+    pub(crate) const LIMITS = [];
 
     /// Longest request id that is taken from a client; ours are shorter.
     pub const REQUEST_ID_BYTES_MAX: usize = 64;

@@ -32,7 +32,7 @@ use recalld_policy::plans::Plans;
 use recalld_common::keys::FileFault;
 
 limit_table::limits! {
-    pub(crate) const LIMITS = [];
+    pub const LIMITS = [backups, limits, plans, remote, serving];
 
     /// Largest settings file, in bytes: all plans with all names take a tenth of it.
     pub const CONFIG_BYTES_MAX: usize = 1024 * 1024;

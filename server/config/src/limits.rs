@@ -1,7 +1,7 @@
 //! Caps and timeouts of this crate, each with the reason for its size.
 
 limit_table::limits! {
-    pub const LIMITS = [crate, crate::backups, crate::plans, crate::remote, crate::serving];
+    pub(crate) const LIMITS = [];
 
     /// Connections of one peer address on the hosted listener, where no setting says otherwise: a sixteenth
     /// of all, so that one peer does not take the places of the others. A gateway in front is one peer.

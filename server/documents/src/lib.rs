@@ -43,5 +43,9 @@ pub use read::{
     Aids, MARKUP_BYTES_MAX, Read, ReadError, links_of, read_bytes, read_file, read_text, read_with,
 };
 
+limit_table::limits! {
+    pub const LIMITS = [detect, image, json_lines, limits, pdf, records, table];
+}
+
 #[cfg(test)]
 mod tests;

@@ -1,9 +1,7 @@
 //! Bounds of chunks, each with the reason for its size.
 
 limit_table::limits! {
-    pub const LIMITS = [
-        crate::detect, crate::image, crate::json_lines, crate::pdf, crate::records, crate::table,
-    ];
+    pub(crate) const LIMITS = [];
 }
 
 /// The length aimed at, in characters: about 256 word pieces, what the encoder reads at once.

@@ -7,6 +7,9 @@ pub mod encoders;
 pub mod encoding;
 pub mod gather;
 pub mod inflow;
-pub mod limits;
 pub mod model;
 pub mod model_file;
+
+limit_table::limits! {
+    pub const LIMITS = [company, embed, inflow, model];
+}

@@ -4,7 +4,6 @@
 pub mod beneath;
 pub mod copies;
 pub mod data_dir;
-pub mod limits;
 pub mod private_file;
 pub mod private_file_error;
 pub mod roots;
@@ -13,3 +12,7 @@ pub mod scratch;
 pub mod start_error;
 pub mod told_disk;
 pub mod uri;
+
+limit_table::limits! {
+    pub const LIMITS = [roots];
+}

@@ -48,3 +48,7 @@ pub use identity::{Identity, IdentityError};
 pub use message::{Head, Headers, Method, Request, Response, Version};
 pub use reply::{Admission, Answered, Call, Gone, Reply, Service, StreamSender};
 pub use server::{BindError, Drained, Inherited, RunError, Server, ShutdownHandle};
+
+limit_table::limits! {
+    pub const LIMITS = [limits];
+}

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 limit_table::limits! {
-    pub const LIMITS = [];
+    pub(crate) const LIMITS = [];
 
     /// Largest request head (request line, header fields and the closing empty line).
     pub const HEAD_BYTES_MAX: usize = 16 * 1024;

@@ -10,7 +10,6 @@
 pub mod given;
 mod held;
 pub mod job;
-pub mod limits;
 mod linking;
 pub mod links;
 mod outline;
@@ -23,3 +22,7 @@ pub use held::Held;
 pub use job::{BrokenOff, Job, Report, Request};
 pub use stored::document_of;
 pub use stored::{asked_of, beside_now};
+
+limit_table::limits! {
+    pub const LIMITS = [held, job, parcel, report, walk];
+}

@@ -6,7 +6,6 @@
 
 mod cues;
 mod likely;
-pub mod limits;
 mod mood;
 mod parts;
 mod routes;
@@ -23,3 +22,7 @@ pub const COMMAND: &str = "brain_command";
 const RECALL: &str = "retrieval_arbitrate_tool";
 /// The tool for questions about the service.
 const STATUS: &str = "brain_status_query_tool";
+
+limit_table::limits! {
+    pub const LIMITS = [cues, likely, mood, routes, routing, said, times];
+}

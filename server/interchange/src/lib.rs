@@ -5,3 +5,7 @@ pub mod foreign;
 pub mod limits;
 pub mod lines;
 pub mod vault;
+
+limit_table::limits! {
+    pub const LIMITS = [foreign, limits, lines, vault];
+}

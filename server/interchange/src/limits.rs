@@ -1,7 +1,7 @@
 //! Caps and timeouts of this crate, each with the reason for its size.
 
 limit_table::limits! {
-    pub const LIMITS = [crate::foreign, crate::lines, crate::vault];
+    pub(crate) const LIMITS = [];
 }
 
 /// Largest growth of one byte of text inside a JSON string: a control character becomes `\u00XX`.

@@ -39,3 +39,7 @@ pub use host::{Capabilities, Completing, Completion, Followed, Host, List, Listi
 pub use log_level::Level;
 pub use rounds::{Input, NeedsInput, Outcome};
 pub use shared::{Changes, refusal};
+
+limit_table::limits! {
+    pub const LIMITS = [limits];
+}

@@ -6,7 +6,7 @@ use recalld_http_server::limits::IDLE_TIMEOUT;
 use recalld_http_server::limits::STREAMS_MAX;
 
 limit_table::limits! {
-    pub const LIMITS = [];
+    pub(crate) const LIMITS = [];
 
     /// Largest body that is looked into for a `ping` on the event loop, where every other connection waits
     /// for it: a message with a few fields beside the method, read in about a microsecond.

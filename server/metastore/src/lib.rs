@@ -18,7 +18,6 @@ mod grants;
 mod hash;
 mod last_checkpoint;
 mod latest;
-pub mod limits;
 mod mails;
 mod meter;
 mod operations;
@@ -36,6 +35,13 @@ mod tenants;
 mod text;
 mod token_keys;
 mod usage;
+
+limit_table::limits! {
+    pub const LIMITS = [
+        anchors, clients, codes, credentials, file, grants, record, standing, sweep, table, tenants,
+        token_keys, usage,
+    ];
+}
 
 #[cfg(test)]
 mod tests;

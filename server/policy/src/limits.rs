@@ -5,10 +5,7 @@ use std::time::Duration;
 use recalld_mcp_protocol::limits::ASK_TIME_MAX;
 
 limit_table::limits! {
-    pub const LIMITS = [
-        crate::identity, crate::judged, crate::meter, crate::plans, crate::rate, crate::rules,
-        crate::rules_file,
-    ];
+    pub(crate) const LIMITS = [];
 
     /// Longest that a tool call may take.
     pub const CALL_TIME_MAX: Duration = Duration::from_secs(120);

@@ -59,3 +59,10 @@ pub use room::Room;
 pub use route::{Bounds, Plan, Question};
 pub use time::{MONTHS, WEEKDAYS, named};
 pub use time::{Period, When};
+
+limit_table::limits! {
+    pub const LIMITS = [
+        abstain, answers, arbitrate, conflicts, dated, fuse, graph_shape, hidden, lanes, likeness,
+        limits, located, looks, masks, near, passes, place, route, standing, time, why, wording,
+    ];
+}

@@ -87,3 +87,7 @@ pub use seat::{
 pub use small_file::{put as put_small_file, read_noted};
 pub use ticks::{BootClock, TickSource, Ticks};
 pub use verify::{Checked, Look, verify};
+
+limit_table::limits! {
+    pub const LIMITS = [about, core, follow, ledger, limits, seat];
+}

@@ -8,9 +8,7 @@ use std::time::Duration;
 pub use clients::*;
 
 limit_table::limits! {
-    pub const LIMITS = [
-        clients, crate::about, crate::core, crate::follow, crate::ledger, crate::seat,
-    ];
+    pub(crate) const LIMITS = [clients];
 
     /// Bytes of one part of a file on object storage; the last one is shorter.
     pub const PART_BYTES: u64 = 16 << 20;

@@ -13,8 +13,12 @@
 mod assigned;
 mod blocks;
 mod carried;
-pub mod limits;
 mod runs;
+
+limit_table::limits! {
+    pub const LIMITS = [assigned, blocks, carried, tokens, values];
+}
+
 #[cfg(test)]
 mod tests;
 mod tokens;

@@ -5,7 +5,6 @@
 
 mod answer;
 mod facts;
-pub mod limits;
 mod phrases;
 mod routing;
 pub mod sources;
@@ -18,3 +17,7 @@ pub use phrases::{ATTEMPT_STATES, Backups, Followups, Jobs};
 pub use routing::{OtherPart, ParsedQuestion, TopicMatch, topics_of, understand};
 pub use topics::Topic;
 pub use words::{is_everyday, is_misspelt, is_of_service, stem};
+
+limit_table::limits! {
+    pub const LIMITS = [phrases, routing];
+}

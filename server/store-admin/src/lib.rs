@@ -69,3 +69,7 @@ pub use told_backups::told_backups;
 pub use trusted::LedgerPlace;
 pub use workspaces::Opener;
 pub use workspaces::Others;
+
+limit_table::limits! {
+    pub const LIMITS = [catalogue, known, limits];
+}

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 limit_table::limits! {
-    pub const LIMITS = [crate::catalogue, crate::known];
+    pub(crate) const LIMITS = [];
 
     /// Between two looks whether a backup is due.
     pub const BACKUP_SCHEDULE_EVERY: Duration = Duration::from_secs(20);

@@ -5,3 +5,7 @@ pub mod limits;
 pub mod log;
 pub mod metrics;
 pub mod ticker;
+
+limit_table::limits! {
+    pub const LIMITS = [limits];
+}

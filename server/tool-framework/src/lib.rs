@@ -11,7 +11,6 @@ mod context;
 mod error;
 pub mod governed;
 pub mod idempotency;
-pub mod limits;
 pub mod paging;
 mod profile;
 pub mod reading;
@@ -31,3 +30,7 @@ pub use governed::{
 pub use profile::Profile;
 pub use recalld_common::own_kinds::ANSWER as ANSWER_KIND;
 pub use tool::{Change, Family, Tool};
+
+limit_table::limits! {
+    pub const LIMITS = [paging, writing];
+}

@@ -23,3 +23,10 @@ mod work;
 
 pub use catalog::{CATALOG, may_wait};
 pub use items::would_forget;
+
+limit_table::limits! {
+    pub const LIMITS = [
+        agent_state, artifacts, bench, command, continuity, docstore, graph, ingest, items, limits,
+        recall, verify, work,
+    ];
+}

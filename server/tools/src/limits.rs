@@ -24,11 +24,7 @@ const _: () = {
 };
 
 limit_table::limits! {
-    pub const LIMITS = [
-        crate::agent_state, crate::artifacts, crate::bench, crate::command, crate::continuity,
-        crate::docstore, crate::graph, crate::ingest, crate::items, crate::recall, crate::verify,
-        crate::work,
-    ];
+    pub(crate) const LIMITS = [];
 
     /// Kinds, and modalities, that statistics count by name: the most frequent. An installation has some
     /// dozens; a client that makes up new ones all the time does not make `GET /stats` grow.

@@ -7,3 +7,7 @@ pub mod opening;
 pub mod roots;
 pub mod tenants;
 pub mod workspace;
+
+limit_table::limits! {
+    pub const LIMITS = [limits];
+}

@@ -6,7 +6,7 @@ use recalld_cluster::limits::TAKERS_MAX;
 use recalld_http_server::limits::WORKERS_MIN;
 
 limit_table::limits! {
-    pub const LIMITS = [];
+    pub(crate) const LIMITS = [];
 
     /// Stores of tenants that are open at a time, `local` beside them. Each may take some 20 MiB: its unsealed
     /// tail (`TENANT_TAIL_BYTES_SEAL`, about twice that while it is merged), answers that are kept, and threads of

@@ -1,5 +1,0 @@
-//! Every limit of this crate, declared beside what it bounds.
-
-limit_table::limits! {
-    pub const LIMITS = [crate::held, crate::job, crate::parcel, crate::report, crate::walk];
-}
