@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use recalld_auth::{Signer, Verifier};
 
 /// Characters of a token.
-pub const TOKEN_CHARS: usize = 152;
+pub(crate) const TOKEN_CHARS: usize = 152;
 /// First 8 bytes of the SHA-256 of a tenant's name.
 pub type TenantHash = [u8; 8];
 

@@ -18,7 +18,6 @@ pub use audit_sync::AuditSync;
 pub use call_hash::hash_call;
 pub use call_hash::hash_json;
 pub use grounding::Grounded;
-pub use grounding::TOKEN_CHARS;
 pub use grounding::TenantHash;
 pub use grounding::TokenFault;
 pub use grounding::check;

@@ -4,7 +4,7 @@
 pub const LOCAL_WORKSPACE: &str = "local";
 
 /// The least and the most characters of a slug.
-pub const SLUG_CHARS: std::ops::RangeInclusive<usize> = 3..=40;
+pub(crate) const SLUG_CHARS: std::ops::RangeInclusive<usize> = 3..=40;
 
 /// Whether a text can name a workspace: 3 to 40 of `a-z 0-9 -`, a letter first, a letter or digit last. So it is
 /// one plain part of a path, needs no escaping in a header or a form, and reads the same in any case-blind file

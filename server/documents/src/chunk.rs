@@ -77,7 +77,7 @@ pub fn chunk(document: &Document) -> Vec<Chunk> {
 }
 
 /// Headings that are kept of one document.
-pub const HEADINGS_MAX: usize = 1_000;
+pub(crate) const HEADINGS_MAX: usize = 1_000;
 /// Characters that are kept of one heading.
 const HEADING_CHARS_MAX: usize = 200;
 

@@ -7,19 +7,19 @@ use std::ops::Range;
 use super::format::Format;
 
 /// Sections kept per document; later headings stay inside the last section.
-pub const SECTIONS_MAX: usize = 10_000;
+pub(crate) const SECTIONS_MAX: usize = 10_000;
 /// Characters kept of one heading, title, label or field.
-pub const HEADING_CHARS_MAX: usize = 200;
+pub(crate) const HEADING_CHARS_MAX: usize = 200;
 /// Deepest heading level told apart; deeper ones count as this.
-pub const HEADING_DEPTH_MAX: u8 = 12;
+pub(crate) const HEADING_DEPTH_MAX: u8 = 12;
 /// Links kept per document; the first ones win.
 pub const LINKS_MAX: usize = 2_000;
 /// Bytes of one link target; longer ones (data URLs) are dropped.
-pub const LINK_TARGET_BYTES_MAX: usize = 1_024;
+pub(crate) const LINK_TARGET_BYTES_MAX: usize = 1_024;
 /// Front matter or header fields kept per document.
-pub const FIELDS_MAX: usize = 64;
+pub(crate) const FIELDS_MAX: usize = 64;
 /// Characters kept of one field's value.
-pub const FIELD_CHARS_MAX: usize = 2_000;
+pub(crate) const FIELD_CHARS_MAX: usize = 2_000;
 
 /// One file, read: its text and what stands where.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,12 +117,12 @@ pub struct Run {
 }
 
 /// Byte offsets at which lines start; the first is always 0.
-pub fn line_starts(text: &str) -> Vec<usize> {
+pub(crate) fn line_starts(text: &str) -> Vec<usize> {
     std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect()
 }
 
 /// The 1-based line holding byte `at`, given the starts of all lines.
-pub fn line_of(starts: &[usize], at: usize) -> u32 {
+pub(crate) fn line_of(starts: &[usize], at: usize) -> u32 {
     u32::try_from(starts.partition_point(|&start| start <= at).max(1)).unwrap_or(u32::MAX)
 }
 

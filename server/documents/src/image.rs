@@ -18,7 +18,7 @@ limit_table::limits! {
     pub(crate) const LIMITS = [exif, gif, xmp];
 
     /// Bytes of one file of words beside a picture.
-    pub const BESIDE_BYTES_MAX: usize = 256 << 10;
+    pub(crate) const BESIDE_BYTES_MAX: usize = 256 << 10;
     /// Parts of a file (chunks, segments, blocks) that are looked at.
     const PARTS_MAX: usize = 10_000;
     /// Bytes that compressed texts of one picture may have when they are inflated.
@@ -26,7 +26,7 @@ limit_table::limits! {
 }
 
 /// What the name of a file of words beside a picture has behind the picture's own.
-pub const BESIDE_ENDINGS: [&str; 2] = [".txt", ".md"];
+pub(crate) const BESIDE_ENDINGS: [&str; 2] = [".txt", ".md"];
 
 /// A file of words beside a picture.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl Facts {
 }
 
 /// Whether a file is one of the pictures that are read.
-pub fn is_one(head: &[u8]) -> bool {
+pub(crate) fn is_one(head: &[u8]) -> bool {
     [&b"\x89PNG\r\n\x1a\n"[..], b"\xFF\xD8\xFF", b"GIF87a", b"GIF89a"]
         .iter()
         .any(|signature| head.starts_with(signature))

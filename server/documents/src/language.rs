@@ -25,7 +25,7 @@ pub enum Language {
 
 impl Language {
     /// By a file name's extension, in lower case and without the dot.
-    pub fn of_extension(extension: &str) -> Option<Self> {
+    pub(crate) fn of_extension(extension: &str) -> Option<Self> {
         Some(match extension {
             "rs" => Self::Rust,
             "py" | "pyi" | "pyw" => Self::Python,

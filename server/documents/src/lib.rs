@@ -28,20 +28,14 @@ mod rst;
 mod table;
 mod text;
 
-pub use detect::{DETECT_BYTES, detect};
-pub use document::{
-    Document, FIELD_CHARS_MAX, FIELDS_MAX, HEADING_CHARS_MAX, HEADING_DEPTH_MAX,
-    LINK_TARGET_BYTES_MAX, LINKS_MAX, Link, LinkKind, Run, SECTIONS_MAX, Section, Source, line_of,
-    line_starts,
-};
+pub use detect::detect;
+pub use document::{Document, LINKS_MAX, Link, LinkKind, Run, Section, Source};
 pub use format::{Format, Unread, Unreadable};
-pub use image::{BESIDE_BYTES_MAX, BESIDE_ENDINGS, Beside, is_one as is_picture};
+pub use image::Beside;
 pub use language::Language;
 pub use pdf::SUBCOMMAND;
 pub use pdf::{PdfReader, main as read_pdf};
-pub use read::{
-    Aids, MARKUP_BYTES_MAX, Read, ReadError, links_of, read_bytes, read_file, read_text, read_with,
-};
+pub use read::{Aids, links_of, read_bytes, read_text, read_with};
 
 limit_table::limits! {
     pub const LIMITS = [detect, image, json_lines, limits, pdf, records, table];

@@ -5,13 +5,13 @@ limit_table::limits! {
 }
 
 /// The length aimed at, in characters: about 256 word pieces, what the encoder reads at once.
-pub const CHUNK_CHARS_TARGET: usize = 1_000;
+pub(crate) const CHUNK_CHARS_TARGET: usize = 1_000;
 
 /// No chunk is longer, in characters.
 pub const CHUNK_CHARS_MAX: usize = 1_400;
 
 /// Shorter sections join their neighbour where they may.
-pub const CHUNK_CHARS_TINY: usize = 200;
+pub(crate) const CHUNK_CHARS_TINY: usize = 200;
 
 const _: () =
     assert!(CHUNK_CHARS_TINY < CHUNK_CHARS_TARGET && CHUNK_CHARS_TARGET < CHUNK_CHARS_MAX);

@@ -1,10 +1,5 @@
 //! Bytes become a document by the reader of their kind.
 
-use std::fmt;
-use std::io;
-
-use sha2::{Digest, Sha256};
-
 use crate::detect::detect;
 use crate::document::{Document, HEADING_CHARS_MAX, Link, tidy};
 use crate::format::{Format, Unread};
@@ -12,11 +7,10 @@ use crate::image::Beside;
 use crate::pdf::PdfReader;
 use crate::{code, decode, html, image, json_lines, markdown, pdf, rst, table, text};
 use recalld_common::cancel::CallScope;
-use recalld_fs_util::roots::{Allowed, FILE_BYTES_MAX};
 
 /// Beyond this, Markdown and HTML are read as plain text: their parsers build trees and maps
 /// several times the size of the text, and no document a person wrote is this long.
-pub const MARKUP_BYTES_MAX: usize = 4 << 20;
+pub(crate) const MARKUP_BYTES_MAX: usize = 4 << 20;
 
 /// What a reader may need beside a file's bytes.
 #[derive(Clone, Copy)]
@@ -34,59 +28,6 @@ impl Aids<'_> {
     pub fn none() -> Self {
         Self { pdf: None, beside: &[], call: CallScope::endless() }
     }
-}
-
-/// A file, read whole.
-#[derive(Debug, Clone)]
-pub struct Read {
-    /// SHA-256 of the raw bytes.
-    pub bytes_sha256: [u8; 32],
-    /// Length of the raw bytes.
-    pub bytes: u64,
-    /// What the bytes say.
-    pub document: Document,
-}
-
-/// Why a file was not read.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum ReadError {
-    /// Longer than `FILE_BYTES_MAX`.
-    TooLarge,
-    /// A folder was given.
-    Folder,
-    /// Its bytes became no document.
-    Unread(Unread),
-    /// The system refused.
-    Io(io::Error),
-}
-
-impl fmt::Display for ReadError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ReadError::TooLarge => {
-                write!(out, "longer than {FILE_BYTES_MAX} bytes, the most one file may have")
-            }
-            ReadError::Folder => write!(out, "a folder; a file is wanted"),
-            ReadError::Unread(why) => why.fmt(out),
-            ReadError::Io(error) => write!(out, "cannot be read: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for ReadError {}
-
-/// Reads an allowed file whole.
-///
-/// # Errors
-/// When it is a folder, too long, not text, or the system refuses.
-pub fn read_file(file: &Allowed) -> Result<Read, ReadError> {
-    if file.is_folder() {
-        return Err(ReadError::Folder);
-    }
-    let bytes = file.read_bytes().map_err(ReadError::Io)?.ok_or(ReadError::TooLarge)?;
-    let document = read_bytes(file.name(), &bytes).map_err(ReadError::Unread)?;
-    Ok(Read { bytes_sha256: Sha256::digest(&bytes).into(), bytes: bytes.len() as u64, document })
 }
 
 /// Reads bytes said to be a file called `name`, with nothing but them: no PDF, and no words beside.

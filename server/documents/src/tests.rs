@@ -2,11 +2,9 @@
 
 use proptest::prelude::*;
 
-use sha2::{Digest, Sha256};
-
 use super::detect::detect;
 use super::document::{Document, FIELDS_MAX, HEADING_CHARS_MAX, LINKS_MAX, Source};
-use super::read::{read_bytes, read_file, read_text};
+use super::read::{read_bytes, read_text};
 
 mod chunks;
 
@@ -186,19 +184,6 @@ fn hostile_sizes_are_bounded() {
             chunks::check(&doc);
         }
     }
-}
-
-#[test]
-fn the_hash_is_of_the_raw_bytes() {
-    let folder = recalld_fs_util::scratch::Scratch::new("hash");
-    std::fs::write(folder.path().join("a.md"), b"\xEF\xBB\xBF# Hi\n").unwrap();
-    let roots = folder.roots();
-    let read = read_file(&roots.resolve("a.md").unwrap()).unwrap();
-    assert_eq!(read.bytes, 8);
-    let want: [u8; 32] = Sha256::digest(b"\xEF\xBB\xBF# Hi\n").into();
-    assert_eq!(read.bytes_sha256, want);
-    assert_eq!(read.document.text, "# Hi\n");
-    assert_eq!(read.document.title, "Hi");
 }
 
 #[test]

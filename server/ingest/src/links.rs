@@ -6,7 +6,7 @@
 use recalld_documents::{Link, LinkKind};
 
 /// Candidates given for one link.
-pub const CANDIDATES_MAX: usize = 16;
+pub(crate) const CANDIDATES_MAX: usize = 16;
 /// Parts of the longest path built.
 const PARTS_MAX: usize = 64;
 /// Extensions tried when a document is named without one.
@@ -30,7 +30,7 @@ pub fn candidates(link: &Link, from: &str) -> Vec<String> {
 
 /// The path a relative link leads to, beneath the root: fragment and query dropped, percent signs
 /// decoded, `.` and `..` followed. A leading `/` means the root. `None` when it leads out or nowhere.
-pub fn resolve(target: &str, from: &str) -> Option<String> {
+pub(crate) fn resolve(target: &str, from: &str) -> Option<String> {
     let path = target.split(['#', '?']).next().unwrap_or_default();
     let path = percent_decode(path)?;
     if path.is_empty()

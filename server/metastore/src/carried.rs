@@ -24,7 +24,8 @@ const FAR: &str = "far";
 const PLACE: &[u8] = b"place";
 
 /// Told of rows: table, key and value.
-pub type EachRow<'a> = &'a mut dyn FnMut(&'static str, &[u8], &[u8]) -> Result<(), ControlError>;
+pub(crate) type EachRow<'a> =
+    &'a mut dyn FnMut(&'static str, &[u8], &[u8]) -> Result<(), ControlError>;
 
 /// A store that only a server may change, since it is one of several nodes'.
 pub struct Foreign(pub String);

@@ -239,22 +239,6 @@ impl Control {
         if client.revoked_at.is_some() { Err(ClientFault::Revoked) } else { Ok(client) }
     }
 
-    /// Notes that a client was used. Written at most daily.
-    ///
-    /// # Errors
-    /// A fault of the store.
-    pub fn touch_client(&self, id: &str) -> Result<(), ControlError> {
-        let now = self.now();
-        let found: Option<Client> = self.read(|view| view.find::<Client>(id.as_bytes()))?;
-        let is_due = |used: u64| now.saturating_sub(used) >= DAY_SECONDS;
-        match found {
-            Some(client) if client.used_at.is_none_or(is_due) => {
-                self.write(|change| touch(change, id, now))
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// Keeps a client out, with all that was granted to it. One that is known by the address of its metadata need
     /// not be on record for that.
     ///

@@ -18,7 +18,7 @@ limit_table::limits! {
 }
 
 /// How long a refresh token is good, in seconds: 30 days. Each one that is used begins them anew.
-pub const REFRESH_SECONDS: u64 = 30 * 24 * 3_600;
+pub(crate) const REFRESH_SECONDS: u64 = 30 * 24 * 3_600;
 /// What ids of grants begin with; those of credentials begin otherwise.
 pub(super) const ID_START: char = 'g';
 

@@ -47,7 +47,7 @@ limit_table::limits! {
 mod tests;
 
 pub use anchors::ANCHORS_APART_MAX;
-pub use carried::{EachRow, Foreign};
+pub use carried::Foreign;
 pub use clients::{CLIENTS_MAX, Client, ClientFault, NewClient};
 pub use codes::{CODES_MAX, CodeRequest, RedeemError, Redeemed, Redemption, SignInError};
 pub use credentials::{
@@ -56,7 +56,7 @@ pub use credentials::{
 pub use error::ControlError;
 pub use far::{Elsewhere, Far};
 pub use file::CACHE_BYTES_MAX;
-pub use grants::{GRANTS_EACH_MAX, Grant, Holder, REFRESH_SECONDS};
+pub use grants::{GRANTS_EACH_MAX, Grant, Holder};
 pub use hash::{Hash, Seed};
 pub use last_checkpoint::LastCheckpoint;
 pub use mails::{LINK_SECONDS, Mail, MailError};
@@ -72,6 +72,4 @@ pub use sweep::{SWEPT_TOGETHER_MAX, check_record};
 pub use table::LISTED_MAX;
 pub use tenants::{NewTenant, TENANTS_MAX, Tenant, TenantState, check_slug};
 pub use token_keys::{KEYS_PUBLISHED_MAX, TokenKeyRecord};
-pub use usage::{
-    BLOCK_CALLS_MAX, BLOCK_SECONDS, BLOCKS_OUT_MAX, BLOCKS_OVER_MAX, Block, Over, Settlement, Usage,
-};
+pub use usage::{BLOCK_CALLS_MAX, BLOCKS_OUT_MAX, BLOCKS_OVER_MAX, Block, Over, Settlement, Usage};

@@ -23,7 +23,7 @@ limit_table::limits! {
 }
 
 /// How long a block is out, in seconds: what a crash left of it is free again then.
-pub const BLOCK_SECONDS: u64 = 600;
+pub(super) const BLOCK_SECONDS: u64 = 600;
 /// One block is at most one of so many parts of what is left, so that none holds back what others could use.
 const QUOTA_SHARES: u64 = 16;
 /// How long the usage of a month stays on record after it was begun, in seconds: 400 days.

@@ -44,7 +44,7 @@ const NOT_PUBLIC_6: [Net6; 5] = [
 ];
 
 /// Whether an address is one that anybody on the internet may have, and nothing else.
-pub fn is_public(address: IpAddr) -> bool {
+pub(crate) fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => !NOT_PUBLIC_4.iter().any(|(net, bits)| {
             let shift = u32::BITS - bits;

@@ -99,7 +99,7 @@ impl Authority {
     ///
     /// # Errors
     /// As for [`Authority::mint`].
-    pub fn with_public<T>(
+    pub(crate) fn with_public<T>(
         &self,
         control: &Control,
         work: impl FnOnce(&TokenKeys) -> T,

@@ -12,7 +12,7 @@ use super::form::{Form, decode};
 use recalld_common::secret::Secret;
 
 /// Longest client id: the URL of a client's document is one.
-pub const CLIENT_ID_BYTES_MAX: usize = 512;
+pub(crate) const CLIENT_ID_BYTES_MAX: usize = 512;
 /// Longest secret that is looked at; ours have some 60 bytes.
 const CLIENT_SECRET_BYTES_MAX: usize = 256;
 /// Longest `Authorization` value: both, percent-encoded and in base64.

@@ -92,7 +92,7 @@ impl DocumentFault {
 
     /// Whether it says that there is no such document, or another one than there was; else what was had before is as
     /// good as ever.
-    pub fn is_of_document(&self) -> bool {
+    pub(crate) fn is_of_document(&self) -> bool {
         match self {
             Self::Fetch(fault) => fault.is_gone(),
             _ => true,
@@ -100,7 +100,7 @@ impl DocumentFault {
     }
 
     /// Whether it tells whoever asks something of a place that they named, so that to ask is to guess.
-    pub fn is_told_of_elsewhere(&self) -> bool {
+    pub(crate) fn is_told_of_elsewhere(&self) -> bool {
         !matches!(self, Self::Fetch(FetchFault::Busy))
     }
 }

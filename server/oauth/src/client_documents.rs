@@ -18,11 +18,11 @@ use recalld_telemetry::log::Said;
 /// has a worker for as long.
 pub const FETCHES_MAX: usize = 4;
 /// Of these, callers of one site.
-pub const FETCHES_OF_SITE_MAX: usize = 2;
+pub(crate) const FETCHES_OF_SITE_MAX: usize = 2;
 /// Documents that are remembered, failures among them. Some kilobytes each.
 pub const DOCUMENTS_MAX: usize = 1_024;
 /// Of these, documents of one host.
-pub const DOCUMENTS_OF_HOST_MAX: usize = 32;
+pub(crate) const DOCUMENTS_OF_HOST_MAX: usize = 32;
 /// How long a document is believed at least, whatever its server says, in seconds.
 const BELIEVED_SECONDS_MIN: u64 = 5 * 60;
 /// How long where its server says nothing.

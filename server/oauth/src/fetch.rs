@@ -106,7 +106,7 @@ pub trait Fetch: Send + Sync {
 
 /// Fetches over HTTPS from public addresses.
 #[derive(Debug)]
-pub struct HttpFetch {
+pub(crate) struct HttpFetch {
     agent: Agent,
 }
 

@@ -19,7 +19,7 @@ use recalld_telemetry::log::{Level, Value};
 
 /// A client that may be used.
 #[derive(Debug, Clone)]
-pub struct KnownClient {
+pub(crate) struct KnownClient {
     /// Its id, as it was asked for.
     pub id: String,
     /// What people know it by; its own claim.
@@ -37,7 +37,7 @@ pub struct KnownClient {
 
 /// Why there is no client.
 #[derive(Debug)]
-pub enum ClientTrouble {
+pub(crate) enum ClientTrouble {
     /// Nobody is known by this id, or whoever was is kept out.
     Unknown,
     /// Its document cannot be had or is not taken.
@@ -48,13 +48,13 @@ pub enum ClientTrouble {
 
 impl KnownClient {
     /// Whether `presented` is its secret; `false` for one without.
-    pub fn is_secret(&self, presented: &[u8]) -> bool {
+    pub(crate) fn is_secret(&self, presented: &[u8]) -> bool {
         self.secret.is_some_and(|hash| hash == Hash::of(presented))
     }
 
     /// Whether all its answers go to the machine of whoever signs in, where any program may have taken the address or
     /// the scheme.
-    pub fn is_local_only(&self) -> bool {
+    pub(crate) fn is_local_only(&self) -> bool {
         let is_here =
             |redirect: &Redirect| Destination::of(redirect.text()).is_some_and(|it| it.is_here());
         self.redirects.iter().all(is_here)
@@ -92,7 +92,7 @@ impl KnownClient {
 ///
 /// # Errors
 /// Why there is none.
-pub fn known_client(
+pub(crate) fn known_client(
     context: &OAuthContext<'_>,
     authority: &Authority,
     (id, peer): (&str, IpAddr),
@@ -120,7 +120,7 @@ fn unavailable(error: &ControlError) -> ClientTrouble {
 
 impl ClientTrouble {
     /// Whether who was told of it might have been guessing.
-    pub fn is_guess(&self) -> bool {
+    pub(crate) fn is_guess(&self) -> bool {
         match self {
             Self::Unknown => true,
             Self::Document(fault) => fault.is_told_of_elsewhere(),
@@ -129,7 +129,7 @@ impl ClientTrouble {
     }
 
     /// Whether it may be over by itself in a moment.
-    pub fn is_passing(&self) -> bool {
+    pub(crate) fn is_passing(&self) -> bool {
         match self {
             Self::Unknown => false,
             Self::Document(fault) => fault.is_passing(),

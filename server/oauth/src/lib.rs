@@ -31,22 +31,16 @@ mod scopes;
 pub mod token;
 mod uri;
 
-pub use addresses::is_public;
-pub use client_auth::{AuthMethod, CLIENT_ID_BYTES_MAX, ShownClient};
+pub use client_auth::{AuthMethod, ShownClient};
 pub use client_document::{ClientDocument, ClientUrl, DocumentFault};
-pub use client_documents::{
-    ClientDocuments, DOCUMENTS_MAX, DOCUMENTS_OF_HOST_MAX, FETCHES_MAX, FETCHES_OF_SITE_MAX,
-};
+pub use client_documents::{ClientDocuments, DOCUMENTS_MAX, FETCHES_MAX};
 pub use context::OAuthContext;
 pub use error::{ErrorCode, OAuthError};
-pub use fetch::{Fetch, FetchFault, Fetched, HttpFetch};
+pub use fetch::{Fetch, FetchFault, Fetched};
 pub use form::{FORM_BYTES_MAX, Form, SIGN_IN_FORM_BYTES_MAX};
-pub use known_client::{ClientTrouble, KnownClient, known_client};
 pub use metadata::Places;
 pub use pkce::Challenge;
-pub use redirect::{REDIRECT_BYTES_MAX, Redirect, RedirectFault};
-pub use register::{
-    CLIENT_NAME_CHARS_MAX, ClientMetadata, REDIRECTS_MAX, REGISTRATION_BYTES_MAX, Registered,
-};
-pub use scopes::{Scopes, in_plain_words};
+pub use redirect::{Redirect, RedirectFault};
+pub use register::{ClientMetadata, REDIRECTS_MAX, REGISTRATION_BYTES_MAX, Registered};
+pub use scopes::Scopes;
 pub use uri::UriFault;

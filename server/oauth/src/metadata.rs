@@ -17,7 +17,7 @@ use recalld_http_server::Response;
 
 /// How long a document may be kept by who fetched it, in seconds. Keys are published for longer than this before
 /// they sign.
-pub const DOCUMENT_SECONDS: u64 = 300;
+pub(crate) const DOCUMENT_SECONDS: u64 = 300;
 /// The paths of the endpoints.
 pub const AUTHORIZE: &str = "/authorize";
 /// Where codes, refresh tokens and client credentials become access tokens.
@@ -85,7 +85,7 @@ impl Places {
     }
 
     /// Whether browsers reach it by TLS: the listener's own, or that of what stands before it.
-    pub fn has_tls(&self) -> bool {
+    pub(crate) fn has_tls(&self) -> bool {
         self.resource.scheme() == "https"
     }
 

@@ -10,7 +10,7 @@ use super::error::OAuthError;
 use super::uri::{self, UriFault};
 
 /// Bytes of a redirect URI.
-pub const REDIRECT_BYTES_MAX: usize = 1_024;
+pub(crate) const REDIRECT_BYTES_MAX: usize = 1_024;
 /// What answers add to the query, so that nothing may stand there under these names before.
 const ANSWER_NAMES: [&str; 6] = [CODE, STATE, ISSUER, ERROR, ERROR_DESCRIPTION, "error_uri"];
 const CODE: &str = "code";
@@ -143,7 +143,12 @@ impl Redirect {
     }
 
     /// The address that brings an error (RFC 6749, section 4.1.2.1; RFC 9207).
-    pub fn with_error(&self, error: &OAuthError, state: Option<&str>, issuer: &str) -> String {
+    pub(crate) fn with_error(
+        &self,
+        error: &OAuthError,
+        state: Option<&str>,
+        issuer: &str,
+    ) -> String {
         let said = [(ERROR, error.code().name()), (ERROR_DESCRIPTION, error.description())];
         let state = state.map(|state| (STATE, state));
         self.answer(said.into_iter().chain(state).chain([(ISSUER, issuer)]))

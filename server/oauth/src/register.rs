@@ -16,7 +16,7 @@ pub const REGISTRATION_BYTES_MAX: usize = 16 * 1024;
 /// Redirect URIs of a client.
 pub const REDIRECTS_MAX: usize = 16;
 /// Characters of a client's name.
-pub const CLIENT_NAME_CHARS_MAX: usize = 100;
+pub(crate) const CLIENT_NAME_CHARS_MAX: usize = 100;
 /// Entries of a list of grants or response types.
 const LIST_MAX: usize = 16;
 const AUTHORIZATION_CODE: &str = "authorization_code";

@@ -12,7 +12,7 @@ use recalld_common::scope::Scope;
 const SCOPE_BYTES_MAX: usize = 512;
 
 /// What a scope lets a client do, for the person who is asked: goes on from "It asks to".
-pub fn in_plain_words(scope: Scope) -> &'static str {
+pub(crate) fn in_plain_words(scope: Scope) -> &'static str {
     match scope {
         Scope::TenantRead => "read your memories and documents, and how they hang together",
         Scope::BrainProxy => "ask questions and get answers from your memories",

@@ -15,7 +15,7 @@ limit_table::limits! {
 
     /// Classes that are remembered: kinds times sensitivities times sets of gates that one call meets. Those of a
     /// store are some dozens; beyond that the rules are asked each time.
-    pub const CLASSES_JUDGED_MAX: usize = 64;
+    pub(super) const CLASSES_JUDGED_MAX: usize = 64;
 }
 
 /// Decisions by class.

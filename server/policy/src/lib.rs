@@ -17,9 +17,9 @@ mod rules;
 pub mod rules_file;
 
 pub use caller::{Caller, Credential, Metered, Token};
-pub use judged::{CLASSES_JUDGED_MAX, Judged};
-pub use policy::{Action, Decision, LEGAL_HOLD, Tried, Verdict, What, Who, decide, explain};
-pub use rules::{RULES_MAX, Rule, RuleFault, Rules, WhatMatch, WhoMatch};
+pub use judged::Judged;
+pub use policy::{Action, Decision, Tried, Verdict, What, Who, decide, explain};
+pub use rules::{Rule, RuleFault, Rules, WhatMatch, WhoMatch};
 
 limit_table::limits! {
     pub const LIMITS = [identity, judged, limits, meter, plans, rate, rules, rules_file];

@@ -20,7 +20,7 @@ use engine::Sensitivity;
 use super::rules::{Rule, Rules};
 
 /// The gate that stops erasure.
-pub const LEGAL_HOLD: &str = "legal_hold";
+pub(crate) const LEGAL_HOLD: &str = "legal_hold";
 /// What the names of the fixed rules start with; no configured rule's may.
 pub(super) const FIXED: &str = "fixed/";
 const OTHER_WORKSPACE: &str = "fixed/other-workspace";

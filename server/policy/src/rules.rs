@@ -14,7 +14,7 @@ limit_table::limits! {
     pub(crate) const LIMITS = [];
 
     /// Rules of one workspace, at most.
-    pub const RULES_MAX: usize = 1_024;
+    pub(super) const RULES_MAX: usize = 1_024;
 }
 
 /// Whom a rule is about. `None` is anyone; all that is given must hold.

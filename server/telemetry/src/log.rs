@@ -104,7 +104,7 @@ pub enum Value<'a> {
 }
 
 /// Fields of a line, in their order.
-pub type Fields<'a> = [(&'a str, Value<'a>)];
+pub(crate) type Fields<'a> = [(&'a str, Value<'a>)];
 
 const PLAIN: Settings =
     Settings { level: Level::Info, format: Format::Text, access: false, clock: || UNIX_EPOCH };

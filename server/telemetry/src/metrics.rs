@@ -34,14 +34,14 @@ impl Latencies {
     }
 
     /// How many are at most as long as each of [`BOUNDS_MICROS`], and how many there are.
-    pub fn cumulative(&self) -> ([u64; BOUNDS_MICROS.len()], u64) {
+    pub(crate) fn cumulative(&self) -> ([u64; BOUNDS_MICROS.len()], u64) {
         let counts = self.buckets.each_ref().map(|bucket| bucket.load(Ordering::Relaxed));
         let below = |micros: u64| counts[..first_bucket(micros)].iter().sum();
         (BOUNDS_MICROS.map(below), counts.iter().sum())
     }
 
     /// All of them together, in seconds.
-    pub fn sum_seconds(&self) -> f64 {
+    pub(crate) fn sum_seconds(&self) -> f64 {
         Duration::from_micros(self.sum_micros.load(Ordering::Relaxed)).as_secs_f64()
     }
 
@@ -69,7 +69,7 @@ impl Latencies {
 
 /// Bounds of the histograms that are shown: each four times the one before, from 64 us to 67 s, and
 /// twice that where most answers are.
-pub const BOUNDS_MICROS: [u64; 15] = [
+pub(crate) const BOUNDS_MICROS: [u64; 15] = [
     1 << 6,
     1 << 8,
     1 << 9,

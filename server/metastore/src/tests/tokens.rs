@@ -1,5 +1,6 @@
 //! Clients, codes, grants, refresh tokens, what stands, and what is over.
 
+use super::clients::touch;
 use super::*;
 
 #[test]
@@ -340,7 +341,8 @@ fn clients_that_nobody_uses_go_after_a_day_and_an_address_stays_out_for_good() {
     assert_eq!(control.find_client(&unused).unwrap_err(), ClientFault::Unknown);
     assert!(control.find_client(&used).is_ok());
     ground.clock.pass(3);
-    control.touch_client(&used).unwrap();
+    let now = control.now();
+    control.write(|change| touch(change, &used, now)).unwrap();
     assert_eq!(control.find_client(&used).unwrap().used_at, Some(START + 24 * 3_600 + 3));
     ground.clock.pass(401 * 24 * 3_600);
     while control.sweep().unwrap() > 0 {}

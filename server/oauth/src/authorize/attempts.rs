@@ -21,9 +21,9 @@ use recalld_workspace::tenants::Tenants;
 /// The operation in ledgers.
 pub(super) const OPERATION: &str = "oauth/authorize";
 /// Attempts that wait to be written. The budgets of guesses let through far fewer in the second that they wait.
-pub const ATTEMPTS_WAIT_MAX: usize = 1_024;
+pub(crate) const ATTEMPTS_WAIT_MAX: usize = 1_024;
 /// Entries of a workspace in a minute: strangers cannot make its ledger grow faster.
-pub const ATTEMPTS_WRITTEN_MAX: usize = 10;
+pub(crate) const ATTEMPTS_WRITTEN_MAX: usize = 10;
 /// Attempts that are still written when the server closes down; each may have to open a workspace.
 const LAST_ATTEMPTS_MAX: usize = 64;
 /// A minute, in microseconds.
@@ -34,7 +34,7 @@ const NOBODY: &str = "nobody";
 
 /// One attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Attempt {
+pub(crate) struct Attempt {
     /// The workspace that was named, whether there is one or not.
     pub workspace: String,
     /// The client that asked.

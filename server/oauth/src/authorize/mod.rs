@@ -12,7 +12,7 @@ pub mod begin;
 mod complete;
 pub mod decide;
 
-pub use attempts::{ATTEMPTS_WAIT_MAX, ATTEMPTS_WRITTEN_MAX, Attempt, Attempts};
+pub use attempts::Attempts;
 pub use begin::begin;
 pub use complete::{COMPLETE_MAX, Complete, NotBegun};
 pub use decide::decide;

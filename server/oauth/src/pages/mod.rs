@@ -21,7 +21,5 @@ pub use confirm::{
 pub use destination::Destination;
 pub use problem::{Problem, problem};
 pub use returning::{Returning, returning};
-pub use sealed::{
-    OpenError, Opened, PARAMETERS_BYTES_MAX, SEALED_TIME_MAX, Sealed, Sealer, TooLong,
-};
+pub use sealed::{OpenError, Opened, Sealed, Sealer, TooLong};
 pub use sign_in::{AUTHORIZE_PATH, Client, Fault, SignIn, fields, sign_in};

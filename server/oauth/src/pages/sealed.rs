@@ -17,10 +17,10 @@ use zeroize::Zeroizing;
 use super::browser::Browser;
 
 /// How long there is to sign in.
-pub const SEALED_TIME_MAX: Duration = Duration::from_secs(10 * 60);
+pub(crate) const SEALED_TIME_MAX: Duration = Duration::from_secs(10 * 60);
 
 /// Largest parameters, in bytes: half of the largest head of a request, from which they came.
-pub const PARAMETERS_BYTES_MAX: usize = 8 * 1024;
+pub(crate) const PARAMETERS_BYTES_MAX: usize = 8 * 1024;
 
 const VERSION: u8 = 1;
 const MAC_BYTES: usize = 32;
