@@ -112,7 +112,7 @@ impl ClientUrl {
     }
 
     /// The URL that a client id is: `https`, a host by name, no port, a path, no fragment, no user, no dot
-    /// segments, at most [`CLIENT_ID_BYTES_MAX`] bytes, in its normal form.
+    /// segments, at most `CLIENT_ID_BYTES_MAX` bytes, in its normal form.
     ///
     /// # Errors
     /// The first of these that it breaks.

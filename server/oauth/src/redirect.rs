@@ -67,7 +67,7 @@ impl std::error::Error for RedirectFault {}
 impl Redirect {
     /// A redirect URI that may be registered: `https`; `http` to `localhost`, `127.0.0.1` or `[::1]`; a scheme with
     /// a dot in it and a path behind it. No fragment, no user, no `*`, nothing in its query that answers add, at
-    /// most [`REDIRECT_BYTES_MAX`] bytes, in its normal form (OAU-14).
+    /// most `REDIRECT_BYTES_MAX` bytes, in its normal form (OAU-14).
     ///
     /// # Errors
     /// The first of these that it breaks.

@@ -107,7 +107,7 @@ pub struct Rules {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RuleFault {
-    /// More than [`RULES_MAX`]; holds how many.
+    /// More than `RULES_MAX`; holds how many.
     TooMany(usize),
     /// The name is empty, too long, holds a control character, or is one of our own.
     Name(usize, String),

@@ -60,7 +60,7 @@ pub struct Opened {
     pub parameters: String,
 }
 
-/// The parameters have more than [`PARAMETERS_BYTES_MAX`] bytes.
+/// The parameters have more than `PARAMETERS_BYTES_MAX` bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLong;
 
