@@ -21,10 +21,16 @@ fi
 
 folder="$(target_folder)/packages"
 mkdir -p "$folder"
-# One list is written beside the manifest of each crate of the workspace.
-trap 'find engine encoder server tests benches -name recalld.cdx.json -delete' EXIT
-cargo cyclonedx --quiet --manifest-path server/cli/Cargo.toml --format json --override-filename recalld.cdx
-mv server/cli/recalld.cdx.json "$folder/"
+# One list is written beside the manifest of each crate, so this is done in a copy, whose folder is no part of their names.
+copy="$(mktemp -d)"
+trap 'rm -rf "$copy"' EXIT
+git ls-files -z | xargs -0 cp --parents -t "$copy" --
+cargo cyclonedx --quiet --manifest-path "$copy/server/cli/Cargo.toml" --format json --override-filename recalld.cdx
+sed "s|$copy||g" "$copy/server/cli/recalld.cdx.json" >"$folder/recalld.cdx.json"
+if grep -q "$copy" "$folder/recalld.cdx.json"; then
+    echo "$folder/recalld.cdx.json names the folder that it was made in" >&2
+    exit 1
+fi
 python3 - "$folder/recalld.cdx.json" <<'CHECK'
 import json, sys
 

@@ -85,13 +85,13 @@ mutation 'the chain is cut within what must stay in one piece' server/replicatio
 mutation 'what was erased stays in the history' server/replication/src/core/retain.rs \
     's/let erased = records\.values\(\)/let erased = records.values().filter(|_| $ENV{RIGHT})/'
 mutation 'a writer that lives is taken from' server/replication/src/core/take.rs \
-    's/observer\.has_lapsed\(&head\.node, head\.run\)/(!($ENV{RIGHT}) || $&)/'
+    's/observer\.has_lapsed\(&head\.node, head\.run, known\)/(!($ENV{RIGHT}) || $&)/'
 mutation 'beats count that were looked at before the record was found' server/replication/src/core/take.rs \
     's/observer\.looked\(\) > Some\(found\.as_of\)/(!($ENV{RIGHT}) || $&)/'
 mutation 'an observer waits for half of a lease' server/replication/src/core/lapse.rs \
-    's/now - since > seen\.lease \+ seen\.lease \/ 4/now - since > if $ENV{RIGHT} { seen.lease + seen.lease \/ 4 } else { seen.lease \/ 2 }/'
+    's/now - since > self\.lease \+ self\.lease \/ 4/now - since > if $ENV{RIGHT} { self.lease + self.lease \/ 4 } else { self.lease \/ 2 }/'
 mutation 'another run in the place of the writer ends it at once' server/replication/src/core/lapse.rs \
-    's/let since = if seen\.run == run/if !($ENV{RIGHT}) \&\& seen.run != run { return true; }\n        $&/'
+    's/let left = seen\.before\.iter/if !($ENV{RIGHT}) { return true; }\n        $&/'
 mutation 'a holder counts its lease from when it was heard' server/replication/src/core/lapse.rs \
     's/let until = sent \+ self\.lease\(\);/let until = if $ENV{RIGHT} { sent + self.lease() } else { sent + self.lease() * 3 };/'
 mutation 'a lease goes on in one piece though it was heard of too late' server/replication/src/core/lapse.rs \
