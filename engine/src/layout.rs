@@ -1,4 +1,4 @@
-//! Magics, versions, names and columns. Mirror of `format-spec/`; `tests/spec.rs` compares the two.
+//! Magics, versions, names and columns. Mirror of `format-spec/`; `engine/tests/it/spec.rs` compares the two.
 
 #[cfg(target_endian = "big")]
 compile_error!("stored numbers are viewed in place and are little-endian");

@@ -54,7 +54,7 @@ fn spans(text: &str) -> Vec<String> {
 
 /// Whether a quoted text names a file or folder of this repository.
 fn is_path(text: &str) -> bool {
-    const ROOMS: [&str; 9] = [
+    const ROOMS: [&str; 10] = [
         "engine/",
         "encoder/",
         "server/",
@@ -63,7 +63,8 @@ fn is_path(text: &str) -> bool {
         "fuzz/",
         "format-spec/",
         ".ci/",
-        "kernels/",
+        "docs/",
+        "packaging/",
     ];
     ROOMS.iter().any(|room| text.starts_with(room))
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte))

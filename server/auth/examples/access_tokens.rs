@@ -1,6 +1,6 @@
 //! How long it takes to check an access token: with its signature, and where it is remembered.
 //!
-//! `cargo run --release -p server --example access_tokens`
+//! `cargo run --release -p recalld-auth --example access_tokens`
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -9,11 +9,11 @@ use recalld_http_server::limits::WAITING_BYTES_MAX;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Of these, what one peer of the hosted listener may hold before the same is true for it alone: an
+    /// Of the bytes that answers may wait in, what one peer of the hosted listener may hold: an
     /// eighth, so that some slow readers do not make it full for the others. Two of the largest answers.
     pub const WAITING_BYTES_PEER_MAX: usize = 32 * 1024 * 1024;
 
-    /// Of these, what is kept for the local listener: two of the largest answers.
+    /// Of the same, what is kept for the local listener: two of the largest answers.
     pub const WAITING_BYTES_LOCAL_RESERVED: usize = 32 * 1024 * 1024;
 
     /// Places for connections that only the local listener takes, so that its operator gets in while the

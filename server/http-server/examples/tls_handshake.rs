@@ -1,5 +1,5 @@
 //! What a TLS handshake costs the server, with a certificate and key of yours: the processor time of the
-//! server's side alone, of both versions, in memory. `cargo run --release -p server --example
+//! server's side alone, of both versions, in memory. `cargo run --release -p recalld-http-server --example
 //! tls_handshake -- CERTIFICATE KEY`; the certificate must be its own root and no authority, such as
 //! `openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=localhost -addext
 //! subjectAltName=DNS:localhost -addext basicConstraints=critical,CA:FALSE` makes.

@@ -1,7 +1,7 @@
 //! What asking the control store costs: a file with 1,000 workspaces and 10,000 credentials, then many times a
 //! credential by its secret, and whether an access token stands. Prints the median and the 99th percentile.
 //!
-//! `cargo run --profile release -p server --example control_cost [FOLDER]`
+//! `cargo run --profile release -p recalld-metastore --example control_cost [FOLDER]`
 
 use std::error::Error;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! How long a token takes: `cargo run --release -p server --example rate_take [KEYS]`.
+//! How long a token takes: `cargo run --release -p recalld-policy --example rate_take [KEYS]`.
 //!
 //! One thread, keys in an order that no cache foresees; then a new key each time into a table that is full.
 

@@ -115,7 +115,7 @@ impl Coming<'_> {
     /// What [`Snapshot::nearest`] gives, by a pass that may be shared.
     ///
     /// # Errors
-    /// Damage, or the snapshot's stop, which ends the wait for a pass too.
+    /// Damage, or the snapshot's stop. A call that is over ends the wait for a pass, too.
     pub(super) fn nearest(
         mut self,
         snapshot: &Snapshot,

@@ -1,7 +1,7 @@
 //! Looks for secrets in files and says how many of which kind there are, where, and how fast that was. Never what
 //! they are.
 //!
-//! `cargo run -p server --example find_secrets -- FILE...`
+//! `cargo run -p recalld-secret-scan --example find_secrets -- FILE...`
 
 #![expect(clippy::print_stdout, reason = "it is run by hand")]
 

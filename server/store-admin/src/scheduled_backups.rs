@@ -5,11 +5,11 @@
 
 use std::fs;
 use std::io;
+use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::channel;
 use std::thread;
-use std::time::Duration;
 
 use engine::Micros;
 use serde_json::{Value, json};
@@ -38,8 +38,6 @@ use recalld_telemetry::ticker::Ticker;
 /// What the folders of such backups begin with; behind it stands when it was begun.
 const NAME: &str = "recalld-";
 const REMEDY: &str = "the server tries again";
-/// How often it is looked at whether anybody waits for a check.
-const CANCEL_LOOKED_AT_EVERY: Duration = Duration::from_millis(250);
 
 impl Scheduled {
     /// The plan, if its backup is due and the last failure is not too recent.
@@ -166,21 +164,21 @@ fn make_one(keeper: &Keeper<'_>, plan: &ScheduledBackup, now: Micros) -> Result<
 /// Checks a backup on a thread of its own, which is left alone once nobody waits: it only reads, and a large backup
 /// takes longer than a server has to end.
 fn checked(to: &Path, cancel: &CancellationToken) -> Result<(), String> {
+    let called_off = || Err("the check was called off".to_owned());
     let (tell, told) = channel();
+    let wake = tell.clone();
+    let _woken = cancel.on_cancel(move || drop(wake.send(called_off())));
+    if cancel.is_cancelled() {
+        return called_off();
+    }
     let folder = to.to_owned();
-    let check = move || drop(tell.send(check(&folder)));
+    let check = move || {
+        let done = catch_unwind(|| check(&folder));
+        drop(tell.send(done.unwrap_or_else(|_| Err("the check panicked".to_owned()))));
+    };
     let began = thread::Builder::new().name("backup-check".to_owned()).spawn(check);
     began.map_err(|error| error.to_string())?;
-    loop {
-        match told.recv_timeout(CANCEL_LOOKED_AT_EVERY) {
-            Ok(done) => return done,
-            Err(RecvTimeoutError::Timeout) if cancel.is_cancelled() => {
-                return Err("the check was called off".to_owned());
-            }
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return Err("the check panicked".to_owned()),
-        }
-    }
+    told.recv().expect("whoever may call it off holds an end of it")
 }
 
 /// Refuses a folder that backups were made in before and that has none of them: very likely its disk is away, and

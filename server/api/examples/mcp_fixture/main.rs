@@ -1,5 +1,5 @@
 //! The MCP library with the tools, resources and prompts that the conformance suite asks for, and none
-//! of the product: `cargo run -p server --example mcp_fixture -- --local 127.0.0.1:0`. Prints one line,
+//! of the product: `cargo run -p recalld-api --example mcp_fixture -- --local 127.0.0.1:0`. Prints one line,
 //! `ready http://ADDRESS/mcp`, and serves until it is killed. Loopback only, without credentials.
 
 mod asking;

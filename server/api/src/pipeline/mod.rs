@@ -188,7 +188,7 @@ impl Pipeline {
     fn run(&self, run: rest::Run, caller: &Caller, call: &Call) -> Response {
         match self.parts.workspace_of(caller) {
             Ok(workspace) => self.run_in(run, &workspace, caller, call),
-            Err(closed) => Refusal::unavailable(&closed.to_string()).into(),
+            Err(closed) => over_http(closed).into(),
         }
     }
 
