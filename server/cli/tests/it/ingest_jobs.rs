@@ -290,6 +290,19 @@ fn a_job_that_is_called_off_tells_all_that_it_stored() {
     assert_eq!(alone.ingest("").links, 0);
 }
 
+/// The text of both is the same, and what is hashed is the file.
+#[test]
+fn a_file_that_loses_its_byte_order_mark_has_changed() {
+    let scratch = scratch();
+    let alone = Alone::new(scratch.path(), 1);
+    alone.write("a.md", "\u{feff}# Hi\n\nkelp\n");
+    assert_eq!(alone.ingest("").unchanged, 0);
+    assert_eq!(alone.ingest("").unchanged, 1);
+    alone.write("a.md", "# Hi\n\nkelp\n");
+    assert_eq!(alone.ingest("").unchanged, 0);
+    assert_eq!(alone.ingest("").unchanged, 1);
+}
+
 #[test]
 fn a_link_to_a_changed_file_is_made_once() {
     let scratch = scratch();
