@@ -5,6 +5,7 @@
 
 mod bytes;
 mod exif;
+mod facts;
 mod gif;
 mod jpeg;
 mod png;
@@ -13,16 +14,13 @@ mod xmp;
 
 use super::document::{Document, HEADING_CHARS_MAX, Heading, Source, add_field, field, tidy, tile};
 use super::format::Format;
+use facts::Facts;
 
 limit_table::limits! {
-    pub(crate) const LIMITS = [exif, gif, xmp];
+    pub(crate) const LIMITS = [exif, facts, gif, xmp];
 
     /// Bytes of one file of words beside a picture.
     pub(crate) const BESIDE_BYTES_MAX: usize = 256 << 10;
-    /// Parts of a file (chunks, segments, blocks) that are looked at.
-    const PARTS_MAX: usize = 10_000;
-    /// Bytes that compressed texts of one picture may have when they are inflated.
-    const INFLATED_BYTES_MAX: usize = 256 << 10;
 }
 
 /// What the name of a file of words beside a picture has behind the picture's own.
@@ -35,36 +33,6 @@ pub struct Beside {
     pub name: String,
     /// What it says.
     pub text: String,
-}
-
-/// What a picture's file says of it.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Facts {
-    kind: &'static str,
-    width: u32,
-    height: u32,
-    /// Title, description and the like, in order.
-    fields: Vec<(String, String)>,
-    notes: Vec<String>,
-}
-
-impl Facts {
-    fn of(kind: &'static str) -> Self {
-        Self { kind, ..Self::default() }
-    }
-
-    /// Adds what is said, once.
-    fn add(&mut self, name: &str, value: &str) {
-        let value = value.trim_matches(['\0', ' ', '\n', '\r', '\t']);
-        let is_known = self.fields.iter().any(|(_, known)| *known == value);
-        if !value.is_empty() && !is_known {
-            add_field(&mut self.fields, name, value);
-        }
-    }
-
-    fn ends_early(&mut self) {
-        self.notes.push("the file ends early".to_owned());
-    }
 }
 
 /// Whether a file is one of the pictures that are read.

@@ -1,37 +1,20 @@
 //! continuity: what the operator wants, corrected and expects, kept from one session to the next.
 //!
-//! Owns what the family's records have in common (format-spec/records.md): the item that one is about, and how one is
-//! shown. A record about an item is at least as closed as that item: it has its gates, and is no less sensitive.
+//! Owns the family's rows.
 
 mod briefs;
 mod corrections;
 pub(super) mod followups;
 pub(super) mod intents;
 mod outcomes;
+mod record;
 mod repeats;
 
-use engine::ledger::Effect;
-use engine::{ItemDraft, ItemId, ItemView, Place, Sensitivity, Snapshot, Status};
-use serde_json::{Map, Value};
-
-use crate::recall::arbitrate::grounding_token;
-use recalld_common::names;
-use recalld_policy::{Action, Verdict};
-use recalld_recall::show;
-use recalld_tool_framework::args::Id;
-use recalld_tool_framework::reading::{cut_text, find, written};
-use recalld_tool_framework::writing::kept_id;
-use recalld_tool_framework::{Answer, Context, Family, ServiceError, touched};
+use recalld_tool_framework::Family;
 
 limit_table::limits! {
-    pub(crate) const LIMITS = [];
-
-    /// Bytes of a text that was written and is told: an answer may have two of them, and what they are about.
-    const SHOWN_TEXT_BYTES_MAX: usize = 20 << 10;
+    pub(crate) const LIMITS = [record];
 }
-
-/// The relation of a record to the item that it is about.
-const ABOUT: &str = "about";
 
 pub(super) static FAMILY: Family = Family {
     name: "continuity",
@@ -46,111 +29,3 @@ pub(super) static FAMILY: Family = Family {
         briefs::GENERATE,
     ],
 };
-
-/// The item that a record is about.
-struct About {
-    id: ItemId,
-    /// Its id, as clients see it.
-    name: String,
-    sensitivity: Sensitivity,
-    gates: Vec<String>,
-}
-
-impl About {
-    /// The one that an argument names, where it names one.
-    ///
-    /// # Errors
-    /// There is none that the caller may know.
-    fn find(
-        context: &Context<'_>,
-        snapshot: &Snapshot,
-        given: Option<&Id>,
-    ) -> Result<Option<Self>, ServiceError> {
-        let Some(&Id(id)) = given else { return Ok(None) };
-        let (_, item) = find(context, snapshot, "item_id", id)?;
-        Ok(Some(Self::of(&item)))
-    }
-
-    fn of(item: &ItemView<'_>) -> Self {
-        let gates = item.gates.iter().map(|&gate| gate.to_owned()).collect();
-        let name = names::of_item(item);
-        Self { id: item.id, name, sensitivity: item.sensitivity, gates }
-    }
-
-    /// What is said about an item may tell what the item says: the record is closed to whom the item is.
-    fn cover(&self, record: &mut ItemDraft) {
-        record.sensitivity = record.sensitivity.max(self.sensitivity);
-        let new = self.gates.iter().filter(|gate| !record.gates.contains(gate)).cloned();
-        record.gates.extend(new.collect::<Vec<_>>());
-    }
-}
-
-/// A text without anything to see says nothing.
-fn refuse_blank(field: &'static str, text: &str) -> Result<(), ServiceError> {
-    if text.trim().is_empty() {
-        return Err(ServiceError::argument(
-            field,
-            "is blank; at least one visible character is wanted",
-        ));
-    }
-    Ok(())
-}
-
-/// How an item that is shown counts in the ledger.
-fn effect_of(verdict: Verdict) -> Effect {
-    if verdict == Verdict::Allow { Effect::Read } else { Effect::Redacted }
-}
-
-/// An item that a call wrote, as policy shows it: the fields of a seed, its attributes and a grounding token.
-fn stored(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
-    kept: &Value,
-    answer: &mut Answer,
-) -> Result<Value, ServiceError> {
-    let (place, item) = written(snapshot, "idempotency_key", kept_id(kept)?)?;
-    let verdict = context.judge(&item, Action::Read).0;
-    answer.touched.push(touched(effect_of(verdict), item.id));
-    let mut shown = show::seed(snapshot, place, verdict, &|other| context.may_know(other))?;
-    cut_text(&mut shown, SHOWN_TEXT_BYTES_MAX);
-    if verdict == Verdict::Allow {
-        let mut attributes = serde_json::from_str(item.attributes).unwrap_or_default();
-        keep_known_about(context, snapshot, &mut attributes)?;
-        shown.insert("attributes".to_owned(), Value::Object(attributes));
-    }
-    shown.insert("grounding_token".to_owned(), grounding_token(context, &item, verdict).into());
-    Ok(Value::Object(shown))
-}
-
-/// Takes out of attributes the item that they are about, where the caller may not know of it.
-fn keep_known_about(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
-    attributes: &mut Map<String, Value>,
-) -> Result<(), ServiceError> {
-    let Some(about) = attributes.get(ABOUT) else { return Ok(()) };
-    if standing(snapshot, about.as_str().unwrap_or_default())?
-        .is_none_or(|(_, item)| !context.may_know(&item))
-    {
-        attributes.remove(ABOUT);
-    }
-    Ok(())
-}
-
-/// The item of an id that a record keeps, unless it is tombstoned or gone.
-fn standing<'s>(
-    snapshot: &'s Snapshot,
-    name: &str,
-) -> Result<Option<(Place, ItemView<'s>)>, ServiceError> {
-    let Ok(id) = names::parse_item(name) else { return Ok(None) };
-    let Some(place) = snapshot.find(id)? else { return Ok(None) };
-    if snapshot.status(place)? == Status::Tombstoned {
-        return Ok(None);
-    }
-    Ok(Some((place, snapshot.item(place)?)))
-}
-
-/// What an item says in a line, for people.
-fn said(item: &Value) -> (&str, &str) {
-    (item["id"].as_str().unwrap_or_default(), item["title"].as_str().unwrap_or_default())
-}

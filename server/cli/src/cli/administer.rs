@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Map, Value, json};
 
+use super::common::Common;
+use super::failure::Failure;
 use super::given::Flags;
 use super::paint::{Paint, is_terminal, table};
 use super::remote::Remote;
 use super::tell::{say, tell, tell_line};
-use super::{Common, Failure};
 use recalld_api::operator::admin::{AdminError, administer_alone};
 use recalld_config::Config;
 use recalld_fs_util::data_dir;

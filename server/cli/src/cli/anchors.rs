@@ -12,7 +12,7 @@ use engine::os::clock::{SystemClock, SystemRandom};
 use engine::os::disk::{Disk, DiskLock, RealDisk};
 use serde_json::{Value, json};
 
-use super::Failure;
+use super::failure::Failure;
 use super::remote::Remote;
 use recalld_cluster::control_chain::node_of;
 use recalld_common::slug::LOCAL_WORKSPACE;

@@ -4,8 +4,9 @@ use std::time::Instant;
 
 use serde_json::{Map, Value, json};
 
+use super::common::Common;
+use super::failure::Failure;
 use super::remote::Remote;
-use super::{Common, Failure};
 use crate::app::Started;
 use recalld_api::app_state::AppState;
 use recalld_api::operator::call;

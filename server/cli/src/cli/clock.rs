@@ -3,8 +3,8 @@
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::Failure;
 use super::administer::{Desk, word};
+use super::failure::Failure;
 
 #[derive(Debug, Args)]
 pub(super) struct ClockArgs {

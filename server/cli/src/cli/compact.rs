@@ -3,9 +3,10 @@
 use clap::Args;
 use serde_json::Map;
 
+use super::common::Common;
+use super::failure::Failure;
 use super::keep::{count, job};
 use super::tell::tell_line;
-use super::{Common, Failure};
 use recalld_common::counted::{agreed, counted};
 use recalld_embedding::model::{Bar, Unit};
 

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
+use super::common::Common;
+use super::failure::Failure;
 use super::given::Flags;
 use super::tell::{tell, tell_line};
-use super::{Common, Failure};
 use recalld_common::keys::FileFault;
 use recalld_config::layers::Loaded;
 use recalld_config::settings::SETTINGS;

@@ -3,10 +3,11 @@
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
+use super::common::Common;
+use super::failure::Failure;
 use super::remote::announced;
 use super::tell::{tell, tell_line};
 use super::tried::Tried;
-use super::{Common, Failure};
 
 /// Where a service listens unless it is told otherwise.
 const LOCAL_DEFAULT: &str = "http://127.0.0.1:8788";

@@ -5,9 +5,10 @@ use std::process::{Command, Stdio};
 use clap::Args;
 use serde_json::json;
 
+use super::common::Common;
+use super::failure::Failure;
 use super::remote::announced;
 use super::tell::{tell, tell_line};
-use super::{Common, Failure};
 use recalld_api::console::assets::PAGE;
 
 /// Programs that open an address in the browser that somebody chose, in the order they are tried.

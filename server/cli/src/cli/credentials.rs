@@ -2,8 +2,9 @@
 
 use serde_json::json;
 
+use super::common::Common;
+use super::failure::Failure;
 use super::tell::{tell, tell_line};
-use super::{Common, Failure};
 
 /// Prints the gateway token and the operator's bearer, making them where there are none.
 pub(super) fn show(common: &Common) -> Result<(), Failure> {

@@ -4,7 +4,7 @@ use std::io;
 
 use engine::{Damage, SearchError};
 
-use super::Failure;
+use super::failure::Failure;
 
 /// What ended them.
 pub(super) enum Cut {

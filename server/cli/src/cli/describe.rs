@@ -2,8 +2,9 @@
 
 use clap::{Args, CommandFactory};
 
+use super::Cli;
+use super::failure::Failure;
 use super::tell::tell;
-use super::{Cli, Failure};
 
 const NAME: &str = "recalld";
 

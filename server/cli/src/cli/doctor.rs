@@ -12,12 +12,14 @@ use engine::os::clock::{Clock, SystemClock};
 use serde_json::{Map, Value, json};
 
 use super::call::Desk;
+use super::common::Common;
+use super::descriptors;
+use super::failure::Failure;
 use super::given::Flags;
 use super::keep::job;
 use super::paint::{Paint, plain};
 use super::remote::Remote;
 use super::tell::{tell, tell_line};
-use super::{Common, Failure, descriptors};
 use crate::limits::DESCRIPTORS_BESIDE;
 use recalld_cluster::control_chain::{MARKER, SHARED};
 use recalld_common::counted::counted;

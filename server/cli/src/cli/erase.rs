@@ -5,10 +5,11 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use clap::Args;
 use serde_json::{Map, Value, json};
 
+use super::common::Common;
+use super::failure::Failure;
 use super::keep::{count, job};
 use super::paint::plain;
 use super::tell::{tell, tell_line};
-use super::{Common, Failure};
 use recalld_common::counted::{agreed, counted};
 use recalld_embedding::model::{Bar, Unit};
 use recalld_store_admin::Erase;

@@ -8,9 +8,10 @@ use std::time::Instant;
 use clap::{Args, ValueEnum};
 use engine::{Durability, Micros, SearchMode};
 
+use super::common::Common;
+use super::failure::Failure;
 use super::scratch::Scratch;
 use super::tell::{tell, tell_line};
-use super::{Common, Failure};
 use crate::app;
 use crate::app::{Settings, Started};
 use crate::eval::{Dataset, Foreign, How, Lane, evaluate};

@@ -3,24 +3,45 @@
 use std::fs::{self, DirBuilder};
 use std::io::{self, BufReader, BufWriter, ErrorKind, IsTerminal, Seek, Write};
 use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use clap::Args;
 use engine::Damage;
 use serde_json::{Value, json};
 
+use super::common::Common;
 use super::cut::Cut;
+use super::failure::Failure;
 use super::fresh::Fresh;
 use super::import::nameless;
 use super::keep::count;
 use super::remote::Remote;
 use super::tell::{say, tell_line};
-use super::{ExportArgs, Failure};
 use recalld_common::counted::counted;
 use recalld_embedding::model::{Bar, Progress, Unit};
 use recalld_fs_util::start_error::StartError;
 use recalld_interchange::lines::{LINES_MAX, write};
 use recalld_interchange::vault;
 use recalld_store_admin::Alone;
+
+#[derive(Debug, Args)]
+pub(super) struct ExportArgs {
+    #[command(flatten)]
+    common: Common,
+    /// Where to write; `-` is standard output.
+    #[arg(default_value = "-")]
+    file: PathBuf,
+    /// Replace FILE if it is there.
+    #[arg(long)]
+    force: bool,
+    /// Write a folder of Markdown notes, one for each memory that stands, and not lines: for people, and for programs
+    /// such as Obsidian. The folder must not be there, or be empty.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "force"])]
+    vault: Option<PathBuf>,
+    /// In the store of this tenant, in the operator's name; it is in the tenant's ledger.
+    #[arg(long, value_name = "SLUG")]
+    workspace: Option<String>,
+}
 
 const EXPORTING: &str = "exporting";
 

@@ -17,10 +17,11 @@ use recalld_replication::{
 use serde_json::{Value, json};
 
 use self::ledgers::Seen;
+use super::common::Common;
+use super::failure::Failure;
 use super::given::Flags;
 use super::scratch::Scratch;
 use super::tell::{shell_word, tell_line};
-use super::{Common, Failure};
 use recalld_auth::ClusterSecret;
 use recalld_cluster::seats;
 use recalld_common::counted::counted;

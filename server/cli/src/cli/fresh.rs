@@ -10,7 +10,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 use signal_hook::low_level::emulate_default_handler;
 
-use super::Failure;
+use super::failure::Failure;
 
 /// It holds every memory: it is for its owner.
 const OWNER_ONLY: u32 = 0o600;

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use clap::builder::{PossibleValuesParser, StringValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use super::{Common, Failure};
+use super::common::Common;
+use super::failure::Failure;
 use recalld_common::keys::FileFault;
 use recalld_common::nearest::nearest;
 use recalld_config::layers::{Given, Loaded, load};

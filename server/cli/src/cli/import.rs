@@ -11,12 +11,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use clap::Args;
 use engine::FullSpeed;
 use serde_json::{Map, Value, json};
 
+use super::common::Common;
+use super::failure::Failure;
 use super::remote::{Remote, show_step};
 use super::tell::tell_line;
-use super::{Failure, ImportArgs};
 use crate::app::Started;
 use recalld_api::app_state::AppState;
 use recalld_api::operator::{Import, Whose, named};
@@ -29,6 +31,28 @@ use recalld_interchange::foreign;
 use recalld_interchange::foreign::{ForeignError, Shape, Translated};
 use recalld_policy::Caller;
 use recalld_tool_framework::{Answer, Context};
+
+#[derive(Debug, Args)]
+pub(super) struct ImportArgs {
+    #[command(flatten)]
+    common: Common,
+    /// What to read; `-` is standard input. Lines of `export`, or what another program exported: a file, an
+    /// archive, or a folder of notes.
+    file: PathBuf,
+    /// What it is: recalld, mcp-memory, mem0, mcp-memory-service, vault, chatgpt, claude or plain [default: told
+    /// from what is in it].
+    #[arg(long, value_name = "SHAPE", value_parser = shape)]
+    from: Option<From>,
+    /// Import nothing if any line is bad.
+    #[arg(long)]
+    strict: bool,
+    /// Only say what would be done.
+    #[arg(long)]
+    dry_run: bool,
+    /// In the store of this tenant, in the operator's name; it is in the tenant's ledger.
+    #[arg(long, value_name = "SLUG")]
+    workspace: Option<String>,
+}
 
 /// What a file is said to be.
 #[derive(Debug, Clone, Copy)]

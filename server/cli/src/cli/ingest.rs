@@ -4,11 +4,13 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use serde_json::{Map, Value, json};
 
+use super::common::Common;
+use super::failure::Failure;
 use super::remote::{Remote, show_step};
 use super::tell::tell_line;
-use super::{Failure, IngestArgs};
 use crate::app::Started;
 use recalld_api::app_state::AppState;
 use recalld_api::operator::{Ingest, Whose, named};
@@ -18,6 +20,28 @@ use recalld_embedding::model::{Bar, Progress, Unit};
 use recalld_ingest::walk::Rules;
 use recalld_policy::Caller;
 use recalld_tool_framework::{Answer, Context};
+
+#[derive(Debug, Args)]
+pub(super) struct IngestArgs {
+    #[command(flatten)]
+    common: Common,
+    /// Files and folders.
+    #[arg(required = true)]
+    paths: Vec<PathBuf>,
+    /// Read only files that a glob fits, such as '*.md'; without `/` by their name, at any depth. May be given
+    /// several times.
+    #[arg(long, value_name = "GLOB")]
+    include: Vec<String>,
+    /// Pass over files that a glob fits, such as 'tests/**', beneath what is read. May be given several times.
+    #[arg(long, value_name = "GLOB")]
+    exclude: Vec<String>,
+    /// Only say what would be done.
+    #[arg(long)]
+    dry_run: bool,
+    /// In the store of this tenant, in the operator's name; it is in the tenant's ledger.
+    #[arg(long, value_name = "SLUG")]
+    workspace: Option<String>,
+}
 
 /// The operator watches, and can end it.
 const TIME_MAX: Duration = Duration::from_secs(24 * 3600);

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Map, Value};
 
-use super::Failure;
+use super::failure::Failure;
 use super::remote::Remote;
 use recalld_embedding::model::{Bar, Progress};
 use recalld_fs_util::start_error::StartError;

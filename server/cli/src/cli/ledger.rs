@@ -14,9 +14,11 @@ use engine::ledger::{Anchor, Entry, ReadError, Reader, Report, VerifyWith, verif
 use engine::{ItemId, Micros, hex};
 use serde_json::{Value, json};
 
+use super::anchors;
 use super::anchors::{Kept, Known};
+use super::common::Common;
+use super::failure::Failure;
 use super::tell::{tell, tell_line};
-use super::{Common, Failure, anchors};
 use recalld_common::counted::{agreed, counted};
 use recalld_common::names;
 use recalld_common::slug::LOCAL_WORKSPACE;

@@ -8,6 +8,7 @@ mod backup;
 mod call;
 mod client;
 mod clock;
+mod common;
 mod compact;
 mod config;
 mod connect;
@@ -22,6 +23,7 @@ mod encoding;
 mod erase;
 mod eval;
 mod export;
+mod failure;
 mod far;
 mod fresh;
 mod given;
@@ -54,50 +56,17 @@ mod tenant;
 mod tried;
 mod verify;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
-use engine::{Durability, SearchMode};
 
-use crate::app;
-use crate::app::{Settings, Started};
-use crate::limits::BACKUP_ERASURES_EVERY;
-use recalld_config::Config;
+use common::Common;
+use failure::Failure;
 use recalld_documents::SUBCOMMAND;
-use recalld_embedding::encoding::Encoding;
-use recalld_embedding::model::{Bar, Unit};
-use recalld_fs_util::data_dir;
-use recalld_fs_util::start_error::StartError;
-use recalld_policy::limits::CALL_TIME_MAX;
 use recalld_telemetry::log;
 
 limit_table::limits! {
     pub(crate) const LIMITS = [tried];
-}
-
-/// Why a command did not do what it was asked.
-#[derive(Debug)]
-pub enum Failure {
-    /// The answer is no: exit code 1.
-    No(String),
-    /// Wrong use: exit code 2.
-    Usage(String),
-    /// It could not: exit code 3. The message ends with what to do.
-    Could(String),
-}
-
-impl Failure {
-    fn could(why: impl ToString) -> Self {
-        Self::Could(why.to_string())
-    }
-
-    /// What it says.
-    fn why(self) -> String {
-        match self {
-            Self::No(why) | Self::Usage(why) | Self::Could(why) => why,
-        }
-    }
 }
 
 /// What the exit codes mean, at the end of the help.
@@ -118,44 +87,20 @@ struct Cli {
     command: Command,
 }
 
-/// What every command takes.
-#[derive(Debug, Args, Clone)]
-struct Common {
-    /// Data directory [default: $RECALLD_DATA, else $XDG_STATE_HOME/recalld, else
-    /// ~/.local/state/recalld].
-    #[arg(long, global = true, value_name = "DIR")]
-    data: Option<PathBuf>,
-    /// Print JSON, for programs.
-    #[arg(long, global = true)]
-    json: bool,
-    /// Folder with the encoder's files (config.json, tokenizer.json, model.safetensors) [default: $RECALLD_MODEL, else
-    /// where they were when the store's model was used last, else the default model's].
-    #[arg(long, global = true, value_name = "DIR")]
-    model: Option<PathBuf>,
-    /// Which instructions vectors are computed with: auto, scalar, avx2, avx512, amx, neon or
-    /// neon-dot [default: $RECALLD_KERNEL, else auto: the widest that this CPU has].
-    #[arg(long, global = true, value_name = "LEVEL")]
-    kernel: Option<String>,
-    /// How the encoder's weights are stored: auto, f32, f16 or int8 [default: $RECALLD_PRECISION,
-    /// else auto: the fastest that is faithful].
-    #[arg(long, global = true, value_name = "PRECISION")]
-    precision: Option<String>,
-}
-
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve HTTP and MCP until SIGTERM.
-    Serve(ServeArgs),
+    Serve(serve::ServeArgs),
     /// Ask what is on record.
-    Recall(RecallArgs),
+    Recall(recall::RecallArgs),
     /// Store one thing to be known from now on.
     Remember(remember::RememberArgs),
     /// Read files and folders into memory.
-    Ingest(IngestArgs),
+    Ingest(ingest::IngestArgs),
     /// Read what `export` wrote, or what another program exported, into memory.
-    Import(ImportArgs),
+    Import(import::ImportArgs),
     /// Write all that is stored as JSON Lines.
-    Export(ExportArgs),
+    Export(export::ExportArgs),
     /// What is stored, and how fast it answers.
     Stats(stats::StatsArgs),
     /// Look at the whole installation; of what is wrong, say what to do.
@@ -214,110 +159,6 @@ enum Command {
     /// Turn the PDF on standard input into JSON, within bounds: what an ingest runs for each PDF.
     #[command(name = SUBCOMMAND, hide = true)]
     ReadPdf,
-}
-
-#[derive(Debug, Args)]
-struct ServeArgs {
-    #[command(flatten)]
-    common: Common,
-    #[command(flatten)]
-    flags: given::Flags,
-    /// How often to look for backups that still have to lose something, in seconds. For tests.
-    #[arg(
-        long,
-        hide = true,
-        value_name = "SECONDS",
-        default_value_t = BACKUP_ERASURES_EVERY.as_secs(),
-        value_parser = clap::value_parser!(u64).range(1..)
-    )]
-    backup_erasures_every: u64,
-}
-
-#[derive(Debug, Args)]
-struct RecallArgs {
-    #[command(flatten)]
-    common: Common,
-    /// The question: in quotes, or as words.
-    #[arg(required = true)]
-    question: Vec<String>,
-    /// Show what each item is linked to.
-    #[arg(long)]
-    graph: bool,
-    /// How many items [default: the router's bound].
-    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=50))]
-    limit: Option<u8>,
-    /// Only this modality, such as text or code.
-    #[arg(long)]
-    modality: Option<String>,
-    /// By meaning alone.
-    #[arg(long)]
-    semantic: bool,
-    /// In the store of this tenant, in the operator's name; it is in the tenant's ledger.
-    #[arg(long, value_name = "SLUG")]
-    workspace: Option<String>,
-}
-
-#[derive(Debug, Args)]
-struct IngestArgs {
-    #[command(flatten)]
-    common: Common,
-    /// Files and folders.
-    #[arg(required = true)]
-    paths: Vec<PathBuf>,
-    /// Read only files that a glob fits, such as '*.md'; without `/` by their name, at any depth. May be given
-    /// several times.
-    #[arg(long, value_name = "GLOB")]
-    include: Vec<String>,
-    /// Pass over files that a glob fits, such as 'tests/**', beneath what is read. May be given several times.
-    #[arg(long, value_name = "GLOB")]
-    exclude: Vec<String>,
-    /// Only say what would be done.
-    #[arg(long)]
-    dry_run: bool,
-    /// In the store of this tenant, in the operator's name; it is in the tenant's ledger.
-    #[arg(long, value_name = "SLUG")]
-    workspace: Option<String>,
-}
-
-#[derive(Debug, Args)]
-struct ImportArgs {
-    #[command(flatten)]
-    common: Common,
-    /// What to read; `-` is standard input. Lines of `export`, or what another program exported: a file, an
-    /// archive, or a folder of notes.
-    file: PathBuf,
-    /// What it is: recalld, mcp-memory, mem0, mcp-memory-service, vault, chatgpt, claude or plain [default: told
-    /// from what is in it].
-    #[arg(long, value_name = "SHAPE", value_parser = import::shape)]
-    from: Option<import::From>,
-    /// Import nothing if any line is bad.
-    #[arg(long)]
-    strict: bool,
-    /// Only say what would be done.
-    #[arg(long)]
-    dry_run: bool,
-    /// In the store of this tenant, in the operator's name; it is in the tenant's ledger.
-    #[arg(long, value_name = "SLUG")]
-    workspace: Option<String>,
-}
-
-#[derive(Debug, Args)]
-struct ExportArgs {
-    #[command(flatten)]
-    common: Common,
-    /// Where to write; `-` is standard output.
-    #[arg(default_value = "-")]
-    file: PathBuf,
-    /// Replace FILE if it is there.
-    #[arg(long)]
-    force: bool,
-    /// Write a folder of Markdown notes, one for each memory that stands, and not lines: for people, and for programs
-    /// such as Obsidian. The folder must not be there, or be empty.
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "force"])]
-    vault: Option<PathBuf>,
-    /// In the store of this tenant, in the operator's name; it is in the tenant's ledger.
-    #[arg(long, value_name = "SLUG")]
-    workspace: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -388,91 +229,4 @@ pub fn main() -> ExitCode {
     tell::say(&why);
     log::flush();
     ExitCode::from(code)
-}
-
-impl Common {
-    fn data(&self) -> Result<PathBuf, Failure> {
-        if let Some(data) = &self.data {
-            return std::path::absolute(data).map_err(Failure::could);
-        }
-        let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-        let chosen = set("RECALLD_DATA")
-            .map(PathBuf::from)
-            .or_else(|| set("XDG_STATE_HOME").map(|home| PathBuf::from(home).join("recalld")))
-            .or_else(|| set("HOME").map(|home| PathBuf::from(home).join(".local/state/recalld")));
-        let chosen = chosen.ok_or_else(|| {
-            Failure::Usage("HOME is not set; say where the data is with --data DIR".to_owned())
-        })?;
-        std::path::absolute(chosen).map_err(Failure::could)
-    }
-
-    /// The data directory, for a command that only reads: the store is there.
-    fn data_with_store(&self) -> Result<PathBuf, Failure> {
-        let data = self.data()?;
-        data_dir::check_store(&data).map_err(Failure::Could)?;
-        Ok(data)
-    }
-
-    /// For a command that opens the store to read it: what was typed is right, and the store is there.
-    fn check_reading(&self) -> Result<(), Failure> {
-        self.settings()?;
-        self.data_with_store().map(drop)
-    }
-
-    /// The data directory, for a command that reads what is beside the store: it is there.
-    fn data_there(&self) -> Result<PathBuf, Failure> {
-        let data = self.data()?;
-        if data.is_dir() { Ok(data) } else { self.data_with_store() }
-    }
-
-    /// Whether somebody said where the data is.
-    fn names_data(&self) -> bool {
-        let variable = std::env::var_os("RECALLD_DATA");
-        self.data.is_some() || variable.is_some_and(|value| !value.is_empty())
-    }
-
-    /// What a command that is told to the user needs to find the same data: nothing, or `--data`.
-    fn same_data(&self) -> Result<String, Failure> {
-        match &self.data {
-            None => Ok(String::new()),
-            Some(_) => Ok(format!(" --data {}", tell::shell_word(&self.data()?))),
-        }
-    }
-
-    /// The folder of the encoder's files, if one is named.
-    fn model_directory(&self) -> Option<PathBuf> {
-        let set = || std::env::var_os("RECALLD_MODEL").filter(|value| !value.is_empty());
-        self.model.clone().or_else(|| set().map(PathBuf::from))
-    }
-
-    fn encoding(&self) -> Result<Encoding, Failure> {
-        encoding::chosen(self.kernel.as_deref(), self.precision.as_deref(), &|name| {
-            std::env::var_os(name)
-        })
-        .map_err(Failure::Usage)
-    }
-
-    fn settings(&self) -> Result<Settings, Failure> {
-        Ok(Settings {
-            data: self.data()?,
-            model: self.model_directory(),
-            encoding: self.encoding()?,
-            call_time_max: CALL_TIME_MAX,
-            durability: Durability::Sync,
-            search_mode: SearchMode::default(),
-            config: Config::default(),
-            public_url: None,
-            pdf: read_pdf::this_program(),
-        })
-    }
-
-    /// The parts, for a command that has the store to itself; `None` when a server has it.
-    fn start_alone(&self) -> Result<Option<Started>, Failure> {
-        let mut bar = Bar::of_command(Unit::Bytes, self.json);
-        match app::start(&self.settings()?, &mut bar) {
-            Ok(started) => Ok(Some(started)),
-            Err(StartError::Busy(_)) => Ok(None),
-            Err(error) => Err(Failure::could(error)),
-        }
-    }
 }

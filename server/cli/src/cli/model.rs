@@ -11,10 +11,11 @@ use engine::os::disk::RealDisk;
 use engine::{Model, OpenError, Reader, hex};
 use serde_json::{Value, json};
 
+use super::common::Common;
+use super::failure::Failure;
 use super::paint::{Paint, table};
 use super::stats::bytes;
 use super::tell::{tell, tell_line};
-use super::{Common, Failure};
 use recalld_embedding::encoding::{model_request, open_request};
 use recalld_embedding::model;
 use recalld_embedding::model::{Bar, Kept, ModelRequest, OpenFault, Unit};

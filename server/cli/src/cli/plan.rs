@@ -3,8 +3,8 @@
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::Failure;
 use super::administer::{Desk, words};
+use super::failure::Failure;
 
 /// What is told of one.
 const COLUMNS: &[&str] =

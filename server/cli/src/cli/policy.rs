@@ -6,8 +6,9 @@ use clap::{Args, Subcommand};
 use engine::Sensitivity;
 use serde_json::json;
 
+use super::common::Common;
+use super::failure::Failure;
 use super::tell::{tell, tell_line};
-use super::{Common, Failure};
 use recalld_common::counted::counted;
 use recalld_common::keys::FileFault;
 use recalld_common::keys::one_of;

@@ -2,12 +2,14 @@
 
 use std::time::Instant;
 
+use clap::Args;
 use serde_json::{Map, Value};
 
+use super::common::Common;
+use super::failure::Failure;
 use super::paint::{Paint, plain};
 use super::remote::Remote;
 use super::tell::tell;
-use super::{Failure, RecallArgs};
 use recalld_api::operator::{Recall, Whose};
 use recalld_common::cancel::CancellationToken;
 use recalld_common::counted::counted;
@@ -15,6 +17,30 @@ use recalld_common::wants::Wants;
 use recalld_policy::Caller;
 use recalld_policy::limits::CALL_TIME_MAX;
 use recalld_tool_framework::Context;
+
+#[derive(Debug, Args)]
+pub(super) struct RecallArgs {
+    #[command(flatten)]
+    common: Common,
+    /// The question: in quotes, or as words.
+    #[arg(required = true)]
+    question: Vec<String>,
+    /// Show what each item is linked to.
+    #[arg(long)]
+    graph: bool,
+    /// How many items [default: the router's bound].
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=50))]
+    limit: Option<u8>,
+    /// Only this modality, such as text or code.
+    #[arg(long)]
+    modality: Option<String>,
+    /// By meaning alone.
+    #[arg(long)]
+    semantic: bool,
+    /// In the store of this tenant, in the operator's name; it is in the tenant's ledger.
+    #[arg(long, value_name = "SLUG")]
+    workspace: Option<String>,
+}
 
 /// Characters of a text that are printed for a person.
 const SHOWN_CHARS: usize = 600;

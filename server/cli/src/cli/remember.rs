@@ -7,10 +7,11 @@ use engine::Sensitivity;
 use serde_json::json;
 
 use super::call::{call, given};
+use super::common::Common;
+use super::failure::Failure;
 use super::paint::plain;
 use super::policy::sensitivity;
 use super::tell::{tell, tell_line};
-use super::{Common, Failure};
 
 /// Bytes of the longest text that the tool takes, and one more, so that it can say that there was more.
 const STDIN_BYTES_MAX: u64 = 4 * 32_768 + 1;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::Failure;
+use super::failure::Failure;
 use recalld_embedding::model::{Bar, Progress};
 use recalld_interchange::lines::LINE_BYTES_MAX;
 use recalld_workspace::opening::SERVING;

@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::Value;
 
+use super::backup;
+use super::common::Common;
+use super::failure::Failure;
 use super::keep::{count, watched};
 use super::tell::{shell_word, tell_line};
-use super::{Common, Failure, backup};
 use recalld_common::counted::{agreed, counted};
 use recalld_embedding::model::{Bar, Unit};
 

@@ -8,12 +8,13 @@ use engine::os::disk::RealDisk;
 use engine::{Damage, LeftOut, OpenError, Rows, Salvage, Salvaged};
 use serde_json::{Value, json};
 
+use super::common::Common;
 use super::cut::Cut;
 use super::export::{Watched, warn_if_many};
+use super::failure::Failure;
 use super::fresh::Fresh;
 use super::tell::{shell_word, tell};
 use super::verify::{Checking, place_of};
-use super::{Common, Failure};
 use recalld_common::counted::counted;
 use recalld_interchange::lines::write;
 

@@ -4,7 +4,7 @@ use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use super::Failure;
+use super::failure::Failure;
 use super::fresh::Removal;
 
 /// It holds memories: it is for its owner.

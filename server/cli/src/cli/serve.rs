@@ -7,21 +7,26 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
+use clap::Args;
 use engine::{Durability, SearchMode};
 use serde_json::json;
 
+use super::common::Common;
+use super::failure::Failure;
+use super::given::Flags;
 use super::reload::Reload;
 use super::remote::Announcement;
 use super::signals::{self, Reach};
 use super::systemd::{self, Notifier};
 use super::tell::{say, tell_line};
-use super::{Failure, ServeArgs, descriptors, encoding, ingest};
+use super::{descriptors, encoding, ingest};
 use crate::app;
 use crate::app::{Settings, Started};
 use crate::housekeeping::Housekeeping;
 use crate::keep_seats::KeepSeats;
 use crate::limits::{
-    CONNECTIONS_LOCAL_RESERVED, SYNC_INTERVAL, WAITING_BYTES_LOCAL_RESERVED, WAITING_BYTES_PEER_MAX,
+    BACKUP_ERASURES_EVERY, CONNECTIONS_LOCAL_RESERVED, SYNC_INTERVAL, WAITING_BYTES_LOCAL_RESERVED,
+    WAITING_BYTES_PEER_MAX,
 };
 use recalld_api::app_state::AppState;
 use recalld_api::listeners::{HOSTED, LOCAL};
@@ -38,6 +43,23 @@ use recalld_http_server::{
 use recalld_store_admin::{EraseLater, ScheduledBackups};
 use recalld_telemetry::log;
 use recalld_telemetry::log::{Level, Value};
+
+#[derive(Debug, Args)]
+pub(super) struct ServeArgs {
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    flags: Flags,
+    /// How often to look for backups that still have to lose something, in seconds. For tests.
+    #[arg(
+        long,
+        hide = true,
+        value_name = "SECONDS",
+        default_value_t = BACKUP_ERASURES_EVERY.as_secs(),
+        value_parser = clap::value_parser!(u64).range(1..)
+    )]
+    backup_erasures_every: u64,
+}
 
 pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     // Before any thread begins: it changes the environment.

@@ -4,9 +4,10 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::call::call;
+use super::common::Common;
+use super::failure::Failure;
 use super::paint::plain;
 use super::tell::{tell, tell_line};
-use super::{Common, Failure};
 
 /// Names of kinds and modalities that are printed for a person.
 const NAMES_SHOWN: usize = 12;

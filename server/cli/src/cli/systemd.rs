@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use listenfd::ListenFd;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::Failure;
+use super::failure::Failure;
 use recalld_api::listeners::{HOSTED, LOCAL};
 use recalld_http_server::limits::LISTENERS_MAX;
 use recalld_http_server::{Inherited, ListenerId};

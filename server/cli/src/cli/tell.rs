@@ -7,7 +7,7 @@ use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
-use super::Failure;
+use super::failure::Failure;
 use recalld_telemetry::log;
 use recalld_telemetry::log::Level;
 

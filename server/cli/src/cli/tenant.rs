@@ -3,8 +3,8 @@
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::Failure;
 use super::administer::{Desk, word, words};
+use super::failure::Failure;
 use super::tell::say;
 
 /// What is told of one.

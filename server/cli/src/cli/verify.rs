@@ -14,8 +14,9 @@ use engine::os::disk::RealDisk;
 use engine::{ERASURE_LIMITS, EdgeId, Erasure, OpenError, Remedy, Verified, verify, verify_erased};
 use serde_json::{Value, json};
 
+use super::common::Common;
+use super::failure::Failure;
 use super::tell::tell;
-use super::{Common, Failure};
 use recalld_common::counted::counted;
 use recalld_common::names;
 use recalld_embedding::model::{Bar, Progress, Unit};

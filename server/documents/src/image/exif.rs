@@ -3,8 +3,8 @@
 //! Owns which tags are read. Where a picture was taken (the GPS directory) is never read: people who keep
 //! pictures seldom mean to keep that.
 
-use super::Facts;
 use super::bytes::{Order, wide_words, words};
+use super::facts::Facts;
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];

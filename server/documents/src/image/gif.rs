@@ -1,7 +1,7 @@
 //! GIF (89a): its size and its comments.
 
 use super::bytes::{Order, words};
-use super::{Facts, PARTS_MAX};
+use super::facts::{Facts, PARTS_MAX};
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];

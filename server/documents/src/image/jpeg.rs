@@ -1,7 +1,8 @@
 //! JPEG (ITU-T T.81): its size, EXIF, XMP and comments, out of the segments before the pixels.
 
 use super::bytes::{Order, words};
-use super::{Facts, PARTS_MAX, exif, xmp};
+use super::facts::{Facts, PARTS_MAX};
+use super::{exif, xmp};
 
 const EXIF: &[u8] = b"Exif\0\0";
 const XMP: &[u8] = b"http://ns.adobe.com/xap/1.0/\0";

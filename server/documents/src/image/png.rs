@@ -5,7 +5,8 @@ use std::io::Read;
 use flate2::read::ZlibDecoder;
 
 use super::bytes::{Order, words};
-use super::{Facts, INFLATED_BYTES_MAX, PARTS_MAX, exif, xmp};
+use super::facts::{Facts, INFLATED_BYTES_MAX, PARTS_MAX};
+use super::{exif, xmp};
 
 const XMP: &str = "XML:com.adobe.xmp";
 

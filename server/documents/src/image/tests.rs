@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 
+use super::facts::INFLATED_BYTES_MAX;
 use super::*;
 
 fn chunk(kind: &[u8; 4], data: &[u8]) -> Vec<u8> {

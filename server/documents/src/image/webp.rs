@@ -1,7 +1,8 @@
 //! WebP (RFC 9649): its size, EXIF and XMP, out of the chunks of a RIFF file.
 
 use super::bytes::Order;
-use super::{Facts, PARTS_MAX, exif, xmp};
+use super::facts::{Facts, PARTS_MAX};
+use super::{exif, xmp};
 
 /// Whether a file begins as one.
 pub(super) fn is_one(head: &[u8]) -> bool {

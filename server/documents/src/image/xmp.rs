@@ -2,8 +2,8 @@
 //!
 //! Owns the search for three elements; no XML is parsed, and nothing in it is followed.
 
-use super::Facts;
 use super::bytes::words;
+use super::facts::Facts;
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];

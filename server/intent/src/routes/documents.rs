@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Route, route};
+use super::route::{Route, route};
 use crate::parts::{Taking, whole};
 use crate::said::Sort;
 

@@ -1,6 +1,6 @@
 //! What is to be done and what came of it: intents, corrections, outcomes, follow-ups, attempts.
 
-use super::{Route, route};
+use super::route::{Route, route};
 use crate::parts::{Taking, clean};
 use crate::said::Sort;
 use crate::times;

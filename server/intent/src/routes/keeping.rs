@@ -1,7 +1,7 @@
 //! Items and the links between them: remembered, shown, replaced, forgotten, followed.
 
 use super::documents::sensitivity;
-use super::{Route, nothing, route};
+use super::route::{Route, nothing, route};
 use crate::parts::Taking;
 use crate::said::Sort;
 use recalld_common::names;

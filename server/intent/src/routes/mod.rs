@@ -7,6 +7,7 @@ mod asking;
 mod documents;
 mod doing;
 mod keeping;
+mod route;
 mod service;
 mod states;
 
@@ -15,23 +16,11 @@ use std::sync::OnceLock;
 
 use crate::COMMAND;
 use crate::cues::Cue;
-use crate::parts::Taking;
+
+pub(crate) use route::Route;
 
 limit_table::limits! {
     pub(crate) const LIMITS = [keeping, service];
-}
-
-/// A row: a tool, and how it is asked for.
-pub(crate) struct Route {
-    pub(crate) tool: &'static str,
-    /// Whether what follows the order is a text of its own, in which no second order is looked for.
-    pub(crate) is_payload: bool,
-    /// Whether it is about the service alone, so that a question with a word that nobody here knows is not for it.
-    pub(crate) is_closed: bool,
-    /// The words, and how surely each tells, of 100.
-    pub(crate) cues: &'static [(&'static str, u8)],
-    /// Takes the arguments.
-    pub(crate) take: fn(&mut Taking<'_>),
 }
 
 /// A row with its cues read.
@@ -39,29 +28,6 @@ pub(crate) struct Row {
     pub(crate) route: &'static Route,
     pub(crate) cues: Vec<Cue>,
 }
-
-const fn route(
-    tool: &'static str,
-    cues: &'static [(&'static str, u8)],
-    take: fn(&mut Taking<'_>),
-) -> Route {
-    Route { tool, is_payload: false, is_closed: false, cues, take }
-}
-
-impl Route {
-    /// With a text of its own behind the order.
-    const fn payload(self) -> Self {
-        Self { is_payload: true, ..self }
-    }
-
-    /// About the service alone.
-    const fn closed(self) -> Self {
-        Self { is_closed: true, ..self }
-    }
-}
-
-/// Takes nothing.
-fn nothing(_: &mut Taking<'_>) {}
 
 /// Every row.
 pub(crate) fn rows() -> &'static [Row] {

@@ -1,6 +1,6 @@
 //! The service itself: its state, its figures, how to use it, what is left of a quota.
 
-use super::{Route, nothing, route};
+use super::route::{Route, nothing, route};
 
 pub(super) const ROUTES: &[Route] = &[
     route(

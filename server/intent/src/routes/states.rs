@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Route, route};
+use super::route::{Route, route};
 use crate::parts::Taking;
 use crate::said::Sort;
 

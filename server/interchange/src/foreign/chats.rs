@@ -5,9 +5,10 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use super::error::ForeignError;
 use super::out::{Item, Out, text};
+use super::stream;
 use super::times::time;
-use super::{ForeignError, stream};
 use recalld_common::counted::counted;
 
 /// The file's name in an export.

@@ -5,9 +5,10 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::chats::Chat;
+use super::error::ForeignError;
 use super::out::{Item, Out, text};
+use super::stream;
 use super::times::time;
-use super::{ForeignError, stream};
 
 /// The files of an export.
 const FILES: [&str; 2] = ["conversations.json", "projects.json"];

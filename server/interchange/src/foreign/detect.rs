@@ -4,7 +4,9 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{ForeignError, Shape, entities, stream};
+use super::error::ForeignError;
+use super::shape::Shape;
+use super::{entities, stream};
 
 /// Types of lines of our own.
 const OWN_TYPES: [&str; 4] = ["source", "item", "edge", "tombstone"];

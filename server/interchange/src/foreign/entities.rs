@@ -5,8 +5,9 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
+use super::error::ForeignError;
 use super::out::{Item, Out, text};
-use super::{ForeignError, stream};
+use super::stream;
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];

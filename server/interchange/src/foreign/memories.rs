@@ -5,9 +5,10 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::error::ForeignError;
 use super::out::{Item, Out, rest, tags, text};
+use super::stream;
 use super::times::time;
-use super::{ForeignError, stream};
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];

@@ -9,7 +9,9 @@ use engine::{ItemId, Micros};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{ForeignError, Shape, Translated};
+use super::error::ForeignError;
+use super::shape::Shape;
+use recalld_common::counted::counted;
 use recalld_common::names;
 use recalld_common::own_kinds::OWN_KINDS;
 
@@ -323,5 +325,46 @@ pub(super) fn tags(value: &Value) -> Vec<String> {
         Value::Array(list) => list.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
         Value::String(text) => text.split(',').map(|tag| tag.trim().to_owned()).collect(),
         _ => Vec::new(),
+    }
+}
+
+/// What became of a file.
+#[derive(Debug)]
+pub struct Translated {
+    /// What it was.
+    pub shape: Shape,
+    /// Items that it became.
+    pub items: u64,
+    /// Edges that it became.
+    pub edges: u64,
+    /// What has no place, and why.
+    pub skipped: Vec<Skipped>,
+    /// How much that is.
+    pub skipped_count: u64,
+}
+
+impl Translated {
+    /// `{shape, items, edges, skipped[] {place, why}, skipped_count}`.
+    pub fn to_json(&self) -> Value {
+        let skipped = self.skipped.iter().map(|it| json!({"place": it.place, "why": it.why}));
+        json!({
+            "shape": self.shape.name(), "items": self.items, "edges": self.edges,
+            "skipped": skipped.collect::<Vec<_>>(), "skipped_count": self.skipped_count,
+        })
+    }
+
+    /// The same in words.
+    pub fn readable(&self) -> String {
+        let mut text = format!(
+            "read as {}: {}, {}, {} skipped",
+            self.shape.name(),
+            counted(self.items, "item"),
+            counted(self.edges, "edge"),
+            self.skipped_count
+        );
+        for Skipped { place, why } in &self.skipped {
+            text.push_str(&format!("\nskipped {place}: {why}"));
+        }
+        text
     }
 }

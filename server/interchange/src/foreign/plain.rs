@@ -5,9 +5,10 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::error::ForeignError;
 use super::out::{Item, Out, rest, tags, text};
+use super::stream;
 use super::times::time;
-use super::{ForeignError, stream};
 
 const TEXTS: [&str; 8] =
     ["text", "content", "memory", "body", "message", "note", "fact", "document"];

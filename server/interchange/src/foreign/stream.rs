@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-use super::ForeignError;
+use super::error::ForeignError;
 use recalld_common::regular_file;
 
 limit_table::limits! {

@@ -8,14 +8,16 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
+use super::error::ForeignError;
 use super::out::{Item, Out, rest, tags, text, word};
 use super::times::time;
-use super::{ForeignError, VAULT_FILES_MAX};
 use recalld_common::regular_file;
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
+    /// Files of one vault.
+    const VAULT_FILES_MAX: usize = 200_000;
     /// Bytes of a note: what an item's text may have.
     const NOTE_BYTES_MAX: u64 = 1 << 20;
     /// Bytes of front matter.

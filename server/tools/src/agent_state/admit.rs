@@ -4,7 +4,7 @@ use engine::Sensitivity;
 use engine::ledger::{Decision, Effect};
 use serde_json::{Map, Value, json};
 
-use super::{AgentId, GATE, Purpose, StateKey, current, is_expired, version_of};
+use super::value::{AgentId, GATE, Purpose, StateKey, current, is_expired, version_of};
 use recalld_common::own_kinds::AGENT_STATE;
 use recalld_common::scope::Scope;
 use recalld_policy::{Action, What, Who, decide};

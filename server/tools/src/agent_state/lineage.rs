@@ -4,7 +4,7 @@ use engine::hex;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{AgentId, StateKey, current, is_expired, version_of};
+use super::value::{AgentId, StateKey, current, is_expired, version_of};
 use recalld_common::names;
 use recalld_common::scope::Scope;
 use recalld_tool_framework::args::args;

@@ -3,7 +3,7 @@
 use engine::{Micros, Sensitivity, Snapshot};
 use serde_json::{Map, Value, json};
 
-use super::{AgentId, GATE, StateKey, VALUE_BYTES_MAX, current, ref_of, version_of};
+use super::value::{AgentId, GATE, StateKey, VALUE_BYTES_MAX, current, ref_of, version_of};
 use recalld_common::names;
 use recalld_common::own_kinds::AGENT_STATE;
 use recalld_common::scope::Scope;

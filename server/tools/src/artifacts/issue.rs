@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use engine::{ItemId, Snapshot, hex};
 use serde_json::{Map, Value, json};
 
-use super::{SHOWN, State, in_words, ref_of, shown};
+use super::artifact::{SHOWN, State, in_words, ref_of, shown};
 use recalld_common::names;
 use recalld_common::own_kinds::ARTIFACT;
 use recalld_common::scope::Scope;

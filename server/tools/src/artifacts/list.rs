@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{State, shown};
+use super::artifact::{State, shown};
 use recalld_common::own_kinds::ARTIFACT;
 use recalld_common::scope::Scope;
 use recalld_tool_framework::args::{Text, args};

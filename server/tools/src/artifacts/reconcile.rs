@@ -3,7 +3,7 @@
 use engine::{Snapshot, hex};
 use serde_json::{Map, Value, json};
 
-use super::{SHOWN, State, in_words, shown};
+use super::artifact::{SHOWN, State, in_words, shown};
 use recalld_common::own_kinds::ARTIFACT;
 use recalld_common::scope::Scope;
 use recalld_fs_util::roots::Refused;

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{CUT, N, P50, P95, P99, Timer, begin, kept};
+use super::timer::{CUT, N, P50, P95, P99, Timer, begin, kept};
 use recalld_common::scope::Scope;
 use recalld_tool_framework::args::{Int, args};
 use recalld_tool_framework::results::{Kind, always};

@@ -4,7 +4,7 @@ use engine::{ItemId, Place, Snapshot};
 use serde_json::{Map, Value};
 
 use super::recall::sampled;
-use super::{CUT, Timer, begin, kept, rounded};
+use super::timer::{CUT, Timer, begin, kept, rounded};
 use crate::recall::arbitrate::RecallContext;
 use recalld_common::scope::Scope;
 use recalld_recall::{Plan, Question};

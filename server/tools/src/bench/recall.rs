@@ -3,7 +3,7 @@
 use engine::{Filter, Place, Snapshot};
 use serde_json::{Map, Value};
 
-use super::{CUT, N, P50, P95, P99, Timer, begin, kept};
+use super::timer::{CUT, N, P50, P95, P99, Timer, begin, kept};
 use crate::recall::arbitrate::RecallContext;
 use recalld_common::scope::Scope;
 use recalld_policy::{Action, Verdict};

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use engine::{Batch, Ground, ItemDraft, ItemId, Options, Store};
 use serde_json::{Map, Value, json};
 
-use super::{TIME_MAX, Timer, at, begin, kept, rounded};
+use super::timer::{TIME_MAX, Timer, at, begin, kept, rounded};
 use recalld_common::cancel::CallScope;
 use recalld_common::scope::Scope;
 use recalld_common::turn::{Turn, Turns};
@@ -55,7 +55,7 @@ pub(super) const STORAGE: Tool = Tool {
         always("sync", Kind::Object).says("One item at a time, each durable: n, p50_ms, p95_ms."),
         always("read", Kind::Object)
             .says("By id, in an order of chance: items_per_s, p50_ms, p95_ms."),
-        super::CUT,
+        super::timer::CUT,
     ],
     scope: Some(Scope::BenchRun),
     change: Change::Adds,

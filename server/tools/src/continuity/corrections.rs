@@ -3,7 +3,7 @@
 use engine::{ItemDraft, ItemView, Place, Snapshot, Status};
 use serde_json::{Map, Value, json};
 
-use super::{ABOUT, About, refuse_blank, said, stored};
+use super::record::{ABOUT, About, refuse_blank, said, stored};
 use crate::work::fields;
 use recalld_common::names;
 use recalld_common::own_kinds::OWN_KINDS;

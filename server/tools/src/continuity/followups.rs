@@ -9,8 +9,8 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
+use super::record::{ABOUT, About, effect_of, keep_known_about, refuse_blank, standing};
 use super::repeats::{Repeat, next_after};
-use super::{ABOUT, About, effect_of, keep_known_about, refuse_blank, standing};
 use crate::work::fields;
 use recalld_common::counted::lasting;
 use recalld_common::names;

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use engine::{Direction, EdgeFilter, EdgeId, EdgeView, ItemId, Reached, Snapshot, WalkLimits};
 use serde_json::{Map, Value, json};
 
-use super::{Relations, edge_json, which};
+use super::edges::{Relations, edge_json, which};
 use crate::recall::arbitrate::RecallContext;
 use recalld_common::counted::counted;
 use recalld_common::scope::Scope;

@@ -4,7 +4,7 @@ use engine::ledger::Effect;
 use engine::{Direction, EdgeDraft, EdgeFilter, EdgeId, ItemId, NEIGHBOURS_MAX, Snapshot};
 use serde_json::{Map, Value, json};
 
-use super::{RELATION_CHARS_MAX, edge_json};
+use super::edges::{RELATION_CHARS_MAX, edge_json};
 use recalld_common::names;
 use recalld_common::scope::Scope;
 use recalld_tool_framework::args::{Edge, Id, Real, Text, args};

@@ -3,27 +3,15 @@
 //! Owns the family's rows. What lies where in the graph is the engine's to know.
 
 mod drawing;
+mod edges;
 mod figures;
 mod linking;
 mod walking;
 
-use engine::{Damage, EdgeFilter, EdgeView, ItemId, Snapshot};
-use serde_json::{Value, json};
-
-use recalld_common::names;
-use recalld_recall::show;
-use recalld_tool_framework::args::{List, Text};
-use recalld_tool_framework::results::without_nulls;
-use recalld_tool_framework::{Context, Family, ServiceError};
-
-/// The relations that a question about the graph is held to.
-type Relations = Option<List<Text<1, RELATION_CHARS_MAX>, 1, 32>>;
+use recalld_tool_framework::Family;
 
 limit_table::limits! {
-    pub(crate) const LIMITS = [drawing];
-
-    /// Characters of a relation.
-    const RELATION_CHARS_MAX: usize = 64;
+    pub(crate) const LIMITS = [drawing, edges];
 }
 
 pub(super) static FAMILY: Family = Family {
@@ -38,35 +26,3 @@ pub(super) static FAMILY: Family = Family {
         linking::UNLINK,
     ],
 };
-
-/// Edges of these relations, to items that the caller may know.
-fn which(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
-    relations: Relations,
-) -> Result<EdgeFilter, ServiceError> {
-    let relations = relations.into_iter().flat_map(|relations| relations.0);
-    Ok(EdgeFilter {
-        relations: relations.map(|relation| relation.0).collect(),
-        hidden: context.hidden(snapshot)?,
-        ..EdgeFilter::default()
-    })
-}
-
-/// An edge as results show it.
-fn edge_json(snapshot: &Snapshot, edge: &EdgeView<'_>, status: &str) -> Result<Value, Damage> {
-    let note = (!edge.note.is_empty()).then_some(edge.note);
-    Ok(without_nulls(json!({
-        "edge_id": names::edge(edge.id), "from_id": name_of(snapshot, edge.from)?,
-        "to_id": name_of(snapshot, edge.to)?, "relation": edge.relation,
-        "weight": show::score(edge.weight), "note": note,
-        "recorded_at": names::time(edge.recorded_at), "by": edge.recorded_by, "status": status,
-    })))
-}
-
-/// The id of an item that an edge names, as clients see it.
-fn name_of(snapshot: &Snapshot, id: ItemId) -> Result<String, Damage> {
-    let place = snapshot.find(id)?;
-    let kind = place.map(|place| snapshot.kind(place)).transpose()?;
-    Ok(names::item(kind.unwrap_or_default(), id))
-}

@@ -6,7 +6,7 @@ use engine::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{Relations, edge_json, which};
+use super::edges::{Relations, edge_json, which};
 use recalld_common::counted::counted;
 use recalld_common::names;
 use recalld_common::scope::Scope;

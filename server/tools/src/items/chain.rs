@@ -52,7 +52,7 @@ fn chain_of(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, S
     let wanted = ChainOf::parse(raw)?;
     let snapshot = context.snapshot();
     let Id(id) = wanted.item_id;
-    super::find_ever(context, &snapshot, id)?;
+    super::found::find_ever(context, &snapshot, id)?;
     let chain = Versions::of(context, &snapshot, id, PAGE_BYTES_MAX)?;
     let text = chain.in_words();
     let structured = json!({"chain": chain.rows, "truncated": chain.truncated});

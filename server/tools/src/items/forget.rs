@@ -208,7 +208,7 @@ fn there(
     (id, erase): (ItemId, bool),
 ) -> Result<Place, ServiceError> {
     let is_erased = snapshot.is_erased(id.0)?;
-    let hidden = match super::find_ever(context, snapshot, id)? {
+    let hidden = match super::found::find_ever(context, snapshot, id)? {
         Some(place) if snapshot.status(place)? == Status::Tombstoned => Some(place),
         _ => None,
     };

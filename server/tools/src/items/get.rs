@@ -63,7 +63,7 @@ fn get(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servic
     let Id(id) = wanted.item_id;
     let (place, item) = find(context, &snapshot, "item_id", id)?;
     if item.kind == ANSWER_KIND {
-        let why = super::NO_SUCH_ITEM.to_owned();
+        let why = super::found::NO_SUCH_ITEM.to_owned();
         return Err(ServiceError::Missing { field: "item_id", why });
     }
     let Some(Time(as_of)) = wanted.as_of else { return shown(context, &snapshot, place) };

@@ -71,7 +71,7 @@ pub(super) const ROW: Tool = Tool {
 fn remember(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Remember::parse(raw)?;
     refuse_internal_kind(&wanted.kind.0)?;
-    super::refuse_blank(&wanted.text.0)?;
+    super::found::refuse_blank(&wanted.text.0)?;
     let mut writing = Writing::begin(context, REMEMBER, &wanted.idempotency_key, raw);
     let tell: Tell<'_> = &|snapshot, kept| stored(context, snapshot, kept);
     if let Some(first) = writing.first_answer(tell)? {

@@ -65,7 +65,7 @@ pub(super) const ROW: Tool = Tool {
 
 fn supersede(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Supersede::parse(raw)?;
-    super::refuse_blank(&wanted.text.0)?;
+    super::found::refuse_blank(&wanted.text.0)?;
     let mut writing = Writing::begin(context, SUPERSEDE, &wanted.idempotency_key, raw);
     let tell: Tell<'_> = &|snapshot, kept| stored(context, snapshot, kept);
     if let Some(first) = writing.first_answer(tell)? {

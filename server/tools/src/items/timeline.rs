@@ -9,7 +9,7 @@ use engine::ledger::Effect;
 use engine::{EdgeFilter, Filter, ItemId, Micros, Place, Snapshot, Status};
 use serde_json::{Map, Value, json};
 
-use super::find_ever;
+use super::found::find_ever;
 use crate::verify::entries;
 use crate::verify::entries::Period;
 use recalld_common::names;

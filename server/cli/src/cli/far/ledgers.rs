@@ -9,7 +9,7 @@ use recalld_replication::{LedgerThere, NotFetched, Tenant, ledgers};
 use serde_json::{Value, json};
 
 use super::Far;
-use crate::cli::Failure;
+use crate::cli::failure::Failure;
 use crate::cli::scratch::Scratch;
 use recalld_common::counted::counted;
 

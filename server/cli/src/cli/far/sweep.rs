@@ -12,9 +12,10 @@ use recalld_replication::{
 use serde_json::{Value, json};
 
 use super::Far;
+use crate::cli::common::Common;
+use crate::cli::failure::Failure;
 use crate::cli::remote::Remote;
 use crate::cli::tell::tell_line;
-use crate::cli::{Common, Failure};
 use recalld_common::counted::{agreed, counted};
 
 /// How long it is waited until this process is heard, beside the time that a request may take.

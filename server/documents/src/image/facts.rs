@@ -1,0 +1,42 @@
+//! What a picture's file says of it.
+
+use crate::document::add_field;
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Parts of a file (chunks, segments, blocks) that are looked at.
+    pub(super) const PARTS_MAX: usize = 10_000;
+    /// Bytes that compressed texts of one picture may have when they are inflated.
+    pub(super) const INFLATED_BYTES_MAX: usize = 256 << 10;
+}
+
+/// What a picture's file says of it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Facts {
+    pub(super) kind: &'static str,
+    pub(super) width: u32,
+    pub(super) height: u32,
+    /// Title, description and the like, in order.
+    pub(super) fields: Vec<(String, String)>,
+    pub(super) notes: Vec<String>,
+}
+
+impl Facts {
+    pub(super) fn of(kind: &'static str) -> Self {
+        Self { kind, ..Self::default() }
+    }
+
+    /// Adds what is said, once.
+    pub(super) fn add(&mut self, name: &str, value: &str) {
+        let value = value.trim_matches(['\0', ' ', '\n', '\r', '\t']);
+        let is_known = self.fields.iter().any(|(_, known)| *known == value);
+        if !value.is_empty() && !is_known {
+            add_field(&mut self.fields, name, value);
+        }
+    }
+
+    pub(super) fn ends_early(&mut self) {
+        self.notes.push("the file ends early".to_owned());
+    }
+}

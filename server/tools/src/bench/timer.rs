@@ -1,0 +1,137 @@
+//! What all benchmarks have in common: how long they may take, and how their figures are kept
+//! (format-spec/records.md).
+
+use std::time::{Duration, Instant};
+
+use engine::{ItemDraft, Snapshot};
+use serde_json::{Map, Value, json};
+
+use recalld_common::names;
+use recalld_common::own_kinds::BENCH;
+use recalld_tool_framework::reading::written;
+use recalld_tool_framework::records::Record;
+use recalld_tool_framework::results::{Kind, Output, always};
+use recalld_tool_framework::writing::{Key, Tell, Writing, kept_id};
+use recalld_tool_framework::{Answer, Context, ServiceError};
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// The longest that a benchmark measures.
+    pub(super) const TIME_MAX: Duration = Duration::from_secs(10);
+}
+
+/// How many a benchmark measured.
+pub(super) const N: Output = always("n", Kind::Integer).says("How many were measured.");
+pub(super) const P50: Output =
+    always("p50_ms", Kind::Number).says("Half took no longer, in milliseconds.");
+pub(super) const P95: Output = always("p95_ms", Kind::Number).says("95 in 100 took no longer.");
+pub(super) const P99: Output = always("p99_ms", Kind::Number).says("99 in 100 took no longer.");
+pub(super) const CUT: Output =
+    always("truncated", Kind::Flag).says("Whether 10 s were over before all were measured.");
+
+/// The time of one benchmark.
+pub(super) struct Timer<'c> {
+    pub(super) context: &'c Context<'c>,
+    pub(super) ends: Instant,
+    pub(super) took: Vec<Duration>,
+    /// Measured so far, whatever became of their times: how far it has come.
+    pub(super) done: u64,
+    pub(super) is_cut: bool,
+}
+
+impl<'c> Timer<'c> {
+    pub(super) fn begin(context: &'c Context<'c>) -> Self {
+        let ends = context.deadline.min(Instant::now() + TIME_MAX);
+        Self { context, ends, took: Vec::new(), done: 0, is_cut: false }
+    }
+
+    /// Whether there is time for one more.
+    ///
+    /// # Errors
+    /// Nobody waits for the figures any more.
+    pub(super) fn goes_on(&mut self) -> Result<bool, ServiceError> {
+        if self.context.cancel.is_cancelled() {
+            return Err(ServiceError::Cancelled);
+        }
+        self.is_cut |= Instant::now() >= self.ends;
+        Ok(!self.is_cut)
+    }
+
+    /// Measures one, and says how far it has come.
+    pub(super) fn measure<T>(&mut self, of: usize, what: &str, work: impl FnOnce() -> T) -> T {
+        let began = Instant::now();
+        let done = work();
+        self.took.push(began.elapsed());
+        self.done += 1;
+        if let Some(progress) = self.context.progress {
+            progress(self.done, of as u64, what);
+        }
+        done
+    }
+
+    /// The figures of what was measured.
+    pub(super) fn figures(&mut self) -> Map<String, Value> {
+        self.took.sort_unstable();
+        let figures = json!({
+            "n": self.took.len(), "p50_ms": at(&self.took, 50), "p95_ms": at(&self.took, 95),
+            "p99_ms": at(&self.took, 99), "truncated": self.is_cut,
+        });
+        figures.as_object().cloned().unwrap_or_default()
+    }
+}
+
+/// The duration, in milliseconds, that so many in a hundred do not exceed (nearest rank); 0 of none.
+pub(super) fn at(sorted: &[Duration], percent: usize) -> Value {
+    let rank = (sorted.len() * percent).div_ceil(100);
+    let took = sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default();
+    rounded(took.as_secs_f64() * 1e3)
+}
+
+/// A figure with three decimals.
+pub(super) fn rounded(figure: f64) -> Value {
+    json!((figure * 1e3).round() / 1e3)
+}
+
+/// Keeps the figures of a benchmark and tells them.
+pub(super) fn kept(
+    writing: Writing<'_>,
+    name: &'static str,
+    figures: Map<String, Value>,
+) -> Result<Answer, ServiceError> {
+    let mut writing = writing;
+    let attributes = json!({"name": name, "figures": figures});
+    let id = writing.add(ItemDraft {
+        kind: BENCH.to_owned(),
+        title: format!("Benchmark {name}"),
+        text: Value::Object(figures).to_string(),
+        attributes: attributes.to_string(),
+        // Figures are no memories: nobody is to recall them.
+        searchable: false,
+        ..ItemDraft::default()
+    })?;
+    let tell: Tell<'_> = &|snapshot, kept| told(snapshot, kept);
+    writing.commit(&json!({"id": names::item(BENCH, id)}), tell)?.or_overtaken("idempotency_key")
+}
+
+/// A benchmark whose figures an earlier call with the same key has kept.
+pub(super) fn begin<'c>(
+    context: &'c Context<'c>,
+    tool: &'static str,
+    key: &Key,
+    raw: &Map<String, Value>,
+) -> Result<(Writing<'c>, Option<Answer>), ServiceError> {
+    let writing = Writing::begin(context, tool, key, raw);
+    let first = writing.first_answer(&|snapshot, kept| told(snapshot, kept))?;
+    Ok((writing, first))
+}
+
+/// The figures as they were kept.
+pub(super) fn told(snapshot: &Snapshot, kept: &Value) -> Result<Answer, ServiceError> {
+    let (place, _) = written(snapshot, "idempotency_key", kept_id(&kept["id"])?)?;
+    let record = Record::of(snapshot, place)?;
+    let figures = record.attributes.get("figures").cloned().unwrap_or_else(|| json!({}));
+    let lines = figures.as_object().into_iter().flatten();
+    let text = lines.map(|(name, figure)| format!("{name}: {figure}\n")).collect();
+    Ok(Answer::plain(figures, text))
+}

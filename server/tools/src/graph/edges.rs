@@ -1,0 +1,56 @@
+//! How edges are chosen, and how results show them.
+
+use engine::{Damage, EdgeFilter, EdgeView, ItemId, Snapshot};
+use serde_json::{Value, json};
+
+use recalld_common::names;
+use recalld_recall::show;
+use recalld_tool_framework::args::{List, Text};
+use recalld_tool_framework::results::without_nulls;
+use recalld_tool_framework::{Context, ServiceError};
+
+limit_table::limits! {
+    pub(crate) const LIMITS = [];
+
+    /// Characters of a relation.
+    pub(super) const RELATION_CHARS_MAX: usize = 64;
+}
+
+/// The relations that a question about the graph is held to.
+pub(super) type Relations = Option<List<Text<1, RELATION_CHARS_MAX>, 1, 32>>;
+
+/// Edges of these relations, to items that the caller may know.
+pub(super) fn which(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    relations: Relations,
+) -> Result<EdgeFilter, ServiceError> {
+    let relations = relations.into_iter().flat_map(|relations| relations.0);
+    Ok(EdgeFilter {
+        relations: relations.map(|relation| relation.0).collect(),
+        hidden: context.hidden(snapshot)?,
+        ..EdgeFilter::default()
+    })
+}
+
+/// An edge as results show it.
+pub(super) fn edge_json(
+    snapshot: &Snapshot,
+    edge: &EdgeView<'_>,
+    status: &str,
+) -> Result<Value, Damage> {
+    let note = (!edge.note.is_empty()).then_some(edge.note);
+    Ok(without_nulls(json!({
+        "edge_id": names::edge(edge.id), "from_id": name_of(snapshot, edge.from)?,
+        "to_id": name_of(snapshot, edge.to)?, "relation": edge.relation,
+        "weight": show::score(edge.weight), "note": note,
+        "recorded_at": names::time(edge.recorded_at), "by": edge.recorded_by, "status": status,
+    })))
+}
+
+/// The id of an item that an edge names, as clients see it.
+pub(super) fn name_of(snapshot: &Snapshot, id: ItemId) -> Result<String, Damage> {
+    let place = snapshot.find(id)?;
+    let kind = place.map(|place| snapshot.kind(place)).transpose()?;
+    Ok(names::item(kind.unwrap_or_default(), id))
+}
