@@ -1,6 +1,6 @@
 //! Fills a data directory for `tests/campaigns/sign_in.sh`: a workspace, keys, and clients that registered.
-//! `cargo run -p recalld-metastore --example sign_in_ground -- DATA` prints what it made as JSON; no server may have the
-//! directory.
+//! `cargo run -p recalld-metastore --example sign_in_ground -- DATA` prints what it made as JSON; no server may
+//! have the directory.
 
 use std::error::Error;
 use std::fs::DirBuilder;

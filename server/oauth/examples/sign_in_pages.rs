@@ -1,6 +1,6 @@
 //! The pages for people, with just enough behind them to be used, and none of the product:
-//! `cargo run -p recalld-oauth --example sign_in_pages`. Prints one line, `ready http://ADDRESS`, and serves until it is
-//! killed. Loopback only. Everybody signs in to `acme-notes` with the key `recalld_once_right`.
+//! `cargo run -p recalld-oauth --example sign_in_pages`. Prints one line, `ready http://ADDRESS`, and serves until
+//! it is killed. Loopback only. Everybody signs in to `acme-notes` with the key `recalld_once_right`.
 
 use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddr};

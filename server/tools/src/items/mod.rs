@@ -18,7 +18,10 @@ pub use forget::would_forget;
 use recalld_tool_framework::Family;
 
 limit_table::limits! {
-    pub(crate) const LIMITS = [beside, chain, contradictions, duplicates, forget, get, pages, remember, sources, supersede, timeline];
+    pub(crate) const LIMITS = [
+        beside, chain, contradictions, duplicates, forget, get, pages, remember, sources, supersede,
+        timeline,
+    ];
 }
 
 pub(super) static FAMILY: Family = Family {
