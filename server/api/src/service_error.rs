@@ -1,9 +1,7 @@
-//! How a failure is told: as an answer over HTTP, and as an error of MCP.
+//! The renderers of a failure: one for HTTP, one for MCP.
 //!
 //! Owns the status, the headers and the facts of both, side by side. What a failure is, and its words, are
 //! [`ServiceError`]'s.
-
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -25,12 +23,12 @@ pub(crate) fn over_http(error: impl Into<ServiceError>) -> Refusal {
     let status = http_status(error);
     let refusal = Refusal::of(status, &body);
     let wait = match error {
-        ServiceError::QuotaExceeded { wait, .. } => Some(rounded_up(*wait)),
+        ServiceError::QuotaExceeded { wait, .. } => Some(seconds(*wait)),
         _ if status == 503 => Some(RETRY_AFTER_SECONDS.into()),
         _ => None,
     };
     match wait {
-        Some(seconds) => refusal.with("Retry-After", seconds.to_string()),
+        Some(wait) => refusal.with("Retry-After", wait.to_string()),
         None => refusal,
     }
 }
@@ -56,8 +54,7 @@ pub(crate) fn over_mcp(error: &ServiceError) -> Option<Fault> {
             })
         }
         ServiceError::Unsure(_) => Some(plain().with_status(http_status(error))),
-        // 503, so that what stands before the server sees it too.
-        error if error.is_ours() => Some(plain().with_status(503)),
+        error if error.is_ours() => Some(Fault::unavailable(error.reason(), error.to_string())),
         _ => None,
     }
 }
@@ -105,13 +102,10 @@ fn writer(error: &ServiceError) -> Option<&str> {
     }
 }
 
-/// Whole seconds, none too few.
-fn rounded_up(wait: Duration) -> u64 {
-    wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use engine::Micros;
     use recalld_cluster::Peer;
 

@@ -8,8 +8,8 @@ pub const STALE_SECONDS: &str = "stale-seconds";
 /// The same in the `_meta` of a result of MCP.
 pub const STALE_SECONDS_META: &str = "recalld/stale-seconds";
 
-/// An age in whole seconds. Never less than it is: all that was acknowledged longer ago than is told has to be in the
-/// answer.
+/// An age, or a wait, in whole seconds. Never less than it is: all that was acknowledged longer ago than is told has
+/// to be in the answer.
 pub fn seconds(age: Duration) -> u64 {
     age.as_secs() + u64::from(age.subsec_nanos() > 0)
 }

@@ -172,8 +172,8 @@ struct Routing<'a> {
     withheld: usize,
     took_ms: f64,
     truncated: bool,
-    #[serde(skip_serializing_if = "is_none_left_out")]
-    left_out: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left_out: Option<usize>,
     abstained: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     abstained_why: Option<&'a str>,
@@ -528,7 +528,7 @@ impl<'a> Routing<'a> {
             withheld: outcome.told().count(),
             took_ms: millis(outcome.took),
             truncated: outcome.cut_short || cut || left_out > 0,
-            left_out,
+            left_out: (left_out > 0).then_some(left_out),
             abstained: outcome.abstained.is_some(),
             abstained_why: outcome.abstained.as_deref(),
             as_of: plan.as_of().map(names::time),
@@ -536,9 +536,4 @@ impl<'a> Routing<'a> {
             data_notice: DATA_NOTICE,
         }
     }
-}
-
-/// For serde.
-fn is_none_left_out(left_out: &usize) -> bool {
-    *left_out == 0
 }
