@@ -24,7 +24,7 @@ mod values;
 
 pub use argument::{
     Argument, Field, Id, Int, List, Shape, Shown, Text, Time, args, check_names, field,
-    input_schema, plain, read,
+    input_schema, plain, read, refuse_blank,
 };
 pub use choice::{choices, one_of};
 pub use object::{object, object_schema, unquoted_object};

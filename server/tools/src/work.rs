@@ -1,6 +1,5 @@
 //! work: what was tried, and what came of it.
 
-use engine::ledger::Effect;
 use engine::{ItemId, Place, Snapshot};
 use serde_json::{Map, Value, json};
 
@@ -12,13 +11,14 @@ use recalld_policy::Verdict;
 use recalld_recall::{Room, show};
 use recalld_tool_framework::args::{Id, List, Text, args, choices};
 use recalld_tool_framework::paging::{Cursor, Paging, Row};
+use recalld_tool_framework::reading::seen;
 use recalld_tool_framework::records;
 use recalld_tool_framework::records::{Record, draft, newest};
 use recalld_tool_framework::results::{
     BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always, without_nulls,
 };
 use recalld_tool_framework::writing::{Key, Tell, Writing, kept_id, may_change};
-use recalld_tool_framework::{Answer, Change, Context, Family, ServiceError, Tool, touched};
+use recalld_tool_framework::{Answer, Change, Context, Family, ServiceError, Tool};
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
@@ -348,8 +348,7 @@ fn shown(
 ) -> Result<(Value, String), ServiceError> {
     let record = Record::of(snapshot, place)?;
     let verdict = record.verdict(context);
-    let effect = if verdict == Verdict::Allow { Effect::Read } else { Effect::Redacted };
-    answer.touched.push(touched(effect, record.item.id));
+    answer.touched.push(seen(record.item.id, verdict));
     let attribute = |name: &str| record.attributes.get(name).cloned();
     let said = |name| attribute(name).filter(|_| verdict == Verdict::Allow);
     let (evidence, left_out) = with_room(said("evidence"), EVIDENCE_BYTES_MAX);

@@ -1,4 +1,4 @@
-//! What every command takes, and what it says of the data directory and the encoder.
+//! The arguments of every command: the data directory, the encoder, the form of answers.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Why a command did not do what it was asked.
+//! The failure of a command, with its exit code.
 
 /// Why a command did not do what it was asked.
 #[derive(Debug)]

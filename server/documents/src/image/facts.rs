@@ -1,4 +1,4 @@
-//! What a picture's file says of it.
+//! The size and the texts of a picture, as its file has them.
 
 use crate::document::add_field;
 

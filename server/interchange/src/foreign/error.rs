@@ -1,4 +1,4 @@
-//! Why nothing could be made of a file.
+//! The error of a file of which nothing could be made.
 
 use std::fmt;
 use std::io;

@@ -1,4 +1,4 @@
-//! Which shapes there are.
+//! The shapes that other programs export.
 
 /// A shape that other programs export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

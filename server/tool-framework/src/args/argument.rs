@@ -133,6 +133,18 @@ pub fn read<T: Argument>(
     }
 }
 
+/// Refuses a text without a visible character.
+///
+/// # Errors
+/// It has none.
+pub fn refuse_blank(field: &'static str, text: &str) -> Result<(), ServiceError> {
+    if text.trim().is_empty() {
+        let why = "is blank; at least one visible character is wanted";
+        return Err(ServiceError::argument(field, why));
+    }
+    Ok(())
+}
+
 /// Refuses names that the tool does not take, with the nearest one that it does.
 pub fn check_names(raw: &Map<String, Value>, known: &[&str]) -> Result<(), ServiceError> {
     let Some(stranger) = raw.keys().find(|key| !known.contains(&key.as_str())) else {

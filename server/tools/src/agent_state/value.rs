@@ -1,4 +1,4 @@
-//! What a record of a value says (format-spec/records.md).
+//! The record of a value (format-spec/records.md).
 
 use engine::{Micros, Snapshot};
 use sha2::{Digest, Sha256};

@@ -1,6 +1,5 @@
-//! What a record of an artifact says (format-spec/records.md).
+//! The record of an artifact (format-spec/records.md).
 
-use engine::ledger::Effect;
 use engine::{Place, Snapshot};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -10,9 +9,10 @@ use recalld_common::own_kinds::ARTIFACT;
 use recalld_policy::Verdict;
 use recalld_recall::show;
 use recalld_tool_framework::args::choices;
+use recalld_tool_framework::reading::seen;
 use recalld_tool_framework::records::{Record, reference};
 use recalld_tool_framework::results::without_nulls;
-use recalld_tool_framework::{Answer, Context, ServiceError, touched};
+use recalld_tool_framework::{Answer, Context, ServiceError};
 
 /// What is told of an artifact.
 pub(super) const SHOWN: &str = "artifact_id, item_id of its newest version, kind, name, content_sha256, path, state, attributes, \
@@ -39,8 +39,7 @@ pub(super) fn shown(
 ) -> Result<(Value, String), ServiceError> {
     let record = Record::of(snapshot, place)?;
     let verdict = record.verdict(context);
-    let effect = if verdict == Verdict::Allow { Effect::Read } else { Effect::Redacted };
-    answer.touched.push(touched(effect, record.item.id));
+    answer.touched.push(seen(record.item.id, verdict));
     let attribute = |name: &str| record.attributes.get(name).cloned();
     let open = |name| attribute(name).filter(|_| verdict == Verdict::Allow);
     let shown = without_nulls(json!({

@@ -1,4 +1,4 @@
-//! What all benchmarks have in common: how long they may take, and how their figures are kept
+//! The time that a benchmark may take, and the record of its figures
 //! (format-spec/records.md).
 
 use std::time::{Duration, Instant};

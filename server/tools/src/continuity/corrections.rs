@@ -3,12 +3,12 @@
 use engine::{ItemDraft, ItemView, Place, Snapshot, Status};
 use serde_json::{Map, Value, json};
 
-use super::record::{ABOUT, About, refuse_blank, said, stored};
+use super::record::{ABOUT, About, said, stored};
 use crate::work::fields;
 use recalld_common::names;
 use recalld_common::own_kinds::OWN_KINDS;
 use recalld_common::scope::Scope;
-use recalld_tool_framework::args::{Id, Text, args};
+use recalld_tool_framework::args::{Id, Text, args, refuse_blank};
 use recalld_tool_framework::reading::find;
 use recalld_tool_framework::records::{CORRECTION, CORRECTS};
 use recalld_tool_framework::results::{Kind, always, sometimes};

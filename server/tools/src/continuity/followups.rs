@@ -9,7 +9,7 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
-use super::record::{ABOUT, About, effect_of, keep_known_about, refuse_blank, standing};
+use super::record::{ABOUT, About, keep_known_about, standing};
 use super::repeats::{Repeat, next_after};
 use crate::work::fields;
 use recalld_common::counted::lasting;
@@ -18,16 +18,16 @@ use recalld_common::own_kinds::FOLLOWUP;
 use recalld_common::scope::Scope;
 use recalld_policy::Verdict;
 use recalld_recall::show;
-use recalld_tool_framework::args::{Argument, Id, Shown, Text, Time, Zone, args};
+use recalld_tool_framework::args::{Argument, Id, Shown, Text, Time, Zone, args, refuse_blank};
 use recalld_tool_framework::paging::{Cursor, Paging, ROWS_MAX, Row, not_ours};
-use recalld_tool_framework::reading::written;
+use recalld_tool_framework::reading::{seen, written};
 use recalld_tool_framework::records;
 use recalld_tool_framework::records::{Recency, Record, draft};
 use recalld_tool_framework::results::{
     BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always, sometimes, without_nulls,
 };
 use recalld_tool_framework::writing::{Key, Tell, Writing, first_line, kept_id, may_change};
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool, touched};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const SCHEDULE_NAME: &str = "schedule_followup_tool";
 const COMPLETE_NAME: &str = "complete_followup_tool";
@@ -325,7 +325,7 @@ fn shown(
 ) -> Result<(Value, String), ServiceError> {
     let record = Record::of(snapshot, place)?;
     let verdict = record.verdict(context);
-    answer.touched.push(touched(effect_of(verdict), record.item.id));
+    answer.touched.push(seen(record.item.id, verdict));
     let (name, item) = (record.name(), names::of_item(&record.item));
     if verdict != Verdict::Allow {
         let text = show::title(&record.item, verdict);

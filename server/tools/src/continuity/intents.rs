@@ -3,11 +3,11 @@
 use engine::{ItemDraft, Snapshot};
 use serde_json::{Map, Value, json};
 
-use super::record::{refuse_blank, said, stored};
+use super::record::{said, stored};
 use crate::work::fields;
 use recalld_common::names;
 use recalld_common::scope::Scope;
-use recalld_tool_framework::args::{List, Text, Time, args, choices};
+use recalld_tool_framework::args::{List, Text, Time, args, choices, refuse_blank};
 use recalld_tool_framework::records::INTENT;
 use recalld_tool_framework::results::{Kind, always};
 use recalld_tool_framework::writing::{Key, Tell, Writing};

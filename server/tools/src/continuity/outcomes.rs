@@ -3,11 +3,11 @@
 use engine::{ItemDraft, Snapshot};
 use serde_json::{Map, Value, json};
 
-use super::record::{ABOUT, About, refuse_blank, said, stored};
+use super::record::{ABOUT, About, said, stored};
 use crate::work::fields;
 use recalld_common::names;
 use recalld_common::scope::Scope;
-use recalld_tool_framework::args::{AnyNumber, Id, Real, Text, args, object};
+use recalld_tool_framework::args::{AnyNumber, Id, Real, Text, args, object, refuse_blank};
 use recalld_tool_framework::records::OUTCOME;
 use recalld_tool_framework::results::{Kind, always};
 use recalld_tool_framework::writing::{Key, Tell, Writing};

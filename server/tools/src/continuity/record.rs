@@ -1,7 +1,6 @@
-//! What the records of the family have in common (format-spec/records.md): the item that one is about, and how one is
-//! shown. A record about an item is at least as closed as that item: it has its gates, and is no less sensitive.
+//! The records of the family (format-spec/records.md): the item that one is about, and the form in which one is shown.
+//! A record about an item is at least as closed as that item: it has its gates, and is no less sensitive.
 
-use engine::ledger::Effect;
 use engine::{ItemDraft, ItemId, ItemView, Place, Sensitivity, Snapshot, Status};
 use serde_json::{Map, Value};
 
@@ -10,9 +9,9 @@ use recalld_common::names;
 use recalld_policy::{Action, Verdict};
 use recalld_recall::show;
 use recalld_tool_framework::args::Id;
-use recalld_tool_framework::reading::{cut_text, find, written};
+use recalld_tool_framework::reading::{cut_text, find, seen, written};
 use recalld_tool_framework::writing::kept_id;
-use recalld_tool_framework::{Answer, Context, ServiceError, touched};
+use recalld_tool_framework::{Answer, Context, ServiceError};
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
@@ -62,22 +61,6 @@ impl About {
     }
 }
 
-/// A text without anything to see says nothing.
-pub(super) fn refuse_blank(field: &'static str, text: &str) -> Result<(), ServiceError> {
-    if text.trim().is_empty() {
-        return Err(ServiceError::argument(
-            field,
-            "is blank; at least one visible character is wanted",
-        ));
-    }
-    Ok(())
-}
-
-/// How an item that is shown counts in the ledger.
-pub(super) fn effect_of(verdict: Verdict) -> Effect {
-    if verdict == Verdict::Allow { Effect::Read } else { Effect::Redacted }
-}
-
 /// An item that a call wrote, as policy shows it: the fields of a seed, its attributes and a grounding token.
 pub(super) fn stored(
     context: &Context<'_>,
@@ -87,7 +70,7 @@ pub(super) fn stored(
 ) -> Result<Value, ServiceError> {
     let (place, item) = written(snapshot, "idempotency_key", kept_id(kept)?)?;
     let verdict = context.judge(&item, Action::Read).0;
-    answer.touched.push(touched(effect_of(verdict), item.id));
+    answer.touched.push(seen(item.id, verdict));
     let mut shown = show::seed(snapshot, place, verdict, &|other| context.may_know(other))?;
     cut_text(&mut shown, SHOWN_TEXT_BYTES_MAX);
     if verdict == Verdict::Allow {

@@ -1,6 +1,5 @@
 //! `docstore_get_chunk_tool`: one piece of a document.
 
-use engine::ledger::Effect;
 use engine::{ItemView, Snapshot, Status, hex};
 use serde_json::{Map, Value, json};
 
@@ -10,9 +9,9 @@ use recalld_common::scope::Scope;
 use recalld_policy::{Action, Verdict};
 use recalld_recall::show;
 use recalld_tool_framework::args::{Id, args};
-use recalld_tool_framework::reading::find;
+use recalld_tool_framework::reading::{find, seen};
 use recalld_tool_framework::results::{Kind, always, sometimes, without_nulls};
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool, touched};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const CHUNK: &str = "chunk";
 
@@ -60,8 +59,7 @@ fn get(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servic
     };
     let structured = without_nulls(json!({"chunk": shown, "before": before, "after": after}));
     let mut answer = Answer::plain(structured, text);
-    let effect = if verdict == Verdict::Allow { Effect::Read } else { Effect::Redacted };
-    answer.touched.push(touched(effect, item.id));
+    answer.touched.push(seen(item.id, verdict));
     Ok(answer)
 }
 

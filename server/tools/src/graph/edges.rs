@@ -1,4 +1,4 @@
-//! How edges are chosen, and how results show them.
+//! The choice of edges, and their form in results.
 
 use engine::{Damage, EdgeFilter, EdgeView, ItemId, Snapshot};
 use serde_json::{Value, json};

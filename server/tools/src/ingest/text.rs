@@ -13,7 +13,7 @@ use recalld_documents::{Format, detect};
 use recalld_ingest::given;
 use recalld_ingest::given::{Given, NotTaken, Taken};
 use recalld_ingest::job::JobError;
-use recalld_tool_framework::args::{Text, args, choices};
+use recalld_tool_framework::args::{Text, args, choices, refuse_blank};
 use recalld_tool_framework::idempotency::Keyed;
 use recalld_tool_framework::reading::written;
 use recalld_tool_framework::results::{Kind, always, sometimes};
@@ -120,14 +120,12 @@ fn ingest_text(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer
 
 /// A text says something, and is no longer in bytes than it may be in characters.
 fn refuse_odd(text: &str) -> Result<(), ServiceError> {
-    let why = if text.trim().is_empty() {
-        "is blank; at least one visible character is wanted".to_owned()
-    } else if text.len() > TEXT_MAX {
-        format!("has {} bytes; {TEXT_MAX} are allowed", text.len())
-    } else {
-        return Ok(());
-    };
-    Err(ServiceError::argument("text", why))
+    refuse_blank("text", text)?;
+    if text.len() > TEXT_MAX {
+        let why = format!("has {} bytes; {TEXT_MAX} are allowed", text.len());
+        return Err(ServiceError::argument("text", why));
+    }
+    Ok(())
 }
 
 /// What a repeat is told by: ids and counts.

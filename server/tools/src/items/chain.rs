@@ -1,6 +1,6 @@
 //! How an item came to say what it says: what it replaced, and what replaced it.
 
-use engine::ledger::{Effect, Touched};
+use engine::ledger::Touched;
 use engine::{ItemId, Member, Place, Snapshot, Status};
 use serde_json::{Map, Value, json};
 
@@ -10,8 +10,9 @@ use recalld_policy::{Action, Verdict};
 use recalld_recall::{Room, show};
 use recalld_tool_framework::args::{Id, args};
 use recalld_tool_framework::paging::PAGE_BYTES_MAX;
+use recalld_tool_framework::reading::seen;
 use recalld_tool_framework::results::{Kind, TRUNCATED, always, without_nulls};
-use recalld_tool_framework::{ANSWER_KIND, Answer, Change, Context, ServiceError, Tool, touched};
+use recalld_tool_framework::{ANSWER_KIND, Answer, Change, Context, ServiceError, Tool};
 
 /// The attribute of a version that says why it replaced the one before.
 pub(super) const CHANGE_REASON: &str = "change_reason";
@@ -147,7 +148,6 @@ fn kept(
     if verdict == Verdict::Deny || item.kind == ANSWER_KIND {
         return Ok(None);
     }
-    let effect = if verdict == Verdict::Allow { Effect::Read } else { Effect::Redacted };
     let status = snapshot.status(place)?;
     let stones = snapshot.tombstones(item.id.0)?;
     let stone = stones.last().filter(|_| status == Status::Tombstoned);
@@ -163,7 +163,7 @@ fn kept(
         "reason": if verdict == Verdict::Allow { reason } else { hidden() },
         "status": if stone.is_some_and(|stone| stone.erase) { "erased" } else { status.name() },
     });
-    Ok(Some((without_nulls(row), Some(touched(effect, item.id)))))
+    Ok(Some((without_nulls(row), Some(seen(item.id, verdict)))))
 }
 
 /// Why a version replaced the one before, where it says so.

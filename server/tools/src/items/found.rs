@@ -1,4 +1,4 @@
-//! What every tool of the family asks of an item: whether it is there, and whether a text says something.
+//! The item of an id, tombstoned or not, for every tool of the family.
 
 use engine::{ItemId, Place, Snapshot};
 
@@ -27,13 +27,4 @@ pub(super) fn find_ever(
     }
     may_know(context, "item_id", &item)?;
     Ok(Some(place))
-}
-
-/// A text has to say something.
-pub(super) fn refuse_blank(text: &str) -> Result<(), ServiceError> {
-    if text.trim().is_empty() {
-        let why = "is blank; at least one visible character is wanted";
-        return Err(ServiceError::argument("text", why));
-    }
-    Ok(())
 }

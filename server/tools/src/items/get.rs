@@ -1,6 +1,5 @@
 //! One item, whole, as it is or as it was at a time.
 
-use engine::ledger::Effect;
 use engine::{EdgeFilter, ItemId, ItemView, Moment, NEIGHBOURS_MAX, Place, Snapshot, Status};
 use serde_json::{Map, Value, json};
 
@@ -9,10 +8,10 @@ use recalld_common::scope::Scope;
 use recalld_policy::{Action, Verdict};
 use recalld_recall::show;
 use recalld_tool_framework::args::{Id, Time, args};
-use recalld_tool_framework::reading::find;
+use recalld_tool_framework::reading::{find, seen};
 use recalld_tool_framework::results::{Kind, always};
 use recalld_tool_framework::{
-    ANSWER_KIND, Answer, Change, Context, ServiceError, Tool, decision_of, touched,
+    ANSWER_KIND, Answer, Change, Context, ServiceError, Tool, decision_of,
 };
 
 limit_table::limits! {
@@ -117,10 +116,9 @@ fn shown(context: &Context<'_>, snapshot: &Snapshot, place: Place) -> Result<Ans
         snapshot.status(place)?.name(),
         if title.is_empty() { "" } else { ": " },
     );
-    let effect = if verdict == Verdict::Allow { Effect::Read } else { Effect::Redacted };
     let structured = json!({"item": fields, "truncated": truncated});
     let mut answer = Answer::plain(structured, text);
-    answer.touched.push(touched(effect, item.id));
+    answer.touched.push(seen(item.id, verdict));
     answer.decision = decision_of(verdict);
     answer.rule = rule.to_string();
     Ok(answer)

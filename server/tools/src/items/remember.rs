@@ -11,7 +11,7 @@ use recalld_common::scope::Scope;
 use recalld_embedding::embed::embedded_text;
 use recalld_policy::{Action, Verdict};
 use recalld_recall::show;
-use recalld_tool_framework::args::{Id, List, SourceGiven, Text, Time, args};
+use recalld_tool_framework::args::{Id, List, SourceGiven, Text, Time, args, refuse_blank};
 use recalld_tool_framework::reading::{cut_text, find, written};
 use recalld_tool_framework::results::{Kind, always};
 use recalld_tool_framework::writing::{
@@ -71,7 +71,7 @@ pub(super) const ROW: Tool = Tool {
 fn remember(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Remember::parse(raw)?;
     refuse_internal_kind(&wanted.kind.0)?;
-    super::found::refuse_blank(&wanted.text.0)?;
+    refuse_blank("text", &wanted.text.0)?;
     let mut writing = Writing::begin(context, REMEMBER, &wanted.idempotency_key, raw);
     let tell: Tell<'_> = &|snapshot, kept| stored(context, snapshot, kept);
     if let Some(first) = writing.first_answer(tell)? {

@@ -4,7 +4,6 @@
 
 use std::cmp::Reverse;
 
-use engine::ledger::Effect;
 use engine::{ItemId, Micros, Place, Snapshot, SourceId, SourceView, Status, Top, hex};
 use serde_json::{Map, Value, json};
 
@@ -15,11 +14,11 @@ use recalld_policy::{Action, Verdict};
 use recalld_recall::Room;
 use recalld_tool_framework::args::{Source, Text, args};
 use recalld_tool_framework::paging::{Cursor, PAGE_BYTES_MAX, Paging, ROWS_MAX, Row, not_ours};
-use recalld_tool_framework::reading::brief;
+use recalld_tool_framework::reading::{brief, seen};
 use recalld_tool_framework::results::{
     BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always, without_nulls,
 };
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool, touched};
+use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const LIST: &str = "list_sources_tool";
 
@@ -209,8 +208,7 @@ fn one(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servic
         if !room.takes(&row) {
             break;
         }
-        let effect = if *verdict == Verdict::Allow { Effect::Read } else { Effect::Redacted };
-        answer.touched.push(touched(effect, *id));
+        answer.touched.push(seen(*id, *verdict));
         items.push(row);
     }
     answer.text = format!(

@@ -11,7 +11,7 @@ use recalld_common::scope::Scope;
 use recalld_policy::Action;
 use recalld_recall::show;
 use recalld_recall::show::OWN_REFS;
-use recalld_tool_framework::args::{Id, Text, args};
+use recalld_tool_framework::args::{Id, Text, args, refuse_blank};
 use recalld_tool_framework::reading::{cut_text, find, written};
 use recalld_tool_framework::results::{Kind, TRUNCATED, always};
 use recalld_tool_framework::writing::{
@@ -65,7 +65,7 @@ pub(super) const ROW: Tool = Tool {
 
 fn supersede(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Supersede::parse(raw)?;
-    super::found::refuse_blank(&wanted.text.0)?;
+    refuse_blank("text", &wanted.text.0)?;
     let mut writing = Writing::begin(context, SUPERSEDE, &wanted.idempotency_key, raw);
     let tell: Tell<'_> = &|snapshot, kept| stored(context, snapshot, kept);
     if let Some(first) = writing.first_answer(tell)? {

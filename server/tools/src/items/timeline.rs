@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 
-use engine::ledger::Effect;
 use engine::{EdgeFilter, Filter, ItemId, Micros, Place, Snapshot, Status};
 use serde_json::{Map, Value, json};
 
@@ -14,14 +13,15 @@ use crate::verify::entries;
 use crate::verify::entries::Period;
 use recalld_common::names;
 use recalld_common::scope::Scope;
-use recalld_policy::{Action, Verdict};
+use recalld_policy::Action;
 use recalld_recall::show;
 use recalld_tool_framework::args::{Id, Text, Time, args};
 use recalld_tool_framework::paging::{Cursor, Paging, Row};
+use recalld_tool_framework::reading::seen;
 use recalld_tool_framework::results::{
     BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always, without_nulls,
 };
-use recalld_tool_framework::{ANSWER_KIND, Answer, Change, Context, ServiceError, Tool, touched};
+use recalld_tool_framework::{ANSWER_KIND, Answer, Change, Context, ServiceError, Tool};
 
 const TIMELINE: &str = "item_timeline_tool";
 
@@ -284,8 +284,7 @@ fn shown(
 ) -> Result<Value, ServiceError> {
     let item = snapshot.item(event.place)?;
     let verdict = context.judge(&item, Action::Read).0;
-    let effect = if verdict == Verdict::Allow { Effect::Read } else { Effect::Redacted };
-    answer.touched.push(touched(effect, item.id));
+    answer.touched.push(seen(item.id, verdict));
     let status = snapshot.status(event.place)?;
     // What is hidden is known by its id, and shown to nobody.
     let title = (status != Status::Tombstoned).then(|| show::title(&item, verdict));
