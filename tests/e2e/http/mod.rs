@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use serde_json::{Value, json};
 use support_wire::documents;
 use support_wire::mcp_client::{self, McpClient};
-use support_wire::service::{Service, with_documents};
+use support_wire::service::{Service, scratch, with_documents};
 use support_wire::tree::workspace;
 use support_wire::wire::{self, Answer, Ask};
 
@@ -366,13 +366,19 @@ fn a_replacement_steps_above_what_it_replaced() {
 
 #[test]
 fn what_is_titled_as_the_question_comes_first_and_each_keeps_its_own_score() {
-    let mut mcp = McpClient::open(service());
+    // Of its own: what other tests remember meanwhile changes how much a word weighs.
+    let scratch = scratch();
+    let service = Service::start(scratch.path(), &[]);
+    let mut mcp = McpClient::open(&service);
     let titled = json!({"title": "Samphire beds", "text": "Nobody knows who planted them."});
     let titled = mcp.call("brain_remember", &titled)["item"]["id"].clone();
     let worded = json!({"title": "Of samphire, samphire beds and beds of samphire",
         "text": "Samphire beds: samphire beds, beds and samphire."});
     let worded = mcp.call("brain_remember", &worded)["item"]["id"].clone();
-    let seeds = |query: &str| recall(&json!({"query": query, "limit": 50}));
+    let seeds = |query: &str| {
+        let asked = service.post("/recall", &json!({"query": query, "limit": 50}));
+        asked.as_array().unwrap().clone()
+    };
     let score = |seeds: &[Value], id: &Value| {
         let seed = seeds.iter().find(|seed| seed["id"] == *id);
         seed.and_then(|seed| seed["score"].as_f64()).unwrap()
