@@ -13,7 +13,7 @@ seconds_max=300
 target="$(target_folder)"
 folder="$target/browser"
 install_browser "$folder"
-build_program -p recalld-oauth --example sign_in_pages
+build_program --example sign_in_pages
 pages="$PWD/tests/browser/pages.mjs"
 start_server "$target/debug/recalld" --ingest format-spec
 page="$PWD/tests/browser/docs.mjs"

@@ -19,7 +19,7 @@ trap cleanup EXIT
 
 install_suite
 home="$suite_home"
-build_program -p recalld-api --example mcp_fixture
+build_program --example mcp_fixture
 fifo="$home/ready"
 rm -rf "$fifo" "$home/results"
 mkfifo "$fifo"

@@ -12,7 +12,7 @@ seconds_max=300
 target="$(target_folder)"
 install_browser "$target/browser"
 shots="$(realpath -m "${1:-$target/browser/sign_in}")"
-build_program -p recalld-metastore --example sign_in_ground
+build_program --example sign_in_ground
 script="$PWD/tests/browser/sign_in.mjs"
 scratch="$(mktemp -d)"
 trap 'rm -rf "$scratch"' EXIT

@@ -6,11 +6,14 @@
 # encoder/src/tokenizer.rs. The reference is a workspace of its own, tests/oracle.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+# shellcheck source=tests/campaigns/tools.sh
+source tests/campaigns/tools.sh
 
 target="${CARGO_TARGET_DIR:-$PWD/target}/oracle"
 published="$target/tokenizer.json"
 mkdir -p "$target"
-cargo run -q -p support-server --example tokenizer_json >"$published"
+build_with_tests
+"$(target_folder)/debug/examples/tokenizer_json" >"$published"
 cargo build -q --release --locked --manifest-path tests/oracle/Cargo.toml --target-dir "$target"
 
 oracle=("$target/release/oracle" "$published")

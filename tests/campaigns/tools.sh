@@ -29,15 +29,20 @@ need() {
     ) 9>"${TMPDIR:-/tmp}/recalld-campaigns-$(id -u).lock" >/dev/null 2>&1 || skip "there is no $1 and ${*:2} cannot be installed"
 }
 
-# build_program ARGUMENT...: the program, for everyday. With what tests share beside it, whose needs of dependencies are
-# those of `cargo test --workspace`: what that has built is not built once more.
+# build_with_tests ARGUMENT...: what cargo's ARGUMENTs name, for everyday. An example of any package makes all
+# dependencies have the features that they have in `cargo test --workspace`: what that has built is not built once more.
+build_with_tests() {
+    cargo build -q --workspace --example tokenizer_json "$@"
+}
+
+# build_program ARGUMENT...: the program, and what else is named.
 build_program() {
-    cargo build -q -p recalld-cli -p support-server -p support-engine --bin recalld "$@"
+    build_with_tests --bin recalld "$@"
 }
 
 # The victim and judge: `$load` is its path.
 build_load() {
-    cargo build -q -p support-engine --bin load
+    build_with_tests --bin load
     load="${CARGO_TARGET_DIR:-$PWD/target}/debug/load"
 }
 

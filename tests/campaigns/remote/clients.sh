@@ -105,7 +105,7 @@ for one in "${which[@]}"; do
     *) fail "usage: clients.sh [folder|ceph|etcd|garage]..." ;;
     esac
 done
-cargo build -q -p recalld-replication --example clients
+build_with_tests --example clients
 clients="$(target_folder)/debug/examples/clients"
 for one in "${which[@]}"; do
     echo "$one"
