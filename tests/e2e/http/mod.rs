@@ -22,7 +22,7 @@ fn service() -> &'static Service {
     SERVICE.get_or_init(|| {
         // Embedding the whole specification would be waited for a minute and more.
         let mut arguments = Vec::new();
-        for page in ["ledger.md", "log.md", "govern.md", "http.md", "mcp.md"] {
+        for page in ["ledger.md", "log.md", "mcp.md"] {
             let page = documents::specification().join(page);
             arguments.extend(["--ingest".to_owned(), page.to_str().unwrap().to_owned()]);
         }
