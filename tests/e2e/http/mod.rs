@@ -36,7 +36,11 @@ fn operations() -> [Ask; 3] {
 }
 
 fn recall(body: &Value) -> Vec<Value> {
-    service().post("/recall", body).as_array().unwrap().clone()
+    recall_from(service(), body)
+}
+
+fn recall_from(service: &Service, body: &Value) -> Vec<Value> {
+    service.post("/recall", body).as_array().unwrap().clone()
 }
 
 #[track_caller]
@@ -375,10 +379,7 @@ fn what_is_titled_as_the_question_comes_first_and_each_keeps_its_own_score() {
     let worded = json!({"title": "Of samphire, samphire beds and beds of samphire",
         "text": "Samphire beds: samphire beds, beds and samphire."});
     let worded = mcp.call("brain_remember", &worded)["item"]["id"].clone();
-    let seeds = |query: &str| {
-        let asked = service.post("/recall", &json!({"query": query, "limit": 50}));
-        asked.as_array().unwrap().clone()
-    };
+    let seeds = |query: &str| recall_from(&service, &json!({"query": query, "limit": 50}));
     let score = |seeds: &[Value], id: &Value| {
         let seed = seeds.iter().find(|seed| seed["id"] == *id);
         seed.and_then(|seed| seed["score"].as_f64()).unwrap()

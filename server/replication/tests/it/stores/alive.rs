@@ -260,7 +260,7 @@ fn what_others_say_between_the_take_and_the_end_is_heard() {
     assert!(is_emptied(&scene.step()), "by whoever may");
 }
 
-/// A sweeper takes a workspace and is cut short; that its last record was given to the storage nobody may hear of.
+/// A sweeper takes a workspace and is cut short. The storage answers its last request only if `is_given`.
 fn a_take_is_cut_short(is_given: bool) {
     let scene = Scene::new();
     let one = machine("box-1", &scene.memory, scene.root.path());
@@ -286,7 +286,6 @@ fn a_take_is_cut_short(is_given: bool) {
     assert!(!first.node.writer().node.only_collects());
 }
 
-// Each waits until the lease of a node that nobody heard is over.
 #[test]
 fn a_take_that_was_cut_short_is_no_sign_of_life_to_whoever_goes_on() {
     a_take_is_cut_short(true);
