@@ -1,8 +1,7 @@
-//! How long a read goes on once it is not wanted any more: `interrupts ROWS`, for
-//! tests/campaigns/cancel.sh.
+//! Measures how long a read continues after cancellation: `interrupts ROWS`, for tests/campaigns/cancel.sh.
 //!
-//! A store of synthetic items in a scratch folder; then each read whose work grows with the store,
-//! whole, and many times stopped at moments spread over its length. Ends with 1 where one goes on for
+//! A store of synthetic items in a temporary folder. Each read whose work grows with the store runs to its end once,
+//! and is then cancelled many times at moments spread over its duration. The exit code is 1 if a read continues for
 //! longer than [`WORST_MAX`].
 
 use std::error::Error;
@@ -21,19 +20,19 @@ use kernels::Kernels;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// Longest that a stopped read may go on: what a worker may take to be free again.
+/// Longest time that a cancelled read may continue, and so delay the release of its worker.
 const WORST_MAX: Duration = Duration::from_secs(1);
 const WIDTH: u16 = 384;
 const BATCH: usize = 4_000;
 /// Words of the vocabulary, and of each text.
 const WORDS: u64 = 20_000;
 const TEXT_WORDS: usize = 40;
-/// One item in so many is hidden.
+/// Hides one item in this many.
 const HIDDEN_AMONG: usize = 20;
-/// Times that each read is stopped.
+/// Cancellations of each read.
 const TRIALS: u32 = 40;
 
-/// Numbers that repeat (Marsaglia's xorshift).
+/// A repeatable generator (Marsaglia's xorshift).
 struct Numbers(u64);
 
 impl Numbers {
@@ -44,7 +43,7 @@ impl Numbers {
         self.0
     }
 
-    /// Between -1 and 1.
+    /// Returns a number between -1 and 1.
     #[expect(clippy::cast_precision_loss, reason = "noise")]
     fn noise(&mut self) -> f32 {
         (self.next() >> 40) as f32 / (1_u64 << 23) as f32 - 1.0
@@ -54,7 +53,7 @@ impl Numbers {
         (0..WIDTH).map(|_| self.noise()).collect()
     }
 
-    /// Few words are in many texts, and many in few.
+    /// Returns a word number: a few words are in many texts, and many words in few.
     fn word(&mut self) -> u64 {
         (self.next() % WORDS) * (self.next() % WORDS) / WORDS
     }
@@ -88,7 +87,7 @@ fn link(from: ItemId, to: ItemId, weight: f32) -> EdgeDraft {
     }
 }
 
-/// A store, and an item that is linked with every other one.
+/// Fills a store, and returns an item that is linked with every other item.
 fn filled(store: &Store, rows: usize, numbers: &mut Numbers) -> Outcome<ItemId> {
     store.bind_model(Model { fingerprint: [1; 32], dimensions: u32::from(WIDTH) })?;
     let mut made = Vec::with_capacity(rows);
@@ -112,7 +111,6 @@ fn filled(store: &Store, rows: usize, numbers: &mut Numbers) -> Outcome<ItemId> 
     Ok(*hub)
 }
 
-/// One read.
 type Read<'a> = Box<dyn Fn(&Snapshot) -> Result<(), SearchError> + Sync + 'a>;
 
 fn reads(hub: ItemId, query: &[f32]) -> Vec<(&'static str, Read<'_>)> {
@@ -125,7 +123,7 @@ fn reads(hub: ItemId, query: &[f32]) -> Vec<(&'static str, Read<'_>)> {
             "meaning",
             Box::new(move |at| at.nearest(&kernels, query, 50, &Filter::default()).map(drop)),
         ),
-        // Nothing is admitted, so no bound passes over anything.
+        // The filter admits nothing, so no score bound can skip rows.
         (
             "meaning, nothing found",
             Box::new(move |at| at.nearest(&kernels, query, 50, &none()).map(drop)),
@@ -164,7 +162,7 @@ fn reads(hub: ItemId, query: &[f32]) -> Vec<(&'static str, Read<'_>)> {
     ]
 }
 
-/// How long a read went on after it was stopped `wait` after its beginning; nothing where it was done.
+/// Returns how long a read continued after its cancellation, `wait` after its start; `None` if it had finished.
 fn stopped(snapshot: &Snapshot, read: &Read<'_>, wait: Duration) -> Option<Duration> {
     let unwanted = Arc::new(AtomicBool::new(false));
     let heard = Arc::clone(&unwanted);

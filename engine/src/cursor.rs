@@ -1,8 +1,9 @@
-//! A bounds-checked reader over foreign bytes. Knows numbers and lengths, not what they mean.
+//! Bounds-checked reading and writing of little-endian values. Meanings and limits of the values are left to the
+//! callers.
 
 use crate::error::Damage;
 
-/// Reads little-endian values from the front of a slice; every failure is damage of one rule.
+/// Reads little-endian values from the front of an untrusted slice. Every failure is [`Damage`] of the one rule `rule`.
 pub(crate) struct Cursor<'a> {
     rest: &'a [u8],
     rule: &'static str,
@@ -35,7 +36,7 @@ impl<'a> Cursor<'a> {
 
     numbers!(u8 -> u8, u16 -> u16, u32 -> u32, u64 -> u64, u128 -> u128, i64 -> i64, f32 -> f32);
 
-    /// A `u32` count followed by as many bytes.
+    /// Reads a `u32` length and that number of bytes.
     pub(crate) fn bytes(&mut self) -> Result<&'a [u8], Damage> {
         let length = self.u32()? as usize;
         self.take(length)
@@ -46,7 +47,7 @@ impl<'a> Cursor<'a> {
         std::str::from_utf8(bytes).map_err(|error| self.wrong(format!("not UTF-8: {error}")))
     }
 
-    /// A `u32` count of members that take at least `member_bytes` each.
+    /// Reads a `u32` count of members of at least `member_bytes` each; a count that cannot fit the rest is damage.
     pub(crate) fn count(&mut self, member_bytes: usize) -> Result<usize, Damage> {
         let count = self.u32()? as usize;
         if count > self.rest.len() / member_bytes.max(1) {
@@ -67,11 +68,11 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Appends what [`Cursor`] reads.
+/// Appends values in the format that [`Cursor`] reads.
 pub(crate) trait Put {
     fn put(&mut self, bytes: &[u8]);
 
-    /// Length as `u32`, then the bytes. Lengths are checked against their limits before this.
+    /// Appends the length as `u32`, then the bytes. The caller has checked the length against its limit.
     fn put_bytes(&mut self, bytes: &[u8]) {
         let length = u32::try_from(bytes.len()).expect("limits.md bounds every field below 4 GiB");
         self.put(&length.to_le_bytes());

@@ -1,32 +1,32 @@
-//! The engine's public errors: one type for each act, and what to do about each.
+//! Public error types of the engine, one for each operation, and the [`Remedy`] for each error.
 
 use std::fmt;
 use std::io;
 
-/// Bytes that break a rule of the format. `rule` is an id of `format-spec/`, for example `SEG-06`.
+/// Corruption: bytes that break a rule of the format. `rule` is an id of `format-spec/`, for example `SEG-06`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
     /// Id of the broken rule.
     pub rule: &'static str,
-    /// What was found, and where, for a person to read.
+    /// The finding and its position, as text for a person.
     pub detail: String,
 }
 
 impl Damage {
-    /// The rule of what is no damage: bytes that lie elsewhere did not come this time.
+    /// Rule id for pages of a lazy file that could not be fetched this time, which is no corruption.
     pub const AWAY: &'static str = "FAR-01";
 
-    /// Whether it is none, and bytes that lie elsewhere did not come this time ([`Damage::AWAY`]).
+    /// Returns true if the bytes are only unavailable for now ([`Damage::AWAY`]) and not corrupt.
     pub fn is_away(&self) -> bool {
         self.rule == Self::AWAY
     }
 
-    /// See [`Remedy`].
+    /// Returns [`Remedy::RetryLater`] for unavailable bytes, [`Remedy::Restore`] for corrupt bytes.
     pub fn remedy(&self) -> Remedy {
         if self.is_away() { Remedy::RetryLater } else { Remedy::Restore }
     }
 
-    /// In a sentence about the store that it was found in.
+    /// Formats the error as a sentence about the store.
     fn told(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.is_away() {
             true => write!(f, "a part of the store is not here yet: {self}"),
@@ -34,12 +34,12 @@ impl Damage {
         }
     }
 
-    /// Damage of `rule`, described by `detail`.
+    /// Makes an error for the broken `rule`, described by `detail`.
     pub fn new(rule: &'static str, detail: impl Into<String>) -> Self {
         Self { rule, detail: detail.into() }
     }
 
-    /// The same damage with the name of the file it was found in.
+    /// Prefixes the detail with the file's name.
     pub(crate) fn within(mut self, file: &str) -> Self {
         self.detail = format!("{file}: {}", self.detail);
         self
@@ -54,18 +54,18 @@ impl fmt::Display for Damage {
 
 impl std::error::Error for Damage {}
 
-/// Why a search, a walk or a count gave nothing.
+/// Error of a search, a traversal or a count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SearchError {
     /// Stored bytes break a rule of the format.
     Damaged(Damage),
-    /// Its [`Stop`](crate::Stop) said that it is not wanted any more.
+    /// The [`Stop`](crate::Stop) of the read was triggered.
     Interrupted,
 }
 
 impl SearchError {
-    /// See [`Remedy`].
+    /// Returns the [`Remedy`] for this error.
     pub fn remedy(&self) -> Remedy {
         match self {
             Self::Damaged(damage) => damage.remedy(),
@@ -73,7 +73,7 @@ impl SearchError {
         }
     }
 
-    /// The same damage with the name of the file it was found in.
+    /// Applies `name` to the corruption, if any, to prefix the name of its file.
     pub(crate) fn within(self, name: impl FnOnce(Damage) -> Damage) -> Self {
         match self {
             Self::Damaged(damage) => Self::Damaged(name(damage)),
@@ -99,36 +99,36 @@ impl From<Damage> for SearchError {
     }
 }
 
-/// What a caller can do about an error.
+/// Action by which a caller can resolve an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Remedy {
-    /// Try again later; nothing needs changing.
+    /// Retry later; nothing needs changing.
     RetryLater,
-    /// The request itself is wrong.
+    /// Correct the request.
     FixRequest,
-    /// The disk is full or refuses writes.
+    /// Free disk space, or make the disk writable.
     FreeSpace,
-    /// The store needs a newer build.
+    /// Install a newer build, which reads the store's format version.
     Upgrade,
-    /// Stored bytes are damaged: bring the store back from a backup, or salvage it.
+    /// Restore the store from a backup, or salvage it: stored bytes are corrupt.
     Restore,
-    /// The writer has stopped; reopening the store recovers it.
+    /// Reopen the store: its writer has stopped, and reopening recovers it.
     Reopen,
-    /// Ask the one that has it: nothing needs changing but whom is asked.
+    /// Send the unchanged request to the leader.
     Elsewhere,
-    /// It may have been done: look for what it was to make, by id or ref, before it is tried again.
+    /// Look up the request's records by id or ref before a retry: the write may have succeeded.
     LookFirst,
 }
 
 /// A failed operation on the store's directory.
 #[derive(Debug)]
 pub struct DiskError {
-    /// What was being done, as a verb: `sync`, `rename`, ...
+    /// The failed operation, as a verb: `sync`, `rename`, ...
     pub action: &'static str,
     /// The file's name within the store directory, or the directory's path.
     pub name: String,
-    /// What the operating system said.
+    /// The error of the operating system.
     pub source: io::Error,
 }
 
@@ -137,7 +137,7 @@ impl DiskError {
         Self { action, name: name.into(), source }
     }
 
-    /// The same once more, for another one whom it concerns.
+    /// Duplicates the error for a further caller that it concerns; `io::Error` is not `Clone`.
     pub(crate) fn again(&self) -> Self {
         let source = match self.source.raw_os_error() {
             Some(code) => io::Error::from_raw_os_error(code),
@@ -146,7 +146,7 @@ impl DiskError {
         Self::new(self.action, &self.name, source)
     }
 
-    /// See [`Remedy`].
+    /// Returns [`Remedy::FreeSpace`] for a full, over-quota or read-only disk, else [`Remedy::RetryLater`].
     pub fn remedy(&self) -> Remedy {
         match self.source.kind() {
             io::ErrorKind::StorageFull
@@ -169,7 +169,7 @@ impl std::error::Error for DiskError {
     }
 }
 
-/// Why a store did not open. Nothing that was acknowledged has been changed on disk.
+/// Error of opening a store. No acknowledged data has been changed on disk.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -177,23 +177,23 @@ pub enum OpenError {
     Locked,
     /// The directory holds no store.
     NoStore,
-    /// A file needs a build that reads this version of the format.
+    /// A file needs a build that reads a newer version of the format.
     TooNew {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// The version it asks for.
+        /// Format version that the file requires.
         version: u16,
     },
     /// Bytes break a rule of the format.
     Damaged(Damage),
-    /// The operating system refused something.
+    /// An operation of the operating system failed.
     Disk(DiskError),
-    /// What an earlier process left could not be written anew: what failed, and what would help.
+    /// Recovery could not rewrite the files of an earlier process: the failure and its remedy.
     Renewal(String, Remedy),
 }
 
 impl OpenError {
-    /// See [`Remedy`].
+    /// Returns the [`Remedy`] for this error.
     pub fn remedy(&self) -> Remedy {
         match self {
             Self::Locked => Remedy::RetryLater,
@@ -225,13 +225,13 @@ impl fmt::Display for OpenError {
 
 impl std::error::Error for OpenError {}
 
-/// What an opening writes anew can fail as a write does.
+/// Recovery rewrites files, so an open can fail as a write does.
 impl From<WriteError> for OpenError {
     fn from(error: WriteError) -> Self {
         match error {
             WriteError::Damaged(damage) => Self::Damaged(damage),
             WriteError::Disk(error) => Self::Disk(error),
-            // Nothing is lost, and nobody waits for an answer of it.
+            // Nothing is lost: no caller waits for the outcome of a write made by recovery.
             WriteError::Unsure(why) => Self::Renewal(why, Remedy::RetryLater),
             other => Self::Renewal(other.to_string(), other.remedy()),
         }
@@ -250,37 +250,38 @@ impl From<DiskError> for OpenError {
     }
 }
 
-/// Why a batch was not acknowledged. Nothing of it is stored, except after [`WriteError::Disk`] and
-/// [`WriteError::Stopped`]: then all of it or none may be there when the store is opened again, so ask
-/// by id or ref before writing it once more.
+/// Error of a batch that was not acknowledged. The batch is not stored, except possibly after [`WriteError::Disk`],
+/// [`WriteError::Stopped`] and [`WriteError::Unsure`]. After the first two, reopening the store may recover all of the
+/// batch, or none of it. Look up its records by id or ref before writing the batch again.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// The batch breaks a rule; `field` says where.
+    /// The batch breaks a rule; `field` names the offending field.
     Refused {
-        /// The field, as a caller knows it: `supersedes`, `title`, ...
+        /// The field by its name in requests: `supersedes`, `title`, ...
         field: &'static str,
-        /// What was given and what is allowed.
+        /// The rejected value, and the allowed values.
         why: String,
     },
-    /// Stored bytes that the check needed are damaged.
+    /// Stored bytes that the check had to read are corrupt.
     Damaged(Damage),
     /// The disk failed during this write. The writer has stopped: reopen the store.
     Disk(DiskError),
-    /// An earlier failure stopped the writer: reopen the store. Holds that failure's words.
+    /// An earlier failure, whose message this is, stopped the writer: reopen the store.
     Stopped(String),
-    /// Work in the background failed on a file that nothing names yet, or other writers took the room
-    /// that this one waited for. The writer goes on; the work can be tried again.
+    /// Background work failed on a file that no manifest lists yet, or other writers took the log space that this write
+    /// waited for. The writer continues, and the work can be retried.
     Postponed {
-        /// What failed.
+        /// The failure.
         why: String,
-        /// What would help.
+        /// The remedy for the failure.
         remedy: Remedy,
     },
-    /// The batch is logged here, and nobody knows whether it is carried. It may stand already, or later,
-    /// or never; all of it or nothing. Holds why.
+    /// Indeterminate write: the batch is logged here, but its replication outcome is unknown. All of the batch may be
+    /// visible now or later, or none of it ever. The message says why.
     Unsure(String),
-    /// This store [follows](crate::Store::follow); somebody else writes it. Holds who, or why.
+    /// This store is a [replica](crate::Store::follow), which rejects writes. The message names the leader, or the
+    /// reason.
     NotHere(String),
 }
 
@@ -293,7 +294,7 @@ impl WriteError {
         Self::Postponed { why: error.to_string(), remedy: error.remedy() }
     }
 
-    /// See [`Remedy`].
+    /// Returns the [`Remedy`] for this error.
     pub fn remedy(&self) -> Remedy {
         match self {
             Self::Refused { .. } => Remedy::FixRequest,
@@ -301,7 +302,7 @@ impl WriteError {
             Self::Damaged(damage) => damage.remedy(),
             Self::Unsure(_) => Remedy::LookFirst,
             Self::NotHere(_) => Remedy::Elsewhere,
-            // The writer has stopped; with a full disk there is something to do first.
+            // The writer has stopped, but reopening helps only once a full disk has space again.
             Self::Disk(error) if error.remedy() == Remedy::FreeSpace => Remedy::FreeSpace,
             Self::Disk(_) | Self::Stopped(_) => Remedy::Reopen,
         }
@@ -329,7 +330,7 @@ impl fmt::Display for WriteError {
 
 impl std::error::Error for WriteError {}
 
-/// Nothing was written yet where something that must be read first did not come.
+/// If bytes to be read first are unavailable, nothing was written yet.
 impl From<Damage> for WriteError {
     fn from(damage: Damage) -> Self {
         match damage.is_away() {

@@ -1,4 +1,4 @@
-//! Segments of which not all is here yet: how one is opened, and what it asks for.
+//! Segments that are partially present locally: opening them, and the ranges that they request.
 
 pub use crate::layout::PART;
 pub use crate::os::filling::{Fetch, Filling, Unfilled};

@@ -1,22 +1,22 @@
-//! Names of things: 128-bit ids that sort by time of making, rows, commit numbers.
+//! Identifiers: 128-bit ids that sort by creation time, row numbers and commit numbers.
 //!
-//! An id is a ULID (48 bits of milliseconds, 80 random bits): ids made one after another are
-//! near one another in every sorted column, and nobody can guess the next one.
+//! An id is a ULID (48 bits of milliseconds, 80 random bits). Ids created one after another are close together in every
+//! sorted column, and the next id cannot be guessed.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::os::clock::{Micros, Random};
 
-/// Row of a column within one segment.
+/// Row number of a column within one segment.
 pub type Row = u32;
-/// Commit number: every batch has one, and they rise by one.
+/// Commit number: each committed batch has one, in ascending order.
 pub type Seq = u64;
 
 const TEXT_CHARS: usize = 26;
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
-/// Text that is not an id.
+/// Error of parsing a text that is not an id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotAnId;
 
@@ -35,7 +35,7 @@ macro_rules! ids {
         pub struct $name(pub u128);
 
         impl fmt::Display for $name {
-            /// The 26 characters of Crockford's base 32, lower case, without a type prefix.
+            /// Writes the 26 characters of Crockford's base 32, in lower case and without a type prefix.
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(std::str::from_utf8(&text_of(self.0)).expect("base 32 is ASCII"))
             }
@@ -52,13 +52,13 @@ macro_rules! ids {
 }
 
 ids! {
-    /// A memory item.
+    /// Id of a memory item.
     ItemId,
-    /// Where items came from: one version of a file, a text, a conversation.
+    /// Id of a source of items: one version of a file, a text or a conversation.
     SourceId,
-    /// A link between two items.
+    /// Id of a link between two items.
     EdgeId,
-    /// A store; made once, never changed.
+    /// Id of a store; chosen at creation and never changed.
     StoreId,
 }
 
@@ -87,7 +87,7 @@ fn number_of(text: &str) -> Result<u128, NotAnId> {
     Ok(number)
 }
 
-/// Makes ids that rise, however the clock moves.
+/// Generates strictly increasing ids, even if the clock goes backwards.
 #[derive(Debug, Default)]
 pub(crate) struct IdMaker {
     last: u128,

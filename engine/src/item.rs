@@ -1,4 +1,4 @@
-//! What callers hand in: items, sources, edges and tombstones, as drafts of a batch.
+//! Records that callers write: drafts of items, sources, edges and tombstones, collected in a [`Batch`].
 
 use half::f16;
 use sha2::{Digest, Sha256};
@@ -10,31 +10,31 @@ use crate::limits::*;
 use crate::manifest::Model;
 use crate::os::clock::Micros;
 
-/// How carefully an item is to be shown. Ordered: public < internal < confidential < restricted.
+/// Sensitivity of an item, judged by policy. Ordered: public < internal < confidential < restricted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(u8)]
 pub enum Sensitivity {
-    /// For anyone.
+    /// For any reader.
     Public = 0,
-    /// For the workspace.
+    /// For readers of the workspace.
     #[default]
     Internal = 1,
-    /// For those who need it.
+    /// For readers who need the item.
     Confidential = 2,
-    /// Denied unless a rule allows it.
+    /// For no reader, unless a rule allows it.
     Restricted = 3,
 }
 
 impl Sensitivity {
-    /// All of them, least first.
+    /// All values, least sensitive first.
     pub const ALL: [Self; 4] = [Self::Public, Self::Internal, Self::Confidential, Self::Restricted];
 
-    /// Its name on the wire.
+    /// Name on the wire.
     pub fn name(self) -> &'static str {
         ["public", "internal", "confidential", "restricted"][self as usize]
     }
 
-    /// The one of this name.
+    /// Parses the name on the wire.
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.name() == name)
     }
@@ -44,160 +44,161 @@ impl Sensitivity {
     }
 }
 
-/// The part of a source that an item was read from.
+/// Part of a source from which an item was extracted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Span {
-    /// First byte.
+    /// Offset of the first byte.
     pub byte_start: u64,
-    /// One past the last byte.
+    /// Offset past the last byte.
     pub byte_end: u64,
-    /// First line, from 1.
+    /// First line, counted from 1.
     pub line_start: u32,
     /// Last line, inclusive.
     pub line_end: u32,
 }
 
-/// An item to be written.
+/// Item to be written.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ItemDraft {
-    /// Its id; one is made where none is given.
+    /// Item id; generated if `None`.
     pub id: Option<ItemId>,
-    /// The caller's own id, unique among current items of the store.
+    /// The caller's own id (ref), unique among current items of the store.
     pub reference: Option<String>,
-    /// What it is: `note`, `decision`, `document`, `chunk`, ...
+    /// Kind of the item: `note`, `decision`, `document`, `chunk`, ...
     pub kind: String,
-    /// What it is made of: `text`, `code`, `image`, ...
+    /// Modality of the content: `text`, `code`, `image`, ...
     pub modality: String,
-    /// One line.
+    /// Title, a single line.
     pub title: String,
-    /// What it says.
+    /// Content, as text.
     pub text: String,
     /// A JSON object, or empty.
     pub attributes: String,
-    /// Labels.
+    /// Free-form labels.
     pub tags: Vec<String>,
-    /// Named flags that policy looks at.
+    /// Named flags that policy evaluates.
     pub gates: Vec<String>,
-    /// Items that this one replaces. Each must exist and not be tombstoned.
+    /// Items that this item supersedes. Each must exist and must not be tombstoned.
     pub supersedes: Vec<ItemId>,
-    /// Where it came from.
+    /// Source of the item.
     pub source: Option<SourceId>,
-    /// Which part of that.
+    /// Part of `source` that the item covers.
     pub span: Option<Span>,
-    /// When it was recorded; the time of writing where none is given.
+    /// Transaction time; the time of the write if `None`.
     pub recorded_at: Option<Micros>,
-    /// Who recorded it.
+    /// Principal that recorded the item.
     pub recorded_by: String,
-    /// The tool or job it came through.
+    /// Tool or job that wrote the item.
     pub via: String,
-    /// From when it is true.
+    /// Start of the valid time, inclusive; open if `None`.
     pub valid_from: Option<Micros>,
-    /// Until when it is true.
+    /// End of the valid time, exclusive; open if `None`.
     pub valid_to: Option<Micros>,
-    /// How carefully to show it.
+    /// Sensitivity of the item, judged by policy.
     pub sensitivity: Sensitivity,
-    /// Whether searches find it, by its words or by its embedding.
+    /// True if searches by words or by embedding can return the item.
     pub searchable: bool,
-    /// Its embedding, of the store's model; empty for none.
+    /// Embedding by the store's model; empty for none.
     pub embedding: Vec<f16>,
 }
 
-/// A source to be written.
+/// Source to be written.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SourceDraft {
-    /// Its id; one is made where none is given.
+    /// Source id; generated if `None`.
     pub id: Option<SourceId>,
-    /// `file`, `text`, ...
+    /// Kind of the source: `file`, `text`, ...
     pub kind: String,
-    /// Where it is: `file:///...` for a file.
+    /// Location of the source: `file:///...` for a file.
     pub uri: String,
-    /// One line.
+    /// Title, a single line.
     pub title: String,
-    /// SHA-256 of its whole content as it was read.
+    /// SHA-256 of the whole content as read.
     pub content_sha256: [u8; 32],
-    /// Length of that content.
+    /// Bytes of the whole content.
     pub bytes: u64,
-    /// When it was read; the time of writing where none is given.
+    /// Time at which the source was read; the time of the write if `None`.
     pub recorded_at: Option<Micros>,
-    /// Who had it read.
+    /// Principal that requested the read.
     pub recorded_by: String,
-    /// The tool or job.
+    /// Tool or job that wrote the source.
     pub via: String,
 }
 
-/// An edge to be written.
+/// Edge to be written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EdgeDraft {
-    /// Its id; one is made where none is given.
+    /// Edge id; generated if `None`.
     pub id: Option<EdgeId>,
-    /// Where it starts; must exist.
+    /// Item at the start; must exist.
     pub from: ItemId,
-    /// Where it ends; must exist.
+    /// Item at the end; must exist.
     pub to: ItemId,
-    /// What it means: `links_to`, `part_of`, `updates`, ... never `supersedes`.
+    /// Relation: `links_to`, `part_of`, `updates`, ... never `supersedes`.
     pub relation: String,
-    /// 0 to 1.
+    /// Weight from 0 to 1.
     pub weight: f32,
-    /// Where the link was found.
+    /// Source in which the link was found.
     pub source: Option<SourceId>,
-    /// When it was recorded; the time of writing where none is given.
+    /// Transaction time; the time of the write if `None`.
     pub recorded_at: Option<Micros>,
-    /// Who recorded it.
+    /// Principal that recorded the edge.
     pub recorded_by: String,
-    /// From when it is true.
+    /// Start of the valid time, inclusive; open if `None`.
     pub valid_from: Option<Micros>,
-    /// Until when it is true.
+    /// End of the valid time, exclusive; open if `None`.
     pub valid_to: Option<Micros>,
-    /// One line about it.
+    /// Note about the edge, a single line.
     pub note: String,
 }
 
-/// Hides an item or an edge at once. Its bytes stay until they are erased.
+/// Tombstone to be written. A tombstone hides an item or an edge at once; the target's bytes stay until they are
+/// erased.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TombstoneDraft {
-    /// Number of the item's or edge's id.
+    /// Id of the item or edge, as a number.
     pub target: u128,
-    /// When; the time of writing where none is given.
+    /// Transaction time; the time of the write if `None`.
     pub at: Option<Micros>,
-    /// Who.
+    /// Principal that recorded the tombstone.
     pub by: String,
-    /// Why.
+    /// Reason, for a person to read.
     pub reason: String,
-    /// Whether the target's bytes are to be erased too.
+    /// True if the target's bytes are to be erased too.
     pub erase: bool,
-    /// Whether the target may be gone, as in an import of a store that has erased it. Its id is taken
-    /// from then on. Where it is there after all, this says nothing.
+    /// True if the target may be missing, as in the import of a store that has erased it. The tombstone then occupies
+    /// the id. If the target exists, the flag has no effect.
     pub gone: bool,
-    /// Items that the target replaced, of one that is erased: what keeps its chain together when its
-    /// row is gone. The store fills it in where the target is there.
+    /// If the target is erased: the items that it superseded, which link its chain once its row is gone. If the target
+    /// still exists, the store fills in the list.
     pub supersedes: Vec<ItemId>,
 }
 
-/// Records that are stored together or not at all.
+/// Records that are written atomically: all of them or none.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Batch {
-    /// Sources; items may name them.
+    /// Sources; items of the batch may reference them.
     pub sources: Vec<SourceDraft>,
-    /// Items; edges may name them.
+    /// Items; edges of the batch may reference them.
     pub items: Vec<ItemDraft>,
     /// Edges.
     pub edges: Vec<EdgeDraft>,
     /// Tombstones.
     pub tombstones: Vec<TombstoneDraft>,
-    /// The encoder that made the items' embeddings; another one than the store's is refused.
-    /// Without it only their width is checked.
+    /// Model that made the items' embeddings; the write is rejected if the store has another model. If `None`, only the
+    /// width of the embeddings is checked.
     pub embedded_by: Option<Model>,
-    /// Whether items may name what was erased in `supersedes`, as those of an export do.
+    /// True if `supersedes` of the items may name erased items, as in an import of an export.
     pub may_replace_erased: bool,
 }
 
 impl Batch {
-    /// How many records it has.
+    /// Number of records of all kinds.
     pub fn records(&self) -> usize {
         self.sources.len() + self.items.len() + self.edges.len() + self.tombstones.len()
     }
 
-    /// Checks lengths and values that need no look at the store; `dimensions` are its model's.
+    /// Checks lengths and values without access to the store; `dimensions` are those of the store's model.
     pub fn check(&self, dimensions: Option<u32>) -> Result<(), WriteError> {
         if self.records() == 0 {
             return Err(WriteError::refused("batch", "empty; at least one record is wanted"));
@@ -211,28 +212,28 @@ impl Batch {
 }
 
 impl Batch {
-    /// Checks once more what a writer had checked: a log's records keep to the limits too (LOG-05).
+    /// Checks a batch read from a log against the limits that its writer had checked (LOG-05).
     pub(crate) fn recheck(&self, dimensions: Option<u32>) -> Result<(), Damage> {
         self.check(dimensions).map_err(|error| Damage::new("LOG-05", error.to_string()))
     }
 }
 
-/// A batch that was not written.
+/// Error of a write, with the batch that was not written.
 #[derive(Debug)]
 pub struct Unwritten {
-    /// Why.
+    /// Reason of the failure.
     pub error: WriteError,
     /// The batch; ids and times may be filled in.
     pub batch: Box<Batch>,
 }
 
-/// A batch whose lengths and values are right by themselves. Made before the writer is held, since
-/// it takes as long as the batch is large: JSON is parsed, and every embedding looked through.
+/// A batch whose lengths and values are valid. Made before the writer lock is acquired: the check parses JSON and scans
+/// every embedding, so its time grows with the batch.
 #[derive(Debug)]
 pub(crate) struct Checked(Batch);
 
 impl Checked {
-    /// Checks a batch for a store whose embeddings are `dimensions` wide.
+    /// Checks a batch for a store whose embeddings have `dimensions` components.
     pub(crate) fn new(batch: Batch, dimensions: Option<u32>) -> Result<Self, Unwritten> {
         match batch.check(dimensions) {
             Ok(()) => Ok(Self(batch)),
@@ -240,7 +241,7 @@ impl Checked {
         }
     }
 
-    /// Fills in the ids and times that were not given.
+    /// Fills in missing ids and times.
     pub(crate) fn complete(self, at: Micros, mut next_id: impl FnMut() -> u128) -> Complete {
         let Self(mut batch) = self;
         for source in &mut batch.sources {
@@ -262,7 +263,7 @@ impl Checked {
     }
 }
 
-/// A checked batch in which every id and time is given.
+/// A checked batch in which every id and time is set.
 #[derive(Debug)]
 pub(crate) struct Complete(Batch);
 
@@ -377,14 +378,14 @@ impl EdgeDraft {
 }
 
 impl TombstoneDraft {
-    /// As they are stored.
+    /// Flags as stored in the tombstone's column.
     pub(crate) fn flags(&self) -> u8 {
         let erase = if self.erase { FLAG_ERASE } else { 0 };
         let gone = if self.gone { FLAG_GONE } else { 0 };
         erase | gone
     }
 
-    /// Whether its target has bytes that are to be removed.
+    /// Returns true if the target has bytes that must be erased.
     pub(crate) fn removes(&self) -> bool {
         self.erase && !self.gone
     }
@@ -403,7 +404,7 @@ impl TombstoneDraft {
     }
 }
 
-/// A list of what an item replaces.
+/// Checks a list of superseded items.
 fn replaced(supersedes: &[ItemId]) -> Result<(), WriteError> {
     at_most("supersedes", "members", supersedes.len(), SUPERSEDES_MAX)?;
     let mut sorted = supersedes.to_vec();
@@ -428,7 +429,7 @@ fn at_most(
     Err(WriteError::refused(field, format!("{found} {unit}; at most {allowed} are allowed")))
 }
 
-/// Zero stands for "none" in the columns of ids.
+/// Rejects id 0, which means "none" in the id columns.
 fn number(field: &'static str, id: Option<u128>) -> Result<(), WriteError> {
     if id == Some(0) {
         return Err(WriteError::refused(field, "0; leave it out to have one made"));
@@ -436,7 +437,7 @@ fn number(field: &'static str, id: Option<u128>) -> Result<(), WriteError> {
     Ok(())
 }
 
-/// The earliest number stands for "not given" in the columns of times.
+/// Rejects the earliest time, which means "not given" in the time columns.
 fn moment(field: &'static str, at: Option<Micros>) -> Result<(), WriteError> {
     if at == Some(Micros(NO_TIME)) {
         return Err(WriteError::refused(field, format!("{NO_TIME}; leave it out instead")));

@@ -1,7 +1,7 @@
-//! Keeping: what is done to whole stores, beside reading and writing or instead of it.
+//! Maintenance of whole stores, beside reads and writes or in their place: nothing that a query or a write needs.
 //!
-//! Compaction, erasure, the move to another model, backup and restore, upkeep that does some of that by
-//! itself; and looking after damage: verify and salvage. Nothing that a question or a write needs.
+//! Compaction, erasure, re-embedding, backup and restore, background workers, and for damaged stores verification and
+//! salvage.
 
 pub(crate) mod backup;
 pub(crate) mod compact;

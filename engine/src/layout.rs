@@ -1,11 +1,12 @@
-//! Magics, versions, names and columns. Mirror of `format-spec/`; `engine/tests/it/spec.rs` compares the two.
+//! Magic numbers, versions, file names and columns. Mirror of `format-spec/`; `engine/tests/it/spec.rs` compares the
+//! two.
 
 #[cfg(target_endian = "big")]
 compile_error!("stored numbers are viewed in place and are little-endian");
 
-/// Least version that can read what this build writes; also the newest that it reads.
+/// Lowest version that can read the files of this build, and the highest version that this build reads.
 pub const READ_VERSION: u16 = 2;
-/// Least version that can write beside what this build writes.
+/// Lowest version that can write to a store that this build has written.
 pub const WRITE_VERSION: u16 = 2;
 
 pub(crate) const SEGMENT_MAGIC: &[u8; 8] = b"RCLDSEG\0";
@@ -20,26 +21,25 @@ pub(crate) const TRAILER_RESERVED_BYTES: usize = 12;
 pub(crate) const ENTRY_BYTES: usize = 32;
 pub(crate) const COLUMN_ALIGN: usize = 64; // one cache line, and one AVX-512 load
 pub(crate) const PAGE_BYTES: usize = 64 << 10;
-/// `item_embedding` of an item that has none, `node_row` of a node that lies elsewhere.
+/// Marker of an absent row: `item_embedding` of an item without embedding, `node_row` of a node in another segment.
 pub(crate) const NO_ROW: u32 = u32::MAX;
-/// Stands for a time that was not given.
+/// Marker of an absent time.
 pub(crate) const NO_TIME: i64 = i64::MIN;
-/// Of a tombstone: the target's bytes are to be erased.
+/// Tombstone flag: the bytes of the target are to be erased.
 pub(crate) const FLAG_ERASE: u8 = 1;
-/// Of a tombstone: the target was gone when it was written.
+/// Tombstone flag: the target was already erased when the tombstone was written.
 pub(crate) const FLAG_GONE: u8 = 2;
 
 const _: () = assert!(HEADER_BYTES.is_multiple_of(COLUMN_ALIGN));
 const _: () = assert!(PAGE_BYTES.is_multiple_of(COLUMN_ALIGN));
 
-/// Digits of a number in a file's name.
+/// Decimal digits of a number in a file name.
 const NUMBER_DIGITS: usize = 20;
-/// End of the name of a file that is being written.
+/// Suffix of a file that is still being written.
 pub(crate) const UNFINISHED: &str = ".new";
-/// How names of files end of which only a part is here; before it is the name that all of it will have, and a dot.
+/// Suffix of a partially present file. Before the suffix come the name of the complete file and a dot.
 pub const PART: &str = ".part";
 
-/// What a file of the store directory is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileKind {
     Manifest,
@@ -61,17 +61,15 @@ impl FileKind {
     }
 }
 
-/// Name of file `number` of a kind.
 pub(crate) fn name(kind: FileKind, number: u64) -> String {
     format!("{}-{number:020}", kind.stem())
 }
 
-/// Name of a state file.
 pub(crate) fn state_name(segment: u64, generation: u64) -> String {
     format!("state-{segment:020}-{generation:020}")
 }
 
-/// The number of a file of this kind; `None` for any other name.
+/// Returns the number of a file of this kind; `None` for any other name.
 pub(crate) fn number(kind: FileKind, name: &str) -> Option<u64> {
     let digits = name.strip_prefix(kind.stem())?.strip_prefix('-')?;
     if is_number(digits) { digits.parse().ok() } else { None }
@@ -87,7 +85,7 @@ fn is_state_name(name: &str) -> bool {
     rest.is_some_and(|(segment, rest)| is_number(segment) && generation(rest))
 }
 
-/// The largest number in the name of one of our files; `None` for any other name.
+/// Returns the largest number in the name of a store file; `None` for any other name.
 pub(crate) fn largest_number(name: &str) -> Option<u64> {
     let name = name.strip_suffix(UNFINISHED).unwrap_or(name);
     if !is_state_name(name) {
@@ -96,93 +94,92 @@ pub(crate) fn largest_number(name: &str) -> Option<u64> {
     name.split('-').filter_map(|digits| digits.parse().ok()).max()
 }
 
-/// Whether a file is one of ours, whole or being written.
+/// Returns true for a store file, complete or still being written.
 pub(crate) fn is_ours(name: &str) -> bool {
     largest_number(name).is_some()
 }
 
-/// Whether a file holds rows, their state or what is made of them, so that it is of no use when no
-/// manifest lists the segment.
+/// Returns true for a file of rows, row state or an index. If no manifest lists the segment, the file is useless.
 pub(crate) fn is_listed_kind(name: &str) -> bool {
     is_mapped(name) || is_state_name(name)
 }
 
-/// Whether a file is mapped: its name says that nobody writes to it any more.
+/// Returns true for a file that is memory-mapped: under its final name, the file is never written again.
 pub(crate) fn is_mapped(name: &str) -> bool {
     [FileKind::Segment, FileKind::Index].iter().any(|&kind| number(kind, name).is_some())
 }
 
-/// Whether a file is a part of the one that is called `name`.
+/// Returns true if the file `part` is a partial copy of the file `name`.
 pub(crate) fn is_part_of(part: &str, name: &str) -> bool {
     let rest = part.strip_prefix(name).and_then(|rest| rest.strip_prefix('.'));
     rest.is_some_and(|rest| rest.ends_with(PART))
 }
 
-/// Whether a file is one of ours that was being written.
+/// Returns true for a store file that is still being written.
 pub(crate) fn is_unfinished(name: &str) -> bool {
     name.strip_suffix(UNFINISHED).is_some_and(|name| {
         is_state_name(name) || FileKind::ALL.iter().any(|&kind| number(kind, name).is_some())
     })
 }
 
-/// How many cells a column has.
+/// Number of cells in a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cells {
     /// Any number.
     Any,
-    /// One for each row of the table.
+    /// A cell for each row of the table.
     Of(Table),
-    /// One for each row, and one more.
+    /// A cell for each row of the table, and a last one for the end.
     OffsetsOf(Table),
-    /// One for each row of the table, or none.
+    /// Either one cell for each row of the table, or no cell at all.
     OfOrNone(Table),
-    /// As many as the embeddings are wide, for each vector: in version 1.
+    /// For each vector as many cells as the embedding has dimensions (version 1).
     Unpadded,
-    /// For each vector its width rounded up to a multiple of 32.
+    /// For each vector the embedding's dimensions rounded up to a multiple of 32.
     Halves,
-    /// For each vector its width rounded up to a multiple of 64.
+    /// For each vector the embedding's dimensions rounded up to a multiple of 64.
     Codes,
 }
 
-/// Cells of `vector_halves` that a row takes: a multiple of 64 bytes.
+/// Cells of `vector_halves` per row: a multiple of 64 bytes.
 pub(crate) fn row_halves(dimensions: u32) -> usize {
     (dimensions as usize).next_multiple_of(32)
 }
 
-/// Cells of `vector_codes` that a row takes: a multiple of 64 bytes.
+/// Cells of `vector_codes` per row: a multiple of 64 bytes.
 pub(crate) fn row_codes(dimensions: u32) -> usize {
     (dimensions as usize).next_multiple_of(64)
 }
 
-/// The tables whose rows columns describe.
+/// Tables of a segment; each column describes the rows of one table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Table {
-    /// Symbols.
+    /// Interned names of kinds, modalities, tags, relations and principals.
     Symbols,
-    /// Items.
+    /// Memory items.
     Items,
-    /// Sources.
+    /// Sources of items.
     Sources,
-    /// Edges.
+    /// Links between items.
     Edges,
-    /// Items that edges join.
+    /// Items that have an edge.
     Nodes,
-    /// Tombstones.
+    /// Tombstones of items and edges.
     Tombstones,
-    /// Embeddings.
+    /// Embeddings of items.
     Vectors,
 }
 
-/// A column: its number and what its cells are.
+/// Number, name and cell format of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ColumnSpec {
-    /// Its number in the directory.
+    /// Column number in the segment directory.
     pub number: u16,
-    /// Its name in segment.md.
+    /// Column name in segment.md.
     pub name: &'static str,
     /// Bytes of one cell.
     pub cell_bytes: u16,
-    /// How many cells.
+    /// Number of cells.
     pub cells: Cells,
 }
 
@@ -190,7 +187,7 @@ macro_rules! columns {
     ($($constant:ident = $number:literal, $cell:literal, $cells:expr;)*) => {
         $(pub(crate) const $constant: Column = Column($number);)*
 
-        /// Every column of a segment, in ascending order of number.
+        /// All columns of a segment, in ascending order of their numbers.
         pub const COLUMNS: &[ColumnSpec] = &[$(ColumnSpec {
             number: $number,
             name: stringify!($constant),
@@ -200,7 +197,7 @@ macro_rules! columns {
     };
 }
 
-/// Number of a column.
+/// Column number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Column(pub(crate) u16);
 

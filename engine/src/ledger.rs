@@ -1,13 +1,12 @@
-//! The hash-chained, append-only audit ledger of one tenant, with signed checkpoints.
+//! Hash-chained, append-only audit ledger of one tenant, with signed checkpoints.
 //!
-//! Owns the bytes of `format-spec/ledger.md`. Knows files and hashes; it must not know keys
-//! (signing is a [`Seal`] that the caller brings), the clock (every act takes its time), tools or
-//! policies.
+//! Owns the bytes of `format-spec/ledger.md`, their files and hashes. The ledger has no access to keys (the caller
+//! supplies a [`Seal`] for signing), to the clock (every call passes its time), to tools or to policies.
 //!
-//! Who syncs: the ledger owns no thread. [`Ledger::append`] hands the entry to the operating
-//! system; the owner waits until [`Ledger::due`], calls [`Ledger::tick`], and runs the
-//! [`SyncTicket`] it may get outside its lock, so that appends go on while the disk works. A caller
-//! that must have its entry on disk before it answers calls [`Ledger::sync`].
+//! Syncing: the ledger owns no thread. [`Ledger::append`] passes the entry to the operating system. The owner waits
+//! until [`Ledger::due`], calls [`Ledger::tick`] and runs the returned [`SyncTicket`], if any, outside the ledger's
+//! lock: appends continue during the fsync. If an entry must be on disk before the caller responds, the caller calls
+//! [`Ledger::sync`].
 
 mod checkpoint;
 mod entry;

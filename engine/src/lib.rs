@@ -1,9 +1,7 @@
-//! The store of `recalld`: typed memory items, their sources, the edges between them and their
-//! embeddings, in a hand-written columnar format that is mapped into memory and read where it
-//! lies.
+//! The storage engine of `recalld`: typed memory items, their sources, the edges between them, and their embeddings.
+//! The files have a columnar format of the engine's own; they are mapped into memory and read in place.
 //!
-//! Start with [`Store::open`]; write a [`Batch`]; read through a [`Snapshot`]. The bytes are
-//! described in `format-spec/`.
+//! Start with [`Store::open`]; write a [`Batch`]; read through a [`Snapshot`]. `format-spec/` specifies the format.
 #![deny(unsafe_code)]
 
 mod cursor;

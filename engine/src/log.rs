@@ -1,6 +1,6 @@
-//! The write-ahead log: append, sync, replay (`format-spec/log.md`).
+//! Write-ahead log: append, sync, replay (`format-spec/log.md`).
 //!
-//! Owns frames, marks and their checksums; does not know what a payload means.
+//! Covers frames, closing marks and their checksums; payloads are opaque bytes here.
 
 mod frame;
 mod mark;

@@ -1,6 +1,6 @@
-//! The manifest: the atomic list of live files (`format-spec/log.md`, Manifest).
+//! Manifest: the atomic list of live files (`format-spec/log.md`, Manifest).
 //!
-//! Owns how one is found, read and put in place; does not open the files it names.
+//! Finds, reads and replaces manifests; the listed files are opened elsewhere.
 
 mod contents;
 mod json;
@@ -20,7 +20,7 @@ pub use json::hex;
 pub use listing::Listing;
 
 impl Manifest {
-    /// The newest manifest among `names`, and its length; `None` in a directory without one.
+    /// Reads the newest manifest among `names`; returns the manifest and its length, or `None` if there is no manifest.
     pub(crate) fn newest(
         disk: &dyn Disk,
         names: &[String],
@@ -28,12 +28,12 @@ impl Manifest {
         Self::newest_number(names).map(|number| Self::read(disk, number)).transpose()
     }
 
-    /// Number of the same.
+    /// Number of the newest manifest among `names`.
     pub(crate) fn newest_number(names: &[String]) -> Option<u64> {
         names.iter().filter_map(|name| layout::number(FileKind::Manifest, name)).max()
     }
 
-    /// Manifest `number`, and its length.
+    /// Reads manifest `number`; returns the manifest and its length.
     pub(crate) fn read(disk: &dyn Disk, number: u64) -> Result<(Self, u64), OpenError> {
         let name = layout::name(FileKind::Manifest, number);
         let bytes = disk.read(&name, MANIFEST_BYTES_MAX)?;
@@ -45,8 +45,8 @@ impl Manifest {
         Ok((manifest, bytes.len() as u64))
     }
 
-    /// Puts this manifest in place; from then on it is the one that counts. Gives the file. One
-    /// that could not be read again is not written.
+    /// Writes this manifest, which is then the current one, and returns the file's bytes. A manifest that could not be
+    /// read back is rejected before the write.
     pub(crate) fn put_in_place(&self, disk: &dyn Disk) -> Result<Vec<u8>, DiskError> {
         let name = layout::name(FileKind::Manifest, self.number);
         let refuse = |why: String| DiskError::new("write", &name, io::Error::other(why));

@@ -1,9 +1,8 @@
-//! Many segments into one: column by column, rows in the order in which they were committed.
+//! Merge of many segments into one, column by column, with the rows in commit order.
 //!
-//! Owns what a merged segment is made of. Fixed columns are copied range by range, symbols renamed,
-//! offsets rebased, indexes merged; texts are neither read nor hashed again. Pages are checked before
-//! they are copied (SEG-06), so damage is never put under a fresh checksum. Must not know why rows
-//! go: the caller names what is erased.
+//! Fixed columns are copied range by range, symbols renumbered, offsets rebased and indexes merged; texts are neither
+//! read nor hashed again. Pages are checked before they are copied (SEG-06), so corruption never gets a valid checksum.
+//! The caller selects the erased ids.
 
 mod columns;
 mod ends;
@@ -30,20 +29,19 @@ use input::Input;
 use rows::row_count;
 pub(crate) use rows::{Erased, RowMap, edges_with};
 
-/// What a merge has written.
+/// Result of a merge.
 #[derive(Debug)]
 pub(crate) struct Merged {
-    /// Of the new segment.
+    /// Header of the new segment.
     pub(crate) header: Header,
-    /// Length of its file.
+    /// Length of the new file.
     pub(crate) bytes: u64,
-    /// For each input where its rows went.
+    /// Row mapping of each input.
     pub(crate) rows: Vec<RowMap>,
 }
 
 impl Merged {
-    /// The state of the merged rows, from the states that the inputs have now: `parts` are the
-    /// segments that were merged, in the same order.
+    /// Merges the current row states of the inputs. `parts` are the merged segments, in the order of the merge.
     pub(crate) fn carry_states(&self, parts: &[Part]) -> RowState {
         let header = &self.header;
         let mut state = RowState::fresh(header.items as usize, header.edges as usize);
@@ -63,7 +61,7 @@ impl Merged {
 }
 
 impl Segment {
-    /// The word columns; their pages are checked as a question comes to them.
+    /// Opens the postings columns; their pages are checked on first use by a query.
     pub(crate) fn words(&self) -> Result<PostingsView<View<'_, u8>>, Damage> {
         let columns = WordColumnsRef {
             dictionary: self.view(WORD_DICTIONARY)?,
@@ -76,13 +74,13 @@ impl Segment {
         open(columns, self.header().items).map_err(|damage| self.words_damage(damage))
     }
 
-    /// Damage found in the word columns, with the file's name; that of a page has it already.
+    /// Adds the file's name to a corruption of the postings; a corrupt page's error has the name already.
     pub(crate) fn words_damage(&self, damage: Damage) -> Damage {
         if damage.rule.starts_with("WRD") { damage.within(self.name()) } else { damage }
     }
 }
 
-/// A part on the heap that nothing holds yet.
+/// Merged segment on the heap that is not installed yet.
 #[derive(Debug)]
 pub(crate) struct HeapMerged {
     segment: Arc<Segment>,
@@ -90,10 +88,10 @@ pub(crate) struct HeapMerged {
 }
 
 impl HeapMerged {
-    /// All rows of `parts`, which may get other states until they are replaced.
+    /// Merges all rows of `parts`, whose states may still change until the merged segment replaces the parts.
     pub(crate) fn of(parts: &[Part]) -> Result<Self, Damage> {
         let segments: Vec<_> = parts.iter().map(|part| part.segment.clone()).collect();
-        // A little more than is needed: headers and names that all have are written once.
+        // Slightly more than needed: headers and common names are written once.
         let room = segments.iter().map(|segment| segment.file_bytes()).sum();
         let mut bytes = AlignedBytes::with_room(room);
         let merged = rows::kept(&segments, &Erased::default())
@@ -102,19 +100,19 @@ impl HeapMerged {
         Ok(Self { segment: Arc::new(Segment::held(bytes)), merged })
     }
 
-    /// The part, with the states that those it was made of have now.
+    /// Attaches the states that the inputs have now.
     pub(crate) fn part(self, now: &[Part]) -> Part {
         Part { segment: self.segment, state: Arc::new(self.merged.carry_states(now)) }
     }
 }
 
-/// One part on the heap with all rows of `parts`, and their states.
+/// Merges all rows of `parts` and their states into one segment on the heap.
 pub(crate) fn merge(parts: &[Part]) -> Result<Part, Damage> {
     Ok(HeapMerged::of(parts)?.part(parts))
 }
 
-/// What fails on the heap is damage: the tail is sealed at a small part of what a segment can hold,
-/// and the heap takes all.
+/// Maps an error of a merge on the heap to corruption: the tail is sealed at a small part of a segment's capacity, and
+/// writes to the heap cannot fail.
 fn on_heap(error: MergeError) -> Damage {
     match error {
         MergeError::Damaged(damage) => damage,
@@ -122,7 +120,7 @@ fn on_heap(error: MergeError) -> Damage {
     }
 }
 
-/// The bytes of the file that a part on the heap would be.
+/// Encodes a heap segment in the layout of a segment file.
 pub(crate) fn as_file(segment: &Arc<Segment>) -> Result<AlignedBytes, Damage> {
     let mut bytes = AlignedBytes::with_room(segment.file_bytes());
     let segments = std::slice::from_ref(segment);
@@ -130,8 +128,8 @@ pub(crate) fn as_file(segment: &Arc<Segment>) -> Result<AlignedBytes, Damage> {
     Ok(bytes)
 }
 
-/// Writes one segment with the rows of `segments`, which are in commit order, without those that
-/// are `erased`. Only words, symbols, and one index at a time are held on the heap.
+/// Merges `segments`, which are in commit order, into one segment without the `erased` rows. The heap holds only the
+/// postings, the symbols and one index at a time.
 pub(crate) fn merge_to(
     segments: &[Arc<Segment>],
     erased: &Erased,
@@ -141,7 +139,7 @@ pub(crate) fn merge_to(
     write(segments, rows, Stay::InFile(None), sink)
 }
 
-/// Writes one segment again, with other embeddings: one for each that it has, in their order.
+/// Rewrites a segment with new embeddings: one for each existing embedding, in their order.
 pub(crate) fn with_embeddings(
     segment: &Arc<Segment>,
     embeddings: &Embeddings,
@@ -154,21 +152,21 @@ pub(crate) fn with_embeddings(
     write(segments, rows, Stay::InFile(Some(embeddings)), sink)
 }
 
-/// Embeddings of another model.
+/// Embeddings of a new model.
 #[derive(Debug)]
 pub(crate) struct Embeddings {
-    /// How wide they are.
+    /// Dimensions of each embedding.
     pub(crate) dimensions: u32,
-    /// The rows.
+    /// Embeddings, in row order.
     pub(crate) vectors: Vectors,
 }
 
-/// Where what is written stays.
+/// Destination of the merged segment.
 #[derive(Clone, Copy)]
 enum Stay<'a> {
-    /// On the heap, to be merged again soon.
+    /// The heap, until the next merge.
     OnHeap,
-    /// In a file, perhaps with other embeddings.
+    /// A file, optionally with new embeddings.
     InFile(Option<&'a Embeddings>),
 }
 
@@ -226,7 +224,7 @@ fn header(
             return Err(Damage::new("MAN-06", detail).within(segment.name()).into());
         }
     }
-    // A segment that covers no commit, of an empty tail, says 0 and 0.
+    // A segment without commits, from an empty tail, has 0 for both commits.
     let covered = segments.iter().map(|segment| segment.header()).filter(|it| it.last_seq > 0);
     Ok(Header {
         dimensions: dimensions.unwrap_or_default(),

@@ -1,8 +1,5 @@
-//! Numbers in their total order.
-//!
-//! Owns the one way in which scores are compared, beside each other and in an atomic.
-
-/// A number that compares as `f32::total_cmp` does, kept as the integer of that place.
+/// An `f32` stored as the integer of its rank under `f32::total_cmp`, so that scores compare alike in heaps and in
+/// atomics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ordered(i32);
 
@@ -15,7 +12,7 @@ impl Ordered {
         f32::from_bits(turned(self.0).cast_unsigned())
     }
 
-    /// The integer, and back. The least one, which stands for a number that is none, is free for other use.
+    /// The rank as an integer. `i32::MIN`, the rank of a NaN, is free for other use.
     pub(crate) fn place(self) -> i32 {
         self.0
     }
@@ -25,7 +22,7 @@ impl Ordered {
     }
 }
 
-/// Bits of a number and its place in the order, either from the other: those below zero run the other way.
+/// Maps the bits of a float to its rank, or back: the order of negative floats is reversed.
 fn turned(bits: i32) -> i32 {
     if bits < 0 { bits ^ i32::MAX } else { bits }
 }

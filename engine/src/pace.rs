@@ -1,22 +1,20 @@
-//! How fast a job may go on: the tap between background work and everything else.
-//!
-//! Owns the question and the trivial answer; what a real pace weighs is upkeep's.
+//! Throttling of background work in favour of requests. The real throttle is that of the maintenance workers.
 
-/// How fast a job may go on. It is asked after every piece that was written,
-/// and every few milliseconds where the making of a piece takes long.
+/// Limits the speed of a job. Called after each chunk written, and every few milliseconds while a chunk takes long to
+/// compute.
 pub trait Pace: Sync {
-    /// `bytes` were written; waits as long as they ought to have taken. `false` ends the job. With 0
-    /// bytes a move to another model is between two segments, and holds nothing.
+    /// Accounts for `bytes` written: waits as long as they should have taken, and returns false to cancel the job.
+    /// Re-embedding passes 0 bytes between two segments, while it holds no lock.
     fn wrote(&self, bytes: usize) -> bool;
 
-    /// Work was done that has put no bytes yet; the same otherwise. A pace that only counts bytes has
-    /// nothing to do here.
+    /// Accounts for work that has written no bytes yet; returns false to cancel the job. A throttle that only counts
+    /// bytes need not implement it.
     fn worked(&self) -> bool {
         true
     }
 }
 
-/// As fast as the machine is.
+/// A throttle that never waits.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FullSpeed;
 

@@ -1,11 +1,9 @@
-//! A part of a store: rows that stay, and what became of them.
-
 use std::sync::Arc;
 
 use crate::segment::Segment;
 use crate::state::RowState;
 
-/// A segment and what has happened to its rows.
+/// A segment with the row state (superseded, tombstoned) that one snapshot sees.
 #[derive(Debug, Clone)]
 pub(crate) struct Part {
     pub(crate) segment: Arc<Segment>,

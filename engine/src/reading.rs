@@ -1,7 +1,7 @@
-//! Reading: everything asked of a snapshot, which never changes.
+//! Reads of a snapshot: look-ups, searches and traversals over the segments of a store as of one commit.
 //!
-//! Owns look-ups, searches and walks over the parts of a store as of one commit, and the two axes of
-//! time. Knows nothing of how the parts came to be, nor of who writes.
+//! A snapshot never changes. Reads are evaluated as of a transaction time and a valid time, and are independent of how
+//! the segments were made and of the writer.
 
 pub(crate) mod by_segment;
 pub(crate) mod filter;

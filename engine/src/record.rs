@@ -1,7 +1,6 @@
-//! Records as the log holds them (`format-spec/log.md`, tables of records): drafts in, drafts out.
+//! Codec of the records in the write-ahead log (`format-spec/log.md`, tables of records).
 //!
-//! A record in the log is a draft in which ids and times are filled in, so replay gives the
-//! very rows that were acknowledged.
+//! A record is a draft with all ids and times filled in, so replay yields exactly the acknowledged rows.
 
 use half::f16;
 
@@ -19,7 +18,7 @@ const EDGE: u8 = 3;
 const TOMBSTONE: u8 = 4;
 const FLAG_SEARCHABLE: u8 = 1;
 
-/// The payload of one frame.
+/// Encodes a batch as the payload of one frame.
 pub(crate) fn encode(batch: &Batch) -> Vec<u8> {
     let mut out = Vec::new();
     let mut body = Vec::new();
@@ -47,7 +46,7 @@ pub(crate) fn encode(batch: &Batch) -> Vec<u8> {
     out
 }
 
-/// What [`encode`] wrote, or what the `encode` of an earlier `version` of the log did.
+/// Decodes a payload of [`encode`], of this or an earlier `version` of the log.
 pub(crate) fn decode(payload: &[u8], records: u32, version: u16) -> Result<Batch, Damage> {
     let mut batch = Batch::default();
     let mut cursor = Cursor::new(payload, RULE);
@@ -67,7 +66,7 @@ pub(crate) fn decode(payload: &[u8], records: u32, version: u16) -> Result<Batch
     Ok(batch)
 }
 
-/// The time of writing stands in every record by now.
+/// A record always has its time of writing, which was filled in before the encoding; only other times can be absent.
 fn time(at: Option<Micros>) -> [u8; 8] {
     at.map_or(NO_TIME, |at| at.0).to_le_bytes()
 }

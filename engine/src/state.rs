@@ -1,7 +1,7 @@
-//! What happened to a sealed segment's rows since: tombstoned, superseded (`format-spec/log.md`, State file).
+//! Row state of a sealed segment: its tombstoned and superseded rows (`format-spec/log.md`, State file).
 //!
-//! Segments never change, so this is kept beside them. A state is copied for every write that
-//! retires a row; its bits lie in shared chunks, so a copy costs a pointer for each 4,096 rows.
+//! Segments never change, so the state is stored beside them. A state is copied for every write that retires a row; its
+//! bits are in shared chunks, so a copy costs one pointer per 4,096 rows.
 
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ use crate::words::RowSet;
 const CHUNK_WORDS: usize = 64;
 const CHUNK_ROWS: usize = CHUNK_WORDS * 64;
 const HEADER_BYTES: usize = 64;
-/// `header_crc` lies here, in every version.
+/// Offset of `header_crc`, in every version.
 const HEADER_CRC: usize = 60;
 
 type Chunk = [u64; CHUNK_WORDS];
 
-/// A set of rows. Cloning shares everything; setting a bit copies one chunk.
+/// Set of rows. A clone shares all chunks; setting a bit copies one chunk.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Bits {
     chunks: Vec<Option<Arc<Chunk>>>,
@@ -42,7 +42,7 @@ impl Bits {
         }
     }
 
-    /// Adds `row`; `false` if it was there.
+    /// Adds `row`; returns `false` if it was in the set already.
     pub(crate) fn insert(&mut self, row: Row) -> bool {
         if self.contains(row) {
             return false;
@@ -57,7 +57,7 @@ impl Bits {
         self.ones
     }
 
-    /// How many of its rows `other` does not have.
+    /// Number of rows that are not in `other`.
     pub(crate) fn count_outside(&self, other: &Self) -> u32 {
         let alone = |(chunk, at): (&Arc<Chunk>, usize)| match other.chunks.get(at) {
             Some(Some(theirs)) => {
@@ -69,7 +69,7 @@ impl Bits {
         there.filter_map(|(at, chunk)| Some((chunk.as_ref()?, at))).map(alone).sum()
     }
 
-    /// Its first row at or after `row`.
+    /// First row of the set at or after `row`.
     pub(crate) fn first_from(&self, row: Row) -> Option<Row> {
         let mut at = row as usize;
         while let Some(chunk) = self.chunks.get(at / CHUNK_ROWS) {
@@ -128,12 +128,12 @@ impl RowSet for Bits {
     }
 }
 
-/// The chunk at a place, made if it is not there, and this set's own.
+/// Returns a chunk for writing, created if missing and copied if shared.
 fn own(chunk: &mut Option<Arc<Chunk>>) -> &mut Chunk {
     Arc::make_mut(chunk.get_or_insert_with(|| Arc::new([0; CHUNK_WORDS])))
 }
 
-/// The state of one segment's rows.
+/// Bitmaps of one segment's superseded and tombstoned rows.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RowState {
     pub(crate) tombstoned: Bits,
@@ -150,13 +150,13 @@ impl RowState {
         }
     }
 
-    /// Whether nothing has happened to any row.
+    /// Returns true if no row is superseded or tombstoned.
     pub(crate) fn is_fresh(&self) -> bool {
         [&self.tombstoned, &self.superseded, &self.edges_tombstoned].iter().all(|b| b.count() == 0)
     }
 }
 
-/// Which segment a state file belongs to.
+/// Segment and generation of a state file, with the row counts of the segment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StateOf {
     pub(crate) segment: u64,
@@ -165,12 +165,12 @@ pub(crate) struct StateOf {
     pub(crate) edges: u32,
 }
 
-/// A state file that is ready to be put in place.
+/// Encoded state file, ready to write.
 #[derive(Debug)]
 pub(crate) struct StateFile {
     pub(crate) name: String,
     pub(crate) bytes: Vec<u8>,
-    /// What the manifest says of it.
+    /// Manifest entry of the file.
     pub(crate) entry: StateEntry,
 }
 
@@ -186,13 +186,13 @@ impl StateFile {
     }
 }
 
-/// Length of the state file of a segment with so many rows.
+/// Length of a state file for these row counts.
 pub(crate) fn bytes_of(items: Row, edges: Row) -> u64 {
     let words = 2 * Bits::words(items as usize) + Bits::words(edges as usize);
     (HEADER_BYTES + words * size_of::<u64>()) as u64
 }
 
-/// The bytes of a state file.
+/// Encodes a state file.
 fn encode(of: StateOf, state: &RowState) -> Vec<u8> {
     let mut body = Vec::new();
     state.tombstoned.write(of.items as usize, &mut body);
@@ -203,7 +203,7 @@ fn encode(of: StateOf, state: &RowState) -> Vec<u8> {
     file
 }
 
-/// What [`encode`] wrote, checked (STA-01).
+/// Decodes and checks the output of [`encode`] (STA-01).
 pub(crate) fn decode(of: StateOf, bytes: &[u8]) -> Result<RowState, OpenError> {
     let name = layout::state_name(of.segment, of.generation);
     let wrong = |what: &str| Damage::new("STA-01", what).within(&name);
@@ -214,7 +214,7 @@ pub(crate) fn decode(of: StateOf, bytes: &[u8]) -> Result<RowState, OpenError> {
     if &fields.array::<8>()? != layout::STATE_MAGIC {
         return Err(wrong("the magic is missing").into());
     }
-    // The checksum first: a version that is only a flipped bit asks for no other build.
+    // Checks the checksum before the version, as a flipped version bit must not be reported as a newer format.
     if found[HEADER_CRC..] != crc32c::crc32c(&found[..HEADER_CRC]).to_le_bytes() {
         return Err(wrong("the header's checksum is wrong").into());
     }
@@ -298,7 +298,7 @@ mod tests {
         assert_eq!((far.first_from(0), Bits::none(9).first_from(3)), (Some(19_999), None));
     }
 
-    /// A state file with other versions in its header, under right checksums.
+    /// Encodes a state file with other versions in its header, under valid checksums.
     fn of_versions(read: u16, write: u16) -> Vec<u8> {
         let file = encode(OF, &sample());
         let body = &file[HEADER_BYTES..];
@@ -315,7 +315,7 @@ mod tests {
         let newer = decode(OF, &of_versions(3, 3)).unwrap_err();
         assert!(matches!(newer, OpenError::TooNew { version: 3, .. }), "{newer}");
         assert!(matches!(decode(OF, &of_versions(0, 2)), Err(OpenError::Damaged(_))));
-        // A version that is only a flipped bit asks for no other build.
+        // A flipped version bit is corruption, not a newer format.
         let mut flipped = encode(OF, &sample());
         flipped[8] ^= 0x40;
         assert!(matches!(decode(OF, &flipped), Err(OpenError::Damaged(_))));

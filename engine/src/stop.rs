@@ -1,28 +1,23 @@
-//! Whether what is being read is still wanted.
-//!
-//! Owns the question and how often it is put. Must not know who asks for what is read, nor why they
-//! may lose interest: a call that was called off and one past its time look the same from here.
-
 use std::fmt;
 use std::sync::Arc;
 
 use crate::error::SearchError;
 
-/// Says when a read is to end early, with [`SearchError::Interrupted`]. Asked by every read whose work
-/// grows with the store, about once a millisecond; it must be quick, and true for good once it is.
+/// Cancel token of a read, which then ends with [`SearchError::Interrupted`]. Reads whose work grows with the store
+/// poll the token about once a millisecond, so its closure must be fast; once true, it must stay true.
 #[derive(Clone, Default)]
 pub struct Stop(Option<Arc<dyn Fn() -> bool + Send + Sync>>);
 
 impl Stop {
-    /// Stops once `asked` says so.
+    /// Makes a token that is cancelled once `asked` returns true.
     pub fn when(asked: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(asked)))
     }
 
-    /// Whether what is read is still wanted.
+    /// Checks for cancellation.
     ///
     /// # Errors
-    /// [`SearchError::Interrupted`] where it is not.
+    /// [`SearchError::Interrupted`] if the token is cancelled.
     pub fn check(&self) -> Result<(), SearchError> {
         match &self.0 {
             Some(asked) if asked() => Err(SearchError::Interrupted),
@@ -30,7 +25,7 @@ impl Stop {
         }
     }
 
-    /// A check for a loop of small steps: asked at the first one, and then once in `every`.
+    /// Makes a check for a loop of short steps, which polls the token at the first step and then once in `every`.
     pub(crate) fn each(&self, every: u32) -> Steps<'_> {
         Steps { stop: self, every, left: 0 }
     }
@@ -42,7 +37,7 @@ impl fmt::Debug for Stop {
     }
 }
 
-/// Counts the steps of a loop, and asks its [`Stop`] now and then.
+/// Step counter of a loop that polls its [`Stop`] periodically.
 pub(crate) struct Steps<'a> {
     stop: &'a Stop,
     every: u32,
@@ -50,7 +45,7 @@ pub(crate) struct Steps<'a> {
 }
 
 impl Steps<'_> {
-    /// One more step.
+    /// Counts a step, and polls the token if due.
     #[inline]
     pub(crate) fn step(&mut self) -> Result<(), SearchError> {
         if self.left == 0 {

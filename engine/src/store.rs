@@ -1,12 +1,11 @@
-//! The store: any number of writers, one at a time, and readers on frozen snapshots.
+//! Store: many writers, one at a time, and readers on frozen snapshots.
 //!
-//! The door of the engine: who may write when, and which snapshot is shown. What happens on disk is
-//! the writer's; what a row is, and how it is found, belongs to others.
+//! Entry point of the engine: orders the writers and publishes snapshots. The [`Writer`] changes the files; other
+//! modules define and search the rows.
 //!
-//! Locks, in the order in which a thread may take them: `moving`, `compacting`, `flushing`, `merging`,
-//! `writer`, a log's while it is synced, `shown`.
-//! Only short work is done under `writer`: an append to the log, rows for the tail, a manifest. A [far] is
-//! told of things there, and never waited for.
+//! Locks, in the order in which a thread may acquire them: `moving`, `compacting`, `flushing`, `merging`, `writer`, a
+//! log's lock during its sync, `shown`. Only short work is done under `writer`: an append to the log, rows for the
+//! tail, a manifest. The [replication sink](far) receives its events there, and is never waited for.
 
 mod carrying;
 pub mod far;
@@ -58,60 +57,58 @@ use turns::Turns;
 use wanted::Wanted;
 use writer::Writer;
 
-/// How often a writer waits for room that others take before it: each time it was there, so this
-/// many others have written meanwhile.
+/// Attempts of a writer to get log space before it gives up: on each, other writers took the freed space.
 const ROOM_TRIES_MAX: usize = 64;
 
-/// What a write made: ids in the order of the batch.
+/// Result of a write, with ids in the order of the batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
-    /// The commit.
+    /// Commit number.
     pub seq: Seq,
-    /// When.
+    /// Transaction time of the rows.
     pub at: Micros,
-    /// Ids of its sources.
+    /// Ids of the written sources.
     pub sources: Vec<SourceId>,
-    /// Ids of its items.
+    /// Ids of the written items.
     pub items: Vec<ItemId>,
-    /// Ids of its edges.
+    /// Ids of the written edges.
     pub edges: Vec<EdgeId>,
 }
 
-/// An open store.
+/// Open store.
 #[derive(Debug)]
 pub struct Store {
     pub(crate) ground: Ground,
     pub(crate) options: Options,
     carrying: Option<Carrying>,
-    /// One move to another model at a time.
+    /// Serializes re-embeddings.
     pub(crate) moving: Mutex<()>,
-    /// One of compaction, erasure and a move's work on one segment at a time.
+    /// Serializes compaction, erasure, and a re-embedding's work on one segment.
     pub(crate) compacting: Turns,
-    /// One flush at a time.
+    /// Serializes flushes.
     pub(crate) flushing: Mutex<()>,
-    /// One merge of the tail's large parts at a time; only ever tried.
+    /// Serializes merges of large runs of the tail; acquired by `try_lock` only.
     merging: Mutex<()>,
     role: Role,
-    /// Writers that a move to another model holds back wait here.
+    /// Wakes writers that a re-embedding holds back.
     pub(crate) admitting: Condvar,
     settling: Settling,
-    /// Why the writer stopped; read without waiting for it.
+    /// Reason why the writer stopped; read without the writer's lock.
     stopped: Arc<OnceLock<String>>,
-    /// How many erasures are pending; read in the same way.
+    /// Number of pending erasures; read without the writer's lock.
     pub(crate) erasures_pending: Arc<AtomicUsize>,
     ids: Mutex<IdMaker>,
     shown: RwLock<Snapshot>,
     bytes_on_disk: AtomicU64,
     pub(crate) tally: Tally,
-    /// Called whenever a new snapshot is shown.
+    /// Called after each publication of a snapshot.
     on_news: OnceLock<Tell>,
-    /// What upkeep waits for.
+    /// Work queue of the background workers.
     pub(crate) wanted: Wanted,
-    /// Keeps others out of the directory; `None` once it was let go of.
+    /// Lock that excludes other processes from the directory; `None` once released.
     lock: Mutex<Option<Box<dyn DiskLock>>>,
 }
 
-/// What is called when there is news.
 struct Tell(Box<dyn Fn() + Send + Sync>);
 
 impl fmt::Debug for Tell {
@@ -120,16 +117,16 @@ impl fmt::Debug for Tell {
     }
 }
 
-/// Who changes what is in the directory.
+/// Role of this store in its directory.
 #[derive(Debug)]
 enum Role {
-    /// This store.
+    /// Leader: this store writes the directory.
     Writes(Box<Mutex<Writer>>),
-    /// Somebody else.
+    /// Replica: another process writes the directory.
     Follows(Box<Following>),
 }
 
-/// What an opening found, and what of the writer is read without waiting for it.
+/// Initial state after an open, and the writer's values that are read without its lock.
 struct Found {
     snapshot: Snapshot,
     bytes_on_disk: u64,
@@ -138,11 +135,12 @@ struct Found {
 }
 
 impl Store {
-    /// Opens the store, making it if the directory holds none, and recovers what was
-    /// acknowledged. Where what an earlier process left must be written anew and the disk has no room for
-    /// it, the store answers questions and its writer has [stopped](Store::stopped) until it is
-    /// opened again. Where a [far](Ground::far) acknowledges, what was found is carried before this
-    /// returns, and each write is synced as well, whatever [`Options::durability`] says.
+    /// Opens the store, or creates it in a directory without one, and recovers all acknowledged commits.
+    ///
+    /// If files of an earlier process must be rewritten but the disk is full, the store serves reads and its writer has
+    /// [stopped](Store::stopped) until the store is reopened. If a [replication sink](Ground::far) is synchronous,
+    /// recovered commits are replicated before this returns, and each write is also synced, whatever
+    /// [`Options::durability`] says.
     pub fn open(ground: Ground, mut options: Options) -> Result<Self, OpenError> {
         let disk = &*ground.disk;
         let lock = disk.lock()?.ok_or(OpenError::Locked)?;
@@ -203,10 +201,10 @@ impl Store {
         }
     }
 
-    /// Writes anew what must not stay as it was found. A writer that did not end in good order may
-    /// have left frames that were never on disk, and that a sync would not bring there: after one has
-    /// failed, the operating system takes them for written (Rebello et al., "Can applications
-    /// recover from fsync failures?", ATC 2020). Segments of an older version become ours.
+    /// Rewrites recovered files that must not stay as they are. A writer that was not closed may have left frames that
+    /// never reached the disk and that another sync would not write: after a failed sync, the operating system treats
+    /// the pages as written (Rebello et al., "Can applications recover from fsync failures?", ATC 2020). Segments of an
+    /// older version are upgraded.
     fn renew(&self) -> Result<(), WriteError> {
         let must_seal = self.writer()?.must_seal;
         if must_seal {
@@ -219,39 +217,38 @@ impl Store {
                 self.rewrite(&job, &Erased::default(), &FullSpeed)?;
             }
         }
-        // Waits only for what is to be carried before it is shown.
+        // Blocks only on commits that must be replicated before they are visible.
         self.sync()
     }
 
-    /// The time, as this store sees it.
+    /// Current time of this store's clock.
     pub fn now(&self) -> Micros {
         self.ground.clock.now()
     }
 
-    /// An id for an item that a later batch will hold, so that its other records can name it.
+    /// Creates an id for an item of a later batch, so that other records of the batch can reference the item.
     pub fn new_item_id(&self) -> ItemId {
         let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
         ItemId(ids.next(self.ground.clock.now(), &*self.ground.random))
     }
 
-    /// The same for a source.
+    /// Creates an id for a source of a later batch.
     pub fn new_source_id(&self) -> SourceId {
         SourceId(self.new_item_id().0)
     }
 
-    /// The same for an edge.
+    /// Creates an id for an edge of a later batch.
     pub fn new_edge_id(&self) -> EdgeId {
         EdgeId(self.new_item_id().0)
     }
 
-    /// Writes all of a batch or none of it. When this returns, the batch is as durable as
-    /// [`Options::durability`] says, and new snapshots show it. Threads that write at the same time
-    /// share the waits for the disk.
+    /// Writes a batch atomically. On return, the batch is as durable as [`Options::durability`] says, and visible in
+    /// new snapshots. Threads that write at the same time share syncs (group commit).
     pub fn write(&self, batch: Batch) -> Result<Written, WriteError> {
         self.try_write(batch).map_err(|unwritten| unwritten.error)
     }
 
-    /// The same; a batch that is refused comes back, so that nobody has to keep a copy of it.
+    /// As [`Store::write`], but the error returns the batch, so that the caller needs no copy for a retry.
     pub fn try_write(&self, batch: Batch) -> Result<Written, Unwritten> {
         let model = self.snapshot().model;
         let batch = Checked::new(batch, model.map(|model| model.dimensions))?;
@@ -274,7 +271,7 @@ impl Store {
         }
     }
 
-    /// What of a write takes its time, once the batch is checked against `model`.
+    /// Executes the blocking part of a write, after the batch was checked against `model`.
     fn write_complete(
         &self,
         batch: &mut Complete,
@@ -298,8 +295,8 @@ impl Store {
         Ok(seq)
     }
 
-    /// The part of a write that is done one at a time: checks against what there is, and the log.
-    /// Gives the commit, and whether it made the tail one that [`Store::merge_large_run`] is for.
+    /// Executes the serial part of a write: checks against the existing rows, and the append to the log. Returns the
+    /// commit, and true if the tail now has a run for [`Store::merge_large_run`].
     fn append(
         &self,
         batch: &mut Complete,
@@ -310,7 +307,7 @@ impl Store {
         let mut writer = self.admitted(batch.batch())?;
         let bound = writer.manifest.model;
         if bound != model {
-            // The store has moved to another model since the batch was checked.
+            // A re-embedding has changed the model since the batch was checked.
             batch.batch().check(bound.map(|model| model.dimensions))?;
         }
         refuse_other_model(batch.batch(), bound)?;
@@ -318,7 +315,7 @@ impl Store {
         links::check(&snapshot, batch)?;
         links::check_stays(writer.erasures(), batch)?;
         if links::keep_lists(&snapshot, batch)? {
-            // Only of what is erased, which is seldom and short.
+            // Encoded again only for batches that erase, which are rare and short.
             payload = payload_of(batch)?;
             rows = Uncommitted::of(batch.batch());
         }
@@ -329,7 +326,7 @@ impl Store {
         Ok((seq, writer.rows.large_run().is_some()))
     }
 
-    /// The writer, once it takes the embeddings of a batch: a move to another model may hold them back.
+    /// Acquires the writer once it admits the embeddings of a batch: a re-embedding may hold writers back.
     fn admitted(&self, batch: &Batch) -> Result<MutexGuard<'_, Writer>, WriteError> {
         let vectors = batch.items.iter().filter(|item| !item.embedding.is_empty()).count() as u64;
         loop {
@@ -337,19 +334,19 @@ impl Store {
             if writer.admits(vectors) {
                 return Ok(writer);
             }
-            // Others may take the room meanwhile, so it is looked for again.
+            // Other writers may take the log space meanwhile, so the loop checks it again.
             drop(self.admitting.wait(writer).map_err(|_| self.poisoned())?);
         }
     }
 
-    /// Seals the tail into a segment file, so that the next opening has no log to replay.
+    /// Seals the tail into a segment file, so that the next open has no log to replay.
     pub fn seal(&self) -> Result<(), WriteError> {
         let _alone = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
         self.flush_alone(&Erased::default())
     }
 
-    /// The writer, where the logs have room for one batch more. Those who waited for it together may
-    /// find that the first of them took it.
+    /// Acquires the writer with log space for one more batch. If several threads waited for space, the first may have
+    /// taken all of the space, so the check is repeated.
     pub(crate) fn writer_with_room(&self) -> Result<MutexGuard<'_, Writer>, WriteError> {
         for _ in 0..ROOM_TRIES_MAX {
             let writer = self.writer()?;
@@ -363,7 +360,7 @@ impl Store {
         Err(WriteError::Postponed { why, remedy: Remedy::RetryLater })
     }
 
-    /// A writer that outruns the sealing of what it wrote waits for it here.
+    /// Waits, as backpressure, while writes outrun the sealing of the tail.
     fn wait_for_room(&self) -> Result<(), WriteError> {
         let is_full = |writer: &Writer| {
             Rows::bytes(writer.rows.tail()) >= 2 * self.options.tail_bytes_seal.max(1)
@@ -376,9 +373,8 @@ impl Store {
         if is_full(&*self.writer()?) { self.flush_alone(&Erased::default()) } else { Ok(()) }
     }
 
-    /// Seals the tail when it has grown enough, or asks upkeep to. The write that made it grow
-    /// stands whatever happens here: it is in the log. A failure stops the writer, and the next
-    /// write says why.
+    /// Seals a full tail, or requests that from the background workers. The preceding write is valid in any case, as
+    /// its batch is in the log. A failure stops the writer, and the next write reports the reason.
     fn flush_when_full(&self) {
         if !self.is_full() || self.wanted.ask_for_flush() {
             return;
@@ -388,12 +384,12 @@ impl Store {
         }
     }
 
-    /// Merges parts of the tail that are too large for the writer's lock, while others write.
+    /// Merges tail segments that are too large for a merge under the writer's lock, while others write.
     fn merge_large_run(&self) {
         let Ok(_alone) = self.merging.try_lock() else { return };
         let run = self.writer().ok().and_then(|writer| writer.rows.large_run());
         let Some(run) = run else { return };
-        // What is wrong with them is told by the flush, which reads them too.
+        // The next flush reads the same segments and reports their corruption.
         if let Ok(merged) = HeapMerged::of(&run)
             && let Ok(mut writer) = self.writer()
         {
@@ -408,7 +404,7 @@ impl Store {
         })
     }
 
-    /// Seals the tail if it has grown enough. Waits for another flush only where it has.
+    /// Seals a full tail. Waits for another flush only if the tail is full.
     pub(crate) fn seal_if_full(&self) -> Result<(), WriteError> {
         if !self.is_full() {
             return Ok(());
@@ -417,8 +413,8 @@ impl Store {
         if self.is_full() { self.flush_alone(&Erased::default()) } else { Ok(()) }
     }
 
-    /// Makes one segment of the tail, without the rows that are erased, while others read and write.
-    /// The caller holds `flushing`.
+    /// Flushes the tail, without the erased rows, into one segment, while others read and write. The caller holds
+    /// `flushing`.
     pub(crate) fn flush_alone(&self, erased: &Erased) -> Result<(), WriteError> {
         let disk = &*self.ground.disk;
         let begun = {
@@ -442,7 +438,7 @@ impl Store {
         Ok(())
     }
 
-    /// Binds the store to the encoder of its embeddings; another one is refused from then on.
+    /// Binds the store to the encoder of its embeddings; any other encoder is rejected from then on.
     pub fn bind_model(&self, model: Model) -> Result<(), WriteError> {
         let mut writer = self.writer()?;
         match writer.manifest.model {
@@ -456,13 +452,13 @@ impl Store {
         Ok(())
     }
 
-    /// Why the writer stopped; `None` while it takes writes. Does not wait for a write.
+    /// Reason why the writer stopped; `None` while the writer accepts writes. Does not wait for writers.
     pub fn stopped(&self) -> Option<&str> {
         self.stopped.get().map(String::as_str)
     }
 
-    /// What is to be said of a job that failed beside the writer; `None` if it was called off. Where
-    /// names could not be synced the writer stops with it. Takes no lock: the caller may have them.
+    /// Converts the error of a job that ran without the writer's lock; `None` if the job was cancelled. If file names
+    /// could not be synced, the writer stops. Acquires no lock, as the caller may hold them.
     pub(crate) fn told_of_job(&self, error: JobError) -> Option<WriteError> {
         if let JobError::Names(error) = &error {
             let _the_first_reason_stays = self.stopped.set(error.to_string());
@@ -479,7 +475,7 @@ impl Store {
         self.bytes_on_disk.load(Ordering::Relaxed)
     }
 
-    /// Its figures. Never waits for a writer.
+    /// Metrics of the store. Never waits for a writer.
     pub fn figures(&self) -> Figures {
         if let Some(writer) = self.try_writer() {
             self.tally.note(&writer.rows, writer.log_bytes());
@@ -487,20 +483,20 @@ impl Store {
         self.tally.figures(self.bytes_on_disk())
     }
 
-    /// Looks anew at the bytes of all files, where some came or went without a snapshot.
+    /// Refreshes the total file size after files changed without a new snapshot.
     pub(crate) fn count_bytes(&self) {
         if let Ok(writer) = self.lock_writer() {
             self.bytes_on_disk.store(writer.bytes_on_disk(), Ordering::Relaxed);
         }
     }
 
-    /// The writer, while it takes writes.
+    /// Acquires the writer, or fails if it has stopped.
     pub(crate) fn writer(&self) -> Result<MutexGuard<'_, Writer>, WriteError> {
         let writer = self.lock_writer()?;
         self.stop_error().map_or(Ok(writer), Err)
     }
 
-    /// The same once it has stopped, too.
+    /// Acquires the writer, even if it has stopped.
     pub(crate) fn lock_writer(&self) -> Result<MutexGuard<'_, Writer>, WriteError> {
         match &self.role {
             Role::Writes(writer) => writer.lock().map_err(|_| self.poisoned()),
@@ -508,7 +504,7 @@ impl Store {
         }
     }
 
-    /// The same where there is one and nobody has it.
+    /// Acquires the writer without waiting; `None` for a replica or a busy writer.
     pub(crate) fn try_writer(&self) -> Option<MutexGuard<'_, Writer>> {
         match &self.role {
             Role::Writes(writer) => writer.try_lock().ok(),
@@ -523,7 +519,7 @@ impl Store {
 }
 
 impl Drop for Store {
-    /// Ends the log in good order. What fails here is found by the next opening.
+    /// Closes the log. A failure here is found by the next open.
     fn drop(&mut self) {
         if let Role::Writes(writer) = &mut self.role
             && let Ok(writer) = writer.get_mut()
@@ -533,7 +529,7 @@ impl Drop for Store {
     }
 }
 
-/// A batch as the log holds it.
+/// Encodes a batch as a log payload.
 fn payload_of(batch: &Complete) -> Result<Vec<u8>, WriteError> {
     let payload = record::encode(batch.batch());
     if payload.len() > FRAME_BYTES_MAX {
@@ -543,7 +539,7 @@ fn payload_of(batch: &Complete) -> Result<Vec<u8>, WriteError> {
     Ok(payload)
 }
 
-/// Refuses embeddings that the store's model did not make, where the batch says what made them.
+/// Rejects embeddings of another model than the store's, if the batch declares a model.
 fn refuse_other_model(batch: &Batch, bound: Option<Model>) -> Result<(), WriteError> {
     match (batch.embedded_by, bound) {
         (Some(by), Some(bound)) if by != bound => Err(other_model(bound, by)),

@@ -1,18 +1,13 @@
-//! The best few of many.
-//!
-//! Owns a bounded heap and its floor. Must not know what is scored.
-
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// Keeps the best `capacity` of what it is offered: higher scores first, among equal scores smaller
-/// keys.
+/// Bounded heap of the top `capacity` entries: higher scores first, among equal scores smaller keys.
 #[derive(Debug, Clone)]
 pub struct Top<S, K> {
     capacity: usize,
-    /// What is kept at all.
+    /// Lowest score that is accepted.
     least: Option<S>,
-    /// The worst kept one on top.
+    /// Heap with the worst entry on top.
     heap: BinaryHeap<Kept<S, K>>,
 }
 
@@ -23,7 +18,7 @@ struct Kept<S, K> {
 }
 
 impl<S: Ord, K: Ord> Ord for Kept<S, K> {
-    /// Worse is greater.
+    /// A worse entry compares greater.
     fn cmp(&self, other: &Self) -> Ordering {
         other.score.cmp(&self.score).then_with(|| self.key.cmp(&other.key))
     }
@@ -36,17 +31,17 @@ impl<S: Ord, K: Ord> PartialOrd for Kept<S, K> {
 }
 
 impl<S: Ord + Copy, K: Ord> Top<S, K> {
-    /// Room for `capacity` of them; the memory grows only as they come.
+    /// Makes an empty heap for `capacity` entries; memory grows only as entries arrive.
     pub fn new(capacity: usize) -> Self {
         Self { capacity, least: None, heap: BinaryHeap::new() }
     }
 
-    /// The same, for those alone that score `least` or more.
+    /// Makes an empty heap that accepts only scores of at least `least`.
     pub fn from(capacity: usize, least: S) -> Self {
         Self { least: Some(least), ..Self::new(capacity) }
     }
 
-    /// The score that a newcomer must at least reach: the worst kept one once all places are taken.
+    /// Score floor: the lowest score that can still enter; the worst entry's score once the heap is full.
     pub fn floor(&self) -> Option<S> {
         if self.heap.len() < self.capacity {
             return self.least;
@@ -54,12 +49,12 @@ impl<S: Ord + Copy, K: Ord> Top<S, K> {
         self.heap.peek().map(|kept| kept.score)
     }
 
-    /// Whether nothing can ever be kept.
+    /// Returns true if the capacity is 0, so no entry can enter.
     pub fn is_closed(&self) -> bool {
         self.capacity == 0
     }
 
-    /// Whether an offer would be kept, for keys that cost something to make good.
+    /// Returns true if an offer would be accepted, for callers whose keys are costly to verify.
     pub fn would_keep(&self, score: S, key: &K) -> bool {
         if self.least.is_some_and(|least| score < least) {
             return false;
@@ -72,7 +67,7 @@ impl<S: Ord + Copy, K: Ord> Top<S, K> {
         })
     }
 
-    /// Offers one; returns whether it was kept.
+    /// Offers an entry; returns true if it was accepted.
     pub fn offer(&mut self, score: S, key: K) -> bool {
         if self.least.is_some_and(|least| score < least) {
             return false;
@@ -91,7 +86,7 @@ impl<S: Ord + Copy, K: Ord> Top<S, K> {
         }
     }
 
-    /// All kept, best first.
+    /// All entries, best first.
     pub fn into_sorted(self) -> Vec<(S, K)> {
         self.heap.into_sorted_vec().into_iter().map(|kept| (kept.score, kept.key)).collect()
     }

@@ -1,4 +1,4 @@
-//! Limits that are declared beside what they bound, and listed for the page that states them.
+//! Limits that are declared beside the code that they bound, and listed for the page of the specification.
 //!
 //! ```
 //! # fn main() {}
@@ -48,10 +48,10 @@ impl Limits {
     }
 }
 
-/// Milliseconds of a limit that is a duration.
+/// Converts a limit that is a duration to milliseconds.
 ///
 /// # Panics
-/// When the duration has a part of a millisecond, which a table would lose.
+/// The duration has a fraction of a millisecond, which a table would lose.
 #[must_use]
 pub const fn millis(duration: Duration) -> u64 {
     assert!(duration.subsec_nanos().is_multiple_of(1_000_000), "no whole milliseconds");
@@ -60,11 +60,11 @@ pub const fn millis(duration: Duration) -> u64 {
 
 /// Declares the limits of a module, and the table that lists them and those of the modules below.
 ///
-/// A limit is a constant of an integer type or a `Duration`; the limit of a `RangeInclusive` is its end. The
-/// constants are expanded as they are written. Their values are listed without using them, so a private limit that
-/// bounds nothing any more is still dead code.
+/// A limit is a constant of an integer type or a `Duration`; the limit of a `RangeInclusive` is its end. The constants
+/// are expanded as they are written. The table does not use the constants, so a private limit that bounds nothing any
+/// more is still dead code.
 ///
-/// A table that no other one names is dead code, too: `pub(crate) const LIMITS` of a module is used only by the table
+/// A table that no other table lists is dead code, too. `pub(crate) const LIMITS` of a module is used only by the table
 /// above it, and so on up to `pub const LIMITS` of the crate. So no module is forgotten.
 ///
 /// ```compile_fail
@@ -128,7 +128,7 @@ mod tests {
         crate::limits! {
             pub(crate) const LIMITS = [];
 
-            /// The first.
+            /// The first limit.
             pub(super) const PAUSE: Duration = Duration::from_millis(1_250);
             const DAY: Duration = Duration::from_secs(86_400);
         }
@@ -149,9 +149,9 @@ mod tests {
     crate::limits! {
         pub(crate) const LIMITS = [below, #[cfg(any())] absent, self::last];
 
-        /// Larger than 32 bit.
+        /// A value above 32 bits.
         const ROOM: u64 = 1 << (SHIFT + 20);
-        /// Its start is no limit.
+        /// A range, whose start is no limit.
         pub(super) const WIDTH: RangeInclusive<usize> = 2..=4096;
         const SHIFT: u32 = 20;
         const TTL_MAX: i64 = 30 * 60;

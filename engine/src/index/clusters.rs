@@ -1,7 +1,6 @@
-//! Rows sorted into lists of like ones, by k-means over directions.
+//! Partition of rows into IVF lists, by spherical k-means (`format-spec/index.md`, Building an index).
 //!
-//! Owns the centroids and which row goes to which (`format-spec/index.md`, Making one). All products
-//! are of whole numbers and nothing is drawn by lot, so every machine makes the same.
+//! All products are integers and nothing is random, so every machine builds the same lists.
 
 use std::ops::Range;
 
@@ -13,22 +12,22 @@ use crate::limits::{INDEX_ROUNDS, INDEX_SAMPLE};
 use crate::pace::Pace;
 use crate::segment::{Coded, Embeddings, quantise};
 
-/// Rows between two looks at the pace: some milliseconds.
+/// Rows between two throttle checks: some milliseconds.
 const ROWS_TOGETHER: usize = 128;
 const _: () = assert!(ROWS_TOGETHER.is_multiple_of(QUESTIONS_MAX));
 
-/// Centroids, and the lists of rows that are nearest to each.
+/// Centroids, and the lists of the rows nearest to each.
 #[derive(Debug)]
 pub(super) struct Clusters {
     pub(super) centroids: Centroids,
-    /// Where each list starts and ends in `rows`.
+    /// Start and end of each list in `rows`.
     pub(super) offsets: Vec<u32>,
-    /// Rows, list after list, ascending in each.
+    /// Row numbers, list after list, ascending within a list.
     pub(super) rows: Vec<u32>,
 }
 
 impl Clusters {
-    /// `None` where the pace ended it.
+    /// Returns `None` if the throttle cancels.
     pub(super) fn of(
         kernels: Kernels,
         embeddings: &Embeddings<'_>,
@@ -51,7 +50,7 @@ impl Clusters {
     }
 }
 
-/// Some of the numbers below one at even distances.
+/// Evenly spaced sample of the numbers below `below`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Spread {
     below: usize,
@@ -59,30 +58,29 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// So many of the numbers below `below`, all of them where there are no more.
+    /// Samples `count` of the numbers below `below`, or all of them if `count` is larger.
     pub(crate) fn of(below: usize, count: usize) -> Self {
         Self { below, count: count.min(below) }
     }
 
-    /// How many there are.
     pub(crate) fn count(self) -> usize {
         self.count
     }
 
-    /// Those at some places of their order; all places are below `count`.
+    /// The sampled numbers at these positions, which must be below `count`.
     fn between(self, places: Range<usize>) -> impl Iterator<Item = usize> + Clone {
-        // The product does not fit 32 bits.
+        // The product may exceed 32 bits.
         let number = move |at: usize| at as u64 * self.below as u64 / self.count as u64;
         places.map(move |at| usize::try_from(number(at)).expect("it is below `below`"))
     }
 
-    /// All of them, ascending.
+    /// All sampled numbers, ascending.
     pub(crate) fn all(self) -> impl Iterator<Item = usize> + Clone {
         self.between(0..self.count)
     }
 }
 
-/// The rows of each list: where it starts, and the rows themselves.
+/// Groups rows by their nearest list: returns the offsets of the lists, and the rows.
 fn lists_of(nearest: &[u32], lists: usize) -> (Vec<u32>, Vec<u32>) {
     let mut offsets = vec![0u32; lists + 1];
     nearest.iter().for_each(|&list| offsets[list as usize + 1] += 1);
@@ -99,7 +97,7 @@ fn lists_of(nearest: &[u32], lists: usize) -> (Vec<u32>, Vec<u32>) {
     (offsets, rows)
 }
 
-/// Rows as codes, and what makes each one 1 long.
+/// Int8 codes of rows, with the norms that scale each row to length 1.
 pub(super) struct Directions<'a> {
     coded: Coded<'a>,
     norms: &'a [f32],
@@ -114,12 +112,12 @@ impl<'a> Directions<'a> {
         self.norms.len()
     }
 
-    /// Codes that a row takes.
+    /// Codes per row, including the padding.
     pub(super) fn width(&self) -> usize {
         self.coded.row_codes
     }
 
-    /// The numbers of a row, by its codes, zeros behind the last one included.
+    /// Components of the normalized row, dequantized from its codes; the padding is zeros.
     pub(super) fn numbers(&self, row: usize) -> impl Iterator<Item = f32> {
         let factor = self.factor(row);
         self.codes(row).iter().map(move |&code| factor * f32::from(code))
@@ -129,26 +127,26 @@ impl<'a> Directions<'a> {
         &self.coded.codes[row * self.coded.row_codes..][..self.coded.row_codes]
     }
 
-    /// What a code of the row counts; 0 where it has no direction.
+    /// Value of a code step in the normalized row; 0 if the row has no direction.
     fn factor(&self, row: usize) -> f32 {
         let factor = self.coded.scales[row] / self.norms[row];
         if factor.is_finite() && factor > 0.0 { factor } else { 0.0 }
     }
 }
 
-/// Directions that rows gather around, as 8-bit codes; at the end as long as what their rows have in common.
+/// Centroids as int8 codes. At the end, each centroid is as long as the mean projection of its rows on it.
 #[derive(Debug)]
 pub(super) struct Centroids {
     dimensions: usize,
-    /// Codes that a centroid takes.
+    /// Codes per centroid, including the padding.
     width: usize,
     pub(super) codes: Vec<i8>,
-    /// What a code of each counts.
+    /// Value of a code step, per centroid.
     pub(super) scales: Vec<f32>,
 }
 
 impl Centroids {
-    /// Rows at even distances.
+    /// Initial centroids: evenly spaced rows.
     fn first(rows: &Directions<'_>, dimensions: u32, lists: usize) -> Self {
         let width = rows.coded.row_codes;
         let (codes, scales) = (vec![0; lists * width], vec![0.0; lists]);
@@ -159,12 +157,11 @@ impl Centroids {
         centroids
     }
 
-    /// How many there are.
     pub(super) fn count(&self) -> usize {
         self.scales.len()
     }
 
-    /// The numbers of a centroid, zeros behind the last one included.
+    /// Components of a centroid, dequantized; the padding is zeros.
     pub(super) fn numbers(&self, list: usize) -> impl Iterator<Item = f32> {
         let scale = self.scales[list];
         self.codes[list * self.width..][..self.width]
@@ -172,12 +169,12 @@ impl Centroids {
             .map(move |&code| scale * f32::from(code))
     }
 
-    /// The product of a centroid with a vector that is as wide as its codes.
+    /// Dot product of a centroid with a vector, which must be as wide as the codes.
     pub(super) fn product(&self, list: usize, vector: &[f32]) -> f32 {
         self.numbers(list).zip(vector).map(|(number, x)| number * x).sum()
     }
 
-    /// The list of a row whose integer products with all centroids these are.
+    /// Returns the list with the largest score, given a row's integer products with all centroids.
     fn nearest(&self, products: impl Iterator<Item = i32>) -> u32 {
         let mut best = (0u32, f32::NEG_INFINITY);
         for ((list, product), &scale) in (0u32..).zip(products).zip(&self.scales) {
@@ -189,7 +186,7 @@ impl Centroids {
         best.0
     }
 
-    /// The mean of the sampled rows that are nearest to each.
+    /// Recomputes each centroid as the mean of the sampled rows nearest to it.
     fn moved(self, rows: &Directions<'_>, sample: Spread, nearest: &[u32]) -> Self {
         let mut sums = vec![0.0f32; self.count() * self.dimensions];
         let mut sizes = vec![0u32; self.count()];
@@ -215,9 +212,8 @@ impl Centroids {
         moved
     }
 
-    /// Makes each as long as its rows reach in its direction, in the mean: a product with it is then what a
-    /// row of its list scores, in the mean, and what a row has beside it is least.
-    /// `None` where the pace ended it.
+    /// Scales each centroid to the mean projection of its rows. A product with the centroid then equals the mean score
+    /// of the rows of its list, and the rows' residuals are smallest. Returns `None` if the throttle cancels.
     fn shorten(&mut self, rows: &Directions<'_>, nearest: &[u32], pace: &dyn Pace) -> Option<()> {
         let mut sums = vec![(0.0f32, 0u32); self.count()];
         for (row, &list) in nearest.iter().enumerate() {
@@ -236,7 +232,7 @@ impl Centroids {
         Some(())
     }
 
-    /// A row as it is, whatever a damaged segment says of it (IDX-10).
+    /// Copies a row into a centroid. A code of -128, which a corrupt segment may have, is raised to -127 (IDX-10).
     fn put(&mut self, list: usize, codes: &[i8], scale: f32) {
         let own = &mut self.codes[list * self.width..][..self.dimensions];
         for (own, &code) in own.iter_mut().zip(codes) {
@@ -245,7 +241,7 @@ impl Centroids {
         self.scales[list] = scale;
     }
 
-    /// A sum of rows, made 1 long. One that is 0 is near to nothing.
+    /// Sets a centroid to a sum of rows, scaled to length 1. A sum of 0 gives a centroid that is near no row.
     fn put_mean(&mut self, list: usize, sum: &[f32]) {
         let length = sum.iter().map(|x| x * x).sum::<f32>().sqrt();
         let unit = |x: &f32| f16::from_f32(if length > 0.0 { x / length } else { 0.0 });
@@ -255,7 +251,7 @@ impl Centroids {
     }
 }
 
-/// Sampled rows of the fullest list, for the centroids to which nothing came.
+/// Sampled rows of the fullest list, to reseed the centroids that no row is nearest to.
 fn strays_of(sample: Spread, nearest: &[u32], sizes: &[u32]) -> Vec<usize> {
     let empty = sizes.iter().filter(|&&size| size == 0).count();
     let fullest = (0u32..).zip(sizes).max_by_key(|&(_, size)| size).map_or(0, |(list, _)| list);
@@ -264,14 +260,14 @@ fn strays_of(sample: Spread, nearest: &[u32], sizes: &[u32]) -> Vec<usize> {
     Spread::of(there.len(), empty).all().map(|at| there[at]).collect()
 }
 
-/// Finds the centroids of rows; keeps what that reuses.
+/// Assigns rows to their nearest centroids; `products` is scratch space.
 struct Place {
     kernels: Kernels,
     products: Vec<i32>,
 }
 
 impl Place {
-    /// The list of each of these rows; `None` where the pace ended it.
+    /// Returns the list of each sampled row, or `None` if the throttle cancels.
     fn all(
         &mut self,
         rows: &Directions<'_>,
@@ -290,7 +286,7 @@ impl Place {
         Some(nearest)
     }
 
-    /// The same for as many rows as the kernels compare with all centroids in one look at these.
+    /// Assigns up to `QUESTIONS_MAX` rows, which the kernels compare with all centroids in one pass over the centroids.
     fn together(
         &mut self,
         rows: &Directions<'_>,
@@ -319,7 +315,7 @@ mod tests {
         assert_eq!(spread(10, 4), [0, 2, 5, 7]);
         assert_eq!(spread(3, 9), [0, 1, 2]);
         assert_eq!(spread(0, 9), [0; 0]);
-        // The most rows and the largest sample: their product takes 45 bits.
+        // The largest table and sample: their product takes 45 bits.
         let largest = Spread::of(1 << 26, 1 << 19);
         assert_eq!(largest.between(524_287..524_288).next(), Some(524_287 << 7));
     }

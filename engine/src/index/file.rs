@@ -1,6 +1,4 @@
-//! The file of an index (`format-spec/index.md`): written whole, checked whole, then mapped.
-//!
-//! Owns where its arrays lie and every rule about them. Must not know how lists came to be.
+//! The index file (`format-spec/index.md`): written whole, checked whole, then mapped.
 
 use std::io::ErrorKind;
 use std::ops::Range;
@@ -20,28 +18,28 @@ use crate::manifest::SegmentEntry;
 use crate::os::disk::{Disk, DiskRead, FileBytes};
 
 const HASH_BYTES: usize = 32;
-/// Bytes of the header that mean nothing yet.
+/// Reserved byte ranges of the header.
 const RESERVED: [Range<usize>; 2] = [
     header::SKETCH_MARGIN + 4..header::SEGMENT_SHA256,
     header::SEGMENT_SHA256 + HASH_BYTES..HEADER_CRC,
 ];
 const CRC_BYTES: usize = 4;
 
-/// Which segment an index belongs to.
+/// Identifies the segment of an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct IndexOf {
-    /// Number of the segment, and so of the index.
+    /// Number of the segment, which is also the index's number.
     pub(crate) number: u64,
-    /// Width of an embedding.
+    /// Components per embedding.
     pub(crate) dimensions: u32,
-    /// Embeddings of the segment.
+    /// Embeddings in the segment.
     pub(crate) rows: u32,
-    /// Of the segment's file.
+    /// SHA-256 of the segment file.
     pub(crate) segment_sha256: [u8; HASH_BYTES],
 }
 
 impl IndexOf {
-    /// The index of a segment that a manifest lists.
+    /// The key of the index over a segment that a manifest lists.
     pub(crate) fn segment(entry: &SegmentEntry) -> Self {
         Self {
             number: entry.number,
@@ -51,27 +49,25 @@ impl IndexOf {
         }
     }
 
-    /// Its file's name.
     pub(crate) fn name(&self) -> String {
         layout::name(FileKind::Index, self.number)
     }
 }
 
-/// What is written.
+/// Arrays and margins of an index to be encoded.
 pub(super) struct Content<'a> {
-    /// Codes of the centroids.
     pub(super) codes: &'a [i8],
-    /// What a code of each counts.
+    /// Value of a code step, per centroid.
     pub(super) scales: &'a [f32],
-    /// Where each list starts and ends in `rows`.
+    /// Start and end of each list in `rows`.
     pub(super) offsets: &'a [u32],
-    /// Rows, list after list, ascending in each.
+    /// Row numbers, list after list, ascending within a list.
     pub(super) rows: &'a [u32],
     pub(super) sketches: Sketches<'a>,
     pub(super) measured: Measured,
 }
 
-/// Where the arrays lie.
+/// Byte ranges of the arrays in the file.
 #[derive(Debug, Clone)]
 struct Places {
     row_codes: usize,
@@ -81,12 +77,12 @@ struct Places {
     rows: Range<usize>,
     bits: Range<usize>,
     sketch_scales: Range<usize>,
-    /// The page checks; those of the last page end what is checked.
+    /// The page checksums; they cover all bytes before this range.
     checks: Range<usize>,
 }
 
 impl Places {
-    /// `None` where the file would be longer than memory can be.
+    /// Returns `None` if the file would exceed the address space.
     fn of(dimensions: u32, rows: u32, lists: u32) -> Option<Self> {
         let (rows, lists) = (rows as usize, lists as usize);
         let row_codes = layout::row_codes(dimensions);
@@ -112,7 +108,7 @@ impl Places {
         self.checks.end + CRC_BYTES
     }
 
-    /// The bytes between arrays.
+    /// Padding between the arrays.
     fn gaps(&self) -> [Range<usize>; 6] {
         [
             self.codes.end..self.scales.start,
@@ -125,18 +121,18 @@ impl Places {
     }
 }
 
-/// How many lists so many rows are sorted into.
+/// Number of lists for a segment of `rows` embeddings.
 pub(super) fn lists_for(rows: usize) -> usize {
     (INDEX_LISTS_PER_ROOT * rows.isqrt()).clamp(1, INDEX_LISTS_MAX as usize).min(rows.max(1))
 }
 
-/// How long the file of a new index over this segment is; `None` where it would not fit memory.
+/// Bytes of a new index file over this segment; `None` if the file would exceed the address space.
 pub(crate) fn file_bytes(of: &IndexOf) -> Option<u64> {
     let lists = u32::try_from(lists_for(of.rows as usize)).ok()?;
     Places::of(of.dimensions, of.rows, lists).map(|places| places.file_bytes() as u64)
 }
 
-/// Whether bytes that are about to be written are an index of this segment.
+/// Checks that encoded bytes are a valid index of this segment, before they are written.
 pub(super) fn check(bytes: &[u8], of: &IndexOf) -> Result<(), Damage> {
     let Some(head) = bytes.first_chunk() else {
         return Err(Damage::new("IDX-02", "it has no header"));
@@ -148,7 +144,7 @@ pub(super) fn check(bytes: &[u8], of: &IndexOf) -> Result<(), Damage> {
     Lists { bytes, places, measured: header.measured, rows: of.rows }.check(of)
 }
 
-/// The bytes of an index.
+/// Encodes an index file.
 pub(super) fn encode(of: &IndexOf, content: &Content<'_>) -> Vec<u8> {
     let Content { codes, scales, offsets, rows, sketches, measured } = *content;
     let lists = u32::try_from(scales.len()).expect("INDEX_LISTS_MAX bounds them");
@@ -200,7 +196,7 @@ fn head(of: &IndexOf, lists: u32, measured: Measured) -> [u8; HEADER_BYTES] {
     head
 }
 
-/// An index that was checked, and lies where it is mapped.
+/// A checked, mapped index file.
 #[derive(Debug)]
 pub(crate) struct Lists {
     bytes: FileBytes,
@@ -210,8 +206,7 @@ pub(crate) struct Lists {
 }
 
 impl Lists {
-    /// The index of a segment; `None` where there is no file of it. All of it is read and checked before it
-    /// is mapped.
+    /// Opens the index of a segment: reads and checks the whole file, then maps it. Returns `None` if there is no file.
     pub(crate) fn open(disk: &dyn Disk, of: &IndexOf) -> Result<Option<Self>, OpenError> {
         let name = of.name();
         let there = |error: DiskError| match error.source.kind() {
@@ -233,60 +228,59 @@ impl Lists {
         Ok(Some(lists))
     }
 
-    /// How long its file is.
     pub(crate) fn file_bytes(&self) -> u64 {
         self.places.file_bytes() as u64
     }
 
-    /// How many lists there are.
+    /// Number of lists.
     pub(crate) fn count(&self) -> usize {
         self.scales().len()
     }
 
-    /// Whether a question finds enough by it and looks at fewer rows.
+    /// Returns true if the index reaches the required recall and a search scores fewer rows than a scan.
     pub(crate) fn serves(&self) -> bool {
         self.measured.serves(self.rows)
     }
 
-    /// How far below the worst of the best the product with a centroid may be, and a row of its list among
-    /// the best all the same.
+    /// Distance below the score floor at which a list is still probed. If the product with its centroid is within the
+    /// margin, a row of the list may be in the top k.
     pub(crate) fn list_margin(&self) -> f32 {
         self.measured.list_margin
     }
 
-    /// The same for what a row seems to score by its sketch.
+    /// Distance below the score floor at which a row is still examined, by its score estimated from the binary codes.
     pub(crate) fn sketch_margin(&self) -> f32 {
         self.measured.sketch_margin
     }
 
-    /// The share of near rows that was measured to be found, and over how many.
+    /// Measured recall, and the number of exact neighbours that it was measured over.
     pub(crate) fn recall(&self) -> (f64, u32) {
         let Measured { asked, found, .. } = self.measured;
         (if asked == 0 { 1.0 } else { f64::from(found) / f64::from(asked) }, asked)
     }
 
-    /// The codes of all centroids, each as wide as a row of the segment's.
+    /// Codes of all centroids, each as wide as a row of codes of the segment.
     pub(crate) fn codes(&self) -> &[i8] {
         self.array(&self.places.codes)
     }
 
-    /// What a code of each centroid counts.
+    /// Value of a code step, per centroid.
     pub(crate) fn scales(&self) -> &[f32] {
         self.array(&self.places.scales)
     }
 
-    /// The rows of all lists, one list after the other, ascending in each.
+    /// Row numbers of all lists, list after list, ascending within a list.
     pub(crate) fn rows(&self) -> &[u32] {
         self.array(&self.places.rows)
     }
 
-    /// Where the rows of a list are among all.
+    /// Range of a list's rows in [`Self::rows`].
     pub(crate) fn places(&self, list: usize) -> Range<usize> {
         let offsets: &[u32] = self.array(&self.places.offsets);
         offsets[list] as usize..offsets[list + 1] as usize
     }
 
-    /// The sketches of all rows, in their order in the lists.
+    /// Binary codes of all rows, in list order.
     pub(crate) fn sketches(&self) -> Sketches<'_> {
         Sketches {
             bits: self.array(&self.places.bits),
@@ -298,7 +292,7 @@ impl Lists {
         bytemuck::cast_slice(&self.bytes.as_slice()[place.clone()])
     }
 
-    /// IDX-06 once more, of what is mapped, then IDX-08 to IDX-13.
+    /// Checks IDX-06 again, on the mapped bytes, then IDX-08 to IDX-13.
     fn check(&self, of: &IndexOf) -> Result<(), Damage> {
         let file = self.bytes.as_slice();
         check_length(file.len() as u64, &self.places)?;
@@ -339,7 +333,7 @@ impl Lists {
             let detail = format!("sketch {place}: its scale is not finite, or negative");
             return Err(Damage::new("IDX-13", detail));
         }
-        // Places of the last block that are behind the last row.
+        // True for positions of the last block that are past the last row.
         let is_past = |at: usize| at % LOOKUP_ROWS > (rows - 1) % LOOKUP_ROWS;
         let last = bits.len() - self.places.row_codes / 8 * LOOKUP_ROWS;
         let past = bits[last..].iter().enumerate().filter(|&(at, _)| is_past(at));
@@ -349,7 +343,7 @@ impl Lists {
         Ok(())
     }
 
-    /// IDX-09: as many as there are, none twice, so all.
+    /// IDX-09: as many entries as rows and no row twice, so every row is listed.
     fn check_rows(&self, rows: u32) -> Result<(), Damage> {
         let wrong = |detail: String| Err(Damage::new("IDX-09", detail));
         let mut seen = vec![0u64; (rows as usize).div_ceil(64)];
@@ -374,13 +368,13 @@ impl Lists {
     }
 }
 
-/// The numbers of a header that is right for its segment.
+/// Header values, checked against the segment.
 struct Header {
     lists: u32,
     measured: Measured,
 }
 
-/// Checks a file from the outside in, up to its checksums (IDX-02 to IDX-07), by reading it.
+/// Reads the file and checks it from the header to the page checksums (IDX-02 to IDX-07).
 fn read_through(
     file: &dyn DiskRead,
     name: &str,
@@ -424,7 +418,7 @@ fn places_of(of: &IndexOf, lists: u32) -> Result<Places, Damage> {
     Places::of(of.dimensions, of.rows, lists).ok_or_else(too_long)
 }
 
-/// The least version that can read the file, once the header's checksum is right.
+/// Checks the header's checksum, then returns the lowest version that can read the file.
 fn version_of(bytes: &[u8; HEADER_BYTES]) -> Result<u16, Damage> {
     if !bytes.starts_with(INDEX_MAGIC) {
         return Err(Damage::new("IDX-02", "the magic is missing"));
@@ -439,7 +433,7 @@ fn version_of(bytes: &[u8; HEADER_BYTES]) -> Result<u16, Damage> {
     }
 }
 
-/// The bytes of a field; all lie within the header.
+/// Bytes of a header field, which must lie within the header.
 fn field<const BYTES: usize>(head: &[u8; HEADER_BYTES], at: usize) -> [u8; BYTES] {
     std::array::from_fn(|byte| head[at + byte])
 }

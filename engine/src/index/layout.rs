@@ -1,11 +1,10 @@
-//! Where the fields of an index's header lie. Mirror of `format-spec/index.md`; `engine/tests/it/spec.rs`
-//! compares the two.
+//! Field offsets of the index header. Mirrors `format-spec/index.md`; `engine/tests/it/spec.rs` compares the two.
 
 macro_rules! fields {
     ($($constant:ident = $at:literal, $bytes:literal;)*) => {
         $(pub(super) const $constant: usize = $at;)*
 
-        /// The fields of an index's header that are not reserved: name, offset, bytes.
+        /// Fields of the index header that are not reserved: name, offset, bytes.
         pub const INDEX_HEADER: &[(&str, usize, usize)] =
             &[$((stringify!($constant), $at, $bytes)),*];
     };
@@ -27,5 +26,5 @@ fields! {
     HEADER_CRC = 124, 4;
 }
 
-/// Bytes of the header; the first array lies behind it.
+/// Bytes of the header; the first array follows it.
 pub(super) const HEADER_BYTES: usize = 128;

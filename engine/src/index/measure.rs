@@ -1,8 +1,7 @@
-//! How far below the best lists and sketches may be passed over, by measurement
-//! (`format-spec/index.md`, Measuring).
+//! Calibration of the margins by measured recall (`format-spec/index.md`, Measuring).
 //!
-//! Questions are made of rows of the segment and asked for their neighbours, by an exact search beside what
-//! centroids and sketches say of these.
+//! Sample queries are made from rows of the segment. Their exact neighbours are compared with the scores estimated from
+//! centroids and binary codes.
 
 use half::slice::HalfFloatSliceExt;
 use kernels::Kernels;
@@ -20,25 +19,25 @@ use crate::top::Top;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Neighbours that are looked for: what recall is told for.
+    /// Exact neighbours per sample query, for which recall is stated.
     const NEIGHBOURS: usize = 10;
-    /// Rows that all questions are compared with before the next ones: their halves stay in a core's cache.
+    /// Rows that all sample queries are compared with before the next block: their half-precision values stay in a
+    /// core's cache.
     const BLOCK_ROWS: usize = 256;
 }
 
-/// Steps of a margin in 1.
+/// Steps of a margin per unit of score.
 const STEPS: f32 = 1024.0;
-/// Between the rows of one question, among those of which questions are made; odd, so that no two questions
-/// are of the same rows.
+/// Distance, within the sampled rows, between the rows of one query; odd, so that no two queries use the same rows.
 const ROWS_APART: usize = 37;
 impl Measured {
-    /// Whether what seems so is looked at where `floor` is what a row must come to.
+    /// Returns true if a row with these estimates is scored exactly at score floor `floor`.
     fn passes(&self, seems: &Seems, floor: f32) -> bool {
         seems.list >= floor - self.list_margin && seems.sketch >= floor - self.sketch_margin
     }
 }
 
-/// `None` where the pace ended it.
+/// Returns `None` if the throttle cancels.
 pub(super) fn measure(
     kernels: Kernels,
     embeddings: &Embeddings<'_>,
@@ -88,23 +87,23 @@ pub(super) fn measure(
     Ok(Some(measured))
 }
 
-/// The least multiple of a step that is not below any of these, nor negative: the last bits of sums, in which
-/// machines differ, hardly ever show.
+/// Smallest non-negative multiple of a step that is at least every gap. The rounding hides the last bits of sums, in
+/// which machines differ.
 fn margin(below: &[f32]) -> f32 {
     (below.iter().copied().fold(0.0, f32::max) * STEPS).ceil() / STEPS
 }
 
-/// A question, made of some rows: their mean. One of a single row has it as its nearest; a person's question
-/// lies farther from all, as the mean of several does.
+/// A sample query: the mean of a few rows. A query of a single row has that row as its nearest; a user's query is
+/// farther from all rows, as a mean of several is.
 struct Question {
     rows: Vec<usize>,
-    /// 1 long, as wide as a row of codes.
+    /// Unit vector, as wide as a row of codes.
     vector: Vec<f32>,
-    /// Whether margins are chosen by it; measured by it otherwise.
+    /// True if the query chooses the margins; false if it measures the recall.
     chooses: bool,
 }
 
-/// The questions; fewer where there are few rows, or rows of no direction.
+/// Makes the sample queries; fewer if the segment has few rows, or rows without direction.
 fn questions(embeddings: &Embeddings<'_>) -> Result<Vec<Question>, Damage> {
     let rows: Vec<usize> = Spread::of(embeddings.len(), 2 * INDEX_QUESTIONS).all().collect();
     let (halves, width) = (embeddings.row_halves, embeddings.coded.row_codes);
@@ -129,13 +128,13 @@ fn questions(embeddings: &Embeddings<'_>) -> Result<Vec<Question>, Damage> {
     Ok(questions)
 }
 
-/// A row that is near a question, and its cosine.
+/// An exact neighbour of a sample query, with its cosine.
 struct Near {
     row: u32,
     score: f32,
 }
 
-/// The rows nearest to each of the questions, best first, without those that it is made of.
+/// Exact neighbours of each sample query, best first, without the rows that the query is made of.
 fn nearest(
     kernels: Kernels,
     embeddings: &Embeddings<'_>,
@@ -166,7 +165,7 @@ fn nearest(
     Ok(Some(tops.into_iter().map(rows).collect()))
 }
 
-/// The place and the list of each row.
+/// Position in list order, and list, of each row.
 fn places_of(clusters: &Clusters) -> Vec<(u32, u32)> {
     let mut places = vec![(0, 0); clusters.rows.len()];
     for (list, ends) in (0..).zip(clusters.offsets.windows(2)) {
@@ -177,13 +176,13 @@ fn places_of(clusters: &Clusters) -> Vec<(u32, u32)> {
     places
 }
 
-/// What a row seems to score: by its list's centroid, and by its sketch.
+/// Scores of a row as estimated from its list's centroid, and from its binary code.
 struct Seems {
     list: f32,
     sketch: f32,
 }
 
-/// An index, as far as it is made.
+/// The index under construction, complete but for its margins.
 struct Made<'a> {
     kernels: Kernels,
     clusters: &'a Clusters,
@@ -192,7 +191,7 @@ struct Made<'a> {
 }
 
 impl Made<'_> {
-    /// What rows near a question seem to score.
+    /// Estimates the scores of the exact neighbours of a query.
     fn seem(&self, question: &Question, sketched: &SketchQuestion, near: &[Near]) -> Vec<Seems> {
         let seems = |near: &Near| {
             let (place, list) = self.places[near.row as usize];
@@ -207,7 +206,7 @@ impl Made<'_> {
         near.iter().map(seems).collect()
     }
 
-    /// How many rows are looked at by their codes, once it is known what the worst of the best scores.
+    /// Number of rows that a search scores by their int8 codes, once its score floor is `worst`.
     fn looked_at(
         &self,
         question: &Question,

@@ -1,29 +1,27 @@
-//! What an index was measured to find, and at what margins.
-
 use crate::limits::INDEX_RECALL_MIN_PERMILLE;
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// An index by which a question looks at more than one row in so many, in the mean, gains little over a
-    /// scan, which reads them in order.
+    /// If a search scores more than a quarter of the rows on average, the index gains little over a scan, which reads
+    /// rows in order.
     const LOOKED_AT_GAINS: u64 = 4;
 }
 
-/// How far below what it scores a row may seem to be, by its list and by its sketch, and is looked at all the
-/// same; and what that finds.
+/// Margins, with the recall measured at them. A row is examined if its estimates, by list and by binary code, are at
+/// most the margin below the score floor.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Measured {
     pub(super) asked: u32,
     pub(super) found: u32,
-    /// Rows that a question looks at by their codes, in the mean.
+    /// Rows that a search scores by their int8 codes, on average.
     pub(super) looked_at: u32,
     pub(super) list_margin: f32,
     pub(super) sketch_margin: f32,
 }
 
 impl Measured {
-    /// Whether it finds enough, and looks at so few rows that it gains.
+    /// Returns true if the recall suffices and few enough rows are scored to be faster than a scan.
     pub(super) fn serves(&self, rows: u32) -> bool {
         let (asked, found) = (u64::from(self.asked), u64::from(self.found));
         let finds = asked > 0 && found * 1000 >= asked * INDEX_RECALL_MIN_PERMILLE;

@@ -1,8 +1,7 @@
-//! An index over the embeddings of one segment: which rows to look at first (`format-spec/index.md`).
+//! IVF index over the embeddings of one segment, which selects the rows to examine (`format-spec/index.md`).
 //!
-//! Owns how rows are sorted into lists and sketched, how much of these may be passed over, and the file that
-//! says so.
-//! Must not know questions of people, snapshots, or who makes an index when.
+//! Owns the partition into lists, the binary codes, the margins, and the index file. Must not know users' queries,
+//! snapshots, or when indexes are built.
 
 mod clusters;
 mod file;
@@ -33,21 +32,22 @@ limit_table::limits! {
     pub(crate) const LIMITS = [measure, measurement];
 }
 
-/// Whether an index can gain anything over this segment.
+/// Returns true if the segment is large enough for an index to gain anything.
 pub(crate) fn gains(segment: &Segment, rows_min: u32) -> bool {
     segment.header().vectors >= rows_min.max(1)
 }
 
-/// The file of an index over a segment, which is `of`. `None` where the pace ended it. The same rows
-/// make the same bytes at every level of the kernels but for what is measured with their sums.
+/// Builds the index file of the segment identified by `of`. Returns `None` if the throttle cancels. Equal rows give
+/// equal bytes at every level of the kernels, except for values measured with floating-point sums.
 ///
-/// Held in memory: centroids, those that follow and their sums (6 bytes for each number of one), what
-/// is known of a sample (12 bytes for each row of it), four bytes for each row of the segment twice, and
-/// its sketch; what a measurement keeps of its questions (4 bytes for each number, 16 for each neighbour)
-/// and eight bytes for each row; then the file, twice while it is checked.
+/// Memory in use, in order:
+/// - centroids, the next centroids and their sums (6 bytes per component), and the sample (12 bytes per sampled row)
+/// - 4 bytes per row of the segment, twice, and the row's binary code
+/// - sample queries (4 bytes per component, 16 per neighbour), and 8 bytes per row
+/// - the file, twice while it is checked
 ///
 /// # Errors
-/// Damage of the segment, or of what was made of it.
+/// Corruption of the segment, or of the built file.
 pub(crate) fn make(
     kernels: Kernels,
     segment: &Segment,

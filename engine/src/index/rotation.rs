@@ -1,19 +1,19 @@
-//! A turn of a vector by which what it has in a few numbers is spread over all of them.
+//! Fixed pseudo-random rotation of a vector, which spreads the energy of a few components over all components.
 //!
-//! Three times: signs change as if by lot, 64 numbers at a time go through a Hadamard matrix, and numbers
-//! change places (Ailon and Chazelle 2006, "Approximate nearest neighbors and the fast
-//! Johnson-Lindenstrauss transform"). Lengths and dot products stay, but for rounding; sums are taken in one
-//! order, so every machine makes the same bits.
+//! Each of the three rounds has three steps: pseudo-random sign flips, a Hadamard matrix over 64 components at a time,
+//! a permutation. The construction follows the literature (Ailon and Chazelle 2006, "Approximate nearest neighbors and
+//! the fast Johnson-Lindenstrauss transform"). Lengths and dot products are preserved up to rounding. Sums have a fixed
+//! order, so every machine gets the same bits.
 
-/// Numbers that go through one matrix; a vector has a multiple of them.
+/// Components per Hadamard matrix; a vector's width is a multiple of it.
 const NUMBERS_TOGETHER: usize = 64;
-/// What makes the matrix keep lengths: 1 / sqrt(64), which is exact.
+/// Makes the matrix orthonormal: 1 / sqrt(64), which is exact.
 const KEEPS_LENGTH: f32 = 0.125;
 const ROUNDS: usize = 3;
 
-/// How vectors of one width are turned.
+/// Rotation for vectors of one width.
 pub(super) struct Rotation {
-    /// For each round, 1 or -1 for each number.
+    /// Per round, 1 or -1 for each component.
     signs: [Vec<f32>; ROUNDS],
     moved: Vec<f32>,
 }
@@ -31,7 +31,7 @@ impl Rotation {
         Self { signs, moved: vec![0.0; width] }
     }
 
-    /// Turns a vector of that width.
+    /// Rotates in place a vector of the width given to [`Self::new`].
     pub(super) fn turn(&mut self, vector: &mut [f32]) {
         let parts = vector.len() / NUMBERS_TOGETHER;
         for signs in &self.signs {
@@ -49,7 +49,7 @@ impl Rotation {
     }
 }
 
-/// The product with the Hadamard matrix in its natural order, by sums and differences.
+/// Fast Hadamard transform in natural order, by sums and differences.
 fn hadamard(numbers: &mut [f32; NUMBERS_TOGETHER]) {
     let mut half = 1;
     while half < NUMBERS_TOGETHER {
@@ -63,7 +63,7 @@ fn hadamard(numbers: &mut [f32; NUMBERS_TOGETHER]) {
     }
 }
 
-/// The finaliser of SplitMix64 (Steele, Lea and Flood 2014).
+/// The finalizer of SplitMix64 (Steele, Lea and Flood 2014).
 fn mixed(number: u64) -> u64 {
     let number = (number ^ number >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let number = (number ^ number >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);

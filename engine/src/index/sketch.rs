@@ -1,10 +1,10 @@
-//! Rows as one bit for each number: enough to tell how near a row is, within a few hundredths.
+//! Binary codes: one bit per component of a row, which estimate its score within a few hundredths.
 //!
-//! What a row has beside its centroid is turned ([`Rotation`]) and only its signs are kept, with one number
-//! by which their product with a turned question is, in the mean, the product of both (Gao and Long 2024,
-//! "RaBitQ: quantizing high-dimensional vectors with a theoretical error bound for approximate nearest
-//! neighbor search"). The error is that of a sum of many small parts whatever the rows are like, which is
-//! why it can be measured with a few questions. Must not know which rows are looked at, nor for whom.
+//! A row's residual from its centroid is rotated ([`Rotation`]); only the signs are stored, with a scale. The product
+//! of signs and a rotated query, times the scale, is on average the product of residual and query. See RaBitQ (Gao and
+//! Long 2024, "RaBitQ: quantizing high-dimensional vectors with a theoretical error bound for approximate nearest
+//! neighbor search"). The error is a sum of many small parts for rows of any kind, so a few sample queries suffice to
+//! measure it.
 
 use std::ops::Range;
 
@@ -12,27 +12,28 @@ use kernels::{Kernels, LOOKUP_MAX, LOOKUP_ROWS, LookupTables};
 
 use super::rotation::Rotation;
 
-/// Bits of a half-byte, and so numbers of a question that one table stands for.
+/// Components of a query that one lookup table covers: the bits of a half-byte.
 const BITS: usize = 4;
-/// Places whose sums are made at a time.
+/// Rows whose sums are computed per call of the kernel.
 const PLACES_TOGETHER: usize = 8 * LOOKUP_ROWS;
-/// How many blocks the sketches of so many rows take.
+/// Number of blocks that hold the binary codes of `rows` rows.
 pub(super) fn blocks_of(rows: usize) -> usize {
     rows.div_ceil(LOOKUP_ROWS)
 }
 
-/// The sketches of some rows, in the order of an index's lists.
+/// Binary codes of rows, in list order.
 #[derive(Clone, Copy)]
 pub(crate) struct Sketches<'a> {
-    /// Block after block of [`LOOKUP_ROWS`] places; in each, byte after byte of a row, those of all places.
+    /// Blocks of [`LOOKUP_ROWS`] rows. Within a block, the first bytes of all rows come first, then the second bytes,
+    /// and so on.
     pub(super) bits: &'a [u8],
-    /// What a row's product with signs counts.
+    /// Scale of each row's product with its signs.
     pub(super) scales: &'a [f32],
 }
 
 impl Sketches<'_> {
-    /// About the product of a question with what each row of some places has beside its centroid: for each
-    /// few places in their order, the first of them and the numbers.
+    /// Estimates the product of a query with the residuals of the rows at `places`. Calls `each` for runs of rows in
+    /// order, with the first position and the estimates.
     pub(crate) fn products(
         self,
         kernels: Kernels,
@@ -48,7 +49,7 @@ impl Sketches<'_> {
             let end = places.end.min(block * LOOKUP_ROWS + PLACES_TOGETHER);
             let blocks = block..end.div_ceil(LOOKUP_ROWS);
             let sums = &mut sums[..blocks.len() * LOOKUP_ROWS];
-            // What follows is there too, so that memory is asked for it in time.
+            // The slice extends past these blocks, so that the kernel can prefetch the next ones.
             kernels.sum_lookups(&question.tables, &self.bits[block * block_bytes..], sums);
             let sums = &sums[first - block * LOOKUP_ROWS..];
             let products = &mut products[..end - first];
@@ -63,25 +64,24 @@ impl Sketches<'_> {
     }
 }
 
-/// A question as sketches are compared with it.
+/// A query prepared for comparison with binary codes.
 pub(crate) struct SketchQuestion {
-    /// For each four numbers of the turned question, and each choice among them, about what these come to;
-    /// none is negative.
+    /// For each group of four components of the rotated query, the quantized sum of every subset; no entry is negative.
     tables: LookupTables,
-    /// What an entry counts, twice: for a sign that is set, and for one that is not.
+    /// Twice the value of a table step: a flipped sign changes the signed sum by twice its component.
     per_sum: f32,
-    /// The sum of all numbers' sizes.
+    /// Sum of the absolute values of all components.
     all: f32,
 }
 
 impl SketchQuestion {
-    /// `question` is as wide as a row of codes.
+    /// `question` must be as wide as a row of codes.
     pub(crate) fn of(question: &[f32]) -> Self {
         let mut turned = question.to_vec();
         Rotation::new(turned.len()).turn(&mut turned);
         let fours = turned.as_chunks::<BITS>().0;
         let size = |four: &[f32; BITS]| four.iter().map(|x| x.abs()).sum::<f32>();
-        // As large as they may be: all of a row's entries fit 16 bits.
+        // Largest table entry at which the sum of a row's entries still fits 16 bits.
         let most = (usize::from(u16::MAX) / fours.len().max(1)).min(usize::from(LOOKUP_MAX)) as f32;
         let step = fours.iter().map(size).fold(0.0, f32::max) / most;
         let tables: Vec<[u8; 1 << BITS]> = fours.iter().map(|four| table(four, step)).collect();
@@ -90,7 +90,7 @@ impl SketchQuestion {
     }
 }
 
-/// For each choice among four numbers, how many steps they come to above the least that any choice does.
+/// Sum of each subset of four components, in steps above the smallest subset sum.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to LOOKUP_MAX")]
 fn table(four: &[f32; BITS], step: f32) -> [u8; 1 << BITS] {
     let least: f32 = four.iter().map(|x| x.min(0.0)).sum();

@@ -1,5 +1,3 @@
-//! Sketches in the making: what each row has beside its centroid, turned, as signs.
-
 use kernels::LOOKUP_ROWS;
 
 use super::clusters::{Clusters, Directions};
@@ -7,17 +5,17 @@ use super::rotation::Rotation;
 use super::sketch::{Sketches, blocks_of};
 use crate::pace::Pace;
 
-/// Rows between two looks at the pace: about a millisecond.
+/// Rows between two throttle checks: about a millisecond.
 const ROWS_TOGETHER: usize = 1024;
 
-/// Sketches, while an index is made.
+/// Buffers of the binary codes while an index is built.
 pub(super) struct Made {
     pub(super) bits: Vec<u8>,
     pub(super) scales: Vec<f32>,
 }
 
 impl Made {
-    /// `None` where the pace ended it.
+    /// Returns `None` if the throttle cancels.
     pub(super) fn of(rows: &Directions<'_>, clusters: &Clusters, pace: &dyn Pace) -> Option<Self> {
         let width = rows.width();
         let bytes = width / 8;
@@ -50,7 +48,7 @@ impl Made {
     }
 }
 
-/// The signs of a vector once it is turned, byte after byte, and what their product with a question counts.
+/// Rotates a residual, passes its signs to `keep` byte by byte, and returns the scale of their product with a query.
 fn sketch(rotation: &mut Rotation, rest: &mut [f32], mut keep: impl FnMut(usize, u8)) -> f32 {
     let square = rest.iter().map(|x| x * x).sum::<f32>();
     rotation.turn(rest);
@@ -59,6 +57,6 @@ fn sketch(rotation: &mut Rotation, rest: &mut [f32], mut keep: impl FnMut(usize,
         keep(byte, bits.fold(0, |bits, bit| bits | bit));
     }
     let scale = square / rest.iter().map(|x| x.abs()).sum::<f32>();
-    // Nothing is left of a row that is its centroid, and what is not finite says nothing.
+    // A row that equals its centroid has no residual, and a scale that is not finite carries no information.
     if scale.is_finite() { scale } else { 0.0 }
 }

@@ -1,5 +1,3 @@
-//! An index as a file: what is written can be read, and each rule is kept by the reader.
-
 use half::f16;
 use kernels::{Kernels, Level};
 use tempfile::TempDir;
@@ -15,19 +13,19 @@ use crate::segment::{Segment, SegmentBuilder};
 
 const ROWS: u32 = 600;
 const WIDTH: u32 = 40;
-/// Where the arrays of such an index start: header, then 192 lists of 64 codes, then their scales.
+/// Offsets of the arrays in the index of [`ROWS`] rows: header, then 192 lists of 64 codes, then their scales.
 const LISTS: usize = 192;
 const CODES_AT: usize = 128;
 const SCALES_AT: usize = CODES_AT + LISTS * 64;
 const OFFSETS_AT: usize = SCALES_AT + LISTS * 4;
 const ROWS_AT: usize = (OFFSETS_AT + (LISTS + 1) * 4).next_multiple_of(64);
 const BITS_AT: usize = (ROWS_AT + ROWS as usize * 4).next_multiple_of(64);
-/// 600 rows are 18 blocks of 32 and 24 rows of another one; a row has 8 bytes of bits.
+/// 600 rows are 18 blocks of 32 and a block of 24; each row has 8 bytes of bits.
 const BLOCK_BYTES: usize = 32 * 8;
 const SKETCH_SCALES_AT: usize = (BITS_AT + 19 * BLOCK_BYTES).next_multiple_of(64);
 const CHECKS_AT: usize = (SKETCH_SCALES_AT + ROWS as usize * 4).next_multiple_of(64);
 
-/// Numbers in -1..1 that are the same each time.
+/// Deterministic pseudo-random numbers in -1..1.
 fn units() -> impl FnMut() -> f32 {
     let mut noise = 0x5EED_0107_u64;
     move || {
@@ -44,7 +42,7 @@ fn segment(rows: u32) -> Segment {
     segment_of((0..rows).map(near).collect())
 }
 
-/// 60 of 100 rows are one and the same, in the middle of the others, which lie around 8 centres.
+/// 60 of 100 rows are copies of one row, in the middle of the others, which lie around 8 centres.
 fn copied_segment() -> Segment {
     let mut unit = units();
     let middle: Vec<f32> = (0..WIDTH).map(|_| unit()).collect();
@@ -75,7 +73,7 @@ fn segment_of(rows: Vec<Vec<f32>>) -> Segment {
     Segment::held(builder.finish())
 }
 
-/// The index of a segment, as it is opened.
+/// Builds the index of a segment, writes it and opens it.
 pub(crate) fn index_of(segment: &Segment) -> Lists {
     let header = segment.header();
     let (dimensions, rows) = (header.dimensions, header.vectors);
@@ -103,7 +101,7 @@ fn opened(bytes: &[u8], of: &IndexOf) -> Result<Option<Lists>, OpenError> {
     Lists::open(&disk, of)
 }
 
-/// Mends the checksums of a spoilt file.
+/// Recomputes the checksums of a modified file.
 fn resealed(mut bytes: Vec<u8>) -> Vec<u8> {
     let crc = |bytes: &[u8]| crc32c::crc32c(bytes).to_le_bytes();
     let header = crc(&bytes[..124]);
@@ -134,7 +132,7 @@ fn what_is_written_can_be_read() {
     let mut rows = lists.rows().to_vec();
     rows.sort_unstable();
     assert_eq!(rows, (0..ROWS).collect::<Vec<_>>());
-    // Rows of one centre are together: a list has hardly any of another one.
+    // Rows of one centre share lists: hardly any list mixes centres.
     let pure = (0..LISTS).filter(|&list| {
         let rows = &lists.rows()[lists.places(list)];
         rows.iter().all(|row| row % 20 == rows[0] % 20)
@@ -176,7 +174,7 @@ fn rows_that_are_equal_or_zero_make_an_index_that_does_not_serve() {
     }
 }
 
-/// Most questions are near to all copies, and so have to look at most rows.
+/// Most queries are near all copies, so a search has to score most rows.
 #[test]
 fn an_index_over_copies_of_one_row_does_not_serve() {
     let made = make(Kernels::detect(), &copied_segment(), &of(ROWS), &FullSpeed).unwrap();
@@ -238,7 +236,7 @@ fn each_rule_is_kept_by_the_reader() {
     refused("IDX-09", |bytes| put(bytes, ROWS_AT, ROWS));
     refused("IDX-09", |bytes| bytes.copy_within(ROWS_AT..ROWS_AT + 4, ROWS_AT + 4));
     refused("IDX-09", |bytes| {
-        // The last row of the first list once more at the start of a later one.
+        // Repeats the last row of the first list at the start of a later list.
         let row = *bytes.as_chunks::<4>().0[ROWS_AT / 4..]
             .iter()
             .min_by_key(|it| u32::from_le_bytes(**it))

@@ -1,7 +1,7 @@
-//! Backup and restore: a store copied file by file, every hash checked on both sides.
+//! Backup and restore: file-by-file copies of a store, with every hash checked on both sides.
 //!
-//! A backup is a store directory of its own: it can be opened, verified and erased from like any
-//! other. It is made from one snapshot, while writing goes on, and never takes the writer's time.
+//! A backup is a store directory of its own, which can be opened, verified and erased from like any other. The copy is
+//! made from one snapshot while writes continue, and never blocks the writer.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::ErrorKind;
@@ -24,35 +24,35 @@ use crate::store::Store;
 use crate::store::opening::batch_of;
 use crate::store::writer::remove_unfinished;
 
-/// Bytes that are written at once.
+/// Bytes per write call.
 const PIECE_BYTES: usize = HUGE_PAGE_BYTES;
 
-/// What a backup or a restore did.
+/// Result of a backup or a restore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Copied {
-    /// The newest commit in it.
+    /// Newest commit in the copy.
     pub seq: Seq,
-    /// Files that were written.
+    /// Files written.
     pub files: u64,
-    /// Their bytes.
+    /// Bytes written.
     pub bytes: u64,
-    /// Files that were there from an earlier backup, and whose hash is right.
+    /// Files reused from an earlier backup, after a check of their hash.
     pub reused: u64,
 }
 
-/// Why a backup or a restore did not come about. What was there before is as it was.
+/// Error of a backup or a restore. The earlier contents of the target are unchanged.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum CopyError {
-    /// The store that is to be copied has stopped.
+    /// The writer of the source store has stopped.
     Store(WriteError),
-    /// The place to copy from cannot be read as a store.
+    /// The source cannot be read as a store.
     Source(OpenError),
-    /// The place to copy to holds another store, or one where an empty place is wanted.
+    /// The target holds another store, or any store if an empty target is required.
     Occupied(String),
-    /// Another process has the place to copy to open.
+    /// Another process has the target open.
     Locked,
-    /// The place to copy to failed, or holds a damaged backup.
+    /// The target failed, or holds a damaged backup.
     Target(OpenError),
 }
 
@@ -79,9 +79,9 @@ fn source(error: impl Into<OpenError>) -> CopyError {
 }
 
 impl Store {
-    /// Copies the store as of its last acknowledged write to another directory: a new backup, or
-    /// the next state of an earlier backup of this store, of which equal files are kept. Everything is
-    /// read back and checked before the backup's manifest names it.
+    /// Copies the store as of its last acknowledged write to another directory. The target becomes a new backup or, if
+    /// an earlier backup of this store is there, its next state, which reuses equal files. Every file is read back and
+    /// checked before the backup's manifest lists it.
     pub fn backup(&self, to: &dyn Disk) -> Result<Copied, CopyError> {
         let (manifest, parts) = self.to_copy().map_err(CopyError::Store)?;
         let _lock = to.lock().map_err(target)?.ok_or(CopyError::Locked)?;
@@ -101,7 +101,7 @@ impl Store {
     }
 }
 
-/// A backup that is being made.
+/// Backup in progress.
 struct Copy<'a> {
     from: &'a dyn Disk,
     to: &'a dyn Disk,
@@ -123,7 +123,7 @@ impl<'a> Copy<'a> {
         made.segments.clear();
         made.logs.clear();
         made.number = earlier.as_ref().map_or(1, |earlier| earlier.number + 1);
-        // Above every number in use, so that a backup that was cut short is never in the way.
+        // Above every number in use, so that leftovers of an interrupted backup never collide.
         let used = names.iter().filter_map(|name| layout::largest_number(name)).max();
         made.next_file = used.map_or(1, |used| used + 1);
         let known = earlier.into_iter().flat_map(|earlier| earlier.segments);
@@ -132,7 +132,7 @@ impl<'a> Copy<'a> {
     }
 
     fn part(&mut self, part: &Part, listed: Option<&SegmentEntry>) -> Result<(), CopyError> {
-        // What is on the heap only was not laid out as a file yet.
+        // A segment that exists on the heap only has no file layout yet.
         let fresh = match listed {
             Some(_) => None,
             None => Some(merge::as_file(&part.segment).map_err(source)?),
@@ -147,7 +147,7 @@ impl<'a> Copy<'a> {
         };
         part.segment.expect_copying();
         let copied = self.segment(bytes, listed);
-        // Questions go on coming to it, whatever became of the copy.
+        // Searches continue on this segment, even if the copy failed.
         part.segment.expect_questions();
         let (number, sha256) = copied?;
         let mut entry = SegmentEntry::of(number, bytes.len() as u64, sha256, part.segment.header());
@@ -156,7 +156,7 @@ impl<'a> Copy<'a> {
         Ok(())
     }
 
-    /// Has a file with these bytes in the backup; gives its number and their hash.
+    /// Ensures that the backup has a file with these bytes; returns its number and hash.
     fn segment(
         &mut self,
         bytes: &[u8],
@@ -179,7 +179,7 @@ impl<'a> Copy<'a> {
         Ok((number, sha256))
     }
 
-    /// Whether an earlier backup's file still has the bytes that it had.
+    /// Returns true if the earlier backup's file still has its original hash.
     fn is_right(&self, number: u64, sha256: &[u8; 32]) -> bool {
         let hash = hash_of(self.to, &layout::name(FileKind::Segment, number));
         hash.is_ok_and(|hash| hash == *sha256)
@@ -203,7 +203,7 @@ impl<'a> Copy<'a> {
         if part.state.is_fresh() {
             return Ok(None);
         }
-        // Numbers of files rise, so no earlier state of the segment has this generation.
+        // File numbers only rise, so no earlier state of the segment has this generation.
         let generation = self.made.next_file;
         self.made.next_file += 1;
         let of =
@@ -220,7 +220,7 @@ impl<'a> Copy<'a> {
         self.done.bytes += bytes as u64;
     }
 
-    /// Names everything, then removes what only the earlier backup needed.
+    /// Publishes the manifest, then removes files that only the earlier backup needed.
     fn end(mut self, of: &Manifest, names: &[String]) -> Result<Copied, CopyError> {
         self.to.sync_names().map_err(target)?;
         self.made.log_floor = self.made.next_file;
@@ -241,9 +241,9 @@ impl<'a> Copy<'a> {
     }
 }
 
-/// Copies a backup, or any store that no process has open, to an empty place. Every file is checked
-/// against its hash as it is read, a log by its frames, and again where it was written; the manifest
-/// comes last.
+/// Copies a backup, or any store that no process has open, to an empty directory. Every file is checked while read and
+/// after it is written: listed files by their hash, logs by their frames and then byte by byte. The manifest is written
+/// last.
 pub fn restore(from: &dyn Disk, to: &dyn Disk) -> Result<Copied, CopyError> {
     let _from = from.lock().map_err(source)?.ok_or_else(|| source(OpenError::Locked))?;
     let _to = to.lock().map_err(target)?.ok_or(CopyError::Locked)?;
@@ -271,8 +271,8 @@ pub fn restore(from: &dyn Disk, to: &dyn Disk) -> Result<Copied, CopyError> {
     Ok(done)
 }
 
-/// Copies the logs that hold the commits behind the segments; gives the newest commit. Logs have no
-/// hash that was written down: their frames are walked instead, and what was written is compared.
+/// Copies the logs with the commits after the segments; returns the newest commit. No hash of a log is stored, so its
+/// frames are checked instead, and the written bytes are compared with the source.
 fn copy_logs(
     from: &dyn Disk,
     to: &dyn Disk,
@@ -282,7 +282,7 @@ fn copy_logs(
 ) -> Result<Seq, CopyError> {
     let mut logs: BTreeSet<u64> = manifest.logs.iter().copied().collect();
     if manifest.read_version == 1 {
-        // Version 1 names none of them.
+        // A version 1 manifest lists no logs.
         let found = names.iter().filter_map(|name| layout::number(FileKind::Log, name));
         logs.extend(found.filter(|&number| number >= manifest.log_floor));
     }
@@ -313,7 +313,7 @@ fn copy_logs(
     Ok(newest)
 }
 
-/// Copies a file that a manifest lists. It gets its name only if it is what the manifest says.
+/// Copies a listed file, and renames the copy to its name only if the hash is the manifest's.
 fn copy_file(from: &dyn Disk, to: &dyn Disk, listed: &ListedFile) -> Result<(), CopyError> {
     let name = &listed.name;
     let file = from.open(name).map_err(source)?;
@@ -334,8 +334,8 @@ fn copy_file(from: &dyn Disk, to: &dyn Disk, listed: &ListedFile) -> Result<(), 
     to.rename(&fresh, name).map_err(target)
 }
 
-/// Makes sure that all of a file can be read before it is touched where it is mapped. One that was
-/// removed meanwhile was read by what took its place a moment ago.
+/// Reads all of a file before its mapping is touched, as a bad sector under a mapping raises SIGBUS. A file that was
+/// removed meanwhile is skipped: the rewrite that replaced the file has just read all of it.
 fn read_through(disk: &dyn Disk, name: &str) -> Result<(), DiskError> {
     match disk.open(name) {
         Ok(file) => readable::read_all(&*file, |_| Ok(())),
@@ -364,7 +364,7 @@ fn check(name: &str, found: &[u8; 32], wanted: &[u8; 32]) -> Result<(), OpenErro
     Err(Damage::new("MAN-03", "its SHA-256 is not the one it was written with").within(name).into())
 }
 
-/// Writes a file piece by piece; its name is durable only after the next `sync_names`.
+/// Writes a file in chunks. The file's name is durable only after the next `sync_names`.
 fn write_file(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
     let fresh = format!("{name}{UNFINISHED}");
     let file = disk.create(&fresh)?;

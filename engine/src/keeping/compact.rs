@@ -1,8 +1,8 @@
-//! Compaction: runs of small segments become larger ones, while others read and write.
+//! Compaction: merges runs of small segments into larger ones, beside readers and writers.
 //!
-//! Owns which segments are worth it and what it may cost; the merging itself is a [`Job`]'s. Sizes
-//! grow geometrically from the newest segment to the oldest, so a row is copied about as often as
-//! the store has doubled (O'Neil et al., "The log-structured merge-tree", 1996, in its tiered form).
+//! Chooses the segments worth merging within the allowed cost; a [`Job`] does the merge. Sizes grow geometrically from
+//! the newest segment to the oldest, so a row is copied about as often as the store has doubled. The scheme is the
+//! tiered form of O'Neil et al., "The log-structured merge-tree", 1996.
 
 use std::ops::Range;
 
@@ -14,50 +14,50 @@ use crate::store::Store;
 use crate::store::figures::Tally;
 use crate::store::job::{Content, Job};
 
-/// What one step of compaction did.
+/// Result of one compaction step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compacted {
-    /// So many segments became one.
+    /// A run of segments became one segment.
     Merged {
-        /// Segments that were read.
+        /// Number of merged segments.
         segments: usize,
-        /// Bytes of the one that was made.
+        /// Bytes of the new segment.
         bytes: u64,
     },
-    /// No run of segments is worth it.
+    /// No run of segments is worth merging.
     Nothing,
-    /// There is a run, but the disk has too little room for the copy.
+    /// A run was found, but the disk has too little free space for the copy.
     NoRoom {
         /// Bytes that must be free.
         wanted: u64,
         /// Bytes that are free.
         free: u64,
     },
-    /// The pace ended it.
+    /// The throttle cancelled the step.
     Cancelled,
 }
 
-/// Which runs are merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Aim {
-    /// Those that pay for the copying.
+    /// Merge runs that are worth the copying.
     WorthIt,
-    /// Any.
+    /// Merge any run of neighbours.
     Few,
 }
 
 impl Store {
-    /// Merges one run of segments, if one is worth it. Readers and writers go on meanwhile; a crash at
-    /// any moment leaves the segments as they were, or the new one. The disk holds both for as long
-    /// as it takes, so a run is left alone while that would leave less than
-    /// [`COMPACT_FREE_BYTES_MIN`] free. A failure before the new segment is named is an error and
-    /// stops nothing; one to sync its name stops the writer.
+    /// Merges one run of segments, if a run is worth merging. Readers and writers continue meanwhile. A crash leaves
+    /// either the old segments or the new segment.
+    ///
+    /// Old and new segments are on disk during the merge, so a run is skipped if the copy would leave less than
+    /// [`COMPACT_FREE_BYTES_MIN`] free. A failure before a manifest lists the new segment is an error and does not stop
+    /// the writer; a failure to sync the new file's name stops the writer.
     pub fn compact(&self, pace: &dyn Pace) -> Result<Compacted, WriteError> {
         self.compact_run(Aim::WorthIt, pace)
     }
 
-    /// The same for any two neighbours that fit into one segment: again and again, it leaves as few
-    /// segments as there can be. For those who ask for it; done for every seal it would copy each row
+    /// Merges any two or more neighbours that fit into one segment; otherwise as [`Store::compact`]. Repeated calls
+    /// leave the fewest possible segments. For explicit requests only: run after every seal, it would copy each row
     /// each time.
     pub fn compact_fully(&self, pace: &dyn Pace) -> Result<Compacted, WriteError> {
         self.compact_run(Aim::Few, pace)
@@ -84,7 +84,7 @@ impl Store {
         self.rewrite(&job, &Erased::default(), pace)
     }
 
-    /// Runs a job over sealed segments and puts its segment in their place.
+    /// Runs a job over sealed segments and replaces them with its segment.
     pub(crate) fn rewrite(
         &self,
         job: &Job,
@@ -113,9 +113,9 @@ impl Store {
     }
 }
 
-/// The run of neighbouring segments to merge next, by their sizes in commit order: the newest run of
-/// at least [`COMPACT_RUN_MIN`] in which each segment is at most twice as large as all after it. With
-/// more than [`SEGMENTS_MANY`] segments, or where few are the aim, any two neighbours that fit.
+/// Returns the run of neighbouring segments to merge next, by their sizes in commit order: the newest run of at least
+/// [`COMPACT_RUN_MIN`] in which each segment is at most twice as large as all segments after it together. If there are
+/// more than [`SEGMENTS_MANY`] segments, or with [`Aim::Few`], any two or more neighbours that fit.
 fn plan(
     sizes: &[u64],
     taken: impl Fn(usize) -> bool,

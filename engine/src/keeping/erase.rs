@@ -1,8 +1,8 @@
-//! Erasure: the bytes of an item leave every file of the store.
+//! Erasure: removal of an item's bytes from every file of the store.
 //!
-//! Owns what goes with an item and the order of steps; the rewriting is a [`Job`]'s
-//! (`format-spec/segment.md`, Erasure). A request is a tombstone in the log, so it survives a crash;
-//! until its bytes are gone each manifest lists it, and the next opening goes on with it.
+//! Determines the rows to erase with an item, and the order of steps; a [`Job`] rewrites each segment
+//! (`format-spec/segment.md`, Erasure). A request is a tombstone in the log, so it survives a crash. Until the bytes
+//! are removed, every manifest lists the request, and the next open resumes the erasure.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::PoisonError;
@@ -22,14 +22,15 @@ use crate::reading::walk::Target;
 use crate::store::Store;
 use crate::store::job::Job;
 
-/// Bytes of lists in one batch of tombstones. The rest of a frame is for what else they say.
+/// Bytes of supersedes lists in one batch of tombstones. The rest of a frame is for the other tombstone fields.
 const LIST_BYTES_MAX: usize = FRAME_BYTES_MAX / 4;
 
 impl Store {
-    /// Hides items and edges at once and removes their bytes from every file before it returns. What
-    /// stays is each id with when, by whom and why it was erased, and the ids of what it replaced, so
-    /// that its chain holds together. Edges of an erased item go with
-    /// it, and sources that nothing else names.
+    /// Hides items and edges at once, and removes their bytes from every file before it returns. Edges of an erased
+    /// item are erased too, and sources that no other row references.
+    ///
+    /// The tombstones remain, with the id, the time, the actor and the reason of each erasure, and the ids of the
+    /// superseded items, so that the supersession chain stays connected.
     pub fn erase(
         &self,
         ids: &[u128],
@@ -41,13 +42,12 @@ impl Store {
         self.erase_pending(pace).map(drop)
     }
 
-    /// The first half of [`Store::erase`], which waits for no compaction and no move: hides items and
-    /// edges at once. The ids are remembered by the log, so whatever comes between, an error or a
-    /// crash, [`Store::erase_pending`] removes the bytes; upkeep calls it after every commit that erases,
-    /// and at the next opening.
+    /// First half of [`Store::erase`], which waits for no compaction and no re-embedding: hides items and edges at
+    /// once. The log records the ids, so [`Store::erase_pending`] removes the bytes even after an error or a crash. The
+    /// background workers call it after every commit that erases, and at the next open.
     ///
-    /// Where the lists of what they replaced are too long for one commit, there are several: each is
-    /// whole, and an error tells of the first that is not.
+    /// If the supersedes lists are too long for one commit, several commits are written. Each commit is atomic, and an
+    /// error reports the first failed commit.
     pub fn begin_erasure(&self, ids: &[u128], by: &str, reason: &str) -> Result<(), WriteError> {
         let stone = |&target: &u128| TombstoneDraft {
             target,
@@ -68,12 +68,12 @@ impl Store {
         Ok(())
     }
 
-    /// Removes the bytes of all that is to be erased. Gives how many ids that were, those of sources
-    /// included; 0 also when the pace ended it.
+    /// Removes the bytes of all pending erasures. Returns the number of erased ids, sources included. If the throttle
+    /// cancels, only the ids of completed rounds are counted.
     pub fn erase_pending(&self, pace: &dyn Pace) -> Result<usize, WriteError> {
         let mut erased = 0;
         loop {
-            // Each round leaves fewer ids to erase, and all but the last as many as a manifest takes.
+            // Each round leaves fewer ids to erase; every round but the last erases as many as a manifest can list.
             let (ids, is_last) = self.erase_round(pace)?;
             erased += ids;
             if is_last {
@@ -82,11 +82,11 @@ impl Store {
         }
     }
 
-    /// Removes the bytes of as many as a manifest can name with the sources that go with them. Gives
-    /// how many that were, and whether it was the last round.
+    /// Removes the bytes of as many ids as a manifest can list together with their orphaned sources. Returns the number
+    /// of erased ids, and true for the last round.
     fn erase_round(&self, pace: &dyn Pace) -> Result<(usize, bool), WriteError> {
         let _alone = self.compacting.take();
-        // What a flush took from the tail meanwhile could name a source that goes.
+        // Rows that a concurrent flush took from the tail could reference a source to be erased.
         let no_flush = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
         let (pending, snapshot) = {
             let mut writer = self.writer()?;
@@ -108,13 +108,13 @@ impl Store {
             (going(&snapshot, &pending, &sources, is_all)?, is_all)
         };
         self.flush_alone(&erased)?;
-        // From here on the tail has no row that goes, and none can come: flushes go on.
+        // From here on the tail has no row to erase and cannot get any, so flushes may continue.
         drop(no_flush);
         let mut clean = HashSet::new();
         while let Some(job) = self.next_to_rewrite(&erased, &mut clean)? {
             clean.insert(job.number);
             if self.rewrite(&job, &erased, pace)? == Compacted::Cancelled {
-                // Upkeep goes on with what nobody waits for any more.
+                // The throttle cancelled this call, so the background workers finish the erasure.
                 self.wanted.note_change();
                 return Ok((0, true));
             }
@@ -126,8 +126,8 @@ impl Store {
         Ok((ids.len(), is_all))
     }
 
-    /// A job over a sealed segment with a row that goes; `None` once no segment has one. `clean` are
-    /// numbers of segments that are known to have none.
+    /// Returns a job over a sealed segment with a row to erase; `None` if no segment has any. `clean` collects the
+    /// numbers of segments known to have none.
     fn next_to_rewrite(
         &self,
         erased: &Erased,
@@ -136,12 +136,12 @@ impl Store {
         if let Some(job) = self.job_with_any(erased, clean)? {
             return Ok(Some(job));
         }
-        // What a flush has taken up comes back in the segment that it makes.
+        // Rows that a flush has claimed come back in the segment that the flush writes.
         let _no_flush = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
         self.job_with_any(erased, clean)
     }
 
-    /// The same of those that no flush has.
+    /// As `next_to_rewrite`, without rows that a running flush has claimed.
     fn job_with_any(
         &self,
         erased: &Erased,
@@ -157,7 +157,7 @@ impl Store {
                 continue;
             }
             let mut writer = self.writer()?;
-            // What a move to another model has made of it holds the rows, too.
+            // The re-embedded copy of this segment contains the rows, too.
             writer.take_back(&*self.ground.disk, number);
             let job = writer.job_over(number);
             if job.is_some() {
@@ -167,14 +167,13 @@ impl Store {
         Ok(None)
     }
 
-    /// How many ids wait to be erased, with those of sources that go with an erasure that has begun.
-    /// Does not wait for a write.
+    /// Number of ids waiting for erasure, including the sources of an erasure in progress. Does not wait for writers.
     pub fn erasures_pending(&self) -> Result<usize, WriteError> {
         let pending = self.erasures_pending.load(Ordering::SeqCst);
         self.stop_error().map_or(Ok(pending), Err)
     }
 
-    /// How many items wait to be erased: of [`Store::erasures_pending`] neither edges nor sources.
+    /// Number of items waiting for erasure: [`Store::erasures_pending`] without edges and sources.
     pub fn item_erasures_pending(&self) -> Result<usize, WriteError> {
         if let Some((pending, snapshot)) = self.followed_erasures() {
             return Ok(count_items(&snapshot, &pending)?);
@@ -187,9 +186,9 @@ impl Store {
     }
 }
 
-/// What goes in this round. Where that is not all, since there are too many sources, nothing but those
-/// that fit goes with what has no row of its own any more: the others are found once more by the rows
-/// that name them.
+/// Returns the ids to erase in this round. If there are too many sources for one round (`is_all` is false), the result
+/// has only the sources that fit and the pending ids without a row. The rows of the other pending ids stay, as the next
+/// round finds the remaining sources through them.
 fn going(
     snapshot: &Snapshot,
     pending: &BTreeSet<u128>,
@@ -208,8 +207,8 @@ fn going(
     Ok(Erased::new(ids))
 }
 
-/// The sources that only these ids name, or edges that go with them. Costs a look at the source of
-/// each edge of the store, unless none of them has one.
+/// Returns the sources that only these ids, or edges erased with them, reference. Reads the source of every edge of the
+/// store, unless no erased row has a source.
 fn sources_that_go(
     snapshot: &Snapshot,
     pending: &BTreeSet<u128>,
@@ -233,7 +232,7 @@ fn sources_that_go(
     }
     let mut stays = BTreeSet::new();
     for &source in &sources {
-        // One that is not there went in an earlier round.
+        // A missing source was erased in an earlier round.
         let mut is_kept = snapshot.source(source)?.is_none();
         for place in snapshot.items_of_source(source)? {
             is_kept |= !pending.contains(&snapshot.id(place)?.0);
@@ -251,7 +250,7 @@ fn sources_that_go(
     Ok(&sources - &stays)
 }
 
-/// Rows of the edges of a part that go with these ids.
+/// Rows of the edges of a segment that are erased with these ids.
 fn edges_that_go(part: &Part, pending: &BTreeSet<u128>) -> Result<BTreeSet<Row>, Damage> {
     let mut rows = BTreeSet::new();
     if part.segment.header().edges > 0 {
@@ -262,7 +261,7 @@ fn edges_that_go(part: &Part, pending: &BTreeSet<u128>) -> Result<BTreeSet<Row>,
     Ok(rows)
 }
 
-/// Bytes that the list of each of these ids takes in its tombstone.
+/// Bytes of each id's supersedes list in its tombstone.
 fn lists_of(snapshot: &Snapshot, ids: &[u128]) -> Result<Vec<usize>, Damage> {
     let list = |&id: &u128| match snapshot.find(ItemId(id))? {
         Some(place) => Ok(size_of::<u128>() * snapshot.item(place)?.supersedes.len()),
@@ -271,7 +270,7 @@ fn lists_of(snapshot: &Snapshot, ids: &[u128]) -> Result<Vec<usize>, Damage> {
     ids.iter().map(list).collect()
 }
 
-/// How many of each batch: as many as come to `bytes_max`, and one at least.
+/// Returns the number of ids in each batch: as many as fit into `bytes_max`, at least 1.
 fn runs(bytes: &[usize], bytes_max: usize) -> Vec<usize> {
     let mut runs = Vec::new();
     let (mut count, mut sum) = (0, 0);
@@ -282,12 +281,12 @@ fn runs(bytes: &[usize], bytes_max: usize) -> Vec<usize> {
         }
         (count, sum) = (count + 1, sum + bytes);
     }
-    // The empty batch too: it is refused as one.
+    // An empty batch is written too, as the writer must reject it.
     runs.push(count);
     runs
 }
 
-/// Sources that commits after `seq` name: they were not looked at yet, and stay.
+/// Sources that commits after `seq` reference. The erasure has not examined them yet, so they stay.
 fn named_since(tail: &[Part], seq: Seq) -> Result<BTreeSet<SourceId>, Damage> {
     let mut named = BTreeSet::new();
     for part in tail.iter().filter(|part| part.segment.header().last_seq > seq) {
@@ -303,7 +302,7 @@ fn named_since(tail: &[Part], seq: Seq) -> Result<BTreeSet<SourceId>, Damage> {
     Ok(named)
 }
 
-/// Whether a part has a row that goes.
+/// Returns true if the segment has a row to erase.
 fn holds_any(part: &Part, erased: &Erased) -> Result<bool, Damage> {
     for id in erased.ids() {
         let segment = &part.segment;
@@ -318,8 +317,8 @@ fn holds_any(part: &Part, erased: &Erased) -> Result<bool, Damage> {
     Ok(false)
 }
 
-/// How many of these ids are items. The row of one may have gone before the erasure was cut short; a
-/// source that goes with it has no tombstone.
+/// Counts the items among these ids. An item's row may already be erased if the erasure was interrupted; an orphaned
+/// source has no tombstone and is not counted.
 fn count_items(snapshot: &Snapshot, pending: &BTreeSet<u128>) -> Result<usize, Damage> {
     let mut items = 0;
     for &id in pending {
@@ -338,7 +337,7 @@ mod tests {
     use crate::item::ItemDraft;
     use crate::store::{Ground, Options};
 
-    /// Whoever wrote it: an import hides with tombstones of its own.
+    /// Any commit counts: an import hides items with its own tombstones, without `begin_erasure`.
     #[test]
     fn a_commit_that_erases_asks_upkeep_to_go_on_with_it() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
-//! Indexing: one sealed segment after another gets an index, while others read and write.
+//! Indexing: builds an IVF index for one sealed segment after another, beside readers and writers.
 //!
-//! Owns when the file of an index is written and how it takes its place; which rows stand in it is
-//! `index/`'s. An index that is lost costs time only, so nothing here stops the writer.
+//! Decides when an index file is written and how it is installed; the index contents come from `index/`. A lost index
+//! costs only time, so no failure here stops the writer.
 
 use kernels::Kernels;
 
@@ -15,36 +15,36 @@ use crate::pace::Pace;
 use crate::part::Part;
 use crate::store::Store;
 
-/// What one step of indexing did.
+/// Result of one indexing step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Indexed {
-    /// A segment got an index over so many rows.
+    /// A segment got an index.
     Made {
-        /// Embeddings.
+        /// Indexed embeddings.
         rows: u32,
     },
-    /// Each segment that gains by an index has one, or none is wanted.
+    /// Every segment that benefits from an index has one, or the store does not search through indexes.
     Nothing,
-    /// A segment is to get one, but the disk has too little room for it.
+    /// A segment needs an index, but the disk has too little free space.
     NoRoom {
         /// Bytes that must be free.
         wanted: u64,
         /// Bytes that are free.
         free: u64,
     },
-    /// The pace ended it, or the segment went meanwhile.
+    /// The throttle cancelled the step, or the segment was replaced meanwhile.
     Cancelled,
 }
 
 impl Store {
-    /// Makes an index for one sealed segment that has none, if the store is searched through them
-    /// ([`crate::Searching`]). Readers and writers go on meanwhile; a crash at any moment leaves the segment
-    /// with an index or without. A whole file that lies there already is taken as it is. Nothing is begun
-    /// that would leave less than [`COMPACT_FREE_BYTES_MIN`] free.
+    /// Builds an index for one sealed segment without one, if the store searches through indexes
+    /// ([`crate::Searching`]). Readers and writers continue meanwhile. After a crash the segment has an index or none.
+    /// If a complete index file exists already, it is installed as is. No index is built that would leave less than
+    /// [`COMPACT_FREE_BYTES_MIN`] free.
     ///
     /// # Errors
-    /// Damage of the segment, which gets no index then until the store is opened again, or a file that
-    /// could not be written; neither stops the writer.
+    /// Corruption of the segment, which then gets no index until the store is reopened, or a failed write of the file.
+    /// No such error stops the writer.
     pub fn index(&self, pace: &dyn Pace) -> Result<Indexed, WriteError> {
         let Some((of, part)) = self.writer()?.to_index() else { return Ok(Indexed::Nothing) };
         let done = self.index_of(&of, &part, pace);
@@ -68,7 +68,7 @@ impl Store {
         part.segment.whole()?;
         let made = index::make(Kernels::detect(), &part.segment, of, pace)?;
         let Some(bytes) = made else { return Ok(Indexed::Cancelled) };
-        // An erasure holds this for as long as it runs: what it removes cannot come back meanwhile.
+        // An erasure holds this lock for its whole run, so erased bytes cannot come back through this index.
         let _alone = self.compacting.take();
         if !self.put_index(of, &bytes)? {
             return Ok(Indexed::Cancelled);
@@ -81,14 +81,15 @@ impl Store {
         Ok(lists.map_or(Indexed::Cancelled, |lists| self.take_lists(of, part, lists)))
     }
 
-    /// Has the segment searched through them.
+    /// Installs the index: searches of the segment use it from now on.
     fn take_lists(&self, of: &IndexOf, part: &Part, lists: Lists) -> Indexed {
         part.segment.take_index(lists);
         self.count_bytes();
         Indexed::Made { rows: of.rows }
     }
 
-    /// Writes the file; gives whether its segment was still there. The caller has the turn.
+    /// Writes the index file; returns false if its segment was replaced meanwhile. The caller holds the `compacting`
+    /// lock.
     fn put_index(&self, of: &IndexOf, bytes: &[u8]) -> Result<bool, WriteError> {
         let disk = &*self.ground.disk;
         let written = write(disk, of, bytes);
@@ -101,8 +102,8 @@ impl Store {
     }
 }
 
-/// Brings an index to disk under the name of a file that is being written. Its own name need not
-/// survive a power cut, so names are not synced.
+/// Writes and syncs an index under its unfinished name. The final name need not survive a power cut, so names are not
+/// synced.
 fn write(disk: &dyn Disk, of: &IndexOf, bytes: &[u8]) -> Result<(), DiskError> {
     let file = disk.create(&format!("{}{UNFINISHED}", of.name()))?;
     bytes.chunks(HUGE_PAGE_BYTES).try_for_each(|piece| file.append(piece))?;

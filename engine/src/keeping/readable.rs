@@ -1,10 +1,9 @@
-//! Files of which a part cannot be read any more: what can be is, piece by piece.
+//! Reads of files with unreadable ranges: recovers the readable bytes, chunk by chunk.
 //!
-//! The first touch of a bad sector through a map ends the process (SIGBUS), while a read is an error that
-//! says where. So whoever looks at a store that may be damaged, or copies one, reads each file
-//! through before it maps it; what cannot be read is zeros there, which the checksums of its page or
-//! frame notice. Owns that; must not know what the bytes mean. A sector that turns bad between the
-//! reading and the touch still ends the process.
+//! The first touch of a bad sector through a mapping ends the process (SIGBUS), while a failed read reports its
+//! position. So verification, salvage and copies read each file completely before they map it. Unreadable bytes read as
+//! zeros, which the checksum of their page or frame detects. A sector that turns bad between the read and the touch
+//! still ends the process.
 
 use std::ops::Range;
 
@@ -12,18 +11,18 @@ use crate::error::DiskError;
 use crate::os::disk::{Disk, DiskRead, FileBytes};
 use crate::os::mmap::{AlignedBytes, HUGE_PAGE_BYTES};
 
-/// Bytes that are read at once, so that a copy is written in pieces that lie in huge pages.
+/// Bytes per read call; a multiple of the huge page, so that a copy on the heap grows by whole huge pages.
 const PIECE_BYTES: usize = HUGE_PAGE_BYTES;
-/// Bytes that are lost together: those of a sector, or of a page of memory.
+/// Smallest unit of loss: a disk sector or a memory page.
 const SECTOR_BYTES: usize = 4 << 10;
 const _: () = assert!(PIECE_BYTES.is_multiple_of(SECTOR_BYTES));
 
-/// Bytes of a file that cannot be read.
+/// Unreadable ranges of a file.
 #[derive(Debug, Default)]
 pub(crate) struct Unreadable {
-    /// Where they lie, ascending.
+    /// Byte ranges, ascending.
     ranges: Vec<Range<u64>>,
-    /// What the first of them met.
+    /// Error of the first unreadable range.
     why: Option<DiskError>,
 }
 
@@ -32,7 +31,7 @@ impl Unreadable {
         self.ranges.is_empty()
     }
 
-    /// Each range in words.
+    /// Describes each range as text.
     pub(crate) fn reasons(&self) -> impl Iterator<Item = String> {
         let why = self.why.iter().map(|error| error.source.to_string()).next();
         let why = why.unwrap_or_default();
@@ -41,7 +40,7 @@ impl Unreadable {
             .map(move |lost| format!("bytes {}..{} cannot be read: {why}", lost.start, lost.end))
     }
 
-    /// The error, for those who need all of it.
+    /// Returns the error, for callers that need the whole file.
     pub(crate) fn into_result(self) -> Result<(), DiskError> {
         self.why.map_or(Ok(()), Err)
     }
@@ -55,7 +54,7 @@ impl Unreadable {
     }
 }
 
-/// Hands over all of a file piece by piece, with zeros for what cannot be read.
+/// Passes a whole file to `take` chunk by chunk, with zeros for unreadable ranges.
 fn read_through(
     file: &dyn DiskRead,
     mut take: impl FnMut(&[u8]) -> Result<(), DiskError>,
@@ -84,7 +83,7 @@ fn read_through(
     Ok(unreadable)
 }
 
-/// Hands over all of a file, or fails.
+/// Passes a whole file to `take`, or fails.
 pub(crate) fn read_all(
     file: &dyn DiskRead,
     take: impl FnMut(&[u8]) -> Result<(), DiskError>,
@@ -92,8 +91,7 @@ pub(crate) fn read_all(
     read_through(file, take)?.into_result()
 }
 
-/// A file that no longer changes: mapped, or where a part of it cannot be read, what can be on the
-/// heap.
+/// Returns a file that no longer changes: mapped or, if a range is unreadable, a copy on the heap with zeros there.
 pub(crate) fn map(disk: &dyn Disk, name: &str) -> Result<(FileBytes, Unreadable), DiskError> {
     let file = disk.open(name)?;
     let unreadable = read_through(&*file, |_| Ok(()))?;
@@ -108,7 +106,7 @@ pub(crate) fn map(disk: &dyn Disk, name: &str) -> Result<(FileBytes, Unreadable)
     Ok((FileBytes::held(bytes), unreadable))
 }
 
-/// A file that may be at most `bytes_max` long, on the heap.
+/// Reads a file of at most `bytes_max` bytes to the heap.
 pub(crate) fn read(
     disk: &dyn Disk,
     name: &str,
@@ -132,7 +130,7 @@ pub(crate) fn read(
 mod tests {
     use super::*;
 
-    /// Counts up, and cannot be read at some places.
+    /// File of ascending byte values with unreadable positions.
     #[derive(Debug)]
     struct Spotty {
         bytes: u64,

@@ -1,14 +1,13 @@
-//! Re-embedding: a store moves to another encoder while it serves.
+//! Re-embedding: migrates a store to another encoder while it serves.
 //!
-//! Owns the order of steps; what makes an embedding is the caller's. Every sealed segment is written
-//! again with new embeddings beside the old one, while others read and write; what is written
-//! meanwhile follows in later rounds. Only the last few items are embedded while writers wait, and
-//! one manifest then names all new segments and the new model: a snapshot never has embeddings of
-//! two models. A crash before that leaves files that nothing names; a move that ends before it
-//! removes them itself.
+//! The caller provides the encoder. Every sealed segment is rewritten with new embeddings beside the old segment, while
+//! readers and writers continue; rows written meanwhile follow in later rounds. Writers are blocked only while the last
+//! few items are embedded. A single manifest then lists all new segments and the new model, so a snapshot never has
+//! embeddings of two models. A crash before that manifest leaves unreferenced files; a re-embedding that fails before
+//! it removes its files itself.
 //!
-//! Between two segments it lets those pass who wait for their turn. An erasure takes back what was made
-//! of a segment that it has to change, so no file that waits for the manifest has erased bytes.
+//! Between two segments, waiting compactions and erasures get the lock. An erasure discards the re-embedded copy of any
+//! segment that it must rewrite, so no file that waits for the manifest has erased bytes.
 
 use std::fmt;
 use std::sync::{MutexGuard, PoisonError};
@@ -29,35 +28,35 @@ use crate::store::Store;
 use crate::store::job::{Content, Job, Made};
 use crate::store::writer::Writer;
 
-/// Makes embeddings of another model.
+/// Encoder of the new model.
 pub trait Reencoder {
-    /// The model.
+    /// New model of the store.
     fn model(&self) -> Model;
-    /// One embedding for each item, as wide as the model, or why there is none. Writers may be waiting
-    /// for it, so it must not write to the store itself.
+    /// Returns one embedding per item, as wide as the model, or an error message. Writers may wait for this call, so it
+    /// must not write to the store itself.
     fn encode(&mut self, items: &[ItemView<'_>]) -> Result<Vec<Vec<f16>>, String>;
 }
 
-/// What a re-embedding did.
+/// Result of a re-embedding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Reembedded {
-    /// Items that were embedded; 0 where the store has the model already.
+    /// Embedded items; 0 if the store already has the model.
     pub items: u64,
-    /// Segments that were written again.
+    /// Rewritten segments.
     pub segments: u64,
 }
 
-/// Why a store was not re-embedded. It is as it was.
+/// Error of a re-embedding. The store is unchanged.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ReembedError {
-    /// The store.
+    /// The store failed.
     Store(WriteError),
-    /// The encoder.
+    /// The encoder failed, with its message.
     Encoder(String),
-    /// The pace ended it.
+    /// The throttle cancelled the re-embedding.
     Cancelled,
-    /// The disk has too little room for what is still to be written again.
+    /// The disk has too little free space for the remaining rewrites.
     NoRoom {
         /// Bytes that must be free.
         wanted: u64,
@@ -95,12 +94,12 @@ impl From<Damage> for ReembedError {
 }
 
 impl Store {
-    /// Embeds every item that has an embedding anew and binds the store to the encoder's model. Takes
-    /// as much free disk as the store has, with embeddings as wide as the new ones, besides
-    /// [`COMPACT_FREE_BYTES_MIN`], and the heap for the embeddings of one segment.
+    /// Re-embeds every item that has an embedding, and binds the store to the encoder's model. Needs as much free disk
+    /// as the store's size with embeddings of the new width, plus [`COMPACT_FREE_BYTES_MIN`], and heap for the
+    /// embeddings of one segment.
     ///
-    /// Compactions and erasures go on meanwhile, between two segments. Writers whose embeddings come
-    /// faster than they can be made anew are held back at the end.
+    /// Compactions and erasures continue meanwhile, between two segments. If writers add embeddings faster than the
+    /// encoder can redo them, the writers are held back at the end.
     pub fn reembed(
         &self,
         encoder: &mut dyn Reencoder,
@@ -117,19 +116,19 @@ impl Store {
     }
 }
 
-/// A re-embedding under way.
+/// Re-embedding in progress.
 struct Moving<'a> {
     store: &'a Store,
     encoder: &'a mut dyn Reencoder,
     to: Model,
     pace: &'a dyn Pace,
-    /// What was done so far, and perhaps taken back.
+    /// Progress so far, including segments that an erasure discarded again.
     done: Reembedded,
-    /// How many items had been embedded when this round began, in those that hold writers back.
+    /// Embedded items at the start of this round; `None` in rounds that do not hold writers back.
     round_began: Option<u64>,
 }
 
-/// However it ends, with an error or a panic: what no manifest will name goes at once.
+/// On any end, an error or a panic too, files that no manifest will list are removed at once.
 impl Drop for Moving<'_> {
     fn drop(&mut self) {
         if let Ok(mut writer) = self.store.lock_writer() {
@@ -138,10 +137,10 @@ impl Drop for Moving<'_> {
     }
 }
 
-/// A segment that is being written again.
+/// Segment that is being rewritten; dropping the claim abandons the job.
 struct Claim<'a> {
     store: &'a Store,
-    /// `None` once it is done.
+    /// `None` once the rewrite has succeeded.
     job: Option<Job>,
 }
 
@@ -155,7 +154,7 @@ impl Drop for Claim<'_> {
     }
 }
 
-/// Holds writers back until it is dropped.
+/// Limits writers until it is dropped.
 struct Brake<'a>(&'a Store);
 
 impl<'a> Brake<'a> {
@@ -186,7 +185,7 @@ impl Moving<'_> {
         self.last_rounds()
     }
 
-    /// Writes every sealed segment again of which that was not done yet.
+    /// Rewrites every sealed segment that has not been rewritten yet.
     fn sealed_segments(&mut self) -> Result<(), ReembedError> {
         let mut turn = None;
         loop {
@@ -201,14 +200,14 @@ impl Moving<'_> {
         }
     }
 
-    /// How many segments have to be written once more.
+    /// Number of segments whose rewrite was discarded and must be repeated.
     fn taken_back(&self) -> Result<u64, WriteError> {
         Ok(self.done.segments - self.store.writer()?.remade.len() as u64)
     }
 
-    /// The rounds in which writers are held back: for each two items that are embedded one may be
-    /// written, up to [`REEMBED_LAST_MAX`] in any case. So each round is at most half as large as the
-    /// one before, until the rest is small.
+    /// Runs the rounds that hold writers back: writers may add one embedding per two embedded items, and up to
+    /// [`REEMBED_LAST_MAX`] in any case. So each round is at most half as large as the one before, until the rest is
+    /// small.
     fn last_rounds(&mut self) -> Result<Reembedded, ReembedError> {
         let store = self.store;
         let _turn = store.compacting.take();
@@ -227,14 +226,14 @@ impl Moving<'_> {
         }
     }
 
-    /// Writes a sealed segment again that no job has. The caller has the turn. Gives whether there was
-    /// one.
+    /// Rewrites a sealed segment that no job has claimed; returns false if there is none. The caller holds the
+    /// `compacting` lock.
     fn next_segment(&mut self) -> Result<bool, ReembedError> {
         let Some(job) = self.next_job()? else { return Ok(false) };
         let mut claim = Claim { store: self.store, job: Some(job) };
         let job = claim.job.as_ref().expect("made with one");
         let made = self.made_of(job)?;
-        // Even where the writer has stopped: what waits there is removed when this ends.
+        // Locked even for a stopped writer, as the drop of `Moving` removes the files listed in `remade`.
         let mut writer = self.store.lock_writer()?;
         writer.remade.extend(claim.job.take().map(|job| (job, made)));
         self.done.segments += 1;
@@ -291,7 +290,7 @@ impl Moving<'_> {
         Err(ReembedError::Encoder(why))
     }
 
-    /// Lets in some of the writers that are held back.
+    /// Raises the limit of embeddings that writers may add, and wakes the writers that wait for it.
     fn let_in(&self) -> Result<(), WriteError> {
         if let Some(began) = self.round_began {
             let most = REEMBED_LAST_MAX.max((self.done.items - began) / 2);
@@ -305,7 +304,7 @@ impl Moving<'_> {
         if self.pace.wrote(bytes) { Ok(()) } else { Err(ReembedError::Cancelled) }
     }
 
-    /// The end, while writers wait: the tail, then one manifest for all.
+    /// Commits the new model while writers wait: rewrites the tail, then publishes one manifest for all segments.
     fn switch(&mut self, mut writer: MutexGuard<'_, Writer>) -> Result<Reembedded, ReembedError> {
         let disk = &*self.store.ground.disk;
         writer.rows.make_tail_one().map_err(WriteError::from)?;
@@ -332,7 +331,7 @@ impl Moving<'_> {
     }
 }
 
-/// Bytes of a segment once its embeddings are those of another model.
+/// Bytes of a segment after its embeddings are replaced by those of `model`.
 fn bytes_with(entry: &SegmentEntry, model: Model) -> u64 {
     let row = |dimensions: u32| row_halves(dimensions) * size_of::<f16>() + row_codes(dimensions);
     let of = |dimensions: u32| u64::from(entry.vectors) * row(dimensions) as u64;
@@ -350,7 +349,7 @@ mod tests {
 
     const OLD: Model = Model { fingerprint: [7; 32], dimensions: 2 };
     const NEW: Model = Model { fingerprint: [8; 32], dimensions: 3 };
-    /// More than nobody can write while they are embedded.
+    /// More items than the final rounds embed while writers are blocked.
     const MANY: usize = 200;
 
     fn batch(items: usize) -> Batch {
@@ -367,12 +366,12 @@ mod tests {
         Batch { items: vec![item; items], ..Batch::default() }
     }
 
-    /// Has many items written in each round, and looks at who can write when.
+    /// Encoder that writes many items in each round, and records when writers are admitted.
     struct Watching<'a> {
         store: &'a Store,
-        /// Items that were embedded while nobody could write.
+        /// Items embedded while no writer was admitted.
         alone: usize,
-        /// Told once writers are held back.
+        /// Signalled once writers are held back.
         held: Option<Sender<()>>,
     }
 
@@ -399,7 +398,7 @@ mod tests {
                     }
                 }
             }
-            // Nobody who asks for it waits for a writer.
+            // `erasures_pending` never waits for the writer.
             assert_eq!(self.store.erasures_pending().map_err(|it| it.to_string())?, 0);
             Ok(vec![vec![f16::ONE; 3]; items.len()])
         }
@@ -417,7 +416,7 @@ mod tests {
             let store = &store;
             let late = scope.spawn(move || {
                 told.recv().expect("writers are held back in the end");
-                // It never fits, so it waits for the end, and is then one of another model.
+                // This batch never fits, so it waits for the end, and its embeddings are then of the wrong model.
                 store.write(batch(MANY * 8))
             });
             store.reembed(&mut watching, &FullSpeed).unwrap();

@@ -1,11 +1,11 @@
-//! Salvage: brings out all rows that can still be read from a damaged store.
+//! Salvage: recovers all readable rows of a damaged store.
 //!
-//! Needs no manifest: every segment, state and log of the directory is read as far as its pages and
-//! frames are whole, and a row that lies in several files is given once. What a tombstone or a state
-//! hides stays hidden, and what is to be erased is not given. Changes nothing on disk.
+//! Needs no manifest: every segment, state and log of the directory is read as far as its pages and frames are intact,
+//! and a row that several files have is emitted once. Rows hidden by a tombstone or a state stay hidden, and rows
+//! pending erasure are not emitted. Changes nothing on disk.
 //!
-//! Held in memory: about 100 bytes for each row, the logs and their rows, and segments of which a part
-//! cannot be read from the disk; other segments are mapped.
+//! Memory: about 100 bytes per row, the logs and their rows, and segments with ranges that the disk cannot read; other
+//! segments are mapped.
 
 mod read;
 mod report;
@@ -25,14 +25,14 @@ use crate::reading::walk::{Record, Target};
 use crate::segment::{ItemView, SourceView};
 use read::{Part, read_all};
 
-/// A row of a part.
+/// Row of a salvaged file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     part: u32,
     row: Row,
 }
 
-/// The order of rows of one commit in an export.
+/// Record kinds, in the export order of the rows of one commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Table {
     Sources,
@@ -41,17 +41,17 @@ enum Table {
     Tombstones,
 }
 
-/// What can be brought out of a directory.
+/// Recoverable rows of a directory.
 pub struct Salvage {
     parts: Vec<Part>,
     items: HashMap<u128, Place>,
     sources: HashMap<u128, Place>,
     edges: HashMap<u128, Place>,
-    /// What tombstones and states hide; whether it is to be erased too.
+    /// Ids hidden by tombstones and states; true if the id is pending erasure, too.
     hidden: HashMap<u128, bool>,
-    /// Targets of tombstones that are given and erase.
+    /// Targets of the emitted tombstones that erase.
     erased: HashSet<u128>,
-    /// Rows to give, in the order of an export.
+    /// Rows to emit, in export order.
     order: Vec<(Seq, Table, Place)>,
     report: Salvaged,
 }
@@ -62,8 +62,8 @@ impl std::fmt::Debug for Salvage {
     }
 }
 
-/// Hands every row that can be read to `take`, in the order of an export, and says what was lost.
-/// See [`Salvage`] for what rows say of one another.
+/// Passes every readable row to `take`, in export order, and reports the losses. See [`Salvage::records`] for
+/// references to lost rows.
 pub fn salvage<E>(
     disk: &dyn Disk,
     take: &mut dyn FnMut(&Salvage, Record<'_>) -> Result<(), E>,
@@ -73,9 +73,11 @@ pub fn salvage<E>(
 }
 
 impl Salvage {
-    /// Reads a directory. `told` hears the name of each file before it is read. An error means that
-    /// the directory cannot be listed, or holds no file of a store; a file that cannot be read is lost
-    /// and in the report.
+    /// Reads a directory. `told` is called with the name of each file before the file is read.
+    ///
+    /// # Errors
+    /// The directory cannot be listed, or has no file of a store. An unreadable file is no error: the report lists it
+    /// as lost.
     pub fn read(disk: &dyn Disk, told: &mut dyn FnMut(&str)) -> Result<Self, OpenError> {
         let names = disk.names()?;
         if !names.iter().any(|name| layout::is_ours(name)) {
@@ -97,7 +99,7 @@ impl Salvage {
         Ok(salvage)
     }
 
-    /// Notes what is hidden, before any row is chosen: by tombstones, and by states where those are
+    /// Collects the hidden ids before any row is chosen: from tombstones, and from states in case the tombstones are
     /// lost.
     fn hide(&mut self) {
         for part in &self.parts {
@@ -123,7 +125,7 @@ impl Salvage {
         self.hidden.get(&id).copied().unwrap_or(false)
     }
 
-    /// Chooses one readable row for each id: of what the manifest lists first, then of leftovers.
+    /// Chooses one readable row for each id: from the listed files first, then from leftover files.
     fn choose(&mut self) {
         let mut losses = Losses::default();
         for at in 0..self.parts.len() {
@@ -192,8 +194,8 @@ impl Salvage {
         }
     }
 
-    /// A source that only a leftover holds may be one that went with what was erased, so it is given
-    /// only where a row that is given names it.
+    /// Chooses the sources. A source found only in a leftover file may belong to an erased item, so it is emitted only
+    /// if an emitted row references it.
     fn choose_sources(&mut self, losses: &mut Losses) {
         let mut named = HashSet::new();
         for place in self.items.values() {
@@ -230,7 +232,8 @@ impl Salvage {
         self.report.left_out.source_names = lost as u64;
     }
 
-    /// Those of what is gone too: its id stays taken, and who erased what is not forgotten.
+    /// Chooses the tombstones, those without a row to hide too: the erased id stays in use, and the record of who
+    /// erased it stays.
     fn choose_tombstones(&mut self, losses: &mut Losses) {
         let mut seen = HashSet::new();
         for at in 0..self.parts.len() {
@@ -243,7 +246,7 @@ impl Salvage {
                 match read {
                     Ok(said) => {
                         let (target, seq, erase, _) = said;
-                        // Of leftovers too, which may have it once more.
+                        // Leftover files may repeat a tombstone, so only its first copy counts.
                         if seen.insert(said) {
                             self.erased.extend(erase.then_some(target));
                             self.order.push((seq, Table::Tombstones, place(at, row)));
@@ -255,7 +258,7 @@ impl Salvage {
         }
     }
 
-    /// Items that were replaced by what is lost: nothing given replaces them any more.
+    /// Counts supersession links that are lost: superseded ids that are missing, and items whose successor is missing.
     fn count_orphans(&mut self) {
         let mut replaced = HashSet::new();
         for place in self.items.values() {
@@ -276,12 +279,12 @@ impl Salvage {
         self.report.left_out.successors = self.items.iter().filter(stands).count() as u64;
     }
 
-    /// Whether rows that are given may name an id as replaced: it is given, or was erased.
+    /// Returns true if emitted rows may reference an id as superseded: an emitted or erased item.
     fn is_named(&self, id: u128) -> bool {
         self.items.contains_key(&id) || self.erased.contains(&id)
     }
 
-    /// Whether a tombstone of this target hides nothing that is given.
+    /// Returns true if a tombstone of this target hides no emitted row.
     fn is_gone(&self, target: u128) -> bool {
         !self.items.contains_key(&target) && !self.edges.contains_key(&target)
     }
@@ -290,20 +293,20 @@ impl Salvage {
         self.parts[place.part as usize].rows.item(place.row)
     }
 
-    /// The kind of an item that is given.
+    /// Kind of a recovered item; `None` if the item is not recovered.
     pub fn kind(&self, id: ItemId) -> Result<Option<&str>, Damage> {
         let place = self.items.get(&id.0);
         place.map(|place| self.item(*place).map(|item| item.kind)).transpose()
     }
 
-    /// A source that is given.
+    /// Recovered source; `None` if the source is not recovered.
     pub fn source(&self, id: SourceId) -> Result<Option<SourceView<'_>>, Damage> {
         let place = self.sources.get(&id.0);
         let source = |place: &Place| self.parts[place.part as usize].rows.source(place.row);
         place.map(source).transpose()
     }
 
-    /// What a tombstone hides.
+    /// Target of a tombstone.
     pub fn target(&self, number: u128) -> Result<Target<'_>, Damage> {
         Ok(match self.kind(ItemId(number))? {
             Some(kind) => Target::Item(kind),
@@ -312,13 +315,13 @@ impl Salvage {
         })
     }
 
-    /// What was read and lost.
+    /// Report of the rows read and lost.
     pub fn report(&self) -> &Salvaged {
         &self.report
     }
 
-    /// Hands over every row in the order of an export. What a row names and is not given is left out
-    /// of it. An error of `take` ends it.
+    /// Passes every row to `take`, in export order. A row's references to rows that are not emitted are removed. An
+    /// error of `take` ends the export.
     pub fn records<E>(
         &self,
         take: &mut dyn FnMut(&Self, Record<'_>) -> Result<(), E>,
@@ -349,7 +352,7 @@ impl Salvage {
         Ok(report)
     }
 
-    /// A row that was read once; a disk that fails meanwhile may take it still.
+    /// Reads a chosen row again; a disk that has failed meanwhile may lose the row still.
     fn read_again(&self, table: Table, place: Place, report: &mut Salvaged) -> Option<Record<'_>> {
         match self.record(table, place) {
             Ok(record) => Some(record),
@@ -361,7 +364,7 @@ impl Salvage {
         }
     }
 
-    /// Tombstones of what is not given.
+    /// Tombstones whose target is not emitted.
     fn gone(&self) -> Gone<Place> {
         let mut gone = Gone::default();
         for &(_, _, place) in self.order.iter().filter(|row| row.1 == Table::Tombstones) {
@@ -394,7 +397,7 @@ impl Salvage {
                 let mut edge = rows.edge(place.row)?;
                 edge.source = named(edge.source);
                 let id = edge.id.0;
-                // Where an item and an edge have the same number, the item is meant.
+                // If an item and an edge have the same number, the tombstone is for the item.
                 let is_hidden = self.hidden.contains_key(&id) && !self.items.contains_key(&id);
                 Record::Edge(edge, is_hidden)
             }
@@ -407,7 +410,7 @@ impl Salvage {
     }
 }
 
-/// Rows that could not be read: part, table, id where that could be, why.
+/// Unreadable rows: file, table, id if readable, and error.
 #[derive(Default)]
 struct Losses {
     rows: Vec<(usize, Table, Option<u128>, Damage)>,
@@ -418,7 +421,7 @@ impl Losses {
         self.rows.push((part, table, id, damage));
     }
 
-    /// Tells of those that no other file had, and that were to stay.
+    /// Reports the rows that no other file has and that were not pending erasure.
     fn tell(self, salvage: &mut Salvage) {
         for (part, table, id, damage) in self.rows {
             let is_given = |id: u128| match table {
@@ -441,7 +444,7 @@ impl Losses {
 }
 
 impl FileReport {
-    /// One row of a table is lost.
+    /// Counts a lost row of a table, with the reason.
     fn lose(&mut self, table: Table, why: String) {
         match table {
             Table::Sources => self.lost.sources += 1,
@@ -457,7 +460,7 @@ fn place(part: usize, row: Row) -> Place {
     Place { part: u32::try_from(part).expect("a directory has fewer files"), row }
 }
 
-/// Whether a row keeps to what a writer makes sure of: under right checksums too (SEG-25).
+/// Checks a row against the rules that a writer enforces, as bytes with valid checksums can break them too (SEG-25).
 fn fit(batch: Batch) -> Result<(), Damage> {
     batch.recheck(None).map_err(|damage| Damage::new("SEG-25", damage.detail))
 }

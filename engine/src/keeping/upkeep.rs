@@ -1,9 +1,7 @@
-//! Upkeep: what a store needs done in the background, and the threads that do it.
+//! Background workers of a store: their threads, their schedule and their CPU share.
 //!
-//! Owns when things are done and how much of the machine they may take; what is done are calls
-//! anyone can make: [`Store::seal`], [`Store::sync`], [`Store::compact`], [`Store::erase_pending`],
-//! [`Store::index`].
-//! A store without upkeep works too: a full tail is then sealed by the write that filled it.
+//! The work consists of public calls: [`Store::seal`], [`Store::sync`], [`Store::compact`], [`Store::erase_pending`],
+//! [`Store::index`]. Without background workers a store works too: the write that fills the tail then seals it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -17,15 +15,15 @@ use crate::pace::Pace;
 use crate::store::Store;
 use crate::store::wanted::Wanted;
 
-/// Share of one core that compaction, erasure and indexing take together at most, in percent: the last
-/// one waits while the others have something to do.
+/// Maximum share of one core for compaction, erasure and indexing together, in percent. Indexing pauses while a
+/// compaction or erasure runs.
 pub const UPKEEP_CPU_PERCENT: u32 = 50;
-/// How long compaction or indexing rests after an error or for want of room.
+/// Pause of compaction or indexing after an error or a lack of disk space.
 pub const UPKEEP_PAUSE: Duration = Duration::from_secs(30);
-/// Work that is rested for at once, at the least.
+/// Minimum work between two throttle pauses.
 const WORK_MIN: Duration = Duration::from_millis(10);
 
-/// The threads that keep a store; they end when this is dropped.
+/// Background threads of a store; dropping this value ends and joins them.
 #[derive(Debug)]
 pub struct Upkeep {
     store: Arc<Store>,
@@ -33,10 +31,9 @@ pub struct Upkeep {
 }
 
 impl Upkeep {
-    /// Begins to keep `store`: one thread seals, one erases and compacts, one makes indexes while that one
-    /// has nothing to do, and where writes are not synced one by one a fourth one syncs, which so never
-    /// waits for the work of the others. A store that [follows](Store::follow) has nothing to do, and no
-    /// thread.
+    /// Starts the background threads of `store`: one seals, one erases and compacts, and one builds indexes while the
+    /// second is idle. If writes are not synced individually ([`Durability::Interval`]), a fourth thread syncs, so that
+    /// a sync never waits for the other work. A [replica](Store::follow) needs no background work and gets no thread.
     pub fn start(store: Arc<Store>) -> std::io::Result<Self> {
         if store.follows() {
             return Ok(Self { store, threads: Vec::new() });
@@ -78,7 +75,7 @@ impl Drop for Upkeep {
     }
 }
 
-/// Syncs at each interval until the writer stops: the next write then says why.
+/// Syncs at each interval until the writer stops; the next write then reports the reason.
 fn sync_loop(store: &Store, interval: Duration) {
     while store.wanted.rest(interval) && store.stopped().is_none() {
         let _told_by_the_writer = store.sync();
@@ -90,9 +87,9 @@ fn flush_loop(store: &Store) {
     flush_until(&store.wanted, UPKEEP_PAUSE, || store.seal_if_full(), is_stopped);
 }
 
-/// Seals whenever it is wanted, until the writer has stopped. What is refused without stopping it,
-/// such as one segment more than there may be, is tried again after a pause. However this ends, the
-/// writes that fill the tail seal it themselves from then on.
+/// Seals on every flush request until the writer has stopped. If a seal is rejected without stopping the writer, such
+/// as one segment above the limit, it is retried after a pause. After any end of this function, a panic too, writes
+/// that fill the tail seal it themselves.
 fn flush_until(
     wanted: &Wanted,
     pause: Duration,
@@ -112,7 +109,7 @@ fn flush_until(
     }
 }
 
-/// Tells that nobody seals any more, after a panic too.
+/// Detaches the flush worker on drop, after a panic too.
 struct Attended<'a>(&'a Wanted);
 
 impl Drop for Attended<'_> {
@@ -141,7 +138,7 @@ fn rewrite_loop(store: &Store) {
     }
 }
 
-/// Makes one index after another. What takes minutes so keeps no erasure waiting.
+/// Builds one index after another, on a thread of its own: an index can take minutes and must not delay an erasure.
 fn index_loop(store: &Store) {
     let pace = Shared { wanted: &store.wanted, began: Mutex::new(Instant::now()) };
     let pace = Yielding { pace };
@@ -161,14 +158,14 @@ fn index_loop(store: &Store) {
     }
 }
 
-/// What one round of rewriting did.
+/// Result of one round of erasure and compaction.
 enum Done {
-    /// There may be more of it.
+    /// A run was merged, so another run may be due.
     Something,
     Nothing,
 }
 
-/// Erases, then compacts. `None` where either met an error, or no room.
+/// Erases, then compacts. Returns `None` after an error or a lack of disk space.
 fn rewrite(store: &Store, pace: &dyn Pace) -> Option<Done> {
     let erased = store.erase_pending(pace);
     let compacted = store.compact(pace);
@@ -179,10 +176,10 @@ fn rewrite(store: &Store, pace: &dyn Pace) -> Option<Done> {
     }
 }
 
-/// Works at most [`UPKEEP_CPU_PERCENT`] of the time and rests for the remainder.
+/// Throttle that works at most [`UPKEEP_CPU_PERCENT`] of the time.
 struct Shared<'a> {
     wanted: &'a Wanted,
-    /// When the work that was not rested for yet began.
+    /// Start of the work since the last pause.
     began: Mutex<Instant>,
 }
 
@@ -196,7 +193,7 @@ impl Shared<'_> {
     }
 }
 
-/// How long to rest after working for so long. However long that was: a rest hears a stop at once.
+/// Returns the pause due after `worked`. The pause needs no upper bound, as a stop request ends it at once.
 fn rest_after(worked: Duration) -> Duration {
     worked * (100 - UPKEEP_CPU_PERCENT) / UPKEEP_CPU_PERCENT
 }
@@ -217,8 +214,8 @@ impl Pace for Shared<'_> {
     }
 }
 
-/// The same, and stands still while anybody compacts or erases: an index of a segment that is taken then
-/// would be for nothing, and one of another goes on where it stood.
+/// Throttle like [`Shared`] that also pauses while a compaction or an erasure runs. An index of a segment that is being
+/// rewritten would be wasted; an index of another segment resumes where it paused.
 struct Yielding<'a> {
     pace: Shared<'a>,
 }
@@ -234,7 +231,7 @@ impl Pace for Yielding<'_> {
             return goes_on;
         }
         let goes_on = goes_on && self.pace.wanted.wait_for_rest();
-        // Standing still is no work that is rested for.
+        // The wait is no work, so no throttle pause is due for it.
         self.pace.begin();
         goes_on
     }

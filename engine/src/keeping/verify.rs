@@ -1,12 +1,14 @@
-//! Verification: walks all that a store's directory holds and reports every broken rule by its id.
+//! Verification: checks all files of a store's directory and reports every broken rule by its id.
 //!
-//! Goes on after a finding, changes nothing, takes no lock: a writer may go on meanwhile. Files that
-//! no longer change are mapped and logs are read before anything is looked into, so what is checked
-//! is one state of the store.
+//! Continues after a finding, changes nothing and takes no lock: a writer may continue meanwhile. Before any check,
+//! files that no longer change are mapped and logs are read, so the check covers one state of the store.
 //!
-//! Held in memory: the logs of the unsealed commits and their rows (`LOG_BYTES_MAX`), the words of
-//! one segment made anew (`COMPACT_BYTES_MAX` bounds the segment), nine bits for each item and three
-//! for each edge, a place in each segment, and `FINDINGS_MAX` findings.
+//! Memory in use:
+//!
+//! - the logs of the unsealed commits and their rows (`LOG_BYTES_MAX`);
+//! - the rebuilt postings of one segment (`COMPACT_BYTES_MAX` bounds the segment);
+//! - 9 bits per item, 3 bits per edge, and a position in each segment;
+//! - `FINDINGS_MAX` findings.
 
 mod across;
 pub(crate) mod erased;
@@ -26,29 +28,29 @@ use crate::os::disk::Disk;
 use findings::Findings;
 use gathered::Gathered;
 
-/// What [`verify`] found.
+/// Result of [`verify`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verified {
-    /// The store; `None` where its manifest cannot be read.
+    /// Id of the store; `None` if its manifest cannot be read.
     pub store: Option<StoreId>,
-    /// Number of the manifest that was followed.
+    /// Number of the checked manifest; `None` if no manifest can be read.
     pub manifest: Option<u64>,
-    /// The newest commit.
+    /// Newest commit.
     pub seq: Seq,
-    /// How much was looked at.
+    /// Counts of checked files and rows.
     pub walked: Walked,
     /// Broken rules, at most [`FINDINGS_MAX`]; those of logs and across files come last.
     pub findings: Vec<Damage>,
-    /// How many more there are.
+    /// Number of findings beyond [`FINDINGS_MAX`].
     pub more_findings: u64,
-    /// What is no damage but worth knowing, at most [`NOTES_MAX`]: leftover and foreign files.
+    /// Remarks that are no corruption, at most [`NOTES_MAX`]: leftover and foreign files.
     pub notes: Vec<String>,
-    /// How many more there are.
+    /// Number of notes beyond [`NOTES_MAX`].
     pub more_notes: u64,
 }
 
 impl Verified {
-    /// Whether no rule is broken.
+    /// Returns true if no rule is broken.
     pub fn is_clean(&self) -> bool {
         self.findings.is_empty()
     }
@@ -67,11 +69,13 @@ impl Verified {
     }
 }
 
-/// Checks every rule of the format over a store's directory, or a backup's. `told` hears the name of
-/// each file before it is walked.
+/// Checks every rule of the format over the directory of a store or a backup. `told` is called with the name of each
+/// file before the file is checked.
 ///
-/// Damage is in the answer; an error means that something could not be read, that a newer build is
-/// wanted, or that there is no store.
+/// Corruption is reported in the result.
+///
+/// # Errors
+/// A file could not be read, the store needs a newer build, or there is no store.
 pub fn verify(disk: &dyn Disk, told: &mut dyn FnMut(&str)) -> Result<Verified, OpenError> {
     let mut gathered = Gathered::of(disk)?;
     let findings = check(&mut gathered, told);

@@ -1,54 +1,53 @@
-//! Signed checkpoints: who vouches for the chain up to here.
+//! Signed checkpoints: the body of a checkpoint and the message that is signed.
 //!
-//! Owns the checkpoint body and what is signed. Knows no keys: signing and checking are traits that
-//! the caller brings.
+//! Signing and verifying are traits of the caller, so this module has no keys.
 
 use super::entry::Hash;
 use super::layout::*;
 
 /// First 8 bytes of the SHA-256 of an Ed25519 public key.
 pub type KeyId = [u8; 8];
-/// An Ed25519 signature.
+/// Ed25519 signature.
 pub type Signature = [u8; 64];
 
-/// Domain of a checkpoint's signature, so that it can never pass for another kind of signature.
+/// Domain separator: a checkpoint's signature is never valid as another kind of signature.
 const DOMAIN: &[u8] = b"ledger checkpoint v1\0";
 
 /// Signs checkpoints with the service's key.
 pub trait Seal: Send {
-    /// The key's id.
+    /// Id of the signing key.
     fn key_id(&self) -> KeyId;
-    /// Ed25519 signature of `message` (RFC 8032, section 5.1).
+    /// Returns the Ed25519 signature of `message` (RFC 8032, section 5.1).
     fn sign(&self, message: &[u8]) -> Signature;
 }
 
-/// Checks checkpoints with public keys.
+/// Verifies checkpoints with public keys.
 pub trait CheckSeal {
-    /// Whether `signature` is that of `key` over `message`, and `key` is one the caller trusts.
+    /// Returns true if `signature` is the signature of `key` over `message`, and the caller trusts `key`.
     fn check(&self, key: KeyId, message: &[u8], signature: &Signature) -> bool;
 }
 
-/// A checkpoint kept outside the ledger, so that a cut tail shows (LED-19).
+/// Checkpoint stored outside the ledger, which exposes a truncated ledger (LED-19).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Anchor {
-    /// The entry it covers.
+    /// Sequence number of the last covered entry.
     pub seq: u64,
-    /// That entry's hash.
+    /// Hash of the last covered entry.
     pub head: Hash,
 }
 
-/// A signed statement: the ledger up to entry `seq` has the hash `head`.
+/// Signed statement that the ledger up to entry `seq` has the hash `head`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// The last entry it covers.
+    /// Sequence number of the last covered entry.
     pub seq: u64,
-    /// That entry's hash.
+    /// Hash of the last covered entry.
     pub head: Hash,
-    /// When it was signed.
+    /// Time of signing, in microseconds.
     pub at_micros: u64,
-    /// The key that signed.
+    /// Id of the signing key.
     pub key: KeyId,
-    /// The signature.
+    /// Signature over the tenant, `seq`, `head` and `at_micros`.
     pub signature: Signature,
 }
 
@@ -80,12 +79,13 @@ impl Checkpoint {
         })
     }
 
-    /// What to keep elsewhere.
+    /// Returns the anchor to store outside the ledger.
     pub fn anchor(&self) -> Anchor {
         Anchor { seq: self.seq, head: self.head }
     }
 
-    /// Whether a trusted key signed this for the ledger of `tenant` (SHA-256 of its name) (LED-16).
+    /// Returns true if a trusted key signed this checkpoint for the ledger of `tenant`, the SHA-256 of the tenant's
+    /// name (LED-16).
     pub fn is_sealed(&self, tenant: &Hash, seals: &dyn CheckSeal) -> bool {
         seals.check(
             self.key,

@@ -1,6 +1,5 @@
-//! One entry: what a call was, how it was decided, what it touched. Its bytes, both ways.
-//!
-//! Owns the entry body of format-spec/ledger.md. Knows no frames and no files.
+//! Entry body of format-spec/ledger.md: the call, its decision and the items it touched, with encoding and decoding.
+//! Frames and files are left to other modules.
 
 use std::fmt;
 
@@ -8,12 +7,12 @@ use sha2::{Digest, Sha256};
 
 use super::layout::*;
 
-/// A SHA-256.
+/// SHA-256 digest.
 pub type Hash = [u8; 32];
-/// A receipt's id, random, unique per ledger.
+/// Receipt id: random, unique within a ledger.
 pub type ReceiptId = [u8; 16];
 
-/// An enum whose codes and words come from one list.
+/// Defines an enum with its codes and words in one list.
 macro_rules! coded {
     ($(#[$about:meta])* $name:ident {
         $($(#[$about_one:meta])* $one:ident = $code:literal $word:literal,)+
@@ -23,10 +22,10 @@ macro_rules! coded {
         pub enum $name { $($(#[$about_one])* $one,)+ }
 
         impl $name {
-            /// Every value, in order of its code.
+            /// All values, in order of their codes.
             pub const ALL: &'static [Self] = &[$(Self::$one),+];
 
-            /// Its word in results.
+            /// Name of the value in results.
             pub fn word(self) -> &'static str {
                 match self { $(Self::$one => $word,)+ }
             }
@@ -43,131 +42,131 @@ macro_rules! coded {
 }
 
 coded! {
-    /// How policy answered.
+    /// Decision of the policy.
     Decision {
-        /// As asked.
+        /// Allowed as requested.
         Allow = 1 "allow",
-        /// With parts left out.
+        /// Allowed with parts redacted.
         Redact = 2 "redact",
-        /// Not at all.
+        /// Denied.
         Deny = 3 "deny",
     }
 }
 
 coded! {
-    /// How the call ended.
+    /// Outcome of the call.
     Outcome {
-        /// It answered.
+        /// The call returned a result.
         Done = 1 "done",
-        /// It broke.
+        /// The call failed.
         Failed = 2 "failed",
-        /// It was not run.
+        /// The call was not run.
         Refused = 3 "refused",
-        /// It ran out of time or was called off.
+        /// The call timed out or was cancelled.
         Cancelled = 4 "cancelled",
     }
 }
 
 coded! {
-    /// What happened to one item.
+    /// Effect of a call on one item.
     Effect {
-        /// Given to the caller.
+        /// Returned to the caller.
         Read = 1 "read",
-        /// Created, or superseded.
+        /// Created or superseded.
         Written = 2 "written",
-        /// Given with parts left out.
+        /// Returned with parts redacted.
         Redacted = 3 "redacted",
-        /// Kept back.
+        /// Withheld from the caller.
         Withheld = 4 "withheld",
-        /// Its sensitivity went up.
+        /// Raised in sensitivity.
         Raised = 5 "raised",
-        /// Its sensitivity went down.
+        /// Lowered in sensitivity.
         Lowered = 6 "lowered",
-        /// Gone.
+        /// Erased.
         Erased = 7 "erased",
     }
 }
 
-/// One item that a call touched.
+/// Item touched by a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Touched {
-    /// What happened to it.
+    /// Effect on the item.
     pub effect: Effect,
-    /// The item's id.
+    /// Item id.
     pub item: [u8; 16],
 }
 
-/// What the caller hands in. Lengths are bounded by the `*_BYTES_MAX` of this module.
+/// Entry to be appended. Lengths are bounded by the `*_BYTES_MAX` constants of this module.
 #[derive(Debug, Clone, Copy)]
 pub struct Draft<'a> {
-    /// When the call was decided.
+    /// Time of the decision, in microseconds.
     pub at_micros: u64,
-    /// The receipt's id: random, from the caller.
+    /// Receipt id, chosen at random by the caller.
     pub receipt: ReceiptId,
-    /// The tool or operation.
+    /// Tool or operation.
     pub tool: &'a str,
-    /// Who asked.
+    /// Principal that made the call.
     pub principal: &'a str,
-    /// How policy answered.
+    /// Decision of the policy.
     pub decision: Decision,
-    /// The rule that decided.
+    /// Policy rule that decided.
     pub rule: &'a str,
     /// SHA-256 of the call's arguments.
     pub arguments: Hash,
-    /// Items in the order of their importance: the first [`TOUCHED_LISTED_MAX`] are listed, the
-    /// rest only counted and hashed, so sensitivity events go first.
+    /// Touched items, most important first. The first [`TOUCHED_LISTED_MAX`] are listed and the others only counted and
+    /// hashed, so changes of sensitivity come first.
     pub touched: &'a [Touched],
-    /// How the call ended.
+    /// Outcome of the call.
     pub outcome: Outcome,
 }
 
-/// A recorded entry.
+/// Recorded entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its place, from 1.
+    /// Sequence number, from 1.
     pub seq: u64,
-    /// When the call was decided.
+    /// Time of the decision, in microseconds.
     pub at_micros: u64,
-    /// Hash of the entry before.
+    /// Hash of the previous entry.
     pub previous: Hash,
     /// Hash of this entry.
     pub hash: Hash,
-    /// The receipt's id.
+    /// Receipt id.
     pub receipt: ReceiptId,
-    /// The tool or operation.
+    /// Tool or operation.
     pub tool: String,
-    /// Who asked.
+    /// Principal that made the call.
     pub principal: String,
-    /// How policy answered.
+    /// Decision of the policy.
     pub decision: Decision,
-    /// The rule that decided.
+    /// Policy rule that decided.
     pub rule: String,
     /// SHA-256 of the call's arguments.
     pub arguments: Hash,
-    /// The listed items.
+    /// Listed items, at most [`TOUCHED_LISTED_MAX`].
     pub touched: Vec<Touched>,
-    /// Items touched, listed or not.
+    /// Number of touched items, listed or not.
     pub touched_total: u32,
-    /// Hash of those not listed; zero if none.
+    /// Hash of the items that are not listed; zero if all are listed.
     pub touched_rest: Hash,
-    /// How the call ended.
+    /// Outcome of the call.
     pub outcome: Outcome,
 }
 
-/// Why a draft is no entry.
+/// Invalid draft.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DraftError {
-    /// A text is empty, too long or holds a control character.
+    /// A text is empty, too long or contains a control character.
     Text {
-        /// Which.
+        /// Field name.
         field: &'static str,
-        /// Its length in bytes.
+        /// Length of the text in bytes.
         bytes: usize,
-        /// The longest allowed.
+        /// Maximum length in bytes.
         bytes_max: usize,
     },
-    /// More items than can be counted.
+    /// The number of touched items exceeds `u32`.
     TooManyTouched,
 }
 
@@ -186,13 +185,13 @@ impl fmt::Display for DraftError {
 
 impl std::error::Error for DraftError {}
 
-/// Hash of an entry's whole body: what the next entry carries as `previous` (LED-13).
+/// Hashes the whole body of an entry. The next entry carries the hash as `previous` (LED-13).
 pub(super) fn hash_of(body: &[u8]) -> Hash {
     Sha256::digest(body).into()
 }
 
 impl Draft<'_> {
-    /// The body of this draft as entry `seq` after `previous`.
+    /// Returns the body of this draft as entry `seq` after the entry with hash `previous`.
     pub(super) fn encode(&self, seq: u64, previous: &Hash) -> Result<Vec<u8>, DraftError> {
         let tool = text("tool", self.tool, TOOL_BYTES_MAX)?;
         let principal = text("principal", self.principal, PRINCIPAL_BYTES_MAX)?;
@@ -228,7 +227,7 @@ impl Draft<'_> {
 }
 
 impl Entry {
-    /// The entry in `body`, or what is wrong with it (LED-11).
+    /// Decodes `body`; the error text describes the violation of LED-11.
     pub(super) fn decode(body: &[u8]) -> Result<Self, &'static str> {
         let (fixed, texts) =
             body.split_at_checked(ENTRY_FIXED_BYTES).ok_or("shorter than an entry's fixed part")?;
@@ -301,7 +300,7 @@ impl Touched {
     }
 }
 
-/// Hash of the items that are not listed; zero if there are none.
+/// Hashes the items that are not listed; zero if there are none.
 fn fold(rest: &[Touched]) -> Hash {
     if rest.is_empty() {
         return [0; 32];
@@ -325,7 +324,7 @@ fn text_is_allowed(text: &str, bytes_max: usize) -> bool {
     !text.is_empty() && text.len() <= bytes_max && !text.chars().any(char::is_control)
 }
 
-/// A length that a bound of this module keeps below 256.
+/// Narrows a length that the bounds of this module keep below 256.
 fn short(length: usize) -> u8 {
     u8::try_from(length).expect("bounded by a *_MAX that layout.rs asserts to fit one byte")
 }

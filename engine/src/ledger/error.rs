@@ -1,4 +1,4 @@
-//! Why an act on a ledger did not happen. One type per act; each says what to do about it.
+//! Errors of ledger operations: one type per operation, each with its remedy.
 
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
@@ -6,23 +6,23 @@ use std::{fmt, io};
 use super::entry::DraftError;
 pub use crate::error::{DiskError, Remedy};
 
-/// A failed call to the operating system, on the file or folder at `path`.
+/// Wraps a failed system call on the file or directory at `path`.
 pub(super) fn disk(action: &'static str, path: &Path, source: io::Error) -> DiskError {
     DiskError::new(action, path.display().to_string(), source)
 }
 
-/// Bytes that break a rule of format-spec/ledger.md.
+/// Violation of a rule of format-spec/ledger.md.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
-    /// The rule, e.g. `LED-09`.
+    /// Id of the broken rule, e.g. `LED-09`.
     pub rule: &'static str,
-    /// The sequence number of the entry that was expected there.
+    /// Sequence number of the entry expected at the damaged position.
     pub seq: u64,
-    /// Where, in bytes from the start of the volume.
+    /// Offset in bytes from the start of the volume.
     pub at: u64,
-    /// The file.
+    /// Path of the volume.
     pub volume: PathBuf,
-    /// What was found and what was wanted.
+    /// Found and expected content.
     pub what: String,
 }
 
@@ -33,20 +33,20 @@ impl fmt::Display for Damage {
     }
 }
 
-/// Why reading stopped.
+/// Failure to read a ledger.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// Bytes break a rule.
+    /// The bytes break a rule of the format.
     Damaged(Damage),
-    /// The volume wants a newer build; holds the version it names.
+    /// The volume requires a newer build: the version that the volume names.
     TooNew(u32),
-    /// The operating system refused.
+    /// A system call failed.
     Disk(DiskError),
 }
 
 impl ReadError {
-    /// What to do about it.
+    /// Returns the remedy for this error.
     pub fn remedy(&self) -> Remedy {
         match self {
             Self::Damaged(_) => Remedy::Restore,
@@ -79,25 +79,25 @@ impl From<DiskError> for ReadError {
     }
 }
 
-/// Why a ledger did not open. No entry on disk has been changed.
+/// Failure to open a ledger. No entry on disk has been changed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum LedgerOpenError {
-    /// Another writer holds the folder.
+    /// Another writer has locked the directory.
     Locked(PathBuf),
-    /// The ledger is shorter than, or differs from, the checkpoint kept elsewhere (LED-19).
+    /// The ledger is shorter than, or differs from, the anchor stored elsewhere (LED-19).
     AnchorBroken {
-        /// Sequence number of the kept checkpoint.
+        /// Sequence number of the anchor.
         anchor_seq: u64,
-        /// Sequence number of the last entry found.
+        /// Sequence number of the ledger's last entry.
         head_seq: u64,
     },
-    /// What is there could not be read.
+    /// The existing ledger could not be read.
     Read(ReadError),
 }
 
 impl LedgerOpenError {
-    /// What to do about it.
+    /// Returns the remedy for this error.
     pub fn remedy(&self) -> Remedy {
         match self {
             Self::Locked(_) => Remedy::RetryLater,
@@ -141,23 +141,22 @@ impl From<DiskError> for LedgerOpenError {
     }
 }
 
-/// Why an entry was not recorded. The call it belongs to must not go on.
+/// Failure to record an entry. The audited call must not proceed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum AppendError {
-    /// The entry breaks a bound; nothing was written and the ledger goes on.
+    /// The draft is invalid. Nothing was written, and the ledger accepts further entries.
     Draft(DraftError),
-    /// The ledger has as many volumes as it may have; nothing was written.
+    /// The ledger has reached its maximum number of volumes; nothing was written.
     Full,
-    /// This write or sync failed. The ledger takes no more entries.
+    /// This write or sync failed. The ledger accepts no more entries.
     Failed(DiskError),
-    /// An earlier write or sync failed, as said. The ledger takes no more entries until it is
-    /// opened anew.
+    /// An earlier write or sync failed with this message. Until the ledger is reopened, it accepts no more entries.
     Closed(String),
 }
 
 impl AppendError {
-    /// What to do about it.
+    /// Returns the remedy for this error.
     pub fn remedy(&self) -> Remedy {
         match self {
             Self::Draft(_) => Remedy::FixRequest,

@@ -1,4 +1,4 @@
-//! Every call a ledger makes to the file system, and nothing else.
+//! File system calls of the ledger; no other ledger module makes any.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
@@ -10,11 +10,11 @@ use crate::os::held::HeldLock;
 
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
-/// A volume being made (see format-spec/ledger.md, "A new volume").
+/// Name of a volume that is being created (see format-spec/ledger.md, "A new volume").
 const NEW_NAME: &str = "volume.new";
 const LOCK_NAME: &str = "lock";
 
-/// Makes the folder, readable by its owner only, unless it is there.
+/// Creates the directory, readable by its owner only, unless the directory exists.
 pub(super) fn make_folder(folder: &Path) -> Result<(), DiskError> {
     match DirBuilder::new().mode(FOLDER_MODE).create(folder) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => {
@@ -25,13 +25,13 @@ pub(super) fn make_folder(folder: &Path) -> Result<(), DiskError> {
     }
 }
 
-/// Takes the writer's lock (LED-02); `None` if another writer has it.
+/// Acquires the writer's lock (LED-02); `None` if another writer holds the lock.
 pub(super) fn lock(folder: &Path) -> Result<Option<HeldLock>, DiskError> {
     let path = folder.join(LOCK_NAME);
     HeldLock::take(&path).map_err(|error| disk("lock", &path, error))
 }
 
-/// The names in `folder`, at most `names_max` plus one of them.
+/// Lists at most `names_max + 1` names of `folder`, so that the caller notices an excess.
 pub(super) fn names(folder: &Path, names_max: usize) -> Result<Vec<std::ffi::OsString>, DiskError> {
     let failed = |error| disk("list", folder, error);
     let entries = std::fs::read_dir(folder).map_err(failed)?;
@@ -73,7 +73,7 @@ pub(super) fn sync(file: &File, path: &Path) -> Result<(), DiskError> {
     file.sync_data().map_err(|error| disk("sync", path, error))
 }
 
-/// Cuts `path` to `bytes`, durably.
+/// Truncates `path` to `bytes` and syncs the file.
 pub(super) fn cut(path: &Path, bytes: u64) -> Result<(), DiskError> {
     let file =
         OpenOptions::new().write(true).open(path).map_err(|error| disk("open", path, error))?;
@@ -81,7 +81,7 @@ pub(super) fn cut(path: &Path, bytes: u64) -> Result<(), DiskError> {
     done.map_err(|error| disk("cut the torn end of", path, error))
 }
 
-/// Removes a volume that a crash left half made.
+/// Removes the incomplete volume that a crash during creation left behind.
 pub(super) fn remove_unfinished(folder: &Path) -> Result<(), DiskError> {
     let path = folder.join(NEW_NAME);
     match std::fs::remove_file(&path) {
@@ -90,7 +90,7 @@ pub(super) fn remove_unfinished(folder: &Path) -> Result<(), DiskError> {
     }
 }
 
-/// Makes the volume `path` of `folder` with `header` in it, durably and all at once; open for
+/// Creates the volume `path` of `folder` with `header`, durably and atomically, and returns the file open for
 /// appending.
 pub(super) fn create_volume(folder: &Path, path: &Path, header: &[u8]) -> Result<File, DiskError> {
     let new: PathBuf = folder.join(NEW_NAME);
@@ -104,7 +104,7 @@ pub(super) fn create_volume(folder: &Path, path: &Path, header: &[u8]) -> Result
 }
 
 fn sync_folder(folder: &Path) -> Result<(), DiskError> {
-    // The parent of a relative one-part path is the empty path, which names no folder.
+    // The parent of a relative path of one component is the empty path, which names no directory.
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let synced = File::open(folder).and_then(|open| open.sync_all());
     synced.map_err(|error| disk("sync", folder, error))

@@ -1,4 +1,4 @@
-//! Frames: how a body lies in a volume. Length, its complement, checksum, body.
+//! Frames of a volume: length, complement of the length, checksum, body.
 
 use super::layout::*;
 
@@ -13,7 +13,7 @@ pub(super) fn push(out: &mut Vec<u8>, body: &[u8]) {
     out.extend_from_slice(body);
 }
 
-/// The length of the body that `head` announces; `None` if `head` contradicts itself (LED-08).
+/// Returns the body length announced by `head`; `None` if the length and its complement disagree (LED-08).
 pub(super) fn body_bytes(head: &[u8; FRAME_HEAD_BYTES]) -> Option<usize> {
     let length = u16::from_le_bytes(bytes_at(head, FRAME_LENGTH)?);
     let bytes = usize::from(length);
@@ -21,7 +21,7 @@ pub(super) fn body_bytes(head: &[u8; FRAME_HEAD_BYTES]) -> Option<usize> {
     (agrees && (1..=BODY_BYTES_MAX).contains(&bytes)).then_some(bytes)
 }
 
-/// Whether `body` is the one that `head` was written for (LED-09).
+/// Returns true if the checksum in `head` matches `body` (LED-09).
 pub(super) fn is_whole(head: &[u8; FRAME_HEAD_BYTES], body: &[u8]) -> bool {
     let (word, found) = (bytes_at(head, FRAME_LENGTH), bytes_at(head, FRAME_CHECK));
     word.zip(found).is_some_and(|(word, found)| check(word, body) == u32::from_le_bytes(found))

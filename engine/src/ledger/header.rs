@@ -1,5 +1,3 @@
-//! A volume's header: what the file is, whose it is, and where its chain begins.
-
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
@@ -10,7 +8,7 @@ use super::layout::*;
 
 const ORIGIN: &[u8] = b"ledger origin v1\0";
 
-/// What the chain of `tenant` starts from: the `previous` of its first entry.
+/// Hash from which the chain of `tenant` starts: the `previous` of its first entry.
 pub(super) fn origin(tenant: &Hash) -> Hash {
     Sha256::new().chain_update(ORIGIN).chain_update(tenant).finalize().into()
 }
@@ -28,7 +26,7 @@ impl Header {
         Self { first_seq, previous, tenant, write_version: WRITE_VERSION }
     }
 
-    /// The header of the volume at `path`, whose name says it starts at `named_seq` (LED-03 to
+    /// Decodes the header of the volume at `path`, whose file name says that its first entry is `named_seq` (LED-03 to
     /// LED-06).
     pub(super) fn decode(
         bytes: &[u8; HEADER_BYTES],
@@ -61,7 +59,7 @@ impl Header {
                 format!("header checksum is {found:08x}, should be {wanted:08x}"),
             );
         }
-        // The version comes before everything a later version may have changed.
+        // The version is checked first, because a later version may have changed every other field.
         let read_version = u32::from_le_bytes(at(bytes, HEADER_READ_VERSION));
         if read_version > READ_VERSION {
             return Err(ReadError::TooNew(read_version));

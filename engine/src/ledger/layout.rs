@@ -1,11 +1,10 @@
-//! Byte positions and bounds of a ledger. Mirror of format-spec/ledger.md; `tests.rs` compares the
-//! two.
+//! Byte positions and limits of a ledger. Mirror of format-spec/ledger.md; `tests.rs` compares the two.
 
 /// First bytes of every volume.
 pub(super) const MAGIC: [u8; 8] = *b"RCLEDGER";
-/// The newest version this build reads (LED-05).
+/// Highest version that this build reads (LED-05).
 pub(super) const READ_VERSION: u32 = 1;
-/// The newest version this build appends to (LED-05).
+/// Highest version that this build appends to (LED-05).
 pub(super) const WRITE_VERSION: u32 = 1;
 
 pub(super) const HEADER_BYTES: usize = 128;
@@ -53,35 +52,35 @@ pub(super) const CHECKPOINT_AT_MICROS: usize = 48;
 pub(super) const CHECKPOINT_KEY: usize = 56;
 pub(super) const CHECKPOINT_SIGNATURE: usize = 64;
 
-/// Bytes of a tool's name, at most.
+/// Maximum length of a tool's name, in bytes.
 pub const TOOL_BYTES_MAX: usize = 64;
-/// Bytes of a principal, at most.
+/// Maximum length of a principal, in bytes.
 pub const PRINCIPAL_BYTES_MAX: usize = 160;
-/// Bytes of a rule's name, at most.
+/// Maximum length of a rule's name, in bytes.
 pub const RULE_BYTES_MAX: usize = 96;
-/// Touched items an entry lists; further ones are counted and folded into a hash.
+/// Maximum number of listed items per entry; further items are counted and folded into a hash.
 pub const TOUCHED_LISTED_MAX: usize = 64;
-/// Entries that may follow each other without a checkpoint (LED-17).
+/// Maximum number of consecutive entries without a checkpoint (LED-17).
 pub const CHECKPOINT_ENTRIES_MAX: u64 = 1_000;
 /// Age of the first unsigned entry at which a checkpoint is due (LED-17).
 pub const CHECKPOINT_AFTER_MICROS: u64 = 60_000_000;
 /// Age of the first unsynced entry at which a sync is due.
 pub const SYNC_AFTER_MICROS: u64 = 50_000;
-/// Bytes of one volume, at most (LED-03).
+/// Maximum size of a volume, in bytes (LED-03).
 pub const VOLUME_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// Volumes of one ledger, at most (LED-03).
+/// Maximum number of volumes per ledger (LED-03).
 pub(super) const VOLUMES_MAX: usize = 65_536;
-/// The unit in which a disk loses writes (LED-18).
+/// Unit in which a disk loses writes (LED-18).
 pub(super) const SECTOR_BYTES: usize = 512;
 
-/// Bytes of the longest body.
+/// Length of the longest possible body.
 pub(super) const BODY_BYTES_MAX: usize = ENTRY_FIXED_BYTES
     + TOOL_BYTES_MAX
     + PRINCIPAL_BYTES_MAX
     + RULE_BYTES_MAX
     + TOUCHED_LISTED_MAX * TOUCHED_BYTES;
-/// Room an append wants in its volume: the entry, a checkpoint on either side of it, and the
-/// checkpoint that ends the volume (LED-17).
+/// Free space that an append needs in its volume: the entry, one checkpoint before and one after, and the final
+/// checkpoint of the volume (LED-17).
 pub(super) const APPEND_ROOM_BYTES: u64 =
     (FRAME_HEAD_BYTES + BODY_BYTES_MAX + 3 * (FRAME_HEAD_BYTES + CHECKPOINT_BYTES)) as u64;
 
@@ -93,12 +92,12 @@ const _: () = assert!(CHECKPOINT_SIGNATURE + 64 == CHECKPOINT_BYTES);
 const _: () = assert!(TOUCHED_LISTED_MAX <= u8::MAX as usize);
 const _: () = assert!(PRINCIPAL_BYTES_MAX <= u8::MAX as usize);
 
-/// The `N` bytes at `at`, if they are there.
+/// Returns the `N` bytes at `at`; `None` if `bytes` is too short.
 pub(super) fn bytes_at<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..at.checked_add(N)?)?.try_into().ok()
 }
 
-/// Whether every byte is zero, as reserved bytes must be.
+/// Returns true if all bytes are zero, as reserved bytes must be.
 pub(super) fn all_zero(bytes: &[u8]) -> bool {
     bytes.iter().all(|&byte| byte == 0)
 }

@@ -1,4 +1,4 @@
-//! Reading a ledger while it is being written: a fixed end, and entries up to it.
+//! Reading a ledger during writes: entries up to a fixed end.
 
 use std::path::{Path, PathBuf};
 
@@ -7,20 +7,20 @@ use super::error::ReadError;
 use super::layout::HEADER_BYTES;
 use super::walk::{Step, Volume, Walk, volumes};
 
-/// A ledger as far as it went when the reader was made. Holds no file open and takes no lock.
+/// Ledger up to the end that was current at the reader's creation. A reader keeps no file open and acquires no lock.
 #[derive(Debug, Clone)]
 pub struct Reader {
     volumes: Vec<Volume>,
 }
 
 impl Reader {
-    /// Everything in `folder` as it is now. A writer in the middle of an append looks like a torn
-    /// tail; beside a writer of the same process, use [`super::Ledger::reader`].
+    /// Opens a reader of everything in `folder` at present. An append in progress looks like a torn tail: if the writer
+    /// is in the same process, use [`super::Ledger::reader`].
     pub fn open(folder: &Path) -> Result<Self, ReadError> {
         Ok(Self { volumes: volumes(folder)? })
     }
 
-    /// The same, but the volume at `last` ends at `bytes`.
+    /// Opens a reader of everything in `folder` up to byte `bytes` of the volume at `last`.
     pub(super) fn up_to(folder: &Path, last: &PathBuf, bytes: u64) -> Result<Self, ReadError> {
         let mut volumes = volumes(folder)?;
         volumes.retain(|volume| volume.path <= *last);
@@ -30,23 +30,23 @@ impl Reader {
         Ok(Self { volumes })
     }
 
-    /// The files that hold it, oldest first, and how many bytes of each: what a copy takes.
+    /// Files of the ledger, oldest first, each with the number of bytes to copy.
     pub fn files(&self) -> impl Iterator<Item = (&Path, u64)> {
         self.volumes().map(|(_, path, bytes)| (path, bytes))
     }
 
-    /// The same files, each with its first entry.
+    /// Files of the ledger, oldest first: sequence number of the first entry, path and number of bytes.
     pub fn volumes(&self) -> impl Iterator<Item = (u64, &Path, u64)> {
         self.volumes.iter().map(|volume| (volume.first_seq, volume.path.as_path(), volume.bytes))
     }
 
-    /// The entries from `from_seq` on, oldest first, each checked against the one before. Ends
-    /// before a torn tail; stops at the first damage, with an error.
+    /// Returns the entries from `from_seq` on, oldest first, each verified against its predecessor. The iterator ends
+    /// before a torn tail; at the first damage it returns an error and ends.
     pub fn entries(&self, from_seq: u64) -> Result<Entries, ReadError> {
         Ok(Entries { walk: Some(self.walk_from(from_seq)?), from_seq })
     }
 
-    /// Whether nothing was written to it yet: all that there is of it is the header of its first volume.
+    /// Returns true if the ledger has at most the header of its first volume.
     #[must_use]
     pub fn is_blank(&self) -> bool {
         let is_blank =
@@ -54,10 +54,10 @@ impl Reader {
         self.volumes.iter().all(is_blank)
     }
 
-    /// The hash of its first entry, which tells one ledger from another; `None` where it has no entry.
+    /// Returns the hash of the first entry, which identifies the ledger; `None` if there is no entry.
     ///
     /// # Errors
-    /// It cannot be read, or its beginning is damaged.
+    /// The ledger cannot be read, or its beginning is damaged.
     pub fn first_hash(&self) -> Result<Option<Hash>, ReadError> {
         let mut walk = self.walk_from(1)?;
         loop {
@@ -69,22 +69,22 @@ impl Reader {
         }
     }
 
-    /// The entry with this receipt. Reads the ledger from its start: rare enough a
-    /// question that there is no index to keep true.
+    /// Returns the entry with this receipt id. Scans the ledger from its start: the query is too rare to maintain an
+    /// index.
     pub fn find(&self, receipt: &ReceiptId) -> Result<Option<Entry>, ReadError> {
         self.entries(1)?
             .find(|entry| entry.as_ref().map_or(true, |entry| entry.receipt == *receipt))
             .transpose()
     }
 
-    /// A walk that starts with the volume that holds `from_seq`.
+    /// Starts a scan at the volume that contains `from_seq`.
     pub(super) fn walk_from(&self, from_seq: u64) -> Result<Walk, ReadError> {
         let after = self.volumes.partition_point(|volume| volume.first_seq <= from_seq);
         Walk::open(self.volumes.get(after.saturating_sub(1)..).unwrap_or_default().to_vec())
     }
 }
 
-/// Entries in order; see [`Reader::entries`].
+/// Iterator over entries in order; see [`Reader::entries`].
 #[derive(Debug)]
 pub struct Entries {
     walk: Option<Walk>,

@@ -1,4 +1,4 @@
-//! Tests of the ledger: what it keeps, what it refuses, and that its constants are the spec's.
+//! Tests of the ledger: recorded entries, rejected input, and constants equal to those of the specification.
 
 mod damage;
 
@@ -12,7 +12,7 @@ use super::layout::*;
 use super::walk::volume_path;
 use super::*;
 
-/// A folder of its own for one test, gone afterwards.
+/// Temporary directory of one test, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -57,7 +57,7 @@ impl CheckSeal for Public {
 
 const TENANT: Hash = [0x11; 32];
 const SECOND: u64 = 1_000_000;
-/// Small volumes: a handful of entries each.
+/// Volume size with room for a handful of entries.
 const SMALL: u64 = APPEND_ROOM_BYTES + 1_500;
 
 fn key() -> SigningKey {
@@ -92,7 +92,7 @@ fn items(count: u8) -> Vec<Touched> {
         .collect()
 }
 
-/// A ledger of `count` entries in small volumes, closed; its anchor.
+/// Writes a ledger of `count` entries in small volumes, closes the ledger and returns its anchor.
 fn written(folder: &Path, count: u8) -> Anchor {
     let mut ledger = Ledger::open_sized(folder, with(None), SMALL).unwrap();
     for n in 1..=count {
@@ -167,7 +167,7 @@ fn volumes_follow_each_other_and_can_be_read_from_the_middle() {
     let part = VerifyWith { anchor: Some(anchor), from_seq: 20, to_seq: 39, seals: &public };
     let report = reader.verify(&part).unwrap();
     assert_eq!((report.ok, report.entries, report.head_seq), (true, 20, 39));
-    // And the ledger goes on where it was.
+    // The ledger continues after its last entry.
     let mut ledger = Ledger::open_sized(&folder.0, with(Some(anchor)), SMALL).unwrap();
     assert_eq!(ledger.append(&draft(61, &[])).unwrap().seq, 61);
     drop(ledger);
@@ -200,7 +200,7 @@ fn a_failed_write_is_final() {
     let folder = Folder::new();
     let mut ledger = Ledger::open(&folder.0, with(None)).unwrap();
     ledger.append(&draft(1, &[])).unwrap();
-    // A file that is open for reading only refuses the write.
+    // A file opened read-only rejects the write.
     let file = ledger.file.clone();
     ledger.file = std::sync::Arc::new(std::fs::File::open(volume_path(&folder.0, 1)).unwrap());
     assert!(matches!(ledger.append(&draft(2, &[])), Err(AppendError::Failed(_))));
@@ -275,7 +275,7 @@ fn deadlines_follow_the_time_that_is_passed_in() {
     assert_eq!(ledger.due(), Some(5 * SECOND + SYNC_AFTER_MICROS));
     assert!(ledger.tick(5 * SECOND + SYNC_AFTER_MICROS - 1).unwrap().is_none());
     let ticket = ledger.tick(5 * SECOND + SYNC_AFTER_MICROS).unwrap().unwrap();
-    // An entry that comes while the disk works is not covered by that sync.
+    // An entry appended during the sync is not covered by the sync.
     ledger.append(&Draft { at_micros: 6 * SECOND, ..draft(2, &[]) }).unwrap();
     ledger.end_sync(ticket.run()).unwrap();
     assert!(!ledger.is_synced());
@@ -284,7 +284,7 @@ fn deadlines_follow_the_time_that_is_passed_in() {
     assert_eq!(ledger.due(), Some(5 * SECOND + CHECKPOINT_AFTER_MICROS));
     assert_eq!(ledger.synced_anchor(), None);
     assert!(ledger.tick(65 * SECOND).unwrap().is_none(), "the checkpoint's own sync is due later");
-    // The clock was set back: what waits is due at once.
+    // The clock was set back: all pending work is due at once.
     let ticket = ledger.tick(SECOND).unwrap().unwrap();
     ledger.end_sync(ticket.run()).unwrap();
     assert_eq!(ledger.synced_anchor().unwrap().seq, 2);
@@ -358,7 +358,7 @@ fn the_spec_tables_are_the_constants() {
         ("checkpoint.signature", CHECKPOINT_SIGNATURE, 64),
     ];
     assert_eq!(places, wanted);
-    // Every rule the code cites is in the spec.
+    // Every rule that the code cites is in the specification.
     for rule in 1..=19 {
         assert!(spec.contains(&format!("**LED-{rule:02}**")), "LED-{rule:02}");
     }
@@ -396,10 +396,10 @@ proptest! {
 }
 
 proptest! {
-    // Few cases: each opens and syncs many times.
+    // Few cases, because each opens and syncs many times.
     #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Appends, syncs, ticks, and crashes that lose a tail: what is left is always a true prefix.
+    /// Appends, syncs, ticks and crashes that lose the end of the file: the remaining ledger is always a true prefix.
     #[test]
     fn a_ledger_that_crashes_again_and_again_keeps_a_true_prefix(
         steps in proptest::collection::vec((0u8..8, 0u16..900), 1..60),

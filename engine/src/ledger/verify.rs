@@ -1,5 +1,3 @@
-//! Walks a ledger from end to end, checks every rule, and reports.
-
 use std::cell::Cell;
 use std::path::Path;
 
@@ -9,70 +7,69 @@ use super::error::{Damage, ReadError};
 use super::reader::Reader;
 use super::walk::{Step, VolumeWalk, Walk};
 
-/// How often a torn tail is looked at again: a writer may be in the middle of an append.
+/// Maximum number of reads while the end is torn: a writer may be in the middle of an append.
 const VERIFY_ATTEMPTS_MAX: u32 = 4;
 
-/// Frames that are walked between two looks at whether the report is still wanted.
+/// Frames scanned between two checks for cancellation.
 const STEPS_TOGETHER: u32 = 1_024;
 
-/// What to verify against.
+/// Parameters of a verification.
 #[derive(Clone, Copy)]
 pub struct VerifyWith<'a> {
-    /// The keys that may have signed.
+    /// Trusted signing keys.
     pub seals: &'a dyn CheckSeal,
-    /// The last checkpoint kept elsewhere, if one is (LED-19). Asked only of a range that reaches
-    /// it.
+    /// Anchor stored outside the ledger, if any (LED-19). Checked only if the verified range reaches the anchor.
     pub anchor: Option<Anchor>,
-    /// The first entry to report on; earlier volumes are not read.
+    /// Sequence number of the first entry to report on; earlier volumes are not read.
     pub from_seq: u64,
-    /// The last entry to report on.
+    /// Sequence number of the last entry to report on.
     pub to_seq: u64,
 }
 
 impl<'a> VerifyWith<'a> {
-    /// The whole ledger against `seals`, no anchor.
+    /// Verifies the whole ledger against `seals`, without an anchor.
     pub fn whole(seals: &'a dyn CheckSeal) -> Self {
         Self { seals, anchor: None, from_seq: 1, to_seq: u64::MAX }
     }
 }
 
-/// Checkpoints seen.
+/// Checkpoints found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckpointCount {
-    /// How many.
+    /// Number of checkpoints.
     pub count: u64,
-    /// Whether every one carried a good signature.
+    /// True if every checkpoint has a valid signature.
     pub ok: bool,
 }
 
-/// What `verify` found.
+/// Result of a verification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// Entries read and found good.
+    /// Number of valid entries.
     pub entries: u64,
-    /// Whether no rule was broken.
+    /// True if no rule is broken.
     pub ok: bool,
-    /// The first entry that is broken or missing.
+    /// Sequence number of the first damaged or missing entry.
     pub first_bad_seq: Option<u64>,
-    /// The last good entry; 0 in an empty ledger.
+    /// Sequence number of the last valid entry; 0 in an empty ledger.
     pub head_seq: u64,
-    /// Its hash; the tenant's origin in an empty ledger, zero without any volume.
+    /// Hash of the last valid entry; the tenant's origin in an empty ledger, zero without a volume.
     pub head_hash: Hash,
-    /// Checkpoints seen.
+    /// Checkpoints found.
     pub checkpoints: CheckpointCount,
-    /// Good entries of the range that no good checkpoint within it covers.
+    /// Valid entries of the range that no valid checkpoint within the range covers.
     pub unsigned: u64,
-    /// The first broken rule.
+    /// First broken rule.
     pub fault: Option<Damage>,
 }
 
-/// Verifies the ledger in `folder`, which a writer may have open. Damage is in the report; an error
-/// means that it could not be read. Streams: one frame in memory, whatever the ledger's size.
+/// Verifies the ledger in `folder`, which a writer may have open. Damage is part of the report; an error means that the
+/// ledger could not be read. Memory use is one frame, whatever the size of the ledger.
 pub fn verify(folder: &Path, with: &VerifyWith<'_>) -> Result<Report, ReadError> {
     verify_telling(folder, with, &|_| {})
 }
 
-/// The same; tells now and then how many frames were walked.
+/// Verifies like [`verify`], and passes the number of scanned frames to `tell` from time to time.
 pub fn verify_telling(
     folder: &Path,
     with: &VerifyWith<'_>,
@@ -112,12 +109,12 @@ fn verify_once(
 }
 
 impl Reader {
-    /// Verifies what this reader sees; see [`verify`].
+    /// Verifies the ledger up to the reader's end; see [`verify`].
     pub fn verify(&self, with: &VerifyWith<'_>) -> Result<Report, ReadError> {
         self.checked(with, &|| false).map(|(report, _)| report)
     }
 
-    /// The same; `None` once `is_over` says that nobody waits for it any more.
+    /// Verifies like [`Reader::verify`]; `None` if `is_over` returned true.
     pub fn verify_until(
         &self,
         with: &VerifyWith<'_>,
@@ -127,7 +124,7 @@ impl Reader {
         Ok((!is_cut).then_some(report))
     }
 
-    /// What was found, and whether that was called off.
+    /// Returns the report, and true if the verification was cancelled.
     fn checked(
         &self,
         with: &VerifyWith<'_>,
@@ -160,7 +157,7 @@ struct Check<'a> {
     is_over: &'a dyn Fn() -> bool,
     is_cut: bool,
     anchor_met: bool,
-    /// The last entry under a good checkpoint.
+    /// Sequence number of the last entry covered by a valid checkpoint.
     signed_seq: u64,
     opened: bool,
 }
@@ -195,7 +192,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Notes where the chain stands now.
+    /// Records the current end of the chain.
     fn stand(&mut self, volume: &VolumeWalk) {
         (self.report.head_seq, self.report.head_hash) = (volume.chain.seq, volume.chain.head);
         self.opened = true;
@@ -225,7 +222,7 @@ impl Check<'_> {
         let Some(anchor) = self.with.anchor else { return };
         let in_range =
             anchor.seq >= self.with.from_seq.saturating_sub(1) && anchor.seq <= self.with.to_seq;
-        // An anchor of no entries says nothing about a folder that has no volume yet.
+        // An anchor of an empty ledger does not contradict a directory without a volume.
         if !in_range || self.anchor_met || (anchor.seq == 0 && !self.opened) {
             return;
         }
@@ -239,8 +236,7 @@ impl Check<'_> {
 }
 
 impl Report {
-    /// Whether all that is wrong is an end that a crash cut short (LED-18): the next writer removes
-    /// it.
+    /// Returns true if the only fault is a torn tail after a crash (LED-18), which the next writer removes.
     pub fn is_torn(&self) -> bool {
         self.fault.as_ref().is_some_and(|fault| fault.rule == "LED-18" && self.checkpoints.ok)
     }
@@ -258,7 +254,7 @@ impl Report {
         }
     }
 
-    /// Notes damage; the first one counts.
+    /// Records damage; only the first is reported.
     fn fault(&mut self, damage: Damage) {
         self.ok = false;
         if self.fault.is_none() {

@@ -1,7 +1,6 @@
-//! Reads volumes front to back, one frame in memory, and checks every rule that needs no key.
+//! Sequential scan over volumes, with one frame in memory. Checks every rule that needs no key.
 //!
-//! Owns the chain of sequence numbers and hashes, and the difference between a torn tail and damage
-//! (LED-18). Does not know who reads or why.
+//! Owns the chain of sequence numbers and hashes, and the distinction between a torn tail and damage (LED-18).
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -18,11 +17,11 @@ use super::{files, frame};
 const NAME_START: &str = "ledger-";
 const NAME_END: &str = ".log";
 const NAME_DIGITS: usize = 20;
-/// Names in a ledger's folder that are not volumes: the lock, a volume being made, and a few
+/// Maximum number of names in a ledger's directory that are not volumes: the lock, a volume being created, and a few
 /// strays.
 const OTHER_NAMES_MAX: usize = 64;
 
-/// A volume file, up to the byte that a reader may look at.
+/// Volume file, readable up to `bytes`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Volume {
     pub(super) first_seq: u64,
@@ -30,18 +29,17 @@ pub(super) struct Volume {
     pub(super) bytes: u64,
 }
 
-/// The name of the volume whose first entry is `first_seq`.
+/// Returns the file name of the volume whose first entry is `first_seq`.
 #[must_use]
 pub fn volume_name(first_seq: u64) -> String {
     format!("{NAME_START}{first_seq:0NAME_DIGITS$}{NAME_END}")
 }
 
-/// The path of the volume that starts at `first_seq`.
 pub(super) fn volume_path(folder: &Path, first_seq: u64) -> PathBuf {
     folder.join(volume_name(first_seq))
 }
 
-/// The volumes of `folder`, oldest first (LED-01, LED-03, LED-06).
+/// Lists the volumes of `folder`, oldest first (LED-01, LED-03, LED-06).
 pub(super) fn volumes(folder: &Path) -> Result<Vec<Volume>, ReadError> {
     let broken = |rule, seq, path: PathBuf, what: String| {
         ReadError::Damaged(Damage { rule, seq, at: 0, volume: path, what })
@@ -94,12 +92,12 @@ fn first_seq_of(name: &str) -> Option<u64> {
     is_plain.then(|| digits.parse().ok())?
 }
 
-/// What comes next in a ledger.
+/// Next element of a ledger.
 #[derive(Debug)]
 pub(super) enum Step {
     Entry(Entry),
     Checkpoint(Checkpoint),
-    /// Everything was read.
+    /// The end of the ledger is reached.
     End,
     /// The rest of the last volume is a torn tail (LED-18).
     Torn {
@@ -107,14 +105,14 @@ pub(super) enum Step {
     },
 }
 
-/// Where a chain stands: the last entry's number and hash.
+/// End of a chain: sequence number and hash of the last entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Chain {
     pub(super) seq: u64,
     pub(super) head: Hash,
 }
 
-/// A walk over volumes, oldest first.
+/// Scan over volumes, oldest first.
 #[derive(Debug)]
 pub(super) struct Walk {
     current: Option<VolumeWalk>,
@@ -123,15 +121,15 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    /// Starts at the first of `volumes`, whose own word on what came before is taken unless it is
-    /// the ledger's first.
+    /// Starts at the first of `volumes`. Unless this volume is the first of the ledger, the predecessor hash in its
+    /// header is trusted.
     pub(super) fn open(volumes: Vec<Volume>) -> Result<Self, ReadError> {
         let mut waiting = VecDeque::from(volumes);
         let current = waiting.pop_front().map(VolumeWalk::open).transpose()?;
         Ok(Self { current, waiting, is_over: false })
     }
 
-    /// The next step. After `End`, `Torn` or an error: `End`.
+    /// Returns the next step. After `End`, `Torn` or an error, all further steps are `End`.
     pub(super) fn step(&mut self) -> Result<Step, ReadError> {
         let Some(volume) = self.current.as_mut().filter(|_| !self.is_over) else {
             return Ok(Step::End);
@@ -147,7 +145,7 @@ impl Walk {
         step
     }
 
-    /// From the end of one volume to the first step of the next (LED-06, LED-07, LED-17).
+    /// Moves from the end of one volume to the first step of the next (LED-06, LED-07, LED-17).
     fn turn_over(&mut self) -> Result<Step, ReadError> {
         let (Some(done), Some(next)) = (self.current.take(), self.waiting.pop_front()) else {
             return Ok(Step::End);
@@ -171,20 +169,20 @@ impl Walk {
         self.step()
     }
 
-    /// The volume under the walk; `None` if there is none.
+    /// Current volume; `None` if there is none.
     pub(super) fn volume(&self) -> Option<&VolumeWalk> {
         self.current.as_ref()
     }
 }
 
-/// A walk over one volume.
+/// Scan over one volume.
 #[derive(Debug)]
 pub(super) struct VolumeWalk {
     pub(super) header: Header,
     pub(super) chain: Chain,
     /// Entries since the last checkpoint.
     pub(super) unsigned: u64,
-    /// Where the next frame starts.
+    /// Offset of the next frame.
     pub(super) at: u64,
     volume: Volume,
     from: BufReader<File>,
@@ -217,7 +215,7 @@ impl VolumeWalk {
         Ok(walk)
     }
 
-    /// The next frame of this volume.
+    /// Returns the next frame of this volume.
     pub(super) fn step(&mut self) -> Result<Step, ReadError> {
         let left = self.volume.bytes - self.at;
         if left == 0 {
@@ -253,7 +251,7 @@ impl VolumeWalk {
         Ok(step)
     }
 
-    /// The checkpoint that ends this volume, read without what comes before it (LED-17).
+    /// Returns the final checkpoint of this volume without reading the preceding frames (LED-17).
     pub(super) fn last_checkpoint(&self) -> Result<Checkpoint, ReadError> {
         const FRAME_BYTES: usize = FRAME_HEAD_BYTES + CHECKPOINT_BYTES;
         let broken =
@@ -271,7 +269,7 @@ impl VolumeWalk {
         Checkpoint::decode(body).map_err(|what| self.broken("LED-14", what.into()))
     }
 
-    /// Damage at the frame under the walk.
+    /// Returns damage at the current frame.
     pub(super) fn broken(&self, rule: &'static str, what: String) -> ReadError {
         let seq = self.chain.seq.saturating_add(1);
         ReadError::Damaged(Damage {
@@ -321,7 +319,7 @@ impl VolumeWalk {
         Ok(Step::Checkpoint(checkpoint))
     }
 
-    /// A frame failed `rule`: a torn tail if a crash can explain it, damage otherwise (LED-18).
+    /// Classifies a frame that breaks `rule`: a torn tail if a crash can explain the loss, otherwise damage (LED-18).
     fn torn_or(
         &mut self,
         rule: &'static str,
@@ -337,7 +335,7 @@ impl VolumeWalk {
         Err(self.broken(rule, what.into()))
     }
 
-    /// Where the zeros begin that reach the end of the volume, no earlier than this frame.
+    /// Returns the offset from which the volume is all zeros up to its end, at least the offset of the current frame.
     fn zero_from(&mut self) -> Result<u64, ReadError> {
         files::seek(self.from.get_ref(), &self.volume.path, self.at)?;
         let mut from = BufReader::new(self.from.get_ref()).take(self.volume.bytes - self.at);

@@ -1,8 +1,7 @@
-//! The one writer of a ledger: opening, appending, checkpoints, syncing, turning to a new volume.
+//! Writer of a ledger: opening, appending, checkpoints, syncs and new volumes.
 //!
-//! Invariant: after a failed write or sync nothing is ever written again (`failed`), because what
-//! the file holds is then unknown. Invariant: `written >= synced`, both counted in bytes since the
-//! open.
+//! Invariant: after a failed write or sync nothing is written again (`failed`), because the content of the file is then
+//! unknown. Invariant: `written >= synced`, both counted in bytes since the open.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -18,39 +17,39 @@ use super::walk::{Chain, Step, Volume, VolumeWalk, Walk, volume_path, volumes};
 use super::{files, frame};
 use crate::os::held::HeldLock;
 
-/// What a ledger is opened with.
+/// Parameters for opening a ledger.
 pub struct OpenWith {
     /// SHA-256 of the tenant's name.
     pub tenant: Hash,
     /// Signs the checkpoints.
     pub seal: Box<dyn Seal>,
-    /// The last checkpoint kept elsewhere, if one is: a ledger without it is refused (LED-19).
+    /// Anchor stored outside the ledger, if any: a ledger that does not contain the anchor is rejected (LED-19).
     pub anchor: Option<Anchor>,
 }
 
-/// That an entry was recorded.
+/// Proof that an entry was recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Receipt {
-    /// The id the draft brought.
+    /// Receipt id of the draft.
     pub receipt: ReceiptId,
-    /// The entry's place, from 1.
+    /// Sequence number of the entry, from 1.
     pub seq: u64,
-    /// The entry's hash.
+    /// Hash of the entry.
     pub hash: Hash,
-    /// When the call was decided.
+    /// Time of the decision, in microseconds.
     pub at_micros: u64,
 }
 
-/// A torn tail that was cut when the ledger was opened (LED-18).
+/// Torn tail that was truncated when the ledger was opened (LED-18).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TornTail {
-    /// The last entry that stayed.
+    /// Sequence number of the last remaining entry.
     pub after_seq: u64,
-    /// Bytes cut.
+    /// Number of removed bytes.
     pub bytes: u64,
 }
 
-/// A sync to be run outside the ledger's lock; hand the outcome to [`Ledger::end_sync`].
+/// Sync to be run outside the ledger's lock. Its outcome must be passed to [`Ledger::end_sync`].
 #[must_use = "the ledger stays unsynced until the ticket is run and handed back"]
 #[derive(Debug)]
 pub struct SyncTicket {
@@ -60,7 +59,7 @@ pub struct SyncTicket {
     began_micros: u64,
 }
 
-/// How a [`SyncTicket`] went.
+/// Outcome of a [`SyncTicket`].
 #[must_use = "the ledger must be told, above all of a failure"]
 #[derive(Debug)]
 pub struct SyncDone {
@@ -70,14 +69,14 @@ pub struct SyncDone {
 }
 
 impl SyncTicket {
-    /// Waits for the disk.
+    /// Syncs the file; blocks until the disk has finished.
     pub fn run(self) -> SyncDone {
         let outcome = files::sync(&self.file, &self.path);
         SyncDone { written: self.written, began_micros: self.began_micros, outcome }
     }
 }
 
-/// One tenant's ledger, open for appending. At most one per folder, in this process or another.
+/// Ledger of one tenant, open for appending. A directory has at most one writer in all processes.
 pub struct Ledger {
     folder: PathBuf,
     _lock: HeldLock,
@@ -91,10 +90,10 @@ pub struct Ledger {
     volumes: usize,
     chain: Chain,
 
-    /// Entries since the last checkpoint, and when the first of them came.
+    /// Entries since the last checkpoint, and the time of the first of these entries.
     unsigned: u64,
     unsigned_since: Option<u64>,
-    /// The last checkpoint of this session, and `written` after it.
+    /// Last checkpoint of this session, and the value of `written` after the checkpoint.
     checkpoint: Option<(Checkpoint, u64)>,
     synced_anchor: Option<Anchor>,
 
@@ -106,13 +105,13 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Opens the ledger in `folder`, or makes one. Reads the last volume whole, and of the others
-    /// the headers and last checkpoints; a torn tail is cut (LED-18), damage is refused.
+    /// Opens or creates the ledger in `folder`. Reads the whole last volume, and headers and final checkpoints of the
+    /// others. A torn tail is truncated (LED-18); damage is an error.
     pub fn open(folder: &Path, with: OpenWith) -> Result<Self, LedgerOpenError> {
         Self::open_sized(folder, with, VOLUME_BYTES_MAX)
     }
 
-    /// `open`, with volumes of at most `volume_bytes_max`.
+    /// Opens a ledger with volumes of at most `volume_bytes_max` bytes.
     pub(super) fn open_sized(
         folder: &Path,
         with: OpenWith,
@@ -128,7 +127,7 @@ impl Ledger {
             None => Tail::create(folder, &with)?,
         };
         let file = files::open_for_appending(&tail.volume.path)?;
-        // What an earlier process wrote may not have reached the disk.
+        // Writes of an earlier process may not have reached the disk.
         files::sync(&file, &tail.volume.path)?;
         Ok(Self {
             folder: folder.to_owned(),
@@ -153,18 +152,18 @@ impl Ledger {
         })
     }
 
-    /// Records an entry: when this returns, the operating system has it. `draft.at_micros` is also
-    /// taken as the time of the append.
+    /// Records an entry. On return, the operating system has the entry. `draft.at_micros` is also the time of the
+    /// append.
     pub fn append(&mut self, draft: &Draft<'_>) -> Result<Receipt, AppendError> {
         self.is_open()?;
         let now = draft.at_micros;
-        // The chain cannot run out: at a million entries a second, 2^64 last half a million years.
+        // Sequence numbers cannot run out: at a million entries a second, 2^64 numbers last half a million years.
         let (seq, previous) = (self.chain.seq.saturating_add(1), self.chain.head);
         let body = draft.encode(seq, &previous)?;
         self.make_room(now)?;
         self.frames.clear();
         if self.unsigned >= CHECKPOINT_ENTRIES_MAX {
-            // Only after a crash between the last entry of a stretch and its checkpoint.
+            // Reached only if a crash came between the last entry that a checkpoint must cover and this checkpoint.
             self.push_checkpoint(now);
         }
         let hash = hash_of(&body);
@@ -181,8 +180,7 @@ impl Ledger {
         Ok(Receipt { receipt: draft.receipt, seq, hash, at_micros: now })
     }
 
-    /// Writes a checkpoint if one is due and begins a sync if one is due. To be called at
-    /// [`Ledger::due`] at the latest.
+    /// Writes a checkpoint if due, and begins a sync if due. Must be called at [`Ledger::due`] at the latest.
     pub fn tick(&mut self, now_micros: u64) -> Result<Option<SyncTicket>, AppendError> {
         self.is_open()?;
         if is_due(self.unsigned_since, CHECKPOINT_AFTER_MICROS, now_micros) {
@@ -195,7 +193,7 @@ impl Ledger {
         }
     }
 
-    /// Begins a sync of everything written so far; `None` if the disk has it all.
+    /// Begins a sync of everything written so far; `None` if everything is on disk.
     pub fn begin_sync(&mut self, now_micros: u64) -> Result<Option<SyncTicket>, AppendError> {
         self.is_open()?;
         Ok((self.written > self.synced).then(|| SyncTicket {
@@ -206,19 +204,19 @@ impl Ledger {
         }))
     }
 
-    /// Takes note of a finished sync. A failed one closes the ledger.
+    /// Records the outcome of a sync. A failed sync closes the ledger.
     pub fn end_sync(&mut self, done: SyncDone) -> Result<(), AppendError> {
         self.is_open()?;
         if let Err(disk) = done.outcome {
             return Err(self.fail(disk));
         }
         self.note_synced(done.written);
-        // What was written while the disk worked is younger than the beginning of that work.
+        // Bytes written during the sync are younger than the beginning of the sync.
         self.unsynced_since = (self.written > self.synced).then_some(done.began_micros);
         Ok(())
     }
 
-    /// Puts everything written so far on disk, and waits for it.
+    /// Syncs everything written so far; blocks until the disk has finished.
     pub fn sync(&mut self) -> Result<(), AppendError> {
         match self.begin_sync(0)? {
             Some(ticket) => self.end_sync(ticket.run()),
@@ -226,65 +224,64 @@ impl Ledger {
         }
     }
 
-    /// Signs what is unsigned and puts everything on disk: a copy of the files then verifies whole.
+    /// Signs all unsigned entries and syncs: afterwards a copy of the files verifies completely.
     pub fn settle(&mut self, now_micros: u64) -> Result<(), AppendError> {
         self.is_open()?;
         self.write_checkpoint(now_micros)?;
         self.sync()
     }
 
-    /// Signs what is unsigned, syncs, and lets go of the folder. Gives the checkpoint to keep
-    /// elsewhere.
+    /// Signs all unsigned entries, syncs and releases the directory. Returns the anchor to store outside the ledger.
     pub fn close(mut self, now_micros: u64) -> Result<Option<Anchor>, AppendError> {
         self.settle(now_micros)?;
         Ok(self.synced_anchor)
     }
 
-    /// When [`Ledger::tick`] is next needed; `None` while nothing waits.
+    /// Time at which [`Ledger::tick`] is next needed, in microseconds; `None` if nothing is pending.
     pub fn due(&self) -> Option<u64> {
         let sync = self.unsynced_since.map(|since| since.saturating_add(SYNC_AFTER_MICROS));
         let sign = self.unsigned_since.map(|since| since.saturating_add(CHECKPOINT_AFTER_MICROS));
         sync.into_iter().chain(sign).min().filter(|_| self.failed.is_none())
     }
 
-    /// The last entry's number and hash.
+    /// Sequence number and hash of the last entry.
     pub fn head(&self) -> (u64, Hash) {
         (self.chain.seq, self.chain.head)
     }
 
-    /// The last checkpoint that is on disk: the one to keep elsewhere (LED-19).
+    /// Last checkpoint on disk, as the anchor to store outside the ledger (LED-19).
     pub fn synced_anchor(&self) -> Option<Anchor> {
         self.synced_anchor
     }
 
-    /// Whether everything appended is on disk.
+    /// Returns true if everything appended is on disk.
     pub fn is_synced(&self) -> bool {
         self.written == self.synced
     }
 
-    /// Why this ledger takes no more entries; `None` while it does.
+    /// Failure that closed this ledger; `None` while the ledger accepts entries.
     pub fn failure(&self) -> Option<&str> {
         self.failed.as_deref()
     }
 
-    /// The torn tail that was cut when this ledger was opened.
+    /// Torn tail that was truncated when this ledger was opened.
     pub fn torn_tail(&self) -> Option<TornTail> {
         self.torn
     }
 
-    /// A reader of everything appended so far, for use outside the ledger's lock.
+    /// Returns a reader of everything appended so far, for use outside the ledger's lock.
     pub fn reader(&self) -> Result<Reader, ReadError> {
         Reader::up_to(&self.folder, &self.volume.path, self.volume.bytes)
     }
 
-    /// The same, of what is on disk by now.
+    /// Returns a reader of everything on disk, for use outside the ledger's lock.
     pub fn synced_reader(&self) -> Result<Reader, ReadError> {
         Reader::up_to(&self.folder, &self.volume.path, self.synced_end().1)
     }
 
-    /// How far it is on disk: the first entry of the newest volume, and how many bytes of that.
+    /// Durable end of the ledger: first sequence number of the newest volume, and durable bytes of this volume.
     pub fn synced_end(&self) -> (u64, u64) {
-        // All but the newest volume were synced before it was made.
+        // All earlier volumes were synced before the newest was created.
         (self.volume.first_seq, self.volume.bytes - (self.written - self.synced))
     }
 
@@ -303,7 +300,7 @@ impl Ledger {
         self.write_frames(now)
     }
 
-    /// Adds a checkpoint to the frames to be written, unless the chain's head has one.
+    /// Adds a checkpoint to the frames to be written, unless the last entry already has a checkpoint.
     fn push_checkpoint(&mut self, now: u64) {
         if self.unsigned == 0 {
             return;
@@ -341,8 +338,7 @@ impl Ledger {
         }
     }
 
-    /// Turns to a new volume if this one may not hold another entry: signed, synced, then the new
-    /// header.
+    /// Switches to a new volume if this volume has no room for another entry. Order: checkpoint, sync, new header.
     fn make_room(&mut self, now: u64) -> Result<(), AppendError> {
         let is_fresh = self.volume.bytes == HEADER_BYTES as u64;
         if is_fresh || self.volume.bytes + APPEND_ROOM_BYTES <= self.volume_bytes_max {
@@ -365,8 +361,8 @@ impl Ledger {
     }
 }
 
-/// Whether what has waited since `since` has waited for `after`. A clock that was set back makes it
-/// due: too early costs a sync, too late breaks a promise.
+/// Returns true if `after` has elapsed since `since`. After a clock that was set back the work is due: too early costs
+/// a sync, too late breaks a promise.
 fn is_due(since: Option<u64>, after: u64, now: u64) -> bool {
     since.is_some_and(|since| now < since || now - since >= after)
 }
@@ -375,7 +371,7 @@ fn earlier(since: Option<u64>, now: u64) -> Option<u64> {
     Some(since.map_or(now, |since| since.min(now)))
 }
 
-/// Where an opened ledger's end is.
+/// State at the end of an opened ledger.
 struct Tail {
     volume: Volume,
     chain: Chain,
@@ -386,7 +382,7 @@ struct Tail {
 }
 
 impl Tail {
-    /// A new ledger's.
+    /// Creates the first volume of a new ledger.
     fn create(folder: &Path, with: &OpenWith) -> Result<Self, LedgerOpenError> {
         if let Some(anchor) = with.anchor.filter(|anchor| anchor.seq > 0) {
             return Err(LedgerOpenError::AnchorBroken { anchor_seq: anchor.seq, head_seq: 0 });
@@ -399,7 +395,7 @@ impl Tail {
         Ok(Self { volume, chain, unsigned: 0, unsigned_since: None, anchor: None, torn: None })
     }
 
-    /// That of the last of the volumes `found`, cut if it is torn.
+    /// Reads the last of the volumes `found`, and truncates a torn tail.
     fn read(found: &[Volume], last: Volume, with: &OpenWith) -> Result<Self, LedgerOpenError> {
         check_seams(found, &with.tenant)?;
         let mut walk = Walk::open(vec![last.clone()])?;
@@ -411,7 +407,7 @@ impl Tail {
             anchor: None,
             torn: None,
         };
-        // An anchor in an earlier volume is covered by the seams, and by `verify`.
+        // An anchor in an earlier volume is covered by `check_seams` and by `verify`.
         let mut anchor_met = with.anchor.is_none_or(|anchor| anchor.seq < tail.chain.seq);
         loop {
             tail.chain = chain_of(&walk);
@@ -452,8 +448,7 @@ fn chain_of(walk: &Walk) -> Chain {
     walk.volume().expect("a walk over one volume stays on it").chain
 }
 
-/// Checks that the volumes follow each other, by their headers and last checkpoints (LED-05 to
-/// LED-07, LED-17).
+/// Checks that the volumes are consecutive, by their headers and final checkpoints (LED-05 to LED-07, LED-17).
 fn check_seams(found: &[Volume], tenant: &Hash) -> Result<(), ReadError> {
     let mut before: Option<Checkpoint> = None;
     for (place, volume) in found.iter().enumerate() {

@@ -1,6 +1,6 @@
-//! Bytes of a log: its header, the heads of its frames, and what their checksums start from.
+//! Byte layout of a log: its header, the heads of its frames, and the seeds of their checksums.
 //!
-//! Mirror of the tables of `format-spec/log.md`; does not know files or the order of frames.
+//! Mirrors the tables of `format-spec/log.md`; files and the order of frames are handled elsewhere.
 
 use crate::cursor::{Cursor, Put};
 use crate::ids::{Seq, StoreId};
@@ -8,19 +8,19 @@ use crate::layout::LOG_MAGIC;
 use crate::limits::FRAME_BYTES_MAX;
 
 pub(super) const HEADER_BYTES: usize = 64;
-/// The header's `crc` lies here, in every version.
+/// Offset of the header's `crc`, in every version.
 pub(super) const HEADER_CRC: usize = 60;
 pub(super) const HEAD_BYTES: usize = 32;
-/// `head_crc` of a frame; reserved in version 1.
+/// Offset of a frame's `head_crc`; reserved in version 1.
 const HEAD_CRC: usize = 28;
 const CRC: usize = 4;
 
-/// Bytes that a frame of this payload adds to a log.
+/// Bytes that a frame with this payload adds to a log.
 pub(crate) fn frame_bytes(payload: &[u8]) -> u64 {
     (HEAD_BYTES + payload.len()) as u64
 }
 
-/// What a log's header says, its checksum and magic aside.
+/// Header of a log, without checksum and magic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) read_version: u16,
@@ -46,7 +46,7 @@ impl Header {
     }
 }
 
-/// Head of a frame. In version 2 its checksum was right.
+/// Head of a frame, with a valid checksum in version 2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) payload_bytes: usize,
@@ -57,22 +57,22 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// Bytes of the frame.
+    /// Bytes of head and payload.
     pub(super) fn frame_bytes(&self) -> usize {
         HEAD_BYTES + self.payload_bytes
     }
 }
 
-/// How the frames of one log are checked.
+/// Checksum scheme of a log's frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Check {
     /// Version 1: one checksum for head and payload.
     Whole,
-    /// Version 2: the head has its own, and both start from the frame's place.
+    /// Version 2: the head has a checksum of its own, and both checksums start from the frame's position.
     Placed {
-        /// The checksum of store and number, with which each place begins.
+        /// Checksum of store and log number: the common seed of all positions.
         log: u32,
-        /// How much of the log is not among the bytes that are looked at.
+        /// Bytes of the log that are missing from the examined bytes.
         skipped: u64,
     },
 }
@@ -83,7 +83,7 @@ impl Check {
         Self::Placed { log: crc32c::crc32c_append(store, &number.to_le_bytes()), skipped: 0 }
     }
 
-    /// The same where the bytes that are looked at lack so many of the log, behind its header.
+    /// Adjusts the positions for examined bytes that lack `bytes` bytes of the log after its header.
     pub(super) fn without(self, bytes: u64) -> Self {
         match self {
             Self::Whole => self,
@@ -91,7 +91,7 @@ impl Check {
         }
     }
 
-    /// The head at byte `at`: in version 2 only if its checksum is right.
+    /// Decodes the head at offset `at`; in version 2 its checksum must match.
     pub(super) fn head(self, bytes: &[u8], at: usize) -> Option<Head> {
         let head: &[u8; HEAD_BYTES] = bytes.get(at..)?.first_chunk()?;
         let mut fields = Cursor::new(head, "LOG-04");
@@ -108,7 +108,7 @@ impl Check {
         right.then_some(Head { payload_bytes, crc, seq, synced_bytes, records })
     }
 
-    /// The payload of `head`, which lies at byte `at`, if all of it is there and is right.
+    /// Returns the payload of `head`, which is at offset `at`, if the frame is complete and its checksum matches.
     pub(super) fn payload<'a>(self, bytes: &'a [u8], at: usize, head: &Head) -> Option<&'a [u8]> {
         let frame = bytes.get(at..)?.get(..head.frame_bytes())?;
         let crc = match self {
@@ -118,7 +118,7 @@ impl Check {
         (crc == head.crc).then_some(&frame[HEAD_BYTES..])
     }
 
-    /// A frame of version 2 for byte `at`.
+    /// Encodes a version 2 frame for offset `at`.
     pub(super) fn frame(
         self,
         at: u64,
@@ -148,7 +148,7 @@ impl Check {
     }
 }
 
-/// Checksum of the place of the frame at byte `at`.
+/// Checksum seed of the frame at offset `at`.
 fn place(log: u32, at: u64) -> u32 {
     crc32c::crc32c_append(log, &at.to_le_bytes())
 }

@@ -1,16 +1,14 @@
-//! How far a log goes.
-
 use crate::ids::Seq;
 
-/// How far one log goes: its whole frames, without a mark or room behind them.
+/// Position in a log: the end of its complete frames, without a closing mark or reserved space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogMark {
     /// Number of the log.
     pub log: u64,
-    /// The commit of its first frame, also while it has none.
+    /// Commit of the first frame, or of the next frame if the log has none.
     pub first_seq: Seq,
-    /// Bytes of its header and frames.
+    /// Bytes of header and frames.
     pub end: u64,
-    /// The newest commit of these; one less than `first_seq` while it has none.
+    /// Newest commit of these frames; `first_seq` - 1 if the log has none.
     pub seq: Seq,
 }

@@ -1,6 +1,6 @@
-//! Every whole frame of a log that may be damaged: each proves itself by its checksums.
+//! Salvage of a damaged log: finds every intact frame by its checksums.
 //!
-//! Unlike a replay this goes on behind damage, so commits may be missing between two frames.
+//! Unlike a replay, the search continues after damage, so commits may be missing between two frames.
 
 use super::frame::{Check, HEAD_BYTES, HEADER_BYTES, HEADER_CRC};
 use super::reader::Frame;
@@ -9,15 +9,15 @@ use crate::ids::StoreId;
 use crate::layout::LOG_MAGIC;
 use crate::manifest::READ_VERSION;
 
-/// The frames of a log, and what lies between them.
+/// Intact frames of a log, and the damaged ranges between them.
 #[derive(Debug, Default)]
 pub(crate) struct Pieces<'a> {
     pub(crate) frames: Vec<Frame<'a>>,
-    /// Bytes that are neither a whole frame nor zeros: from, to.
+    /// Byte ranges (start, end) that are neither an intact frame nor zeros.
     pub(crate) wrong: Vec<(usize, usize)>,
 }
 
-/// Store and version that a log's header tells, where it is whole.
+/// Returns store and version from a log's header, if the header is intact.
 fn header(bytes: &[u8]) -> Option<(StoreId, u16)> {
     let header = bytes.first_chunk::<HEADER_BYTES>()?;
     let crc = crc32c::crc32c(&header[..HEADER_CRC]).to_le_bytes();
@@ -30,8 +30,8 @@ fn header(bytes: &[u8]) -> Option<(StoreId, u16)> {
     Some((StoreId(fields.u128().ok()?), version))
 }
 
-/// The whole frames of log `number`. Where its header is damaged it is taken for one of `store`, in
-/// our version. `None` where no frame can be told: of a newer version, or of no known store.
+/// Finds the intact frames of log `number`. If the header is damaged, the log is read as one of `store` in our version.
+/// Returns `None` if frames cannot be recognized: for a newer version, or an unknown store.
 pub(crate) fn pieces(bytes: &[u8], number: u64, store: Option<StoreId>) -> Option<Pieces<'_>> {
     let (store, version) = header(bytes).or(store.map(|store| (store, READ_VERSION)))?;
     let check = match version {
@@ -42,7 +42,7 @@ pub(crate) fn pieces(bytes: &[u8], number: u64, store: Option<StoreId>) -> Optio
     let mut pieces = Pieces::default();
     let mut at = HEADER_BYTES;
     let mut wrong_from = None;
-    // Behind the last byte that is not zero there is only room.
+    // Only reserved space follows the last nonzero byte.
     let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
     while at < end {
         let Some(head) = check.head(bytes, at).filter(|head| head.synced_bytes <= at as u64) else {
@@ -52,7 +52,7 @@ pub(crate) fn pieces(bytes: &[u8], number: u64, store: Option<StoreId>) -> Optio
         };
         let Some(payload) = check.payload(bytes, at, &head) else {
             wrong_from.get_or_insert(at);
-            // What a payload holds is no frame of its own, once its head is known to be one.
+            // With a valid head, the payload cannot contain frames of the log, so the search skips it.
             at += if version == 1 { 1 } else { head.frame_bytes().max(HEAD_BYTES) };
             continue;
         };

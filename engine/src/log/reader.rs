@@ -1,6 +1,6 @@
-//! A log being replayed, or read while another process writes it.
+//! Reader of a log, for replay or beside the process that writes it.
 //!
-//! Tells a torn end from damage to bytes that had been on disk (log.md, Torn writes).
+//! Distinguishes a torn end from damage to bytes that had been synced (log.md, Torn writes).
 
 use std::io;
 
@@ -14,56 +14,54 @@ use crate::limits::{LOG_BYTES_MAX, LOG_RESERVE_STEP};
 use crate::manifest::READ_VERSION;
 use crate::os::disk::Disk;
 
-/// Longest file of a log: a mark, or the room behind the last frame, may pass `LOG_BYTES_MAX`.
+/// Largest log file: a closing mark, or reserved space after the last frame, may exceed `LOG_BYTES_MAX`.
 pub(crate) const LOG_FILE_BYTES_MAX: u64 = LOG_BYTES_MAX + LOG_RESERVE_STEP;
 
-/// One frame of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Frame<'a> {
     pub(crate) seq: Seq,
     pub(crate) payload: &'a [u8],
     pub(crate) records: u32,
-    /// Version of the log, which is that of its records.
+    /// Format version of the log and its records.
     pub(crate) version: u16,
 }
 
-/// How the frames of a log end.
+/// State of a log's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogEnd {
-    /// With the last whole frame, and at most reserved room behind it.
+    /// The last frame is complete, followed by at most reserved space.
     Clean,
-    /// With a mark: the writer closed it.
+    /// A closing mark follows the last frame: the writer closed the log.
     Marked,
-    /// With the remains of a write that was never acknowledged.
+    /// Remains of a write that was never acknowledged follow the last frame.
     Torn,
-    /// With bytes that may be a frame which another process is writing just now.
+    /// Bytes follow the last frame that may be a frame which another process is writing.
     Open,
 }
 
-/// A log's bytes, read whole or from some frame on. Frames are read where they lie.
+/// Bytes of a log, read whole or from a position on. Frames are read in place.
 #[derive(Debug)]
 pub(crate) struct LogReader {
     name: String,
     number: u64,
     is_named: bool,
     bytes: Vec<u8>,
-    /// How many bytes behind the header were not read.
+    /// Bytes after the header that were not read.
     skipped: u64,
 }
 
 impl LogReader {
-    /// Reads log `number`. Where a manifest names it (`is_named`) it must have a header.
+    /// Reads log `number`. If a manifest lists the log (`is_named`), it must have a header.
     pub(crate) fn open(disk: &dyn Disk, number: u64, is_named: bool) -> Result<Self, OpenError> {
         let bytes = disk.read(&layout::name(FileKind::Log, number), LOG_FILE_BYTES_MAX)?;
         Ok(Self::of(bytes, number, is_named))
     }
 
-    /// The log that these bytes are.
     pub(super) fn of(bytes: Vec<u8>, number: u64, is_named: bool) -> Self {
         Self { name: layout::name(FileKind::Log, number), number, is_named, bytes, skipped: 0 }
     }
 
-    /// Reads a log that was read up to a mark before: its header, and what lies behind that.
+    /// Reads the rest of a log that was read up to `mark` before: its header, and all bytes after the position.
     pub(crate) fn open_behind(disk: &dyn Disk, mark: &LogMark) -> Result<Self, OpenError> {
         let name = layout::name(FileKind::Log, mark.log);
         let file = disk.open(&name)?;
@@ -84,12 +82,12 @@ impl LogReader {
         Ok(Self { skipped, ..Self::of(bytes, mark.log, true) })
     }
 
-    /// Its number.
+    /// Number of the log.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
-    /// The whole file.
+    /// Bytes that were read: the whole file, or the header and the rest after [`Self::open_behind`].
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -99,14 +97,12 @@ impl LogReader {
         self.bytes.len() as u64 + self.skipped
     }
 
-    /// The whole frames of a log that nobody writes any more. `first_seq` is the commit that must
-    /// come first.
+    /// Returns the frames of a log without a running writer. `first_seq` is the required first commit.
     pub(crate) fn frames(&self, store: StoreId, first_seq: Seq) -> Result<Frames<'_>, OpenError> {
         self.frames_of(store, first_seq, first_seq, false)
     }
 
-    /// The same for a log that another process may be writing: what is not whole at its end is no
-    /// damage.
+    /// As [`Self::frames`], for a log that another process may be writing: an incomplete end is no damage.
     pub(crate) fn frames_so_far(
         &self,
         store: StoreId,
@@ -115,7 +111,7 @@ impl LogReader {
         self.frames_of(store, first_seq, first_seq, true)
     }
 
-    /// The same of what was [read behind](Self::open_behind) a mark.
+    /// As [`Self::frames_so_far`], for a log that was [read after](Self::open_behind) a position.
     pub(crate) fn frames_behind(
         &self,
         store: StoreId,
@@ -131,8 +127,8 @@ impl LogReader {
         next_seq: Seq,
         is_growing: bool,
     ) -> Result<Frames<'_>, OpenError> {
-        // The header is synced before the first frame is written, so a file no longer than it never
-        // had one, and a power cut may have left its length without its bytes.
+        // The header is synced before the first frame is written. So a file no longer than a header never had a frame,
+        // and a power cut may have kept the file's length without its bytes.
         let is_empty = !self.is_named && self.bytes.len() <= HEADER_BYTES;
         let version = if is_empty { READ_VERSION } else { self.check_header(store, first_seq)? };
         let check = if version == 1 { Check::Whole } else { Check::placed(store, self.number) };
@@ -140,7 +136,7 @@ impl LogReader {
         Ok(Frames { log: self, version, check, at, next_seq, is_growing, end: None })
     }
 
-    /// Checks the header from the outside in; gives the log's version.
+    /// Checks the header: first the magic, then checksum, version and the remaining fields. Returns the log's version.
     fn check_header(&self, store: StoreId, first_seq: Seq) -> Result<u16, OpenError> {
         let wrong = |detail: &str| self.damage("LOG-01", detail);
         let Some(found) = self.bytes.first_chunk::<HEADER_BYTES>() else {
@@ -179,22 +175,22 @@ impl LogReader {
     }
 }
 
-/// The frames of a log, one after another.
+/// Iterator over the frames of a log.
 #[derive(Debug)]
 pub(crate) struct Frames<'a> {
     log: &'a LogReader,
     version: u16,
     check: Check,
-    /// Behind the last frame that was given.
+    /// End of the last returned frame.
     at: usize,
-    /// The commit that is due there.
+    /// Commit that the next frame must have.
     next_seq: Seq,
     is_growing: bool,
     end: Option<LogEnd>,
 }
 
 impl<'a> Frames<'a> {
-    /// The next whole frame; `None` at the end.
+    /// Returns the next complete frame; `None` at the end.
     pub(crate) fn next_frame(&mut self) -> Result<Option<Frame<'a>>, OpenError> {
         if self.end.is_some() {
             return Ok(None);
@@ -230,12 +226,12 @@ impl<'a> Frames<'a> {
         Ok(Some(Frame { seq: head.seq, payload, records: head.records, version }))
     }
 
-    /// How the frames end; `None` before [`Self::next_frame`] has come there.
+    /// State of the log's end; `None` before [`Self::next_frame`] has reached the end.
     pub(crate) fn end(&self) -> Option<LogEnd> {
         self.end
     }
 
-    /// Where the bytes begin that are behind the last frame that was given.
+    /// Offset in the file after the last returned frame.
     pub(crate) fn at(&self) -> u64 {
         self.at as u64 + self.log.skipped
     }
@@ -275,21 +271,21 @@ impl<'a> Frames<'a> {
         }
     }
 
-    /// A head that was written when the byte where the frames end was on disk. In version 2 each
-    /// byte is looked at once, whatever the payloads hold.
+    /// Finds a later head that was written when the byte at the end of the frames had been synced. In version 2 each
+    /// byte is examined once, whatever the payloads contain.
     fn later_head(&self) -> Option<Head> {
         let (bytes, torn_at) = (&self.log.bytes, self.at);
         let seqs = (bytes.len() / HEAD_BYTES) as u64; // no log has more frames
         let last_start = bytes.len().checked_sub(HEAD_BYTES)?;
         let start = match (self.check, self.check.head(bytes, torn_at)) {
-            // Only its payload is wrong: what that holds is no frame of its own.
+            // The head is valid and only its payload is damaged, so the payload cannot contain frames of the log.
             (Check::Placed { .. }, Some(head)) if head.seq == self.next_seq => {
                 torn_at + head.frame_bytes()
             }
             _ => torn_at + 1,
         };
         (start..=last_start).find_map(|at| {
-            // Cheap: nearly every byte ends here, without a checksum.
+            // Cheap test first: nearly every offset fails it, without a checksum.
             let number = |at: usize| bytes[at..at + 8].try_into().map(u64::from_le_bytes);
             let (seq, synced) = (number(at + 8).ok()?, number(at + 16).ok()?);
             let is_later = seq.checked_sub(self.next_seq).is_some_and(|step| step <= seqs);
@@ -299,15 +295,15 @@ impl<'a> Frames<'a> {
             let head = self.check.head(bytes, at)?;
             match self.check {
                 Check::Placed { .. } => Some(head),
-                // The checksum of version 1 is over the whole frame.
+                // The version 1 checksum covers the whole frame.
                 Check::Whole => self.check.payload(bytes, at, &head).map(|_| head),
             }
         })
     }
 }
 
-/// In pieces, each looked at as a whole: the room reserved behind the frames is a mebibyte or so, and
-/// every opening comes through it.
+/// Tests chunks with a branch-free fold: the reserved space after the frames is about 1 MiB, and every open reads all
+/// of it.
 fn is_zero(bytes: &[u8]) -> bool {
     const PIECE_BYTES: usize = 4096;
     bytes.chunks(PIECE_BYTES).all(|piece| piece.iter().fold(0, |any, byte| any | byte) == 0)

@@ -1,5 +1,3 @@
-//! Logs written, spoiled, forged and read again.
-
 use std::fs;
 use std::io;
 use std::ops::Range;
@@ -22,7 +20,7 @@ const STORE: StoreId = StoreId(0x5eed);
 const NUMBER: u64 = 7;
 const FIRST: Seq = 4;
 
-/// A file in memory, and why it reserves nothing, if it does not.
+/// File in memory that can fail to reserve space.
 #[derive(Debug, Default)]
 struct File {
     bytes: Mutex<Vec<u8>>,
@@ -57,13 +55,13 @@ fn payload(n: usize) -> Vec<u8> {
     format!("payload {n}").repeat(n % 3 + 1).into_bytes()
 }
 
-/// A log and where its frames lie; a mark is one of them.
+/// Log and the ranges of its frames, including a closing mark.
 struct Sample {
     bytes: Vec<u8>,
     frames: Vec<Range<usize>>,
 }
 
-/// A log of `frames` frames that is synced after each `group` of them.
+/// Writes a log of `frames` frames with a sync after each `group` of them.
 fn sample(frames: usize, group: usize, is_closed: bool) -> Sample {
     let file = Arc::new(File::default());
     let mut log = begin(&file, Durability::Sync);
@@ -88,7 +86,7 @@ fn sample(frames: usize, group: usize, is_closed: bool) -> Sample {
     Sample { bytes, frames: places }
 }
 
-/// How many frames there are, and how they end; all of them are checked.
+/// Counts and checks all frames; returns the count and the log's end.
 fn read(bytes: &[u8]) -> Result<(usize, LogEnd), String> {
     let log = LogReader::of(bytes.to_vec(), NUMBER, true);
     let mut frames = log.frames(STORE, FIRST).map_err(|error| error.to_string())?;
@@ -108,7 +106,7 @@ fn assert_damage(found: &Result<(usize, LogEnd), String>, rule: &str) {
     assert!(why.contains(rule), "{why}, not {rule}");
 }
 
-/// A frame of this log's own making for any place, with right checksums.
+/// Builds a frame of this log for any position, with valid checksums.
 fn forged(at: usize, seq: Seq, synced_bytes: u64, payload: &[u8]) -> Vec<u8> {
     let records = u32::from(!payload.is_empty());
     Check::placed(STORE, NUMBER).frame(at as u64, seq, synced_bytes, records, payload)
@@ -173,13 +171,13 @@ fn a_full_disk_that_reserves_nothing_still_takes_frames() {
     log.append(FIRST, b"x", 1).unwrap_err();
 }
 
-/// Frames that are synced one by one, and in groups, with a mark and without.
+/// Covers frames synced singly and in groups, with and without a closing mark.
 #[test]
 fn every_flipped_byte_is_noticed_or_loses_only_what_no_later_frame_tells_of() {
     for (group, is_closed) in [(1, true), (1, false), (2, true), (2, false), (9, true)] {
         let sample = sample(5, group, is_closed);
         let last = sample.frames.len() - 1;
-        // The first frame that the last frame, or the mark, does not know to be on disk.
+        // First frame that neither the last frame nor the closing mark declares synced.
         let untold = if is_closed { last } else { last / group * group };
         for at in 0..sample.bytes.len() {
             for mask in [1 << (at % 8), 0xff] {
@@ -208,11 +206,11 @@ fn every_cut_leaves_the_frames_before_it() {
         }
         let whole = sample.frames.iter().filter(|place| place.end <= length).count();
         let rest = &sample.bytes[sample.frames[whole].start..length];
-        // The first bytes of a mark are zeros.
+        // A closing mark begins with zero bytes.
         let is_clean = rest.iter().all(|&byte| byte == 0);
         let end = if is_clean { LogEnd::Clean } else { LogEnd::Torn };
         assert_eq!(found, Ok((whole, end)), "cut at {length}");
-        // The same where room was reserved: the rest of the frame was never written.
+        // With reserved space, the unwritten rest of the frame reads as zeros.
         let mut zeros = sample.bytes[..length].to_vec();
         zeros.resize(sample.bytes.len() + 500, 0);
         let (found, _) = read(&zeros).unwrap();
@@ -248,7 +246,7 @@ fn room_behind_the_frames_reads_as_their_end() {
     }
 }
 
-/// Zeros where a frame was, and a later frame that tells of it.
+/// A frame is overwritten with zeros, and a later frame declares its bytes synced.
 #[test]
 fn a_hole_of_zeros_is_damage_if_it_had_been_synced() {
     let sample = sample(5, 2, false);
@@ -292,8 +290,7 @@ fn a_frame_out_of_order_is_damage() {
     assert_damage(&read(&bytes), "LOG-02");
 }
 
-/// A text that holds frames of this very log, copied or made up for another place, in a frame that
-/// a crash has torn.
+/// A torn frame has a text with frames of this very log, copied or forged for another position.
 #[test]
 fn frames_within_a_text_are_no_frames() {
     let whole = sample(3, 1, false);
@@ -316,7 +313,7 @@ fn frames_within_a_text_are_no_frames() {
     assert_eq!(read(&bytes), Ok((3, LogEnd::Torn)), "payload torn");
 }
 
-/// What a head says of the bytes before it counts; what it says of itself cannot be.
+/// A head counts as evidence for the bytes before it, never for its own bytes.
 #[test]
 fn a_later_head_tells_only_of_bytes_before_it() {
     let whole = sample(2, 1, false).bytes;
@@ -334,7 +331,7 @@ fn a_later_head_tells_only_of_bytes_before_it() {
     }
 }
 
-/// Even one made up for the very place where it stands, in a frame whose head is whole.
+/// Holds even for a frame forged for its actual position, inside a frame with an intact head.
 #[test]
 fn a_frame_forged_for_its_place_is_part_of_the_payload() {
     let whole = sample(3, 1, false);
@@ -344,7 +341,7 @@ fn a_frame_forged_for_its_place_is_part_of_the_payload() {
     let mut bytes = [&whole.bytes[..], &forged(torn_at, FIRST + 3, 0, &text)].concat();
     *bytes.last_mut().unwrap() ^= 1;
     assert_eq!(read(&bytes), Ok((3, LogEnd::Torn)));
-    // But what stands behind it is a frame.
+    // A valid frame after the torn frame counts, however.
     let end = bytes.len();
     bytes.extend(forged(end, FIRST + 4, end as u64, b"later"));
     assert_damage(&read(&bytes), "LOG-04");
@@ -360,7 +357,7 @@ fn frames_of_another_log_are_none() {
         let log = LogReader::of(sample.bytes.clone(), number, true);
         let error = log.frames(store, FIRST).unwrap_err().to_string();
         assert!(error.contains("LOG-01"), "{error}");
-        // Nor under a header that is right.
+        // Frames of another log are rejected under a valid header, too.
         let bytes = [&header[..], &sample.bytes[HEADER_BYTES..]].concat();
         let log = LogReader::of(bytes, number, true);
         let mut frames = log.frames(store, FIRST).unwrap();
@@ -389,14 +386,14 @@ fn a_version_counts_only_under_a_right_checksum() {
     assert!(matches!(newer, OpenError::TooNew { version: 3, .. }), "{newer}");
     let zero = Header { read_version: 0, ..header }.encode();
     assert!(open(&zero).unwrap_err().to_string().contains("LOG-01"));
-    // One that this build reads, though it may not write beside it.
+    // This build can read such a log, though the newer write version forbids writing.
     open(&Header { read_version: READ_VERSION, ..header }.encode()).unwrap();
     let mut flipped = sample(0, 1, false).bytes;
     flipped[8] ^= 0x40;
     assert!(matches!(open(&flipped), Err(OpenError::Damaged(_))));
 }
 
-/// Each cut is what a second process may find while the writer appends.
+/// Each cut is a state that a second process may read while the writer appends.
 #[test]
 fn a_growing_log_is_read_as_far_as_it_is_whole() {
     let sample = sample(4, 2, true);
@@ -421,7 +418,7 @@ fn a_growing_log_is_read_as_far_as_it_is_whole() {
         }
     }
     assert_eq!(read_so_far(&sample.bytes).2, LogEnd::Marked);
-    // What would be damage in a log that nobody writes may be a frame under way here.
+    // Damage in a log without a writer may be a frame in progress here.
     let mut early = sample.bytes;
     early[sample.frames[1].clone()].fill(0);
     assert_damage(&read(&early), "LOG-04");
@@ -429,7 +426,7 @@ fn a_growing_log_is_read_as_far_as_it_is_whole() {
     assert_eq!((seqs, end), (vec![FIRST], LogEnd::Open));
 }
 
-/// Logs of version 1, as they were kept: one whole, one torn.
+/// Uses preserved logs of version 1, one complete and one torn.
 #[test]
 fn logs_of_version_1_are_read() {
     let vectors = Path::new(env!("CARGO_MANIFEST_DIR")).join("../format-spec/vectors");
@@ -468,7 +465,7 @@ fn logs_of_version_1_are_read() {
     }
 }
 
-/// A power cut may show anything in room that was never on disk, and nothing may follow a mark.
+/// After a power cut, unsynced reserved space may read as any bytes, and only zeros may follow a closing mark.
 #[test]
 fn no_room_is_made_for_a_mark() {
     for frames in [0, 1] {

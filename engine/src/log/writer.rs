@@ -1,11 +1,11 @@
-//! A log open for appending.
+//! Writer of a log: appends frames and syncs them.
 //!
-//! Appending and syncing are apart, so that one sync can serve the frames of many writers. Knows
-//! what is on disk only from who synced; does not decide when that happens.
+//! Appends and syncs are separate, so that one sync can serve the frames of many writers. The callers decide when to
+//! sync, and the writer only tracks the bytes known to be on disk.
 //!
-//! An operating system tells of a failed sync once: the next one of the same file succeeds and brings
-//! nothing to disk (Rebello et al., "Can applications recover from fsync failures?", ATC 2020). So
-//! syncs of a log are done one at a time, and none is tried after one that failed.
+//! An operating system reports a failed sync once: the next sync of the same file succeeds without writing anything to
+//! disk (Rebello et al., "Can applications recover from fsync failures?", ATC 2020). So syncs of a log run one at a
+//! time, and no sync is attempted after a failed sync.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,42 +20,41 @@ use crate::limits::LOG_RESERVE_STEP;
 use crate::manifest::{READ_VERSION, WRITE_VERSION};
 use crate::os::disk::{Disk, DiskFile};
 
-/// Whether an acknowledged write has reached the disk, or only the operating system.
+/// Durability of an acknowledged write: on disk, or only in the operating system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// Synced before it is acknowledged: survives a power cut.
+    /// Synced before the acknowledgement: survives a power cut.
     #[default]
     Sync,
-    /// Written but not synced by the write itself: survives the end of the process. Upkeep syncs at
-    /// this interval, so a power cut takes at most the writes of the last one.
+    /// Written without a sync of its own: survives the end of the process. The background workers sync at this
+    /// interval, so a power cut loses at most the writes of the last interval.
     Interval(Duration),
 }
 
-/// A log open for appending.
 #[derive(Debug)]
 pub(crate) struct LogWriter {
     shared: Arc<Shared>,
     number: u64,
     check: Check,
     bytes: u64,
-    /// How long the file has been made; `None` where no room is reserved.
+    /// File length including reserved space; `None` if no space is reserved.
     reserved: Option<u64>,
     first_seq: Seq,
     last_seq: Seq,
 }
 
-/// The file, and what all that sync it know of it.
+/// File and sync state, shared between the writer and its syncers.
 #[derive(Debug)]
 struct Shared {
     file: Arc<dyn DiskFile>,
-    /// How many bytes are known to be on disk.
+    /// Bytes known to be on disk.
     synced_bytes: AtomicU64,
-    /// Held while the file is synced; why it failed, which is the answer to all who come later.
+    /// Error of a failed sync, which every later sync returns. The lock is held during a sync.
     failed: Mutex<Option<DiskError>>,
 }
 
 impl Shared {
-    /// Returns once the first `end` bytes survive a power cut.
+    /// Blocks until the first `end` bytes survive a power cut.
     fn sync(&self, end: u64) -> Result<(), DiskError> {
         if self.synced_bytes() >= end {
             return Ok(());
@@ -64,7 +63,7 @@ impl Shared {
         if let Some(error) = &*failed {
             return Err(error.again());
         }
-        // Whoever had the lock before may have done it.
+        // The previous lock holder may have synced these bytes.
         if self.synced_bytes() < end {
             self.file.sync().inspect_err(|error| *failed = Some(error.again()))?;
             self.synced_bytes.fetch_max(end, Ordering::AcqRel);
@@ -81,21 +80,21 @@ impl Shared {
 #[derive(Debug)]
 pub(crate) struct LogSyncer {
     shared: Arc<Shared>,
-    /// How much had been appended when this was made.
+    /// Appended bytes at the creation of this syncer.
     end: u64,
 }
 
 impl LogSyncer {
-    /// Returns once all that was appended before this was made survives a power cut. Once this has
-    /// failed for anyone it fails for all whose bytes are not known to be on disk.
+    /// Blocks until all bytes appended before the syncer's creation survive a power cut. Once a sync of the log has
+    /// failed, this fails for all bytes not known to be on disk.
     pub(crate) fn sync(&self) -> Result<(), DiskError> {
         self.shared.sync(self.end)
     }
 }
 
 impl LogWriter {
-    /// A new log whose first frame will be `first_seq`. Its header is on disk; a manifest must name
-    /// it before its first frame is written. Room is reserved only where syncs gain by it.
+    /// Creates a log whose first frame will be `first_seq`, and syncs its header. A manifest must list the log before
+    /// its first frame is written. Space is reserved only with [`Durability::Sync`], where it makes syncs cheaper.
     pub(crate) fn create(
         disk: &dyn Disk,
         store: StoreId,
@@ -148,22 +147,22 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Waits until all frames are on disk.
+    /// Blocks until all frames are on disk.
     pub(crate) fn sync(&self) -> Result<(), DiskError> {
         self.shared.sync(self.bytes)
     }
 
-    /// Ends the log with a mark. Only for a log whose appends and syncs have all succeeded.
+    /// Ends the log with a closing mark. All appends and syncs of the log must have succeeded.
     pub(crate) fn close(mut self) -> Result<(), DiskError> {
-        // The mark says that all before it is on disk, so it is made to be.
+        // The mark declares all bytes before it synced, so they must be.
         self.sync()?;
-        // No room is made for it: what a power cut shows of room that was never on disk would follow the
-        // mark, and nothing may.
+        // No space is reserved for the mark: after a power cut, unsynced reserved space may read as any bytes, and only
+        // zeros may follow the mark.
         self.put(self.last_seq, &[], 0)?;
         self.sync()
     }
 
-    /// A handle that syncs while the writer appends.
+    /// Returns a handle that syncs while the writer appends.
     pub(crate) fn syncer(&self) -> LogSyncer {
         LogSyncer { shared: Arc::clone(&self.shared), end: self.bytes }
     }
@@ -173,18 +172,18 @@ impl LogWriter {
         self.number
     }
 
-    /// Bytes of header and frames so far.
+    /// Bytes of the header and all frames.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// How far it goes.
+    /// Current position in the log.
     pub(crate) fn mark(&self) -> LogMark {
         let (log, first_seq, end, seq) = (self.number, self.first_seq, self.bytes, self.last_seq);
         LogMark { log, first_seq, end, seq }
     }
 
-    /// Length of the file: its frames and the room behind them.
+    /// Length of the file: frames and reserved space.
     pub(crate) fn file_bytes(&self) -> u64 {
         self.bytes.max(self.reserved.unwrap_or_default())
     }
@@ -197,7 +196,8 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Where there is no space for a whole step there may be enough for the frame.
+    /// Reserves space for the log up to `end`. On a full disk a whole step may not fit while the frame does, so
+    /// reservation is then given up.
     fn make_room(&mut self, end: u64) -> Result<(), DiskError> {
         if self.reserved.is_none_or(|reserved| end <= reserved) {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What a manifest says, and whether that agrees with itself.
+//! Contents of a manifest, and the checks of their consistency.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -9,26 +9,26 @@ use crate::limits::{DIMENSIONS_MAX, ERASURES_PENDING_MAX, LOGS_MAX, SEGMENTS_MAX
 use crate::os::clock::Micros;
 use crate::segment::Header;
 
-/// Least version that can read the logs, manifests and states that this build writes; also the
-/// newest that it reads.
+/// Minimum reader version of the logs, manifests and states that this build writes; also the newest version that this
+/// build reads.
 pub(crate) const READ_VERSION: u16 = 2;
-/// Least version that can write beside them.
+/// Minimum version of a build that may write to a store beside these files.
 pub(crate) const WRITE_VERSION: u16 = 2;
 
-/// Largest number that a manifest may hold, so that one more, or a sum of two, never overflows.
+/// Largest allowed number in a manifest, so that neither a number plus 1 nor a sum of two overflows.
 pub(super) const NUMBER_MAX: u64 = i64::MAX as u64;
 
-/// The encoder that made a store's embeddings.
+/// Encoder of a store's embeddings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Model {
-    /// Hash of everything that shapes its vectors.
+    /// Hash over everything that affects the encoder's output.
     pub fingerprint: [u8; 32],
-    /// Width of a vector.
+    /// Number of dimensions of an embedding.
     pub dimensions: u32,
 }
 
 impl Model {
-    /// Refuses a width that no store takes.
+    /// Rejects a number of dimensions that no store supports.
     pub(crate) fn check(&self) -> Result<(), WriteError> {
         if (1..=DIMENSIONS_MAX).contains(&self.dimensions) {
             return Ok(());
@@ -38,7 +38,7 @@ impl Model {
     }
 }
 
-/// A state file, as listed.
+/// Manifest entry of a state file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StateEntry {
     pub(crate) generation: u64,
@@ -46,7 +46,7 @@ pub(crate) struct StateEntry {
     pub(crate) sha256: [u8; 32],
 }
 
-/// A segment, as listed.
+/// Manifest entry of a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SegmentEntry {
     pub(crate) number: u64,
@@ -57,7 +57,7 @@ pub(crate) struct SegmentEntry {
     pub(crate) edges: u32,
     pub(crate) tombstones: u32,
     pub(crate) vectors: u32,
-    /// Width of the vectors; 0 without any.
+    /// Dimensions of the embeddings; 0 if there are none.
     pub(crate) dimensions: u32,
     pub(crate) first_seq: Seq,
     pub(crate) last_seq: Seq,
@@ -65,7 +65,7 @@ pub(crate) struct SegmentEntry {
 }
 
 impl SegmentEntry {
-    /// The entry of a segment file without a state.
+    /// Builds the entry of a segment file without a state.
     pub(crate) fn of(number: u64, bytes: u64, sha256: [u8; 32], header: &Header) -> Self {
         Self {
             number,
@@ -88,42 +88,41 @@ impl SegmentEntry {
     }
 }
 
-/// A file that a manifest lists with its hash.
+/// File listed in a manifest with its hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedFile {
-    /// Its name.
+    /// File name.
     pub name: String,
-    /// Its length.
+    /// Length in bytes.
     pub bytes: u64,
-    /// Its SHA-256.
+    /// SHA-256 of the bytes.
     pub sha256: [u8; 32],
 }
 
-/// A manifest's contents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Manifest {
-    /// Least version that can read the store as it is; what is written has ours.
+    /// Minimum version of a build that can read the store; files are written with this build's version.
     pub(crate) read_version: u16,
-    /// Least version that can write to it.
+    /// Minimum version of a build that may write to the store.
     pub(crate) write_version: u16,
     pub(crate) number: u64,
     pub(crate) store: StoreId,
     pub(crate) created_at: Micros,
     pub(crate) last_seq: Seq,
-    /// Largest commit number known to be on disk, in segments or logs.
+    /// Newest commit known to be on disk, in segments or logs.
     pub(crate) synced_seq: Seq,
     pub(crate) log_floor: u64,
     pub(crate) next_file: u64,
     pub(crate) model: Option<Model>,
     pub(crate) segments: Vec<SegmentEntry>,
-    /// Numbers of the logs that must be there, ascending.
+    /// Numbers of the logs that must exist, ascending.
     pub(crate) logs: Vec<u64>,
-    /// Items and edges whose bytes are still to be removed.
+    /// Ids pending erasure.
     pub(crate) erasures: BTreeSet<u128>,
 }
 
 impl Manifest {
-    /// The manifest of a store that holds nothing.
+    /// Initial manifest of an empty store.
     pub(crate) fn first(store: StoreId, created_at: Micros) -> Self {
         Self {
             read_version: READ_VERSION,
@@ -142,7 +141,7 @@ impl Manifest {
         }
     }
 
-    /// Segments and states, in order.
+    /// Listed segments and states, in commit order.
     pub(crate) fn listed(&self) -> impl Iterator<Item = ListedFile> {
         self.segments.iter().flat_map(|entry| {
             let name = layout::name(FileKind::Segment, entry.number);
@@ -156,7 +155,7 @@ impl Manifest {
         })
     }
 
-    /// Which of these names are files of ours that it does not need; none that is being written.
+    /// Returns the names of store files that the manifest does not need. Unfinished files are not included.
     pub(crate) fn leftovers<'a>(&self, names: &'a [String]) -> Vec<&'a str> {
         let indexes = self.segments.iter().map(|it| layout::name(FileKind::Index, it.number));
         let needed: HashSet<String> = self.listed().map(|file| file.name).chain(indexes).collect();
@@ -169,12 +168,12 @@ impl Manifest {
         names.iter().map(String::as_str).filter(is_left).collect()
     }
 
-    /// Whether this build may write to the store, and not only read it.
+    /// Returns true if this build may write to the store, not only read it.
     pub(crate) fn may_write(&self) -> bool {
         self.write_version <= WRITE_VERSION
     }
 
-    /// Lengths of lists (MAN-02), the order of segments (MAN-04), what agrees with what (MAN-06).
+    /// Checks lengths of lists (MAN-02), the order of segments (MAN-04) and consistency (MAN-06).
     pub(super) fn check(&self) -> Result<(), Damage> {
         at_most("segments", self.segments.len(), SEGMENTS_MAX)?;
         at_most("logs", self.logs.len(), LOGS_MAX)?;
@@ -188,7 +187,7 @@ impl Manifest {
         self.segments.iter().try_for_each(|entry| self.check_dimensions(entry))
     }
 
-    /// Segments follow one another in commit order.
+    /// Checks that segments are in commit order, and that `last_seq` and `synced_seq` cover them.
     fn check_order(&self) -> Result<(), Damage> {
         let mut last = 0;
         for entry in &self.segments {
@@ -209,7 +208,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// No number is so large that counting on from it overflows.
+    /// Checks that all numbers are small enough to increment without overflow.
     fn check_sizes(&self) -> Result<(), Damage> {
         let states = self.segments.iter().filter_map(|entry| entry.state.as_ref());
         let largest = [self.number, self.synced_seq, self.next_file];
@@ -226,7 +225,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// No two files have one number, and the next one is free.
+    /// Checks that file numbers are unique and below `next_file`.
     fn check_numbers(&self) -> Result<(), Damage> {
         if self.log_floor > self.next_file {
             let detail = format!("log_floor {} is above next_file", self.log_floor);

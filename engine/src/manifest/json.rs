@@ -1,6 +1,6 @@
-//! A manifest as two lines of text: JSON, and its SHA-256.
+//! Encoding of a manifest as two lines of text: JSON, and its SHA-256.
 //!
-//! Owns names and types of fields, of every version that is read; does not know what they mean.
+//! Defines names and types of the fields, of every version that this build reads.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -19,7 +19,7 @@ use crate::os::clock::Micros;
 const FORMAT: &str = "recalld manifest";
 
 impl Manifest {
-    /// The bytes of this manifest, in this build's version.
+    /// Encodes this manifest in this build's version.
     pub(super) fn encode(&self) -> Vec<u8> {
         let model = self.model.map(
             |model| json!({"fingerprint": hex(&model.fingerprint), "dimensions": model.dimensions}),
@@ -63,7 +63,8 @@ impl SegmentEntry {
         })
     }
 
-    /// `model_dimensions` is the width of the embeddings where the version does not say it here.
+    /// Decodes a segment entry. `model_dimensions` replaces the dimensions in version 1, which does not store them
+    /// here.
     fn of_json(value: &Value, model_dimensions: Option<u32>) -> Result<Self, Damage> {
         let fields = Fields::of(value, "a segment")?;
         let state = match fields.any("state")? {
@@ -100,7 +101,7 @@ impl SegmentEntry {
     }
 }
 
-/// The manifest that these bytes are, checked.
+/// Decodes and checks a manifest.
 pub(super) fn decode(name: &str, bytes: &[u8]) -> Result<Manifest, OpenError> {
     let line = checked_line(bytes).map_err(|damage| damage.within(name))?;
     let value: Value = serde_json::from_str(line)
@@ -114,7 +115,7 @@ pub(super) fn decode(name: &str, bytes: &[u8]) -> Result<Manifest, OpenError> {
     Ok(manifest)
 }
 
-/// The first line, if the second confirms it (MAN-01).
+/// Returns the first line if the second line has its SHA-256 (MAN-01).
 fn checked_line(bytes: &[u8]) -> Result<&str, Damage> {
     let wrong = |what: &str| Damage::new("MAN-01", what);
     let text = std::str::from_utf8(bytes).map_err(|_| wrong("not UTF-8"))?;
@@ -126,7 +127,7 @@ fn checked_line(bytes: &[u8]) -> Result<&str, Damage> {
     Ok(line)
 }
 
-/// The versions that can read and write.
+/// Minimum versions for reading and writing.
 fn versions(value: &Value) -> Result<(u16, u16), Damage> {
     let fields = Fields::of(value, "the manifest")?;
     if fields.any("format")? != FORMAT {
@@ -181,7 +182,7 @@ fn model_of_json(value: &Value) -> Result<Option<Model>, Damage> {
     Ok(Some(Model { fingerprint: fields.hash("fingerprint")?, dimensions }))
 }
 
-/// Fields of one JSON object, each missing or wrong one a damage of MAN-02.
+/// Fields of a JSON object; a missing or invalid field is a corruption (MAN-02).
 struct Fields<'a> {
     object: &'a Map<String, Value>,
     what: &'static str,
@@ -250,7 +251,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Lower-case hexadecimal.
+/// Encodes bytes as lower-case hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len() * 2);
     for byte in bytes {

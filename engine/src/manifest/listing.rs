@@ -1,4 +1,4 @@
-//! What a manifest says, for whoever copies the files of a store without opening it.
+//! Public view of a manifest, for copying a store's files without opening the store.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::error::{Damage, OpenError};
 use crate::ids::{Seq, StoreId};
 use crate::os::clock::Micros;
 
-/// A manifest that was checked.
+/// Checked manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listing(Manifest);
 
@@ -17,16 +17,16 @@ impl Listing {
         Self(manifest)
     }
 
-    /// That of a store that holds nothing.
+    /// Manifest of an empty store.
     pub fn first(store: StoreId, created_at: Micros) -> Self {
         Self(Manifest::first(store, created_at))
     }
 
-    /// The bytes of the manifest that comes next where all rows are gone as of commit `seq`: it lists nothing, and no
-    /// log up to `last_log` is needed any more.
+    /// Encodes the next manifest of a store whose rows are all removed as of commit `seq`. The new manifest lists
+    /// nothing, and no log up to `last_log` is needed any more.
     ///
     /// # Errors
-    /// Damage, where a number is too large; or a version that this build does not write.
+    /// Corruption if a number is too large, or a version that this build does not write.
     pub fn emptied(&self, seq: Seq, last_log: u64) -> Result<Vec<u8>, OpenError> {
         if !self.0.may_write() {
             let (file, version) = ("a manifest".to_owned(), self.0.write_version);
@@ -52,45 +52,45 @@ impl Listing {
         Ok(emptied.encode())
     }
 
-    /// Whether it lists neither a file nor a log.
+    /// Returns true if the manifest lists neither a file nor a log.
     pub fn is_empty(&self) -> bool {
         self.0.segments.is_empty() && self.0.logs.is_empty()
     }
 
-    /// The manifest in these bytes of a file.
+    /// Decodes and checks a manifest file.
     ///
     /// # Errors
-    /// Damage, or a version that this build does not read.
+    /// Corruption, or a version that this build does not read.
     pub fn read(bytes: &[u8]) -> Result<Self, OpenError> {
         json::decode("a manifest", bytes).map(Self)
     }
 
-    /// Its number: the largest one of a directory counts.
+    /// Number of the manifest; the largest number in a directory is the current manifest.
     pub fn number(&self) -> u64 {
         self.0.number
     }
 
-    /// Whose it is.
+    /// Id of the store.
     pub fn store(&self) -> StoreId {
         self.0.store
     }
 
-    /// The newest commit that is in its segments.
+    /// Newest commit in the segments.
     pub fn last_seq(&self) -> Seq {
         self.0.last_seq
     }
 
-    /// The newest commit that was on disk when it was written: the logs that go with it hold no less.
+    /// Newest commit on disk when the manifest was written; the logs must reach at least this commit.
     pub fn synced_seq(&self) -> Seq {
         self.0.synced_seq
     }
 
-    /// Logs below this number are not needed.
+    /// Lowest log number that may still be needed.
     pub fn log_floor(&self) -> u64 {
         self.0.log_floor
     }
 
-    /// Logs that must be there, ascending. Later ones may be, too.
+    /// Numbers of the logs that must exist, ascending. Later logs may exist, too.
     pub fn logs(&self) -> &[u64] {
         &self.0.logs
     }
@@ -100,18 +100,17 @@ impl Listing {
         self.0.listed()
     }
 
-    /// What made its embeddings.
+    /// Encoder of the store's embeddings; `None` if there is none yet.
     pub fn model(&self) -> Option<Model> {
         self.0.model
     }
 
-    /// How many ids wait for their bytes to be removed.
+    /// Number of ids pending erasure.
     pub fn erasures(&self) -> usize {
         self.0.erasures.len()
     }
 
-    /// Which of these names of a directory are files of a store that it does not need. Those that are being
-    /// written are not among them.
+    /// Returns the names of store files that the manifest does not need. Unfinished files are not included.
     pub fn leaves_behind<'a>(&self, names: &'a [String]) -> Vec<&'a str> {
         self.0.leftovers(names)
     }

@@ -1,5 +1,3 @@
-//! Manifests written and read again, contradictory ones, and those of other versions.
-
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
@@ -44,12 +42,12 @@ fn sample() -> Manifest {
     }
 }
 
-/// A line and its SHA-256.
+/// Appends the SHA-256 line to a line.
 fn sealed(line: &str) -> Vec<u8> {
     format!("{line}\nsha256 {}\n", hex(&Sha256::digest(line))).into_bytes()
 }
 
-/// The sample's JSON, changed, with a right SHA-256.
+/// Changes the sample's JSON, under a valid SHA-256.
 fn changed(change: impl FnOnce(&mut Value)) -> Result<Manifest, OpenError> {
     let bytes = sample().encode();
     let line = bytes.split(|&byte| byte == b'\n').next().unwrap();
@@ -165,7 +163,7 @@ fn every_field_must_be_there() {
     assert_rule(&narrow, "MAN-02");
 }
 
-/// Version 1 had neither logs nor erasures, only segments were known to be on disk, and they did not say how wide embeddings are.
+/// A version 1 manifest has no logs, no erasures and no embedding widths, and declares only its segments synced.
 #[test]
 fn manifests_of_version_1_are_read() {
     let first = |value: &mut Value| {
@@ -215,7 +213,7 @@ fn a_newer_version_is_refused_or_only_read() {
     assert_rule(&changed(|value| value["write_version"] = 1.into()), "MAN-02");
 }
 
-/// Every list and every number at its largest.
+/// All lists and numbers have their maximum.
 #[test]
 fn the_longest_manifest_is_read_again() {
     let half = i64::MAX as u64 / 2;
@@ -260,7 +258,7 @@ fn the_longest_manifest_is_read_again() {
 fn what_comes_behind_all_that_went_lists_nothing_and_leaves_nothing() {
     let before = Listing::of(sample());
     assert!(!before.is_empty());
-    // A log is there that no manifest has named so far.
+    // A log exists that no manifest has listed so far.
     let after = Listing::read(&before.emptied(15, 40).unwrap()).unwrap();
     assert!(after.is_empty() && after.files().next().is_none());
     assert_eq!((after.number(), after.last_seq(), after.synced_seq()), (2, 15, 15));

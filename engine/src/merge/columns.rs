@@ -1,4 +1,4 @@
-//! The columns of a merged segment, one after another as they are written.
+//! Writes the columns of a merged segment.
 
 use bytemuck::{AnyBitPattern, NoUninit};
 use half::f16;
@@ -10,10 +10,10 @@ use crate::layout::Table::{Edges, Items, Sources, Tombstones, Vectors};
 use crate::layout::*;
 use crate::segment::FileWriter;
 
-/// Cells that are renamed or rebased at a time.
+/// Cells renumbered or rebased per chunk.
 const CHUNK_CELLS: usize = 4096;
 
-/// Copies columns of the inputs to the file. Columns come in ascending order (SEG-07).
+/// Copies columns of the inputs to the file, in ascending column order (SEG-07).
 pub(super) struct Copier<'a, 's> {
     pub(super) inputs: &'a [Input<'a>],
     pub(super) file: FileWriter<'s>,
@@ -52,7 +52,7 @@ impl Copier<'_, '_> {
         self.copied::<i64>(ITEM_VALID_FROM, Items)?;
         self.copied::<i64>(ITEM_VALID_TO, Items)?;
         self.copied::<[u8; 32]>(ITEM_SHA256, Items)?;
-        // That items and vectors name each other was checked when the rows were mapped.
+        // The row mapping has checked that items and vectors refer to each other.
         self.changed::<u32>(ITEM_EMBEDDING, Items, |input, vectors| {
             for vector in vectors.iter_mut().filter(|vector| **vector != NO_ROW) {
                 *vector = input.rows.vectors.new_row(*vector).unwrap_or(NO_ROW);
@@ -127,7 +127,7 @@ impl Copier<'_, '_> {
         self.copied::<f32>(VECTOR_ERROR, Vectors)
     }
 
-    /// Cells as they are, one a row.
+    /// Copies unchanged cells, one per row.
     fn copied<T: AnyBitPattern + NoUninit>(
         &mut self,
         column: Column,
@@ -136,7 +136,7 @@ impl Copier<'_, '_> {
         self.rows_of::<T>(column, table, 1)
     }
 
-    /// Cells as they are, `width` a row.
+    /// Copies unchanged cells, `width` per row.
     fn rows_of<T: AnyBitPattern + NoUninit>(
         &mut self,
         column: Column,
@@ -153,7 +153,7 @@ impl Copier<'_, '_> {
         Ok(())
     }
 
-    /// Cells that `change` makes right, a chunk at a time.
+    /// Copies cells through `change`, chunk by chunk.
     fn changed<T: AnyBitPattern + NoUninit>(
         &mut self,
         column: Column,
@@ -200,7 +200,7 @@ impl Copier<'_, '_> {
         Ok(())
     }
 
-    /// Lists, one a row.
+    /// Copies lists, one per row.
     fn lists<T: AnyBitPattern + NoUninit>(
         &mut self,
         offsets: Column,
@@ -236,12 +236,12 @@ impl Copier<'_, '_> {
     }
 }
 
-/// Every code is one of the input's symbols: that was checked when these were collected.
+/// Renumbers symbol codes. Every code is valid: the collection of the symbols has checked that.
 fn renamed_list(input: &Input<'_>, codes: &mut [u32]) {
     codes.iter_mut().for_each(|code| *code = input.codes[*code as usize]);
 }
 
-/// Writes cells that `change` makes right, a chunk at a time.
+/// Writes cells through `change`, chunk by chunk.
 fn put_changed<T: AnyBitPattern + NoUninit>(
     file: &mut FileWriter<'_>,
     cells: &[T],

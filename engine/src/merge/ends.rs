@@ -1,4 +1,4 @@
-//! The nodes of a merged segment, and which edges start and end at each (SEG-18, SEG-19).
+//! Builds the nodes of a merged segment and their adjacency lists (SEG-18, SEG-19).
 
 use super::columns::Copier;
 use super::error::MergeError;
@@ -8,7 +8,7 @@ use crate::ids::{ItemId, Row};
 use crate::layout::*;
 use crate::segment::{Ends, nodes_of};
 
-/// An input's nodes that edges which stay join: old number and id, ascending.
+/// Nodes of an input with retained edges: old number and id, ascending.
 type Joined = Vec<(u32, u128)>;
 
 impl Copier<'_, '_> {
@@ -54,7 +54,7 @@ impl Copier<'_, '_> {
     }
 }
 
-/// The row that an item of any input has in the merged segment.
+/// Finds an item in any input; returns its row in the merged segment.
 fn find(inputs: &[Input<'_>], id: ItemId) -> Result<Option<Row>, Damage> {
     for input in inputs {
         if let Some(row) = input.segment.row_of_item(id)? {
@@ -64,7 +64,7 @@ fn find(inputs: &[Input<'_>], id: ItemId) -> Result<Option<Row>, Damage> {
     Ok(None)
 }
 
-/// After this every node of an edge that stays is known to be one.
+/// Collects the nodes of the retained edges. On success, every node number of these edges is valid.
 fn joined(input: &Input<'_>) -> Result<Joined, Damage> {
     let nodes = input.segment.view::<u128>(NODE_ID)?;
     let mut is_joined = vec![false; nodes.len()];
@@ -85,7 +85,7 @@ fn joined(input: &Input<'_>) -> Result<Joined, Damage> {
     Ok(joined.collect())
 }
 
-/// For each old number of an input's node the new one; nodes that no edge joins have none that counts.
+/// Maps an input's old node numbers to new ones; entries of nodes without retained edges are meaningless.
 fn renumbered(input: &Input<'_>, joined: &Joined, nodes: &[u128]) -> Result<Vec<u32>, Damage> {
     let mut numbers = vec![0; joined.last().map_or(0, |&(node, _)| node as usize + 1)];
     let mut new = 0;
@@ -96,7 +96,7 @@ fn renumbered(input: &Input<'_>, joined: &Joined, nodes: &[u128]) -> Result<Vec<
         }
     }
     for &(node, id) in joined {
-        // Both ascend, and every joined node is among the new ones.
+        // Both lists ascend, and every joined node is among the new nodes.
         while nodes[new] < id {
             new += 1;
         }

@@ -1,8 +1,6 @@
-//! What may go wrong in a merge.
-
 use crate::error::{Damage, DiskError};
 
-/// Why segments were not merged. What the sink has of the result is of no use.
+/// Error of a merge. The incomplete output in the sink is unusable.
 #[derive(Debug)]
 pub(crate) enum MergeError {
     /// An input breaks a rule of the format.
@@ -11,7 +9,7 @@ pub(crate) enum MergeError {
     TooLarge(String),
     /// The sink failed.
     Disk(DiskError),
-    /// The sink is not to be filled after all.
+    /// The sink cancelled the merge.
     Cancelled,
 }
 

@@ -1,13 +1,11 @@
-//! What goes into a merge.
-
 use super::rows::RowMap;
 use crate::segment::Segment;
 
-/// One of the segments that are merged.
+/// Input segment of a merge.
 pub(super) struct Input<'a> {
     pub(super) segment: &'a Segment,
-    /// Where its rows go.
+    /// Mapping of the segment's rows to new rows.
     pub(super) rows: &'a RowMap,
-    /// What its symbols' codes become.
+    /// New code of each old symbol code.
     pub(super) codes: &'a [u32],
 }

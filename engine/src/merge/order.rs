@@ -1,7 +1,7 @@
-//! The indexes of a merged segment: rows sorted by a key (SEG-13).
+//! Builds the indexes of a merged segment: rows sorted by a key (SEG-13).
 //!
-//! The inputs' indexes are laid one behind the other and sorted: the sort finds the runs, and merges
-//! them. Must not trust an index further than it looks at it.
+//! The inputs' indexes are concatenated and sorted; the sort detects the runs and merges them. Indexes are untrusted
+//! input, so order and bounds are checked.
 
 use super::error::MergeError;
 use super::input::Input;
@@ -9,10 +9,10 @@ use crate::error::Damage;
 use crate::ids::Row;
 use crate::layout::*;
 
-/// Rows with their keys, in the order of an index.
+/// Keys with their rows, in index order.
 type Keyed<K> = Vec<(K, Row)>;
 
-/// Collects each input's keys with their new rows, and sorts them.
+/// Collects the keys of all inputs with their new rows, sorted.
 fn sorted<'a, K: Ord + Copy>(
     inputs: &'a [Input<'a>],
     index: Column,
@@ -36,7 +36,7 @@ fn rows<K>(keyed: Keyed<K>) -> Vec<Row> {
     keyed.into_iter().map(|(_, row)| row).collect()
 }
 
-/// The rows that an index lists, each with its key.
+/// Returns the rows of an index with their keys.
 fn listed<K>(
     input: &Input<'_>,
     index: Column,
@@ -46,7 +46,7 @@ fn listed<K>(
     order.iter().map(|&row| Ok((key(row as usize)?, row))).collect()
 }
 
-/// Nothing where the ids that stay ascend by row.
+/// Builds the index by id; empty if the retained ids ascend by row.
 pub(super) fn by_id(
     inputs: &[Input<'_>],
     ids: Column,
@@ -105,7 +105,7 @@ pub(super) fn by_text<'a>(
     Ok(rows(keyed))
 }
 
-/// Who is replaced, sorted, and for each the row that replaces it.
+/// Returns the superseded ids, sorted, and the successor row of each.
 pub(super) fn successors(
     inputs: &[Input<'_>],
     target_column: Column,

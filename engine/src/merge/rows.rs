@@ -1,4 +1,4 @@
-//! Which rows stay, and where they go.
+//! Row mapping of a merge: the retained rows of each input and their new numbers.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -12,9 +12,8 @@ use crate::limits::SEGMENT_ROWS_MAX;
 use crate::segment::Segment;
 use crate::state::Bits;
 
-/// Ids whose rows are left out: items with the edges that join them, edges, and sources. That a
-/// source is named by nothing else is the caller's to know. Tombstones stay, and so do the ids in
-/// the `supersedes` lists of others.
+/// Ids whose rows a merge leaves out: items with their edges, edges, and sources. The caller must ensure that no other
+/// row references an erased source. Tombstones stay, and so do ids in the `supersedes` lists of other items.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Erased(BTreeSet<u128>);
 
@@ -28,7 +27,7 @@ impl Erased {
     }
 }
 
-/// Rows of the edges that go with an id: the edge that has it, and those that join the item.
+/// Returns the rows of edges erased with an id: the edge of this id, and the edges of the item.
 pub(crate) fn edges_with(segment: &Segment, id: u128) -> Result<Vec<Row>, Damage> {
     let mut rows = segment.edge_rows(id)?;
     if let Some(node) = segment.node_of(ItemId(id))? {
@@ -39,7 +38,7 @@ pub(crate) fn edges_with(segment: &Segment, id: u128) -> Result<Vec<Row>, Damage
     Ok(rows)
 }
 
-/// A number of rows, if a table can have as many.
+/// Checks a row count against the limit of a table.
 pub(super) fn row_count(table: Table, rows: u64) -> Result<u32, MergeError> {
     let fits = u32::try_from(rows).ok().filter(|&rows| rows as usize <= SEGMENT_ROWS_MAX);
     fits.ok_or_else(|| {
@@ -48,7 +47,7 @@ pub(super) fn row_count(table: Table, rows: u64) -> Result<u32, MergeError> {
     })
 }
 
-/// Where the rows of one input went.
+/// New rows of one input's rows.
 #[derive(Debug)]
 pub(crate) struct RowMap {
     pub(crate) items: TableMap,
@@ -58,15 +57,14 @@ pub(crate) struct RowMap {
     pub(crate) vectors: TableMap,
 }
 
-/// Where the rows of one table of one input went. Rows that stay keep their order, so this is one
-/// number where none is dropped.
+/// New rows of one table of one input. Retained rows keep their order, so without dropped rows an offset is enough.
 #[derive(Debug, Default)]
 pub(crate) struct TableMap {
-    /// New row of the first one that stays.
+    /// New row of the first retained row.
     first: Row,
-    /// How many the input has.
+    /// Rows of the input.
     rows: Row,
-    /// Rows that do not stay, ascending.
+    /// Dropped rows, ascending.
     dropped: Vec<Row>,
 }
 
@@ -77,18 +75,18 @@ impl TableMap {
         Self { first: 0, rows, dropped }
     }
 
-    /// How many rows the input has.
+    /// Number of rows of the input.
     pub(super) fn rows(&self) -> Row {
         self.rows
     }
 
-    /// How many rows stay.
+    /// Number of retained rows.
     pub(crate) fn kept(&self) -> Row {
-        // Each dropped row is one of `rows`, once.
+        // `dropped` has only rows below `rows`, without duplicates.
         self.rows - Row::try_from(self.dropped.len()).expect("rows are 32 bit")
     }
 
-    /// Where a row went; `None` if it was dropped.
+    /// New number of a row; `None` if the row is dropped.
     pub(crate) fn new_row(&self, old: Row) -> Option<Row> {
         if self.dropped.is_empty() {
             return Some(self.first + old);
@@ -97,7 +95,7 @@ impl TableMap {
         Some(self.first + old - Row::try_from(before).expect("rows are 32 bit"))
     }
 
-    /// Runs of rows that stay, in order.
+    /// Runs of retained rows, in order.
     pub(super) fn runs(&self) -> impl Iterator<Item = Range<usize>> + use<'_> {
         let mut from = 0;
         let ends = self.dropped.iter().map(|&row| row as usize).chain([self.rows as usize]);
@@ -109,7 +107,7 @@ impl TableMap {
         runs.filter(|run| !run.is_empty())
     }
 
-    /// Sets in `to` the bits that `from` has of rows that stay.
+    /// Copies the bits of retained rows from `from` to `to`.
     pub(super) fn carry(&self, from: &Bits, to: &mut Bits) {
         if from.count() == 0 {
             return;
@@ -123,7 +121,7 @@ impl TableMap {
 }
 
 impl RowMap {
-    /// The map of a table. Symbols and nodes are made anew.
+    /// Mapping of a table. Symbols and nodes are rebuilt and have none.
     pub(super) fn of(&self, table: Table) -> &TableMap {
         match table {
             Table::Items => &self.items,
@@ -165,7 +163,7 @@ impl RowMap {
     }
 }
 
-/// The vectors of dropped items; makes sure that items and vectors name each other (SEG-22).
+/// Returns the vectors of dropped items, and checks that items and vectors refer to each other (SEG-22).
 fn dropped_vectors(segment: &Segment, items: &TableMap) -> Result<Vec<Row>, Damage> {
     let of_items = segment.view::<u32>(ITEM_EMBEDDING)?.all()?;
     let of_vectors = segment.view::<u32>(VECTOR_ITEM)?.all()?;
@@ -185,7 +183,7 @@ fn dropped_vectors(segment: &Segment, items: &TableMap) -> Result<Vec<Row>, Dama
     Ok(dropped.copied().filter(|&vector| vector != NO_ROW).collect())
 }
 
-/// For each input where its rows go.
+/// Returns the row mapping of each input.
 pub(super) fn kept(segments: &[Arc<Segment>], erased: &Erased) -> Result<Vec<RowMap>, MergeError> {
     let maps = segments.iter().map(|segment| RowMap::within(segment, erased));
     let mut maps = maps.collect::<Result<Vec<_>, _>>()?;

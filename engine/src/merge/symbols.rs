@@ -1,4 +1,4 @@
-//! The names that rows which stay use, sorted (SEG-20), and what each input's codes become.
+//! Collects the symbols that retained rows use, sorted (SEG-20), and renumbers each input's codes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::error::Damage;
 use crate::layout::*;
 use crate::segment::Segment;
 
-/// Columns of codes.
+/// Columns of symbol codes.
 const CODES: [(Column, Table); 10] = [
     (ITEM_KIND, Table::Items),
     (ITEM_MODALITY, Table::Items),
@@ -21,20 +21,20 @@ const CODES: [(Column, Table); 10] = [
     (EDGE_RECORDED_BY, Table::Edges),
     (TOMBSTONE_BY, Table::Tombstones),
 ];
-/// Columns of lists of codes, all of items.
+/// Columns of lists of symbol codes, all of items.
 const CODE_LISTS: [(Column, Column); 2] = [(TAG_OFFSETS, TAG_CODES), (GATE_OFFSETS, GATE_CODES)];
 
-/// The symbols of a merged segment.
+/// Symbols of a merged segment.
 pub(super) struct Renamed {
     pub(super) offsets: Vec<u64>,
     pub(super) bytes: Vec<u8>,
-    /// For each input the new code of each old one; those that no row uses have none that counts.
+    /// New code of each old code, per input; entries of unused codes are meaningless.
     pub(super) codes: Vec<Vec<u32>>,
 }
 
 impl Renamed {
     pub(super) fn of(segments: &[Arc<Segment>], rows: &[RowMap]) -> Result<Self, Damage> {
-        // Each name with its places: input and old code.
+        // Each name with its occurrences: input and old code.
         let mut names: BTreeMap<&[u8], Vec<(usize, usize)>> = BTreeMap::new();
         let mut codes = Vec::with_capacity(segments.len());
         for (input, (segment, map)) in segments.iter().zip(rows).enumerate() {
@@ -61,7 +61,7 @@ impl Renamed {
     }
 }
 
-/// Which symbols rows that stay use. After this every code of these rows is known to be one.
+/// Returns a flag per symbol: true if a retained row uses it. On success, every code of these rows is valid.
 fn used(segment: &Segment, map: &RowMap) -> Result<Vec<bool>, Damage> {
     let mut used = vec![false; segment.header().symbols as usize];
     for (column, table) in CODES {

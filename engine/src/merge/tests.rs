@@ -1,4 +1,4 @@
-//! Merged is the same as built at once, byte for byte; and damage does not get through.
+//! A merge equals a segment built at once, byte for byte, and never passes on corruption.
 
 use half::f16;
 use proptest::prelude::*;
@@ -18,7 +18,7 @@ const DIMENSIONS: usize = 40;
 const NAMES: [&str; 6] = ["ada", "note", "chunk", "zeta", "b", ""];
 const WORDS: [&str; 7] = ["amber", "birch tree", "cedar", "\u{fc}ber", "fn main()", "x", ""];
 
-/// A small generator (xorshift64*), so that a failure repeats from its seed.
+/// Small generator (xorshift64*), so that a failure can be reproduced from its seed.
 struct Dice(u64);
 
 impl Dice {
@@ -46,7 +46,7 @@ impl Dice {
     }
 }
 
-/// What was made so far, so that later rows can name earlier ones.
+/// Ids generated so far, so that later rows can reference them.
 #[derive(Default)]
 struct Made {
     items: Vec<u128>,
@@ -166,7 +166,7 @@ impl Made {
     }
 }
 
-/// Batches in groups: each group is to be one segment.
+/// Batches in groups, one group per segment.
 fn groups(dice: &mut Dice) -> (Vec<Vec<Batch>>, Made) {
     let mut made = Made { ascending: dice.often(), ..Made::default() };
     let groups = (0..1 + dice.below(4))
@@ -200,7 +200,7 @@ fn merged(segments: &[Arc<Segment>], erased: &Erased) -> (AlignedBytes, Merged) 
     (bytes, merged)
 }
 
-/// Where two files differ, by column.
+/// Reports the columns in which two files differ.
 fn assert_same(one: &AlignedBytes, other: &AlignedBytes) {
     if one.as_slice() == other.as_slice() {
         return;
@@ -276,7 +276,7 @@ proptest! {
                 prop_assert_eq!(segment.row_of_edge(id).unwrap(), new);
             }
         }
-        // Merged in two steps, it is the same.
+        // A merge in two steps has the same result.
         if let Some((first, rest)) = segments.split_first() {
             let (later, _) = super::tests::merged(rest, &erased);
             let two = [first.clone(), Arc::new(Segment::held(later))];
@@ -376,7 +376,7 @@ fn damage_in_an_input_is_an_error_that_names_the_file() {
     }
 }
 
-/// Makes page checks and trailer right for what the file holds now.
+/// Recomputes page checksums and trailer for the changed bytes.
 fn resealed(mut bytes: Vec<u8>) -> Vec<u8> {
     let trailer = bytes.len() - TRAILER_BYTES;
     let number = u64::from_le_bytes(bytes[trailer + 16..trailer + 24].try_into().unwrap());
@@ -393,7 +393,7 @@ fn resealed(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// Bytes that are wrong under checksums that are right.
+/// Covers wrong bytes under valid checksums.
 #[test]
 fn no_byte_of_an_input_makes_the_merge_panic() {
     let mut dice = Dice(11);
@@ -477,7 +477,7 @@ fn embeddings_of_two_widths_do_not_merge() {
     let inputs = [of_width(1, 4), of_width(2, 5)];
     let why = merge_to(&inputs, &Erased::default(), &mut AlignedBytes::default()).unwrap_err();
     assert!(why.to_string().contains("MAN-06"), "{why}");
-    // An input whose vectors are all erased has no say.
+    // An input whose vectors are all erased does not affect the dimensions.
     let (_, merged) = merged(&inputs, &Erased::new([2]));
     assert_eq!((merged.header.dimensions, merged.header.vectors), (4, 1));
     assert_eq!((merged.header.first_seq, merged.header.last_seq), (1, 2));
@@ -495,7 +495,7 @@ fn a_table_of_too_many_rows_is_refused() {
     }
 }
 
-/// Merging words takes most of the time and puts nothing: a pace would see one long piece of work.
+/// Merging the postings takes most of the time and writes nothing, so the sink must be polled meanwhile.
 #[test]
 fn a_sink_is_asked_again_and_again_before_the_first_byte() {
     struct Asked {

@@ -1,4 +1,4 @@
-//! Time and randomness, injected, so that a test can hold both still.
+//! Injected time and randomness, so that a test can fix both.
 
 use std::fmt::Debug;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -10,19 +10,19 @@ use rustix::rand::{GetRandomFlags, getrandom};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Micros(pub i64);
 
-/// The wall clock.
+/// Wall clock.
 pub trait Clock: Send + Sync + Debug {
-    /// The time now.
+    /// Current time.
     fn now(&self) -> Micros;
 }
 
-/// A source of random bytes.
+/// Source of random bytes.
 pub trait Random: Send + Sync + Debug {
-    /// Fills `bytes`.
+    /// Fills `bytes` with random bytes.
     fn fill(&self, bytes: &mut [u8]);
 }
 
-/// The machine's clock.
+/// Clock of the operating system.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct SystemClock;
 
@@ -33,8 +33,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// The kernel's random numbers, asked for by its own call: a program without a C library, in a folder
-/// without `/dev`, has no other way to them.
+/// Random numbers of the kernel, by its `getrandom` system call: the only way without a C library or `/dev`.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct SystemRandom;
 

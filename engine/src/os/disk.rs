@@ -1,7 +1,7 @@
-//! The store's directory as the engine sees it: flat, with named files, and everything that can fail.
+//! Access to the store's directory: a flat set of named files, with every operation that can fail.
 //!
-//! [`Disk`] is a trait so that tests can put a disk beneath the engine that loses, tears and
-//! refuses writes. Names never contain a separator.
+//! [`Disk`] is a trait so that tests can inject a disk that loses, tears and rejects writes. Names never contain a
+//! separator.
 
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions};
@@ -19,57 +19,57 @@ pub use super::mmap::FileBytes;
 use crate::error::DiskError;
 use crate::layout::{self, UNFINISHED};
 
-/// Keeps other processes out of the directory until it is dropped.
+/// Lock that excludes other processes from the directory until it is dropped.
 pub trait DiskLock: Send + Sync + Debug {}
 
-/// A file being written from its start on. One thread may append while another one syncs.
+/// File that is being written from its start. A thread may append while another thread syncs.
 pub trait DiskFile: Send + Sync + Debug {
-    /// Writes all of `bytes` behind what was appended before.
+    /// Writes all of `bytes` at the end of the appended bytes.
     fn append(&self, bytes: &[u8]) -> Result<(), DiskError>;
-    /// Returns once all that had been appended before the call survives a power cut.
+    /// Blocks until all bytes appended before the call survive a power cut.
     fn sync(&self) -> Result<(), DiskError>;
-    /// Makes the file `bytes` long at the least; what was not appended yet reads as zeros. A sync
-    /// after the next one then stores no new length and no new blocks, which makes it cheaper.
+    /// Extends the file to at least `bytes` bytes; bytes not appended yet read as zeros. After the next sync, later
+    /// syncs store neither a new length nor new blocks, which makes them cheaper.
     fn reserve(&self, bytes: u64) -> Result<(), DiskError>;
 }
 
-/// A flat directory of files.
+/// Flat directory of files.
 pub trait Disk: Send + Sync + Debug {
-    /// Takes the directory's lock; `None` when another process has it.
+    /// Acquires the directory's lock; `None` if another process holds it.
     fn lock(&self) -> Result<Option<Box<dyn DiskLock>>, DiskError>;
     /// Names of all files.
     fn names(&self) -> Result<Vec<String>, DiskError>;
-    /// Makes a new, empty file; fails if the name is taken.
+    /// Creates a new, empty file; fails if the name exists.
     fn create(&self, name: &str) -> Result<Box<dyn DiskFile>, DiskError>;
-    /// The whole of a file that may be at most `bytes_max` long.
+    /// Reads a whole file of at most `bytes_max` bytes.
     fn read(&self, name: &str, bytes_max: u64) -> Result<Vec<u8>, DiskError>;
-    /// A file to be read piece by piece.
+    /// Opens a file for reads of ranges.
     fn open(&self, name: &str) -> Result<Box<dyn DiskRead>, DiskError>;
-    /// The whole of a file that no longer changes.
+    /// Maps a whole file that no longer changes.
     fn map(&self, name: &str) -> Result<FileBytes, DiskError>;
-    /// Gives a file another name, replacing what had it.
+    /// Renames a file, and replaces any file named `to`.
     fn rename(&self, from: &str, to: &str) -> Result<(), DiskError>;
     /// Removes a file.
     fn remove(&self, name: &str) -> Result<(), DiskError>;
-    /// Returns once names made, changed and removed so far survive a power cut.
+    /// Blocks until all creations, renames and removals so far survive a power cut.
     fn sync_names(&self) -> Result<(), DiskError>;
-    /// Bytes that may still be written before the disk is full.
+    /// Free bytes on the disk.
     fn free_bytes(&self) -> Result<u64, DiskError>;
 }
 
-/// A directory of the real file system.
+/// Directory of the real file system.
 #[derive(Debug, Clone)]
 pub struct RealDisk {
     root: PathBuf,
 }
 
 impl RealDisk {
-    /// The directory at `root`, made with mode 0700 if it is not there.
+    /// Opens the directory at `root`, or creates it with mode 0700.
     pub fn open(root: &Path) -> Result<Self, DiskError> {
         let fail = |error| DiskError::new("create", root.display().to_string(), error);
         let missing: Vec<&Path> = root.ancestors().take_while(|folder| !folder.exists()).collect();
         fs::DirBuilder::new().recursive(true).mode(0o700).create(root).map_err(fail)?;
-        // A folder that was just made survives a power cut only once its parent is synced.
+        // A new directory survives a power cut only once its parent is synced.
         for parent in missing.into_iter().filter_map(Path::parent) {
             let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
             File::open(parent).and_then(|folder| folder.sync_all()).map_err(fail)?;
@@ -81,7 +81,8 @@ impl RealDisk {
         move |error| DiskError::new(action, name, error)
     }
 
-    /// A file to be read. One of which only a part is here is not damage, as one that is missing would be.
+    /// Opens a file for reading. A file that is only partially present is reported as such, not as missing, which would
+    /// count as corruption.
     fn existing(&self, name: &str) -> Result<File, DiskError> {
         File::open(self.root.join(name)).map_err(|error| {
             let is_part = |there: &String| layout::is_part_of(there, name);
@@ -106,7 +107,7 @@ struct RealFile {
 struct Length {
     /// Bytes appended so far.
     end: u64,
-    /// Where the zeros behind them end.
+    /// End of the zeros after them.
     reserved: u64,
 }
 
@@ -131,7 +132,7 @@ impl DiskRead for RealRead {
     }
 }
 
-/// Zeros that one call writes.
+/// Zeros for one write call.
 static ZEROS: [u8; 64 << 10] = [0; _];
 
 impl RealFile {
@@ -163,9 +164,9 @@ impl DiskFile for RealFile {
         self.file.sync_data().map_err(RealDisk::fail("sync", &self.name))
     }
 
-    /// Allocates first, in one piece, so that a full disk is known before anything is written. Then
-    /// writes the zeros: blocks that are only allocated still cost a commit of the file system's
-    /// journal each when they are first written (ext4, XFS: unwritten extents).
+    /// Allocates first, in one call, so that a full disk is detected before anything is written. Then writes the zeros:
+    /// the first write to a block that is only allocated costs a commit of the file system's journal (ext4, XFS:
+    /// unwritten extents).
     fn reserve(&self, bytes: u64) -> Result<(), DiskError> {
         let fail = || RealDisk::fail("reserve", &self.name);
         let mut length = self.length();
@@ -189,7 +190,7 @@ impl Disk for RealDisk {
         let fail = |error| DiskError::new("list", self.root.display().to_string(), error);
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.root).map_err(fail)? {
-            // A name that is not UTF-8 is none of ours.
+            // A name that is not UTF-8 is not a file of the store.
             if let Ok(name) = entry.map_err(fail)?.file_name().into_string() {
                 names.push(name);
             }
@@ -258,14 +259,14 @@ impl Disk for RealDisk {
     }
 }
 
-/// Writes `bytes` as `name` so that a crash leaves the whole file or none of it.
+/// Writes `bytes` as `name`, atomically: a crash leaves the whole file or none of it.
 pub(crate) fn put_in_place(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
     rename_whole(disk, name, bytes)?;
     disk.sync_names()
 }
 
-/// The same for many files, of which a crash may leave any: names are synced once. A file is taken
-/// from `files` only when the one before it is written, so that not all are held at once.
+/// As [`put_in_place`], for many files with one sync of the names; after a crash, any of the files may exist. Each file
+/// is requested from `files` only when its predecessor is written, so that only one is in memory.
 pub(crate) fn put_all_in_place(
     disk: &dyn Disk,
     files: impl IntoIterator<Item = (String, Vec<u8>)>,
@@ -278,7 +279,7 @@ pub(crate) fn put_all_in_place(
     if put == 0 { Ok(()) } else { disk.sync_names() }
 }
 
-/// Gives a file its name once what is in it is on disk. The name itself is not synced.
+/// Writes and syncs a file under its unfinished name, then renames it. The name itself is not synced.
 fn rename_whole(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
     let fresh = format!("{name}{UNFINISHED}");
     let file = disk.create(&fresh)?;
@@ -313,7 +314,7 @@ mod tests {
         let disk = RealDisk::open(folder.path()).unwrap();
         let file = disk.create("a").unwrap();
         let mut wanted = Vec::new();
-        // Room that is used in part, overrun, and asked for below what there is.
+        // Reserved space is partly used, overrun, and requested below its current end.
         let steps = [(10, 100), (50, 400_000), (400_000, 500_000), (7, 20), (0, 500_001)];
         for (appended, reserved) in steps {
             file.append(&vec![7; appended]).unwrap();
@@ -323,7 +324,7 @@ mod tests {
             let (before, room) = found.split_at(wanted.len());
             assert_eq!(before, wanted);
             assert!(found.len() as u64 >= reserved && room.iter().all(|&byte| byte == 0));
-            // Room that is only allocated reads as zeros, too, but counts as a hole until it is written.
+            // Space that is only allocated reads as zeros, too, but counts as a hole until it is written.
             let written = File::open(folder.path().join("a")).unwrap();
             let hole = rustix::fs::seek(&written, rustix::fs::SeekFrom::Hole(0)).unwrap();
             assert_eq!(hole, found.len() as u64, "the room was written");

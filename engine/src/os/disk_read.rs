@@ -1,32 +1,30 @@
-//! Reading a file piece by piece, wherever it lies.
-
 use std::fmt::Debug;
 
 use crate::error::DiskError;
 
-/// A file that is read piece by piece: what cannot be read is an error there, where the touch of a map
-/// would end the process. It stays readable when its name is removed.
+/// File read in ranges. An unreadable range is an error, while the touch of a mapping would end the process. The file
+/// stays readable after its name is removed.
 pub trait DiskRead: Send + Sync + Debug {
-    /// How long it is.
+    /// Length in bytes.
     fn bytes(&self) -> u64;
-    /// Fills `into` with the bytes from `at` on; all of them lie within the file.
+    /// Fills `into` with the bytes from offset `at`; the range must be within the file.
     fn read_at(&self, at: u64, into: &mut [u8]) -> Result<(), DiskError>;
-    /// Returns once all of it is here; most files are always. Whoever reads it to its end calls this first, so that
-    /// what does not come is not taken for what cannot be read.
+    /// Blocks until the whole file is present locally, which most files always are. Called before a read of the whole
+    /// file, so that unavailable bytes are not mistaken for unreadable ones.
     fn bring(&self) -> Result<(), DiskError> {
         Ok(())
     }
-    /// What tells it from any other file that gets its name; a disk that knows no more gives its length.
+    /// Stamp that distinguishes the file from any other file of its name; by default only the length.
     fn stamp(&self) -> FileStamp {
         FileStamp { bytes: self.bytes(), ..FileStamp::default() }
     }
 }
 
-/// What changes when a file gives its place to another one.
+/// Identity of a file, which changes when another file replaces it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FileStamp {
     pub(super) bytes: u64,
     pub(super) node: u64,
-    /// When it changed last: seconds and nanoseconds.
+    /// Time of the last change: seconds and nanoseconds.
     pub(super) changed: (i64, i64),
 }

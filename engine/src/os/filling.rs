@@ -1,8 +1,8 @@
-//! A file of a known length that lies here in part: a page that is asked for and absent is fetched, checked, and
-//! written in its place.
+//! Lazy file: a partially present local file of known length. An absent page is fetched, checked and written in place
+//! on first use.
 //!
-//! Owns which pages are here, and that a page that is here never changes again. Knows the checksums that pages must
-//! have, and neither where pages come from nor what they mean.
+//! Tracks the present pages and guarantees that a present page never changes. The expected checksums are given, and a
+//! [`Fetch`] provides the bytes.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -22,32 +22,32 @@ use super::disk_read::DiskRead;
 use crate::error::DiskError;
 use crate::limits::{FILL_BYTES, FILL_THREADS_MAX, FILL_WAIT_MAX, FILL_WIDE_BYTES};
 
-/// Bytes of a page: what one checksum is of.
+/// Bytes covered by one checksum.
 const PAGE_BYTES: usize = crate::layout::PAGE_BYTES;
-/// Pages that are fetched together where one is wanted, and where many are.
+/// Pages per fetch for a request of few pages; `MANY` for a request of more.
 const FEW: usize = FILL_BYTES / PAGE_BYTES;
 const MANY: usize = FILL_WIDE_BYTES / PAGE_BYTES;
 
-/// Where the bytes of a file come from that are not here.
+/// Source of a file's absent bytes.
 pub trait Fetch: Send + Sync + fmt::Debug {
-    /// These bytes of the file, all of them. It may wait, for a time that has a bound of its own.
+    /// Returns all bytes of the range. May block, for a time bounded by the source.
     ///
     /// # Errors
-    /// Why they did not come, for people.
+    /// Why the bytes are unavailable, as text for a person.
     fn fetch(&self, range: Range<u64>) -> Result<Vec<u8>, String>;
 
-    /// Whether more may come than is wanted now: what lies around it, which is wanted soon as a rule.
+    /// Returns true if a fetch may include surrounding pages, which are usually needed soon.
     fn has_room(&self) -> bool {
         true
     }
 }
 
-/// Why pages that were asked for are not here.
+/// Error of a page fetch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unfilled {
-    /// They did not come this time (FAR-01).
+    /// The pages are unavailable for now (FAR-01).
     Away(String),
-    /// What came, twice, has not the checksum of this page.
+    /// The checksum of this page was wrong in two fetches.
     Wrong(usize),
 }
 
@@ -62,26 +62,26 @@ impl fmt::Display for Unfilled {
     }
 }
 
-/// What the pages of a file must be.
+/// Expected checksums of a file's pages.
 #[derive(Debug)]
 pub(crate) struct PageChecks {
-    /// The CRC-32C of each page, of which the last one may be cut short by `covered`.
+    /// CRC-32C of each page; the last page may be cut short by `covered`.
     pub(crate) sums: Vec<u32>,
-    /// Where what they cover ends. What follows was checked by whoever made this.
+    /// End of the covered bytes. The caller has checked all bytes after it.
     pub(crate) covered: usize,
 }
 
-/// A file that is about to fill, which is this one's alone: no map of it is anywhere, and nobody else writes it.
+/// Local file for a lazy file, with exclusive access: no mapping of it exists, and no other writer.
 #[derive(Debug)]
 pub(crate) struct PartFile {
     file: File,
-    /// Whether pages of an earlier time may lie in it.
+    /// True if the file may have pages of an earlier run.
     is_old: bool,
 }
 
 impl PartFile {
-    /// The file at `path`, with what is in it already if it has this length. Where another one fills it, in this
-    /// process or not, that one keeps it without a name, and this is a new one.
+    /// Opens the file at `path`, and retains its contents if it has the given length. If another lazy file uses it, in
+    /// this process or another, it is unlinked for that user, and a new file is created.
     pub(crate) fn open(path: &Path, bytes: u64) -> io::Result<Self> {
         let mut open = File::options();
         let open = open.read(true).write(true).mode(0o600);
@@ -90,7 +90,7 @@ impl PartFile {
             match file.try_lock() {
                 Ok(()) if is_old => return Ok(Self { file, is_old }),
                 Err(TryLockError::Error(error)) => return Err(error),
-                // What a map may be of is not written to.
+                // A file that may be mapped must not be written.
                 Ok(()) | Err(TryLockError::WouldBlock) => fs::remove_file(path)?,
             }
         }
@@ -103,7 +103,7 @@ impl PartFile {
         self.is_old
     }
 
-    /// Bytes that lie in it.
+    /// Reads a range of the file.
     pub(crate) fn read(&self, bytes: Range<usize>) -> io::Result<Vec<u8>> {
         let mut found = vec![0; bytes.len()];
         self.file.read_exact_at(&mut found, bytes.start as u64)?;
@@ -111,17 +111,17 @@ impl PartFile {
     }
 }
 
-/// A file that fills.
+/// Partially present file that fetches absent pages.
 pub struct Filling {
     name: String,
     map: MmapRaw,
     file: File,
     checks: PageChecks,
-    /// Whether pages of an earlier time may lie in the file.
+    /// True if the file may have pages of an earlier run.
     is_old: bool,
-    /// One bit for each page that is here.
+    /// Bit set of the present pages.
     here: Vec<AtomicU64>,
-    /// How many are not.
+    /// Number of absent pages.
     absent: AtomicUsize,
     state: Mutex<State>,
     changed: Condvar,
@@ -130,18 +130,18 @@ pub struct Filling {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Pages that a thread is bringing.
+    /// Pages that a thread is fetching.
     in_flight: BTreeSet<usize>,
-    /// How often that failed, and how the last time.
+    /// Number of failed fetches; `last` is the latest error.
     failures: u64,
     last: Option<Unfilled>,
 }
 
-/// Pages that a thread has taken to bring them. With this they are given back, and all that wait are told.
+/// Pages reserved by a fetching thread. Dropping this value releases them and wakes all waiting threads.
 struct Flight<'a> {
     of: &'a Filling,
     piece: Range<usize>,
-    /// Why they did not come.
+    /// Error of the fetch; `None` after success.
     failure: Option<Unfilled>,
 }
 
@@ -165,8 +165,8 @@ impl fmt::Debug for Filling {
 }
 
 impl Filling {
-    /// Over a file that is as long as the checks and `tail` say. `tail` is what follows the checked pages, from the
-    /// start of the page on in which those end.
+    /// Creates a lazy file over a local file. `tail` has the bytes after the checked pages, beginning with the page in
+    /// which the checked range ends; `checks` and `tail` determine the length.
     pub(crate) fn over(
         name: &str,
         PartFile { file, is_old }: PartFile,
@@ -179,12 +179,12 @@ impl Filling {
         file.set_len(length as u64)?;
         file.write_all_at(tail, (tail_page * PAGE_BYTES) as u64)?;
         let made = Self { is_old, ..Self::mapped(name, file, checks, source, length)? };
-        // Only a whole page is marked: what of the first one the checks cover came with it.
+        // The tail's first page is complete: `tail` includes its part that the checks cover.
         (tail_page..length.div_ceil(PAGE_BYTES)).for_each(|page| made.mark(page));
         Ok(made)
     }
 
-    /// A file all of which is here and never changes.
+    /// Wraps a completely present file that never changes.
     pub(crate) fn whole(name: &str, file: File, source: Arc<dyn Fetch>) -> io::Result<Self> {
         let length = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
         let checks = PageChecks { sums: Vec::new(), covered: 0 };
@@ -193,7 +193,7 @@ impl Filling {
         Ok(made)
     }
 
-    /// With no page marked.
+    /// Maps the file, with all pages marked absent.
     fn mapped(
         name: &str,
         file: File,
@@ -201,7 +201,7 @@ impl Filling {
         source: Arc<dyn Fetch>,
         length: usize,
     ) -> io::Result<Self> {
-        // A raw map makes no reference to any of its bytes by itself.
+        // A raw map creates no references to its bytes.
         let map = MmapOptions::new().len(length).map_raw_read_only(&file)?;
         let pages = length.div_ceil(PAGE_BYTES);
         Ok(Self {
@@ -218,27 +218,27 @@ impl Filling {
         })
     }
 
-    /// How long it is, once it is whole as before.
+    /// Full length of the file, including absent pages.
     pub(crate) fn length(&self) -> usize {
         self.map.len()
     }
 
-    /// Whether all of it is here. Once it is, it stays so.
+    /// Returns true if all pages are present. Once true, the result stays true.
     #[inline]
     pub fn is_whole(&self) -> bool {
         self.absent.load(Ordering::Acquire) == 0
     }
 
-    /// Bytes of the pages that are here.
+    /// Bytes of the present pages.
     pub fn bytes_here(&self) -> u64 {
         let absent = self.absent.load(Ordering::Relaxed);
         self.map.len().saturating_sub(absent * PAGE_BYTES) as u64
     }
 
-    /// Returns once these bytes are here.
+    /// Blocks until these bytes are present.
     ///
     /// # Errors
-    /// Why they are not, after [`FILL_WAIT_MAX`] and what the last fetch took at the latest.
+    /// The bytes are unavailable: reported at the latest after [`FILL_WAIT_MAX`] plus the time of the last fetch.
     pub fn need(&self, bytes: Range<usize>) -> Result<(), Unfilled> {
         let pages = bytes.start / PAGE_BYTES..bytes.end.min(self.map.len()).div_ceil(PAGE_BYTES);
         let Some(first) = self.first_absent(&pages) else { return Ok(()) };
@@ -249,7 +249,8 @@ impl Filling {
             0 | 1 => self.gather(&wanted, until),
             threads => thread::scope(|scope| {
                 for _ in 1..threads {
-                    // What it meets is met here, too; and without a thread all is done here.
+                    // This thread gathers the same pages, so it meets the same errors, and does all the work if a spawn
+                    // fails.
                     let gather = || self.gather(&wanted, until);
                     let _spawned = thread::Builder::new().spawn_scoped(scope, gather);
                 }
@@ -258,10 +259,10 @@ impl Filling {
         }
     }
 
-    /// Returns once all of it is here. It is waited for as long as more of it comes.
+    /// Blocks until the whole file is present, for as long as fetches make progress.
     ///
     /// # Errors
-    /// What did not come, or not within [`FILL_WAIT_MAX`]; what did stays.
+    /// A fetch failed, or none finished within [`FILL_WAIT_MAX`]. Pages fetched before stay present.
     pub fn need_all(&self) -> Result<(), Unfilled> {
         let step = MANY * FILL_THREADS_MAX;
         while let Some(first) = self.first_absent(&(0..self.pages())) {
@@ -270,21 +271,21 @@ impl Filling {
         Ok(())
     }
 
-    /// Brings the first piece that is absent; gives whether one was.
+    /// Fetches the first absent run of pages; returns false if no page was absent.
     ///
     /// # Errors
-    /// Why it did not come.
+    /// The pages are unavailable.
     pub fn fill_on(&self) -> Result<bool, Unfilled> {
         let Some(first) = self.first_absent(&(0..self.pages())) else { return Ok(false) };
         self.gather(&(first..first + 1), Instant::now() + FILL_WAIT_MAX).map(|()| true)
     }
 
-    /// Returns once what is here survives a power cut.
+    /// Blocks until all present pages survive a power cut.
     pub fn sync(&self) -> Result<(), DiskError> {
         self.file.sync_all().map_err(|error| DiskError::new("sync", &self.name, error))
     }
 
-    /// These bytes, if they are here.
+    /// Returns these bytes if they are present.
     #[expect(unsafe_code, reason = "the one place that looks at bytes of a file that fills")]
     pub(crate) fn slice(&self, bytes: Range<usize>) -> Option<&[u8]> {
         let pages = bytes.start / PAGE_BYTES..bytes.end.div_ceil(PAGE_BYTES);
@@ -295,19 +296,18 @@ impl Filling {
             return None;
         }
         let start = self.map.as_ptr().wrapping_add(bytes.start);
-        // SAFETY: the range lies within the map, which lives as long as `self`. Each of its pages is
-        // marked as here, and such a page never changes again: once the file is mapped, `fetch` alone
-        // writes to it, only pages that `take` gave its thread, which are neither marked nor another
-        // thread's, and marks them after that (`AcqRel`; `first_absent` and `is_whole` read with
-        // `Acquire`). The file is never cut: its length is set before it is mapped. No other `Filling`
-        // writes it: each holds the file's lock for as long as it lives (`PartFile::open`), and what was
-        // `whole` from the start is never written. Everything else only renames or unlinks it, which a
-        // map outlives; a foreign process that alters it regardless is outside what
-        // format-spec/README.md promises. So no reference ever covers a byte that may change.
+        // SAFETY: the range is within the map, which lives as long as `self`. Each page of the range is marked present,
+        // and a present page never changes again. Once the file is mapped, only `fetch` writes to it: only pages that
+        // `take` reserved for its thread, which are neither marked nor another thread's. `fetch` marks them after the
+        // write (`AcqRel`; `first_absent` and `is_whole` read with `Acquire`). The file is never truncated: its length
+        // is set before it is mapped. No other `Filling` writes the file: each holds the file's lock for its whole life
+        // (`PartFile::open`), and a file that was `whole` from the start is never written. All other code only renames
+        // or unlinks the file, which a map outlives; a foreign process that alters it regardless is outside the
+        // promises of format-spec/README.md. So no reference ever covers a byte that may change.
         Some(unsafe { std::slice::from_raw_parts(start, bytes.len()) })
     }
 
-    /// Gives whether the system took the advice. It changes nothing but time.
+    /// Passes advice to the system, which affects only performance. Returns true if the system accepted the advice.
     pub(crate) fn advise(&self, advice: Advice, range: Range<usize>) -> bool {
         self.map.advise_range(advice, range.start, range.len()).is_ok()
     }
@@ -320,7 +320,7 @@ impl Filling {
         self.here[page / 64].load(Ordering::Acquire) >> (page % 64) & 1 == 1
     }
 
-    /// Marks a page as here, which it is for good.
+    /// Marks a page as present, permanently.
     fn mark(&self, page: usize) {
         let bit = 1 << (page % 64);
         if self.here[page / 64].fetch_or(bit, Ordering::AcqRel) & bit == 0 {
@@ -345,7 +345,7 @@ impl Filling {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Brings what of these pages nobody brings, and waits for what others bring.
+    /// Fetches the absent pages that no thread is fetching, and waits for those of other threads.
     fn gather(&self, pages: &Range<usize>, until: Instant) -> Result<(), Unfilled> {
         let mut state = self.state();
         let failures = state.failures;
@@ -369,7 +369,7 @@ impl Filling {
         Ok(())
     }
 
-    /// Has these pages here, which are the caller's until this ends, however it does.
+    /// Fetches pages reserved by the caller, and releases them on any end, a panic too.
     fn bring_taken(&self, piece: Range<usize>) -> Result<(), Unfilled> {
         let panicked = format!("{}: whoever fetched it panicked", self.name);
         let mut flight = Flight { of: self, piece, failure: Some(Unfilled::Away(panicked)) };
@@ -383,8 +383,8 @@ impl Filling {
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// A run of absent pages that nobody brings: the first such of `pages`, and what lies around it, where there is
-    /// room. It is the caller's from here on.
+    /// Reserves a run of absent pages that no thread is fetching: the first of `pages` and, if the source has room, the
+    /// pages around it.
     fn take(&self, state: &mut State, pages: &Range<usize>) -> Option<Range<usize>> {
         let is_free = |state: &State, page: usize| {
             page < self.pages() && !self.is_here(page) && !state.in_flight.contains(&page)
@@ -392,7 +392,7 @@ impl Filling {
         let first = pages.clone().find(|&page| is_free(state, page))?;
         let block = |pages: usize| first / pages * pages..(first / pages + 1) * pages;
         let most = match pages.len() {
-            // The first page is needed to open the file, and nothing else of it may ever be.
+            // Opening the file needs its first page, and possibly no other page ever.
             1 if first == 0 => 0..1,
             _ if !self.source.has_room() => first..pages.end.min(first + FEW),
             few if few <= FEW => block(FEW),
@@ -409,7 +409,7 @@ impl Filling {
         Some(piece)
     }
 
-    /// Has these pages here, which are the caller's.
+    /// Makes pages reserved by the caller present, from earlier contents or by a fetch.
     fn bring(&self, piece: &Range<usize>) -> Result<(), Unfilled> {
         let mut next = piece.start;
         while next < piece.end {
@@ -428,15 +428,16 @@ impl Filling {
         Ok(())
     }
 
-    /// Whether a page of an earlier time lies in the file. A hole has not its checksum, unless the page is zeros.
+    /// Returns true if the local file has this page from an earlier run. A hole fails the checksum, unless the page is
+    /// all zeros.
     fn was_here(&self, page: usize) -> Result<bool, Unfilled> {
         let mut bytes = vec![0; self.extent(page).len()];
         let read = self.file.read_exact_at(&mut bytes, (page * PAGE_BYTES) as u64);
-        // A sector that cannot be read is written anew.
+        // An unreadable sector is fetched and rewritten.
         Ok(read.is_ok() && self.is_right(page, &bytes))
     }
 
-    /// Fetches pages, checks and writes them. Wrong ones are fetched once more.
+    /// Fetches, checks and writes pages. If a checksum is wrong, all of them are fetched once more.
     fn fetch(&self, pages: Range<usize>) -> Result<(), Unfilled> {
         let bytes = pages.start * PAGE_BYTES..self.extent(pages.end - 1).end;
         let wrong = |fetched: &[u8]| {
@@ -467,7 +468,7 @@ impl Filling {
         Err(Unfilled::Away(format!("{}: {found} bytes came, {wanted} were asked for", self.name)))
     }
 
-    /// The bytes of a page.
+    /// Byte range of a page.
     fn extent(&self, page: usize) -> Range<usize> {
         let start = page * PAGE_BYTES;
         start..(start + PAGE_BYTES).min(self.map.len())
@@ -479,7 +480,7 @@ impl Filling {
     }
 }
 
-/// All of a piece that is read is here then.
+/// A read blocks until its whole range is present.
 impl DiskRead for Arc<Filling> {
     fn bytes(&self) -> u64 {
         self.map.len() as u64

@@ -1,20 +1,17 @@
-//! A lock on a file, which one process holds at a time.
-
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Only the owner may take it.
+/// Access for the owner only.
 const MODE: u32 = 0o600;
 
-/// Held until it is dropped.
+/// Exclusive lock on a file among all processes, released on drop.
 #[derive(Debug)]
 pub(crate) struct HeldLock(File);
 
 impl HeldLock {
-    /// Takes the lock on the file at `path`, which is made where it is not there; `None` if somebody
-    /// else holds it.
+    /// Acquires the lock on the file at `path`, which is created if missing; `None` if the lock is held elsewhere.
     pub(crate) fn take(path: &Path) -> io::Result<Option<Self>> {
         let mut open = OpenOptions::new();
         let file = open.write(true).create(true).truncate(false).mode(MODE).open(path)?;
@@ -26,11 +23,11 @@ impl HeldLock {
     }
 }
 
-/// Closing would let go of it only once every copy of the descriptor is closed, and a child that is
-/// being started has one until it runs another program.
+/// Unlocks explicitly: a close releases the lock only once every copy of the descriptor is closed, and a child process
+/// has a copy between its fork and its exec.
 impl Drop for HeldLock {
     fn drop(&mut self) {
-        // Closing is what is left where this fails.
+        // If the unlock fails, the close remains.
         let _unlocked = self.0.unlock();
     }
 }

@@ -1,6 +1,6 @@
-//! Bytes of a sealed file: mapped from disk, or held on the heap while they are young.
+//! Bytes of a sealed file, mapped from disk or on the heap.
 //!
-//! The engine's one unsafe room. Nothing here knows what the bytes mean.
+//! All mappings of the engine are created here or in `filling`, the only modules with unsafe code.
 
 use std::fs::File;
 use std::io;
@@ -19,16 +19,16 @@ use crate::error::DiskError;
 
 const LINE_BYTES: usize = 64;
 
-/// What a huge page has, on x86-64 and on AArch64 with pages of 4 KiB. A file that is written so many
-/// bytes at a time, from its start, lies in huge pages of the system's cache, where it has such.
+/// Bytes of a huge page, on x86-64 and on AArch64 with pages of 4 KiB. A file written from its start in chunks of this
+/// size is in huge pages of the page cache, if the system supports them there.
 pub(crate) const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// One cache line; a vector of these gives heap bytes the alignment that a map has.
+/// Cache line; a vector of lines has the alignment of a mapping.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C, align(64))]
 pub(crate) struct Line([u8; LINE_BYTES]);
 
-/// Bytes that start on a 64-byte boundary and grow at the end.
+/// Growable bytes on the heap, aligned to 64 bytes.
 #[derive(Default)]
 pub(crate) struct AlignedBytes {
     lines: Vec<Line>,
@@ -36,13 +36,13 @@ pub(crate) struct AlignedBytes {
 }
 
 impl AlignedBytes {
-    /// Nothing yet, but room for `bytes`.
+    /// Creates an empty value with capacity for `bytes` bytes.
     pub(crate) fn with_room(bytes: usize) -> Self {
         Self { lines: Vec::with_capacity(bytes.div_ceil(LINE_BYTES)), length: 0 }
     }
 
     pub(crate) fn extend(&mut self, bytes: &[u8]) {
-        // Whole lines are written once, not zeroed first: a large segment is built this way.
+        // Whole lines are written once and not zeroed first, as large segments are built this way.
         let begun = self.length % LINE_BYTES;
         let room = (LINE_BYTES - begun) % LINE_BYTES;
         let (first, rest) = bytes.split_at(bytes.len().min(room));
@@ -64,12 +64,12 @@ impl AlignedBytes {
     }
 }
 
-/// The bits of a mode that let its owner, its group or others write.
+/// Mode bits that permit the owner, the group or others to write.
 const ANY_WRITE: u32 = 0o222;
 
-/// A sealed file, wherever it lies. Starts on a 64-byte boundary.
+/// Bytes of a sealed file in any storage, aligned to 64 bytes.
 pub enum FileBytes {
-    /// Mapped, and not all of it is here yet.
+    /// Mapped, and partially present.
     #[doc(hidden)]
     Filling(Arc<Filling>),
     /// Mapped, shared with the page cache.
@@ -80,10 +80,10 @@ pub enum FileBytes {
     Held(HeldFile),
 }
 
-/// A read-only map of a file that no longer changes.
+/// Read-only map of a file that no longer changes.
 pub struct MappedFile(Mmap);
 
-/// A file's bytes on the heap.
+/// Bytes of a file on the heap.
 pub struct HeldFile(AlignedBytes);
 
 impl FileBytes {
@@ -101,23 +101,21 @@ impl FileBytes {
     /// Maps the whole of `file`.
     #[expect(unsafe_code, reason = "the one place where the engine maps a file")]
     pub(crate) fn map(file: &File) -> io::Result<Self> {
-        // SAFETY: a map is sound while nobody alters or truncates the file. `RealDisk::map` hands in
-        // segments and indexes only; one is renamed into place after its last sync, and no code opens
-        // that name for writing again (SEG-03, IDX-12): stores, this one and later ones, only ever
-        // unlink it or, an index, rename another one over it, which a map outlives. A foreign
-        // process that edits it regardless is outside what
-        // format-spec/README.md promises.
+        // SAFETY: a map is sound while no one alters or truncates the file. `RealDisk::map` passes only segments and
+        // indexes. A segment or index is renamed into place after its last sync, and no code opens that name for
+        // writing again (SEG-03, IDX-12): this store and later ones only unlink it or, for an index, rename another
+        // file over it, which a map outlives. A foreign process that edits the file regardless is outside the promises
+        // of format-spec/README.md.
         let map = unsafe { Mmap::map(file) }?;
         Ok(Self::Mapped(MappedFile(map)))
     }
 
-    /// Maps a sealed file that is no part of a store: a regular file whose mode lets nobody write,
-    /// not even its owner. Whoever makes one writes it under another name, brings it to disk, and
-    /// renames it, with a mode that has no write bits from the start; from then on it is only ever
-    /// removed or replaced as a whole.
+    /// Maps a sealed file that is not part of a store: a regular file whose mode permits no writes, not even by its
+    /// owner. The creator must write and sync the file under another name, without write bits in its mode from the
+    /// start, and then rename it. After that the file may only be removed or replaced as a whole.
     ///
     /// # Errors
-    /// Where there is no such file, or its mode lets somebody write.
+    /// The file is missing, is not a regular file, or its mode permits writes.
     #[expect(unsafe_code, reason = "the other place where the engine maps a file")]
     pub fn map_sealed(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
@@ -126,23 +124,22 @@ impl FileBytes {
             let why = "not sealed: a regular file whose mode lets nobody write is wanted";
             return Err(io::Error::other(why));
         }
-        // SAFETY: a map is sound while nobody alters or truncates the file. The descriptor is that of
-        // a file which, a line above, nobody could open for writing but by changing its mode first
-        // (or being root), and nothing of ours ever does: a sealed file is written under another
-        // name before its mode is this, and then only unlinked or renamed over, which a map outlives.
-        // A foreign process that alters it regardless is outside what format-spec/README.md promises.
+        // SAFETY: a map is sound while no one alters or truncates the file. As checked above, no one could open this
+        // file for writing without changing its mode first (or being root), and our code never does: a sealed file is
+        // written under another name before it gets this mode, and is then only unlinked or renamed over, which a map
+        // outlives. A foreign process that alters the file regardless is outside the promises of format-spec/README.md.
         let map = unsafe { Mmap::map(&file) }?;
         Ok(Self::Mapped(MappedFile(map)))
     }
 
-    /// Has the system bring all of the file to memory and into this map.
+    /// Reads the whole file into memory and into this map's page tables.
     ///
     /// # Errors
-    /// Where a page cannot be read, or is of memory that failed: its touch would end the process. A
-    /// kernel before 5.14 does not say; there the first touch of each page brings it.
+    /// A page cannot be read, or its memory failed: its touch would end the process. A kernel before 5.14 does not
+    /// report this; there the first touch reads each page.
     pub fn populate(&self) -> io::Result<()> {
         let whole = 0..self.length();
-        // First the device's work, all at once; then the tables of this process.
+        // First the reads of the device, all at once; then the page tables of this process.
         self.advise(Advice::WillNeed, whole.clone());
         let Self::Mapped(file) = self else { return Ok(()) };
         match file.0.advise_range(Advice::PopulateRead, whole.start, whole.len()) {
@@ -151,31 +148,29 @@ impl FileBytes {
         }
     }
 
-    /// Says that little of the file is read, here and there, and asked for by [`Self::will_need`].
-    /// Left alone, each first touch of a place reads the device's whole window around it, which may
-    /// be megabytes.
+    /// Advises that few, scattered ranges of the file are read, each announced by [`Self::will_need`]. Without this
+    /// advice, each first touch reads the device's whole read-ahead window, possibly megabytes.
     pub(crate) fn is_looked_up(&self) {
         self.advise(Advice::Random, 0..self.length());
     }
 
-    /// Says that these bytes are about to be read: what is not in memory comes in one piece.
+    /// Advises that these bytes are read soon: absent pages are loaded in one read.
     pub(crate) fn will_need(&self, range: Range<usize>) {
         self.advise(Advice::WillNeed, range);
     }
 
-    /// Says that these bytes are read from one end to the other, whenever they are read.
+    /// Advises that these bytes are read sequentially.
     pub(crate) fn reads_in_order(&self, range: Range<usize>) {
         self.advise(Advice::Normal, range);
     }
 
-    /// Says that all of these bytes are read often. A system that can, brings what it has not yet
-    /// [`HUGE_PAGE_BYTES`] at a time, for which the processor needs one entry of its page tables. Gives
-    /// whether the system takes such wishes.
+    /// Advises that all of these bytes are read often. If supported, the system loads absent bytes [`HUGE_PAGE_BYTES`]
+    /// at a time, each covered by one page table entry. Returns true if the system accepts the advice.
     pub(crate) fn wants_huge_pages(&self, range: Range<usize>) -> bool {
         self.advise(Advice::HugePage, range)
     }
 
-    /// Gives whether the system took the advice. It changes nothing but time.
+    /// Passes advice to the system, which affects only performance. Returns true if the system accepted the advice.
     fn advise(&self, advice: Advice, range: Range<usize>) -> bool {
         match self {
             _ if range.is_empty() => false,
@@ -185,12 +180,12 @@ impl FileBytes {
         }
     }
 
-    /// The bytes; of a file that fills none, until all of them are here.
+    /// All bytes; empty while a lazy file is not completely present.
     pub fn as_slice(&self) -> &[u8] {
         self.all().unwrap_or_default()
     }
 
-    /// The bytes, if all of them are here.
+    /// Returns all bytes if they are present.
     pub(crate) fn all(&self) -> Option<&[u8]> {
         match self {
             Self::Mapped(file) => Some(&file.0),
@@ -200,7 +195,7 @@ impl FileBytes {
         }
     }
 
-    /// How many there are, here or not.
+    /// Length in bytes, including absent ones.
     pub(crate) fn length(&self) -> usize {
         match self {
             Self::Filling(file) => file.length(),
@@ -208,7 +203,7 @@ impl FileBytes {
         }
     }
 
-    /// These bytes, if they are here.
+    /// Returns these bytes if they are present.
     pub(crate) fn slice(&self, bytes: Range<usize>) -> Option<&[u8]> {
         match self {
             Self::Filling(file) => file.slice(bytes),
@@ -216,7 +211,7 @@ impl FileBytes {
         }
     }
 
-    /// Returns once these bytes are here, as those of most files are anyway.
+    /// Blocks until these bytes are present, which those of most files always are.
     pub(crate) fn need(&self, bytes: Range<usize>) -> Result<(), Unfilled> {
         match self {
             Self::Filling(file) => file.need(bytes),
@@ -224,7 +219,7 @@ impl FileBytes {
         }
     }
 
-    /// All of the bytes, once they are here.
+    /// Blocks until all bytes are present, and returns them.
     pub(crate) fn whole(&self) -> Result<&[u8], Unfilled> {
         if let Self::Filling(file) = self {
             file.need_all()?;
@@ -233,7 +228,7 @@ impl FileBytes {
     }
 }
 
-/// Bytes that are in memory can always be read.
+/// Reads from memory, so only a range past the end fails.
 impl DiskRead for FileBytes {
     fn bytes(&self) -> u64 {
         self.as_slice().len() as u64
@@ -265,8 +260,8 @@ impl std::fmt::Debug for FileBytes {
     }
 }
 
-/// What populating says of a page whose touch would end the process (madvise(2)): the device cannot
-/// read it, or its memory failed.
+/// Returns true for errors of `MADV_POPULATE_READ` that mean that a touch would end the process (madvise(2)): the
+/// device cannot read the page, or its memory failed.
 fn touch_ends_us(error: &io::Error) -> bool {
     let system = error.raw_os_error();
     [Errno::FAULT, Errno::HWPOISON].iter().any(|bad| system == Some(bad.raw_os_error()))

@@ -1,4 +1,4 @@
-//! The operating system: files, maps, time and randomness, each behind a trait or a checked type.
+//! Operating system access: files, maps, time and randomness, each behind a trait or a checked type.
 
 pub mod clock;
 pub mod disk;

@@ -1,14 +1,12 @@
-//! What is known of the segments of a snapshot, found again by the segment itself.
-//!
-//! A segment stays the same while snapshots come and go, so what was worked out for one of them holds in the
-//! next. Places of parts do not.
-
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use crate::segment::Segment;
 
-/// One value for each segment. Holds no segment: while its address is kept here it is nobody else's.
+/// Cache with a value per segment. A segment outlives the snapshots that share it, so a value computed for one snapshot
+/// holds in the next, in which segment ordinals differ.
+///
+/// The key is the segment's address. A `Weak` keeps the address from being reused, without keeping the segment alive.
 #[derive(Debug, Clone)]
 pub(crate) struct BySegment<T> {
     by_address: BTreeMap<usize, (Weak<Segment>, T)>,

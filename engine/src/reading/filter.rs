@@ -1,7 +1,5 @@
-//! Which items a search may give.
-//!
-//! Owns the conditions and how each is asked of a row: by codes, without reading the item. Every lane
-//! asks here, inside its own loop, before anything is ranked. Must not know how rows are scored.
+//! Filters of searches. Conditions are evaluated on column codes, without reading the item. Every retriever applies
+//! them in its own loop, before ranking.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -17,29 +15,28 @@ use crate::reading::moment::Times;
 use crate::reading::snapshot::{Place, Snapshot};
 use crate::segment::View;
 
-/// Which items a search may give.
+/// Conditions on the items that a search returns.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Only this modality.
+    /// Required modality; any if `None`.
     pub modality: Option<String>,
-    /// Only these kinds; all where empty.
+    /// Allowed kinds; all if empty.
     pub kinds: Vec<String>,
-    /// Nothing more sensitive than this.
+    /// Highest allowed sensitivity; any if `None`.
     pub sensitivity_max: Option<Sensitivity>,
-    /// Only items that no newer one replaces.
+    /// Excludes superseded items.
     pub current_only: bool,
-    /// Only these.
+    /// Allowlist of items; all if `None`.
     pub among: Option<Arc<Chosen>>,
-    /// Nothing that is hidden from the caller, be it whole or in what it says.
+    /// Visibility mask of the caller: excludes denied items, and masked items if the search reads content.
     pub hidden: Option<Arc<Hidden>>,
-    /// Only what is hidden, for those who note it.
+    /// Returns only items that the mask hides, for reports on withheld items.
     pub only_hidden: bool,
-    /// Items that searches do not find, too: for those who list by kind.
+    /// Includes items that are not searchable, for lists by kind.
     pub unsearchable: bool,
 }
 
-/// What was chosen or hidden for one question is the same only as itself: comparing rows would take longer
-/// than the search.
+/// Compares by pointer: comparing the rows would take longer than the search.
 fn same<T>(one: &Option<Arc<T>>, other: &Option<Arc<T>>) -> bool {
     one.as_ref().map(Arc::as_ptr) == other.as_ref().map(Arc::as_ptr)
 }
@@ -86,27 +83,27 @@ impl Hash for Filter {
     }
 }
 
-/// Items of one snapshot, chosen one by one. In another snapshot they are those whose segments it shares.
+/// A set of items, selected one by one in one snapshot. In another snapshot, the set has the items of shared segments.
 #[derive(Debug, Clone, Default)]
 pub struct Chosen {
-    /// Rows of each segment that has any, rising.
+    /// Selected rows of each segment that has any, ascending.
     rows: BySegment<Arc<[Row]>>,
 }
 
 impl Chosen {
-    /// Whether it is nobody.
+    /// Returns true if the set has no items.
     pub fn is_empty(&self) -> bool {
         self.rows.len() == 0
     }
 
-    /// How many there are.
+    /// Number of items.
     pub fn len(&self) -> usize {
         self.rows.values().map(|rows| rows.len()).sum()
     }
 }
 
 impl Snapshot {
-    /// The items at these places.
+    /// Makes the set of the items at these row addresses.
     pub fn chosen(&self, places: &[Place]) -> Chosen {
         let mut sorted = places.to_vec();
         sorted.sort_unstable();
@@ -119,25 +116,25 @@ impl Snapshot {
         chosen
     }
 
-    /// Whether `filter` admits the item at a place, which was found otherwise than by what it says: one that
-    /// is hidden in what it says alone is admitted.
+    /// Returns true if `filter` admits an item that was found without reading its content. An item whose content alone
+    /// is masked is admitted.
     ///
     /// # Errors
-    /// Damage.
+    /// Corruption.
     pub fn admits(&self, filter: &Filter, place: Place) -> Result<bool, Damage> {
         PartFilter::of(self, filter, self.part(place))?.admits_unread(place.row)
     }
 }
 
 impl Filter {
-    /// Whether whoever asks may be told anything by what the item at a place says.
+    /// Returns true if the caller may learn anything from the content of the item at `place`.
     pub(crate) fn reads(&self, snapshot: &Snapshot, place: Place) -> bool {
         let hidden = self.hidden.as_ref();
         hidden.is_some_and(|hidden| snapshot.is_veiled(hidden, place)) == self.only_hidden
     }
 }
 
-/// A [`Filter`] in the terms of one part: codes instead of names.
+/// A [`Filter`] resolved for one segment: symbol codes in place of names.
 pub(crate) struct PartFilter<'a> {
     snapshot: &'a Snapshot,
     part: &'a Part,
@@ -193,7 +190,7 @@ impl<'a> PartFilter<'a> {
         })
     }
 
-    /// Whether there is nothing that it could admit, so that the part need not be searched.
+    /// Returns true if no row can be admitted, so the segment need not be searched.
     pub(crate) fn admits_nothing(&self) -> bool {
         self.among.as_ref().is_some_and(|rows| rows.is_empty())
             || self.kinds.as_ref().is_some_and(|(_, codes)| codes.is_empty())
@@ -201,34 +198,34 @@ impl<'a> PartFilter<'a> {
             || !self.only_hidden && matches!(self.hidden, Some(HiddenOf::All))
     }
 
-    /// The only rows that it can admit, where they were chosen one by one.
+    /// Rows of the filter's allowlist, if the filter has one.
     pub(crate) fn chosen(&self) -> Option<&[Row]> {
         self.among.as_deref()
     }
 
-    /// Whether a search may give the item of this row.
+    /// Returns true if a search that reads content may return the item of this row.
     #[inline]
     pub(crate) fn admits(&self, row: Row) -> Result<bool, Damage> {
         let is_veiled = self.hidden.as_ref().is_some_and(|hidden| hidden.veils(row));
         Ok(is_veiled == self.only_hidden && self.admits_class(row)?)
     }
 
-    /// The same of an item that was found otherwise than by what it says.
+    /// Returns true if the item of this row is admitted when found without reading its content.
     pub(crate) fn admits_unread(&self, row: Row) -> Result<bool, Damage> {
         let is_denied = self.hidden.as_ref().is_some_and(|hidden| hidden.denies(row));
         Ok(is_denied == self.only_hidden && self.admits_class(row)?)
     }
 
-    /// Whether it would admit the row, were what the row says not hidden.
+    /// Returns true if the row is masked and would be admitted without the mask.
     pub(crate) fn would_admit(&self, row: Row) -> Result<bool, Damage> {
         let is_veiled = self.hidden.as_ref().is_some_and(|hidden| hidden.veils(row));
         Ok(is_veiled && !self.only_hidden && self.admits_class(row)?)
     }
 
-    /// The same, whether or not the row is hidden.
+    /// Evaluates all conditions but the mask.
     fn admits_class(&self, row: Row) -> Result<bool, Damage> {
         let at = row as usize;
-        // First what costs least and leaves out most.
+        // The cheapest and most selective condition comes first.
         if let Some((codes, wanted)) = &self.kinds
             && !wanted.contains(&codes.get(at)?)
         {

@@ -1,23 +1,22 @@
-//! Where the tombstones of what is gone stand in an export (`format-spec/export.md`, EXP-09).
+//! Positions, in an export, of the tombstones whose targets are erased (`format-spec/export.md`, EXP-09).
 //!
-//! An importer writes as it reads, so what a line names stands above it. A row that is gone cannot
-//! stand where it stood; its tombstones stand as early as what they name allows, which is never
-//! later. Owns that order; knows ids, neither rows nor files. Holds each target that is gone and where
-//! its tombstones are: some hundred bytes, and about 40 for each id of its list, which has at most
+//! An importer writes as it reads, so a line must follow the lines that it names. An erased row has no line; its
+//! tombstones are emitted as early as the ids that they name allow, which is never later than the row's old position.
+//! Memory: some hundred bytes per erased target, and about 40 per id of its list of at most
 //! [`crate::limits::SUPERSEDES_MAX`].
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 
-/// Targets that are gone, and their tombstones that were not given yet, found at `P`.
+/// Erased targets, and those of their tombstones that are not emitted yet; `P` locates a tombstone.
 #[derive(Debug, Clone)]
 pub(crate) struct Gone<P> {
-    /// In the order of the first tombstone of each.
+    /// Targets, in the order of the first tombstone of each.
     targets: Vec<Target<P>>,
     index: HashMap<u128, usize>,
-    /// Who waits for an id.
+    /// Targets blocked on an id.
     waiting: HashMap<u128, Vec<usize>>,
-    /// Those that wait for nothing.
+    /// Targets that no id blocks.
     ready: BinaryHeap<Reverse<usize>>,
     given: usize,
 }
@@ -27,7 +26,7 @@ struct Target<P> {
     id: u128,
     stones: Vec<P>,
     replaced: HashSet<u128>,
-    /// How many of those it waits for.
+    /// Ids that still block the target.
     waits: usize,
     is_given: bool,
 }
@@ -45,7 +44,7 @@ impl<P> Default for Gone<P> {
 }
 
 impl<P> Gone<P> {
-    /// Adds a tombstone, after those of earlier commits, and what its target replaced.
+    /// Adds a tombstone and the items that its target superseded. Tombstones must be added in commit order.
     pub(crate) fn add(&mut self, target: u128, at: P, replaced: impl IntoIterator<Item = u128>) {
         let next = self.targets.len();
         let index = *self.index.entry(target).or_insert(next);
@@ -57,8 +56,8 @@ impl<P> Gone<P> {
         self.targets[index].replaced.extend(replaced);
     }
 
-    /// Ends the adding. A target waits for what it replaced, where that is gone too or a row that
-    /// will be given.
+    /// Resolves what blocks each target, after the last [`Self::add`]: the superseded ids that are erased as well, or
+    /// are rows still to be emitted.
     pub(crate) fn settle<E>(&mut self, is_row: impl Fn(u128) -> Result<bool, E>) -> Result<(), E> {
         for (at, target) in self.targets.iter_mut().enumerate() {
             for id in std::mem::take(&mut target.replaced) {
@@ -74,22 +73,22 @@ impl<P> Gone<P> {
         Ok(())
     }
 
-    /// Whether the tombstones of this target stand where this says.
+    /// Returns true if the target is erased, so its tombstones are ordered here.
     pub(crate) fn has(&self, target: u128) -> bool {
         self.index.contains_key(&target)
     }
 
-    /// How many tombstones there are that were not given yet.
+    /// Number of tombstones not emitted yet.
     pub(crate) fn stones(&self) -> u64 {
         self.targets.iter().map(|target| target.stones.len() as u64).sum()
     }
 
-    /// Whether a target waits for anything.
+    /// Returns true if any target is blocked.
     pub(crate) fn waits(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Notes that an item was given, or the tombstones of one that is gone.
+    /// Records that an item, or the tombstones of an erased item, were emitted.
     pub(crate) fn note(&mut self, id: u128) {
         for at in self.waiting.remove(&id).unwrap_or_default() {
             self.targets[at].waits -= 1;
@@ -99,8 +98,8 @@ impl<P> Gone<P> {
         }
     }
 
-    /// The tombstones of the first target that waits for nothing; behind the last row also of those
-    /// that wait in vain, as in a damaged circle.
+    /// Returns the tombstones of the first target that is not blocked. After the last row (`is_end`), also returns
+    /// those of targets that stay blocked, as in a corrupt cycle.
     pub(crate) fn next(&mut self, is_end: bool) -> Option<Vec<P>> {
         let at = match self.ready.pop() {
             Some(Reverse(at)) => at,
@@ -117,7 +116,7 @@ impl<P> Gone<P> {
     fn first_left(&mut self) -> Option<usize> {
         let left = self.targets[self.given..].iter().position(|target| !target.is_given)?;
         self.given += left;
-        // What it waits for comes later and shall not bring it a second time.
+        // The ids that block the target come later and must not emit it again.
         self.targets[self.given].waits = usize::MAX;
         Some(self.given)
     }
@@ -131,7 +130,7 @@ mod tests {
         std::iter::from_fn(|| gone.next(is_end)).flatten().collect()
     }
 
-    /// 10 replaced the row 1; 30 replaced 10 and 20; 20 nothing. 30's tombstones come first.
+    /// 10 superseded row 1; 30 superseded 10 and 20; 20 superseded nothing. 30's tombstones come first.
     fn sample() -> Gone<u32> {
         let mut gone = Gone::default();
         gone.add(30, 0, [10, 20]);

@@ -1,7 +1,6 @@
-//! The graph: the edges of an item, its neighbours, what lies around it, ways between items.
+//! Graph queries: edges of an item, neighbours, neighbourhoods and paths.
 //!
-//! Owns who is a neighbour and in which order. Must not know how a segment keeps its edges: that is
-//! [`edges`]' to know.
+//! Owns which items are neighbours, and their order. Only [`edges`] knows how a segment stores edges.
 
 mod edges;
 mod places;
@@ -22,7 +21,7 @@ pub use walk::{
 limit_table::limits! {
     pub(crate) const LIMITS = [walk];
 
-    /// Neighbours of one item that are given at once: the strongest of them, however many there are.
+    /// Neighbours of one item returned by a call, strongest first.
     pub const NEIGHBOURS_MAX: usize = 4096;
 }
 
@@ -31,25 +30,24 @@ limit_table::limits! {
 pub struct Neighbour<'a> {
     /// The edge.
     pub edge: EdgeView<'a>,
-    /// Which way it runs.
+    /// Direction of the edge, seen from the item.
     pub direction: Direction,
-    /// The item at the other end.
+    /// Row address of the item at the other end.
     pub place: Place,
 }
 
-/// What orders edges of one weight, and where the edge lies: part and row.
+/// Sort key for edges of equal weight; the last two fields locate the edge by segment ordinal and row.
 type Key = (EdgeId, Direction, u32, Row);
 
 impl Snapshot {
-    /// The `limit` (at most [`NEIGHBOURS_MAX`]) strongest edges of `id` that `which` lets pass,
-    /// strongest first, then in order of edge id; an edge from an item to itself comes once for
-    /// each direction. Tombstoned edges and items are left out, and so is what the snapshot's moment
-    /// does not show.
+    /// Returns the `limit` (at most [`NEIGHBOURS_MAX`]) strongest edges of `id` that `which` admits, strongest first,
+    /// then by edge id. An edge from an item to itself is returned once per direction. Tombstoned edges and items are
+    /// excluded, as are those not visible as of the snapshot's times.
     ///
-    /// All edges of the item are looked at; memory is that of `limit` of them.
+    /// All edges of the item are examined; memory is bounded by `limit`.
     ///
     /// # Errors
-    /// Damage, or the snapshot's stop.
+    /// Corruption, or cancellation.
     pub fn neighbours(
         &self,
         id: ItemId,
@@ -73,7 +71,7 @@ impl Snapshot {
                     }
                     let strength = Strength(edges.weight(row)?);
                     let key = (edges.id(row)?, direction, at, row);
-                    // Most edges of a hub end here, before their other end is looked for.
+                    // Drops most edges of a hub before the costly look-up of their other end.
                     if !best.would_keep(strength, &key) {
                         continue;
                     }
@@ -90,11 +88,10 @@ impl Snapshot {
         Ok(best.map(|(_, key)| self.neighbour(key)).collect::<Result<_, _>>()?)
     }
 
-    /// Tells `visit` of every edge that is not tombstoned and that the snapshot's moment shows, in the order in which
-    /// they were written.
+    /// Calls `visit` with every edge that is not tombstoned and is visible as of the snapshot's times, in write order.
     ///
     /// # Errors
-    /// Damage, the snapshot's stop, or what `visit` says.
+    /// Corruption, cancellation, or the error of `visit`.
     pub fn each_edge<'s, E: From<SearchError> + From<Damage>>(
         &'s self,
         mut visit: impl FnMut(EdgeView<'s>) -> Result<(), E>,
@@ -116,14 +113,14 @@ impl Snapshot {
     fn neighbour(&self, (_, direction, at, row): Key) -> Result<Neighbour<'_>, Damage> {
         let edge = self.parts[at as usize].segment.edge(row)?;
         let far = if direction == Direction::Out { edge.to } else { edge.from };
-        // It was kept because its node names a row here; the row is another item's where this fails.
+        // The edge was admitted because its node names a row here. If the look-up fails, that row is another item's.
         let place = self.find(far)?.ok_or_else(|| {
             Damage::new("SEG-18", format!("a node has a row, and there is no item {far}"))
         })?;
         Ok(Neighbour { edge, direction, place })
     }
 
-    /// Where the item of a node lies. Looked for beside its edges first: most are there.
+    /// Row address of a node's item. The edge's own segment is tried first, as most items are there.
     fn place_of_node(
         &self,
         edges: &PartEdges<'_>,
@@ -136,7 +133,7 @@ impl Snapshot {
         }
     }
 
-    /// Whether the item at a place may be shown as a neighbour.
+    /// Returns true if the item at `place` may be returned as a neighbour.
     fn is_met(&self, place: Place, which: &EdgeFilter) -> Result<bool, Damage> {
         let part = self.part(place);
         Ok(!part.state.tombstoned.contains(place.row)

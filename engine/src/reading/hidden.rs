@@ -1,10 +1,10 @@
-//! What a caller does not see: rows that searches pass over as if they were not there.
+//! Visibility masks: rows of a snapshot that searches ignore for a caller.
 //!
-//! Owns which rows these are, segment by segment, and keeps them from one snapshot to the next. Must not
-//! know why a class of items is hidden, nor from whom: whoever asks says so.
+//! The mask is computed per segment and reused across snapshots. The caller's policy decides which classes of items are
+//! hidden, and from whom.
 //!
-//! A hidden row is passed over before it is ranked, counts nowhere in the statistics of words, and is no
-//! neighbour, so that nothing a caller is given depends on it.
+//! A masked row is excluded before ranking, counts in no word statistics, and is no neighbour if denied. So no result
+//! of a caller depends on a hidden row.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -25,63 +25,63 @@ use crate::words::{Kept, Without};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Classes of one segment whose sight is kept at hand while its rows are looked through; where there are more,
-    /// it is asked for again.
+    /// Cached classes of one segment while its rows are scanned. If a segment has more classes, the cache is cleared
+    /// and the policy evaluated again.
     const CLASSES_KEPT_MAX: usize = 1024;
 }
 
-/// Rows that are looked at between two looks at whether that is still wanted.
+/// Rows scanned between two cancellation checks.
 const ROWS_TOGETHER: u32 = 1 << 14;
 
-/// What items can be told apart by without being read.
+/// Properties by which policy decides on an item without reading its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Class<'a> {
-    /// What they are.
+    /// Kind of the items.
     pub kind: &'a str,
-    /// How carefully they are to be shown.
+    /// Sensitivity of the items.
     pub sensitivity: Sensitivity,
-    /// Their gates, in the order in which they were given.
+    /// Gates of the items, in the order of the drafts.
     pub gates: &'a [&'a str],
 }
 
-/// How much a caller sees of the items of a class.
+/// Visibility of a class of items to a caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sight {
-    /// All of them.
+    /// The items are visible with their content.
     Whole,
-    /// That they are there, and how they hang together, but not what they say: they are not found by it.
+    /// The items and their edges are visible, their content is not and does not match queries.
     Outline,
-    /// Nothing.
+    /// The items are denied: not visible at all.
     Nothing,
 }
 
-/// The rows of a snapshot that a caller does not see, or not whole. It holds in other snapshots of the same
-/// store as far as they share segments; of a segment that it does not know, it hides all.
+/// The rows of a snapshot that are denied to a caller, or masked. The mask applies to other snapshots of the store as
+/// far as they share segments; all rows of an unknown segment are hidden.
 #[derive(Debug, Clone, Default)]
 pub struct Hidden {
-    /// `None` where all is seen.
+    /// Hidden rows per segment; `None` if all rows are visible.
     rows: BySegment<Option<Arc<HiddenRows>>>,
 }
 
-/// Those of one segment.
+/// Hidden rows of one segment.
 #[derive(Debug)]
 pub(crate) struct HiddenRows {
-    /// Seen not at all.
+    /// Rows that are not visible at all.
     denied: Bits,
-    /// The same, and seen in outline only.
+    /// Rows whose content is not visible; includes the denied rows.
     veiled: Bits,
-    /// How many of the veiled have words, and how many words; looked for when a question needs it.
+    /// Number of masked rows that have words, and number of their words; computed by the first query that needs them.
     words: OnceLock<(u32, u64)>,
-    /// How often the veiled have the words that were asked for.
+    /// Cache of the frequencies of query terms in masked rows.
     kept: Kept,
 }
 
 impl Snapshot {
-    /// What is hidden of this snapshot, when `sight` says how much is seen of a class. What `known`, made
-    /// with the same `sight`, says of a segment is taken over, so that only new segments are looked through.
+    /// Computes the visibility mask of this snapshot; `sight` decides on each class. Segments that `known`, a mask made
+    /// with the same `sight`, covers are copied, so only new segments are scanned.
     ///
     /// # Errors
-    /// Damage, or the snapshot's stop.
+    /// Corruption, or cancellation.
     pub fn hide(
         &self,
         known: &Hidden,
@@ -98,16 +98,16 @@ impl Snapshot {
         Ok(hidden)
     }
 
-    /// Whether `hidden` hides what the item at a place says, be the item itself hidden or not.
+    /// Returns true if `hidden` hides the content of the item at `place`, whether or not the item itself is visible.
     pub fn is_veiled(&self, hidden: &Hidden, place: Place) -> bool {
         hidden.of(self.part(place)).is_some_and(|hidden| hidden.veils(place.row))
     }
 
-    /// The places of what `filter`, which looks at just what is hidden, finds, in order, where no more than
-    /// `most` are hidden.
+    /// Returns the row addresses of the masked items that `filter` (with `only_hidden`) admits, in order, or `None` if
+    /// more than `most` rows are masked.
     ///
     /// # Errors
-    /// Damage, or the snapshot's stop.
+    /// Corruption, or cancellation.
     pub fn veiled_places(
         &self,
         filter: &Filter,
@@ -137,25 +137,25 @@ impl Snapshot {
         Ok(Some(places))
     }
 
-    /// Whether `hidden` hides the item at a place altogether.
+    /// Returns true if `hidden` denies the item at `place`.
     pub fn is_denied(&self, hidden: &Hidden, place: Place) -> bool {
         hidden.of(self.part(place)).is_some_and(|hidden| hidden.denies(place.row))
     }
 }
 
 impl Hidden {
-    /// Whether nothing of what it knows is hidden.
+    /// Returns true if no row of the covered segments is hidden.
     pub fn is_empty(&self) -> bool {
         self.rows.values().all(Option::is_none)
     }
 
-    /// Whether it knows just the segments of a snapshot.
+    /// Returns true if the mask covers exactly the segments of `snapshot`.
     pub fn is_of(&self, snapshot: &Snapshot) -> bool {
         let knows = |part: &Part| self.rows.get(&part.segment).is_some();
         self.rows.len() == snapshot.parts.len() && snapshot.parts.iter().all(knows)
     }
 
-    /// What it hides of a part; `None` where that is nothing.
+    /// Mask of one segment; `None` if all its rows are visible.
     pub(crate) fn of(&self, part: &Part) -> Option<HiddenOf> {
         match self.rows.get(&part.segment) {
             Some(rows) => rows.clone().map(HiddenOf::Rows),
@@ -164,16 +164,16 @@ impl Hidden {
     }
 }
 
-/// What is hidden of one part.
+/// Mask of one segment.
 pub(crate) enum HiddenOf {
-    /// These rows.
+    /// These rows are hidden.
     Rows(Arc<HiddenRows>),
-    /// All of them: nobody has said what may be seen.
+    /// All rows are hidden, because the mask does not cover the segment.
     All,
 }
 
 impl HiddenOf {
-    /// Whether the caller sees nothing of the row.
+    /// Returns true if the row is not visible at all.
     pub(crate) fn denies(&self, row: Row) -> bool {
         match self {
             Self::Rows(rows) => rows.denied.contains(row),
@@ -181,7 +181,7 @@ impl HiddenOf {
         }
     }
 
-    /// Whether the caller does not see what the row says.
+    /// Returns true if the row's content is not visible.
     pub(crate) fn veils(&self, row: Row) -> bool {
         match self {
             Self::Rows(rows) => rows.veiled.contains(row),
@@ -189,7 +189,7 @@ impl HiddenOf {
         }
     }
 
-    /// The rows whose words do not count; `None` where no row's do.
+    /// Rows to exclude from word statistics; `None` if no row of the segment counts.
     pub(crate) fn without(
         &self,
         segment: &Segment,
@@ -208,7 +208,7 @@ impl HiddenOf {
 }
 
 impl HiddenRows {
-    /// `None` where all rows are seen whole.
+    /// Returns `None` if all rows are visible with their content.
     fn of(
         segment: &Segment,
         stop: &Stop,
@@ -238,17 +238,17 @@ impl HiddenRows {
     }
 }
 
-/// Kind, sensitivity and gates, by their codes.
+/// Symbol codes of a class: kind, sensitivity, gates.
 type Codes<'a> = (u32, u8, &'a [u32]);
 
-/// The classes of the rows of one segment, and how much is seen of those that came.
+/// Cache of the visibility of classes while one segment is scanned.
 struct Classes<'a> {
     segment: &'a Segment,
     kinds: &'a [u32],
     sensitivities: &'a [u8],
     gates: &'a [u32],
     gate_codes: &'a [u32],
-    /// Rows that lie side by side are mostly of one class.
+    /// Class of the previous row: neighbouring rows mostly share a class.
     last: Option<(Codes<'a>, Sight)>,
     known: HashMap<Codes<'a>, Sight>,
 }
@@ -273,7 +273,7 @@ impl<'a> Classes<'a> {
         ask: &mut dyn FnMut(&Class<'_>) -> Sight,
     ) -> Result<Sight, Damage> {
         let at = row as usize;
-        // `whole` has seen that the offsets rise and end where the codes do.
+        // `whole` has checked that the offsets ascend and end where the codes do.
         let gates = &self.gate_codes[self.gates[at] as usize..self.gates[at + 1] as usize];
         let codes = (self.kinds[at], self.sensitivities[at], gates);
         if let Some((last, sight)) = self.last

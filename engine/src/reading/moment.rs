@@ -1,17 +1,13 @@
-//! Two time axes: what was known at a moment, and what was true at one.
+//! Bitemporal reads: transaction time (`as_of`) and valid time (`valid_at`).
 //!
-//! Owns what a time asked for means for one row. Knows columns of times; must not know how
-//! searches or walks use the answer.
+//! *Transaction time* goes by the recorded time: rows recorded after `as_of` do not exist, and an item is superseded
+//! only by items recorded by then. Writers set recorded times, so imported history counts from its recording, not from
+//! its import. *Valid time* goes by the validity of the row, `valid_from <= T < valid_to`. A missing bound is open, and
+//! a period that ends where it starts is valid at no time.
 //!
-//! *Known* goes by the recorded time: rows recorded after `as_of` do not exist, and an item is
-//! superseded only by items recorded by then. Recorded times are what writers gave, so imported
-//! history counts from when it was recorded, not from when it was imported. *True* goes by the
-//! validity that a row was given, `valid_from <= T < valid_to`, where an end that was not given is
-//! open and a period that ends where it starts holds at no time.
-//!
-//! The axes do not mix: a successor that is not true yet supersedes all the same. A tombstone is on
-//! neither of them: it hides its target in the past too, because a hidden item is one that nobody
-//! is to see, and a look back must not be a way around that.
+//! The axes are independent: a successor that is not valid yet supersedes all the same. A tombstone is on neither axis:
+//! it hides its target in the past too. No reader may see a hidden item, and a read of the past must not circumvent
+//! that.
 
 use crate::error::Damage;
 use crate::ids::Row;
@@ -22,25 +18,24 @@ use crate::layout::{
 use crate::os::clock::Micros;
 use crate::segment::{Segment, View};
 
-/// From when to look at a store. By default from now, and at what is true at any time.
+/// Times as of which a store is read. Defaults to now, and to rows valid at any time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Moment {
-    /// Only what was recorded at or before this time, in the state that it had then.
+    /// Transaction time: only rows recorded at or before this time, in the state that they had then.
     pub as_of: Option<Micros>,
-    /// Only what is true at this time. Narrows what is found (by searches, refs and edges, and among
-    /// current successors); what is asked for by id, histories and counts stay whole.
+    /// Valid time: only rows valid at this time. Restricts searches, refs, edges and current successors; look-ups by
+    /// id, histories and counts are unaffected.
     pub valid_at: Option<Micros>,
 }
 
 impl Moment {
-    /// Whether something recorded at `recorded_at` was known.
+    /// Returns true if a row with this recorded time was known.
     pub(crate) fn knows(self, recorded_at: Micros) -> bool {
         self.as_of.is_none_or(|as_of| recorded_at <= as_of)
     }
 }
 
-/// The times of one table of a segment, as far as a moment asks for them: nothing is read for an
-/// axis that is not used.
+/// Time columns of one table of a segment; columns of an unused axis are not opened.
 pub(crate) struct Times<'seg> {
     recorded: Option<(View<'seg, i64>, i64)>,
     valid: Option<(View<'seg, i64>, View<'seg, i64>, i64)>,
@@ -68,7 +63,7 @@ impl<'seg> Times<'seg> {
         Ok(Self { recorded, valid })
     }
 
-    /// Whether the row was known.
+    /// Returns true if the row was known at the transaction time.
     pub(crate) fn knows(&self, row: Row) -> Result<bool, Damage> {
         match &self.recorded {
             Some((recorded, as_of)) => Ok(recorded.get(row as usize)? <= *as_of),
@@ -76,15 +71,15 @@ impl<'seg> Times<'seg> {
         }
     }
 
-    /// Whether what the row says is true at the time asked for.
+    /// Returns true if the row is valid at the valid time.
     pub(crate) fn holds(&self, row: Row) -> Result<bool, Damage> {
         let Some((from, to, at)) = &self.valid else { return Ok(true) };
         let (from, to) = (from.get(row as usize)?, to.get(row as usize)?);
-        // "Not given" is the earliest number, so an open start needs no look of its own.
+        // A missing start is stored as the earliest time, so an open start needs no check.
         Ok(from <= *at && (to == NO_TIME || *at < to))
     }
 
-    /// Whether the row was known and holds.
+    /// Returns true if the row was known and is valid.
     pub(crate) fn shows(&self, row: Row) -> Result<bool, Damage> {
         Ok(self.knows(row)? && self.holds(row)?)
     }

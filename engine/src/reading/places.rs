@@ -1,7 +1,3 @@
-//! Which sources lie at a path.
-//!
-//! Owns how a path's end is looked for. Must not know which of a source's items a search may give.
-
 use crate::error::SearchError;
 use crate::ids::SourceId;
 use crate::layout::{SOURCE_ID, SOURCE_RECORDED_AT, SOURCE_URI_BYTES, SOURCE_URI_OFFSETS};
@@ -11,19 +7,19 @@ use crate::reading::snapshot::Snapshot;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Sources that [`Snapshot::sources_ending`] looks at, the newest: at 20 ns each, a few milliseconds.
+    /// Newest sources that [`Snapshot::sources_ending`] scans: at 20 ns each, a few milliseconds.
     pub const SOURCES_LOOKED_AT_MAX: usize = 1 << 17;
 }
 
-/// Sources that are looked at between two looks at whether the answer is still wanted.
+/// Sources scanned between two cancellation checks.
 const SOURCES_TOGETHER: u32 = 1 << 13;
 
 impl Snapshot {
-    /// The `limit` newest known sources that are `wanted` and whose uri ends in `ending`, the case of ASCII
-    /// letters aside; of the [`SOURCES_LOOKED_AT_MAX`] newest. The newest first.
+    /// Returns the `limit` newest known sources that `wanted` accepts and whose uri ends in `ending`, ignoring ASCII
+    /// case, newest first. Only the [`SOURCES_LOOKED_AT_MAX`] newest sources are scanned.
     ///
     /// # Errors
-    /// Damage, the snapshot's stop, or what `wanted` says.
+    /// Corruption, cancellation, or the error of `wanted`.
     pub fn sources_ending(
         &self,
         ending: &str,

@@ -1,7 +1,4 @@
-//! What was recorded when.
-//!
-//! Owns looking through the column of recorded times, with as few looks at anything else as will do. Must
-//! not know why a time is asked for.
+//! Scans of the recorded-time column, which read other columns only for rows in range.
 
 use std::ops::Range;
 
@@ -12,16 +9,15 @@ use crate::reading::filter::{Filter, PartFilter};
 use crate::reading::hidden::{Hidden, HiddenOf};
 use crate::reading::snapshot::{Place, Snapshot};
 
-/// Rows that are looked at between two looks at whether the answer is still wanted.
+/// Rows scanned between two cancellation checks.
 const ROWS_TOGETHER: u32 = 1 << 14;
 
 impl Snapshot {
-    /// The last written items that were recorded within `times`, the last one first and each with when it was, at
-    /// most `limit`: those that `filter` admits as [`Snapshot::admits`] does; all of them without it, tombstoned
-    /// ones too.
+    /// Returns the last `limit` written items recorded within `times`, last written first, each with its recorded time.
+    /// Items must pass `filter` as in [`Snapshot::admits`]; without a filter, tombstoned items are included.
     ///
     /// # Errors
-    /// Damage, or the snapshot's stop.
+    /// Corruption, or cancellation.
     pub fn places_recorded(
         &self,
         times: Range<Micros>,
@@ -57,11 +53,11 @@ impl Snapshot {
         Ok(found)
     }
 
-    /// Tells `visit` of every item that `filter` admits as [`Snapshot::admits`] does, with when it was recorded, in
-    /// the order in which they were written.
+    /// Calls `visit` with the recorded time and row address of every item that `filter` admits as in
+    /// [`Snapshot::admits`], in write order.
     ///
     /// # Errors
-    /// Damage, the snapshot's stop, or what `visit` says.
+    /// Corruption, cancellation, or the error of `visit`.
     pub fn each_admitted<E: From<SearchError> + From<Damage>>(
         &self,
         filter: &Filter,
@@ -84,11 +80,11 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Whether anything was on record at the snapshot's moment, of what is neither tombstoned nor denied by
-    /// `hidden`. The first such item ends the search.
+    /// Returns true if any item known at the snapshot's transaction time is neither tombstoned nor denied by `hidden`.
+    /// The first such item ends the scan.
     ///
     /// # Errors
-    /// Damage, or the snapshot's stop.
+    /// Corruption, or cancellation.
     pub fn has_record(&self, hidden: Option<&Hidden>) -> Result<bool, SearchError> {
         let mut steps = self.stop.each(ROWS_TOGETHER);
         for part in self.parts.iter() {
@@ -123,7 +119,7 @@ mod tests {
     use crate::state::RowState;
     use crate::stop::Stop;
 
-    /// Items of these kinds, each recorded at the time that is its id.
+    /// Items of these kinds; the recorded time of each item equals its id.
     fn part(from: i64, kinds: &[&str], tombstoned: &[u32]) -> Part {
         let mut batch = Batch::default();
         for (at, kind) in (from..).zip(kinds) {
@@ -145,7 +141,7 @@ mod tests {
         Part { segment: Segment::held(builder.finish()).into(), state: state.into() }
     }
 
-    /// Recorded at 1 to 3 and 11 to 14: of the first is only the last one seen.
+    /// Items recorded at 1 to 3 and 11 to 14; in the first segment, only the last item is visible.
     fn snapshot() -> (Snapshot, Hidden) {
         let old = part(1, &["secret", "note", "note"], &[1]);
         let new = part(11, &["note", "note", "secret", "secret"], &[]);

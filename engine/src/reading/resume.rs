@@ -1,7 +1,6 @@
-//! How far a walk over all rows has come, and the walk that goes on from there in a later snapshot.
+//! Scan cursors: resume a scan of all rows in a later snapshot.
 //!
-//! Owns the mark: it names a row by its commit and id, not by its place, which moves when segments merge.
-//! Knows nothing of who keeps a mark in between.
+//! A cursor names a row by its commit and id, not by its row address, which changes when segments merge.
 
 use std::cmp::Ordering;
 
@@ -13,30 +12,31 @@ use crate::reading::gone::Gone;
 use crate::reading::snapshot::{Place, Snapshot};
 use crate::reading::walk::{ITEMS, Record, Records, SEQS};
 
-/// Rows that are passed between two looks at whether the walk is still wanted.
+/// Rows passed between two cancellation checks.
 const PASSED_TOGETHER: u32 = 1 << 12;
-/// What names the rows of each table.
+/// Id column of each table.
 const IDS: [Column; SEQS.len()] = [SOURCE_ID, ITEM_ID, EDGE_ID, TOMBSTONE_TARGET];
 
-/// How far a walk over all rows has come.
+/// Position of a scan of all rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Mark {
-    /// Commit of the last row that stood in its place; 0 before the first.
+    /// Commit of the last row emitted in commit order; 0 before the first.
     pub seq: Seq,
-    /// Its table, in the order of a commit: sources, items, edges, tombstones.
+    /// Table of that row, in the order within a commit: sources, items, edges, tombstones.
     pub table: usize,
-    /// The rows of its commit and table down to it.
+    /// Rows of the commit and table passed so far, including that row.
     pub rows: u64,
-    /// Number of its id, or of what a tombstone hides.
+    /// Id of that row as a number; for a tombstone, the id of its target.
     pub id: u128,
-    /// Tombstones of what is gone that were given.
+    /// Tombstones of erased targets emitted so far.
     pub stones: u64,
-    /// How many of those there are. Another number than a mark has means that something was erased since.
+    /// Total number of tombstones of erased targets. If the total differs from an earlier cursor's, items were erased
+    /// since.
     pub gone: u64,
 }
 
 impl Mark {
-    /// Notes a row that was come to in its place.
+    /// Advances the cursor past a row emitted in commit order.
     pub(super) fn pass(&mut self, table: usize, seq: Seq, record: &Record<'_>) {
         let is_next = (self.seq, self.table) == (seq, table);
         self.rows = if is_next { self.rows + 1 } else { 1 };
@@ -51,19 +51,19 @@ impl Mark {
 }
 
 impl<'a> Records<'a> {
-    /// How far it has come.
+    /// Current position of the scan.
     pub fn mark(&self) -> Mark {
         self.mark
     }
 }
 
 impl Snapshot {
-    /// The walk of [`Snapshot::records`] from behind a mark that such a walk over this store had. Rows that
-    /// were written since come in their turn. Where the marked row was erased, its commit's rows of the same
-    /// table are given again. Where something else was, tombstones of that may be missing: [`Mark::gone`] tells.
+    /// Resumes the scan of [`Snapshot::records`] after the cursor of an earlier scan of this store. Rows written since
+    /// then follow in order. If the cursor's row was erased, the rows of its commit and table are emitted again. If
+    /// other rows were erased, their tombstones may be missing: compare [`Mark::gone`].
     ///
     /// # Errors
-    /// Damage, or the snapshot's stop.
+    /// Corruption, or cancellation.
     pub fn records_after(&self, mark: &Mark) -> Result<Records<'_>, SearchError> {
         let mut records = self.records();
         let mut gone = self.gone()?;
@@ -80,7 +80,7 @@ impl Snapshot {
 }
 
 impl<'a> Records<'a> {
-    /// Stands behind the marked row.
+    /// Positions the scan after the cursor's row.
     fn go_to(&mut self, mark: &Mark) -> Result<(), Damage> {
         self.seq = mark.seq;
         self.mark.rows = 0;
@@ -104,7 +104,7 @@ impl<'a> Records<'a> {
         Ok(())
     }
 
-    /// The tombstones of what is gone that stand above the next row, as the walk gives them.
+    /// Tombstones of erased targets that a scan emits before the next row.
     fn stones_above(&self, gone: &mut Gone<Place>) -> Result<Vec<Place>, SearchError> {
         let mut stones: Vec<Place> = ready(gone).collect();
         let mut steps = self.snapshot.stop.each(PASSED_TOGETHER);
@@ -136,13 +136,14 @@ fn rows_of(part: &Part) -> [Row; SEQS.len()] {
     [header.sources, header.items, header.edges, header.tombstones]
 }
 
-/// How many rows of a table are of commits below `seq`.
+/// Number of rows of a table in commits below `seq`.
 fn rows_below(part: &Part, table: usize, seq: Seq) -> Result<Row, Damage> {
     let below = part.segment.view::<Seq>(SEQS[table])?.lower_bound(|&of| of < seq)?;
     Ok(Row::try_from(below).expect("a row's number is a Row"))
 }
 
-/// The row behind the marked one in a part: by its number in the commit, where its id is there, else by its id.
+/// The row after the cursor's row in a segment. The row is found by its number in the commit if the id matches there,
+/// else by its id.
 fn row_behind(part: &Part, mark: &Mark) -> Result<Row, Damage> {
     let first = rows_below(part, mark.table, mark.seq)?;
     let end = rows_below(part, mark.table, mark.seq.saturating_add(1))?;

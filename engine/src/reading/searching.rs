@@ -1,24 +1,22 @@
-//! Whether a search by meaning goes through indexes, and what is told of that (`format-spec/index.md`, Modes).
-//!
-//! Owns the decision. Must not know how an index is searched (`score/probe.rs`) or made.
+//! Decision between exact and approximate vector search (`format-spec/index.md`, Modes).
 
 use crate::limits::{APPROXIMATE_ROWS_MIN, INDEX_ROWS_MIN, UNINDEXED_SHARE_MAX};
 use crate::reading::snapshot::Snapshot;
 
-/// How a store is searched by meaning.
+/// Mode of vector searches in a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SearchMode {
-    /// Exactly while that is quick, and through indexes once a store is large and they have caught up.
+    /// Exact while that is fast; through indexes once the store is large and indexing has caught up.
     #[default]
     Auto,
-    /// Exactly. No index is made.
+    /// Exact; no index is built.
     Exact,
-    /// Through each index that there is.
+    /// Through every index that exists.
     Approximate,
 }
 
 impl SearchMode {
-    /// Its name on the command line and on the wire.
+    /// Name on the command line and on the wire.
     pub fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -28,14 +26,14 @@ impl SearchMode {
     }
 }
 
-/// How a store is searched by meaning, and from which sizes on.
+/// Policy of vector searches: mode, and sizes from which indexes are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Searching {
-    /// Whether through indexes.
+    /// Selected mode.
     pub mode: SearchMode,
-    /// Embeddings of a store from which on [`SearchMode::Auto`] uses and makes indexes.
+    /// Embeddings of a store at which [`SearchMode::Auto`] starts to build and use indexes.
     pub approximate_rows_min: u64,
-    /// Embeddings of a segment from which on it gets an index.
+    /// Embeddings of a segment at which an index over it is built.
     pub index_rows_min: u32,
 }
 
@@ -50,7 +48,7 @@ impl Default for Searching {
 }
 
 impl Searching {
-    /// Whether a store of so many embeddings is to have indexes.
+    /// Returns true if a store with this many embeddings should have indexes.
     pub(crate) fn wants_indexes(&self, vectors: u64) -> bool {
         match self.mode {
             SearchMode::Exact => false,
@@ -60,31 +58,31 @@ impl Searching {
     }
 }
 
-/// How a snapshot is searched by meaning.
+/// State of vector search in a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SearchState {
-    /// What was chosen.
+    /// Selected mode.
     pub mode: SearchMode,
-    /// Whether an index is used. One that was measured to gain nothing is not.
+    /// True if an index is used. An index that was measured to gain nothing is not used.
     pub is_approximate: bool,
-    /// Embeddings.
+    /// Number of embeddings.
     pub rows: u64,
-    /// Of these, embeddings in an index.
+    /// Number of embeddings covered by an index.
     pub indexed_rows: u64,
-    /// The share of the ten nearest that is found; 1 where the search is exact.
+    /// Expected share of the ten nearest that is found; 1 if the search is exact.
     pub recall_at_10: f64,
-    /// Neighbours that this was measured with; 0 where the search is exact.
+    /// Exact neighbours with which the recall was measured; 0 if the search is exact.
     pub measured_over: u64,
 }
 
 impl Snapshot {
-    /// The same, searched by meaning in this way.
+    /// Returns the snapshot with this search mode.
     #[must_use]
     pub fn searched(self, mode: SearchMode) -> Self {
         Self { searching: Searching { mode, ..self.searching }, ..self }
     }
 
-    /// How it is searched by meaning.
+    /// Returns the state of vector search in this snapshot.
     pub fn search_state(&self) -> SearchState {
         let (mut rows, mut indexed_rows, mut measured_over) = (0, 0, 0);
         let (mut lost, mut gains) = (0.0, false);

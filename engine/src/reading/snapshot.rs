@@ -1,8 +1,8 @@
-//! A frozen view of the store. Every read starts here.
+//! Snapshots: frozen views of the store, with which every read starts.
 //!
-//! A snapshot is a list of sealed segments, each with the state its rows had at one commit. It
-//! shares them with other snapshots and never changes; a writer never waits for its readers. It may
-//! look from a [`Moment`] other than now; every read then answers from there.
+//! A snapshot is a list of segments, each with the row state as of one commit. A snapshot shares segments with other
+//! snapshots and never changes; readers never block the writer. If a snapshot has a [`Moment`] other than now, every
+//! read is evaluated as of its times.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -20,29 +20,29 @@ use crate::reading::searching::Searching;
 use crate::segment::{EdgeView, ItemView, SourceView, TombstoneView};
 use crate::stop::Stop;
 
-/// Rows that are counted between two looks at whether the counts are still wanted.
+/// Rows counted between two cancellation checks.
 const ROWS_TOGETHER: u32 = 1 << 14;
 
-/// Where an item lies in one snapshot.
+/// Row address: segment ordinal and row number of an item in one snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     pub(crate) part: u32,
     pub(crate) row: Row,
 }
 
-/// What an item is at the snapshot's moment.
+/// Status of an item as of the snapshot's transaction time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// It stands.
+    /// Neither superseded nor tombstoned.
     Current,
-    /// A newer item replaces it.
+    /// Replaced by a newer item.
     Superseded,
-    /// It is hidden.
+    /// Hidden by a tombstone.
     Tombstoned,
 }
 
 impl Status {
-    /// Its name on the wire.
+    /// Name on the wire.
     pub fn name(self) -> &'static str {
         match self {
             Self::Current => "current",
@@ -52,26 +52,26 @@ impl Status {
     }
 }
 
-/// How many of each there are.
+/// Row counts of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Items that are not tombstoned.
+    /// Items that are not tombstoned, including superseded items.
     pub items: u64,
-    /// Of these, items that a newer one replaces.
+    /// Items that are superseded but not tombstoned.
     pub superseded: u64,
-    /// Items that are tombstoned.
+    /// Tombstoned items.
     pub tombstoned: u64,
     /// Edges that are not tombstoned.
     pub edges: u64,
-    /// Sources.
+    /// Known sources.
     pub sources: u64,
-    /// Embeddings.
+    /// Embeddings, including those of superseded and tombstoned items.
     pub vectors: u64,
-    /// Sealed segments and parts of the tail.
+    /// Sealed segments and in-memory segments of the tail.
     pub parts: u64,
 }
 
-/// Which state of a store a snapshot shows: a newer one is greater.
+/// Version of the store that a snapshot shows; a newer version compares greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Edition {
     view: u64,
@@ -84,69 +84,69 @@ pub struct Snapshot {
     pub(crate) parts: Arc<[Part]>,
     pub(crate) seq: Seq,
     pub(crate) model: Option<Model>,
-    /// Which of a writer's snapshots it is.
+    /// Number of the snapshot among those of its writer.
     pub(crate) view: u64,
     pub(crate) moment: Moment,
-    /// When what is read of it is to end early.
+    /// Cancels reads of the snapshot.
     pub(crate) stop: Stop,
-    /// How it is searched by meaning.
+    /// Policy of vector searches.
     pub(crate) searching: Searching,
 }
 
 impl Snapshot {
-    /// These parts as of commit `seq`, which is their newest, at no moment in particular.
+    /// Makes a snapshot of these segments as of commit `seq`, their newest, with the default [`Moment`].
     pub(crate) fn of(parts: &[Part], seq: Seq, model: Option<Model>) -> Self {
         let (moment, stop) = (Moment::default(), Stop::default());
         let searching = Searching::default();
         Self { parts: parts.into(), seq, model, moment, stop, searching, view: 0 }
     }
 
-    /// The same commit, looked at from another moment. Places stay good between the two; those of
-    /// items that `moment` does not know are answered for as if it did.
+    /// Returns the snapshot evaluated as of `moment`. Row addresses stay valid between the two; an item not known at
+    /// `moment` is still readable by its row address.
     pub fn at(&self, moment: Moment) -> Self {
         Self { moment, ..self.clone() }
     }
 
-    /// The same; reads of it whose work grows with the store end once `stop` says so.
+    /// Returns the snapshot with `stop`, which cancels reads whose work grows with the store.
     #[must_use]
     pub fn until(self, stop: Stop) -> Self {
         Self { stop, ..self }
     }
 
-    /// Whether what is read of it is still wanted: for loops over what it gives.
+    /// Checks for cancellation, for loops of the caller over results of the snapshot.
     ///
     /// # Errors
-    /// [`SearchError::Interrupted`] where it is not.
+    /// [`SearchError::Interrupted`] if the snapshot's reads are cancelled.
     pub fn check(&self) -> Result<(), SearchError> {
         self.stop.check()
     }
 
-    /// From when it looks.
+    /// Times as of which the snapshot is read.
     pub fn moment(&self) -> Moment {
         self.moment
     }
 
-    /// The newest commit that it shows.
+    /// Newest commit in the snapshot.
     pub fn seq(&self) -> Seq {
         self.seq
     }
 
-    /// Which state of its store it shows. Two of one opened [`Store`](crate::Store) that have the same
-    /// edition show the same, but for their moments, and places in one are places in the other.
+    /// Version of the store in this snapshot. Two snapshots of one opened [`Store`](crate::Store) with equal versions
+    /// are equal but for their [`Moment`]s, and share row addresses.
     pub fn edition(&self) -> Edition {
         Edition { view: self.view, seq: self.seq }
     }
 
-    /// The encoder of its embeddings.
+    /// Model of the embeddings; `None` if the store is bound to no model.
     pub fn model(&self) -> Option<Model> {
         self.model
     }
 
-    /// How many of each there are. Counts what is in the states at once, and row by row where the
-    /// snapshot looks from an earlier time.
+    /// Counts the rows. Without a transaction time, the counts are those of the row states; with a transaction time,
+    /// rows are counted one by one.
     ///
     /// # Errors
-    /// Damage, or the snapshot's stop.
+    /// Corruption, or cancellation.
     pub fn counts(&self) -> Result<Counts, SearchError> {
         let mut counts = Counts { parts: self.parts.len() as u64, ..Counts::default() };
         for part in self.parts.iter() {
@@ -198,10 +198,10 @@ impl Snapshot {
         (0..count).rev().map(|part| (part, &self.parts[part as usize]))
     }
 
-    /// Where an item lies; tombstoned ones too.
+    /// Finds a known item by id, tombstoned or not.
     ///
     /// # Errors
-    /// Damage.
+    /// Corruption.
     pub fn find(&self, id: ItemId) -> Result<Option<Place>, Damage> {
         match self.find_row(id)? {
             Some(place) if self.knows(place)? => Ok(Some(place)),
@@ -209,17 +209,17 @@ impl Snapshot {
         }
     }
 
-    /// Whether the item at a place was known at the snapshot's moment.
+    /// Returns true if the item at `place` was known at the transaction time.
     pub(crate) fn knows(&self, place: Place) -> Result<bool, Damage> {
         Times::of_items(self.moment, &self.part(place).segment)?.knows(place.row)
     }
 
-    /// Whether the item at a place was known and is true at the snapshot's moment.
+    /// Returns true if the item at `place` was known at the transaction time and is valid at the valid time.
     pub(crate) fn shows(&self, place: Place) -> Result<bool, Damage> {
         Times::of_items(self.moment, &self.part(place).segment)?.shows(place.row)
     }
 
-    /// Where an item lies, whenever it was recorded.
+    /// Finds an item by id, whatever its recorded time.
     pub(crate) fn find_row(&self, id: ItemId) -> Result<Option<Place>, Damage> {
         for (part, it) in self.parts_newest_first() {
             if let Some(row) = it.segment.row_of_item(id)? {
@@ -229,10 +229,10 @@ impl Snapshot {
         Ok(None)
     }
 
-    /// The newest item with this ref that is neither superseded nor tombstoned.
+    /// Finds the newest item with this ref that is known, valid, and neither superseded nor tombstoned.
     ///
     /// # Errors
-    /// Damage.
+    /// Corruption.
     pub fn find_ref(&self, reference: &str) -> Result<Option<Place>, Damage> {
         for (part, it) in self.parts_newest_first() {
             let rows = it.segment.rows_of_ref(reference)?;
@@ -250,34 +250,34 @@ impl Snapshot {
         Ok(None)
     }
 
-    /// The item at a place.
+    /// Reads the item at a row address.
     ///
     /// # Errors
-    /// Damage.
+    /// Corruption.
     pub fn item(&self, place: Place) -> Result<ItemView<'_>, Damage> {
         self.part(place).segment.item(place.row)
     }
 
-    /// The title of the item at a place, for which no more of it is read.
+    /// Reads only the title of the item at a row address.
     ///
     /// # Errors
-    /// Damage.
+    /// Corruption.
     pub fn title(&self, place: Place) -> Result<&str, Damage> {
         self.part(place).segment.title(place.row)
     }
 
-    /// The id of the item at a place.
+    /// Reads only the id of the item at a row address.
     ///
     /// # Errors
-    /// Damage.
+    /// Corruption.
     pub fn id(&self, place: Place) -> Result<ItemId, Damage> {
         self.part(place).segment.item_id(place.row)
     }
 
-    /// What the item at a place is. A tombstone hides whatever else it is, at every moment.
+    /// Status of the item at a row address. A tombstone takes precedence, at every time.
     ///
     /// # Errors
-    /// Damage.
+    /// Corruption.
     pub fn status(&self, place: Place) -> Result<Status, Damage> {
         let part = self.part(place);
         Ok(if part.state.tombstoned.contains(place.row) {
@@ -289,8 +289,8 @@ impl Snapshot {
         })
     }
 
-    /// Whether an item is superseded. The bit answers first; only where it is set, and a time is
-    /// asked for, are the successors looked at.
+    /// Returns true if an item is superseded. The row state is checked first; only if its bit is set and a transaction
+    /// time is given are the successors examined.
     pub(crate) fn is_superseded(&self, part: &Part, row: Row) -> Result<bool, Damage> {
         if !part.state.superseded.contains(row) {
             return Ok(false);
@@ -301,8 +301,8 @@ impl Snapshot {
         }
     }
 
-    /// Whether a successor was known. Since when an erased one was, nobody can say: what it replaced
-    /// counts as superseded at every moment rather than as what stands.
+    /// Returns true if a successor was known at the transaction time. The time of an erased successor is unknown, so
+    /// items that it replaced count as superseded at every time rather than as current.
     fn was_superseded(&self, id: ItemId) -> Result<bool, Damage> {
         for it in self.parts.iter() {
             let times = Times::of_items(self.moment, &it.segment)?;
@@ -315,17 +315,17 @@ impl Snapshot {
         Ok(!self.erased_successors(id)?.is_empty())
     }
 
-    /// The erased items that replaced `id`, in the order of their tombstones; since when they did is
-    /// not kept, so they are given at every moment.
+    /// Erased items that superseded `id`, in tombstone order. The time of supersession is not stored, so they are
+    /// returned at every transaction time.
     ///
     /// # Errors
-    /// Damage.
+    /// Corruption.
     pub fn erased_successors(&self, id: ItemId) -> Result<Vec<ItemId>, Damage> {
         let mut erased = Vec::new();
         for it in self.parts.iter() {
             for &row in it.segment.erased_successor_rows(id)? {
                 let target = ItemId(it.segment.tombstone_target(row)?);
-                // Until its row has left, the row says it.
+                // While the erased item still has a row, that row states the supersession.
                 if self.find_row(target)?.is_none() && !erased.contains(&target) {
                     erased.push(target);
                 }
@@ -334,7 +334,7 @@ impl Snapshot {
         Ok(erased)
     }
 
-    /// What an erased item replaced, in the order in which it named it.
+    /// Items that an erased item superseded, in the order of its list.
     pub(crate) fn replaced_by_erased(&self, id: ItemId) -> Result<Vec<ItemId>, Damage> {
         let mut replaced = Vec::new();
         let mut seen = HashSet::new();
@@ -347,19 +347,19 @@ impl Snapshot {
         Ok(replaced)
     }
 
-    /// The embedding of an item, as stored.
+    /// Embedding of an item, as stored; `None` if the item has no embedding.
     ///
     /// # Errors
-    /// Damage.
+    /// Corruption.
     pub fn embedding(&self, place: Place) -> Result<Option<&[half::f16]>, Damage> {
         let segment = &self.part(place).segment;
         segment.embedding_of(place.row)?.map(|row| segment.vector(row)).transpose()
     }
 
-    /// Items of a source, in the order in which they were written.
+    /// Known items of a source, in write order.
     ///
     /// # Errors
-    /// Damage.
+    /// Corruption.
     pub fn items_of_source(&self, id: SourceId) -> Result<Vec<Place>, Damage> {
         let mut places = Vec::new();
         for (part, it) in (0u32..).zip(self.parts.iter()) {
@@ -373,10 +373,10 @@ impl Snapshot {
         Ok(places)
     }
 
-    /// A source by its id.
+    /// Finds a known source by id.
     ///
     /// # Errors
-    /// Damage.
+    /// Corruption.
     pub fn source(&self, id: SourceId) -> Result<Option<SourceView<'_>>, Damage> {
         for (_, it) in self.parts_newest_first() {
             if let Some(row) = it.segment.row_of_source(id)? {
@@ -387,10 +387,10 @@ impl Snapshot {
         Ok(None)
     }
 
-    /// All versions of the source at a uri, oldest first.
+    /// All known versions of the source at a uri, oldest first.
     ///
     /// # Errors
-    /// Damage.
+    /// Corruption.
     pub fn sources_of_uri(&self, uri: &str) -> Result<Vec<SourceView<'_>>, Damage> {
         let mut sources = Vec::new();
         for it in self.parts.iter() {
@@ -404,10 +404,10 @@ impl Snapshot {
         Ok(sources)
     }
 
-    /// An edge by its id, unless it is tombstoned.
+    /// Finds a known edge by id, unless the edge is tombstoned.
     ///
     /// # Errors
-    /// Damage.
+    /// Corruption.
     pub fn edge(&self, id: EdgeId) -> Result<Option<EdgeView<'_>>, Damage> {
         for (_, it) in self.parts_newest_first() {
             if let Some(row) = it.segment.row_of_edge(id)? {
@@ -421,7 +421,7 @@ impl Snapshot {
         Ok(None)
     }
 
-    /// Whether there is an edge of this id, tombstoned or not.
+    /// Returns true if an edge with this id exists, tombstoned or not.
     pub(crate) fn has_edge(&self, id: EdgeId) -> Result<bool, Damage> {
         for it in self.parts.iter() {
             if it.segment.row_of_edge(id)?.is_some() {
@@ -431,7 +431,7 @@ impl Snapshot {
         Ok(false)
     }
 
-    /// Whether a tombstone names this id, be there a row of it or not.
+    /// Returns true if a tombstone names this id, even if the target has no row.
     pub(crate) fn has_tombstone(&self, target: u128) -> Result<bool, Damage> {
         for it in self.parts.iter() {
             if !it.segment.tombstone_rows(target)?.is_empty() {
@@ -441,18 +441,18 @@ impl Snapshot {
         Ok(false)
     }
 
-    /// Whether a tombstone says that this id is erased.
+    /// Returns true if a tombstone marks this id as erased.
     ///
     /// # Errors
-    /// Damage.
+    /// Corruption.
     pub fn is_erased(&self, id: u128) -> Result<bool, Damage> {
         Ok(self.tombstones(id)?.iter().any(|stone| stone.erase))
     }
 
-    /// The tombstones of an item or edge, oldest first; of all times, as they hide at all times.
+    /// Tombstones of an item or edge, oldest first; of all times, as a tombstone hides its target at every time.
     ///
     /// # Errors
-    /// Damage.
+    /// Corruption.
     pub fn tombstones(&self, target: u128) -> Result<Vec<TombstoneView<'_>>, Damage> {
         let mut stones = Vec::new();
         for it in self.parts.iter() {
@@ -463,10 +463,10 @@ impl Snapshot {
         Ok(stones)
     }
 
-    /// Every item, in the order in which they were written; tombstoned ones too.
+    /// Iterates over the row addresses of all known items, tombstoned or not, in write order.
     ///
     /// # Errors
-    /// Damage.
+    /// Corruption.
     pub fn places(&self) -> Result<impl Iterator<Item = Place> + '_, Damage> {
         let mut parts = Vec::with_capacity(self.parts.len());
         for (part, it) in (0u32..).zip(self.parts.iter()) {
@@ -484,10 +484,10 @@ impl Snapshot {
         }))
     }
 
-    /// How many items that are not tombstoned there are of each kind and each modality.
+    /// Counts the items that are not tombstoned, per kind and per modality.
     ///
     /// # Errors
-    /// Damage, or the snapshot's stop.
+    /// Corruption, or cancellation.
     pub fn census(&self) -> Result<Census, SearchError> {
         let mut census = Census::default();
         for it in self.parts.iter() {
@@ -500,7 +500,7 @@ impl Snapshot {
     }
 }
 
-/// Adds what a part holds, by its header and its states.
+/// Adds a segment's counts, taken from its header and row state.
 fn count_all(part: &Part, counts: &mut Counts) {
     let header = part.segment.header();
     let tombstoned = u64::from(part.state.tombstoned.count());
@@ -512,7 +512,7 @@ fn count_all(part: &Part, counts: &mut Counts) {
     counts.vectors += u64::from(header.vectors);
 }
 
-/// Adds up a column of codes over the rows that are known and not tombstoned; names each code once.
+/// Adds the counts per symbol of a column, over rows that are known and not tombstoned. Each symbol is resolved once.
 fn count_codes(
     part: &Part,
     times: &Times<'_>,
@@ -535,11 +535,11 @@ fn count_codes(
     Ok(())
 }
 
-/// How many items there are of each kind and each modality.
+/// Number of items per kind and per modality.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Census {
-    /// By kind.
+    /// Items per kind.
     pub kinds: BTreeMap<String, u64>,
-    /// By modality.
+    /// Items per modality.
     pub modalities: BTreeMap<String, u64>,
 }

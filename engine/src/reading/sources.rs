@@ -1,19 +1,15 @@
-//! Which sources there are.
-//!
-//! Owns looking through them. Must not know whose items may be shown.
-
 use crate::error::SearchError;
 use crate::reading::snapshot::Snapshot;
 use crate::segment::SourceView;
 
-/// Sources that are looked at between two looks at whether the answer is still wanted.
+/// Sources scanned between two cancellation checks.
 const SOURCES_TOGETHER: u32 = 1 << 10;
 
 impl Snapshot {
-    /// Tells `visit` of every known source, in the order in which they were written.
+    /// Calls `visit` with every known source, in write order.
     ///
     /// # Errors
-    /// Damage, the snapshot's stop, or what `visit` says.
+    /// Corruption, cancellation, or the error of `visit`.
     pub fn each_source<E: From<SearchError>>(
         &self,
         mut visit: impl FnMut(SourceView<'_>) -> Result<(), E>,
@@ -44,7 +40,7 @@ mod tests {
     use crate::state::RowState;
     use crate::stop::Stop;
 
-    /// Sources whose ids are when they were recorded.
+    /// Sources whose ids equal their recorded times.
     fn part(times: &[i64]) -> Part {
         let source = |&at: &i64| SourceDraft {
             id: Some(SourceId(u128::try_from(at).unwrap())),

@@ -1,14 +1,13 @@
-//! Supersession: which items replace which, and which stands now.
+//! Supersession: predecessors, successors and chains of items.
 //!
-//! Owns the walks along chains; knows rows, not files. Links are those that writers gave in an
-//! item's `supersedes`, never guessed, and no edge retires anything, whatever its relation. An item
-//! may be replaced by several (a split) and replace several (a merge), so a chain is a graph
-//! without cycles: an item can only replace ones that were there before it.
+//! Links are the ids that writers list in an item's `supersedes`; they are never inferred, and no edge supersedes an
+//! item, whatever its relation. An item may be superseded by several items (a split) and supersede several (a merge). A
+//! chain is an acyclic graph, as an item can only supersede items that existed before.
 //!
-//! A walk visits every id at most once, so one through a damaged file ends too, and stops after
-//! [`CHAIN_ITEMS_MAX`] of them and says so. It goes on through tombstoned items, and through items
-//! that were erased: the tombstone of one keeps the ids that it replaced. It sees what the
-//! snapshot's moment knows; an erased item is known at every moment.
+//! A traversal visits every id at most once, so it ends even in a corrupt cycle. After [`CHAIN_ITEMS_MAX`] ids, the
+//! traversal ends and is marked as truncated. Tombstoned and erased items are traversed: the tombstone of an erased
+//! item retains the ids that the item superseded. Items not known at the snapshot's transaction time are ignored; an
+//! erased item is known at every time.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -21,52 +20,52 @@ use crate::reading::snapshot::{Place, Snapshot, Status};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Ids that one walk along a chain visits. Each costs a look-up in every part and a few dozen bytes.
+    /// Ids visited by one traversal of a chain. Each id costs a look-up in every segment and a few dozen bytes.
     pub const CHAIN_ITEMS_MAX: usize = 1 << 18;
 }
 
-/// The items that stand in place of one.
+/// Current items that replace an item, directly or through others.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Successors {
-    /// In order of id.
+    /// Row addresses of the items, in order of id.
     pub places: Vec<Place>,
-    /// The walk ended at its bound: there may be more.
+    /// True if the traversal ended at its bound, so there may be more.
     pub truncated: bool,
 }
 
-/// One item of a chain.
+/// Item of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Member {
-    /// Its id.
+    /// Id of the item.
     pub id: ItemId,
-    /// Where it lies; `None` for one whose bytes were erased.
+    /// Row address of the item; `None` if its bytes were erased.
     pub place: Option<Place>,
 }
 
-/// Everything that an item replaced or that replaced it, itself included.
+/// An item, with all items that it superseded and that superseded it, directly or through others.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Chain {
-    /// In the order in which they were written, so what is replaced comes before what replaces it.
+    /// Items in write order, so a superseded item precedes its successors.
     pub members: Vec<Member>,
-    /// The walk ended at its bound: there may be more.
+    /// True if the traversal ended at its bound, so there may be more.
     pub truncated: bool,
 }
 
-/// Where an erased item goes in a chain: rows lie in the order of writing, and it goes just before
-/// the first that replaces it, be it through others that were erased.
+/// Position of an erased item in a chain. Rows are in write order; the erased item precedes the first row that
+/// supersedes it, directly or through other erased items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Rank {
     before: Place,
-    /// The most steps through erased items from here on: of two that go before the same row, the one
-    /// that was replaced first has more.
+    /// Longest run of erased items from here to `before`: of two erased items before the same row, the item superseded
+    /// first has the longer run.
     steps: usize,
 }
 
 impl Rank {
-    /// Of what nothing that is there replaces.
+    /// Rank of an erased item that no existing row supersedes.
     const LAST: Self = Self { before: Place { part: u32::MAX, row: u32::MAX }, steps: 0 };
 
-    /// Moved before one that replaces it.
+    /// Moves the rank before the successor `next`.
     fn with(self, next: &Member, ranks: &HashMap<ItemId, Self>) -> Self {
         let next = match next.place {
             Some(place) => Self { before: place, steps: 0 },
@@ -79,50 +78,48 @@ impl Rank {
 }
 
 impl Snapshot {
-    /// The items that directly replace `id`, in order of id; tombstoned ones too.
+    /// Items that directly supersede `id`, in order of id; tombstoned items included.
     ///
     /// # Errors
-    /// Damage.
+    /// Corruption.
     pub fn direct_successors(&self, id: ItemId) -> Result<Vec<Place>, Damage> {
         let found = self.members_after(id)?;
         self.in_order_of_id(found.into_iter().filter_map(|member| member.place).collect())
     }
 
-    /// The one item that directly replaces `id`, be it tombstoned or erased; `None` where there is none, or
-    /// where there are several.
+    /// The only item that directly supersedes `id`, tombstoned and erased items included; `None` if there is none, or
+    /// several.
     ///
     /// # Errors
-    /// Damage.
+    /// Corruption.
     pub fn only_successor(&self, id: ItemId) -> Result<Option<Member>, Damage> {
         let found = self.members_after(id)?;
         Ok(<[Member; 1]>::try_from(found).ok().map(|[only]| only))
     }
 
-    /// The items that `id` directly replaces, in the order in which it names them; tombstoned ones
-    /// too.
+    /// Items that `id` directly supersedes, in the order of its list; tombstoned items included.
     ///
     /// # Errors
-    /// Damage.
+    /// Corruption.
     pub fn direct_predecessors(&self, id: ItemId) -> Result<Vec<Place>, Damage> {
         let found = self.members_before(id)?;
         Ok(found.into_iter().filter_map(|member| member.place).collect())
     }
 
-    /// The items that stand in place of `id`: the ends of every way along its successors that are
-    /// current and hold. Empty when `id` itself is current, when all ends are tombstoned, or when the
-    /// id is not known.
+    /// Items that replace `id`: all transitive successors that are current and valid. Empty if `id` itself is current,
+    /// if all ends of the chain are tombstoned, or if the id is not known.
     ///
     /// # Errors
-    /// Damage.
+    /// Corruption.
     pub fn current_successors(&self, id: ItemId) -> Result<Successors, Damage> {
         self.current_within(id, CHAIN_ITEMS_MAX)
     }
 
-    /// Everything that `id` replaced or that replaced it, itself included. Empty when the id is not
+    /// The chain of `id`: the item, with all items that it superseded and that superseded it. Empty if the id is not
     /// known.
     ///
     /// # Errors
-    /// Damage.
+    /// Corruption.
     pub fn chain(&self, id: ItemId) -> Result<Chain, Damage> {
         self.chain_within(id, CHAIN_ITEMS_MAX)
     }
@@ -162,15 +159,15 @@ impl Snapshot {
         Ok(Chain { members, truncated: cut_newer || cut_older })
     }
 
-    /// Where the erased ones of these go. What replaces one is looked at before it, so each is
-    /// looked at twice, however they hang together.
+    /// Ranks the erased members. Successors of an erased item are ranked before the item, so each item is examined
+    /// twice, whatever the shape of the chain.
     fn ranks(&self, members: &[Member]) -> Result<HashMap<ItemId, Rank>, Damage> {
         let mut ranks = HashMap::new();
         let erased = members.iter().filter(|member| member.place.is_none());
         let mut ahead: Vec<(ItemId, bool)> = erased.map(|member| (member.id, false)).collect();
         let erased: HashSet<ItemId> = ahead.iter().map(|(id, _)| *id).collect();
         while let Some((id, is_ready)) = ahead.pop() {
-            // Known, or on the way: a damaged circle ends there.
+            // The id is ranked, or being ranked: a corrupt cycle ends there.
             if !is_ready && ranks.contains_key(&id) {
                 continue;
             }
@@ -189,7 +186,7 @@ impl Snapshot {
         Ok(ranks)
     }
 
-    /// The member of an id; `None` where its row is not known at the snapshot's moment.
+    /// The member with this id; `None` if its row is not known at the snapshot's transaction time.
     fn member(&self, id: ItemId) -> Result<Option<Member>, Damage> {
         match self.find_row(id)? {
             Some(place) if !self.knows(place)? => Ok(None),
@@ -197,7 +194,7 @@ impl Snapshot {
         }
     }
 
-    /// The known items that name `id` as replaced, and those that did until they were erased.
+    /// Known items that supersede `id`, and erased items that did.
     fn members_after(&self, id: ItemId) -> Result<Vec<Member>, Damage> {
         let mut members = Vec::new();
         for (part, it) in (0u32..).zip(self.parts.iter()) {
@@ -218,7 +215,7 @@ impl Snapshot {
         Ok(members)
     }
 
-    /// The known items that `id` names as replaced, or did until it was erased.
+    /// Known items that `id` supersedes, or superseded until its erasure.
     fn members_before(&self, id: ItemId) -> Result<Vec<Member>, Damage> {
         let replaced = match self.find_row(id)? {
             Some(place) => self.item(place)?.supersedes,
@@ -231,8 +228,8 @@ impl Snapshot {
         Ok(members)
     }
 
-    /// Everything reached from `id` by `step`, without `id`, each once and nearest first; and
-    /// whether the walk was cut after `ids_max` of them.
+    /// Collects everything reachable from `id` by `step`, without `id`, each id once and nearest first. Returns true as
+    /// well if the traversal was cut after `ids_max` ids.
     fn walk(
         &self,
         id: ItemId,
@@ -287,8 +284,8 @@ mod tests {
         }
     }
 
-    /// One part whose rows are these, marked by their links, and tombstones of what is erased with
-    /// what that replaced.
+    /// A segment of these rows, with the row state that their links imply, and with the tombstones of erased items and
+    /// the ids that those superseded.
     fn snapshot(items: Vec<ItemDraft>, erased: &[(u128, &[u128])]) -> Snapshot {
         let stone = |&(target, replaced): &(u128, &[u128])| TombstoneDraft {
             target,
@@ -339,7 +336,7 @@ mod tests {
         assert_eq!(circle.current_successors(ItemId(1)).unwrap(), Successors::default());
     }
 
-    /// 2 and 5 were erased: 4 replaced 2, which had replaced 1; 6 replaced 4 and 5.
+    /// 2 and 5 were erased: 4 superseded 2, which had superseded 1; 6 superseded 4 and 5.
     #[test]
     fn a_walk_goes_through_erased_items() {
         let items = vec![item(1, &[], 0), item(4, &[2], 3), item(6, &[4, 5], 7)];
@@ -365,7 +362,7 @@ mod tests {
             [next(1), next(2), next(5), next(6)],
             [Some((2, false)), Some((4, true)), Some((6, true)), None]
         );
-        // An id that nothing ever named is not a chain of one.
+        // An id that no record ever named has an empty chain.
         assert_eq!(there.chain(ItemId(99)).unwrap(), Chain::default());
         // As of a time at which only 1 and 4 were known.
         let then = there.at(Moment { as_of: Some(Micros(5)), valid_at: None });
@@ -373,7 +370,7 @@ mod tests {
         assert_eq!(ids(&then.chain(ItemId(6)).unwrap()), [] as [u128; 0]);
     }
 
-    /// Of 1 to 7, each of which replaced the one before, only some are there.
+    /// Each of 1 to 7 superseded its predecessor; only some still have rows.
     #[test]
     fn erased_members_stand_where_they_stood() {
         for there in 0u32..1 << 7 {
@@ -402,7 +399,7 @@ mod tests {
         assert_eq!(circle.current_successors(ItemId(2)).unwrap().places, [here]);
     }
 
-    /// Who replaced 1 was erased, so since when it is replaced is not known.
+    /// The successor of 1 was erased, so the time of the supersession is unknown.
     #[test]
     fn an_item_whose_successors_were_erased_stays_superseded() {
         let there = snapshot(vec![item(1, &[], 0)], &[(2, &[1])]);

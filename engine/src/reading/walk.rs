@@ -1,9 +1,8 @@
-//! Every row of a snapshot, one after another, as `format-spec/export.md` orders them.
+//! Scan of all rows of a snapshot, in the order of `format-spec/export.md`.
 //!
-//! Owns the order: commits as they were written; within one sources, items, edges, tombstones; and
-//! the tombstones of what is gone as early as they can stand. Holds one place in each table of one
-//! part, and what is gone, so it costs the same whatever else the store has. Knows nothing of how
-//! rows are shown.
+//! Commits are in write order; a commit has sources, items, edges, tombstones; tombstones of erased targets are emitted
+//! as early as possible. The scan stores a position in each table of one segment, and the erased targets, so its memory
+//! does not depend on the rest of the store.
 
 use std::collections::VecDeque;
 
@@ -16,60 +15,60 @@ use crate::reading::resume::Mark;
 use crate::reading::snapshot::{Place, Snapshot, Status};
 use crate::segment::{EdgeView, ItemView, SourceView, TombstoneView};
 
-/// One row of a store.
+/// A row of a store.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Record<'a> {
-    /// A source, whether or not something names it.
+    /// A source, referenced or not.
     Source(SourceView<'a>),
-    /// An item and what it is now.
+    /// An item and its current status.
     Item(ItemView<'a>, Status),
-    /// An edge, and whether it is tombstoned.
+    /// An edge, with true if the edge is tombstoned.
     Edge(EdgeView<'a>, bool),
     /// A tombstone.
     Tombstone(TombstoneView<'a>),
 }
 
-/// What a tombstone hides.
+/// Target of a tombstone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target<'a> {
     /// An item of this kind.
     Item(&'a str),
     /// An edge.
     Edge,
-    /// Nothing that the store still holds: it was erased, or went with what was.
+    /// A target without a row: it was erased, or removed along with an erased item.
     Gone,
 }
 
-/// Tombstones that are looked up between two looks at whether the walk is still wanted: each in every part.
+/// Tombstones between two cancellation checks; each is looked up in every segment.
 const ROWS_TOGETHER: u32 = 64;
-/// The tables, in their order within a commit.
+/// Commit column of each table, in the order within a commit.
 pub(super) const SEQS: [Column; 4] = [SOURCE_SEQ, ITEM_SEQ, EDGE_SEQ, TOMBSTONE_SEQ];
 const SOURCES: usize = 0;
 pub(super) const ITEMS: usize = 1;
 const EDGES: usize = 2;
 
-/// Every row of a snapshot in commit order. Ends after damage, and where the snapshot's stop says so.
+/// Iterator over every row of a snapshot in commit order. Ends after corruption, and on cancellation.
 #[derive(Debug, Clone)]
 pub struct Records<'a> {
     pub(super) snapshot: &'a Snapshot,
     pub(super) part: u32,
-    /// The next row of each table of that part.
+    /// Next row of each table of the segment.
     pub(super) next: [Row; SEQS.len()],
-    /// Commit of the last row that was given in its place.
+    /// Commit of the last row emitted in commit order.
     pub(super) seq: Seq,
-    /// What is gone; looked for before the first row is given.
+    /// Erased targets; collected before the first row is emitted.
     pub(super) gone: Option<Gone<Place>>,
-    /// Tombstones of what is gone that come next.
+    /// Tombstones of erased targets to be emitted next.
     pub(super) ahead: VecDeque<Place>,
-    /// How far it has come.
+    /// Position of the scan.
     pub(super) mark: Mark,
-    /// Whether the last row was given, or an error ended it.
+    /// True once the last row was emitted, or an error ended the scan.
     is_done: bool,
 }
 
 impl Snapshot {
-    /// Every source, item, edge and tombstone, hidden ones too, in commit order; the tombstones of
-    /// what is gone as early as what they name allows.
+    /// Iterates over every source, item, edge and tombstone, tombstoned rows included, in commit order. Tombstones of
+    /// erased targets come as early as the ids that they name allow.
     pub fn records(&self) -> Records<'_> {
         Records {
             snapshot: self,
@@ -83,7 +82,7 @@ impl Snapshot {
         }
     }
 
-    /// Tombstones of what has no row any more.
+    /// Collects the tombstones whose targets have no row.
     pub(super) fn gone(&self) -> Result<Gone<Place>, SearchError> {
         let mut gone = Gone::default();
         let mut steps = self.stop.each(ROWS_TOGETHER);
@@ -101,19 +100,19 @@ impl Snapshot {
         Ok(gone)
     }
 
-    /// The kind of the item at a place.
+    /// Kind of the item at a row address.
     ///
     /// # Errors
-    /// Damage.
+    /// Corruption.
     pub fn kind(&self, place: Place) -> Result<&str, Damage> {
         let segment = &self.parts[place.part as usize].segment;
         segment.symbol(segment.view::<u32>(ITEM_KIND)?.get(place.row as usize)?)
     }
 
-    /// What a tombstone of `number` hides.
+    /// Resolves the target of a tombstone of `number`.
     ///
     /// # Errors
-    /// Damage.
+    /// Corruption.
     pub fn target(&self, number: u128) -> Result<Target<'_>, Damage> {
         if let Some(place) = self.find(ItemId(number))? {
             return self.kind(place).map(Target::Item);
@@ -121,10 +120,10 @@ impl Snapshot {
         Ok(if self.has_edge(EdgeId(number))? { Target::Edge } else { Target::Gone })
     }
 
-    /// An edge by its id, and whether it is tombstoned.
+    /// Finds an edge by id; the flag is true if the edge is tombstoned.
     ///
     /// # Errors
-    /// Damage.
+    /// Corruption.
     pub fn find_edge(&self, id: EdgeId) -> Result<Option<(EdgeView<'_>, bool)>, Damage> {
         for part in self.parts.iter() {
             if let Some(row) = part.segment.row_of_edge(id)? {
@@ -137,7 +136,7 @@ impl Snapshot {
 }
 
 impl<'a> Records<'a> {
-    /// The table that has the next row, and that row's commit.
+    /// Table of the segment's next row in commit order, and the row's commit.
     fn next_table(&self, part: &'a Part) -> Result<Option<(usize, Seq)>, Damage> {
         let header = part.segment.header();
         let rows = [header.sources, header.items, header.edges, header.tombstones];

@@ -1,7 +1,7 @@
-//! Which edges start and end at which item: nodes, and a packed list of edge rows for each
-//! (SEG-18, SEG-19).
+//! Graph columns of a segment: nodes, and for each node a packed list of its outgoing and incoming edge rows (SEG-18,
+//! SEG-19).
 //!
-//! Owns the packing and its reading. Must not know ids beyond their order.
+//! Owns packing and unpacking, for which only the order of ids matters.
 
 use super::sealed::Segment;
 use crate::error::Damage;
@@ -11,17 +11,17 @@ use crate::layout::*;
 /// The longest LEB128 of a `u32`.
 const PACKED_BYTES_MAX: usize = 5;
 
-/// For each node the rows of some edges, packed: the columns `*_offsets` and `*_bytes`.
+/// Packed lists of edge rows, one list per node: the columns `*_offsets` and `*_bytes`.
 pub(crate) struct Packed {
     pub(crate) offsets: Vec<u32>,
     pub(crate) bytes: Vec<u8>,
 }
 
 impl Packed {
-    /// Edge `row` belongs to node `ends[row]`, which is below `nodes`. `None` where the lists are
-    /// longer than a `u32` can say (SEG-21).
+    /// Packs the rows: edge `row` belongs to node `ends[row]`, which is below `nodes`. If the lists are longer than a
+    /// `u32` offset can address, returns `None` (SEG-21).
     pub(crate) fn of(nodes: usize, ends: &[u32]) -> Option<Self> {
-        // A counting sort: rows stay in order within their node.
+        // Counting sort: within a node, the rows stay in order.
         let mut starts = vec![0u32; nodes + 1];
         for &node in ends {
             starts[node as usize + 1] += 1;
@@ -41,7 +41,7 @@ impl Packed {
         for bounds in starts.array_windows::<2>() {
             let mut before = 0;
             for &row in &rows[bounds[0] as usize..bounds[1] as usize] {
-                // Nothing is before the first row, so the first difference is the row itself.
+                // The first row has no predecessor, so its difference is the row itself.
                 push_leb128(row - before, &mut packed.bytes);
                 before = row;
             }
@@ -59,7 +59,7 @@ fn push_leb128(mut number: u32, out: &mut Vec<u8>) {
     out.push((number & 0x7f) as u8);
 }
 
-/// A number in its shortest form, and how many bytes it took.
+/// Decodes a number in its shortest LEB128 form and returns its length in bytes.
 fn read_leb128(bytes: &[u8]) -> Option<(u32, usize)> {
     let mut number = 0u64;
     for (at, &byte) in bytes.iter().take(PACKED_BYTES_MAX).enumerate() {
@@ -72,15 +72,15 @@ fn read_leb128(bytes: &[u8]) -> Option<(u32, usize)> {
     None
 }
 
-/// The items that edges join, ascending.
+/// Returns the items that have an edge, in ascending order.
 pub(crate) fn nodes_of(mut ends: Vec<u128>) -> Vec<u128> {
-    // Stable: ends that come from several sorted lists are merged, not sorted anew.
+    // The stable sort merges input that consists of several sorted runs instead of sorting from scratch.
     ends.sort();
     ends.dedup();
     ends
 }
 
-/// Rows of the edges at one node, in ascending order.
+/// Iterator over the edge rows of one node, in ascending order.
 pub(crate) struct EdgeRows<'seg> {
     segment: &'seg Segment,
     column: Column,
@@ -124,7 +124,7 @@ impl Iterator for EdgeRows<'_> {
 }
 
 impl Segment {
-    /// The node of an item, if an edge of the segment joins it.
+    /// Returns the node of an item; `None` if the item has no edge in this segment.
     pub(crate) fn node_of(&self, id: ItemId) -> Result<Option<u32>, Damage> {
         let nodes = self.view::<u128>(NODE_ID)?;
         let at = nodes.lower_bound(|found| *found < id.0)?;
@@ -132,12 +132,12 @@ impl Segment {
         Ok(found.then(|| u32::try_from(at).expect("nodes are counted in 32 bits at opening")))
     }
 
-    /// The item of a node.
+    /// Returns the item id of a node.
     pub(crate) fn node_id(&self, node: u32) -> Result<ItemId, Damage> {
         self.view(NODE_ID)?.get(node as usize).map(ItemId)
     }
 
-    /// The row of a node's item, where it lies in this segment.
+    /// Returns the row of a node's item; `None` if the item is in another segment.
     pub(crate) fn node_row(&self, node: u32) -> Result<Option<Row>, Damage> {
         let row: u32 = self.view(NODE_ROW)?.get(node as usize)?;
         if row != NO_ROW && row >= self.header().items {
@@ -147,18 +147,18 @@ impl Segment {
         Ok((row != NO_ROW).then_some(row))
     }
 
-    /// The nodes where an edge starts and ends.
+    /// Returns the start node and the end node of an edge.
     pub(crate) fn edge_nodes(&self, row: Row) -> Result<(u32, u32), Damage> {
         let at = row as usize;
         Ok((self.view(EDGE_FROM_NODE)?.get(at)?, self.view(EDGE_TO_NODE)?.get(at)?))
     }
 
-    /// Rows of the edges that start at a node.
+    /// Returns the rows of the edges that start at a node.
     pub(crate) fn out_rows(&self, node: u32) -> Result<EdgeRows<'_>, Damage> {
         self.rows_at(OUT_OFFSETS, OUT_BYTES, node)
     }
 
-    /// Rows of the edges that end at a node.
+    /// Returns the rows of the edges that end at a node.
     pub(crate) fn in_rows(&self, node: u32) -> Result<EdgeRows<'_>, Damage> {
         self.rows_at(IN_OFFSETS, IN_BYTES, node)
     }
@@ -168,18 +168,18 @@ impl Segment {
         Ok(EdgeRows { segment: self, column, rest, before: None })
     }
 
-    /// Whether an edge starts or ends at an item.
+    /// Returns true if an edge starts or ends at the item.
     pub(crate) fn joins(&self, id: ItemId) -> Result<bool, Damage> {
         self.node_of(id).map(|node| node.is_some())
     }
 
-    /// Rows of edges that start at an item, ascending.
+    /// Returns the rows of the edges that start at an item, in ascending order.
     #[cfg(test)]
     pub(crate) fn edge_rows_from(&self, id: ItemId) -> Result<Vec<Row>, Damage> {
         self.node_of(id)?.map_or(Ok(Vec::new()), |node| self.out_rows(node)?.collect())
     }
 
-    /// Rows of edges that end at an item, ascending.
+    /// Returns the rows of the edges that end at an item, in ascending order.
     #[cfg(test)]
     pub(crate) fn edge_rows_to(&self, id: ItemId) -> Result<Vec<Row>, Damage> {
         self.node_of(id)?.map_or(Ok(Vec::new()), |node| self.in_rows(node)?.collect())

@@ -1,33 +1,30 @@
-//! The 8-bit copy of an embedding, with a bound on what it leaves out
-//! (`format-spec/embeddings.md`).
+//! Scalar quantization: the 8-bit copy of an embedding, with a bound on its error (`format-spec/embeddings.md`).
 //!
-//! Owns the step from a row of halves to codes, scale and error. Must not know columns or queries.
+//! Owns the conversion from a row of halves to codes, scale and error. Columns and queries are left to other modules.
 
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 
 use crate::limits::DIMENSIONS_MAX;
 
-/// The largest code; -128 is not used, so that a row and its negative have the same codes but for
-/// the sign.
+/// Largest code. The code -128 is not used, so a row and its negative have equal codes except for the sign.
 const CODE_MAX: i8 = 127;
 
-/// What the error is raised by before it is rounded up to an `f32`; see [`quantise`].
+/// Factor on the error before the rounding up to an `f32`; see [`quantise`].
 const ERROR_MARGIN: f64 = 1.0 + 1.0 / (1_u64 << 40) as f64;
 
-/// Writes a row's codes and gives (scale, error): the Euclidean length of `row - scale * codes` is
-/// certainly at most the error (SEG-23, EMB-01). Codes past the row's end become 0.
+/// Writes the codes of a row and returns (scale, error): the Euclidean length of `row - scale * codes` is provably at
+/// most the error (SEG-23, EMB-01). Codes past the end of the row become 0.
 ///
-/// Why certainly: let u = 2^-53, the rounding of one `f64` operation, and n <= 2^12 the width.
-/// A product of an `f32` and a code has 24 + 7 bits and a half has 11, so both sides of the
-/// subtraction are exact in `f64`, and the difference is off by a factor of at most 1 + u. Its
-/// square is off by (1 + u)^3, and a sum of n terms that are not negative adds (1 + u)^(n - 1). The
-/// root of all that, with its own rounding, is off by less than (1 + u)^(n / 2 + 2), which is below
-/// 1 + 2^-41; `ERROR_MARGIN` is larger by more than the rounding of its product. Nothing
-/// overflows or underflows: a half is at most 2^16, and a difference that is not 0 is at least
-/// 2^-55, a multiple of the lowest bit of a half or of the smallest scale, 2^-24 / 127.
+/// Proof: let u = 2^-53, the rounding of one `f64` operation, and n <= 2^12 the width. A product of an `f32` and a code
+/// has 24 + 7 bits and a half has 11, so both sides of the subtraction are exact in `f64`. The difference is off by a
+/// factor of at most 1 + u. Its square is off by (1 + u)^3, and a sum of n non-negative terms adds (1 + u)^(n - 1). The
+/// square root, with its own rounding, is off by less than (1 + u)^(n / 2 + 2), which is below 1 + 2^-41.
+/// `ERROR_MARGIN` is larger by more than the rounding of its product. Nothing overflows or underflows: a half is at
+/// most 2^16, and a non-zero difference is at least 2^-55. This is a multiple of the lowest bit of a half or of the
+/// smallest scale, 2^-24 / 127.
 ///
-/// A row that is not finite (SEG-16) gets an error that is not a number.
+/// If the row is not finite (SEG-16), the error is NaN.
 ///
 /// # Panics
 /// If `codes` is shorter than `row`, or `row` wider than `DIMENSIONS_MAX`.
@@ -48,15 +45,15 @@ pub(crate) fn quantise(row: &[f16], codes: &mut [i8]) -> (f32, f32) {
     (scale, round_up(squares.sqrt() * ERROR_MARGIN))
 }
 
-/// Which code is taken does not matter to the bound, only to how tight it is. Rounds by cutting,
-/// which is an instruction where `round` is a call; 0 / 0, of a row of zeros, becomes 0.
+/// The choice of code affects only the tightness of the bound, not its validity. Truncation is an instruction and
+/// `round` a call, so the value is rounded by adding 0.5 and truncating. In a row of zeros, 0 / 0 becomes 0.
 #[expect(clippy::cast_possible_truncation, reason = "clamped to the range of a code")]
 fn nearest_code(value: f32, scale: f32) -> i8 {
     let most = f32::from(CODE_MAX);
     (value / scale + 0.5_f32.copysign(value)).clamp(-most, most) as i8
 }
 
-/// The smallest `f32` that is not below `value`.
+/// Returns the smallest `f32` that is not below `value`.
 #[expect(clippy::cast_possible_truncation, reason = "rounded up right after")]
 fn round_up(value: f64) -> f32 {
     let nearest = value as f32;
@@ -68,7 +65,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// An `f32` that is not negative as (m, e): it is m * 2^e, exactly.
+    /// Splits a non-negative `f32` into (m, e), whose exact value is m * 2^e.
     fn parts(value: f32) -> (i128, i32) {
         let bits = value.to_bits();
         let exponent = i32::try_from(bits >> 23).unwrap();
@@ -76,13 +73,13 @@ mod tests {
         if exponent == 0 { (fraction, -149) } else { (fraction | 1 << 23, exponent - 150) }
     }
 
-    /// The square of the length of `row - scale * codes`, exactly, as (m, e): it is m * 2^(2e).
+    /// Returns the exact square of the length of `row - scale * codes` as (m, e), whose value is m * 2^(2e).
     fn exact_squares(row: &[f16], codes: &[i8], scale: f32) -> (i128, i32) {
         let (scale, scale_exponent) = parts(scale);
         let unit = scale_exponent.min(-24);
         let squares = row.iter().zip(codes).map(|(half, &code)| {
             let (size, exponent) = parts(half.to_f32().abs());
-            // A half is a multiple of 2^-24, which its form as an `f32` hides.
+            // A half is a multiple of 2^-24, which is not visible in its `f32` form.
             let whole = if size == 0 { 0 } else { shifted(size, exponent - unit) };
             let signed = if half.is_sign_negative() { -whole } else { whole };
             let off = signed - shifted(scale * i128::from(code), scale_exponent - unit);
@@ -99,12 +96,12 @@ mod tests {
         value >> -by
     }
 
-    /// Whether `error`^2 >= m * 2^(2e), exactly.
+    /// Returns true if `error`^2 >= m * 2^(2e), computed exactly.
     fn covers(error: f32, (squares, unit): (i128, i32)) -> bool {
         let (m, e) = parts(error);
         match e - unit {
             up if up >= 0 => (m << up).pow(2) >= squares,
-            // m^2 >= s 2^k says the same as floor(m^2 / 2^k) >= s, and needs no wider numbers.
+            // m^2 >= s 2^k is equivalent to floor(m^2 / 2^k) >= s, which needs no wider numbers.
             down => (m * m) >> (-2 * down).min(i128::BITS as i32 - 1) >= squares,
         }
     }
@@ -169,7 +166,7 @@ mod tests {
         }
     }
 
-    /// The code of a lone value is 127, and the scale may then be exact.
+    /// The code of a single value is 127, and the scale may then be exact.
     #[test]
     fn a_row_may_have_no_error_at_all() {
         let row = [f16::from_f32(7.569_79e-6)];

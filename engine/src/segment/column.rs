@@ -1,8 +1,8 @@
-//! Views of a sealed segment's columns, read where they lie.
+//! Typed views of a segment's columns, read in place.
 //!
-//! A view checks a page of the file the first time one of its bytes is used (SEG-06), so opening
-//! costs the same whatever the number of rows, and a flipped bit is still never read as data. Of a file
-//! that fills, a page may still change until then; so cells are looked at behind that, and never before.
+//! A view verifies a page of the file when a byte of the page is first used (SEG-06). So the cost of opening is
+//! independent of the number of rows, and a flipped bit is still never read as data. In a lazy file, a page may change
+//! until it is verified; so cells are read only after the verification.
 
 use std::ops::Range;
 
@@ -13,12 +13,12 @@ use crate::error::Damage;
 use crate::layout::{Column, PAGE_BYTES};
 
 impl Segment {
-    /// A column, typed.
+    /// Returns a typed view of a fixed-width column.
     pub(crate) fn view<T: AnyBitPattern>(&self, column: Column) -> Result<View<'_, T>, Damage> {
         View::of(self, column)
     }
 
-    /// A column of texts or lists, typed.
+    /// Returns a typed view of a column of texts or lists.
     pub(crate) fn pieces<B: Bound, T: AnyBitPattern>(
         &self,
         bounds: Column,
@@ -28,13 +28,13 @@ impl Segment {
     }
 }
 
-/// A fixed-width column.
+/// View of a fixed-width column.
 pub(crate) struct View<'seg, T> {
     segment: &'seg Segment,
     column: Column,
     offset: usize,
     length: usize,
-    /// All of them, where the whole file is here.
+    /// All cells, if the whole file is present.
     cells: Option<&'seg [T]>,
 }
 
@@ -47,7 +47,7 @@ impl<T> Clone for View<'_, T> {
 impl<T> Copy for View<'_, T> {}
 
 impl<'seg, T: AnyBitPattern> View<'seg, T> {
-    /// The column's number of cells was checked at opening (SEG-09).
+    /// Opens a view. The number of cells was checked when the segment was opened (SEG-09).
     pub(super) fn of(segment: &'seg Segment, column: Column) -> Result<Self, Damage> {
         let (offset, bytes) = segment.place(column);
         let cells = match segment.all() {
@@ -62,7 +62,6 @@ impl<'seg, T: AnyBitPattern> View<'seg, T> {
         self.length
     }
 
-    /// One cell.
     #[inline]
     pub(crate) fn get(&self, row: usize) -> Result<T, Damage> {
         let Some(cells) = self.cells else { return self.come(row, row + 1).map(|cells| cells[0]) };
@@ -71,7 +70,6 @@ impl<'seg, T: AnyBitPattern> View<'seg, T> {
         Ok(cell)
     }
 
-    /// Cells `from..to`.
     #[inline]
     pub(crate) fn range(&self, from: usize, to: usize) -> Result<&'seg [T], Damage> {
         let Some(cells) = self.cells else { return self.come(from, to) };
@@ -80,12 +78,11 @@ impl<'seg, T: AnyBitPattern> View<'seg, T> {
         Ok(cells)
     }
 
-    /// All cells.
     pub(crate) fn all(&self) -> Result<&'seg [T], Damage> {
         self.range(0, self.length)
     }
 
-    /// Cells of a file that fills.
+    /// Returns cells of a lazy file, whose pages are fetched first.
     #[inline(never)]
     fn come(&self, from: usize, to: usize) -> Result<&'seg [T], Damage> {
         if from > to || to > self.length {
@@ -100,7 +97,7 @@ impl<'seg, T: AnyBitPattern> View<'seg, T> {
         cast(self.segment, self.column, self.segment.slice(place).ok_or_else(absent)?)
     }
 
-    /// How many cells at the start are `before` what is looked for, if the column is in its order.
+    /// Returns the number of leading cells that satisfy `before`, in a column partitioned by `before`.
     pub(crate) fn lower_bound(&self, before: impl Fn(&T) -> bool) -> Result<usize, Damage> {
         partition_point(self.len(), |at| Ok(before(&self.get(at)?)))
     }
@@ -110,7 +107,7 @@ impl<'seg, T: AnyBitPattern> View<'seg, T> {
         let start = self.offset + from * size_of::<T>();
         let end = self.offset + to * size_of::<T>();
         let pages = start / PAGE_BYTES..end.div_ceil(PAGE_BYTES);
-        // Most of what is asked for lies in one page, and was checked before.
+        // Most reads are within one page that is already verified.
         if pages.len() == 1 && self.segment.is_checked(pages.start) {
             return Ok(());
         }
@@ -144,7 +141,8 @@ fn cast<'seg, T: AnyBitPattern>(
         .map_err(|error| segment.wrong("SEG-08", column, error.to_string()))
 }
 
-/// The first of `0..length` for which `before` is false, if it is true up to there and not after.
+/// Returns the first index of `0..length` for which `before` is false. `before` must be true below this index and false
+/// from there on.
 pub(super) fn partition_point(
     length: usize,
     before: impl Fn(usize) -> Result<bool, Damage>,
@@ -161,7 +159,7 @@ pub(super) fn partition_point(
     Ok(low)
 }
 
-/// The words ask for what they use, so their pages are checked as late as those of other columns.
+/// The full-text search reads only the needed ranges, so word pages are verified as late as those of other columns.
 impl crate::words::Bytes for View<'_, u8> {
     fn size(&self) -> usize {
         self.len()
@@ -172,7 +170,7 @@ impl crate::words::Bytes for View<'_, u8> {
     }
 }
 
-/// Where each of many texts or lists lies.
+/// Offset of a text or list within its column of cells.
 pub(crate) trait Bound: AnyBitPattern {
     fn index(self) -> usize;
 }
@@ -189,7 +187,7 @@ impl Bound for u64 {
     }
 }
 
-/// A column of texts or lists: bounds, and what they point into.
+/// View of a column of texts or lists: offsets, and the cells they point into.
 pub(crate) struct Pieces<'seg, B, T> {
     bounds: View<'seg, B>,
     cells: View<'seg, T>,
@@ -213,8 +211,8 @@ impl<'seg, B: Bound, T: AnyBitPattern> Pieces<'seg, B, T> {
         self.cells.range(from, to)
     }
 
-    /// All bounds, once they are known to start at 0, never to fall, and to end where the cells
-    /// do (SEG-10); and the cells, of which no page was looked at yet.
+    /// Returns all offsets and the cells. The offsets are checked to start at 0, never to decrease, and to end at the
+    /// last cell (SEG-10); no page of the cells has been verified yet.
     pub(crate) fn whole(&self) -> Result<(&'seg [B], View<'seg, T>), Damage> {
         let bounds = self.bounds.all()?;
         let first = bounds.first().map(|bound| bound.index());

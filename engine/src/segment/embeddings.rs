@@ -1,6 +1,6 @@
-//! The embeddings of one segment, side by side: halves, codes, lengths, owners.
+//! Embedding columns of one segment: halves, codes, lengths and item rows.
 //!
-//! Owns which columns these are and how wide a row lies in each. Must not know queries or ranking.
+//! Owns the choice of columns and the width of a row in each. Queries and ranking are left to other modules.
 
 use half::f16;
 
@@ -13,25 +13,24 @@ use crate::layout::{
     VECTOR_SCALE, row_codes, row_halves,
 };
 
-/// One segment's embeddings. Row `i` of each slice speaks of the same embedding.
+/// Embeddings of one segment. Row `i` of every slice belongs to the same embedding.
 #[derive(Clone, Copy)]
 pub(crate) struct Embeddings<'seg> {
-    /// Halves that a row takes; those past the segment's dimensions are zero.
+    /// Halves per row; those past the segment's dimensions are zero.
     pub(crate) row_halves: usize,
-    /// A view, so that a page that no row is read from is not checked either (SEG-06).
+    /// A view, so that pages without a used row are not verified (SEG-06).
     pub(crate) halves: View<'seg, f16>,
-    /// Euclidean lengths.
+    /// Euclidean length of each embedding.
     pub(crate) norms: &'seg [f32],
-    /// The item rows they belong to.
+    /// Item row of each embedding.
     pub(crate) items: &'seg [Row],
-    /// The 8-bit copy.
     pub(crate) coded: Coded<'seg>,
 }
 
-/// The 8-bit copy of embeddings (`format-spec/embeddings.md`).
+/// 8-bit copy of the embeddings (`format-spec/embeddings.md`).
 #[derive(Clone, Copy)]
 pub(crate) struct Coded<'seg> {
-    /// Codes that a row takes; those past the segment's dimensions are zero.
+    /// Codes per row; those past the segment's dimensions are zero.
     pub(crate) row_codes: usize,
     pub(crate) codes: &'seg [i8],
     pub(crate) scales: &'seg [f32],
@@ -39,7 +38,7 @@ pub(crate) struct Coded<'seg> {
 }
 
 impl Segment {
-    /// The embeddings. Checks the columns that every scan reads whole, not the halves.
+    /// Returns the embeddings. Verifies the columns that every scan reads completely, but not the halves.
     pub(crate) fn embeddings(&self) -> Result<Embeddings<'_>, Damage> {
         let dimensions = self.header().dimensions;
         Ok(Embeddings {
@@ -56,7 +55,8 @@ impl Segment {
         })
     }
 
-    /// Where the embedding of an item lies among these, which are the segment's; `None` where it has none.
+    /// Returns the index of an item's embedding in `embeddings`, which must be those of this segment; `None` if the
+    /// item has no embedding.
     pub(crate) fn own_vector(
         &self,
         row: Row,
@@ -72,12 +72,12 @@ impl Segment {
 }
 
 impl<'seg> Embeddings<'seg> {
-    /// How many there are.
+    /// Number of embeddings.
     pub(crate) fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// The halves of rows `from..to`, as they lie.
+    /// Returns the halves of rows `from..to`, with their padding.
     pub(crate) fn halves(&self, from: usize, to: usize) -> Result<&'seg [f16], Damage> {
         self.halves.range(from * self.row_halves, to * self.row_halves)
     }

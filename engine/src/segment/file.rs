@@ -1,7 +1,7 @@
-//! Lays out a segment's file: header, columns one after another, directory, page checks, trailer.
+//! Writer of a segment's file: header, columns, directory, page checksums, trailer.
 //!
-//! Owns offsets and checksums, computed as bytes pass, so that no more than a column's piece need be
-//! in memory. Must not know what the columns mean.
+//! Owns offsets and checksums, computed while bytes pass, so at most a part of a column must be in memory. The meaning
+//! of the columns is left to the caller.
 
 use bytemuck::NoUninit;
 
@@ -14,33 +14,33 @@ use crate::error::DiskError;
 use crate::layout::*;
 use crate::words::WordColumns;
 
-/// Which items the edges join: nodes, and the node at each end of each edge.
+/// Endpoints of the edges: nodes, and the start and end node of each edge.
 pub(crate) struct Ends<'a> {
     /// Ids of the nodes, ascending.
     pub(crate) nodes: &'a [u128],
-    /// Their item rows.
+    /// Item row of each node.
     pub(crate) rows: &'a [u32],
-    /// For each edge the node where it starts.
+    /// Start node of each edge.
     pub(crate) from: &'a [u32],
-    /// For each edge the node where it ends.
+    /// End node of each edge.
     pub(crate) to: &'a [u32],
 }
 
-/// A segment's file on its way into a [`Sink`].
+/// Writes a segment's file into a [`Sink`].
 pub(crate) struct FileWriter<'s> {
     sink: &'s mut dyn Sink,
     bytes: u64,
-    /// CRC-32C of the page that is being filled.
+    /// CRC-32C of the current page.
     page_crc: u32,
     page_fill: usize,
     checks: Vec<u8>,
     directory: Vec<u8>,
-    /// The column that is being written, and where it starts.
+    /// Current column and its start offset.
     column: Option<(Column, u64)>,
 }
 
 impl<'s> FileWriter<'s> {
-    /// A file with this header.
+    /// Begins a file with this header.
     pub(crate) fn begin(sink: &'s mut dyn Sink, header: &Header) -> Result<Self, DiskError> {
         let mut file = Self {
             sink,
@@ -55,14 +55,14 @@ impl<'s> FileWriter<'s> {
         Ok(file)
     }
 
-    /// Starts the next column; they come in ascending order (SEG-07).
+    /// Starts the next column. Columns must be written in ascending order of their numbers (SEG-07).
     pub(crate) fn start(&mut self, column: Column) -> Result<(), DiskError> {
         self.end_column()?;
         self.column = Some((column, self.bytes));
         Ok(())
     }
 
-    /// Adds cells to the column that was started.
+    /// Appends cells to the current column.
     pub(crate) fn cells<T: NoUninit>(&mut self, cells: &[T]) -> Result<(), DiskError> {
         let (column, _) = self.column.expect("cells belong to a column");
         let spec = column.spec();
@@ -70,7 +70,7 @@ impl<'s> FileWriter<'s> {
         self.put(bytemuck::cast_slice(cells))
     }
 
-    /// A whole column.
+    /// Writes a whole column.
     pub(crate) fn column<T: NoUninit>(
         &mut self,
         column: Column,
@@ -80,7 +80,7 @@ impl<'s> FileWriter<'s> {
         self.cells(cells)
     }
 
-    /// A column of texts.
+    /// Writes a column of texts.
     pub(super) fn texts(
         &mut self,
         offsets: Column,
@@ -91,7 +91,7 @@ impl<'s> FileWriter<'s> {
         self.column(bytes, &texts.bytes)
     }
 
-    /// A column of lists.
+    /// Writes a column of lists.
     pub(super) fn lists<T: NoUninit>(
         &mut self,
         offsets: Column,
@@ -102,8 +102,8 @@ impl<'s> FileWriter<'s> {
         self.column(cells, &lists.cells)
     }
 
-    /// The columns of nodes and of the edges at each. `None` where there are more than offsets can
-    /// say (SEG-21); the file is of no use then.
+    /// Writes the columns of nodes and of the edges at each node. If the lists exceed the range of the offsets, returns
+    /// `None` (SEG-21), and the file must be discarded.
     pub(crate) fn ends(&mut self, ends: &Ends<'_>) -> Result<Option<()>, DiskError> {
         let nodes = ends.nodes.len();
         let out = Packed::of(nodes, ends.from);
@@ -119,7 +119,7 @@ impl<'s> FileWriter<'s> {
         Ok(Some(()))
     }
 
-    /// The columns of words.
+    /// Writes the columns of the full-text index.
     pub(crate) fn words(&mut self, words: &WordColumns) -> Result<(), DiskError> {
         self.column(WORD_DICTIONARY, &words.dictionary)?;
         self.column(WORD_ENTRIES, &words.entries)?;
@@ -128,7 +128,7 @@ impl<'s> FileWriter<'s> {
         self.column(WORD_LENGTHS, &words.lengths)
     }
 
-    /// Everything after the columns. Gives the length of the file.
+    /// Writes everything after the columns and returns the length of the file.
     pub(crate) fn finish(mut self) -> Result<u64, DiskError> {
         self.end_column()?;
         let directory_at = self.bytes;
@@ -155,7 +155,7 @@ impl<'s> FileWriter<'s> {
         Ok(file_bytes)
     }
 
-    /// Closes the column that is open, if one is, with its entry and the padding behind it (SEG-24).
+    /// Closes the current column, if any: adds its directory entry and the padding after the column (SEG-24).
     fn end_column(&mut self) -> Result<(), DiskError> {
         if let Some((column, start)) = self.column.take() {
             let spec = column.spec();
@@ -171,7 +171,7 @@ impl<'s> FileWriter<'s> {
         self.put(&[0; COLUMN_ALIGN][..padding])
     }
 
-    /// Bytes that page checks cover.
+    /// Writes bytes that page checksums cover.
     fn put(&mut self, bytes: &[u8]) -> Result<(), DiskError> {
         let mut rest = bytes;
         while !rest.is_empty() {

@@ -1,6 +1,7 @@
-//! A segment that is opened before all of it is here.
+//! Opening of a segment whose file is a lazy file.
 //!
-//! Owns which bytes of a file are needed to know what its pages must be. Must not know where they come from.
+//! Owns the choice of bytes that are needed to know the checksums of all pages. The origin of the bytes is left to the
+//! caller.
 
 use std::ops::Range;
 use std::path::Path;
@@ -14,14 +15,15 @@ use crate::os::filling::{Fetch, Filling, PageChecks, PartFile, Unfilled};
 #[cfg(test)]
 mod tests;
 
-/// How often what a file ends with is fetched, until it is right.
+/// Maximum number of attempts to read the end of the file until its checksum is right; the first may be a local read.
 const FETCHES: usize = 2;
 
-/// The segment at `path`, `bytes` long, of which nothing or a part lies there. What is not here comes from `source`
-/// when it is used, and what is here of an earlier time is taken where its checksum is right.
+/// Opens the segment of length `bytes` at `path`, of which some or all pages may be missing. A missing page is fetched
+/// from `source` on first use. A page of an earlier session is reused if its checksum is right.
 ///
 /// # Errors
-/// The end of the file, by which its pages are known, did not come (FAR-01), or is not that of a segment.
+/// The end of the file, which has the checksums of its pages, could not be fetched (FAR-01) or is not the end of a
+/// segment.
 pub fn open(path: &Path, bytes: u64, source: Arc<dyn Fetch>) -> Result<Arc<Filling>, OpenError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let disk = |error| DiskError::new("fill", &*name, error);
@@ -51,25 +53,26 @@ pub fn open(path: &Path, bytes: u64, source: Arc<dyn Fetch>) -> Result<Arc<Filli
     let End { directory_at, checks, tail } = end.map_err(within)?;
     let covered = checks.covered;
     let filling = Arc::new(Filling::over(&name, file, checks, &tail, source).map_err(disk)?);
-    // What is looked at before anybody asks for rows.
+    // These bytes are read by every open, before any row.
     for bytes in [0..HEADER_BYTES, directory_at..covered] {
         filling.need(bytes).map_err(|why| within(why.into()))?;
     }
     Ok(filling)
 }
 
-/// What a file ends with.
+/// End of a file: directory offset, page checksums and trailer.
 struct End {
     directory_at: usize,
     checks: PageChecks,
-    /// From the start of the page on in which the checks begin.
+    /// Bytes from the start of the page in which the page checksums begin.
     tail: Vec<u8>,
 }
 
-/// The segment at `path`, all of which is here and proven to be so. `source` is kept for as long as somebody uses it.
+/// Opens the segment at `path`, whose pages are all present and verified. `source` is retained until the file is
+/// dropped.
 ///
 /// # Errors
-/// The file system.
+/// A file system call failed.
 pub fn whole(path: &Path, source: Arc<dyn Fetch>) -> Result<Arc<Filling>, DiskError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let file = std::fs::File::open(path);
@@ -81,7 +84,7 @@ fn read_end(
     length: usize,
     read: impl Fn(Range<usize>) -> Result<Vec<u8>, Damage>,
 ) -> Result<End, Damage> {
-    // Four bytes for each page, directory and trailer: less than two pages, but for the checks.
+    // Four bytes per page for the checksums; directory and trailer take less than two pages.
     let likely = length / PAGE_BYTES * 4 + 2 * PAGE_BYTES;
     let from = length.saturating_sub(likely) / PAGE_BYTES * PAGE_BYTES;
     let mut tail = read(from..length)?;

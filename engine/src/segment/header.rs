@@ -1,16 +1,14 @@
-//! The header of a segment: versions, counts, commits.
-
 use crate::cursor::{Cursor, Put};
 use crate::error::Damage;
 use crate::ids::Seq;
 use crate::layout::{HEADER_BYTES, READ_VERSION, SEGMENT_MAGIC, Table, WRITE_VERSION};
 use crate::limits::{DIMENSIONS_MAX, SEGMENT_ROWS_MAX};
 
-/// Where the two versions end, in every version.
+/// End of the two version fields, in every version.
 const VERSIONS_END: usize = 12;
 const RESERVED_BYTES: usize = 8;
 
-/// The numbers of a segment's header.
+/// Fields of a segment's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Header {
     pub(crate) dimensions: u32,
@@ -24,13 +22,13 @@ pub(crate) struct Header {
     pub(crate) last_seq: Seq,
 }
 
-/// The least version that can read the file. Its page's checksum was found right before.
+/// Returns the lowest version that can read the file. The caller has verified the checksum of the first page.
 pub(super) fn read_version(header: &[u8; HEADER_BYTES]) -> u16 {
     u16::from_le_bytes([header[8], header[9]])
 }
 
 impl Header {
-    /// Rows of all tables that commits add to.
+    /// Number of rows of all tables to which commits add.
     pub(crate) fn rows_in_all(&self) -> u64 {
         let tables = [self.items, self.sources, self.edges, self.tombstones];
         tables.into_iter().map(u64::from).sum()
@@ -82,7 +80,7 @@ impl Header {
         header.try_into().expect("the fields above are 64 bytes")
     }
 
-    /// How many rows a table has; the nodes are counted by their column.
+    /// Number of rows of a table. The header does not count nodes, so `nodes` comes from their column.
     pub(super) fn rows(&self, table: Table, nodes: usize) -> usize {
         match table {
             Table::Symbols => self.symbols as usize,

@@ -1,7 +1,7 @@
-//! Look-ups by key in a sealed segment: ids, refs, sources, uris, symbols.
+//! Lookups by key in a segment: ids, refs, sources, uris, symbols.
 //!
-//! Owns the search through sorted columns (SEG-13). An id that no row of the segment can have is
-//! known from the smallest and largest one, without a look at a page.
+//! Owns the search in sorted columns (SEG-13). An id outside the segment's range of ids is rejected without a read of a
+//! page.
 
 use std::sync::OnceLock;
 
@@ -11,14 +11,14 @@ use crate::error::Damage;
 use crate::ids::{EdgeId, ItemId, Row, SourceId};
 use crate::layout::*;
 
-/// A column of ids with its index, which has no cells where the ids ascend by row.
+/// Column of ids with its permutation. If the ids ascend by row, the permutation is empty.
 struct ById<'seg> {
     ids: View<'seg, u128>,
     order: View<'seg, u32>,
 }
 
 impl ById<'_> {
-    /// The row whose id is the `at`th.
+    /// Returns the row of the `at`-th smallest id.
     fn row(&self, at: usize) -> Result<usize, Damage> {
         if self.order.len() == 0 { Ok(at) } else { self.order.get(at).map(|row| row as usize) }
     }
@@ -27,7 +27,7 @@ impl ById<'_> {
         self.ids.get(self.row(at)?)
     }
 
-    /// Smallest and largest, if there is any.
+    /// Returns the smallest and the largest id; `None` if there are no ids.
     fn range(&self, known: &OnceLock<(u128, u128)>) -> Result<Option<(u128, u128)>, Damage> {
         if let Some(range) = known.get() {
             return Ok(Some(*range));
@@ -37,12 +37,12 @@ impl ById<'_> {
         Ok(Some(*known.get_or_init(|| range)))
     }
 
-    /// The place of the first row with this id, or where it would be.
+    /// Returns the rank of the first row with this id, or the rank at which the id would be inserted.
     fn place(&self, id: u128) -> Result<usize, Damage> {
         partition_point(self.ids.len(), |at| Ok(self.id(at)? < id))
     }
 
-    /// The row of the `at`th id, if that is `id`.
+    /// Returns the row of the `at`-th smallest id, if this id equals `id`.
     fn row_at(&self, at: usize, id: u128) -> Result<Option<Row>, Damage> {
         if at == self.ids.len() || self.id(at)? != id {
             return Ok(None);
@@ -51,7 +51,7 @@ impl ById<'_> {
     }
 }
 
-/// The rows in `order`, which lists rows by ascending key, that have exactly `key`.
+/// Returns the rows whose key equals `key`; `order` lists the rows by ascending key.
 fn rows_with_key<'seg, K: Ord>(
     order: View<'seg, u32>,
     key: &K,
@@ -67,7 +67,7 @@ fn rows_with_key<'seg, K: Ord>(
 }
 
 impl Segment {
-    /// A column of ids, unless none of them can be `id`.
+    /// Returns a column of ids; `None` if `id` is outside the range of its ids.
     fn by_id(
         &self,
         ids: Column,
@@ -97,7 +97,7 @@ impl Segment {
         }
     }
 
-    /// All rows with an id: more than one only in a damaged file.
+    /// Returns all rows with an id; only a damaged file has more than one.
     fn rows_of_id(
         &self,
         ids: Column,
@@ -115,32 +115,29 @@ impl Segment {
         Ok(rows)
     }
 
-    /// The row of an item.
     pub(crate) fn row_of_item(&self, id: ItemId) -> Result<Option<Row>, Damage> {
         self.row_of_id(ITEM_ID, ITEM_BY_ID, &self.item_ids, id.0)
     }
 
-    /// The row of a source.
     pub(crate) fn row_of_source(&self, id: SourceId) -> Result<Option<Row>, Damage> {
         self.row_of_id(SOURCE_ID, SOURCE_BY_ID, &self.source_ids, id.0)
     }
 
-    /// The row of an edge.
     pub(crate) fn row_of_edge(&self, id: EdgeId) -> Result<Option<Row>, Damage> {
         self.row_of_id(EDGE_ID, EDGE_BY_ID, &self.edge_ids, id.0)
     }
 
-    /// All rows of items with an id.
+    /// Returns all item rows with an id; only a damaged file has more than one.
     pub(crate) fn item_rows(&self, id: u128) -> Result<Vec<Row>, Damage> {
         self.rows_of_id(ITEM_ID, ITEM_BY_ID, &self.item_ids, id)
     }
 
-    /// All rows of sources with an id.
+    /// Returns all source rows with an id; only a damaged file has more than one.
     pub(crate) fn source_rows(&self, id: u128) -> Result<Vec<Row>, Damage> {
         self.rows_of_id(SOURCE_ID, SOURCE_BY_ID, &self.source_ids, id)
     }
 
-    /// All rows of edges with an id.
+    /// Returns all edge rows with an id; only a damaged file has more than one.
     pub(crate) fn edge_rows(&self, id: u128) -> Result<Vec<Row>, Damage> {
         self.rows_of_id(EDGE_ID, EDGE_BY_ID, &self.edge_ids, id)
     }
@@ -161,32 +158,32 @@ impl Segment {
         rows_with_key(self.view(order)?, &key.as_bytes(), |row| texts.get(row))
     }
 
-    /// Rows of items with this ref, oldest first.
+    /// Returns the rows of items with this ref, oldest first.
     pub(crate) fn rows_of_ref(&self, reference: &str) -> Result<&[Row], Damage> {
         self.rows_by_text(ITEM_BY_REF, REF_OFFSETS, REF_BYTES, reference)
     }
 
-    /// Rows of items of a source, in order.
+    /// Returns the rows of items of a source, in order of row.
     pub(crate) fn rows_of_source(&self, id: SourceId) -> Result<&[Row], Damage> {
         self.rows_by_number(ITEM_BY_SOURCE, ITEM_SOURCE, id.0)
     }
 
-    /// Rows of sources with this uri, oldest first.
+    /// Returns the rows of sources with this uri, oldest first.
     pub(crate) fn source_rows_of_uri(&self, uri: &str) -> Result<&[Row], Damage> {
         self.rows_by_text(SOURCE_BY_URI, SOURCE_URI_OFFSETS, SOURCE_URI_BYTES, uri)
     }
 
-    /// Rows of tombstones for an id.
+    /// Returns the rows of tombstones whose target is this id.
     pub(crate) fn tombstone_rows(&self, target: u128) -> Result<&[Row], Damage> {
         self.rows_by_number(TOMBSTONE_BY_TARGET, TOMBSTONE_TARGET, target)
     }
 
-    /// Rows of items that replace `id`.
+    /// Returns the rows of items that supersede `id`.
     pub(crate) fn successor_rows(&self, id: ItemId) -> Result<&[Row], Damage> {
         self.rows_replacing(SUCCESSOR_TARGET, SUCCESSOR_ROW, id)
     }
 
-    /// Rows of tombstones whose target, which is erased, replaced `id`.
+    /// Returns the rows of tombstones whose erased target superseded `id`.
     pub(crate) fn erased_successor_rows(&self, id: ItemId) -> Result<&[Row], Damage> {
         self.rows_replacing(TOMBSTONE_SUCCESSOR_TARGET, TOMBSTONE_SUCCESSOR_ROW, id)
     }
@@ -202,7 +199,7 @@ impl Segment {
         self.view(rows)?.range(from, to)
     }
 
-    /// The code of a symbol; `None` when nothing in the segment uses the name.
+    /// Returns the code of a symbol; `None` if nothing in the segment uses the name.
     pub(crate) fn symbol_code(&self, name: &str) -> Result<Option<u32>, Damage> {
         let symbols = self.header().symbols;
         let texts = self.pieces::<u64, u8>(SYMBOL_OFFSETS, SYMBOL_BYTES)?;

@@ -1,7 +1,7 @@
-//! A segment: a run of committed rows as columns (`format-spec/segment.md`).
+//! Segments: immutable files of committed rows in columns (`format-spec/segment.md`).
 //!
-//! Three types for three lives: [`SegmentBuilder`] grows and cannot be searched, [`Segment`] is
-//! sealed and cannot change, and the views of [`column`] read it where it lies.
+//! Each stage has its type: a [`SegmentBuilder`] grows and cannot be searched, a [`Segment`] is immutable, and the
+//! views of [`column`] read it in place.
 
 mod adjacency;
 mod codes;

@@ -1,14 +1,13 @@
-//! A segment file as bytes: which page is damaged, which byte belongs to which column.
+//! Byte-level access to a segment file of any version: damaged pages, and the byte range of each column.
 //!
-//! For those who walk a whole file, of any version, rather than read rows of it. Must not know what
-//! columns mean.
+//! For callers that scan a whole file rather than read rows. The meaning of the columns is left to these callers.
 
 use super::sealed::{Frame, check_page};
 use crate::cursor::Cursor;
 use crate::error::{Damage, OpenError};
 use crate::layout::{COLUMN_ALIGN, ENTRY_BYTES, HEADER_BYTES};
 
-/// Where a column lies in its file.
+/// Byte range of a column within its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub(crate) column: u16,
@@ -16,7 +15,7 @@ pub(crate) struct Extent {
     pub(crate) end: usize,
 }
 
-/// A segment file whose trailer, header and directory are whole.
+/// Segment file with intact trailer, header and directory.
 pub(crate) struct RawFile<'a> {
     name: &'a str,
     bytes: &'a [u8],
@@ -24,12 +23,12 @@ pub(crate) struct RawFile<'a> {
 }
 
 impl<'a> RawFile<'a> {
-    /// Checks the file from the outside in, up to its version.
+    /// Checks magic numbers, trailer, header and directory, up to the version.
     pub(crate) fn open(name: &'a str, bytes: &'a [u8]) -> Result<Self, OpenError> {
         Ok(Self { name, bytes, frame: Frame::of(name, bytes)? })
     }
 
-    /// Checks every page (SEG-06); gives what is wrong with each.
+    /// Verifies every page (SEG-06) and yields the damage of each wrong page.
     pub(crate) fn wrong_pages(&self) -> impl Iterator<Item = Damage> + use<'_> {
         (0..self.frame.checks).filter_map(|page| {
             let wrong = check_page(self.bytes, self.frame.checks_at, page).err()?;
@@ -37,7 +36,7 @@ impl<'a> RawFile<'a> {
         })
     }
 
-    /// The columns of the directory, known or not, in its order.
+    /// Returns the columns of the directory in its order, known or not.
     pub(crate) fn extents(&self) -> Result<Vec<Extent>, Damage> {
         let directory = &self.bytes[self.frame.directory_at..self.frame.checks_at];
         let mut extents = Vec::with_capacity(self.frame.entries);
@@ -57,18 +56,17 @@ impl<'a> RawFile<'a> {
         Ok(extents)
     }
 
-    /// The version of the file.
     pub(crate) fn version(&self) -> u16 {
         self.frame.version
     }
 
-    /// Where the directory starts, and columns end.
+    /// Start of the directory, which is the end of the columns.
     fn end(&self) -> usize {
         self.frame.directory_at
     }
 
-    /// Checks that header, columns, zeros and directory are all there is before the page checks
-    /// (SEG-24). Pages are the caller's to check.
+    /// Checks that the bytes before the page checksums are exactly header, columns, zero padding and directory
+    /// (SEG-24). Verifying the pages is left to the caller.
     pub(crate) fn check_coverage(&self) -> Result<(), Damage> {
         let wrong = |detail: String| Damage::new("SEG-24", detail).within(self.name);
         let (mut end, mut before) = (HEADER_BYTES, 0);
@@ -96,7 +94,7 @@ impl<'a> RawFile<'a> {
 
 #[cfg(test)]
 impl super::Segment {
-    /// Checks that the columns of a segment of version 2 and zeros are all there is (SEG-24).
+    /// Checks that a version 2 segment consists of its columns and zero padding (SEG-24).
     pub(crate) fn check_padding(&self) -> Result<(), Damage> {
         let file = RawFile::open(self.name(), self.raw()).expect("it was opened");
         file.check_coverage()

@@ -1,9 +1,8 @@
-//! Opens a damaged segment as far as its pages are whole.
+//! Salvage of a damaged segment, as far as its pages are intact.
 //!
-//! Header and directory say the same twice over, and trailer and page checks follow from the length
-//! of the file, so one of them may be lost. A column whose place cannot be known has no cells; a
-//! reader of its rows then meets damage, and no row comes out wrong: every page that is used is
-//! checked (SEG-06). Must not know what is done with the rows.
+//! Header and directory are redundant, and trailer and page checksums follow from the length of the file, so one of
+//! them may be lost. A column of unknown position has no cells, and reads of its rows report damage. No row is returned
+//! wrong, because every used page is verified (SEG-06). The use of the rows is left to the caller.
 
 use super::header::Header;
 use super::sealed::{Frame, Segment, check_page, read_directory, read_trailer};
@@ -15,15 +14,15 @@ use crate::ids::{ItemId, Row, Seq};
 use crate::layout::*;
 use crate::os::mmap::FileBytes;
 
-/// A segment that may be damaged, of any version.
+/// Segment of any version that may be damaged.
 pub(crate) struct Rescued {
     pub(crate) segment: Segment,
     version: u16,
-    /// What of the file's frame is lost.
+    /// Lost parts of the file's layout, as messages.
     pub(crate) lost: Vec<String>,
 }
 
-/// Opens what can be opened.
+/// Opens a segment with as many columns as can be located.
 pub(crate) fn rescue(name: &str, bytes: FileBytes) -> Result<Rescued, Damage> {
     let file = bytes.as_slice();
     let within = |damage: Damage| damage.within(name);
@@ -77,11 +76,11 @@ pub(crate) fn rescue(name: &str, bytes: FileBytes) -> Result<Rescued, Damage> {
     Ok(Rescued { segment, version, lost })
 }
 
-/// One more than the largest number of a column.
+/// Largest column number plus one.
 const COLUMNS_END: usize = WORD_LENGTHS.0 as usize + 1;
 
-/// Where directory and page checks lie, by the length of the file: every version writes as many
-/// entries as it has columns.
+/// Infers the positions of directory and page checksums from the length of the file: every version has a fixed number
+/// of directory entries.
 fn inferred(file: &[u8]) -> Option<Frame> {
     let body = file.len() - TRAILER_BYTES;
     let checks = body.div_ceil(PAGE_BYTES + 4);
@@ -98,7 +97,7 @@ fn inferred(file: &[u8]) -> Option<Frame> {
     })
 }
 
-/// Number and length of each column of the directory.
+/// Returns number and length of each column in the directory.
 fn entries(file: &[u8], frame: &Frame) -> Vec<(u16, u64)> {
     let directory = file.get(frame.directory_at..frame.checks_at).unwrap_or_default();
     let entry = |bytes: &[u8]| {
@@ -110,7 +109,7 @@ fn entries(file: &[u8], frame: &Frame) -> Vec<(u16, u64)> {
     directory.chunks_exact(ENTRY_BYTES).filter_map(entry).collect()
 }
 
-/// The header by the lengths of columns. Embeddings are no more than counted.
+/// Infers the header from the column lengths. The embeddings are only counted.
 fn counted(entries: &[(u16, u64)]) -> Option<Header> {
     let cells = |column: Column, bytes: u64| {
         let at = entries.iter().find(|entry| entry.0 == column.0)?;
@@ -119,7 +118,7 @@ fn counted(entries: &[(u16, u64)]) -> Option<Header> {
     let vectors = cells(VECTOR_NORM, 4)?;
     let halves = cells(VECTOR_HALVES, 2)?;
     Some(Header {
-        // Of version 2 this may be a little more than it was; columns are as long either way.
+        // In version 2, this padded width may exceed the true dimensions; the columns have the same length either way.
         dimensions: halves.checked_div(vectors).unwrap_or(0),
         items: cells(ITEM_SEQ, 8)?,
         sources: cells(SOURCE_SEQ, 8)?,
@@ -132,8 +131,8 @@ fn counted(entries: &[(u16, u64)]) -> Option<Header> {
     })
 }
 
-/// Finds where columns lie by the header and by one another, up to the first that nothing tells of:
-/// each starts on the next multiple of 64 behind the one before (SEG-24).
+/// Infers column positions from the header and from preceding columns, up to the first column of unknown length. Each
+/// column starts at the next multiple of 64 after its predecessor (SEG-24).
 fn lay_out(segment: &mut Segment, catalog: &[ColumnSpec]) -> Result<(), Damage> {
     let header = *segment.header();
     let mut end = HEADER_BYTES;
@@ -153,7 +152,8 @@ fn lay_out(segment: &mut Segment, catalog: &[ColumnSpec]) -> Result<(), Damage> 
     Ok(())
 }
 
-/// How many cells a column has, by the header and the columns before; `None` where they do not say.
+/// Returns the number of cells of a column, from the header and the preceding columns; `None` if they do not determine
+/// the number.
 fn cells_of(
     segment: &Segment,
     header: &Header,
@@ -182,7 +182,7 @@ fn cells_of(
             TAG_CODES | GATE_CODES | SUPERSEDES_IDS | TOMBSTONE_SUPERSEDES_IDS => {
                 last(segment.view::<u32>(before)?.all()?.last().map(|&end| end as usize))
             }
-            // Of texts: where the last one ends.
+            // Column of text bytes: the last offset is the number of bytes.
             _ => {
                 let end = segment.view::<u64>(before)?.all()?.last().copied();
                 last(end.and_then(|end| usize::try_from(end).ok()))
@@ -192,7 +192,7 @@ fn cells_of(
     }))
 }
 
-/// Rows of either version.
+/// Row access for either version.
 impl Rescued {
     pub(crate) fn item(&self, row: Row) -> Result<ItemView<'_>, Damage> {
         self.segment.item(row)
@@ -210,12 +210,12 @@ impl Rescued {
         self.segment.edge_joining(row, end(EDGE_FROM)?, end(EDGE_TO)?)
     }
 
-    /// The id of a row that may be lost otherwise.
+    /// Returns the id of a source row, even if the rest of the row is lost.
     pub(crate) fn source_id(&self, row: Row) -> Option<u128> {
         self.segment.view::<u128>(SOURCE_ID).ok()?.get(row as usize).ok()
     }
 
-    /// The same of an edge.
+    /// Returns the id of an edge row, even if the rest of the row is lost.
     pub(crate) fn edge_id(&self, row: Row) -> Option<u128> {
         self.segment.view::<u128>(EDGE_ID).ok()?.get(row as usize).ok()
     }
@@ -227,18 +227,18 @@ impl Rescued {
         self.segment.plain_tombstone(row)
     }
 
-    /// What a tombstone hides, and whether it erases, though the rest of its row may be lost.
+    /// Returns the target of a tombstone, and true if the tombstone erases, even if the rest of its row is lost.
     pub(crate) fn hidden(&self, row: Row) -> Result<(u128, bool), Damage> {
         let target = self.segment.view::<u128>(TOMBSTONE_TARGET)?.get(row as usize)?;
         let flags = match self.version {
             1 => Ok(0),
-            // Where the flag is lost, nothing that might be erased may come back.
+            // If the flag is lost, the tombstone counts as erasing: nothing that might be erased may be restored.
             _ => self.segment.view::<u8>(TOMBSTONE_FLAGS)?.get(row as usize),
         };
         Ok((target, flags.ok().is_none_or(|flags| flags & FLAG_ERASE != 0)))
     }
 
-    /// Rows that were made in this process.
+    /// Wraps a segment that was built in this process.
     pub(crate) fn held(segment: Segment) -> Self {
         Self { segment, version: READ_VERSION, lost: Vec::new() }
     }

@@ -1,4 +1,4 @@
-//! Rows of a sealed segment as whole values that borrow from it.
+//! Views of single rows: whole items, sources, edges and tombstones that borrow from their segment.
 
 use half::f16;
 
@@ -10,127 +10,127 @@ use crate::item::{EdgeDraft, ItemDraft, Sensitivity, SourceDraft, Span, Tombston
 use crate::layout::*;
 use crate::os::clock::Micros;
 
-/// An item, read where it lies.
+/// Item that borrows from its segment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ItemView<'seg> {
-    /// Its id.
+    /// Item id.
     pub id: ItemId,
-    /// Its commit.
+    /// Commit that wrote the item.
     pub seq: Seq,
-    /// The caller's own id.
+    /// Caller's own id.
     pub reference: Option<&'seg str>,
-    /// What it is.
+    /// Kind of item: `note`, `decision`, `document`, `chunk`, ...
     pub kind: &'seg str,
-    /// What it is made of.
+    /// Kind of content: `text`, `code`, `image`, ...
     pub modality: &'seg str,
-    /// One line.
+    /// Title, one line.
     pub title: &'seg str,
-    /// What it says.
+    /// Text of the item.
     pub text: &'seg str,
-    /// A JSON object, or empty.
+    /// JSON object, or empty.
     pub attributes: &'seg str,
     /// Labels.
     pub tags: Vec<&'seg str>,
     /// Named flags for policy.
     pub gates: Vec<&'seg str>,
-    /// What it replaces.
+    /// Items that this item supersedes.
     pub supersedes: Vec<ItemId>,
-    /// Where it came from.
+    /// Source of the item.
     pub source: Option<SourceId>,
-    /// Which part of that.
+    /// Span of the item within its source.
     pub span: Option<Span>,
-    /// When it was recorded.
+    /// Time of recording.
     pub recorded_at: Micros,
-    /// Who recorded it.
+    /// Principal that recorded the item.
     pub recorded_by: &'seg str,
-    /// The tool or job it came through.
+    /// Tool or job that recorded the item.
     pub via: &'seg str,
-    /// From when it is true.
+    /// Start of the valid time; `None` if unbounded.
     pub valid_from: Option<Micros>,
-    /// Until when it is true.
+    /// End of the valid time; `None` if unbounded.
     pub valid_to: Option<Micros>,
-    /// How carefully to show it.
+    /// Sensitivity class.
     pub sensitivity: Sensitivity,
-    /// Whether searches find it.
+    /// True if searches find the item.
     pub searchable: bool,
     /// SHA-256 of the text.
     pub content_sha256: [u8; 32],
-    /// Its row among the segment's embeddings.
+    /// Row of the item's embedding in the segment's embedding columns.
     pub(crate) embedding: Option<Row>,
 }
 
-/// A source, read where it lies.
+/// Source that borrows from its segment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SourceView<'seg> {
-    /// Its id.
+    /// Source id.
     pub id: SourceId,
-    /// Its commit.
+    /// Commit that wrote the source.
     pub seq: Seq,
-    /// `file`, `text`, ...
+    /// Kind of source: `file`, `text`, ...
     pub kind: &'seg str,
-    /// Where it is.
+    /// Location of the source.
     pub uri: &'seg str,
-    /// One line.
+    /// Title, one line.
     pub title: &'seg str,
-    /// SHA-256 of its content as it was read.
+    /// SHA-256 of the content as read.
     pub content_sha256: [u8; 32],
-    /// Length of that content.
+    /// Length of the content, in bytes.
     pub bytes: u64,
-    /// When it was read.
+    /// Time at which the source was read.
     pub recorded_at: Micros,
-    /// Who had it read.
+    /// Principal that had the source read.
     pub recorded_by: &'seg str,
-    /// The tool or job.
+    /// Tool or job that recorded the source.
     pub via: &'seg str,
 }
 
-/// An edge, read where it lies.
+/// Edge that borrows from its segment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EdgeView<'seg> {
-    /// Its id.
+    /// Edge id.
     pub id: EdgeId,
-    /// Its commit.
+    /// Commit that wrote the edge.
     pub seq: Seq,
-    /// Where it starts.
+    /// Start of the edge.
     pub from: ItemId,
-    /// Where it ends.
+    /// End of the edge.
     pub to: ItemId,
-    /// What it means.
+    /// Name of the relation.
     pub relation: &'seg str,
-    /// 0 to 1.
+    /// Weight, 0 to 1.
     pub weight: f32,
-    /// Where the link was found.
+    /// Source in which the link was found.
     pub source: Option<SourceId>,
-    /// When it was recorded.
+    /// Time of recording.
     pub recorded_at: Micros,
-    /// Who recorded it.
+    /// Principal that recorded the edge.
     pub recorded_by: &'seg str,
-    /// From when it is true.
+    /// Start of the valid time; `None` if unbounded.
     pub valid_from: Option<Micros>,
-    /// Until when it is true.
+    /// End of the valid time; `None` if unbounded.
     pub valid_to: Option<Micros>,
-    /// One line about it.
+    /// Note on the edge, one line.
     pub note: &'seg str,
 }
 
-/// A tombstone, read where it lies.
+/// Tombstone that borrows from its segment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TombstoneView<'seg> {
-    /// Number of the id that it hides.
+    /// Number of the hidden item's or edge's id.
     pub target: u128,
-    /// Its commit.
+    /// Commit that wrote the tombstone.
     pub seq: Seq,
-    /// When.
+    /// Time of recording.
     pub at: Micros,
-    /// Who.
+    /// Principal that recorded the tombstone.
     pub by: &'seg str,
-    /// Why.
+    /// Reason for the tombstone.
     pub reason: &'seg str,
-    /// Whether the target's bytes are to be erased.
+    /// True if the bytes of the target are to be erased.
     pub erase: bool,
-    /// Whether the target was gone when it was written.
+    /// True if the target was already erased when the tombstone was written.
     pub gone: bool,
-    /// Of an erased target: the items that it replaced.
+    /// Items that an erased target superseded.
     pub supersedes: Vec<ItemId>,
 }
 
@@ -164,7 +164,7 @@ impl Segment {
         self.text(SYMBOL_OFFSETS, SYMBOL_BYTES, code)
     }
 
-    /// The symbol that `row` of `column` names by its code.
+    /// Returns the symbol of a code that `row` of `column` contains.
     fn named(&self, column: Column, row: Row, code: u32) -> Result<&str, Damage> {
         let symbols = self.header().symbols;
         if code >= symbols {
@@ -183,18 +183,16 @@ impl Segment {
         list.iter().map(|&code| self.named(codes, row, code)).collect()
     }
 
-    /// The title of an item.
     pub(crate) fn title(&self, row: Row) -> Result<&str, Damage> {
         self.text(TITLE_OFFSETS, TITLE_BYTES, row)
     }
 
-    /// Title and text of the item of a row.
     pub(crate) fn title_and_text(&self, row: Row) -> Result<(&str, &str), Damage> {
         let title = self.title(row)?;
         Ok((title, self.text(TEXT_OFFSETS, TEXT_BYTES, row)?))
     }
 
-    /// How many bytes they have together.
+    /// Total length of title and text of an item.
     pub(crate) fn title_and_text_bytes(&self, row: Row) -> Result<u64, Damage> {
         let bytes = |offsets: Column| {
             let offsets = self.view::<u64>(offsets)?;
@@ -204,7 +202,6 @@ impl Segment {
         Ok(bytes(TITLE_OFFSETS)?.saturating_add(bytes(TEXT_OFFSETS)?))
     }
 
-    /// The whole item of a row.
     pub(crate) fn item(&self, row: Row) -> Result<ItemView<'_>, Damage> {
         let [byte_start, byte_end] = self.cell::<[u64; 2]>(SPAN_BYTES, row)?;
         let [line_start, line_end] = self.cell::<[u32; 2]>(SPAN_LINES, row)?;
@@ -251,13 +248,13 @@ impl Segment {
         self.cell(ITEM_ID, row).map(ItemId)
     }
 
-    /// Where the embedding of an item lies among the vectors; `None` where it has none.
+    /// Returns the row of an item's embedding in the embedding columns; `None` if the item has no embedding.
     pub(crate) fn embedding_of(&self, row: Row) -> Result<Option<Row>, Damage> {
         let embedding: u32 = self.cell(ITEM_EMBEDDING, row)?;
         Ok((embedding != NO_ROW).then_some(embedding))
     }
 
-    /// The embedding in one row of the vectors.
+    /// Returns the embedding in a row of the embedding columns.
     pub(crate) fn vector(&self, row: Row) -> Result<&[f16], Damage> {
         let Header { dimensions, vectors, .. } = *self.header();
         if row >= vectors {
@@ -268,7 +265,6 @@ impl Segment {
         self.view::<f16>(VECTOR_HALVES)?.range(from, from + dimensions as usize)
     }
 
-    /// The whole source of a row.
     pub(crate) fn source(&self, row: Row) -> Result<SourceView<'_>, Damage> {
         Ok(SourceView {
             id: SourceId(self.cell(SOURCE_ID, row)?),
@@ -284,13 +280,12 @@ impl Segment {
         })
     }
 
-    /// The whole edge of a row.
     pub(crate) fn edge(&self, row: Row) -> Result<EdgeView<'_>, Damage> {
         let (from, to) = self.edge_nodes(row)?;
         self.edge_joining(row, self.node_id(from)?, self.node_id(to)?)
     }
 
-    /// The edge of a row, whose ends were read elsewhere.
+    /// Returns an edge whose endpoints the caller has read, because each version stores them differently.
     pub(super) fn edge_joining(
         &self,
         row: Row,
@@ -313,7 +308,6 @@ impl Segment {
         })
     }
 
-    /// The whole tombstone of a row.
     pub(crate) fn tombstone(&self, row: Row) -> Result<TombstoneView<'_>, Damage> {
         let flags: u8 = self.cell(TOMBSTONE_FLAGS, row)?;
         if flags & !(FLAG_ERASE | FLAG_GONE) != 0 {
@@ -332,12 +326,12 @@ impl Segment {
         self.cell(TOMBSTONE_TARGET, row)
     }
 
-    /// What the target of a tombstone replaced, where it is erased.
+    /// Returns the items that the erased target of a tombstone superseded.
     pub(crate) fn replaced_by_erased(&self, row: Row) -> Result<&[u128], Damage> {
         self.list(TOMBSTONE_SUPERSEDES_OFFSETS, TOMBSTONE_SUPERSEDES_IDS, row)
     }
 
-    /// The tombstone of a row as version 1 has it, without flags and list.
+    /// Returns a tombstone of version 1, which has neither flags nor a list of superseded items.
     pub(super) fn plain_tombstone(&self, row: Row) -> Result<TombstoneView<'_>, Damage> {
         Ok(TombstoneView {
             target: self.cell(TOMBSTONE_TARGET, row)?,
@@ -357,7 +351,7 @@ fn owned(texts: &[&str]) -> Vec<String> {
 }
 
 impl ItemView<'_> {
-    /// The same item as a draft, which writes the same row again. Without its embedding.
+    /// Converts the item, without its embedding, to a draft that writes an equal row.
     pub(crate) fn to_draft(&self) -> ItemDraft {
         ItemDraft {
             id: Some(self.id),
@@ -385,7 +379,6 @@ impl ItemView<'_> {
 }
 
 impl SourceView<'_> {
-    /// The same source as a draft.
     pub(crate) fn to_draft(&self) -> SourceDraft {
         SourceDraft {
             id: Some(self.id),
@@ -402,7 +395,6 @@ impl SourceView<'_> {
 }
 
 impl EdgeView<'_> {
-    /// The same edge as a draft.
     pub(crate) fn to_draft(&self) -> EdgeDraft {
         EdgeDraft {
             id: Some(self.id),
@@ -421,7 +413,6 @@ impl EdgeView<'_> {
 }
 
 impl TombstoneView<'_> {
-    /// The same tombstone as a draft.
     pub(crate) fn to_draft(&self) -> TombstoneDraft {
         TombstoneDraft {
             target: self.target,

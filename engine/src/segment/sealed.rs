@@ -1,4 +1,4 @@
-//! A sealed segment: opened, checked from the outside in, never changed.
+//! Reader of a segment: checked at opening up to its directory, then page by page on use, and never changed.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,38 +13,38 @@ use crate::os::disk::FileStamp;
 use crate::os::filling::Unfilled;
 use crate::os::mmap::{AlignedBytes, FileBytes};
 
-/// A sealed segment, mapped from disk or held on the heap.
+/// Immutable segment, mapped from disk or on the heap.
 #[derive(Debug)]
 pub(crate) struct Segment {
     name: String,
     bytes: FileBytes,
     header: Header,
-    /// What columns there are: those of the file's version.
+    /// Columns of the file's version.
     catalog: &'static [ColumnSpec],
-    /// Where the column of each number lies: offset and length.
+    /// Offset and length of each column, indexed by column number.
     places: Vec<(usize, usize)>,
     checks_at: usize,
-    /// One bit for each page whose checksum was found right.
+    /// Bitmap of verified pages.
     checked: Vec<AtomicU64>,
-    /// Whether the system takes it that codes shall come in huge pages.
+    /// True if the operating system accepted the advice to cache the codes in huge pages.
     has_huge_codes: AtomicBool,
-    /// Whether a builder of this process made its words, so that they may be in the heap's form. Never
-    /// of words that a file had: a list of terms in one is damage (WRD-01).
+    /// True if a builder of this process made the words, which may then be a heap dictionary. Must be false for words
+    /// from a file: a heap dictionary in a file is damage (WRD-01).
     pub(crate) is_of_heap: bool,
-    /// Where to look first among its embeddings, once it is there.
+    /// IVF index over the embeddings, once available.
     index: OnceLock<Lists>,
-    /// The file of an index that was found to be wrong.
+    /// Index file that was found to be damaged.
     wrong_index: Mutex<Option<FileStamp>>,
-    /// Smallest and largest id, found when a look-up first asks.
+    /// Smallest and largest id, determined by the first lookup.
     pub(super) item_ids: OnceLock<(u128, u128)>,
     pub(super) source_ids: OnceLock<(u128, u128)>,
     pub(super) edge_ids: OnceLock<(u128, u128)>,
 }
 
-/// A file as bytes, of which some may have to be fetched first.
+/// Bytes of a file, some of which may have to be fetched first.
 pub(super) trait Span {
     fn length(&self) -> usize;
-    /// These bytes, which lie within the file.
+    /// Returns a byte range, which must be within the file.
     fn span(&self, bytes: Range<usize>) -> Result<&[u8], Unfilled>;
 }
 
@@ -70,7 +70,7 @@ impl Span for FileBytes {
     }
 }
 
-/// What is wrong where pages are not as they must be, or not here (SEG-06, FAR-01).
+/// Damage of a page that is wrong (SEG-06) or cannot be fetched (FAR-01).
 impl From<Unfilled> for Damage {
     fn from(why: Unfilled) -> Self {
         match why {
@@ -80,7 +80,7 @@ impl From<Unfilled> for Damage {
     }
 }
 
-/// What all versions have in common: the trailer, and which version it is.
+/// Layout that all versions share: the trailer, and the version.
 pub(super) struct Frame {
     pub(super) directory_at: usize,
     pub(super) entries: usize,
@@ -90,8 +90,8 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// Checks a file from the outside in, up to its version: a flipped bit of that is damage, not
-    /// a newer version.
+    /// Checks magic numbers, trailer, header and directory, up to the version. A flipped bit in these is damage, not a
+    /// newer version.
     pub(super) fn of(name: &str, file: &(impl Span + ?Sized)) -> Result<Self, OpenError> {
         let within = |damage: Damage| damage.within(name);
         check_magics(file).map_err(within)?;
@@ -113,8 +113,8 @@ fn header_of(file: &(impl Span + ?Sized)) -> Result<&[u8; HEADER_BYTES], Damage>
 }
 
 impl Segment {
-    /// Opens a file of version 2. Looks at header, directory and trailer only; the rest is checked
-    /// page by page when it is used. One of version 1 is for [`super::open_any`].
+    /// Opens a file of version 2; [`super::open_any`] also opens version 1. Checks header, directory and trailer only;
+    /// all other pages are verified on first use.
     pub(crate) fn open(name: &str, bytes: FileBytes) -> Result<Self, OpenError> {
         let frame = Frame::of(name, &bytes)?;
         if frame.version != READ_VERSION {
@@ -124,7 +124,7 @@ impl Segment {
         Self::open_as(name, bytes, &frame, COLUMNS).map_err(OpenError::from)
     }
 
-    /// Opens a file whose frame was checked and whose columns are those of `catalog`.
+    /// Opens a file whose layout was checked and whose columns are those of `catalog`.
     pub(super) fn open_as(
         name: &str,
         bytes: FileBytes,
@@ -137,7 +137,7 @@ impl Segment {
         Ok(Self::placed(name, bytes, frame, header, catalog, places))
     }
 
-    /// A file whose columns lie in these places.
+    /// Creates a segment from known column ranges.
     pub(super) fn placed(
         name: &str,
         bytes: FileBytes,
@@ -164,27 +164,28 @@ impl Segment {
         }
     }
 
-    /// The index over its embeddings, if there is one.
+    /// IVF index over the embeddings, if available.
     pub(crate) fn index(&self) -> Option<&Lists> {
         self.index.get()
     }
 
-    /// Has questions looked for by an index of this segment from now on. The first one stays.
+    /// Installs an index for later queries. If an index is already installed, it stays.
     pub(crate) fn take_index(&self, lists: Lists) {
         let _there_already = self.index.set(lists);
     }
 
-    /// Has this file, a wrong index, not read again.
+    /// Marks an index file as damaged, so that it is not read again.
     pub(crate) fn refuse_index(&self, stamp: FileStamp) {
         *self.wrong_index.lock().unwrap_or_else(PoisonError::into_inner) = Some(stamp);
     }
 
-    /// Whether this file was found to be wrong before.
+    /// Returns true if this index file was marked as damaged.
     pub(crate) fn refuses_index(&self, stamp: FileStamp) -> bool {
         *self.wrong_index.lock().unwrap_or_else(PoisonError::into_inner) == Some(stamp)
     }
 
-    /// Says that rows are looked up in it, and embeddings read from one end to the other.
+    /// Advises the operating system of the access pattern of queries: random lookups of rows, sequential reads of
+    /// embeddings.
     pub(crate) fn expect_questions(&self) {
         self.bytes.is_looked_up();
         for column in [VECTOR_HALVES, VECTOR_CODES] {
@@ -196,39 +197,39 @@ impl Segment {
         self.has_huge_codes.store(is_taken, Ordering::Relaxed);
     }
 
-    /// Whether pages are of the codes of embeddings, all of which are read for each question.
+    /// Returns true if all the pages belong to the codes of the embeddings, which every query reads completely.
     fn is_codes(&self, pages: &Range<usize>) -> bool {
         let (at, bytes) = self.place(VECTOR_CODES);
         at / PAGE_BYTES <= pages.start && pages.end <= (at + bytes).div_ceil(PAGE_BYTES)
     }
 
-    /// Whether what of these pages is not in memory is asked for in one piece before they are read. What is
-    /// asked for comes in small pages, so codes that come in huge ones are left to be touched.
+    /// Returns true if missing pages are to be prefetched in one piece before they are read. Prefetching uses small
+    /// pages, so codes in huge pages are loaded by page faults instead.
     pub(super) fn is_asked_for(&self, pages: &Range<usize>) -> bool {
         !(self.has_huge_codes.load(Ordering::Relaxed) && self.is_codes(pages))
     }
 
-    /// Says that all of it is about to be read, from one end to the other.
+    /// Advises the operating system of a sequential read of the whole file.
     pub(crate) fn expect_copying(&self) {
         self.bytes.reads_in_order(0..self.file_bytes());
     }
 
-    /// Says where a column of a damaged file lies.
+    /// Sets the range of a column in a damaged file.
     pub(super) fn put_place(&mut self, column: Column, place: (usize, usize)) {
         self.places[usize::from(column.0)] = place;
     }
 
-    /// Where what page checks cover ends.
+    /// End of the bytes that page checksums cover.
     pub(super) fn end(&self) -> usize {
         self.checks_at
     }
 
-    /// A segment that was built in this process a moment ago and lies on the heap.
+    /// Opens a segment that this process has just built for the tail, on the heap.
     pub(crate) fn held(bytes: AlignedBytes) -> Self {
         Self { is_of_heap: true, ..Self::held_as("the tail", bytes) }
     }
 
-    /// A segment that was built in this process a moment ago from the file `name`, in a file's form.
+    /// Opens a segment that this process has just built from the file `name`, with words in file form.
     pub(crate) fn held_as(name: &str, bytes: AlignedBytes) -> Self {
         let segment =
             Self::open(name, FileBytes::held(bytes)).expect("the writer keeps to segment.md");
@@ -244,27 +245,27 @@ impl Segment {
         &self.header
     }
 
-    /// The whole file, which is brought here first where it is not.
+    /// Returns the whole file; missing pages are fetched first.
     pub(crate) fn whole(&self) -> Result<&[u8], Damage> {
         self.bytes.whole().map_err(|why| Damage::from(why).within(&self.name))
     }
 
-    /// Whether all of the file is here.
+    /// Returns true if all pages of the file are present.
     pub(crate) fn is_whole(&self) -> bool {
         self.bytes.all().is_some()
     }
 
-    /// How long the file is.
+    /// Length of the file, in bytes.
     pub(crate) fn file_bytes(&self) -> usize {
         self.bytes.length()
     }
 
-    /// The whole file, if it is here.
+    /// Returns the whole file; `None` if pages are missing.
     pub(super) fn all(&self) -> Option<&[u8]> {
         self.bytes.all()
     }
 
-    /// Bytes of it that were checked, if they are here.
+    /// Returns verified bytes of the file; `None` if pages are missing.
     pub(super) fn slice(&self, bytes: Range<usize>) -> Option<&[u8]> {
         self.bytes.slice(bytes)
     }
@@ -274,7 +275,7 @@ impl Segment {
         self.bytes.as_slice()
     }
 
-    /// Damage in a column of this file.
+    /// Returns damage in a column of this file.
     pub(crate) fn wrong(
         &self,
         rule: &'static str,
@@ -291,7 +292,7 @@ impl Segment {
         self.places[usize::from(column.0)]
     }
 
-    /// Whether a page's checksum was found right.
+    /// Returns true if the page's checksum has been verified.
     #[inline]
     pub(super) fn is_checked(&self, page: usize) -> bool {
         self.checked
@@ -299,8 +300,8 @@ impl Segment {
             .is_some_and(|word| word.load(Ordering::Relaxed) >> (page % 64) & 1 == 1)
     }
 
-    /// Checks pages `from..to` against their checksums, each once in the segment's life (SEG-06).
-    /// Those that are not here are fetched first.
+    /// Verifies the checksums of pages `from..to`, each page once per opened segment (SEG-06). Missing pages are
+    /// fetched first.
     pub(super) fn check_pages(&self, from: usize, to: usize) -> Result<(), Unfilled> {
         let mut is_asked_for = false;
         let mut next = from;
@@ -320,7 +321,7 @@ impl Segment {
         Ok(())
     }
 
-    /// The first of pages `from..to` that was not checked yet. Looks at 64 at a time: every question asks for
+    /// Returns the first page of `from..to` that is not verified. Checks 64 pages at a time, because every query reads
     /// columns of thousands of pages.
     fn first_unchecked(&self, from: usize, to: usize) -> Option<usize> {
         let mut page = from;
@@ -336,8 +337,8 @@ impl Segment {
     }
 }
 
-/// Says that rows of a file are going to be looked up, and asks for what opening reads: the first
-/// page, and what lies behind the columns, which is the last page or two and four bytes for each.
+/// Advises the operating system of random lookups, and prefetches the bytes that opening reads: the first page and the
+/// end of the file. The end is the last page or two and four bytes per page.
 pub(super) fn look_up(bytes: &FileBytes) {
     bytes.is_looked_up();
     let length = bytes.length();
@@ -374,7 +375,7 @@ fn check_magics(file: &(impl Span + ?Sized)) -> Result<(), Damage> {
     Ok(())
 }
 
-/// The trailer of a file that is long enough to have one, and page checks as they must be.
+/// Reads the trailer and checks the page checksums against it. The file must be long enough to have a trailer.
 pub(super) fn read_trailer(file: &(impl Span + ?Sized)) -> Result<Frame, Damage> {
     let trailer_at = file.length() - TRAILER_BYTES;
     let trailer = Trailer::of(file.span(trailer_at..file.length())?, file.length())?;
@@ -382,16 +383,16 @@ pub(super) fn read_trailer(file: &(impl Span + ?Sized)) -> Result<Frame, Damage>
     trailer.check(checks)
 }
 
-/// What the last bytes of a file say of it.
+/// Decoded trailer of a file.
 pub(super) struct Trailer {
     pub(super) frame: Frame,
-    /// The checksum of the page checks.
+    /// Checksum of the page checksums.
     checks_crc: u32,
     reserved: [u8; TRAILER_RESERVED_BYTES],
 }
 
 impl Trailer {
-    /// Of the last bytes of a file as long as this.
+    /// Decodes the last bytes of a file of this length.
     pub(super) fn of(bytes: &[u8], length: usize) -> Result<Self, Damage> {
         let trailer_at = length - TRAILER_BYTES;
         let mut fields = Cursor::new(bytes, "SEG-04");
@@ -429,7 +430,7 @@ impl Trailer {
         Ok(Self { frame, checks_crc, reserved })
     }
 
-    /// Whether these are its page checks.
+    /// Checks that `checks` are the page checksums of this trailer, and returns the layout.
     pub(super) fn check(self, checks: &[u8]) -> Result<Frame, Damage> {
         if self.checks_crc != crc32c::crc32c(checks) {
             return Err(Damage::new("SEG-04", "the checksum of the page checks is wrong"));
@@ -441,7 +442,7 @@ impl Trailer {
     }
 }
 
-/// Where each column of the catalog lies, by its number (SEG-07, SEG-08, SEG-09, SEG-17).
+/// Returns the range of each column of the catalog, indexed by column number (SEG-07, SEG-08, SEG-09, SEG-17).
 pub(super) fn read_directory(
     file: &(impl Span + ?Sized),
     frame: &Frame,

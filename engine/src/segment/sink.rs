@@ -1,6 +1,6 @@
-//! Where a segment's bytes go while it is written: the heap, or a file.
+//! Destinations of a segment's bytes: the heap or a file.
 //!
-//! Knows bytes only; pages, columns and checksums of the format are [`super::file`]'s.
+//! Owns bytes only; pages, columns and checksums of the format belong to [`super::file`].
 
 use sha2::{Digest, Sha256};
 
@@ -9,22 +9,22 @@ use crate::os::disk::DiskFile;
 use crate::os::mmap::{AlignedBytes, HUGE_PAGE_BYTES};
 use crate::pace::Pace;
 
-/// Bytes that [`FileSink`] gathers before it hands them to the file: what follows is looked through
-/// from huge pages, without being read from the device again.
+/// Write size of [`FileSink`]. If a file is written in units of a huge page, the operating system caches the file in
+/// huge pages. Later scans then read from these pages and not from the device.
 const BUFFER_BYTES: usize = HUGE_PAGE_BYTES;
 
-/// Takes a file's bytes from its start to its end.
+/// Receives the bytes of a file in order.
 pub(crate) trait Sink {
-    /// Adds `bytes` behind those before.
+    /// Appends `bytes`.
     fn put(&mut self, bytes: &[u8]) -> Result<(), DiskError>;
 
-    /// Work was done that has put no bytes yet. `false` ends it.
+    /// Reports work that has not written any bytes yet. Returns false if the work must end.
     fn worked(&self) -> bool {
         true
     }
 }
 
-/// The heap never refuses.
+/// Writing to the heap never fails.
 impl Sink for AlignedBytes {
     fn put(&mut self, bytes: &[u8]) -> Result<(), DiskError> {
         self.extend(bytes);
@@ -32,7 +32,7 @@ impl Sink for AlignedBytes {
     }
 }
 
-/// A new file, with the SHA-256 of what passed. The caller syncs it and puts it in place.
+/// Writes a new file and computes the SHA-256 of its bytes. Syncing and renaming the file is left to the caller.
 pub(crate) struct FileSink<'a> {
     file: &'a dyn DiskFile,
     pace: &'a dyn Pace,
@@ -41,13 +41,13 @@ pub(crate) struct FileSink<'a> {
 }
 
 impl<'a> FileSink<'a> {
-    /// Writes to `file`, behind what it has. What puts nothing for a while asks `pace`.
+    /// Appends to `file`. Work without output polls `pace`.
     pub(crate) fn new(file: &'a dyn DiskFile, pace: &'a dyn Pace) -> Self {
         let buffer = Vec::with_capacity(BUFFER_BYTES);
         Self { file, pace, buffer, sha256: Sha256::new() }
     }
 
-    /// Hands over the rest. Gives the SHA-256 of all there was.
+    /// Writes the buffered rest and returns the SHA-256 of all bytes.
     pub(crate) fn finish(mut self) -> Result<[u8; 32], DiskError> {
         self.flush()?;
         Ok(self.sha256.finalize().into())
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
     use crate::pace::FullSpeed;
 
-    /// How many bytes came each time.
+    /// Length of each append.
     #[derive(Debug, Default)]
     struct Pieces(Mutex<Vec<usize>>);
 
@@ -107,7 +107,8 @@ mod tests {
         }
     }
 
-    /// Whatever the pieces are that it gets: only so does the system put the file in huge pages.
+    /// Appends are whole huge pages, whatever the lengths of the input: only then does the system cache the file in
+    /// huge pages.
     #[test]
     fn a_file_is_written_a_huge_page_at_a_time() {
         let (file, pieces) = (Pieces::default(), [7, HUGE_PAGE_BYTES + 1, 3, HUGE_PAGE_BYTES, 5]);

@@ -1,8 +1,6 @@
-//! Columns that are still growing: texts, lists, symbols.
-
 use std::collections::HashMap;
 
-/// Texts one after another, with where each starts and ends.
+/// Concatenated texts with their offsets.
 pub(super) struct Texts {
     pub(super) offsets: Vec<u64>,
     pub(super) bytes: Vec<u8>,
@@ -34,7 +32,7 @@ impl Texts {
     }
 }
 
-/// Lists one after another, with where each starts and ends.
+/// Concatenated lists with their offsets.
 pub(super) struct Lists<T> {
     pub(super) offsets: Vec<u32>,
     pub(super) cells: Vec<T>,
@@ -54,7 +52,7 @@ impl<T> Lists<T> {
 }
 
 impl<T: Ord + Copy> Lists<T> {
-    /// Every cell, sorted, and for each the row whose list has it.
+    /// Returns all cells in ascending order, and the row of each cell's list.
     pub(super) fn sorted(&self) -> (Vec<T>, Vec<u32>) {
         let mut pairs = Vec::with_capacity(self.cells.len());
         for (row, bounds) in self.offsets.windows(2).enumerate() {
@@ -66,7 +64,7 @@ impl<T: Ord + Copy> Lists<T> {
     }
 }
 
-/// Names used again and again, each stored once.
+/// Interned names.
 #[derive(Default)]
 pub(super) struct Symbols {
     texts: Texts,
@@ -84,7 +82,7 @@ impl Symbols {
         code
     }
 
-    /// The names in ascending order (SEG-20), and the new code of each old one.
+    /// Returns the names in ascending order (SEG-20), and the new code of each old code.
     pub(super) fn sorted(&self) -> (Texts, Vec<u32>) {
         let order = sorted_rows(self.texts.len(), |code| self.texts.get(code));
         let mut texts = Texts::default();
@@ -97,17 +95,17 @@ impl Symbols {
     }
 }
 
-/// A count of rows as a row number.
+/// Converts a count of rows to a row number.
 pub(super) fn row_number(rows: usize) -> u32 {
     u32::try_from(rows).expect("a tail is sealed long before SEGMENT_ROWS_MAX")
 }
 
-/// Rows sorted by id, or nothing where the ids ascend by themselves (SEG-13).
+/// Returns the rows sorted by id, or nothing if the ids already ascend (SEG-13).
 pub(super) fn rows_by_id(ids: &[u128]) -> Vec<u32> {
     if ids.is_sorted() { Vec::new() } else { sorted_rows(ids.len(), |row| ids[row]) }
 }
 
-/// All rows, sorted by `key`, equal keys in order of row.
+/// Returns all rows sorted by `key`; equal keys stay in order of row.
 pub(super) fn sorted_rows<K: Ord>(rows: usize, key: impl Fn(usize) -> K) -> Vec<u32> {
     let mut order: Vec<u32> = (0..row_number(rows)).collect();
     order.sort_by(|&a, &b| key(a as usize).cmp(&key(b as usize)).then(a.cmp(&b)));

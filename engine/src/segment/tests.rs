@@ -1,4 +1,4 @@
-//! Opening: what is refused, by which rule, and that a flipped bit is never more than damage.
+//! Opening of segments: rejected files with the broken rule, and flipped bits, which are never more than damage.
 
 use std::fs::File;
 
@@ -79,7 +79,7 @@ fn seal(bytes: &mut [u8], at: usize, covered: std::ops::Range<usize>) {
     bytes[at..at + 4].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// A file with one change, under checksums that are right.
+/// Returns a file with one change and valid checksums.
 fn crafted(change: impl FnOnce(&mut [u8])) -> Vec<u8> {
     let mut bytes = bytes();
     change(&mut bytes);
@@ -93,7 +93,7 @@ fn crafted(change: impl FnOnce(&mut [u8])) -> Vec<u8> {
     bytes
 }
 
-/// Where the entry of a column lies.
+/// Returns the offset of a column's directory entry.
 fn entry(bytes: &[u8], column: Column) -> usize {
     let trailer = bytes.len() - TRAILER_BYTES;
     let from = number(bytes, trailer);
@@ -101,7 +101,7 @@ fn entry(bytes: &[u8], column: Column) -> usize {
     entries.find(|&at| bytes[at..at + 2] == column.0.to_le_bytes()).unwrap()
 }
 
-/// Where a column's cells lie.
+/// Returns the offset of a column's cells.
 fn cells(bytes: &[u8], column: Column) -> usize {
     number(bytes, entry(bytes, column) + 8)
 }
@@ -172,8 +172,8 @@ fn embeddings_begin_on_64_bytes_and_have_codes() {
     }
 }
 
-/// Where the system makes nothing of a wish for huge pages, as for bytes that are not mapped, nothing else brings
-/// the codes before they are touched.
+/// If the system ignores the advice for huge pages, as for bytes that are not mapped, only prefetching loads the codes
+/// before they are read.
 #[test]
 fn codes_are_asked_for_unless_they_come_in_huge_pages() {
     let folder = tempfile::tempdir().unwrap();
@@ -211,7 +211,7 @@ fn versions_are_told_apart_once_the_checksum_is_right() {
     assert!(matches!(newer, OpenError::TooNew { version: 3, .. }), "{newer}");
     refused("SEG-02", |bytes| bytes[8] = 0);
     refused("SEG-02", |bytes| bytes[8] = 1);
-    // Version 1 by its number, but not by its columns.
+    // The file has the number of version 1, but not its columns.
     let file = FileBytes::copied(&crafted(|bytes| bytes[8] = 1));
     let why = open_any("segment-1", file).unwrap_err().to_string();
     assert!(why.contains("SEG-09"), "{why}");
@@ -256,7 +256,7 @@ fn counts_and_widths_are_bounded_and_agree() {
     refused("SEG-07", |bytes| bytes[entry(bytes, ITEM_BY_ID)] -= 1);
 }
 
-/// What a look at one row finds wrong says where: file, column, row.
+/// Damage found in a row names its file, column and row.
 #[test]
 fn damage_names_file_column_and_row() {
     let found = |change: &dyn Fn(&mut [u8]),
@@ -299,7 +299,7 @@ fn a_segment_of_nothing_opens() {
     segment.check_padding().unwrap();
 }
 
-/// Look-ups pass over pages that they need not read, damaged ones too.
+/// Lookups skip pages that they do not need, even damaged pages.
 #[test]
 fn look_ups_read_few_pages() {
     const ITEMS: u128 = 20_000;

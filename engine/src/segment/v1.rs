@@ -1,7 +1,7 @@
-//! Segments of format version 1 (`format-spec/history.md`): opened by their own column table, and
-//! written once more as version 2.
+//! Segments of format version 1 (`format-spec/history.md`): opened with their own column table and rewritten as version
+//! 2.
 //!
-//! Owns what version 1 did differently. The rest of the engine never sees such a file.
+//! Owns everything that differs in version 1; the rest of the engine never sees such a file.
 
 use half::f16;
 
@@ -21,15 +21,15 @@ use crate::words::WordColumns;
 
 const VERSION: u16 = 1;
 
-/// A segment that was opened, whatever its version.
+/// Opened segment of any version.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) segment: Segment,
-    /// Whether it was converted: the file is of an older version, `segment` lies on the heap.
+    /// True if the file is of an older version and `segment` is its conversion on the heap.
     pub(crate) upgraded: bool,
 }
 
-/// Opens a segment of any version that this build reads; an older one is converted on the heap.
+/// Opens a segment of any version that this build reads. A file of an older version is converted on the heap.
 pub(crate) fn open_any(name: &str, bytes: FileBytes) -> Result<Opened, OpenError> {
     look_up(&bytes);
     let frame = Frame::of(name, &bytes)?;
@@ -42,7 +42,7 @@ pub(crate) fn open_any(name: &str, bytes: FileBytes) -> Result<Opened, OpenError
     Ok(Opened { segment: Segment::held_as(name, upgraded), upgraded: true })
 }
 
-/// The version 2 file of a version 1 file: its rows through the builder, its words as they are.
+/// Converts a version 1 file to version 2: the rows pass through the builder, and the words are copied unchanged.
 pub(crate) fn upgrade(name: &str, bytes: FileBytes) -> Result<AlignedBytes, OpenError> {
     let frame = Frame::of(name, &bytes)?;
     if frame.version != VERSION {
@@ -90,7 +90,7 @@ fn rewritten(old: &Segment) -> Result<AlignedBytes, Damage> {
     }))
 }
 
-/// An embedding: its row takes no more halves than it is wide.
+/// Returns an embedding of version 1, whose rows are not padded.
 fn embedding(old: &Segment, row: Row) -> Result<&[f16], Damage> {
     let width = old.header().dimensions as usize;
     old.view(VECTOR_HALVES)?.range(row as usize * width, (row as usize + 1) * width)
@@ -101,7 +101,7 @@ pub(super) const EDGE_TO: Column = Column(84);
 
 macro_rules! columns {
     ($($name:ident = $number:literal, $cell:literal, $cells:expr;)*) => {
-        /// Every column of a version 1 segment, in ascending order of number.
+        /// All columns of a version 1 segment, in ascending order of their numbers.
         pub(super) const COLUMNS_V1: &[ColumnSpec] = &[$(ColumnSpec {
             number: $number,
             name: stringify!($name),

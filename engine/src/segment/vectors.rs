@@ -1,6 +1,6 @@
-//! Embeddings on their way into a segment: halves, their 8-bit copy, lengths, owners.
+//! Builder of the embedding columns: halves, their 8-bit copy, lengths and item rows.
 //!
-//! Owns how a row lies in each column (`format-spec/embeddings.md`); knows no items.
+//! Owns the layout of a row in each column (`format-spec/embeddings.md`).
 
 use half::f16;
 
@@ -11,7 +11,7 @@ use crate::error::DiskError;
 use crate::ids::Row;
 use crate::layout::*;
 
-/// Embeddings of one width. Row `i` of each column speaks of the same one.
+/// Embeddings of one width. Row `i` of every column belongs to the same embedding.
 #[derive(Debug, Default)]
 pub(crate) struct Vectors {
     halves: Vec<f16>,
@@ -23,7 +23,7 @@ pub(crate) struct Vectors {
 }
 
 impl Vectors {
-    /// Adds the embedding of an item row, and gives its own row. All are equally wide.
+    /// Adds the embedding of an item row and returns the row of the embedding. All embeddings must have the same width.
     pub(crate) fn push(&mut self, item: Row, embedding: &[f16]) -> Row {
         let dimensions = row_number(embedding.len());
         let (halves, codes) = (self.halves.len(), self.codes.len());
@@ -38,17 +38,17 @@ impl Vectors {
         self.count() - 1
     }
 
-    /// How many there are.
+    /// Number of embeddings.
     pub(crate) fn count(&self) -> Row {
         row_number(self.item.len())
     }
 
-    /// Bytes of the columns that grow with the width.
+    /// Size of the columns that grow with the width, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.halves.len() * size_of::<f16>() + self.codes.len()
     }
 
-    /// The columns, in ascending order of number.
+    /// Writes the columns in ascending order of their numbers.
     pub(crate) fn write(&self, file: &mut FileWriter<'_>) -> Result<(), DiskError> {
         file.column(VECTOR_HALVES, &self.halves)?;
         file.column(VECTOR_NORM, &self.norm)?;
@@ -59,7 +59,7 @@ impl Vectors {
     }
 }
 
-/// Euclidean length, summed in `f64` so that the stored `f32` is the nearest one.
+/// Euclidean length, summed in `f64` so that the stored `f32` is the nearest value.
 fn norm(halves: &[f16]) -> f32 {
     let squares: f64 = halves.iter().map(|half| f64::from(half.to_f32()).powi(2)).sum();
     #[expect(clippy::cast_possible_truncation, reason = "the nearest f32 is what is stored")]

@@ -1,5 +1,3 @@
-//! Builds a segment: rows in, the file's bytes out.
-
 use half::f16;
 
 use super::adjacency::nodes_of;
@@ -15,7 +13,7 @@ use crate::os::clock::Micros;
 use crate::os::mmap::AlignedBytes;
 use crate::words::{PostingsBuilder, WordColumns};
 
-/// Rows on their way into a segment.
+/// Collects rows and writes them as a segment.
 #[derive(Default)]
 pub(crate) struct SegmentBuilder {
     symbols: Symbols,
@@ -102,7 +100,7 @@ fn time(at: Option<Micros>) -> i64 {
 }
 
 impl SegmentBuilder {
-    /// Adds all of a committed batch, whose ids and times are filled in.
+    /// Adds all rows of a committed batch, whose ids and times are filled in.
     pub(crate) fn push_batch(&mut self, seq: Seq, batch: &Batch) {
         self.saw(seq);
         batch.sources.iter().for_each(|source| self.push_source(seq, source));
@@ -118,13 +116,13 @@ impl SegmentBuilder {
         batch.tombstones.iter().for_each(|stone| self.push_tombstone(seq, stone));
     }
 
-    /// Widens the commits that the segment covers.
+    /// Extends the range of commits that the segment covers.
     pub(super) fn saw(&mut self, seq: Seq) {
         let (first, last) = self.seqs.unwrap_or((seq, seq));
         self.seqs = Some((first.min(seq), last.max(seq)));
     }
 
-    /// Adds an item's row without its words. `sha256` is that of its text.
+    /// Adds the row of an item without its words. `sha256` is the hash of the item's text.
     pub(super) fn push_item(&mut self, seq: Seq, item: &ItemDraft, sha256: [u8; 32]) {
         let row = row_number(self.items.id.len());
         let embedding = self.push_vector(row, &item.embedding);
@@ -205,7 +203,7 @@ impl SegmentBuilder {
         stones.supersedes.push(stone.supersedes.iter().map(|id| id.0));
     }
 
-    /// The bytes of a part that stays on the heap for now: no file may have these words.
+    /// Returns the bytes of a segment of the tail. Its heap dictionary must not be written to a file.
     pub(crate) fn finish_on_heap(mut self) -> AlignedBytes {
         let words = self.take_heap_words();
         self.finish_with(&words)
@@ -216,14 +214,14 @@ impl SegmentBuilder {
         std::mem::take(&mut self.words).finish_on_heap(rows)
     }
 
-    /// The file's bytes.
+    /// Returns the bytes of the file.
     pub(crate) fn finish(mut self) -> AlignedBytes {
         let rows = row_number(self.items.id.len());
         let words = std::mem::take(&mut self.words).finish(rows);
         self.finish_with(&words)
     }
 
-    /// The file's bytes, with words that were made elsewhere.
+    /// Returns the bytes of the file, with words that the caller has built.
     pub(super) fn finish_with(mut self, words: &WordColumns) -> AlignedBytes {
         let (symbols, codes) = self.symbols.sorted();
         self.rename(&codes);
@@ -232,7 +230,7 @@ impl SegmentBuilder {
         out
     }
 
-    /// About how long the file will be: what does not grow with its texts is guessed.
+    /// Estimates the length of the file; parts that do not grow with the texts are guessed.
     fn rough_bytes(&self, words: &WordColumns) -> usize {
         const FILE_BYTES: usize = 12 << 10;
         const ITEM_BYTES: usize = 512;
@@ -245,7 +243,7 @@ impl SegmentBuilder {
         FILE_BYTES + rows + texts + vectors + words
     }
 
-    /// Gives symbols their codes in ascending order of their names.
+    /// Replaces all symbol codes by codes in ascending order of the names.
     fn rename(&mut self, codes: &[u32]) {
         let (items, sources, edges) = (&mut self.items, &mut self.sources, &mut self.edges);
         let columns = [
@@ -302,15 +300,15 @@ impl SegmentBuilder {
     }
 }
 
-/// All rows of a batch that has no number yet, and their words: what takes longest is done before
-/// the commit, by the thread that writes and without a lock.
+/// Rows and words of a batch that has no commit number yet. The longest part of the work is done before the commit, on
+/// the writing thread and without a lock.
 pub(crate) struct Uncommitted {
     rows: SegmentBuilder,
     words: WordColumns,
 }
 
 impl Uncommitted {
-    /// The rows of a batch whose ids and times are filled in.
+    /// Builds the rows of a batch whose ids and times are filled in.
     pub(crate) fn of(batch: &Batch) -> Self {
         let mut rows = SegmentBuilder::default();
         rows.push_batch(0, batch);
@@ -318,7 +316,7 @@ impl Uncommitted {
         Self { rows, words }
     }
 
-    /// The bytes of a part on the heap, with all rows those of one commit.
+    /// Returns the bytes of a segment of the tail, with all rows in the commit `seq`.
     pub(crate) fn committed(mut self, seq: Seq) -> AlignedBytes {
         let SegmentBuilder { items, sources, edges, tombstones, .. } = &mut self.rows;
         for column in [&mut items.seq, &mut sources.seq, &mut edges.seq, &mut tombstones.seq] {
@@ -403,7 +401,7 @@ impl Edges {
 }
 
 impl Edges {
-    /// Nodes, and which edges start and end at each.
+    /// Writes the nodes, and the edges that start and end at each node.
     fn write_ends(&self, items: &[u128], file: &mut FileWriter<'_>) -> Result<(), DiskError> {
         let nodes = nodes_of([&self.from[..], &self.to[..]].concat());
         let node_of = |id: &u128| row_number(nodes.partition_point(|node| node < id));

@@ -1,7 +1,7 @@
-//! A store that is carried away: what is asked before a write, and what is carried before it is shown.
+//! Replication gate: commits are acknowledged and visible only once the replication sink has replicated them.
 //!
-//! Owns the gate between what is on this machine's disk and what is acknowledged and shown; knows no more of
-//! who carries it than [`Far`]. A store without one passes through all of this at once.
+//! Separates commits on this machine's disk from acknowledged ones; the sink is known only as a [`Far`]. Without a
+//! sink, every call passes at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,19 +11,19 @@ use crate::ids::Seq;
 use crate::store::Store;
 use crate::store::far::{Far, LogMark, NotAdmitted, NotCarried};
 
-/// What a store keeps of whoever carries it.
+/// Replication state of a store.
 #[derive(Debug)]
 pub(super) struct Carrying {
     far: Arc<dyn Far>,
-    /// Whether writes are acknowledged, and shown, only once they are carried.
+    /// True if writes are acknowledged, and visible, only once they are replicated.
     acknowledges: bool,
-    /// Writes that were admitted and have not ended.
+    /// Admitted writes that have not ended.
     waiting: AtomicUsize,
-    /// Whether a state was not shown because not all of it was carried.
+    /// True if a state was not published because some of its commits were not replicated.
     is_behind: AtomicBool,
 }
 
-/// A write that was admitted.
+/// Admitted write, counted until it is dropped.
 #[derive(Debug)]
 pub(super) struct Waiting<'a>(Option<&'a Carrying>);
 
@@ -45,19 +45,19 @@ impl Carrying {
         }
     }
 
-    /// Whether writes are acknowledged only once they are carried.
+    /// Returns true if writes are acknowledged only once they are replicated.
     pub(super) fn acknowledges(&self) -> bool {
         self.acknowledges
     }
 
-    /// The newest commit that may be shown, where `seq` is the newest one on disk.
+    /// Newest commit that may be visible, if `seq` is the newest one on disk.
     pub(super) fn shown_to(&self, seq: Seq) -> Seq {
         if self.acknowledges { self.far.carried().min(seq) } else { seq }
     }
 }
 
 impl Store {
-    /// Whether a batch may be logged now. What this gives is held until the write has ended.
+    /// Checks with the sink that a batch may be logged now. The returned guard must live until the write has ended.
     pub(super) fn admit(&self) -> Result<Waiting<'_>, WriteError> {
         let Some(carrying) = &self.carrying else { return Ok(Waiting(None)) };
         let before = carrying.waiting.fetch_add(1, Ordering::AcqRel);
@@ -71,15 +71,14 @@ impl Store {
         }
     }
 
-    /// Tells that a log is on disk up to the mark.
+    /// Reports to the sink that a log is on disk up to `mark`.
     pub(super) fn tell_synced(&self, mark: Option<LogMark>) {
         if let (Some(carrying), Some(mark)) = (&self.carrying, mark) {
             carrying.far.synced(mark);
         }
     }
 
-    /// Returns once all up to commit `seq`, which is on disk, may be acknowledged. One thread at a time
-    /// comes here.
+    /// Blocks until all commits up to `seq`, which are on disk, may be acknowledged. Called by one thread at a time.
     pub(super) fn carry(&self, seq: Seq) -> Result<(), WriteError> {
         let Some(carrying) = self.carrying.as_ref().filter(|it| it.acknowledges) else {
             return Ok(());
@@ -91,8 +90,8 @@ impl Store {
         }
     }
 
-    /// Whether a state may be shown whose newest commit is `seq`. Where it may not, it is once that is
-    /// carried.
+    /// Returns true if a state with newest commit `seq` may be published. Otherwise the state is published once it is
+    /// replicated.
     pub(super) fn may_show(&self, seq: Seq) -> bool {
         let Some(carrying) = &self.carrying else { return true };
         let may = carrying.shown_to(seq) == seq;
@@ -102,7 +101,7 @@ impl Store {
         may
     }
 
-    /// Shows what could not be shown before, as far as all of it is carried by now.
+    /// Publishes commits that were held back, as far as they are replicated by now.
     pub(super) fn catch_up(&self) {
         let Some(carrying) = &self.carrying else { return };
         if carrying.is_behind.swap(false, Ordering::SeqCst)
@@ -112,17 +111,17 @@ impl Store {
         }
     }
 
-    /// Shows everything, and lets those that wait for it go on, if all of it is carried by now. For
-    /// whoever carries what [`Far::carry`] gave up: waits for no network.
+    /// Publishes everything and releases the waiting writes, if all commits are replicated by now. For a sink that
+    /// replicates commits after [`Far::carry`] gave up; waits for no network.
     pub fn show_carried(&self) {
         let acknowledges = self.carrying.as_ref().is_some_and(Carrying::acknowledges);
         if acknowledges && let Ok(mut writer) = self.writer() {
-            // What is carried is on disk, too.
+            // Replicated commits are on disk, too.
             self.show_settled(&mut writer);
         }
     }
 
-    /// The writer stops: what it would log from now on is nobody's.
+    /// Stops the writer: the store belongs to another writer, so further log entries would be lost.
     fn fenced(&self, why: String) -> WriteError {
         let _the_first_reason_stays = self.stopped.set(why.clone());
         self.stop_error().unwrap_or(WriteError::Stopped(why))

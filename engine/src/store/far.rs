@@ -1,7 +1,6 @@
-//! What carries a store's bytes away from this machine, as the store sees it.
+//! Replication sink: the receiver of log and manifest events that copies a store off this machine.
 //!
-//! Owns what a store asks and tells, and the plain data that it hands over; knows neither networks nor
-//! objects, nor what goes where and when.
+//! Defines the events and the data passed with them; networks, objects and their layout are the sink's concern.
 
 use std::fmt::Debug;
 
@@ -11,100 +10,100 @@ pub use crate::log::LogMark;
 pub use crate::manifest::{ListedFile, Listing};
 use crate::os::disk::{Disk, DiskRead};
 
-/// Carries what a store writes away from this machine.
+/// Receiver of log and manifest events that copies a store off this machine.
 ///
-/// All but [`carry`](Self::carry) is called while the writer is held, or while a write waits: it must be
-/// quick, wait for no network and ask nothing of the store. What is told of the same log or of manifests may
-/// come out of order, from several threads; the smaller one then says nothing new.
+/// All methods but [`carry`](Self::carry) are called under the writer's lock or while a write waits: they must be
+/// quick, wait for no network and call nothing of the store. Events about one log, or about manifests, may arrive out
+/// of order, from several threads; the smaller event then has no new information.
 pub trait Far: Send + Sync + Debug {
-    /// Whether a write is acknowledged, and shown, only once it is carried. Stays the same while a store
-    /// is open.
+    /// Returns true if a write is acknowledged, and visible, only once it is replicated. Constant while a store is
+    /// open.
     fn acknowledges(&self) -> bool;
 
-    /// Whether a batch may be logged now, while so many writes wait for what they have logged. Asked before
-    /// anything of it is written.
+    /// Decides if a batch may be logged now, with `waiting` earlier writes in flight. Called before any of the batch is
+    /// written.
     ///
     /// # Errors
-    /// Why not; nothing is written then.
+    /// Why the batch is rejected; nothing is written then.
     fn admits(&self, waiting: usize) -> Result<(), NotAdmitted>;
 
-    /// A log was made, or found at the opening. The file stays readable when its name goes, and grows: what
-    /// lies before any mark that is told of it never changes.
+    /// A log was created, or found by the open. The file stays readable after its name is removed, and grows; bytes
+    /// before any reported position never change.
     fn began_log(&self, mark: LogMark, file: Box<dyn DiskRead>);
 
-    /// A log is on this machine's disk up to the mark.
+    /// A log is on this machine's disk up to `mark`.
     fn synced(&self, mark: LogMark);
 
-    /// A manifest was put in place, or found at the opening. Its files are all there now, and may be
-    /// removed as soon as this returns.
+    /// A manifest was published, or found by the open. The manifest's files all exist during the call, and may be
+    /// removed after the call.
     fn published(&self, published: &Published<'_>);
 
-    /// An index got its name. No manifest lists it; it goes with its segment.
+    /// An index file was completed. No manifest lists indexes; an index is removed with its segment.
     fn indexed(&self, name: &str, disk: &dyn Disk);
 
-    /// Returns once all up to commit `seq`, of which the store has told before, would survive without this
-    /// machine. Called by one thread at a time, without any lock of the store, and only where this
-    /// [acknowledges](Self::acknowledges). It must give up some time; whoever carries the rest later
-    /// calls [`Store::show_carried`](crate::Store::show_carried).
+    /// Blocks until all commits up to `seq`, which the store has reported before, survive the loss of this machine.
+    ///
+    /// Called by one thread at a time, without any lock of the store, and only if the sink is
+    /// [synchronous](Self::acknowledges). The call must give up after a bounded time. If the sink replicates the
+    /// commits later, it must then call [`Store::show_carried`](crate::Store::show_carried).
     ///
     /// # Errors
-    /// Why it is not, or not known to be.
+    /// The commits are not replicated, or their outcome is unknown.
     fn carry(&self, seq: Seq) -> Result<(), NotCarried>;
 
-    /// The newest commit up to which all may be shown: what is carried, or was acknowledged before
-    /// anything was. Never falls.
+    /// Newest commit that may be visible: all commits up to it are replicated, or were acknowledged before replication
+    /// began. Never decreases.
     fn carried(&self) -> Seq;
 }
 
-/// Why no batch may be logged now.
+/// Rejection of a batch by the sink.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotAdmitted {
-    /// What was logged before waits for too long, or too many wait.
+    /// Earlier commits wait for too long, or too many writes wait.
     Busy(String),
-    /// Another one writes the store by now. Stops the writer for good.
+    /// Another writer has taken over the store. Stops this writer for good.
     Fenced(String),
 }
 
-/// Why commits are not known to be carried.
+/// Error of the replication of commits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotCarried {
-    /// They may be, or may be yet.
+    /// Indeterminate: the commits may be replicated, now or later.
     Unknown(String),
-    /// Another one writes the store by now, and without them. Stops the writer for good.
+    /// Another writer has taken over the store, without these commits. Stops this writer for good.
     Fenced(String),
 }
 
-/// A manifest that is in place.
+/// Published manifest.
 #[derive(Debug)]
 pub struct Published<'a> {
-    /// The file.
+    /// Bytes of the file.
     pub bytes: &'a [u8],
-    /// What it says.
+    /// Decoded contents.
     pub listing: &'a Listing,
-    /// All logs with commits that are in none of its segments, oldest first. All of it is on disk.
+    /// All logs with commits that are not in a segment, oldest first. All of their bytes are on disk.
     pub logs: &'a [LogMark],
-    /// The newest commit of its segments and these logs.
+    /// Newest commit of the segments and these logs.
     pub last_seq: Seq,
-    /// Whether commits from now on cannot be read without it, or one after it: the model of
-    /// embeddings is another one than before.
+    /// True if later commits cannot be read without this manifest or a later one, as the embedding model has changed.
     pub must_lead: bool,
-    /// Whether an erasure ended with it: files from before hold what must not be kept anywhere.
+    /// True if this manifest completes an erasure: earlier files have erased bytes and must not be retained anywhere.
     pub ends_erasure: bool,
-    /// Where its files are.
+    /// Directory with the manifest's files.
     pub disk: &'a dyn Disk,
 }
 
-/// Name of a manifest's file.
+/// File name of a manifest.
 pub fn manifest_name(number: u64) -> String {
     layout::name(FileKind::Manifest, number)
 }
 
-/// Name of a log's file.
+/// File name of a log.
 pub fn log_name(number: u64) -> String {
     layout::name(FileKind::Log, number)
 }
 
-/// Name of the index of a segment.
+/// File name of a segment's index.
 pub fn index_name(segment: u64) -> String {
     layout::name(FileKind::Index, segment)
 }

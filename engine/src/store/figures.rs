@@ -1,13 +1,13 @@
-//! What a store tells of itself to whoever watches it: counted as it works, read without waiting.
+//! Metrics of a store: counted during its work, read without waiting.
 //!
-//! Knows numbers only. The gauges are as of the last look that found the writer free, because nobody
-//! who only watches may wait for a write, or make one wait.
+//! The gauges are as of the last read that found the writer free, as a metrics reader must neither wait for a write nor
+//! delay one.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::rows::Rows;
 
-/// Counted since the opening.
+/// Counters since the open, and the latest gauges.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) syncs: AtomicU64,
@@ -19,7 +19,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Notes how the rows are, and how long the logs.
+    /// Records the segment count and the sizes of tail and logs.
     pub(super) fn note(&self, rows: &Rows, log_bytes: u64) {
         let tail = Rows::bytes(rows.tail()) as u64;
         self.segments.store(rows.sealed_parts().len() as u64, Ordering::Relaxed);
@@ -45,18 +45,18 @@ impl Tally {
     }
 }
 
-/// How a store is, and what it has done since it was opened.
+/// Metrics of a store, with counters since the open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Figures {
-    /// Times that the log was brought to disk for writers who waited, or at an interval.
+    /// Log syncs: for waiting writers, at an interval, or for a backup.
     pub syncs: u64,
-    /// Tails that became a segment.
+    /// Tails sealed into a segment.
     pub seals: u64,
-    /// Segments that were made of others, by compaction and erasure.
+    /// Segments rewritten by compaction and erasure.
     pub merges: u64,
     /// Sealed segments.
     pub segments: u64,
-    /// Heap of the rows that are not sealed.
+    /// Heap bytes of the tail.
     pub tail_bytes: u64,
     /// Bytes of all logs.
     pub log_bytes: u64,

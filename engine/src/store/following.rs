@@ -1,11 +1,11 @@
-//! A store that follows: somebody else keeps its directory up to date, and it shows what is there.
+//! Replica: a read-only store over a directory that another process updates.
 //!
-//! Owns what is kept from one look at the directory to the next: segments that are open stay open, and what was
-//! read of a log is not read again, so that each look costs what has come since. Changes nothing on disk.
+//! A refresh costs only the changes since the last refresh: open segments stay open, and logs are not read again.
+//! Nothing on disk is changed.
 //!
-//! Whoever keeps the directory up to date only ever adds what a writer had on disk, in the writer's order: bytes of
-//! logs behind those that are there, and a manifest only after its segments, its states and its logs up to its
-//! `synced_seq`. What it leaves behind goes after a look that showed it.
+//! The updater of the directory only adds bytes that a writer had on disk, in the writer's order. Log bytes are
+//! appended after those that exist, and a manifest comes only after its segments, its states and its logs up to its
+//! `synced_seq`. Obsolete files are removed only after a refresh has published the newer state.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -24,14 +24,14 @@ use crate::store::opening::{Opened, open_segment};
 use crate::store::rows::Rows;
 use crate::store::{Found, Ground, Options, Role, Store};
 
-/// What a store that follows keeps.
+/// State of a replica.
 #[derive(Debug)]
 pub(super) struct Following {
-    /// Why it takes no writes.
+    /// Reason for rejecting writes, returned to the caller.
     pub(super) why: String,
-    /// What was found last.
+    /// State of the last refresh.
     opened: Mutex<Opened>,
-    /// Counts the snapshots made.
+    /// Number of snapshots taken.
     views: AtomicU64,
 }
 
@@ -57,12 +57,12 @@ impl Following {
 }
 
 impl Store {
-    /// Opens the store of a directory that somebody else keeps up to date, as it is now. It answers
-    /// questions; each write is refused with `why`, nothing in the directory is changed, and there is nothing
-    /// for upkeep to do. Its lock is held, so that nobody writes there by mistake.
+    /// Opens a directory that another process updates, as a replica of the directory's present state. The replica
+    /// serves reads, rejects each write with `why`, changes nothing in the directory, and needs no background workers.
+    /// The replica holds the directory's lock, so that no other process writes there by mistake.
     ///
-    /// To write there, drop this store, and [open](Store::open) the directory; to follow again, the other way
-    /// round. Snapshots that were taken stay good.
+    /// To become the leader, drop this store and [open](Store::open) the directory; to become a replica again, do the
+    /// reverse. Existing snapshots stay valid.
     pub fn follow(
         ground: Ground,
         options: Options,
@@ -82,21 +82,23 @@ impl Store {
         Ok(store)
     }
 
-    /// Ids that somebody else is about to erase, and what is shown; `None` where it is this store that would.
+    /// Returns the leader's pending erasures and the visible snapshot; `None` if this store is the leader.
     pub(crate) fn followed_erasures(&self) -> Option<(BTreeSet<u128>, Snapshot)> {
         let Role::Follows(following) = &self.role else { return None };
         let opened = following.opened();
         Some((opened.manifest.erasures.clone(), self.snapshot()))
     }
 
-    /// Whether somebody else writes it.
+    /// Returns true if this store is a replica, which another process writes.
     pub fn follows(&self) -> bool {
         matches!(self.role, Role::Follows(_))
     }
 
-    /// Opens segments anew, by the names of their files, in a store that [follows](Store::follow). They hold the same,
-    /// and what was open of them ends with the last snapshot that has it. Gives whether it was done: not while the
-    /// store is [refreshed](Store::refresh), which may wait for what this is to make room for, nor where it is written.
+    /// Reopens segments of a [replica](Store::follow), given by their file names. The new segments have the same
+    /// contents; the old mappings end with the last snapshot that uses them.
+    ///
+    /// Returns false if nothing was reopened: during a [refresh](Store::refresh), which may be waiting for the space
+    /// that this call frees, and on the leader.
     pub fn reopen(&self, names: &[String]) -> Result<bool, OpenError> {
         let Role::Follows(following) = &self.role else { return Ok(false) };
         let mut opened = match following.opened.try_lock() {
@@ -121,9 +123,9 @@ impl Store {
         Ok(true)
     }
 
-    /// Shows what the directory of a store that [follows](Store::follow) holds by now. Gives the newest
-    /// commit that is shown. After an error what was shown before stays. A store that is written here shows
-    /// all there is anyway.
+    /// Publishes the present contents of a [replica's](Store::follow) directory; returns the newest visible commit.
+    /// After an error the previous state stays visible. On the leader, all commits are visible already, and nothing
+    /// changes.
     pub fn refresh(&self) -> Result<Seq, OpenError> {
         let Role::Follows(following) = &self.role else { return Ok(self.snapshot().seq()) };
         let mut opened = following.opened();
@@ -142,8 +144,8 @@ impl Store {
 }
 
 impl Opened {
-    /// All that a directory holds by now. What an earlier view of it has read is not read again; shows no less
-    /// than that.
+    /// Reads a directory, and reuses everything that an earlier view has read. Fails if the directory now has less than
+    /// the earlier view.
     fn followed(
         disk: &dyn Disk,
         earlier: Option<&Self>,
@@ -176,8 +178,8 @@ impl Opened {
         Ok(opened)
     }
 
-    /// The same rows under a newer manifest, as far as they are the same. Where the tail was sealed, what is
-    /// left of it is read anew, which costs what came while it was.
+    /// Returns this view under a newer manifest, and reuses unchanged segments. If the leader has sealed the tail, the
+    /// rest of the tail is read again, which costs the commits made during the seal.
     fn under(&self, disk: &dyn Disk, manifest: Manifest) -> Result<Self, OpenError> {
         let newest = self.next_seq - 1;
         let mut opened = Self::sealed(disk, manifest, Some(self))?;
@@ -191,8 +193,8 @@ impl Opened {
         let mut parts = opened.rows.sealed_parts().to_vec();
         for ((hash, _), part) in opened.known_parts().zip(&mut parts) {
             match known.get(&hash) {
-                // State files say what the commits up to `synced_seq` did; all of these were seen here, and
-                // perhaps later ones.
+                // A state file reflects the commits up to `synced_seq`. The earlier view has applied all of these, and
+                // possibly later ones, so its state is reused.
                 Some(known) if newest >= opened.manifest.synced_seq => part.clone_from(known),
                 Some(_) => {}
                 None => are_all_known = false,
@@ -200,7 +202,7 @@ impl Opened {
         }
         let is_same_tail = opened.manifest.log_floor == self.manifest.log_floor
             && opened.manifest.last_seq == self.manifest.last_seq;
-        // What later commits than `synced_seq` did to the rows of a new segment is in no state yet.
+        // For a new segment, no state file reflects the commits after `synced_seq` yet.
         if is_same_tail && (are_all_known || newest <= opened.manifest.synced_seq) {
             opened.rows = self.rows.behind(parts);
             opened.next_seq = self.next_seq;
@@ -211,7 +213,7 @@ impl Opened {
         Ok(opened)
     }
 
-    /// What tells it from another look at the same directory that found more.
+    /// Position of this view, which differs from that of a view with more commits or another manifest.
     fn edition(&self) -> (u64, Seq) {
         (self.manifest.number, self.next_seq)
     }

@@ -1,7 +1,4 @@
-//! What a store stands on: the disk, the clock, randomness, and what carries its bytes away, none of which
-//! it makes itself.
-//!
-//! Owns the choice of the real ones. A test puts its own in their place.
+//! Environment of a store: its disk, clock, randomness and replication sink, injected so that tests can replace them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,21 +8,21 @@ use crate::os::clock::{Clock, Random, SystemClock, SystemRandom};
 use crate::os::disk::{Disk, RealDisk};
 use crate::store::far::Far;
 
-/// What the store stands on: all of it can be replaced in a test.
+/// Environment of a store; a test can replace each part.
 #[derive(Debug, Clone)]
 pub struct Ground {
-    /// Its directory.
+    /// Directory of the store.
     pub disk: Arc<dyn Disk>,
-    /// The time.
+    /// Wall clock.
     pub clock: Arc<dyn Clock>,
-    /// Randomness.
+    /// Source of random bytes.
     pub random: Arc<dyn Random>,
-    /// What carries the store away from this machine, if anything does.
+    /// Replication sink; `None` for a store without replication.
     pub far: Option<Arc<dyn Far>>,
 }
 
 impl Ground {
-    /// A directory of the real file system, the machine's clock and the kernel's randomness.
+    /// Environment on a directory of the real file system, the machine's clock and the kernel's randomness.
     pub fn real(root: &Path) -> Result<Self, DiskError> {
         Ok(Self {
             disk: Arc::new(RealDisk::open(root)?),

@@ -1,8 +1,7 @@
-//! A job: many parts of a store become one segment file, while others read and write.
+//! Rewrite job: merges segments of a store into one segment file, while others read and write.
 //!
-//! Owns the making of the file; who may take which parts, and what takes their place, is the
-//! writer's. A job that fails removes what it made; a name that stays is the writer's to remove, since
-//! it may hold rows that are erased later.
+//! The writer selects the inputs and installs the result. A failed job removes its files. If a removal fails, the
+//! writer must repeat it, as the file may have rows that are erased later.
 
 use std::sync::Arc;
 
@@ -17,19 +16,19 @@ use crate::part::Part;
 use crate::segment::{FileSink, Segment};
 use crate::store::opening::open_segment;
 
-/// What to read, and the number of the file to make.
+/// Inputs of a rewrite, and the number of the new file.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) number: u64,
-    /// Sealed parts, then the tail's where it is a flush.
+    /// Sealed segments, followed by those of the tail in a flush.
     pub(crate) inputs: Vec<Part>,
-    /// Numbers of the sealed ones.
+    /// File numbers of the sealed inputs.
     pub(crate) sealed: Vec<u64>,
-    /// The newest commit when it began.
+    /// Newest commit at the start of the job.
     pub(crate) last_seq: Seq,
 }
 
-/// A segment file that is on disk and that no manifest names yet.
+/// Segment file on disk that no manifest lists yet.
 #[derive(Debug)]
 pub(crate) struct Made {
     pub(crate) entry: SegmentEntry,
@@ -37,35 +36,35 @@ pub(crate) struct Made {
     merged: Merged,
 }
 
-/// What the new segment has of the rows that are read.
+/// Rows and embeddings of the new segment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Content<'a> {
-    /// All that are not erased.
+    /// All rows that are not erased.
     Without(&'a Erased),
-    /// All of one part, with other embeddings.
+    /// All rows of one segment, with new embeddings.
     With(&'a Embeddings),
 }
 
-/// Why a job made nothing.
+/// Error of a job, which then has no result.
 #[derive(Debug)]
 pub(crate) enum JobError {
-    /// Its pace ended it.
+    /// The throttle cancelled the job.
     Cancelled,
-    /// Something that it read is damaged.
+    /// An input is corrupt.
     Damaged(Damage),
-    /// Something that it reads is not here yet, and did not come.
+    /// Pages of an input are absent and could not be fetched.
     Away(Damage),
-    /// The rows do not fit one segment.
+    /// The rows exceed the limits of one segment.
     TooLarge(String),
     /// The file could not be written.
     Disk(DiskError),
-    /// The names of the directory could not be synced. That is final: those that the writer made
-    /// before may be lost with them.
+    /// The names of the directory could not be synced. This error is final: names that the writer created before may be
+    /// lost, too.
     Names(DiskError),
 }
 
 impl JobError {
-    /// What is to be said of a job that was nobody's write; `None` if it was called off.
+    /// Converts to the error of an operation that is not a write; `None` if the job was cancelled.
     pub(crate) fn told(self) -> Option<WriteError> {
         match self {
             Self::Cancelled => None,
@@ -100,7 +99,7 @@ impl From<MergeError> for JobError {
     }
 }
 
-/// A file that is written no faster than its pace allows.
+/// File that reports each append to a throttle.
 struct Paced<'a> {
     file: Box<dyn DiskFile>,
     pace: &'a dyn Pace,
@@ -112,7 +111,7 @@ impl std::fmt::Debug for Paced<'_> {
     }
 }
 
-/// What a pace that ends a job says through the file.
+/// Marker error of a cancelled append.
 #[derive(Debug)]
 struct Ended;
 
@@ -147,12 +146,12 @@ impl DiskFile for Paced<'_> {
 }
 
 impl Job {
-    /// Whether the tail is among what it reads.
+    /// Returns true if the tail is among the inputs.
     pub(crate) fn has_tail(&self) -> bool {
         self.inputs.len() > self.sealed.len()
     }
 
-    /// Makes the file.
+    /// Writes the segment file; after an error, removes it.
     pub(crate) fn run(
         &self,
         disk: &dyn Disk,
@@ -168,7 +167,7 @@ impl Job {
         made
     }
 
-    /// What its file is named, and what while it is written.
+    /// Unfinished name and final name of the file.
     pub(crate) fn names(&self) -> [String; 2] {
         let name = layout::name(FileKind::Segment, self.number);
         [format!("{name}{UNFINISHED}"), name]
@@ -181,7 +180,7 @@ impl Job {
         pace: &dyn Pace,
     ) -> Result<Made, JobError> {
         let [fresh, name] = self.names();
-        // All of it is read, in an order of its own.
+        // The merge reads all bytes, in its own order, so all must be present.
         self.inputs.iter().try_for_each(|part| part.segment.whole().map(drop))?;
         let file = Paced { file: disk.create(&fresh)?, pace };
         let mut sink = FileSink::new(&file, pace);
@@ -194,13 +193,13 @@ impl Job {
                 with_embeddings(segment, embeddings, &mut sink)
             }
         };
-        // Questions go on coming to them until the new one is in their place.
+        // Searches continue on the inputs until the new segment replaces them.
         segments.iter().for_each(|segment| segment.expect_questions());
         let merged = merged?;
         let sha256 = sink.finish()?;
         file.sync()?;
         disk.rename(&fresh, &name)?;
-        // The manifest that names it must not be on disk before the name is.
+        // The file's name must be durable before the manifest that lists it.
         disk.sync_names().map_err(JobError::Names)?;
         let entry = SegmentEntry::of(self.number, merged.bytes, sha256, &merged.header);
         let opened = open_segment(disk, &entry).map_err(|error| match error {
@@ -213,7 +212,7 @@ impl Job {
 }
 
 impl Made {
-    /// The new part, with what has happened by now to the rows of those it was made of.
+    /// Attaches the states that the inputs have now.
     pub(crate) fn part(&self, now: &[Part]) -> Part {
         let state = Arc::new(self.merged.carry_states(now));
         Part { segment: Arc::clone(&self.segment), state }

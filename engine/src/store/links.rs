@@ -1,10 +1,10 @@
-//! What a batch says about other rows: ids that must be there, and ids that must not.
+//! Integrity checks of a batch against other rows: ids that must exist, and ids that must not.
 //!
-//! An id is given once. Items and edges share one set of ids, since a tombstone names either by the
-//! number alone; an id that a tombstone names stays taken when the row is gone.
+//! An id is assigned once. Items and edges share one set of ids, as a tombstone refers to either by the number alone.
+//! An id with a tombstone stays in use after its row is erased.
 //!
-//! The links of erased items are kept by their tombstones, and come in again with the rows of an
-//! export: what such a tombstone lists was there before it, so no chain can run in a circle either.
+//! The tombstones of erased items preserve their supersession links, which an import restores with the other rows of an
+//! export. All items that such a tombstone lists existed before it, so no cycle can form through tombstones either.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -16,10 +16,11 @@ use crate::reading::snapshot::{Snapshot, Status};
 
 const COMPLETE: &str = "a complete batch has all ids";
 
-/// Checks what a batch says about other rows. An item can only replace what is there before
-/// it, in the store or earlier in the batch, so no chain can run in a circle. A tombstone can only
-/// name what is in the store: a batch that adds what it hides is a mistake, and an import that
-/// means it hides with the next batch.
+/// Checks a batch's references to other rows.
+///
+/// An item can only supersede earlier items, in the store or in the batch, so no cycle can form. A tombstone can only
+/// refer to rows in the store: a batch that adds and hides the same row is a mistake, and an import hides rows in its
+/// next batch.
 pub(crate) fn check(snapshot: &Snapshot, batch: &Complete) -> Result<(), WriteError> {
     let batch = batch.batch();
     let sources = check_sources(snapshot, batch)?;
@@ -70,7 +71,7 @@ pub(crate) fn check(snapshot: &Snapshot, batch: &Complete) -> Result<(), WriteEr
     Ok(())
 }
 
-/// Checks what a tombstone names. `gone` has what earlier ones of the batch say of what is gone.
+/// Checks the target of a tombstone. `gone` maps erased targets of earlier tombstones of the batch to their lists.
 fn check_target<'a>(
     snapshot: &Snapshot,
     stone: &'a TombstoneDraft,
@@ -93,8 +94,8 @@ fn check_target<'a>(
     Ok(())
 }
 
-/// Checks what a tombstone says that its target replaced: what the store knows of that, or items
-/// that are there or were. Most tombstones say nothing, and their targets need not be decoded.
+/// Checks a tombstone's list of superseded items: it must equal the list known to the store, or consist of existing or
+/// erased items. Most tombstones have no list, so their targets need no decoding.
 fn check_list(
     snapshot: &Snapshot,
     id: ItemId,
@@ -124,7 +125,7 @@ fn check_list(
     Err(WriteError::refused("supersedes", why))
 }
 
-/// What an item replaced, whether it is there or erased; nothing for an edge.
+/// Items superseded by an item, present or erased; empty for an edge.
 fn replaced_by(snapshot: &Snapshot, id: ItemId) -> Result<Vec<ItemId>, Damage> {
     match snapshot.find(id)? {
         Some(place) => Ok(snapshot.item(place)?.supersedes),
@@ -132,14 +133,14 @@ fn replaced_by(snapshot: &Snapshot, id: ItemId) -> Result<Vec<ItemId>, Damage> {
     }
 }
 
-/// Whether an item was erased and its row is gone.
+/// Returns true if an item was erased and its row is removed.
 fn is_gone(snapshot: &Snapshot, id: ItemId) -> Result<bool, Damage> {
     Ok(snapshot.find(id)?.is_none() && snapshot.is_erased(id.0)?)
 }
 
-/// Has the tombstones of a checked batch say of their targets what the store knows: whether they
-/// are gone, and of what is to be erased what it replaced. Whether that changes any. Lists that no
-/// frame could hold are refused before they are encoded: that happens under the writer's lock.
+/// Completes the tombstones of a checked batch from the store: marks targets without a row, and adds the superseded
+/// items of targets to be erased. Returns true if a tombstone changed. Lists too long for a frame are rejected before
+/// they are encoded, as this runs under the writer's lock.
 pub(crate) fn keep_lists(snapshot: &Snapshot, batch: &mut Complete) -> Result<bool, WriteError> {
     keep_lists_within(snapshot, batch, FRAME_BYTES_MAX)
 }
@@ -174,7 +175,7 @@ fn keep_lists_within(
     Ok(changed)
 }
 
-/// Refuses a batch that names a source whose bytes are being removed.
+/// Rejects a batch that references a source under erasure.
 pub(crate) fn check_stays(erasures: &BTreeSet<u128>, batch: &Complete) -> Result<(), WriteError> {
     let batch = batch.batch();
     let of_items = batch.items.iter().filter_map(|item| item.source);
@@ -187,7 +188,7 @@ pub(crate) fn check_stays(erasures: &BTreeSet<u128>, batch: &Complete) -> Result
     }
 }
 
-/// The ids of the batch's sources, none of them taken.
+/// Collects the ids of the batch's sources, and rejects ids in use.
 fn check_sources(snapshot: &Snapshot, batch: &Batch) -> Result<HashSet<SourceId>, WriteError> {
     let mut sources = HashSet::new();
     for source in batch.sources.iter().filter_map(|source| source.id) {
@@ -198,7 +199,7 @@ fn check_sources(snapshot: &Snapshot, batch: &Batch) -> Result<HashSet<SourceId>
     Ok(sources)
 }
 
-/// The ids of the batch's items, none of them taken, and where each stands.
+/// Maps the ids of the batch's items to their positions, and rejects ids in use.
 fn check_ids(snapshot: &Snapshot, batch: &Batch) -> Result<HashMap<ItemId, usize>, WriteError> {
     let mut items = HashMap::with_capacity(batch.items.len());
     for (at, item) in batch.items.iter().enumerate() {
@@ -210,14 +211,14 @@ fn check_ids(snapshot: &Snapshot, batch: &Batch) -> Result<HashMap<ItemId, usize
     Ok(items)
 }
 
-/// Whether an item or edge has this id, or had it and was erased.
+/// Returns true if an item or edge has this id, or had it before an erasure.
 fn is_taken(snapshot: &Snapshot, id: u128) -> Result<bool, Damage> {
     Ok(snapshot.find(ItemId(id))?.is_some()
         || snapshot.has_edge(EdgeId(id))?
         || snapshot.has_tombstone(id)?)
 }
 
-/// Why item `id` of the batch cannot replace `old`, which is not earlier in it.
+/// Error for item `id` of the batch, which cannot supersede the later item `old`.
 fn not_before(batch: &Batch, id: ItemId, old: ItemId) -> WriteError {
     let why = if old == id {
         format!("item {id} replaces itself; a chain cannot run in a circle")
@@ -233,7 +234,7 @@ fn not_before(batch: &Batch, id: ItemId, old: ItemId) -> WriteError {
     WriteError::refused("supersedes", why)
 }
 
-/// Whether `id` is among what item `from` of the batch replaces, directly or further on.
+/// Returns true if item `from` of the batch supersedes `id`, directly or through other items.
 fn leads_to(batch: &Batch, from: ItemId, id: ItemId) -> bool {
     let replaced: HashMap<_, _> =
         batch.items.iter().map(|item| (item.id, &item.supersedes[..])).collect();
@@ -249,7 +250,7 @@ fn leads_to(batch: &Batch, from: ItemId, id: ItemId) -> bool {
     false
 }
 
-/// Refuses an id that is not there or is tombstoned.
+/// Rejects an id without a row or with a tombstone.
 fn standing(snapshot: &Snapshot, field: &'static str, id: ItemId) -> Result<(), WriteError> {
     match snapshot.find(id)? {
         None => {
@@ -263,12 +264,12 @@ fn standing(snapshot: &Snapshot, field: &'static str, id: ItemId) -> Result<(), 
     }
 }
 
-/// What to add about an id that has no row.
+/// Message suffix for an id without a row.
 fn erased(snapshot: &Snapshot, id: ItemId) -> Result<&'static str, Damage> {
     Ok(if snapshot.has_tombstone(id.0)? { " any more: it was erased" } else { "" })
 }
 
-/// A ref belongs to one current item; the next one with it must replace that item.
+/// Checks that a ref belongs to one current item: a new item with the ref must supersede that item.
 fn check_ref(
     snapshot: &Snapshot,
     reference: &str,
@@ -305,13 +306,13 @@ mod tests {
         }
     }
 
-    /// A tombstone of what is gone, or may be.
+    /// Tombstone of an erased target, whose row is or may be gone.
     fn gone(target: u128, replaced: &[u128]) -> TombstoneDraft {
         let supersedes = replaced.iter().copied().map(ItemId).collect();
         TombstoneDraft { target, erase: true, gone: true, supersedes, ..TombstoneDraft::default() }
     }
 
-    /// 1 and 4 are there; 3, which had replaced 1, is erased.
+    /// Store with items 1 and 4; item 3, which had superseded 1, is erased.
     fn store() -> Snapshot {
         let mut builder = SegmentBuilder::default();
         let (items, tombstones) = (vec![item(1, &[]), item(4, &[3])], vec![gone(3, &[1])]);
@@ -324,7 +325,7 @@ mod tests {
         Checked::new(batch, None).unwrap().complete(Micros(1), || 77)
     }
 
-    /// The reason, or nothing where the batch is taken.
+    /// Error message, or an empty string if the batch is accepted.
     fn told(batch: Batch) -> String {
         let told = check(&store(), &complete(batch));
         told.map_or_else(|error| error.to_string(), |()| String::new())

@@ -1,7 +1,6 @@
-//! Opening: from the files of a directory to the rows of its newest commit.
+//! Recovery: reads a directory's manifest, segments and logs into the rows of its newest commit.
 //!
-//! Owns the order in which a manifest, its segments and its logs are read; changes nothing on disk.
-//! A writer and a reader of another process's store come through here.
+//! Changes nothing on disk. Used by the writer, and by readers of another process's store.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -21,30 +20,30 @@ use crate::segment::{Header, OpenedSegment, Segment, SegmentBuilder, open_any};
 use crate::state::{self, RowState, StateOf};
 use crate::store::rows::Rows;
 
-/// What a directory holds.
+/// Recovered contents of a directory.
 #[derive(Debug, Clone)]
 pub(crate) struct Opened {
     pub(crate) manifest: Manifest,
     pub(crate) rows: Rows,
     pub(crate) next_seq: Seq,
-    /// Logs that were read, oldest first. Version 1 does not name them in the manifest.
+    /// Replayed logs, oldest first. A version 1 manifest does not list them.
     pub(crate) logs: Vec<ReadLog>,
-    /// Whether every log with frames was closed by its writer, so that all of it is on disk.
+    /// True if the writer closed every log that has frames, so that all frames are on disk.
     pub(crate) is_closed: bool,
-    /// Numbers of segments of an older version, which were converted on the heap.
+    /// Numbers of older-version segments, which were converted on the heap.
     pub(crate) outdated: Vec<u64>,
 }
 
-/// A log that holds commits of the tail.
+/// Log with commits of the tail.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReadLog {
     pub(crate) mark: LogMark,
-    /// Length of its file.
+    /// Length of the log's file.
     pub(crate) file_bytes: u64,
 }
 
 impl Opened {
-    /// The sealed rows of a manifest. Segments that an earlier view has open are not opened again.
+    /// Opens the sealed segments of a manifest, and reuses segments that an earlier view has open.
     pub(crate) fn sealed(
         disk: &dyn Disk,
         manifest: Manifest,
@@ -68,14 +67,14 @@ impl Opened {
         Ok(Self { manifest, rows, next_seq, logs: Vec::new(), is_closed: true, outdated })
     }
 
-    /// The sealed parts by the hashes of their segments.
+    /// Sealed segments by the hashes of their files.
     pub(super) fn known_parts(&self) -> impl Iterator<Item = ([u8; 32], &Part)> {
         let entries = self.manifest.segments.iter().zip(self.rows.sealed_parts());
         entries.map(|(entry, part)| (entry.sha256, part))
     }
 
-    /// Has each sealed segment searched through its index, where one of these names is that and all of it
-    /// is right. What is wrong with one is told by `verify`; upkeep makes it anew.
+    /// Installs the index of each sealed segment that has a valid index file among `names`. For an invalid index,
+    /// `verify` reports the damage and the background workers rebuild the index.
     pub(crate) fn take_indexes(&self, disk: &dyn Disk, names: &[String]) {
         let found: HashSet<u64> =
             names.iter().filter_map(|name| layout::number(FileKind::Index, name)).collect();
@@ -87,8 +86,8 @@ impl Opened {
         }
     }
 
-    /// Brings back what the logs hold, behind what was read of them before. While another process writes
-    /// them (`is_growing`), what is not whole at an end may be on its way.
+    /// Replays the logs, from the position of the last replay on. If another process writes them (`is_growing`), an
+    /// incomplete end may be a write in progress.
     pub(crate) fn replay(
         &mut self,
         disk: &dyn Disk,
@@ -140,7 +139,7 @@ impl Opened {
         self.take_frames(frames, mark, name, log.file_bytes())
     }
 
-    /// The same with the newest log that was read before. One that had no frame is read again as a whole.
+    /// Continues the newest replayed log. A log that had no frame is read again as a whole.
     fn go_on_with_log(&mut self, disk: &dyn Disk) -> Result<(), OpenError> {
         let Some(ReadLog { mark, .. }) = self.logs.pop() else { return Ok(()) };
         if mark.seq < mark.first_seq {
@@ -157,7 +156,7 @@ impl Opened {
         Ok(())
     }
 
-    /// Adds the rows of a log's frames, which begin at the mark; gives the log as far as they go.
+    /// Applies a log's frames from the position `mark` on; returns the log with its new position.
     fn take_frames(
         &mut self,
         mut frames: Frames<'_>,
@@ -182,21 +181,21 @@ impl Opened {
         Ok(ReadLog { mark, file_bytes })
     }
 
-    /// What the newest manifest may not know yet.
+    /// Adds erasures that the newest manifest may not list yet.
     fn note_erasures(&mut self, batches: &[Batch]) {
         let stones = batches.iter().flat_map(|batch| &batch.tombstones);
         let erasures = stones.filter(|stone| stone.removes()).map(|stone| stone.target);
         self.manifest.erasures.extend(erasures);
     }
 
-    /// Everything, for a reader.
+    /// Returns a snapshot of all rows.
     pub(crate) fn snapshot(&self) -> Snapshot {
         Snapshot::of(self.rows.all(), self.next_seq - 1, self.manifest.model)
     }
 }
 
-/// Has a segment searched through its index. A wrong one, all of which was read, is not read again
-/// until another file has its name.
+/// Installs the index of a segment. An invalid index that was read completely is not read again until another file
+/// replaces it.
 fn take_index(disk: &dyn Disk, of: &IndexOf, segment: &Segment) {
     let Ok(file) = disk.open(&of.name()) else { return };
     let stamp = file.stamp();
@@ -205,20 +204,20 @@ fn take_index(disk: &dyn Disk, of: &IndexOf, segment: &Segment) {
     }
     match Lists::open(disk, of) {
         Ok(Some(lists)) => segment.take_index(lists),
-        // One that could not be read may be read yet.
+        // An unreadable index may become readable later.
         Ok(None) | Err(OpenError::Disk(_)) => {}
         Err(_) => segment.refuse_index(stamp),
     }
 }
 
-/// What a log's frame holds, checked (LOG-05).
+/// Decodes and checks the batch of a log frame (LOG-05).
 pub(crate) fn batch_of(frame: &Frame<'_>, manifest: &Manifest) -> Result<Batch, Damage> {
     let batch = record::decode(frame.payload, frame.records, frame.version)?;
     batch.recheck(manifest.model.map(|model| model.dimensions))?;
     Ok(batch)
 }
 
-/// Opens a segment that a manifest lists.
+/// Opens a listed segment.
 pub(crate) fn open_segment(
     disk: &dyn Disk,
     entry: &SegmentEntry,
@@ -234,7 +233,7 @@ pub(crate) fn open_segment(
     Ok(opened)
 }
 
-/// Checks that a manifest says of a segment what its header says (MAN-05).
+/// Checks that a segment's header agrees with its manifest entry (MAN-05).
 pub(crate) fn check_counts(header: &Header, entry: &SegmentEntry) -> Result<(), Damage> {
     let found = [header.items, header.sources, header.edges, header.tombstones, header.vectors];
     let listed = [entry.items, entry.sources, entry.edges, entry.tombstones, entry.vectors];
@@ -265,12 +264,12 @@ fn open_state(
 ) -> Result<RowState, OpenError> {
     let of = state_of(entry, state);
     let name = layout::state_name(of.segment, of.generation);
-    // One byte more than listed, so that a longer file is seen to be one.
+    // Reads 1 byte more than listed, to detect a longer file.
     let bytes = disk.read(&name, state.bytes + 1).map_err(|error| missing(error, &name))?;
     state::decode(of, &bytes)
 }
 
-/// What the state file of a segment must say of itself.
+/// Expected identity of a segment's state file.
 pub(crate) fn state_of(entry: &SegmentEntry, state: &StateEntry) -> StateOf {
     StateOf {
         segment: entry.number,
@@ -280,7 +279,7 @@ pub(crate) fn state_of(entry: &SegmentEntry, state: &StateEntry) -> StateOf {
     }
 }
 
-/// A file that the manifest names and that is not there is damage (MAN-03).
+/// Maps a missing listed file to corruption (MAN-03).
 fn missing(error: DiskError, name: &str) -> OpenError {
     if error.source.kind() == std::io::ErrorKind::NotFound {
         return Damage::new("MAN-03", "the manifest names it, but it is not there")

@@ -1,22 +1,19 @@
-//! How a store behaves.
-
 use crate::limits::{COMPACT_BYTES_MAX, MERGE_BYTES_MAX, TAIL_BYTES_SEAL};
 use crate::log::Durability;
 use crate::reading::searching::Searching;
 
-/// How a store behaves.
+/// Settings of a store.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// When a write is acknowledged.
+    /// Durability of an acknowledged write.
     pub durability: Durability,
-    /// Heap bytes of the tail at which it is sealed.
+    /// Heap bytes at which the tail is sealed.
     pub tail_bytes_seal: usize,
-    /// Bytes of small segments and tail that sealing makes one segment of; 0 leaves all segments
-    /// as they are.
+    /// Maximum bytes of small segments and tail that a seal merges into one segment; 0 merges no segments.
     pub merge_bytes_max: usize,
-    /// Bytes of the largest segment that compaction makes.
+    /// Maximum bytes of a compacted segment.
     pub compact_bytes_max: usize,
-    /// How it is searched by meaning.
+    /// Search mode of vector queries: exact or through indexes.
     pub searching: Searching,
 }
 

@@ -1,8 +1,7 @@
-//! A store that another process writes, opened for reading only.
+//! Read-only access to a store that another process writes.
 //!
-//! Takes no lock and changes nothing. The writer may remove files between the moment a manifest is
-//! read and the moment its segments are mapped; the newer manifest is then read instead. What is
-//! mapped stays readable after it is removed.
+//! Acquires no lock and changes nothing. The writer may remove files between the read of a manifest and the mapping of
+//! its segments; the reader then retries with the newer manifest. A mapped file stays readable after its removal.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,10 +12,10 @@ use crate::os::disk::Disk;
 use crate::reading::snapshot::Snapshot;
 use crate::store::opening::Opened;
 
-/// How often a reader begins again while a writer moves files under it.
+/// Maximum attempts of a reader whose files a writer replaces meanwhile.
 pub const OPEN_ATTEMPTS_MAX: u32 = 32;
 
-/// A view of a store's directory that can be brought up to date.
+/// Refreshable view of a store's directory.
 #[derive(Debug)]
 pub struct Reader {
     disk: Arc<dyn Disk>,
@@ -24,20 +23,19 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Opens the newest manifest of a directory and all that its logs hold, unsynced commits
-    /// included. A directory without a manifest holds no store.
+    /// Opens the newest manifest of a directory and replays its logs, including unsynced commits. A directory without a
+    /// manifest has no store.
     pub fn open(disk: Arc<dyn Disk>) -> Result<Self, OpenError> {
         let opened = open(&*disk, None)?;
         Ok(Self { disk, opened: Mutex::new(opened) })
     }
 
-    /// The store as it was found last.
+    /// Snapshot as of the open or the last refresh.
     pub fn snapshot(&self) -> Snapshot {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner).snapshot()
     }
 
-    /// Reads what has been written since. Gives the newest commit. After an error the older view
-    /// stays.
+    /// Reads all later commits; returns the newest commit. After an error the older view stays.
     pub fn refresh(&self) -> Result<Seq, OpenError> {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         *opened = open(&*self.disk, Some(&opened))?;
@@ -50,8 +48,7 @@ fn open(disk: &dyn Disk, known: Option<&Opened>) -> Result<Opened, OpenError> {
     loop {
         attempts += 1;
         match try_open(disk, known) {
-            // A commit that is being appended, a file that was just removed: look again. What is
-            // really wrong stays wrong.
+            // Retries for a commit in progress or a file removed meanwhile. Real damage fails every attempt.
             Err(OpenError::Damaged(_) | OpenError::Disk(_)) if attempts < OPEN_ATTEMPTS_MAX => {
                 std::thread::yield_now();
             }

@@ -1,16 +1,16 @@
-//! A store that lets go of its directory, while whoever has it still reads what it showed.
+//! Release of a store's directory while snapshots are still read.
 //!
-//! Owns the order: what is being done there ends, nothing more is begun, the log ends in good order, and only then
-//! somebody else may have the directory.
+//! Order of steps: running work ends, new work is rejected, the log is closed, and then the directory's lock is
+//! released.
 
 use std::sync::PoisonError;
 
 use crate::store::{Role, Store};
 
 impl Store {
-    /// Lets go of the directory for good, for another opening of it. From then on each write is answered with
-    /// `why`, and what was shown last can still be read; a store that [follows](Store::follow) must not be
-    /// [refreshed](Store::refresh) any more. Waits for a seal, a compaction or an erasure that is at work.
+    /// Releases the directory for good, so that another store can open it. From then on each write is rejected with
+    /// `why`, and the last snapshot stays readable; a [replica](Store::follow) must not be [refreshed](Store::refresh)
+    /// any more. Waits for a running seal, compaction or erasure.
     pub fn release(&self, why: &str) {
         if let Role::Writes(writer) = &self.role {
             let _no_job = self.compacting.take();

@@ -1,9 +1,8 @@
-//! The parts of a store as its newest commit sees them: sealed segments, then the tail.
+//! Segment list of a store as of its newest commit: sealed segments, then the tail.
 //!
-//! Owns how commits become rows and how few parts the tail keeps; knows no files. Rows that are not
-//! sealed yet, the *tail*, lie in parts on the heap that have the shape of sealed segments (their words
-//! have a list of terms for a dictionary),
-//! so readers know one shape.
+//! The *tail* consists of the rows not sealed yet, in heap segments. Heap segments have the form of sealed segments,
+//! except for a list of terms as dictionary, so readers handle one form. Small tail segments are merged to bound their
+//! number.
 
 use std::iter;
 use std::sync::Arc;
@@ -18,30 +17,30 @@ use crate::part::Part;
 use crate::segment::Segment;
 use crate::state::RowState;
 
-/// Neighbouring parts of the tail, of about one size, that become one. With 2 a commit of one item
-/// costs a merge each time; with more, queries look through more parts.
+/// Number of neighbouring tail segments of similar size that are merged into one. With 2, each commit of one item costs
+/// a merge; with more, queries read more segments.
 const TAIL_RUN: usize = 4;
-/// Bytes of parts that are merged where a commit is added: some milliseconds, for which all other
-/// writers wait. More than these are merged beside them.
+/// Maximum bytes of segments merged during a commit: some milliseconds, for which all other writers wait. Larger runs
+/// are merged while others write.
 const MERGE_AT_ONCE_BYTES_MAX: usize = 2 << 20;
 
-/// Sealed parts in the manifest's order, then the tail.
+/// Sealed segments in the manifest's order, then the tail.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Rows {
     parts: Vec<Part>,
     sealed: usize,
-    /// The first parts of the tail, which a flush is writing: they stay as they are meanwhile.
+    /// Number of leading tail segments that a flush is writing; they are frozen meanwhile.
     frozen: usize,
 }
 
-/// A part that is about to become the newest one, and the rows that go with it.
+/// Segment about to be appended, and the rows that it retires.
 #[derive(Debug)]
 pub(crate) struct Addition {
     part: Part,
     retired: Vec<Retired>,
 }
 
-/// A row of a part, by the part's place, and what becomes of it.
+/// Row to retire, with the position of its segment and the kind of retirement.
 #[derive(Debug)]
 struct Retired {
     part: usize,
@@ -57,19 +56,19 @@ enum How {
 }
 
 impl Rows {
-    /// The parts that a manifest lists, and no tail.
+    /// List of a manifest's segments, without a tail.
     pub(crate) fn sealed(parts: Vec<Part>) -> Self {
         Self { sealed: parts.len(), parts, frozen: 0 }
     }
 
-    /// The same tail behind other sealed parts.
+    /// Returns this tail after other sealed segments.
     pub(crate) fn behind(&self, mut sealed: Vec<Part>) -> Self {
         let count = sealed.len();
         sealed.extend_from_slice(self.tail());
         Self { parts: sealed, sealed: count, frozen: 0 }
     }
 
-    /// Merges what is too large for one who waits, where nobody does.
+    /// Merges large runs of the tail; only for callers without waiting writers.
     pub(crate) fn merge_large(&mut self) -> Result<(), Damage> {
         while let Some(run) = self.large_run() {
             self.take_merged(&run, HeapMerged::of(&run)?);
@@ -77,8 +76,8 @@ impl Rows {
         Ok(())
     }
 
-    /// Adds the rows of committed batches, laid out as a part, to the tail and retires what they replace
-    /// or hide.
+    /// Appends the rows of committed batches, encoded as a segment, to the tail, and retires the rows that they
+    /// supersede or hide.
     pub(crate) fn add<'a>(
         &mut self,
         rows: AlignedBytes,
@@ -88,8 +87,7 @@ impl Rows {
         self.take(addition)
     }
 
-    /// The first half of [`Rows::add`], which changes nothing: the look-ups, that may meet pages which are
-    /// not here.
+    /// First half of [`Rows::add`], which changes nothing: performs the look-ups, which may need absent pages.
     pub(crate) fn prepare<'a>(
         &self,
         rows: AlignedBytes,
@@ -106,7 +104,7 @@ impl Rows {
         Ok(Addition { part, retired })
     }
 
-    /// The second half. No commit came between them, nor anything that took another's place.
+    /// Second half of [`Rows::add`]. Since the first half, there must have been no commit and no replaced segment.
     pub(crate) fn take(&mut self, addition: Addition) -> Result<(), Damage> {
         self.parts.push(addition.part);
         for Retired { part, row, how } in addition.retired {
@@ -121,7 +119,7 @@ impl Rows {
         self.merge_tail()
     }
 
-    /// Which rows a batch retires, those of `newest` among them.
+    /// Finds the rows that a batch retires, including rows of `newest`.
     fn find_retired(
         &self,
         newest: &Part,
@@ -129,7 +127,7 @@ impl Rows {
         retired: &mut Vec<Retired>,
     ) -> Result<(), Damage> {
         let by_items = batch.items.iter().flat_map(|item| &item.supersedes);
-        // What an erased item replaced is superseded for good, where the item itself never was too.
+        // Items superseded by an erased item stay superseded, even if the erased item never was in this store.
         let by_erased = batch.tombstones.iter().flat_map(|stone| &stone.supersedes);
         for &old in by_items.chain(by_erased) {
             let item = self.newest_with(newest, |segment| segment.row_of_item(old))?;
@@ -149,7 +147,7 @@ impl Rows {
         Ok(())
     }
 
-    /// The newest part in which a row is found, `newest` behind all others, and the row.
+    /// Finds a row, in the newest segment that has it; `newest` comes after all segments of the list.
     fn newest_with(
         &self,
         newest: &Part,
@@ -164,9 +162,9 @@ impl Rows {
         Ok(None)
     }
 
-    /// Keeps the tail's parts few: [`TAIL_RUN`] neighbours of about one size, or smaller, become one.
-    /// There are then less than that many of each size, and a row is copied once for each size on
-    /// its way, about log4(tail rows) times.
+    /// Bounds the number of tail segments: [`TAIL_RUN`] neighbours of similar size, or smaller, are merged into one
+    /// segment. So there are fewer than [`TAIL_RUN`] segments of each size, and a row is copied once per size on its
+    /// way, about log4(tail rows) times.
     fn merge_tail(&mut self) -> Result<(), Damage> {
         loop {
             let loose = self.loose();
@@ -185,14 +183,14 @@ impl Rows {
         }
     }
 
-    /// Parts at the end of the tail that should be one, where that takes longer than a commit may.
+    /// Returns a due run at the end of the tail that is too large to merge during a commit.
     pub(crate) fn large_run(&self) -> Option<Vec<Part>> {
         let loose = self.loose();
         let run = &loose[loose.len() - run_at_end(loose)..];
         (run.len() >= TAIL_RUN && Self::bytes(run) > MERGE_AT_ONCE_BYTES_MAX).then(|| run.to_vec())
     }
 
-    /// Puts what was made of `run` in its place, unless a flush or another merge has taken any of it.
+    /// Replaces `run` with its merged segment, unless a flush or another merge has claimed any of the run.
     pub(crate) fn take_merged(&mut self, run: &[Part], merged: HeapMerged) {
         let first = self.sealed + self.frozen;
         let is_first = |part: &Part| Arc::ptr_eq(&part.segment, &run[0].segment);
@@ -206,7 +204,7 @@ impl Rows {
         }
     }
 
-    /// Makes one part of the whole tail.
+    /// Merges the whole tail into one segment.
     pub(crate) fn make_tail_one(&mut self) -> Result<(), Damage> {
         assert_eq!(self.frozen, 0, "a flush has the parts");
         if self.tail().len() > 1 {
@@ -217,38 +215,36 @@ impl Rows {
         Ok(())
     }
 
-    /// Everything, for a snapshot.
+    /// All segments, for a snapshot.
     pub(crate) fn all(&self) -> &[Part] {
         &self.parts
     }
 
-    /// The sealed parts.
     pub(crate) fn sealed_parts(&self) -> &[Part] {
         &self.parts[..self.sealed]
     }
 
-    /// The parts on the heap.
+    /// Segments on the heap.
     pub(crate) fn tail(&self) -> &[Part] {
         &self.parts[self.sealed..]
     }
 
-    /// The tail's parts that no flush is writing yet.
+    /// Tail segments that no flush is writing.
     pub(crate) fn loose(&self) -> &[Part] {
         &self.parts[self.sealed + self.frozen..]
     }
 
-    /// Keeps the whole tail as it is until [`Rows::replace`] or [`Rows::thaw`].
+    /// Freezes the whole tail until [`Rows::replace`] or [`Rows::thaw`].
     pub(crate) fn freeze(&mut self) {
         self.frozen = self.parts.len() - self.sealed;
     }
 
-    /// Lets the tail change again.
     pub(crate) fn thaw(&mut self) {
         self.frozen = 0;
     }
 
-    /// Puts one sealed part in the place of the `count` parts from `first` on. With `with_frozen` the
-    /// frozen parts of the tail are among them.
+    /// Replaces the `count` segments from `first` on with one sealed segment. With `with_frozen`, the frozen tail
+    /// segments are among them.
     pub(crate) fn replace(&mut self, first: usize, count: usize, part: Part, with_frozen: bool) {
         let frozen = if with_frozen { self.frozen } else { 0 };
         self.parts.splice(first..first + count, [part]);
@@ -256,14 +252,13 @@ impl Rows {
         self.frozen -= frozen;
     }
 
-    /// Heap bytes of these parts.
+    /// Heap bytes of these segments.
     pub(crate) fn bytes(parts: &[Part]) -> usize {
         parts.iter().map(|part| part.segment.file_bytes()).sum()
     }
 }
 
-/// How many parts at the end are no larger than the last one, by their sizes' powers of
-/// [`TAIL_RUN`].
+/// Number of segments at the end that are no larger than the last one, with sizes compared by powers of [`TAIL_RUN`].
 fn run_at_end(parts: &[Part]) -> usize {
     let size = |part: &Part| part.segment.header().rows_in_all().max(1).ilog(TAIL_RUN as u64);
     let Some(last) = parts.last().map(size) else { return 0 };
@@ -276,7 +271,7 @@ mod tests {
     use crate::item::{ItemDraft, TombstoneDraft};
     use crate::segment::Uncommitted;
 
-    /// A commit of one item, in size a quarter of what is merged at once, or a little.
+    /// Commit of one item: small, or a quarter of the inline merge limit.
     fn item(id: u128, is_large: bool) -> Batch {
         let bytes = if is_large { MERGE_AT_ONCE_BYTES_MAX / TAIL_RUN } else { 9 };
         let item = ItemDraft {

@@ -1,16 +1,15 @@
-//! Group commit: one thread syncs the log for all that wait for it.
+//! Group commit: one thread syncs the log for all writers that wait for it.
 //!
-//! After DeWitt et al., "Implementation techniques for main memory database systems" (SIGMOD 1984),
-//! section 5.2. Owns who syncs and who waits; knows neither log nor rows. While one thread syncs,
-//! others append; the next sync is for all of them. Nobody waits through two that end without
-//! anyone knowing what came of them.
+//! After DeWitt et al., "Implementation techniques for main memory database systems" (SIGMOD 1984), section 5.2. While
+//! one thread (the group's leader) syncs, others append, and the next sync covers all of them. A writer waits for at
+//! most one group commit with an unknown outcome.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::error::WriteError;
 use crate::ids::Seq;
 
-/// Which commits are on disk, and whether a thread is about to say so.
+/// Newest durable commit, and the election of the syncing thread.
 #[derive(Debug)]
 pub(crate) struct Settling {
     state: Mutex<State>,
@@ -19,22 +18,22 @@ pub(crate) struct Settling {
 
 #[derive(Debug)]
 struct State {
-    /// Commits up to this one are as durable as they will be.
+    /// Commits up to this one have reached their configured durability.
     settled: Seq,
     is_led: bool,
-    /// How many leads ended so that nobody knows what came of them, and what the last one said.
+    /// Number of group commits with an unknown outcome; `why` is the last error.
     unsure: u64,
     why: String,
 }
 
 impl Settling {
-    /// Everything up to `settled` is on disk.
+    /// Starts with all commits up to `settled` on disk.
     pub(crate) fn new(settled: Seq) -> Self {
         let state = State { settled, is_led: false, unsure: 0, why: String::new() };
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Commits up to `seq` are on disk, whoever brought them there.
+    /// Records that commits up to `seq` are on disk, synced by any thread.
     pub(crate) fn note(&self, seq: Seq) {
         let mut state = self.state();
         state.settled = state.settled.max(seq);
@@ -42,9 +41,9 @@ impl Settling {
         self.changed.notify_all();
     }
 
-    /// Returns once commit `seq` is on disk. `lead` brings there all that was written before it is
-    /// called and gives the newest commit of that; one thread at a time is in it. `stopped` says
-    /// why nothing will come any more.
+    /// Blocks until commit `seq` is on disk. `lead` syncs all bytes written before its call and returns the newest
+    /// commit among them; one thread at a time executes it. `stopped` returns the error if no further commit will
+    /// become durable.
     pub(crate) fn settle(
         &self,
         seq: Seq,
@@ -88,7 +87,7 @@ impl Settling {
     }
 }
 
-/// Gives the lead away however it ends, even by a panic: the others would wait for ever.
+/// Releases the group's leadership on any end, a panic too; otherwise the waiting threads would block forever.
 struct Led<'a> {
     settling: &'a Settling,
 }
@@ -155,7 +154,7 @@ mod tests {
                     Err(unsure())
                 };
                 assert!(matches!(settling.settle(1, lead, || None), Err(WriteError::Unsure(_))));
-                // It may have asked too late, and led then.
+                // The second thread may have arrived too late, and have led itself.
                 second.join().unwrap().is_err_and(|error| error.to_string() == unsure().to_string())
             })
         });

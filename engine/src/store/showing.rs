@@ -1,7 +1,7 @@
-//! From the log to what is acknowledged and shown: syncs, snapshots, and who is told of them.
+//! Publication of commits: log syncs, replication, snapshots and the commit listener.
 //!
-//! Owns the order of a sync, a carry and a new snapshot; whether a state may be shown yet is asked of
-//! `carrying`, and who syncs for whom of `settle`.
+//! A snapshot is published after its sync and its replication. The replication gate (`carrying`) decides when a state
+//! may be visible, and the group commit (`settle`) selects the syncing thread.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -16,20 +16,20 @@ use crate::store::writer::Writer;
 use crate::store::{Store, Tell};
 
 impl Store {
-    /// Has `tell` called whenever a new snapshot is shown, by the thread that showed it and while it
-    /// may hold the writer: it must be quick, wait for nothing and ask nothing of the store. The first
-    /// stays; gives whether it was this one.
+    /// Registers a listener that is called after each publication of a snapshot, by the publishing thread and possibly
+    /// under the writer's lock. The listener must be quick, wait for nothing and call nothing of the store. Only the
+    /// first listener is accepted; returns false for any other.
     pub fn tell_of_news(&self, tell: impl Fn() + Send + Sync + 'static) -> bool {
         self.on_news.set(Tell(Box::new(tell))).is_ok()
     }
 
-    /// The store as of the last acknowledged write.
+    /// Snapshot as of the last acknowledged write.
     pub fn snapshot(&self) -> Snapshot {
         self.shown.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Brings everything that is written to disk, has it carried, and shows it. Gives the newest commit
-    /// of it. One thread at a time comes here.
+    /// Syncs everything written, waits for its replication, and publishes it; returns its newest commit. Called by one
+    /// thread at a time.
     pub(super) fn sync_log(&self) -> Result<Seq, WriteError> {
         let (snapshot, bytes, ()) = self.sync_with(|_| ())?;
         let seq = snapshot.seq();
@@ -39,8 +39,8 @@ impl Store {
         Ok(seq)
     }
 
-    /// Brings everything that is written to disk. Gives a snapshot of it, bytes of all files, and what
-    /// `look` finds where exactly that is written.
+    /// Syncs everything written. Returns its snapshot, the bytes of all files, and the result of `look` at exactly that
+    /// state.
     fn sync_with<T>(
         &self,
         look: impl FnOnce(&Writer) -> T,
@@ -56,23 +56,23 @@ impl Store {
         }
         Tally::count(&self.tally.syncs);
         if let Some(error) = self.stop_error() {
-            // Nothing is acknowledged once it is known that something failed.
+            // After a known failure nothing is acknowledged.
             return Err(error);
         }
         self.tell_synced(mark);
         Ok((snapshot, bytes, found))
     }
 
-    /// Returns once everything that was written before the call survives a power cut, and is carried
-    /// where a [far](crate::Ground::far) acknowledges. With
-    /// [`Durability::Interval`](crate::Durability::Interval) this is what upkeep calls at each interval.
+    /// Blocks until everything written before the call survives a power cut and, with a synchronous [replication
+    /// sink](crate::Ground::far), is replicated. With [`Durability::Interval`](crate::Durability::Interval), the
+    /// background workers call this at each interval.
     pub fn sync(&self) -> Result<(), WriteError> {
         let seq = self.writer()?.last_seq();
         self.settling.settle(seq, || self.sync_log(), || self.stop_error())
     }
 
-    /// What a backup copies: a manifest and parts that say the same, all of it on disk. What is not
-    /// carried yet is in it, as it is after a restart: while nothing can be carried a backup can be made.
+    /// Returns the manifest and segments for a backup, consistent and on disk. Commits not replicated yet are included,
+    /// as after a restart, so a backup is possible while replication fails.
     pub(crate) fn to_copy(&self) -> Result<(Manifest, Vec<Part>), WriteError> {
         let (snapshot, bytes, copied) = self.sync_with(what_to_copy)?;
         if self.may_show(snapshot.seq()) {
@@ -81,8 +81,8 @@ impl Store {
         Ok(copied)
     }
 
-    /// Shows everything, all of which is on disk: a manifest was just put in place. While not all of it
-    /// is carried, nothing: no network is waited for with the writer in hand.
+    /// Publishes all commits, which are on disk as a manifest was just written. If not all of them are replicated,
+    /// publishes nothing, as the writer's lock must not wait for a network.
     pub(crate) fn show_settled(&self, writer: &mut Writer) {
         if self.may_show(writer.last_seq()) {
             self.show(writer);
@@ -94,7 +94,7 @@ impl Store {
         self.show_snapshot(writer.snapshot(), writer.bytes_on_disk());
     }
 
-    /// Shows a snapshot, unless a newer one is shown by now.
+    /// Publishes a snapshot, unless a newer one is visible already.
     pub(super) fn show_snapshot(&self, snapshot: Snapshot, bytes_on_disk: u64) {
         let mut shown = self.shown.write().unwrap_or_else(PoisonError::into_inner);
         if snapshot.view <= shown.view {

@@ -1,13 +1,12 @@
-//! One at a time, in the order in which they asked.
+//! FIFO lock, acquired in the order of the calls.
 //!
-//! A mutex gives no order: whoever lets go of it and takes it again at once may keep others out for
-//! as long as it goes on. Here the one that waits longest is next (the ticket lock of Reed and
-//! Kanodia, "Synchronization with eventcounts and sequencers", CACM 1979). Knows nothing of what is
-//! done in a turn.
+//! A mutex is unfair: a thread that repeatedly releases and re-acquires it can exclude others indefinitely. Here the
+//! thread that has waited longest is next (the ticket lock of Reed and Kanodia, "Synchronization with eventcounts and
+//! sequencers", CACM 1979).
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Hands out turns.
+/// Ticket lock.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     tickets: Mutex<Tickets>,
@@ -16,18 +15,18 @@ pub(crate) struct Turns {
 
 #[derive(Debug, Default)]
 struct Tickets {
-    /// The next one that is given.
+    /// Next ticket to assign.
     next: u64,
-    /// The one whose turn it is.
+    /// Ticket that owns the lock.
     served: u64,
 }
 
-/// A turn; the next one's begins when this is dropped, however that comes about.
+/// Ownership of the lock; on drop, after a panic too, the next ticket owns it.
 #[derive(Debug)]
 pub(crate) struct Turn<'a>(&'a Turns);
 
 impl Turns {
-    /// Waits for all that asked before.
+    /// Acquires the lock after all earlier callers.
     pub(crate) fn take(&self) -> Turn<'_> {
         let mut tickets = self.tickets();
         let mine = tickets.next;

@@ -1,11 +1,9 @@
-//! What a store asks of its upkeep, and how the two wait for each other.
-//!
-//! Owns the wishes and the waking; knows neither what they mean nor who fulfils them.
+//! Work requests of a store to its background workers, and the waits between both.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What a store asks of its upkeep.
+/// Queue of maintenance requests, with at most one request of each kind.
 #[derive(Debug, Default)]
 pub(crate) struct Wanted {
     wants: Mutex<Wants>,
@@ -16,13 +14,13 @@ pub(crate) struct Wanted {
 struct Wants {
     is_attended: bool,
     flush: bool,
-    /// The segments or the erasures have changed since compaction looked last.
+    /// True if segments or erasures have changed since the last compaction round.
     rewrite: bool,
-    /// Somebody is compacting or erasing.
+    /// True during a compaction or erasure round.
     is_rewriting: bool,
-    /// Whoever does so rests after an error.
+    /// True while the compaction worker pauses after an error.
     is_paused: bool,
-    /// There may be something to index.
+    /// True if a segment may need an index.
     index: bool,
     stop: bool,
 }
@@ -34,13 +32,13 @@ impl Wants {
 }
 
 impl Wanted {
-    /// Somebody is there from now on to do what is asked, and has not looked at anything yet.
+    /// Attaches the background workers, which check for all kinds of work once.
     pub(crate) fn attend(&self) {
         self.wants().is_attended = true;
         self.note_change();
     }
 
-    /// Tells whoever is there to end.
+    /// Requests the workers to end.
     pub(crate) fn stop(&self) {
         self.wants().stop = true;
         self.changed.notify_all();
@@ -50,22 +48,22 @@ impl Wanted {
         self.wants().stop
     }
 
-    /// Whether there is nothing to compact or to erase.
+    /// Returns true if there is nothing to compact or erase.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.wants().is_at_rest()
     }
 
-    /// Whoever did what is asked does it no longer.
+    /// Detaches the flush worker.
     pub(crate) fn leave(&self) {
         self.wants().is_attended = false;
     }
 
-    /// Nobody is there any more.
+    /// Resets the queue after all workers have ended.
     pub(crate) fn forget(&self) {
         *self.wants() = Wants::default();
     }
 
-    /// Asks for the tail to be sealed; `false` where nobody is there to do it.
+    /// Requests a seal of the tail; returns `false` if no worker is attached.
     pub(crate) fn ask_for_flush(&self) -> bool {
         let mut wants = self.wants();
         wants.flush |= wants.is_attended;
@@ -80,7 +78,7 @@ impl Wanted {
         self.wants().rewrite
     }
 
-    /// Tells that there may be something to compact, to erase, or to index after that.
+    /// Requests a compaction and erasure round, and indexing after it.
     pub(crate) fn note_change(&self) {
         let mut wants = self.wants();
         (wants.rewrite, wants.index) = (true, true);
@@ -88,13 +86,13 @@ impl Wanted {
         self.changed.notify_all();
     }
 
-    /// Tells that there may be something to index.
+    /// Requests an indexing round.
     pub(crate) fn note_index(&self) {
         self.wants().index = true;
         self.changed.notify_all();
     }
 
-    /// Tells that what [`wait_for_change`](Self::wait_for_change) gave is done.
+    /// Ends the round that [`wait_for_change`](Self::wait_for_change) began.
     pub(crate) fn note_rewritten(&self) {
         self.wants().is_rewriting = false;
         self.changed.notify_all();
@@ -104,13 +102,13 @@ impl Wanted {
         self.wants.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the tail is to be sealed. Gives whether to go on.
+    /// Blocks until a seal is requested; returns false on a stop request.
     pub(crate) fn wait_for_flush(&self) -> bool {
         self.wait(None, |wants| std::mem::take(&mut wants.flush))
     }
 
-    /// Waits until there may be something to compact or to erase. Gives whether to go on. Whoever makes
-    /// indexes waits from then on, until [`note_rewritten`](Self::note_rewritten).
+    /// Blocks until a compaction and erasure round is requested; returns false on a stop request. From then on,
+    /// indexing waits until [`note_rewritten`](Self::note_rewritten).
     pub(crate) fn wait_for_change(&self) -> bool {
         self.wait(None, |wants| {
             wants.is_rewriting |= wants.rewrite;
@@ -118,23 +116,22 @@ impl Wanted {
         })
     }
 
-    /// Waits until there may be something to index, and nothing to compact or to erase. Gives whether to
-    /// go on.
+    /// Blocks until indexing is requested while there is nothing to compact or erase; returns false on a stop request.
     pub(crate) fn wait_for_index(&self) -> bool {
         self.wait(None, |wants| wants.is_at_rest() && std::mem::take(&mut wants.index))
     }
 
-    /// Waits until there is nothing to compact or to erase. Gives whether to go on.
+    /// Blocks until there is nothing to compact or erase; returns false on a stop request.
     pub(crate) fn wait_for_rest(&self) -> bool {
         self.wait(None, |wants| wants.is_at_rest())
     }
 
-    /// Waits until `time` has passed. Gives whether to go on.
+    /// Sleeps for `time`; returns false on a stop request.
     pub(crate) fn rest(&self, time: Duration) -> bool {
         self.wait(Some(time), |_| false)
     }
 
-    /// The same after compacting or erasing met an error: indexes are made meanwhile.
+    /// As [`Self::rest`], after an error of compaction or erasure; indexing runs meanwhile.
     pub(crate) fn pause(&self, time: Duration) -> bool {
         self.wants().is_paused = true;
         self.changed.notify_all();
@@ -143,7 +140,7 @@ impl Wanted {
         goes_on
     }
 
-    /// Waits until `is_due` or a stop, or until `at_most` has passed. Gives whether to go on.
+    /// Blocks until `is_due`, a stop request, or the end of `at_most`; returns false on a stop request.
     fn wait(&self, at_most: Option<Duration>, is_due: impl Fn(&mut Wants) -> bool) -> bool {
         let mut wants = self.wants();
         let began = Instant::now();

@@ -1,7 +1,7 @@
-//! What the one writer keeps, and the order in which things become durable (`format-spec/log.md`).
+//! Writer of a store, and the order in which its changes become durable (`format-spec/log.md`).
 //!
-//! Owns the log, the manifest and the newest rows, pending commits included. Everything here is
-//! done under the store's lock and is short: what takes long, building segments, is a [`Job`]'s.
+//! Has the log, the manifest and the newest rows, including pending commits. All methods run under the store's writer
+//! lock and are short; long work, such as building segments, is a [`Job`]'s.
 
 mod jobs;
 #[cfg(test)]
@@ -31,9 +31,9 @@ use crate::store::opening::{Opened, ReadLog};
 use crate::store::options::Options;
 use crate::store::rows::Rows;
 
-/// Bytes that a batch takes in the logs at most, with the head of its frame and the header of a log.
+/// Maximum bytes that a batch adds to the logs, including its frame head and a log header.
 const FRAME_ROOM: u64 = FRAME_BYTES_MAX as u64 + LOG_RESERVE_STEP;
-// Logs without room are full, so that waiting for room has the tail sealed.
+// Logs without space for a batch always count as full, so a wait for space makes the tail sealed.
 const _: () = assert!(LOG_BYTES_SEAL + FRAME_ROOM <= LOG_BYTES_MAX);
 
 #[derive(Debug)]
@@ -42,42 +42,42 @@ pub(crate) struct Writer {
     pub(crate) rows: Rows,
     log: Option<LogWriter>,
     durability: Durability,
-    /// How snapshots are searched by meaning.
+    /// Search mode of vector queries, for snapshots.
     searching: Searching,
-    /// Whether the logs hold frames that nobody knows to be on disk.
+    /// True if the logs have frames that may not be on disk.
     pub(crate) must_seal: bool,
-    /// Numbers of segments of an older version.
+    /// Numbers of older-version segments.
     pub(crate) outdated: Vec<u64>,
-    /// The logs before this one that hold the rest of the tail.
+    /// Earlier logs with the rest of the tail.
     older_logs: Vec<ReadLog>,
     manifest_bytes: u64,
-    /// Who is told of logs and manifests.
+    /// Receiver of log and manifest events.
     far: Option<Arc<dyn Far>>,
-    /// The model of the newest manifest.
+    /// Model in the newest manifest.
     published_model: Option<Model>,
     next_seq: Seq,
-    /// Retired rows that the newest state file of each segment holds.
+    /// Counts of retired rows in the newest state file of each segment.
     stored_marks: HashMap<u64, [u32; 3]>,
-    /// Sealed segments that a job is reading: no other job may take them.
+    /// Sealed segments that a job is reading; no other job may claim them.
     claimed: HashSet<u64>,
-    /// Sealed segments whose damage keeps an index from being made.
+    /// Sealed segments whose corruption prevents an index.
     unindexable: HashSet<u64>,
-    /// Segments that a move to another model has made and that its manifest will name, each of one
-    /// sealed segment, which stays claimed until then.
+    /// Segments written by a re-embedding, for its final manifest. Each new segment replaces one sealed segment, which
+    /// stays claimed until that manifest.
     pub(crate) remade: Vec<(Job, Made)>,
-    /// How many embeddings may wait to be made anew, while a move to another model holds writers back.
+    /// Maximum number of embeddings in the tail while a re-embedding holds writers back.
     pub(crate) waiting_max: Option<u64>,
-    /// Files that no manifest needs any more and that are still there.
+    /// Obsolete files that still have to be removed.
     doomed: Vec<String>,
-    /// Counts the snapshots made, so that an older one is never shown after a newer one.
+    /// Number of snapshots taken, so that an older snapshot is never published after a newer one.
     views: u64,
-    /// Why the writer stopped.
+    /// Reason why the writer stopped.
     stopped: Arc<OnceLock<String>>,
-    /// How many erasures are pending.
+    /// Number of pending erasures.
     erasures_pending: Arc<AtomicUsize>,
 }
 
-/// A directory without a manifest is a new store, unless it holds pieces of an old one.
+/// Creates a store in a directory without a manifest. Fails if logs or segments of an earlier store are there.
 fn first_manifest(ground: &Ground, names: &[String]) -> Result<(Manifest, u64), OpenError> {
     let piece = names.iter().find(|name| {
         layout::number(FileKind::Log, name).is_some()
@@ -95,7 +95,7 @@ fn first_manifest(ground: &Ground, names: &[String]) -> Result<(Manifest, u64), 
     Ok((manifest, bytes))
 }
 
-/// Removes files whose writing was cut short: their names would be in the way of the next ones.
+/// Removes unfinished files, whose names would collide with those of later files.
 pub(crate) fn remove_unfinished(disk: &dyn Disk, names: &[String]) -> Result<(), DiskError> {
     names.iter().filter(|name| layout::is_unfinished(name)).try_for_each(|name| disk.remove(name))
 }
@@ -105,8 +105,7 @@ fn marks(state: &RowState) -> [u32; 3] {
 }
 
 impl Writer {
-    /// Opens what the directory holds, making a new store where it holds none, and recovers what
-    /// was acknowledged.
+    /// Opens the store of a directory, or creates one, and recovers all acknowledged commits.
     pub(crate) fn open(ground: &Ground, options: &Options) -> Result<Self, OpenError> {
         let disk = &*ground.disk;
         let names = disk.names()?;
@@ -125,7 +124,7 @@ impl Writer {
             opened.take_indexes(disk, &names);
         }
         let model = opened.manifest.model;
-        // What is about to be removed may be all that is left if the newest names are lost.
+        // If the newest names were lost in a power cut, the files removed below would be the only ones left.
         disk.sync_names()?;
         let writer = Self {
             manifest_bytes,
@@ -155,23 +154,23 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Removes what no manifest needs. Only names of our own making are touched.
+    /// Removes files that no manifest needs. Foreign files are left alone.
     fn remove_leftovers(&self, disk: &dyn Disk, names: &[String]) -> Result<(), DiskError> {
         remove_unfinished(disk, names)?;
         self.manifest.leftovers(names).into_iter().try_for_each(|name| disk.remove(name))
     }
 
-    /// The newest commit, pending ones included.
+    /// Newest commit, including pending ones.
     pub(crate) fn last_seq(&self) -> Seq {
         self.next_seq - 1
     }
 
-    /// Why the writer stopped, for those who do not hold its lock.
+    /// Reason why the writer stopped, for readers without the writer's lock.
     pub(crate) fn stopped(&self) -> Arc<OnceLock<String>> {
         Arc::clone(&self.stopped)
     }
 
-    /// How many erasures are pending, for the same.
+    /// Number of pending erasures, for readers without the writer's lock.
     pub(crate) fn erasures_pending(&self) -> Arc<AtomicUsize> {
         Arc::clone(&self.erasures_pending)
     }
@@ -180,45 +179,45 @@ impl Writer {
         self.erasures_pending.store(self.manifest.erasures.len(), Ordering::SeqCst);
     }
 
-    /// Everything as of the newest commit.
+    /// Snapshot as of the newest commit.
     pub(crate) fn snapshot(&mut self) -> Snapshot {
         self.views += 1;
         let now = Snapshot::of(self.rows.all(), self.last_seq(), self.manifest.model);
         Snapshot { view: self.views, searching: self.searching, ..now }
     }
 
-    /// Whether the tail must be sealed before another batch is logged. The flush itself needs a log
-    /// for the commits that follow, beside the one that the batch may need.
+    /// Returns true if the tail must be sealed before another batch is logged. The flush itself needs a log for later
+    /// commits, beside the log that the batch may need.
     pub(crate) fn logs_are_full(&self) -> bool {
         let one_more = usize::from(self.log.is_none());
         self.log_bytes() >= LOG_BYTES_SEAL || self.manifest.logs.len() + one_more >= LOGS_MAX
     }
 
-    /// Whether the logs can take a batch, whatever it is.
+    /// Returns true if the logs have space for a batch of any size.
     pub(crate) fn has_room(&self) -> bool {
         let has_log = self.log.is_some() || self.manifest.logs.len() < LOGS_MAX;
         has_log && self.log_bytes() + FRAME_ROOM <= LOG_BYTES_MAX
     }
 
-    /// Ids whose bytes are still to be removed.
+    /// Ids pending erasure.
     pub(crate) fn erasures(&self) -> &BTreeSet<u128> {
         &self.manifest.erasures
     }
 
-    /// Notes sources that go with what is erased, before the first row is left out: once an item is
-    /// gone, nothing else tells what was to go with it. From now on no commit may name them.
+    /// Adds orphaned sources to the pending erasures, before the first row is erased: once an item's row is erased,
+    /// nothing else records its source. From now on no commit may reference these sources.
     pub(crate) fn erase_too(&mut self, sources: impl IntoIterator<Item = SourceId>) {
         self.manifest.erasures.extend(sources.into_iter().map(|source| source.0));
         self.count_erasures();
     }
 
-    /// Bytes of the logs that hold the tail.
+    /// Bytes of the logs that cover the tail.
     pub(crate) fn log_bytes(&self) -> u64 {
         let older: u64 = self.older_logs.iter().map(|log| log.mark.end).sum();
         older + self.log.as_ref().map_or(0, LogWriter::bytes)
     }
 
-    /// Bytes of all files that the manifest needs, the logs, and indexes that are used.
+    /// Bytes of all files that the manifest needs, the logs, and the indexes in use.
     pub(crate) fn bytes_on_disk(&self) -> u64 {
         let sealed = self.manifest.segments.iter();
         let sealed: u64 = sealed
@@ -231,18 +230,17 @@ impl Writer {
         sealed + older + log + self.manifest_bytes
     }
 
-    /// What brings the newest commits to disk without the writer's lock.
+    /// Returns a handle that syncs the newest commits without the writer's lock.
     pub(crate) fn syncer(&self) -> Option<LogSyncer> {
         self.log.as_ref().map(LogWriter::syncer)
     }
 
-    /// How far the log goes that is being written.
+    /// Position in the current log.
     pub(crate) fn mark(&self) -> Option<LogMark> {
         self.log.as_ref().map(LogWriter::mark)
     }
 
-    /// Appends one batch to the log, which has room for it, without a sync, and shows it to itself.
-    /// `rows` are those of the batch.
+    /// Appends one batch to the log, without a sync, and its `rows` to the tail. The log must have space for the batch.
     pub(crate) fn commit(
         &mut self,
         disk: &dyn Disk,
@@ -252,13 +250,13 @@ impl Writer {
     ) -> Result<Seq, WriteError> {
         assert!(self.has_room(), "the store waits for it before it takes the lock");
         let erasures = batch.tombstones.iter().filter(|stone| stone.removes());
-        // With each id its source may have to go.
+        // Half of the limit, as each id may add its source to the erasures.
         if self.manifest.erasures.len() + erasures.clone().count() > ERASURES_PENDING_MAX / 2 {
             let why = format!("at most {} erasures may be pending", ERASURES_PENDING_MAX / 2);
             return Err(WriteError::refused("erase", why));
         }
         let records = u32::try_from(batch.records()).expect("BATCH_RECORDS_MAX is checked");
-        // All that is read comes before the log: once a batch is there, it is a commit.
+        // All reads that can fail come before the append: a logged batch is a commit.
         let seq = self.next_seq;
         let addition = self.rows.prepare(rows.committed(seq), [batch])?;
         self.need_log(disk)?;
@@ -271,7 +269,7 @@ impl Writer {
         Ok(seq)
     }
 
-    /// The log is made when the first write needs it, and named by a manifest before its first frame.
+    /// Creates a log on the first write that needs one. A manifest must list the log before its first frame.
     fn need_log(&mut self, disk: &dyn Disk) -> Result<(), WriteError> {
         if self.log.is_some() {
             return Ok(());
@@ -301,15 +299,15 @@ impl Writer {
         damage.into()
     }
 
-    /// A tail that cannot be sealed cannot grow for ever.
+    /// Stops the writer after a failed flush: a tail that cannot be sealed would grow without limit.
     pub(crate) fn stop_for_flush(&mut self, job: &Job, error: JobError) -> WriteError {
         self.abandon(job);
         match error {
             JobError::Disk(error) | JobError::Names(error) => self.stop(error),
             JobError::Damaged(damage) => self.stop_for(damage),
-            // Nothing is lost: the next flush takes it up again.
+            // Nothing is lost, as the next flush retries.
             JobError::Away(damage) => damage.into(),
-            // limits.rs: a full tail and the segments that a flush takes up fit one segment.
+            // Per limits.rs, a full tail and the segments merged with it fit one segment.
             JobError::TooLarge(why) => self.stop_for(Damage::new("SEG-21", why)),
             JobError::Cancelled => WriteError::Stopped("the flush was cancelled".to_owned()),
         }
@@ -320,7 +318,7 @@ impl Writer {
         WriteError::Disk(error)
     }
 
-    /// What must be written before anything else can be does not fit the disk.
+    /// Stops the writer if a write that must come first does not fit on the disk.
     pub(crate) fn stop_for_space(&mut self, error: WriteError) {
         self.note_stop(match error {
             WriteError::Postponed { why, .. } => why,
@@ -328,17 +326,17 @@ impl Writer {
         });
     }
 
-    /// The first reason stays: what follows from it explains less.
+    /// Records the first reason only, as later ones are its consequences.
     fn note_stop(&self, why: String) {
         let _earlier = self.stopped.set(why);
     }
 
-    /// Embeddings in the tail.
+    /// Number of embeddings in the tail.
     pub(crate) fn tail_vectors(&self) -> u64 {
         self.rows.tail().iter().map(|part| u64::from(part.segment.header().vectors)).sum()
     }
 
-    /// Whether so many more embeddings may be written now.
+    /// Returns true if a re-embedding permits this many more embeddings now.
     pub(crate) fn admits(&self, vectors: u64) -> bool {
         vectors == 0 || self.waiting_max.is_none_or(|most| self.tail_vectors() + vectors <= most)
     }
@@ -360,28 +358,28 @@ impl Writer {
         self.doomed.extend(state.map(|state| layout::state_name(entry.number, state.generation)));
     }
 
-    /// Writes the states that changed, then a new manifest, and removes what it leaves behind.
+    /// Writes the changed states and a new manifest, then removes obsolete files.
     pub(crate) fn publish(&mut self, disk: &dyn Disk) -> Result<(), WriteError> {
         self.publish_after(disk, false)
     }
 
-    /// The same where an erasure may end with it.
+    /// As [`Self::publish`]; `ends_erasure` is true if the manifest completes an erasure.
     fn publish_after(&mut self, disk: &dyn Disk, ends_erasure: bool) -> Result<(), WriteError> {
         let bytes = self.try_publish(disk).map_err(|error| self.stop(error))?;
         self.tell_of_manifest(disk, &bytes, ends_erasure);
-        // All of it stands by now.
+        // The new manifest is durable now, so its obsolete files can go.
         self.remove_doomed(disk);
         Ok(())
     }
 
-    /// Removes what no manifest needs any more. What cannot be removed is tried again with the next
-    /// manifest, before an erasure is said to be done, and at the next opening.
+    /// Removes obsolete files. A failed removal is retried after the next manifest, before an erasure is reported
+    /// complete, and at the next open.
     pub(crate) fn remove_doomed(&mut self, disk: &dyn Disk) {
         self.doomed.retain(|name| !is_removed(disk, name));
     }
 
     fn try_publish(&mut self, disk: &dyn Disk) -> Result<Vec<u8>, DiskError> {
-        // States hold bits that unsealed commits have set; those must not outlive the commits.
+        // States reflect unsealed commits and must not reach the disk before them.
         self.syncer().map_or(Ok(()), |syncer| syncer.sync())?;
         self.write_states(disk)?;
         if !self.must_seal {
@@ -394,8 +392,8 @@ impl Writer {
         Ok(bytes)
     }
 
-    /// Tells whoever carries the store away of all that the opening found. Not of logs that nobody knows to
-    /// be on disk: what is in them comes in the segment that is made of them first.
+    /// Reports the recovered logs and manifest to the sink. If the logs may not be on disk, nothing is reported: their
+    /// commits reach the sink in the segment that replaces the logs first.
     pub(crate) fn tell_of_opening(&mut self, disk: &dyn Disk) -> Result<(), DiskError> {
         let Some(far) = self.far.as_deref().filter(|_| !self.must_seal) else { return Ok(()) };
         for log in &self.older_logs {
@@ -407,7 +405,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Tells the same of the manifest that is in place, which has these bytes.
+    /// Reports a published manifest, with its file's bytes, to the sink.
     fn tell_of_manifest(&mut self, disk: &dyn Disk, bytes: &[u8], ends_erasure: bool) {
         let before = std::mem::replace(&mut self.published_model, self.manifest.model);
         let Some(far) = &self.far else { return };
@@ -425,7 +423,7 @@ impl Writer {
     }
 
     fn write_states(&mut self, disk: &dyn Disk) -> Result<(), DiskError> {
-        // Replaying the log sets the same bits once more, which is harmless: none is ever cleared.
+        // A replay sets the bits of unsealed commits again, which is harmless, as no bit is ever cleared.
         let (stored, doomed) = (&mut self.stored_marks, &mut self.doomed);
         let sealed = self.manifest.segments.iter_mut().zip(self.rows.sealed_parts());
         let files = sealed.filter_map(|(entry, part)| {
@@ -450,7 +448,8 @@ impl Writer {
         put_all_in_place(disk, files)
     }
 
-    /// Notes that these ids have left every file.
+    /// Completes the erasure of these ids, whose bytes are in no file any more. Fails if an obsolete file cannot be
+    /// removed.
     pub(crate) fn forget_erased(
         &mut self,
         disk: &dyn Disk,
@@ -464,11 +463,11 @@ impl Writer {
         self.manifest.erasures.retain(|id| !ids.contains(id));
         self.count_erasures();
         self.publish_after(disk, true)?;
-        // Until then a power cut may bring a removed name back, which the next opening removes again.
+        // Until this sync, a power cut may restore a removed name, which the next open removes again.
         disk.sync_names().map_err(|error| self.stop(error))
     }
 
-    /// Ends the log in good order, so that a later change to its last frame is known as damage.
+    /// Closes the log, so that later damage to its last frame is recognized.
     pub(crate) fn close(&mut self) -> Result<(), DiskError> {
         match self.log.take() {
             Some(log) if self.stopped.get().is_none() => log.close(),
@@ -477,7 +476,7 @@ impl Writer {
     }
 }
 
-/// Tells whoever carries the store away of a log.
+/// Reports a new or recovered log to the sink.
 fn tell_of_log(far: Option<&dyn Far>, disk: &dyn Disk, mark: LogMark) -> Result<(), DiskError> {
     if let Some(far) = far {
         far.began_log(mark, disk.open(&layout::name(FileKind::Log, mark.log))?);
@@ -485,7 +484,7 @@ fn tell_of_log(far: Option<&dyn Far>, disk: &dyn Disk, mark: LogMark) -> Result<
     Ok(())
 }
 
-/// Removes a file that may be gone already.
+/// Removes a file that may be missing already; returns false if the removal failed.
 fn is_removed(disk: &dyn Disk, name: &str) -> bool {
     match disk.remove(name) {
         Ok(()) => true,

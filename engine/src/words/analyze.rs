@@ -1,13 +1,11 @@
-//! Text to terms.
+//! Tokenizer: splits text into terms.
 //!
-//! Owns what a word is: where it starts and ends, how it is split, and how it is spelled as a term.
-//! Must not know rows or ranking. Documents and questions go through the same code; what tells them
-//! apart is which kinds of term they keep.
+//! Owns the boundaries of words, their splitting and their normalization to terms. Rows and ranking are left to other
+//! modules. Documents and queries use the same code and differ only in the kinds of term that they use.
 //!
-//! A *compound* is a run of words joined by single connectors (`PEP-387`, `src/net/conn.rs`,
-//! `foo::bar`). It gives one *whole* for each level that joins something, and its *parts*. Levels,
-//! outermost first: `/`, then `. : -`, then `_`, then changes of case and between letters and
-//! digits (`HTTPServer2`).
+//! A *compound* is a run of words joined by single connectors (`PEP-387`, `src/net/conn.rs`, `foo::bar`). A compound
+//! yields one *whole* for each level that joins something, and its *parts*. Levels, outermost first: `/`, then `. : -`,
+//! then `_`, then changes of case and between letters and digits (`HTTPServer2`).
 
 use std::cell::Cell;
 
@@ -18,47 +16,47 @@ use super::stem::Stems;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Most parts a single word is split into by case and digits; a word with more (a hash, a key)
-    /// stays whole.
+    /// Maximum number of parts into which case and digits split a word. A word with more parts (a hash, a key) is not
+    /// split.
     const UNIT_PARTS_MAX: usize = 6;
 }
 
 /// Connectors of each level, outermost first.
 const LEVELS: [&[u8]; 3] = [b"/", b".:-", b"_"];
 
-/// What a term is in the text it came from.
+/// Kind of a term within its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A plain word, or a pair of characters of a script without spaces.
+    /// Plain word, or a pair of characters of a script without spaces.
     Word,
-    /// A piece of a compound.
+    /// Part of a compound.
     Part,
-    /// A compound as it stands; an alternative to its parts.
+    /// Whole compound, an alternative to its parts.
     Whole,
-    /// A single character out of a longer run of a script without spaces; for documents only, so
-    /// that a question of one character finds them.
+    /// Single character of a longer run of a script without spaces. Indexed for documents only, so that a query of one
+    /// character matches them.
     Single,
 }
 
-/// One term of a text.
+/// Token: one term of a text.
 #[derive(Debug, Clone, Copy)]
 pub struct Emit<'a> {
-    /// The term, 1 to [`TERM_BYTES_MAX`] bytes.
+    /// Normalized term, 1 to [`TERM_BYTES_MAX`] bytes.
     pub term: &'a str,
-    /// What it is.
+    /// Kind of the term.
     pub kind: Kind,
-    /// Number of the compound or word in the text; terms of one compound share it.
+    /// Number of the compound or word in the text; all terms of a compound have the same number.
     pub group: u32,
 }
 
-/// Turns text into terms; keeps its buffers between texts.
+/// Splits texts into terms; reuses its buffers between texts.
 pub struct Analyzer {
     folded: String,
     spelling: Spelling,
 }
 
 thread_local! {
-    /// Each thread keeps one, for all who read on it.
+    /// Analyzer of this thread, shared by its readers.
     static OWN: Cell<Option<Analyzer>> = const { Cell::new(None) };
 }
 
@@ -69,13 +67,13 @@ impl Default for Analyzer {
 }
 
 impl Analyzer {
-    /// Costs nothing to make; over many texts it remembers the stems of common words.
+    /// Creates an analyzer at no cost. Over many texts, the analyzer caches the stems of common words.
     pub fn new() -> Self {
         Self { folded: String::new(), spelling: Spelling::new() }
     }
 
-    /// Lends the thread's own to whoever reads a few texts now and again, so that it remembers what it has met
-    /// with. Who borrows while it is lent gets a new one.
+    /// Runs `read` with the analyzer of this thread, whose cache of stems persists between calls. A nested call gets a
+    /// new analyzer.
     pub fn lend<T>(read: impl FnOnce(&mut Self) -> T) -> T {
         let mut analyzer = OWN.take().unwrap_or_default();
         let read = read(&mut analyzer);
@@ -83,12 +81,13 @@ impl Analyzer {
         read
     }
 
-    /// Gives `sink` the terms of `text` in order, until it answers `false`.
+    /// Passes the terms of `text` to `sink` in order, until `sink` returns false.
     pub fn terms(&mut self, text: &str, sink: impl FnMut(Emit<'_>) -> bool) {
         self.scan(text, true, sink);
     }
 
-    /// The same without dividing words by case and digits: `HTTPServer2` is one word, `src/net.rs` has three.
+    /// Tokenizes like [`Analyzer::terms`], but without splitting by case and digits: `HTTPServer2` is one word, and
+    /// `src/net.rs` has three.
     pub(crate) fn undivided(&mut self, text: &str, sink: impl FnMut(Emit<'_>) -> bool) {
         self.scan(text, false, sink);
     }
@@ -111,7 +110,7 @@ impl Analyzer {
     }
 }
 
-/// Spells terms: lower case, bounded, stemmed.
+/// Normalizes terms: lower case, bounded length, stemmed.
 struct Spelling {
     stems: Stems,
     lower: String,
@@ -123,7 +122,8 @@ impl Spelling {
         Self { stems: Stems::new(), lower: String::new(), term: String::new() }
     }
 
-    /// A word without its apostrophes and a final `'s`, in lower case, cut to the bound, stemmed.
+    /// Normalizes a word: without apostrophes and a final `'s`, in lower case, truncated to the maximum length,
+    /// stemmed.
     fn word(&mut self, text: &str) -> &str {
         let text = text.strip_suffix("'s").or_else(|| text.strip_suffix("'S")).unwrap_or(text);
         self.lower.clear();
@@ -144,7 +144,7 @@ impl Spelling {
         &self.term
     }
 
-    /// A joined form in lower case, or `None` above the bound.
+    /// Normalizes a whole compound to lower case; `None` if the result exceeds the maximum length.
     fn whole(&mut self, text: &str) -> Option<&str> {
         self.term.clear();
         for letter in text.chars().flat_map(char::to_lowercase) {
@@ -157,18 +157,18 @@ impl Spelling {
     }
 }
 
-/// One pass over one text.
+/// State of the tokenization of one text.
 struct Scan<'s, S> {
     spelling: &'s mut Spelling,
     sink: S,
-    /// Whether words are divided by case and digits.
+    /// True if case and digits split words.
     divides: bool,
     group: u32,
     open: bool,
 }
 
 impl<S: FnMut(Emit<'_>) -> bool> Scan<'_, S> {
-    /// Handles what starts at `at` and returns where to go on.
+    /// Handles the character or token at `at` and returns the offset of the next one.
     fn step(&mut self, text: &str, at: usize) -> usize {
         match class_at(text, at) {
             (Class::Other, next) => next,
@@ -216,7 +216,7 @@ impl<S: FnMut(Emit<'_>) -> bool> Scan<'_, S> {
         }
     }
 
-    /// A compound from `level` inwards; a plain word in it is a `kind`.
+    /// Emits the terms of a compound, from `level` inwards; a plain word becomes a term of `kind`.
     fn compound(&mut self, text: &str, level: usize, kind: Kind) {
         let Some(connectors) = LEVELS.get(level) else { return self.unit(text, kind) };
         if !self.open {
@@ -232,7 +232,7 @@ impl<S: FnMut(Emit<'_>) -> bool> Scan<'_, S> {
         }
     }
 
-    /// A run of letters and digits: itself, and its pieces where case or digits divide it.
+    /// Emits a run of letters and digits, and its parts if case or digits split the run.
     fn unit(&mut self, text: &str, kind: Kind) {
         let mut cuts = [0; UNIT_PARTS_MAX];
         match if self.divides { divide(text, &mut cuts) } else { 0 } {
@@ -248,7 +248,7 @@ impl<S: FnMut(Emit<'_>) -> bool> Scan<'_, S> {
         }
     }
 
-    /// A run of a script without spaces: its pairs of characters, and the characters themselves.
+    /// Emits the pairs of characters of a run without spaces, and the single characters.
     fn spaceless(&mut self, run: &str) {
         let mut previous: Option<&str> = None;
         let mut rest = run;
@@ -275,7 +275,7 @@ impl<S: FnMut(Emit<'_>) -> bool> Scan<'_, S> {
     }
 }
 
-/// Class of the character at `at` and where the next one starts. `_` counts as a letter.
+/// Returns the class of the character at `at` and the offset of the next character. `_` counts as a letter.
 fn class_at(text: &str, at: usize) -> (Class, usize) {
     let byte = text.as_bytes()[at];
     if byte.is_ascii() {
@@ -286,7 +286,7 @@ fn class_at(text: &str, at: usize) -> (Class, usize) {
     (class(letter), at + letter.len_utf8())
 }
 
-/// End of the run of characters of one class that starts at `at`; marks stay with what they sit on.
+/// Returns the end of the run of characters of one class that starts at `at`. Marks stay with their base character.
 fn run_end(text: &str, at: usize, wanted: Class) -> usize {
     let mut end = at;
     while end < text.len() {
@@ -302,9 +302,8 @@ fn run_end(text: &str, at: usize, wanted: Class) -> usize {
     end
 }
 
-/// End of the word that starts at `at`, where it is what most are: small ASCII letters, the first of
-/// them perhaps a capital, and behind them a byte that joins nothing. `None` leaves it to the
-/// general rules, which would find the same word.
+/// Fast path for the most common words: returns the end of a word of lower-case ASCII letters, with an optional initial
+/// capital, before a byte that joins nothing. `None` means that the general rules apply; they would find the same end.
 fn plain_end(bytes: &[u8], at: usize) -> Option<usize> {
     let rest = &bytes[at..];
     let first = usize::from(rest.first()?.is_ascii_alphabetic());
@@ -320,8 +319,7 @@ fn plain_end(bytes: &[u8], at: usize) -> Option<usize> {
     (first == 1 && is_end).then_some(at + end)
 }
 
-/// End of the compound that starts at `at`: runs of letters with single connectors (or `::`)
-/// between them.
+/// Returns the end of the compound that starts at `at`: runs of letters joined by single connectors (or `::`).
 fn compound_end(text: &str, at: usize) -> usize {
     let bytes = text.as_bytes();
     let mut end = run_end(text, at, Class::Letter);
@@ -339,7 +337,7 @@ fn compound_end(text: &str, at: usize) -> usize {
     }
 }
 
-/// `C++`, `C#` and their like: end of the suffix on a single letter, or `end`.
+/// Returns the end of the suffix of a single letter (`C++`, `C#`); `end` if there is no suffix.
 fn suffix_end(text: &str, at: usize, end: usize) -> usize {
     let bytes = text.as_bytes();
     if end - at != 1 || !bytes[at].is_ascii_alphabetic() {
@@ -353,14 +351,14 @@ fn suffix_end(text: &str, at: usize, end: usize) -> usize {
     if past < text.len() && class_at(text, past).0 != Class::Other { end } else { past }
 }
 
-/// First character with its marks.
+/// Returns the end of the first character and its marks.
 fn cluster_end(text: &str) -> usize {
     let mut letters = text.char_indices().skip(1).skip_while(|(_, letter)| is_mark(*letter));
     letters.next().map_or(text.len(), |(at, _)| at)
 }
 
-/// Writes where `text` divides by case or digits; 0 for a plain word and for one with too many
-/// cuts.
+/// Writes the offsets at which case or digits split `text`, and returns their number: 0 for a plain word and for a word
+/// with too many splits.
 fn divide(text: &str, cuts: &mut [usize; UNIT_PARTS_MAX]) -> usize {
     let mut count = 0;
     let mut letters = text.char_indices().peekable();
@@ -370,15 +368,14 @@ fn divide(text: &str, cuts: &mut [usize; UNIT_PARTS_MAX]) -> usize {
         let digits =
             before.is_ascii_digit() != this.is_ascii_digit() && before != '\'' && this != '\'';
         let rise = before.is_lowercase() && this.is_uppercase();
-        // The last capital of a run starts the next word (HTTPServer), unless only a plural follows
-        // (APIs).
+        // The last capital of a run starts the next word (HTTPServer), unless only a plural `s` follows (APIs).
         let plural = matches!(text.as_bytes()[at + this.len_utf8()..], [b's'] | [b'\'', b's']);
         let hump = before.is_uppercase()
             && this.is_uppercase()
             && after.is_some_and(char::is_lowercase)
             && !plural;
         if digits || rise || hump {
-            // The last place stays free for the piece after the last cut.
+            // The last of the parts follows the last split.
             if count + 1 == UNIT_PARTS_MAX {
                 return 0;
             }

@@ -1,7 +1,6 @@
-//! One block of postings: its head and its packed numbers.
+//! Decoding of a postings block: head and packed numbers (format-spec/words.md, blocks and postings).
 //!
-//! Owns the decoding of a block (format-spec/words.md, blocks and postings). Must not know where a
-//! term's blocks lie nor how rows are ranked.
+//! The position of a term's blocks and the ranking of rows are left to other modules.
 
 use super::bytes::{Bytes, part};
 use super::layout::{
@@ -11,20 +10,20 @@ use super::pack::{packed_bytes, unpack, unpack_one};
 use super::posting::Posting;
 use crate::error::Damage;
 
-/// Where a block's numbers lie and how wide they are.
+/// Position and bit widths of a block's packed numbers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Block {
     pub(super) count: usize,
-    /// The row after the block before.
+    /// Smallest row that the block may contain: the last row of the previous block plus one.
     pub(super) from: u32,
-    /// Known for blocks of long lists.
+    /// Last row; known only for blocks of long lists.
     pub(super) last_row: Option<u32>,
     pub(super) offset: usize,
-    /// Width of a row step, a body count and a title count.
+    /// Bit widths of row steps, body counts and title counts.
     pub(super) bits: [u8; 3],
 }
 
-/// The head of a block of a long list.
+/// Head of a block of a long list.
 pub(super) struct Head {
     pub(super) block: Block,
     pub(super) last_row: u32,
@@ -32,8 +31,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// Reads the head of a block of `count` postings, none before row `from`, in a segment of
-    /// `rows` rows.
+    /// Reads the head of a block of `count` postings, with rows from `from` on, in a segment of `rows` rows.
     pub(super) fn read(
         raw: &[u8; BLOCK_BYTES],
         count: usize,
@@ -61,22 +59,21 @@ impl Head {
     }
 }
 
-/// The last row that a head states, unchecked.
+/// Returns the last row that a head states, unchecked.
 pub(super) fn last_row(raw: &[u8; BLOCK_BYTES]) -> u32 {
     u32::from_le_bytes([raw[0], raw[1], raw[2], raw[3]])
 }
 
-/// Rows and counts of one decoded block; the first `count` of each are valid, and no counts while
-/// the block is uncounted.
+/// Rows and counts of a decoded block. The first `count` rows are valid; the counts are valid unless they are pending.
 #[derive(Debug, Clone)]
 pub(super) struct Decoded {
     pub(super) rows: [u32; BLOCK_ROWS],
     pub(super) bodies: [u32; BLOCK_ROWS],
     pub(super) titles: [u32; BLOCK_ROWS],
     pub(super) count: usize,
-    /// Whether any title count may differ from 0.
+    /// True if a title count may differ from 0.
     pub(super) titled: bool,
-    /// The block whose counts were not unpacked.
+    /// Block whose rows are unpacked and whose counts are pending.
     uncounted: Option<Block>,
 }
 
@@ -93,13 +90,13 @@ impl Decoded {
         Posting { row: self.rows[i], body: narrow(self.bodies[i]), title: narrow(self.titles[i]) }
     }
 
-    /// All of them.
+    /// All postings of the block.
     pub(super) fn postings(&self) -> impl Iterator<Item = Posting> {
         (0..self.count).map(|i| self.posting(i))
     }
 
-    /// Where `row` is among the rows. Counting all that are smaller takes less than halving, whose
-    /// every step waits for the one before; most of all in a full block, whose length is known.
+    /// Returns the index of `row`. Counting the smaller rows is faster than a binary search, in which each step depends
+    /// on the previous step. The gain is largest in a full block, whose length is a constant.
     pub(super) fn find(&self, row: u32) -> Option<usize> {
         let before = |rows: &[u32]| rows.iter().map(|other| u32::from(*other < row)).sum::<u32>();
         let rows = &self.rows[..self.count];
@@ -110,7 +107,7 @@ impl Decoded {
         rows.get(at as usize).is_some_and(|found| *found == row).then_some(at as usize)
     }
 
-    /// Becomes a single posting.
+    /// Replaces the content by a single posting.
     pub(super) fn set_one(&mut self, posting: Posting) {
         (self.count, self.uncounted) = (1, None);
         self.titled = posting.title != 0;
@@ -119,8 +116,7 @@ impl Decoded {
         self.titles[0] = u32::from(posting.title);
     }
 
-    /// Unpacks a block, or its rows alone, which is all that looking for one takes; `rows` are those of the
-    /// segment.
+    /// Unpacks a block, or only its rows, which suffice for a lookup. `rows` is the number of rows of the segment.
     pub(super) fn set_block<B: Bytes>(
         &mut self,
         block: &Block,
@@ -133,7 +129,7 @@ impl Decoded {
         if with_counts { self.unpack_counts(block, bodies, titles) } else { Ok(()) }
     }
 
-    /// Unpacks the counts of the block whose rows it has.
+    /// Unpacks the pending counts of the current block.
     pub(super) fn set_counts<B: Bytes>(&mut self, postings: &B) -> Result<(), Damage> {
         let Some(block) = self.uncounted else { return Ok(()) };
         let [_, bodies, titles] = block.packed(postings)?;
@@ -144,7 +140,7 @@ impl Decoded {
         (self.count, self.uncounted) = (0, None);
         unpack(steps, block.count, block.bits[0], &mut self.rows);
         let last = add_steps(&mut self.rows[..block.count], block.from);
-        // Steps are not negative, so the last row is the greatest: one check stands for all.
+        // Steps are not negative, so the last row is the greatest, and one check is enough.
         if !block.last_row.map_or(last < u64::from(rows), |row| u64::from(row) == last) {
             return Err(Damage::new(
                 "WRD-30",
@@ -173,7 +169,7 @@ impl Decoded {
         Ok(())
     }
 
-    /// One posting of the block whose rows it has.
+    /// Returns one posting of the current block; unpacks only its counts if they are pending.
     pub(super) fn posting_of<B: Bytes>(&self, i: usize, postings: &B) -> Result<Posting, Damage> {
         let Some(block) = self.uncounted else { return Ok(self.posting(i)) };
         let ([_, bodies, titles], [_, body_bits, title_bits]) =
@@ -191,13 +187,13 @@ fn counts_none() -> Damage {
     Damage::new("WRD-31", "a posting counts 0")
 }
 
-/// Counts are packed in [`COUNT_BITS_MAX`] bits at most.
+/// Narrows a count, which is packed in at most [`COUNT_BITS_MAX`] bits.
 fn narrow(count: u32) -> u8 {
     u8::try_from(count).unwrap_or(u8::MAX)
 }
 
-/// Makes rows of the steps between them, the first from `from` on; gives the last, which may pass all
-/// numbers of rows. Four at a time, so that each waits for one addition only.
+/// Replaces the steps by rows, the first at least `from`, and returns the last row, which may exceed `u32`. Works on
+/// four steps at a time, so that each group waits for only one addition.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "where a row passes 32 bits the last does, which is checked"
@@ -221,7 +217,7 @@ fn add_steps(steps: &mut [u32], from: u32) -> u64 {
 }
 
 impl Block {
-    /// The packed bytes: row steps, body counts, title counts.
+    /// Returns the packed bytes: row steps, body counts, title counts.
     fn packed<'b, B: Bytes>(&self, postings: &'b B) -> Result<[&'b [u8]; 3], Damage> {
         let [row_bits, body_bits, title_bits] = self.bits;
         if row_bits > ROW_BITS_MAX || body_bits > COUNT_BITS_MAX || title_bits > COUNT_BITS_MAX {
@@ -248,7 +244,7 @@ mod tests {
     use super::super::pack::{pack, width};
     use super::*;
 
-    /// Rows 10, 13, 16, ... that each count 2 in the body, but the one at `none`, which counts nothing.
+    /// Returns rows 10, 13, 16, ..., each with a body count of 2, except for the posting at `none` with a count of 0.
     fn packed(count: usize, none: usize) -> (Block, Vec<u8>) {
         let steps = vec![2; count];
         let bodies: Vec<u32> = (0..count).map(|i| if i == none { 0 } else { 2 }).collect();

@@ -1,16 +1,14 @@
-//! BM25: how much a term in a row says.
+//! BM25: score of a term in a row.
 //!
-//! Owns the formula and its arithmetic. Must not know blocks or the order in which rows are
-//! visited.
+//! Owns the formula and its arithmetic. Blocks and the order of visiting rows are left to other modules.
 //!
-//! Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009),
-//! sections 3.4 and 3.6 (fields by weighted counts). A term adds `weight * idf * (k1 + 1) * tf /
-//! (tf + norm)`, with `tf = body + title_weight * title` and `norm = k1 * (1 - b + b * length /
-//! mean length)`.
+//! Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009), sections 3.4 and 3.6
+//! (fields by weighted counts). A term adds `weight * idf * (k1 + 1) * tf / (tf + norm)`, with `tf = body +
+//! title_weight * title` and `norm = k1 * (1 - b + b * length / mean length)`.
 //!
-//! What a term adds is rounded to a whole number of 1/2^17 before it is added up. Sums of whole
-//! numbers do not depend on the order of adding, so every way of visiting rows, and every way of
-//! cutting a store into segments, gives the same score to the last bit, and equal rows tie exactly.
+//! The score of a term is rounded to a whole number of 1/2^17 before the scores are added. Sums of whole numbers do not
+//! depend on the order of addition. So every order of visiting rows, and every division of a store into segments, gives
+//! the same score to the last bit, and equal rows tie exactly.
 
 use super::bytes::Bytes;
 use super::layout::{LENGTH_CODES, decode_length};
@@ -22,26 +20,25 @@ use crate::error::Damage;
 use crate::error::SearchError;
 use crate::stop::Stop;
 
-/// Parts of one unit of score.
+/// Score units per 1.0.
 const SCALE: f32 = (1 << 17) as f32;
 
-/// Most that one term adds: 64 units, the mantissa of a float. The sum of all terms stays within 31
-/// bits.
+/// Maximum score of one term: 64.0, the mantissa of a float. The sum of all terms fits 31 bits.
 pub(super) const TERM_SCORE_MAX: u32 = (1 << 23) - 1;
 const TERM_SCORE_LIMIT: f32 = TERM_SCORE_MAX as f32;
 const MANTISSA: f32 = (1 << 23) as f32;
 
 const _: () = assert!(TERM_SCORE_MAX as u64 * QUERY_TERMS_MAX as u64 <= i32::MAX as u64);
 
-/// Greatest `k1` and title weight that are told apart.
+/// Maximum of `k1` and of the title weight; larger values count as this one.
 const PARAMETER_MAX: f32 = 1000.0;
 
-/// A BM25 score as a whole number of 1/2^17.
+/// BM25 score as a whole number of 1/2^17.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Score(pub(super) u32);
 
 impl Score {
-    /// The score in its usual unit.
+    /// Returns the score in its usual unit.
     #[expect(
         clippy::cast_precision_loss,
         reason = "shown to people; ranking uses the whole number"
@@ -50,30 +47,30 @@ impl Score {
         self.0 as f32 / SCALE
     }
 
-    /// No more than any score of a match that is shown as `shown`.
+    /// Returns a lower bound of the scores of all matches that are displayed as `shown`.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts saturate")]
     pub fn shown_as(shown: f32) -> Self {
-        // Of a score's bits, `f32` keeps 24; and what matches scores at least 1.
+        // An `f32` has 24 of a score's bits, and a match scores at least 1.
         let exact = f64::from(shown) * f64::from(SCALE);
         Self((exact * (1.0 - f64::from(f32::EPSILON))).floor().max(1.0) as u32)
     }
 }
 
-/// Scores of one row's terms: at most [`QUERY_TERMS_MAX`] of them.
+/// Sums the scores of one row's terms, at most [`QUERY_TERMS_MAX`] terms.
 impl std::iter::Sum for Score {
     fn sum<I: Iterator<Item = Self>>(scores: I) -> Self {
         Self(scores.map(|score| score.0).sum())
     }
 }
 
-/// The free parameters of BM25.
+/// Free parameters of BM25.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Parameters {
-    /// How late repetition saturates; 0 or more.
+    /// Saturation of repeated occurrences, 0 or more; a larger value saturates later.
     pub k1: f32,
-    /// How much a row's length counts; 0 to 1.
+    /// Weight of a row's length, 0 to 1.
     pub b: f32,
-    /// How many occurrences in the body one in the title is worth; 0 or more.
+    /// Weight of an occurrence in the title relative to the body, 0 or more.
     pub title_weight: f32,
 }
 
@@ -83,26 +80,26 @@ impl Default for Parameters {
     }
 }
 
-/// One segment and where it has the terms of a question.
+/// Segment with the dictionary entries of the query's terms.
 pub struct Found<B> {
     pub(super) view: PostingsView<B>,
-    /// For each term of the question.
+    /// Entry of each term of the query; `None` if the segment does not have the term.
     pub(super) entries: Vec<Option<Entry>>,
 }
 
 impl<B> Found<B> {
-    /// As if the segment had none of the terms, whatever it has: for one that counts nowhere.
+    /// Returns a result without entries, for a segment that is excluded from the search.
     pub fn nothing(view: PostingsView<B>, query: &Query) -> Self {
         Self { view, entries: vec![None; query.terms().len()] }
     }
 
-    /// Whether the segment has none of the terms.
+    /// Returns true if the segment has none of the terms.
     pub fn is_empty(&self) -> bool {
         self.entries.iter().all(Option::is_none)
     }
 }
 
-/// What is known about the whole collection: sums over all its segments.
+/// Statistics of the collection: sums over all its segments.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stats {
     documents: u64,
@@ -111,12 +108,12 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Nothing counted yet.
+    /// Creates empty statistics.
     pub fn new(query: &Query) -> Self {
         Self { documents: 0, length_total: 0, frequencies: vec![0; query.terms().len()] }
     }
 
-    /// Adds one segment; the answer spares a search of it to look the terms up again.
+    /// Adds a segment. The result can be reused by a search, which then need not look up the terms again.
     ///
     /// # Errors
     /// [`Damage`] in the segment's dictionary or entries.
@@ -132,11 +129,11 @@ impl Stats {
         Ok(found)
     }
 
-    /// The same, as if the segment did not have some of its rows.
+    /// Adds a segment without some of its rows.
     ///
     /// # Errors
-    /// [`SearchError`]: damage in the segment's dictionary or entries, or in the lists of the terms, or the
-    /// stop; what is counted by then are no statistics.
+    /// Returns [`SearchError`] on damage in the segment's dictionary, in its entries or in the lists of the terms, and
+    /// on cancellation. After an error, the statistics are invalid.
     pub fn add_without<B: Bytes, R: RowSet>(
         &mut self,
         view: PostingsView<B>,
@@ -144,7 +141,7 @@ impl Stats {
         without: Without<'_, R>,
         stop: &Stop,
     ) -> Result<Found<B>, SearchError> {
-        // Where more are left out than there are, the lengths are damaged, which (verify) tells.
+        // If more rows are excluded than exist, the lengths are damaged, which `verify` reports.
         let documents = view.documents().saturating_sub(without.documents);
         let length_total = view.length_total().saturating_sub(without.length_total);
         let found = self.look_up(view, query, (documents, length_total))?;
@@ -157,7 +154,7 @@ impl Stats {
         Ok(found)
     }
 
-    /// Adds so many rows of such a length together, and finds where the segment has the terms.
+    /// Adds `documents` rows of total length `length_total`, and looks up the query's terms in the segment.
     fn look_up<B: Bytes>(
         &mut self,
         view: PostingsView<B>,
@@ -173,36 +170,35 @@ impl Stats {
         Ok(Found { view, entries: entries.collect::<Result<_, _>>()? })
     }
 
-    /// Rows with words.
+    /// Number of rows with words.
     pub fn documents(&self) -> u64 {
         self.documents
     }
 
-    /// Rows that have each term of the question.
+    /// Document frequency of each term of the query, in rows.
     pub fn frequencies(&self) -> &[u64] {
         &self.frequencies
     }
 }
 
-/// A question ready to score rows of any segment of the collection.
+/// Weighted query that can score the rows of any segment of the collection.
 #[derive(Debug, Clone)]
 pub struct Ranker {
-    /// Terms that occur somewhere, with the greatest score each can approach, in whole parts.
+    /// Terms that occur somewhere, each with the limit of its score in units of 1/2^17.
     pub(super) terms: Vec<RankedTerm>,
     asked: Vec<f32>,
     pub(super) formula: Formula,
     pub(super) stop: Stop,
 }
 
-/// One term of a [`Ranker`].
 #[derive(Debug, Clone)]
 pub(super) struct RankedTerm {
-    /// Its place in the question.
+    /// Index of the term in the query.
     pub(super) index: usize,
     pub(super) weight: f32,
 }
 
-/// The length of each code, made once: every question needs all of them.
+/// Length of each length code, computed at compile time because every query needs all of them.
 #[expect(clippy::cast_precision_loss, reason = "length codes are rounded far more coarsely")]
 const LENGTHS: [f32; LENGTH_CODES] = {
     let mut lengths = [0.0; LENGTH_CODES];
@@ -216,18 +212,18 @@ const LENGTHS: [f32; LENGTH_CODES] = {
     }
 };
 
-/// The part of the formula that all terms share.
+/// Part of the formula that does not depend on the term.
 #[derive(Debug, Clone)]
 pub(super) struct Formula {
     title_weight: f32,
-    /// The length norm by length code; rises with the code.
+    /// Length norm by length code; increases with the code.
     pub(super) norms: Box<[f32; LENGTH_CODES]>,
 }
 
 impl Ranker {
-    /// Weighs the terms of `query` by how rare they are in the collection.
+    /// Weights the terms of `query` by their rarity in the collection.
     ///
-    /// Parameters outside their range count as the nearest value inside.
+    /// A parameter outside its range counts as the nearest value of the range.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -258,38 +254,36 @@ impl Ranker {
         Self { terms, asked, formula, stop: Stop::default() }
     }
 
-    /// What a row can get for each term of the question at most, and more the rarer it is: a term that
-    /// no row has counts as one that a single row has, but for a compound as a whole, which counts for
-    /// nothing.
+    /// Maximum score of a row for each term of the query; rarer terms have higher values. A term without rows counts as
+    /// a term of one row, but a whole compound without rows counts for nothing.
     pub fn asked(&self) -> &[f32] {
         &self.asked
     }
 
-    /// The same; its searches end once `stop` says so.
+    /// Returns this ranker with a cancel token, which its searches poll.
     #[must_use]
     pub fn until(self, stop: Stop) -> Self {
         Self { stop, ..self }
     }
 }
 
-/// `value` brought between 0 and `most`; what is not a number counts as 0.
+/// Clamps `value` to the range from 0 to `most`; NaN counts as 0.
 fn within(value: f32, most: f32) -> f32 {
     if value.is_nan() { 0.0 } else { value.clamp(0.0, most) }
 }
 
 impl Formula {
-    /// A count in both fields as one.
+    /// Returns the weighted count of both fields.
     #[expect(clippy::cast_precision_loss, reason = "counts are at most 255")]
     pub(super) fn frequency(&self, body: u32, title: u32) -> f32 {
-        // Through i32, which converts with one instruction where u32 takes several.
+        // Converted via i32, which takes one instruction; u32 takes several.
         body.cast_signed() as f32 + self.title_weight * title.cast_signed() as f32
     }
 
-    /// What a term of `weight` adds; at least 1, so that a match always shows.
+    /// Returns the score of a term of `weight`. The score is at least 1, so that a match is always visible.
     ///
-    /// Adding 2^23 leaves the rounded number in the low bits of the float. Unlike a cast, which has
-    /// to look for what does not fit, this is plain arithmetic and runs on several postings at
-    /// once. 0 / 0 counts as 1.
+    /// Adding 2^23 leaves the rounded number in the low bits of the float. Unlike a cast, which must check the range,
+    /// this addition is plain arithmetic and runs on several postings at once. 0 / 0 counts as 1.
     pub(super) fn score(weight: f32, frequency: f32, norm: f32) -> u32 {
         let score = weight * frequency / (frequency + norm);
         let score = if score > 1.0 { score } else { 1.0 };
@@ -297,17 +291,18 @@ impl Formula {
         (score + MANTISSA).to_bits() & TERM_SCORE_MAX
     }
 
-    /// What a posting adds.
+    /// Returns the score of a posting.
     pub(super) fn posting(&self, weight: f32, posting: Posting, length_code: u8) -> u32 {
         let frequency = self.frequency(u32::from(posting.body), u32::from(posting.title));
         Self::score(weight, frequency, self.norms[usize::from(length_code)])
     }
 
-    /// No less than [`Formula::posting`] of any posting with counts up to and a length from these.
+    /// Returns an upper bound of [`Formula::posting`] over all postings with counts up to `most` and a length code of
+    /// at least `length_code`.
     ///
-    /// The real function rises with the counts and falls with the length; its three roundings err
-    /// by less than `6 * 2^-24` of the value between two arguments, which the added `2^-20` and the
-    /// 1 cover; the last rounding, to a whole number, keeps order.
+    /// The real function increases with the counts and decreases with the length. Its three roundings err by less than
+    /// `6 * 2^-24` of the value between two arguments, which the added `2^-20` and the 1 cover. The last rounding, to a
+    /// whole number, is monotonic.
     pub(super) fn bound(&self, weight: f32, most: Posting, length_code: u8) -> u32 {
         let score = self.posting(weight, most, length_code);
         (score + (score >> 20) + 1).min(TERM_SCORE_MAX)

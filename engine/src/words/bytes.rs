@@ -1,19 +1,19 @@
-//! Columns as this room sees them: bytes that are asked for before they are used.
+//! Interface to the bytes of the word columns, which are requested before use.
 //!
-//! Owns the trait between the words and whoever holds their columns. Must not know pages or files:
-//! the holder checks what is asked for, so a question fails only on the bytes that it needs.
+//! Owns the trait between the full-text code and the owner of its columns. Pages and files are left to the owner, which
+//! verifies the requested ranges: a query fails only on bytes that it needs.
 
 use crate::error::Damage;
 
-/// One word column. Cheap to copy: it is a place, not the bytes.
+/// A word column. Cheap to copy: a reference, not the bytes.
 pub trait Bytes: Copy {
     /// Length in bytes.
     fn size(&self) -> usize;
 
-    /// Bytes `from..to`; this room asks only for `from <= to <= size`.
+    /// Returns bytes `from..to`; callers guarantee `from <= to <= size`.
     ///
     /// # Errors
-    /// [`Damage`] when the holder finds them changed.
+    /// [`Damage`] if the range does not match its checksum.
     fn range(&self, from: usize, to: usize) -> Result<&[u8], Damage>;
 }
 
@@ -28,12 +28,12 @@ impl Bytes for &[u8] {
     }
 }
 
-/// All bytes of a column.
+/// Returns all bytes of a column.
 pub(super) fn all<B: Bytes>(column: &B) -> Result<&[u8], Damage> {
     column.range(0, column.size())
 }
 
-/// `count` bytes of a column from `from` on, or `None` when it ends before.
+/// Returns `count` bytes of a column from `from` on; `None` if the column is shorter.
 pub(super) fn part<B: Bytes>(
     column: &B,
     from: usize,

@@ -1,7 +1,7 @@
-//! Writes the word columns, one term after the other in byte order.
+//! Writer of the word columns, one term after the other in byte order.
 //!
-//! Owns the encoding side of format-spec/words.md; the builder and the merge both end here, so
-//! there is one spelling of every posting list. Must not know where postings come from.
+//! Owns the encoding of format-spec/words.md. Builder and merge both use this writer, so every postings list has
+//! exactly one encoding. The origin of the postings is left to the caller.
 
 use super::dictionary_writer::DictionaryWriter;
 use super::layout::{
@@ -12,7 +12,7 @@ use super::listed::ListWriter;
 use super::pack::{pack, width};
 use super::posting::Posting;
 
-/// Columns in the making.
+/// Writes the word columns of one segment.
 pub(super) struct ColumnsWriter {
     dictionary: Form,
     columns: WordColumns,
@@ -20,32 +20,31 @@ pub(super) struct ColumnsWriter {
     streams: Box<[[u32; BLOCK_ROWS]; 3]>,
 }
 
-/// The dictionary in the making, in either form.
+/// Writer of the dictionary, in either form.
 enum Form {
     Sealed(DictionaryWriter),
     Listed(ListWriter),
 }
 
-/// Widths of the three packed streams of a block.
+/// Bit widths of the three packed streams of a block.
 struct Widths {
     row: u8,
     body: u8,
     title: u8,
 }
 
-/// Offsets and counts are 32 bits wide because a segment has at most `SEGMENT_POSTINGS_MAX`
-/// postings.
+/// Narrows an offset or a count: a segment has at most `SEGMENT_POSTINGS_MAX` postings, so both fit 32 bits.
 fn narrow(number: usize) -> u32 {
     u32::try_from(number).expect("SEGMENT_POSTINGS_MAX keeps offsets in 32 bits")
 }
 
 impl ColumnsWriter {
-    /// Columns for rows with these length codes.
+    /// Begins columns for rows with these length codes.
     pub(super) fn new(lengths: Vec<u8>) -> Self {
         Self::with_form(Form::Sealed(DictionaryWriter::new()), lengths)
     }
 
-    /// The same for rows that stay on the heap for now.
+    /// Begins columns for rows of the tail, with a heap dictionary.
     pub(super) fn on_heap(lengths: Vec<u8>) -> Self {
         Self::with_form(Form::Listed(ListWriter::default()), lengths)
     }
@@ -57,7 +56,7 @@ impl ColumnsWriter {
         Self { dictionary, columns, streams }
     }
 
-    /// Adds a term above all before it with its postings: at least one, rows rising.
+    /// Adds a term with its postings. Terms must ascend; postings must be non-empty, with ascending rows.
     pub(super) fn term(&mut self, term: &[u8], postings: &[Posting]) {
         match &mut self.dictionary {
             Form::Sealed(writer) => writer.push(term),
@@ -66,8 +65,7 @@ impl ColumnsWriter {
         self.list(postings);
     }
 
-    /// Adds the postings of a term that [`ColumnsWriter::finish`] is to leave out of the
-    /// dictionary: for a caller that compares lists.
+    /// Adds postings without a dictionary term, for a caller that only compares lists.
     pub(super) fn list(&mut self, postings: &[Posting]) {
         let (place, detail) = match postings {
             [only] => (only.row, u32::from(only.body) | u32::from(only.title) << 8),
@@ -88,7 +86,7 @@ impl ColumnsWriter {
         }
     }
 
-    /// The finished columns.
+    /// Returns the finished columns.
     pub(super) fn finish(self) -> WordColumns {
         let Self { dictionary, mut columns, .. } = self;
         let terms = narrow((columns.entries.len() - HEAD_BYTES) / ENTRY_BYTES);
@@ -104,7 +102,7 @@ impl ColumnsWriter {
         columns
     }
 
-    /// Writes a long list and returns its first block.
+    /// Writes a long list and returns the number of its first block.
     fn write_blocks(&mut self, postings: &[Posting]) -> u32 {
         let first = narrow(self.columns.blocks.len() / super::layout::BLOCK_BYTES);
         let mut previous = None;
@@ -123,7 +121,7 @@ impl ColumnsWriter {
         first
     }
 
-    /// Packs one block after the row `previous`.
+    /// Packs one block, whose rows follow the row `previous`.
     fn pack_block(&mut self, block: &[Posting], previous: Option<u32>) -> Widths {
         let mut next = previous.map_or(0, |row| row + 1);
         let [steps, bodies, titles] = &mut *self.streams;
@@ -147,7 +145,7 @@ impl ColumnsWriter {
     }
 }
 
-/// What bounds the postings of a block, class by class.
+/// Returns the bounds of a block's postings for each impact class.
 pub(super) fn impacts(block: &[Posting], lengths: &[u8]) -> [Impact; IMPACT_CLASSES] {
     let mut classes = [Impact::default(); IMPACT_CLASSES];
     for posting in block {

@@ -1,7 +1,7 @@
-//! The rows of one segment that have all words of some phrases, wherever they stand in them.
+//! Conjunction: the rows of one segment that contain all words of some phrases, at any position.
 //!
-//! Owns how lists are met: the shortest one gives the rows, and the others are asked for those alone, each
-//! block at most once. Must not know whether the words stand side by side.
+//! Owns the intersection of lists: the shortest list yields the candidates, and the others are queried for these rows
+//! only, with each block decoded at most once. Adjacency of the words is checked elsewhere.
 
 use super::block::Decoded;
 use super::bytes::Bytes;
@@ -12,14 +12,14 @@ use crate::error::Damage;
 use crate::error::SearchError;
 use crate::stop::Stop;
 
-/// Rows that are looked at between two looks at whether they are still wanted.
+/// Rows processed between two polls of the cancel token.
 const ROWS_TOGETHER: u32 = 4096;
 
 impl<B: Bytes> PostingsView<B> {
-    /// These rows, rising.
+    /// Returns the rows that contain all words of all phrases, in ascending order.
     ///
     /// # Errors
-    /// [`SearchError`]: damage in the lists that were read, or the stop.
+    /// [`SearchError`]: damage in the lists that were read, or cancellation.
     pub fn rows_having(&self, phrases: &Phrases, stop: &Stop) -> Result<Vec<u32>, SearchError> {
         let mut met = Vec::new();
         for need in phrases.needs() {
@@ -47,9 +47,9 @@ impl<B: Bytes> PostingsView<B> {
     }
 }
 
-/// Where one need is met: rows with all parts, or with the whole.
+/// Lists that satisfy one [`Need`]: a row must have all parts, or the whole.
 struct Met {
-    /// The rarest part first; none where a part is nowhere.
+    /// Lists of the parts, the rarest first; empty if any part is missing in the segment.
     parts: Vec<Forward>,
     whole: Option<Forward>,
 }
@@ -67,13 +67,13 @@ impl Met {
         Ok(Self { parts, whole })
     }
 
-    /// How many rows there may be.
+    /// Upper bound of the number of matching rows.
     fn rows(&self) -> u64 {
         let parts = self.parts.first().map_or(0, |part| u64::from(part.list.rows));
         parts + self.whole.as_ref().map_or(0, |whole| u64::from(whole.list.rows))
     }
 
-    /// Rows among which are all that have it.
+    /// Returns a superset of the matching rows.
     fn candidates<B: Bytes>(
         &self,
         view: &PostingsView<B>,

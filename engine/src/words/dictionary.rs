@@ -1,10 +1,9 @@
-//! The term dictionary: an `fst` map that is read with checks.
+//! Reader of the term dictionary, an `fst` map whose bytes are not trusted.
 //!
-//! Owns the reading of fst version 3 bytes. The `fst` crate's own reader trusts them: a wrong
-//! address makes it panic, and its checksum is no defence against bytes made on purpose. This
-//! reader follows the same node tables (format-spec/words.md, WRD-01 to WRD-05) and answers
-//! `Damage`. Addresses fall at every step, so no walk can loop; a path is bounded by
-//! `TERM_BYTES_MAX`. Of a dictionary only the visited nodes are asked for.
+//! Owns the reading of fst version 3 bytes. The `fst` crate's own reader trusts its input: a wrong address makes it
+//! panic, and its checksum does not protect against crafted bytes. This reader follows the same node tables
+//! (format-spec/words.md, WRD-01 to WRD-05) and returns `Damage`. Addresses decrease at every step, so no traversal can
+//! loop; a path is bounded by `TERM_BYTES_MAX`. Only the bytes of visited nodes are requested.
 
 use super::bytes::{Bytes, all, part};
 use super::layout::TERM_BYTES_MAX;
@@ -15,23 +14,23 @@ use crate::error::Damage;
 pub(super) const DICTIONARY_VERSION: u64 = 3;
 pub(super) const DICTIONARY_TYPE: u64 = 0;
 const TAIL_BYTES: usize = 20;
-/// The checksum of a dictionary's bytes before it.
+/// Returns the checksum of the preceding bytes of a dictionary.
 pub(super) fn checksum(bytes: &[u8]) -> u32 {
     crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xA282_EAD8)
 }
 
-/// A checked view of dictionary bytes.
+/// Checked view of dictionary bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Dictionary<B> {
     bytes: B,
-    /// Where the nodes end; their addresses are below.
+    /// End of the nodes; all node addresses are smaller.
     end: usize,
     root: usize,
     terms: u32,
 }
 
 impl<B: Bytes> Dictionary<B> {
-    /// Checks head and tail; nodes are checked as they are visited.
+    /// Checks header and footer; nodes are checked when they are visited.
     pub(super) fn open(bytes: B) -> Result<Self, Damage> {
         let short =
             || Damage::new("WRD-01", format!("dictionary of {} bytes is too short", bytes.size()));
@@ -54,12 +53,12 @@ impl<B: Bytes> Dictionary<B> {
         Ok(Self { bytes, end, root, terms })
     }
 
-    /// Number of terms that the tail states.
+    /// Number of terms that the footer states.
     pub(super) fn terms(&self) -> u32 {
         self.terms
     }
 
-    /// The ordinal of `term`, or `None` when no row has it.
+    /// Returns the ordinal of `term`; `None` if no row has the term.
     pub(super) fn ordinal(&self, term: &[u8]) -> Result<Option<u32>, Damage> {
         if self.terms == 0 || term.is_empty() || term.len() > TERM_BYTES_MAX {
             return Ok(None);
@@ -80,13 +79,13 @@ impl<B: Bytes> Dictionary<B> {
             .ok_or_else(|| Damage::new("WRD-03", format!("ordinal {sum} of {} terms", self.terms)))
     }
 
-    /// Walks all terms in order.
+    /// Iterates over all terms in order.
     pub(super) fn walk(&self) -> Walk<'_, B> {
         Walk { dictionary: self, stack: Vec::new(), term: Vec::new(), next: 0, started: false }
     }
 
-    /// Reads everything: the checksum, and that nodes lie side by side, each reached from the root
-    /// (WRD-04, WRD-05). What the terms are is for [`Dictionary::walk`].
+    /// Reads all bytes and checks the checksum, and that the nodes are adjacent and each is reachable from the root
+    /// (WRD-04, WRD-05). The terms are checked by [`Dictionary::walk`].
     pub(super) fn verify(&self) -> Result<(), Damage> {
         let bytes = all(&self.bytes)?;
         let (before, stated) = bytes.split_at(bytes.len() - size_of::<u32>());
@@ -97,8 +96,8 @@ impl<B: Bytes> Dictionary<B> {
                 format!("checksum {found:08x}, {stated:08x} stated"),
             ));
         }
-        // Transitions lead to smaller addresses, so when a node's turn comes, all that lead to it
-        // have been seen. A target that is no node's last byte is never struck off.
+        // Transitions lead to smaller addresses, so all transitions to a node are seen before the node. A target that
+        // is not the last byte of a node stays counted in `open`.
         let mut reached = vec![false; self.end];
         let mut open = usize::from(self.root != 0);
         if let Some(root) = reached.get_mut(self.root) {
@@ -131,10 +130,11 @@ impl<B: Bytes> Dictionary<B> {
     }
 }
 
-/// All terms of a dictionary in order, each checked to rise and to count (WRD-03).
+/// Iterator over all terms in order. Checks that the terms ascend and that the ordinals count them (WRD-03).
 pub(super) struct Walk<'d, B> {
     dictionary: &'d Dictionary<B>,
-    /// Node, next transition, sum of outputs on the way in. At most `TERM_BYTES_MAX` + 1 deep.
+    /// Path of nodes, each with its next transition and the sum of outputs before it. Depth at most `TERM_BYTES_MAX` +
+    /// 1.
     stack: Vec<(Node<'d>, usize, u64)>,
     term: Vec<u8>,
     next: u32,
@@ -142,10 +142,9 @@ pub(super) struct Walk<'d, B> {
 }
 
 impl<B: Bytes> Walk<'_, B> {
-    /// The next term, whose ordinal is one more than the last one's; `None` after the last.
+    /// Returns the next term and its ordinal, which is the previous ordinal plus one; `None` after the last term.
     ///
-    /// Work between two terms is bounded: a node without terms below it is damage, found at its
-    /// leaf.
+    /// The work between two terms is bounded: a node without terms below it is damage, detected at its leaf.
     pub(super) fn next(&mut self) -> Result<Option<(&[u8], u32)>, Damage> {
         if !self.started {
             self.started = true;
@@ -248,7 +247,7 @@ mod tests {
         #[test]
         fn both_writers_and_both_readers_agree(terms in prop::collection::btree_set(term(), 0..400), strange in term()) {
             let (ours, theirs) = (build(&terms), build_by_crate(&terms));
-            // The crate forgets a node now and then, and to write one again may even be shorter.
+            // The crate sometimes evicts a node from its register, and writing the node again may even be shorter.
             prop_assert!(ours.len() <= theirs.len() + theirs.len() / 20);
             let map = fst::Map::new(&ours[..]).unwrap();
             for bytes in [&ours, &theirs] {
@@ -310,7 +309,7 @@ mod tests {
             bad[at] = byte;
             Dictionary::open(&bad[..]).unwrap().ordinal(b"bar").unwrap_err().rule
         };
-        // The deepest node: a delta of one byte, sizes, state.
+        // The deepest node: a one-byte delta, sizes, state.
         assert_eq!(good[NODES_AT..NODES_AT + 2], [0, 0x10]);
         assert_eq!(rule(NODES_AT, 3), "WRD-02", "a transition before the first node");
         assert_eq!(rule(NODES_AT + 1, 0x20), "WRD-02", "a node that begins before the first");
@@ -318,7 +317,7 @@ mod tests {
         let mut writer = DictionaryWriter::new();
         writer.push(&[7; TERM_BYTES_MAX]);
         let mut long = writer.finish();
-        // One more step in front of the root.
+        // An additional transition before the root.
         long.splice(long.len() - TAIL_BYTES..long.len() - TAIL_BYTES, [7, 0xC0]);
         let root = long.len() - TAIL_BYTES + 8;
         let last = (long.len() - TAIL_BYTES - 1) as u64;
@@ -335,8 +334,8 @@ mod tests {
         let mut bad = good.clone();
         *bad.last_mut().unwrap() ^= 1;
         assert_eq!(rule(&bad), "WRD-04");
-        // A node that nothing leads to, as an erased term would leave one, put before the others:
-        // no transition reaches so far back, so all stay right.
+        // An unreachable node, as an erased term would leave behind, is inserted before all others. No transition
+        // reaches back that far, so all transitions stay valid.
         let mut bad = good[..NODES_AT].to_vec();
         bad.push(0xC0 | 1);
         bad.extend_from_slice(&good[NODES_AT..good.len() - 12]);
@@ -346,7 +345,7 @@ mod tests {
         let dictionary = Dictionary::open(&bad[..]).unwrap();
         assert!(collect(&dictionary).unwrap().iter().eq(terms.iter()), "terms are as before");
         assert_eq!(rule(&bad), "WRD-05");
-        // Keys that count none of the terms.
+        // The footer states 0 terms.
         let mut bad = good.clone();
         let keys = bad.len() - TAIL_BYTES;
         bad[keys] = 0;

@@ -1,21 +1,22 @@
-//! Writes the term dictionary: a minimal automaton, node by node, from sorted terms.
+//! Writer of the term dictionary: a minimal automaton, built node by node from sorted terms.
 //!
-//! Owns the writing of fst version 3 bytes (format-spec/words.md, dictionary). Must not know what
-//! an ordinal stands for. Source: Daciuk, Mihov, Watson and Watson, "Incremental construction of
-//! minimal acyclic finite-state automata" (2000), section 3, for sorted input.
+//! Owns the writing of fst version 3 bytes (format-spec/words.md, dictionary). The meaning of an ordinal is left to the
+//! caller. Source: Daciuk, Mihov, Watson and Watson, "Incremental construction of minimal acyclic finite-state
+//! automata" (2000), section 3, for sorted input.
 //!
-//! Ordinals rise with the terms, so what a term adds to the outputs of its prefix always lies on
-//! the transition where it leaves the term before: no output is ever moved, no final one written.
+//! Ordinals ascend with the terms. So the difference between a term's ordinal and the outputs of its prefix always
+//! belongs to the transition at which the term leaves its predecessor. No output is ever moved, and no final output is
+//! written.
 //!
-//! The bytes depend on the terms alone. The cost is that of the terms: the register of nodes starts
-//! empty and doubles as they come (the `fst` crate clears 20,000 cells for each dictionary, which
-//! was most of the cost of a small segment).
+//! The bytes depend on the terms alone. The cost is proportional to the terms, because the register of nodes starts
+//! empty and doubles on demand. The `fst` crate clears 20,000 cells for each dictionary, which was most of the cost of
+//! a small segment.
 
 use super::dictionary::{DICTIONARY_TYPE, DICTIONARY_VERSION, checksum};
 use super::layout::TERM_BYTES_MAX;
 use super::node::{COMMON_INPUTS, INDEXED_ABOVE, Node};
 
-/// For each input its place among [`COMMON_INPUTS`], counted from 1, or 0.
+/// Position of each input byte in [`COMMON_INPUTS`], counted from 1; 0 if absent.
 const COMMON_CODES: [u8; 256] = {
     let mut codes = [0; 256];
     let mut code = 1;
@@ -26,35 +27,34 @@ const COMMON_CODES: [u8; 256] = {
     codes
 };
 
-/// Most places of the register, 8 bytes each: about 800,000 nodes are told apart, those of some
-/// 300,000 terms. Beyond it, nodes drive each other out and the dictionary is a little larger.
+/// Maximum number of register slots, 8 bytes each: enough for about 800,000 distinct nodes, those of some 300,000
+/// terms. Beyond this number, nodes evict each other and the dictionary becomes a little larger.
 const REGISTER_SLOTS_MAX: usize = 1 << 20;
-/// Places of the register when the first node comes.
+/// Number of register slots at the first node.
 const REGISTER_SLOTS_MIN: usize = 64;
-/// Places that a search looks at, so that chosen terms cannot make it long.
+/// Maximum number of slots that a search probes, so that crafted terms cannot make it long.
 const REGISTER_PROBES_MAX: usize = 16;
 const _: () = assert!(REGISTER_SLOTS_MIN.is_power_of_two() && REGISTER_SLOTS_MAX.is_power_of_two());
 
-/// A dictionary in the making.
 pub(super) struct DictionaryWriter {
     out: Vec<u8>,
-    /// The nodes along the last term, the root first; one more than it has bytes. Those beyond are
-    /// kept for their memory.
+    /// Nodes along the last term, the root first: one more than the term has bytes. Nodes beyond are retained for reuse
+    /// of their memory.
     path: Vec<OpenNode>,
     last: Vec<u8>,
     terms: u32,
-    /// Address of the node written last.
+    /// Address of the last written node.
     newest: usize,
     register: Register,
 }
 
-/// A node that more transitions may join.
+/// Node to which transitions may still be added.
 #[derive(Default)]
 struct OpenNode {
     is_final: bool,
-    /// Those that are complete, inputs rising.
+    /// Complete transitions, in ascending order of input.
     transitions: Vec<Transition>,
-    /// Output of the transition that the last term takes from here.
+    /// Output of the last term's transition from this node.
     output: u32,
 }
 
@@ -66,7 +66,7 @@ struct Transition {
 }
 
 impl DictionaryWriter {
-    /// A dictionary without terms.
+    /// Begins an empty dictionary.
     pub(super) fn new() -> Self {
         Self::with_register(REGISTER_SLOTS_MAX)
     }
@@ -85,7 +85,7 @@ impl DictionaryWriter {
         }
     }
 
-    /// Adds a term of 1 to [`TERM_BYTES_MAX`] bytes above all before it.
+    /// Adds a term of 1 to [`TERM_BYTES_MAX`] bytes. Terms must ascend.
     pub(super) fn push(&mut self, term: &[u8]) {
         assert!(
             term > self.last.as_slice() && term.len() <= TERM_BYTES_MAX,
@@ -109,7 +109,7 @@ impl DictionaryWriter {
         self.terms = self.terms.checked_add(1).expect("SEGMENT_POSTINGS_MAX bounds the terms");
     }
 
-    /// The finished bytes.
+    /// Returns the finished bytes.
     pub(super) fn finish(mut self) -> Vec<u8> {
         self.close(0);
         let root = self.node(0);
@@ -130,7 +130,7 @@ impl DictionaryWriter {
         }
     }
 
-    /// The address of a node like the open one at `depth`, written now if there is none.
+    /// Returns the address of a node equal to the open node at `depth`; writes the node if there is none.
     fn node(&mut self, depth: usize) -> usize {
         let node = &self.path[depth];
         if node.is_final && node.transitions.is_empty() {
@@ -148,7 +148,7 @@ impl DictionaryWriter {
 }
 
 impl OpenNode {
-    /// FNV-1a over the numbers of the node, mixed and folded to 32 bits.
+    /// FNV-1a over the fields of the node, mixed and folded to 32 bits.
     fn hash(&self) -> u32 {
         let mut hash = 0xCBF2_9CE4_8422_2325_u64;
         let mut mix = |number: u64| hash = (hash ^ number).wrapping_mul(0x0000_0100_0000_01B3);
@@ -161,7 +161,7 @@ impl OpenNode {
         u32::try_from(hash >> 32).expect("32 bits are left")
     }
 
-    /// Whether the node at `address` is the same.
+    /// Returns true if the node at `address` equals this node.
     fn is_at(&self, out: &[u8], address: usize) -> bool {
         Node::read(&out, out.len(), address).is_ok_and(|node| {
             node.last().is_some() == self.is_final
@@ -174,7 +174,7 @@ impl OpenNode {
         })
     }
 
-    /// Appends the node's bytes; `newest` is the address of the node before them.
+    /// Appends the bytes of the node; `newest` is the address of the previous node.
     fn write(&self, out: &mut Vec<u8>, newest: usize) {
         match self.transitions.as_slice() {
             [only] if !self.is_final => write_one(*only, out, newest),
@@ -213,7 +213,7 @@ impl OpenNode {
         out.push(sizes(delta_bytes, output_bytes));
         let few = u8::try_from(count).ok().filter(|few| (1..=0x3F).contains(few));
         if few.is_none() {
-            // 256 is spelled 1, which the low bits of the state byte would have held.
+            // 256 is encoded as 1, because a count of 1 is encoded in the low bits of the state byte instead.
             out.push(u8::try_from(count).unwrap_or(1));
         }
         out.push(if self.is_final { 0x40 } else { 0 } | few.unwrap_or(0));
@@ -238,7 +238,7 @@ fn write_one(only: Transition, out: &mut Vec<u8>, newest: usize) {
     out.push(if next { 0xC0 } else { 0x80 } | common);
 }
 
-/// Bytes that hold `number`, at least 1.
+/// Number of bytes needed for `number`, at least 1.
 fn bytes_of(number: u64) -> usize {
     ((u64::BITS - number.leading_zeros()).div_ceil(8) as usize).max(1)
 }
@@ -251,14 +251,14 @@ fn sizes(delta_bytes: usize, output_bytes: usize) -> u8 {
     u8::try_from(delta_bytes << 4 | output_bytes).expect("at most 8 each")
 }
 
-/// The nodes written so far by hash: open addressing in a table that follows their number.
+/// Written nodes by hash: an open-addressing table that grows with their number.
 struct Register {
     slots: Vec<Slot>,
     used: usize,
     slots_max: usize,
 }
 
-/// Address 0 marks a free place: it is no node's that was written.
+/// Slot of the register. Address 0 marks an empty slot, because no node is written at address 0.
 #[derive(Debug, Clone, Copy, Default)]
 struct Slot {
     hash: u32,
@@ -275,7 +275,7 @@ impl Register {
     }
 
     fn insert(&mut self, hash: u32, address: usize) {
-        // A node above 4 GiB is not shared.
+        // Nodes above 4 GiB are not shared.
         let Ok(address) = u32::try_from(address) else { return };
         let slot = Slot { hash, address };
         let full = self.used * 2 >= self.slots.len() || self.free(hash).is_none();
@@ -290,7 +290,7 @@ impl Register {
         self.place(slot);
     }
 
-    /// Into the first free place, or into that of the first it met.
+    /// Stores the slot in the first empty place of its probe sequence; if all are occupied, replaces the first.
     fn place(&mut self, slot: Slot) {
         let free = self.free(slot.hash);
         self.used += usize::from(free.is_some());
@@ -314,7 +314,7 @@ mod tests {
     use super::super::dictionary::Dictionary;
     use super::*;
 
-    /// Words of mixed syllables, sorted, each once.
+    /// Returns distinct words of mixed syllables, sorted.
     fn vocabulary(count: usize) -> Vec<String> {
         const SYLLABLES: [&str; 24] = [
             "an", "ber", "con", "dis", "er", "fol", "gen", "hap", "in", "ist", "ka", "less",

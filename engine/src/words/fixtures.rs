@@ -1,4 +1,4 @@
-//! Columns of a few rows, for the tests of this folder.
+//! Columns of a few rows, for the tests of this directory.
 
 use super::layout::WordColumns;
 use super::postings::PostingsBuilder;

@@ -1,25 +1,24 @@
-//! Folding: one spelling for letters that people write in several ways.
+//! Character folding: unifies different spellings of one letter.
 //!
-//! Owns compatibility forms (NFKC), accents and typographic marks; keeps case, because splitting
-//! needs it. Must not know words.
+//! Owns compatibility forms (NFKC), accents and typographic marks. Case is preserved, because splitting needs it.
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
-/// How a character takes part in words.
+/// Class of a character in tokenization.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
-    /// Letter, digit or a mark on one.
+    /// Letter, digit, or mark on a letter.
     Letter,
-    /// A character of a script written without spaces between words.
+    /// Character of a script without spaces between words.
     Spaceless,
-    /// Anything else ends a word.
+    /// Any other character; ends a word.
     Other,
 }
 
-/// Appends `text` to `out` in NFKC form without accents, joiners and variation marks; case is kept.
+/// Appends `text` to `out` in NFKC form without accents, joiners and variation marks; case is preserved.
 ///
-/// ASCII never changes and never joins a mark that stays, so only the other runs are normalised.
+/// ASCII never changes and never combines with a retained mark, so only the other runs are normalised.
 pub(super) fn fold(text: &str, out: &mut String) {
     let mut rest = text;
     while !rest.is_empty() {
@@ -37,12 +36,12 @@ pub(super) fn fold(text: &str, out: &mut String) {
     }
 }
 
-/// Accents, soft hyphens, joiners, byte order marks and variation selectors.
+/// Returns true for accents, soft hyphens, joiners, byte order marks and variation selectors.
 fn is_dropped(letter: char) -> bool {
     matches!(letter, '\u{300}'..='\u{36F}' | '\u{AD}' | '\u{200B}'..='\u{200D}' | '\u{FEFF}' | '\u{FE00}'..='\u{FE0F}')
 }
 
-/// Letters and marks that normalisation leaves apart from their plain spelling.
+/// Returns the plain spelling of letters and marks that normalisation does not unify.
 fn plain(letter: char) -> Option<&'static str> {
     Some(match letter {
         '\u{2018}' | '\u{2019}' | '\u{2BC}' => "'",
@@ -67,7 +66,7 @@ fn plain(letter: char) -> Option<&'static str> {
     })
 }
 
-/// The class of a character that is not ASCII.
+/// Returns the class of a non-ASCII character.
 pub(super) fn class(letter: char) -> Class {
     if is_spaceless(letter) {
         Class::Spaceless
@@ -78,7 +77,7 @@ pub(super) fn class(letter: char) -> Class {
     }
 }
 
-/// Han, Kana, Bopomofo, Thai, Lao, Myanmar and Khmer, without their punctuation.
+/// Returns true for Han, Kana, Bopomofo, Thai, Lao, Myanmar and Khmer, without their punctuation.
 fn is_spaceless(letter: char) -> bool {
     matches!(
         letter,
@@ -102,7 +101,7 @@ fn is_spaceless(letter: char) -> bool {
     )
 }
 
-/// Whether the character sits on the one before it.
+/// Returns true if the character combines with the preceding character.
 pub(super) fn is_mark(letter: char) -> bool {
     is_combining_mark(letter)
 }
@@ -120,7 +119,7 @@ mod tests {
             ("Stra\u{DF}e \u{C6}on \u{141}\u{F3}d\u{17A}", "Strasse AEon Lodz"),
             ("\u{FF37}\u{FF49}\u{FF44}\u{FF45}\u{3000}\u{FB01}n", "Wide fin"),
             ("don\u{2019}t co\u{AD}op e\u{2011}mail", "don't coop e-mail"),
-            // Half-width kana with its mark becomes one letter; Hangul letters become syllables.
+            // Half-width kana and its mark become one letter; Hangul letters become syllables.
             ("\u{FF76}\u{FF9E}", "\u{30AC}"),
             ("\u{1112}\u{1161}\u{11AB}", "\u{D55C}"),
             // Vowel signs of Thai and Devanagari stay.

@@ -1,7 +1,6 @@
-//! A list that is asked for one row after the other.
+//! Cursor over a postings list, for row lookups.
 //!
-//! Owns which block of it is unpacked: rows that are asked for in their order cost one unpacking for each block
-//! that any of them may be in. Must not know what is asked for, nor why.
+//! Owns the decoded block of the list: lookups in ascending order of row decode each candidate block once.
 
 use super::block::Decoded;
 use super::bytes::Bytes;
@@ -9,7 +8,7 @@ use super::posting::Posting;
 use super::view::{List, PostingsView};
 use crate::error::Damage;
 
-/// One list, and the block of it that was looked at last.
+/// Postings list with the most recently decoded block.
 pub(super) struct Forward {
     pub(super) list: List,
     block: Option<usize>,
@@ -21,7 +20,7 @@ impl Forward {
         Self { list, block: None, decoded: Box::default() }
     }
 
-    /// Whether the list has `row`.
+    /// Returns true if the list contains `row`.
     pub(super) fn has<B: Bytes>(
         &mut self,
         view: &PostingsView<B>,
@@ -30,7 +29,7 @@ impl Forward {
         Ok(self.find(view, row)?.is_some())
     }
 
-    /// The posting of `row`.
+    /// Returns the posting of `row`; `None` if the list does not contain the row.
     pub(super) fn posting<B: Bytes>(
         &mut self,
         view: &PostingsView<B>,
@@ -40,7 +39,7 @@ impl Forward {
         at.map(|at| view.decoded_posting(&self.decoded, at)).transpose()
     }
 
-    /// Where `row` is in the block that is unpacked then.
+    /// Decodes the block that may contain `row` and returns the index of the row in the block.
     fn find<B: Bytes>(
         &mut self,
         view: &PostingsView<B>,

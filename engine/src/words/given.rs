@@ -1,7 +1,7 @@
-//! What the terms of a question add to the scores of given rows.
+//! Scores of the query's terms in given rows.
 //!
-//! Owns the looking up of single rows, for whoever found them otherwise. Must not know the order in which a
-//! search visits rows (`search.rs`).
+//! Owns the lookup of single rows, for rows that another access path has found. The visiting order of a search is in
+//! `search.rs`.
 
 use super::bm25::{Formula, Found, RankedTerm, Ranker, Score};
 use super::bytes::Bytes;
@@ -9,20 +9,20 @@ use super::forward::Forward;
 use super::view::PostingsView;
 use crate::error::Damage;
 
-/// Why a row matched: one term of the question.
+/// Match of one term of the query in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Match {
-    /// Which term, as an index into `Query::terms`.
+    /// Index of the term in `Query::terms`.
     pub term: usize,
-    /// What it added to the score.
+    /// Contribution of the term to the score.
     pub score: Score,
-    /// Times in the body, at most 255.
+    /// Occurrences in the body, at most 255.
     pub body: u8,
-    /// Times in the title, at most 255.
+    /// Occurrences in the title, at most 255.
     pub title: u8,
 }
 
-/// Looks up rows of one segment, quickest in their order.
+/// Scores rows of one segment by lookup; fastest if the rows ascend.
 pub struct Given<'a, B> {
     view: &'a PostingsView<B>,
     formula: &'a Formula,
@@ -30,10 +30,10 @@ pub struct Given<'a, B> {
 }
 
 impl Ranker {
-    /// For rows of one segment, as [`Stats::add`](super::Stats::add) found it.
+    /// Returns a scorer for rows of one segment, from the result of [`Stats::add`](super::Stats::add).
     ///
     /// # Errors
-    /// [`Damage`] in where the lists lie.
+    /// [`Damage`] in the positions of the lists.
     pub fn given<'a, B: Bytes>(&'a self, found: &'a Found<B>) -> Result<Given<'a, B>, Damage> {
         let mut lists = Vec::new();
         for term in &self.terms {
@@ -46,7 +46,7 @@ impl Ranker {
 }
 
 impl<B: Bytes> Given<'_, B> {
-    /// Which terms of the question a row has, and what each added.
+    /// Returns the query's terms that a row contains, with the contribution of each.
     ///
     /// # Errors
     /// [`Damage`] in the lists that were read.

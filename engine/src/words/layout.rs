@@ -1,46 +1,45 @@
 //! Byte positions of the word columns. Mirror of format-spec/words.md.
 //!
-//! Owns sizes, bounds and the length code; must not know how postings are searched.
+//! Owns sizes, limits and the length code; the search of postings is left to other modules.
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Longest term in bytes. A longer word is cut there, a longer joined form is left out.
+    /// Maximum length of a term in bytes. A longer word is truncated; a longer compound is omitted.
     pub const TERM_BYTES_MAX: usize = 64;
-    /// Most words of one row (title and body together) that are indexed; the rest is ignored.
+    /// Maximum number of indexed words per row (title and body together); the rest is ignored.
     pub const ROW_TERMS_MAX: usize = 65_536;
-    /// Most postings of one segment. Keeps every offset in 32 bits: a posting takes 6 bytes at worst.
+    /// Maximum number of postings per segment. Keeps all offsets within 32 bits: a posting takes at most 6 bytes.
     pub const SEGMENT_POSTINGS_MAX: usize = 1 << 28;
 }
 
 /// Postings of a full block.
 pub(super) const BLOCK_ROWS: usize = 128;
-/// Bytes of the head of `entries`.
+/// Size of the head of `entries`.
 pub(super) const HEAD_BYTES: usize = 32;
-/// Bytes of one entry.
+/// Size of one entry.
 pub(super) const ENTRY_BYTES: usize = 12;
-/// Bytes of one row of `blocks`.
+/// Size of one row of `blocks`.
 pub(super) const BLOCK_BYTES: usize = 24;
-/// Classes of postings that a block keeps an impact for.
+/// Classes of postings; a block has one impact per class.
 pub(super) const IMPACT_CLASSES: usize = 4;
-/// Widest packed row step.
+/// Maximum bit width of a packed row step.
 pub(super) const ROW_BITS_MAX: u8 = 32;
-/// Widest packed count.
+/// Maximum bit width of a packed count.
 pub(super) const COUNT_BITS_MAX: u8 = 8;
-/// Number of length codes.
 pub(super) const LENGTH_CODES: usize = 256;
 
 const _: () = assert!(SEGMENT_POSTINGS_MAX as u64 * 6 <= u32::MAX as u64);
 const _: () = assert!(BLOCK_BYTES == 12 + 3 * IMPACT_CLASSES);
 
-/// The word columns of one segment, to be stored byte by byte.
+/// Word columns of one segment, as bytes to be stored.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WordColumns {
-    /// Term to ordinal.
+    /// Dictionary from terms to ordinals.
     pub dictionary: Vec<u8>,
-    /// Head and one entry for each ordinal.
+    /// Head and one entry per ordinal.
     pub entries: Vec<u8>,
-    /// Block heads of the long terms.
+    /// Block heads of the long lists.
     pub blocks: Vec<u8>,
     /// Packed rows and counts.
     pub postings: Vec<u8>,
@@ -49,7 +48,7 @@ pub struct WordColumns {
 }
 
 impl WordColumns {
-    /// The same columns, borrowed.
+    /// Borrows the columns.
     pub fn as_ref(&self) -> WordColumnsRef<&[u8]> {
         WordColumnsRef {
             dictionary: &self.dictionary,
@@ -61,8 +60,7 @@ impl WordColumns {
     }
 }
 
-/// The word columns where they lie, as [`Bytes`](super::Bytes); the fields are those of
-/// [`WordColumns`].
+/// Word columns in place, as [`Bytes`](super::Bytes), with the fields of [`WordColumns`].
 #[derive(Debug, Clone, Copy)]
 #[expect(missing_docs, reason = "the fields are those of WordColumns")]
 pub struct WordColumnsRef<B> {
@@ -73,13 +71,13 @@ pub struct WordColumnsRef<B> {
     pub lengths: B,
 }
 
-/// Four bytes at `at` as a number, if they are there.
+/// Reads four bytes at `at` as a number; `None` if `bytes` is too short.
 pub(super) fn read_u32(bytes: &[u8], at: usize) -> Option<u32> {
     let cell = bytes.get(at..at.checked_add(4)?)?;
     Some(u32::from_le_bytes(cell.try_into().ok()?))
 }
 
-/// The most one class of postings holds: `body` and `title` counts at most, length code at least.
+/// Bounds of one class of postings: maximum `body` and `title` counts, minimum length code.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Impact {
     pub(super) body: u8,
@@ -87,8 +85,8 @@ pub(super) struct Impact {
     pub(super) length: u8,
 }
 
-/// The class of a posting: few kinds, so that a long text with many counts does not lift the bound
-/// of the short ones beside it.
+/// Returns the class of a posting. With separate classes, a long text with many counts does not raise the bound of
+/// short texts in the same block.
 pub(super) fn impact_class(body: u8, title: u8) -> usize {
     match (body, title) {
         (0 | 1, 0) => 0,
@@ -98,7 +96,7 @@ pub(super) fn impact_class(body: u8, title: u8) -> usize {
     }
 }
 
-/// The code of the greatest length that is not above `length`.
+/// Returns the code of the greatest length that does not exceed `length`.
 pub(super) fn length_code(length: u32) -> u8 {
     if length < 32 {
         return u8::try_from(length).expect("below 32");
@@ -108,7 +106,7 @@ pub(super) fn length_code(length: u32) -> u8 {
     u8::try_from(code).unwrap_or(u8::MAX)
 }
 
-/// The length that a code stands for.
+/// Returns the length that a code represents.
 pub(super) const fn decode_length(code: u8) -> u32 {
     let code = code as u32;
     if code < 32 { code } else { (16 + code % 16) << (code / 16 - 1) }

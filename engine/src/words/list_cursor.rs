@@ -1,6 +1,6 @@
-//! One term's way through a segment: its blocks, their bounds, and the scores of the one at hand.
+//! Scorer of one term in a segment: its blocks, their bounds, and the scores of the current block.
 //!
-//! Owns what is decoded and scored of one list. Knows neither windows nor other terms.
+//! Owns the decoded and scored block of one list. Windows and other terms are left to the search.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use super::posting::Posting;
 use super::view::{List, PostingsView};
 use crate::error::Damage;
 
-/// One term's way through the segment. Its arrays are boxed: it moves between searches.
+/// Position of one term in the segment. Its arrays are boxed, because a cursor is moved between searches.
 pub(super) struct Cursor {
     pub(super) list: List,
     pub(super) weight: f32,
@@ -20,19 +20,19 @@ pub(super) struct Cursor {
     pub(super) blocks: Vec<(u32, u32)>,
     /// First block that does not end before the window.
     pub(super) block: usize,
-    /// Where lookups go on.
+    /// Block at which the next lookup begins.
     pub(super) lookup: usize,
-    /// Score bound inside the window; 0 when the term is not there.
+    /// Score bound within the window; 0 if the window has no block of the term.
     pub(super) most: u32,
-    /// Of which block `decoded` has the rows, and perhaps the counts.
+    /// Block whose rows, and possibly counts, are in `decoded`.
     pub(super) held: Option<usize>,
     pub(super) decoded: Box<Decoded>,
-    /// Which block `scores` belongs to.
+    /// Block whose scores are in `scores`.
     pub(super) scored: Option<usize>,
     pub(super) scores: Box<[u32; BLOCK_ROWS]>,
 }
 
-/// What stays the same during one search.
+/// Data that is constant during a search.
 pub(super) struct Field<'v, B> {
     pub(super) view: &'v PostingsView<B>,
     pub(super) formula: &'v Formula,
@@ -61,23 +61,23 @@ impl Cursor {
         Some(self.first_row(self.block).max(start))
     }
 
-    /// No row of block `i` is before this one.
+    /// Returns a lower bound of the rows of block `i`.
     pub(super) fn first_row(&self, i: usize) -> u32 {
         match i.checked_sub(1) {
             Some(before) => self.blocks[before].0 + 1,
-            // A list without block heads was decoded when it was opened.
+            // A list without block heads is decoded when it is opened.
             None if self.held == Some(0) => self.decoded.rows[0],
             None => 0,
         }
     }
 
-    /// The blocks that may have rows below `end`, from the current one on.
+    /// Returns the blocks that may have rows below `end`, from the current block on.
     pub(super) fn inside(&self, end: u64) -> Range<usize> {
         let past =
             self.blocks[self.block..].iter().position(|(last, _)| u64::from(*last) + 1 >= end);
         let past = past.map_or(self.blocks.len(), |past| self.block + past + 1);
         let some = self.block < past && u64::from(self.first_row(self.block)) < end;
-        // The block that passes the end may begin after it.
+        // The block that ends after `end` may also begin after `end`.
         let past = if past > self.block && u64::from(self.first_row(past - 1)) >= end {
             past - 1
         } else {
@@ -88,7 +88,7 @@ impl Cursor {
 }
 
 impl<B: Bytes> Field<'_, B> {
-    /// The last row and score bound of each block.
+    /// Loads the last row and the score bound of each block.
     pub(super) fn bounds(&self, cursor: &mut Cursor) -> Result<(), Damage> {
         let Cursor { list, weight, blocks, .. } = cursor;
         let long = self.view.heads(list, |i, head| {
@@ -105,7 +105,7 @@ impl<B: Bytes> Field<'_, B> {
             Ok(())
         })?;
         if !long {
-            // A short list has no heads: its bound is its greatest score.
+            // A short list has no heads; its bound is its maximum score.
             self.score_block(cursor, 0)?;
             let count = cursor.decoded.count;
             let most = cursor.scores[..count].iter().copied().max().unwrap_or(0);
@@ -114,7 +114,7 @@ impl<B: Bytes> Field<'_, B> {
         Ok(())
     }
 
-    /// Decodes a block, or its rows alone.
+    /// Decodes a block, or only its rows.
     pub(super) fn hold(
         &self,
         cursor: &mut Cursor,
@@ -131,7 +131,7 @@ impl<B: Bytes> Field<'_, B> {
         Ok(())
     }
 
-    /// Decodes a block and scores every posting of it.
+    /// Decodes a block and scores all its postings.
     pub(super) fn score_block(&self, cursor: &mut Cursor, block: usize) -> Result<(), Damage> {
         if cursor.scored == Some(block) && cursor.held == Some(block) {
             return Ok(());

@@ -1,22 +1,20 @@
-//! The dictionary of words that are still on the heap: a sorted list of terms.
+//! Heap dictionary: a sorted list of the terms of the tail.
 //!
-//! Owns its bytes, which no file has (WRD-01 asks for version 3): rows on the heap are merged many
-//! times before they are sealed, and a list is written and read in a small part of the time that the
-//! automaton takes. The first 8 bytes are [`LISTED_VERSION`], then 4 with the number of terms, 4 for
-//! each with where it ends, and the terms. Must not know what an ordinal stands for.
+//! Owns its bytes, which never occur in a file (WRD-01 requires version 3). The rows of the tail are merged many times
+//! before they are sealed. A list is written and read in a small fraction of the time that the automaton takes. Format:
+//! 8 bytes [`LISTED_VERSION`], 4 bytes number of terms, 4 bytes per term for its end offset, then the terms.
 
 use super::bytes::{Bytes, all};
 use super::dictionary::{DICTIONARY_VERSION, Dictionary, Walk};
 use super::layout::{TERM_BYTES_MAX, read_u32};
 use crate::error::Damage;
 
-/// What a list begins with.
+/// First 8 bytes of a heap dictionary.
 const LISTED_VERSION: u64 = u64::MAX;
 const _: () = assert!(LISTED_VERSION != DICTIONARY_VERSION);
 const HEAD_BYTES: usize = 12;
 const END_BYTES: usize = 4;
 
-/// A list in the making.
 #[derive(Default)]
 pub(super) struct ListWriter {
     ends: Vec<u32>,
@@ -24,14 +22,14 @@ pub(super) struct ListWriter {
 }
 
 impl ListWriter {
-    /// Adds a term of 1 to [`TERM_BYTES_MAX`] bytes above all before it.
+    /// Adds a term of 1 to [`TERM_BYTES_MAX`] bytes. Terms must ascend.
     pub(super) fn push(&mut self, term: &[u8]) {
         debug_assert!(term.len() <= TERM_BYTES_MAX && !term.is_empty());
         self.terms.extend_from_slice(term);
         self.ends.push(narrow(self.terms.len()));
     }
 
-    /// The finished bytes.
+    /// Returns the finished bytes.
     pub(super) fn finish(self) -> Vec<u8> {
         let ends = self.ends.len() * END_BYTES;
         let mut out = Vec::with_capacity(HEAD_BYTES + ends + self.terms.len());
@@ -47,14 +45,14 @@ fn narrow(number: usize) -> u32 {
     u32::try_from(number).expect("the tail is sealed long before its terms take 4 GiB")
 }
 
-/// A view of a list.
+/// View of a heap dictionary.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Listed<B> {
     bytes: B,
     terms: u32,
 }
 
-/// The three pieces of a list.
+/// End offsets and terms of a heap dictionary.
 struct Pieces<'b> {
     ends: &'b [[u8; END_BYTES]],
     terms: &'b [u8],
@@ -73,7 +71,7 @@ fn broken() -> Damage {
 }
 
 impl<B: Bytes> Listed<B> {
-    /// `None` where these are no list.
+    /// Opens a heap dictionary; `None` if the bytes are not a heap dictionary.
     fn open(bytes: B) -> Result<Option<Self>, Damage> {
         let head = bytes.range(0, bytes.size().min(HEAD_BYTES))?;
         if !head.starts_with(&LISTED_VERSION.to_le_bytes()) {
@@ -105,17 +103,17 @@ impl<B: Bytes> Listed<B> {
     }
 }
 
-/// A dictionary in either form.
+/// Dictionary in either form.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Lookup<B> {
-    /// As files have it.
+    /// Form in a file.
     Sealed(Dictionary<B>),
-    /// As the heap has it.
+    /// Form on the heap.
     Listed(Listed<B>),
 }
 
 impl<B: Bytes> Lookup<B> {
-    /// The dictionary of columns that were made in this process.
+    /// Opens the dictionary of columns that were built in this process.
     pub(super) fn of_heap(bytes: B) -> Result<Self, Damage> {
         match Listed::open(bytes)? {
             Some(listed) => Ok(Self::Listed(listed)),
@@ -123,7 +121,6 @@ impl<B: Bytes> Lookup<B> {
         }
     }
 
-    /// Number of terms.
     pub(super) fn terms(&self) -> u32 {
         match self {
             Self::Sealed(dictionary) => dictionary.terms(),
@@ -131,7 +128,7 @@ impl<B: Bytes> Lookup<B> {
         }
     }
 
-    /// The ordinal of `term`, or `None` when no row has it.
+    /// Returns the ordinal of `term`; `None` if no row has the term.
     pub(super) fn ordinal(&self, term: &[u8]) -> Result<Option<u32>, Damage> {
         match self {
             Self::Sealed(dictionary) => dictionary.ordinal(term),
@@ -139,7 +136,7 @@ impl<B: Bytes> Lookup<B> {
         }
     }
 
-    /// Walks all terms in order.
+    /// Iterates over all terms in order.
     pub(super) fn walk(&self) -> Steps<'_, B> {
         match self {
             Self::Sealed(dictionary) => Steps::Sealed(dictionary.walk()),
@@ -148,16 +145,16 @@ impl<B: Bytes> Lookup<B> {
     }
 }
 
-/// All terms in order, in either form.
+/// Iterator over all terms in order, in either form.
 pub(super) enum Steps<'d, B> {
-    /// As files have them.
+    /// Form in a file.
     Sealed(Walk<'d, B>),
-    /// As the heap has them, and which is next.
+    /// Form on the heap, and the ordinal of the next term.
     Listed(&'d Listed<B>, u32),
 }
 
 impl<B: Bytes> Steps<'_, B> {
-    /// The next term, whose ordinal is one more than the last one's; `None` after the last.
+    /// Returns the next term and its ordinal, which is the previous ordinal plus one; `None` after the last term.
     pub(super) fn next(&mut self) -> Result<Option<(&[u8], u32)>, Damage> {
         match self {
             Self::Sealed(walk) => walk.next(),

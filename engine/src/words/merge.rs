@@ -1,7 +1,7 @@
-//! Many segments' words into one, without their texts.
+//! Merge of the word columns of several segments, without their texts.
 //!
-//! Owns the walk through several dictionaries at once. Must not know why rows go: the caller's
-//! mapping says where each row lands, or that it is dropped.
+//! Owns the simultaneous iteration over several dictionaries. The caller's mapping defines the new row of each row, or
+//! drops the row.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,18 +16,18 @@ use super::postings::Full;
 use super::view::PostingsView;
 use crate::error::Damage;
 
-/// Postings that are merged between two questions whether to go on: about a millisecond.
+/// Postings merged between two polls of `goes_on`: about a millisecond.
 const POSTINGS_TOGETHER: usize = 1 << 13;
 
-/// Why words were not merged. Nothing was written.
+/// Failure of a merge. Nothing was written.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum MergeError {
     /// A source breaks a rule of the format.
     Damaged(Damage),
-    /// The result would exceed the bounds of a segment.
+    /// The result would exceed the limits of a segment.
     Full(Full),
-    /// It was not to go on.
+    /// The merge was cancelled.
     Cancelled,
 }
 
@@ -49,8 +49,8 @@ impl From<Damage> for MergeError {
     }
 }
 
-/// A source's next term: the least is merged first, equal ones in order of the sources. Its first
-/// bytes as a number come before it: they settle most comparisons.
+/// Next term of a source. The smallest term is merged first, equal terms in order of the sources. The first bytes of
+/// the term as a number decide most comparisons.
 type Next = Reverse<(u64, Vec<u8>, usize)>;
 
 fn first_bytes(term: &[u8]) -> u64 {
@@ -64,15 +64,14 @@ fn first_bytes(term: &[u8]) -> u64 {
 
 /// Merges the words of `sources` into the columns of a segment of `rows` rows.
 ///
-/// Each source comes with where its rows go: `Some(row)` below `rows`, or `None` for a row that is
-/// dropped. Of a dropped row nothing is left: the columns are, byte for byte, those of a segment
-/// built from the other rows.
+/// Each source has a mapping of its rows: `Some(row)` below `rows`, or `None` for a dropped row. Dropped rows leave no
+/// trace: the columns equal, byte for byte, those of a segment built from the other rows.
 ///
 /// # Errors
-/// [`MergeError`] when a source is damaged or the result too large.
+/// [`MergeError`] if a source is damaged or the result is too large.
 ///
 /// # Panics
-/// When a mapping leaves the new segment or sends two rows to one.
+/// If a mapping yields a row outside the new segment, or one row twice.
 pub fn merge<B: Bytes, M: Fn(u32) -> Option<u32>>(
     sources: &[(PostingsView<B>, M)],
     rows: u32,
@@ -80,7 +79,7 @@ pub fn merge<B: Bytes, M: Fn(u32) -> Option<u32>>(
     merge_while(sources, rows, &mut || true)
 }
 
-/// The same while `goes_on` says so, which is asked again and again.
+/// Merges like [`merge`], and polls `goes_on`: if it returns false, the merge is cancelled.
 pub(crate) fn merge_while<B: Bytes, M: Fn(u32) -> Option<u32>>(
     sources: &[(PostingsView<B>, M)],
     rows: u32,
@@ -89,7 +88,7 @@ pub(crate) fn merge_while<B: Bytes, M: Fn(u32) -> Option<u32>>(
     merge_into(ColumnsWriter::new(merge_lengths(sources, rows)?), sources, rows, goes_on)
 }
 
-/// The same for rows that stay on the heap for now: no file may have these columns.
+/// Merges like [`merge`] for rows of the tail: the heap dictionary must not be written to a file.
 pub(crate) fn merge_on_heap<B: Bytes, M: Fn(u32) -> Option<u32>>(
     sources: &[(PostingsView<B>, M)],
     rows: u32,
@@ -154,7 +153,7 @@ fn merge_into<B: Bytes, M: Fn(u32) -> Option<u32>>(
     Ok(writer.finish())
 }
 
-/// Adds a term, unless none of its rows stays.
+/// Adds a term, unless all its rows are dropped.
 fn write(writer: &mut ColumnsWriter, term: &[u8], postings: &mut [Posting], rows: u32) {
     if !postings.is_sorted_by_key(|posting| posting.row) {
         postings.sort_unstable_by_key(|posting| posting.row);

@@ -1,7 +1,7 @@
-//! Words: text to terms, terms to postings, postings to ranked rows.
+//! Full-text search: texts to terms, terms to postings, postings to ranked rows.
 //!
-//! Owns the meaning of the five word columns of a segment (format-spec/words.md). Knows nothing of
-//! files, segments or snapshots: columns come in and go out as plain bytes, rows are plain numbers.
+//! Owns the meaning of the five word columns of a segment (format-spec/words.md). Independent of files, segments and
+//! snapshots: columns are plain bytes, and rows are plain numbers.
 
 mod analyze;
 mod block;

@@ -1,29 +1,29 @@
-//! One node of the term dictionary, read where it lies.
+//! Node of the term dictionary, read in place.
 //!
-//! Owns the node tables of format-spec/words.md (fst version 3). Must not know what paths mean.
+//! Owns the node tables of format-spec/words.md (fst version 3). The meaning of a path is left to the caller.
 
 use super::bytes::Bytes;
 use crate::error::Damage;
 
-/// Where nodes begin: after version and type.
+/// Start of the nodes, after version and type.
 pub(super) const NODES_AT: usize = 16;
-/// Nodes of more transitions have an index.
+/// Number of transitions above which a node has an index.
 pub(super) const INDEXED_ABOVE: usize = 32;
-/// Inputs that a node of one transition spells in its state byte.
+/// Inputs that a node with a single transition encodes in its state byte.
 pub(super) const COMMON_INPUTS: &[u8; 63] =
     b"te/oasripcnw.hlm-du012g=:bf3y5&_4v9678k%?xCDASFIBEjPTzRNM+LOqHG";
 
 const INDEX_BYTES: u16 = 256;
-/// State byte, the byte before it (input or count) and sizes byte.
+/// State byte, the preceding byte (input or count) and sizes byte.
 const NODE_HEAD_BYTES: usize = 3;
 const NUMBER_BYTES_MAX: u8 = 8;
 
-/// One node, all of it inside the dictionary.
+/// Node whose bytes all lie within the dictionary.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Node<'a> {
-    /// From its first byte to its state byte.
+    /// Bytes of the node, including its state byte.
     bytes: &'a [u8],
-    /// Where its first byte lies in the dictionary.
+    /// Offset of the node's first byte in the dictionary.
     pub(super) start: usize,
     /// Number of transitions.
     count: u16,
@@ -36,7 +36,7 @@ pub(super) struct Node<'a> {
     input: u8,
 }
 
-/// Top bits of a state byte: one transition, or a final node.
+/// Values of the top bits of a state byte: one transition, or a final node.
 const SINGLE: u8 = 0x80;
 const SINGLE_NEXT: u8 = 0xC0;
 const FINAL: u8 = 0x40;
@@ -45,14 +45,14 @@ pub(super) fn broken(address: usize) -> Damage {
     Damage::new("WRD-02", format!("dictionary node at {address} reaches outside the dictionary"))
 }
 
-/// A little-endian number of up to 8 bytes.
+/// Decodes a little-endian number of up to 8 bytes.
 pub(super) fn number(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
 impl<'a> Node<'a> {
-    /// Reads the node whose last byte is at `address`, which must be below `end`, and checks that
-    /// it lies inside.
+    /// Reads the node whose last byte is at `address`, which must be below `end`, and checks that the node is within
+    /// the dictionary.
     pub(super) fn read<B: Bytes>(
         dictionary: &'a B,
         end: usize,
@@ -87,8 +87,8 @@ impl<'a> Node<'a> {
         Ok(Self { bytes, start, ..node })
     }
 
-    /// What the last bytes of a node, up to [`NODE_HEAD_BYTES`] that end with its state byte, say
-    /// about all of them; `None` when there are too few or a width is none.
+    /// Decodes the layout of a node from its last bytes: up to [`NODE_HEAD_BYTES`], including the state byte. `None` if
+    /// there are too few bytes or a width is invalid.
     fn of(head: &[u8]) -> Option<Self> {
         let (state, mut rest) = head.split_last()?;
         let (single, low) = (state & SINGLE != 0, state & 0x3F);
@@ -127,7 +127,7 @@ impl<'a> Node<'a> {
         })
     }
 
-    /// Length of all its bytes.
+    /// Length of the node in bytes.
     fn size(&self) -> usize {
         let (delta, output) = (usize::from(self.delta_bytes), usize::from(self.output_bytes));
         let input = usize::from(self.state & SINGLE == 0);
@@ -139,7 +139,7 @@ impl<'a> Node<'a> {
         self.state & SINGLE_NEXT == FINAL
     }
 
-    /// Output of the term that ends here.
+    /// Final output, if a term ends at this node.
     pub(super) fn last(&self) -> Option<u64> {
         // The final node at address 0 has no bytes.
         self.is_final().then(|| number(&self.bytes[..usize::from(self.output_bytes)]))
@@ -150,14 +150,14 @@ impl<'a> Node<'a> {
         usize::from(self.count)
     }
 
-    /// The transition for `byte`.
+    /// Returns the transition for `byte`.
     pub(super) fn find(&self, byte: u8) -> Option<usize> {
         if self.state & SINGLE != 0 {
             return (self.input == byte).then_some(0);
         }
         let (tail, count) = (self.bytes.len() - usize::from(self.head), self.count());
         if count > INDEXED_ABOVE {
-            // The index comes first among what follows the inputs.
+            // The index is the first part after the inputs.
             let i = usize::from(self.bytes[tail + usize::from(byte)]);
             return (i < count).then_some(i);
         }
@@ -165,7 +165,7 @@ impl<'a> Node<'a> {
         inputs.iter().rposition(|input| *input == byte).map(|at| count - 1 - at)
     }
 
-    /// Input of transition `i`, which is below the count.
+    /// Returns the input of transition `i`, which must be below the count.
     pub(super) fn input(&self, i: usize) -> u8 {
         match self.state & SINGLE {
             0 => self.bytes[self.bytes.len() - usize::from(self.head) - 1 - i],
@@ -173,8 +173,8 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Input, output and target of transition `i`, which is below the count; no target when it
-    /// leads outside.
+    /// Returns input, output and target of transition `i`, which must be below the count. The target is `None` if it is
+    /// outside the dictionary.
     pub(super) fn transition(&self, i: usize) -> (u8, u64, Option<usize>) {
         if self.state & SINGLE_NEXT == SINGLE_NEXT {
             let target = Some(self.start - 1).filter(|target| *target >= NODES_AT);

@@ -1,18 +1,18 @@
-//! Bit packing of small numbers: four lanes for a full block, one after the other for fewer.
+//! Bit packing of small numbers: in four lanes for a full block, sequentially for fewer numbers.
 //!
-//! Owns the two packings of format-spec/words.md; must not know what the numbers mean. The lanes
-//! let the compiler unpack four numbers with one instruction from plain safe code.
+//! Owns the two packings of format-spec/words.md. The lanes let the compiler unpack four numbers with one instruction
+//! from safe code.
 
 use super::layout::BLOCK_ROWS;
 
 const LANES: usize = 4;
 
-/// Bits that hold `value`.
+/// Number of bits of `value`.
 pub(super) fn width(value: u32) -> u8 {
     u8::try_from(32 - value.leading_zeros()).expect("at most 32")
 }
 
-/// Bytes that `count` numbers of `bits` take; a count of [`BLOCK_ROWS`] is a full block.
+/// Length of `count` numbers of `bits` bits each; a count of [`BLOCK_ROWS`] is a full block.
 pub(super) fn packed_bytes(count: usize, bits: u8) -> usize {
     (count * usize::from(bits)).div_ceil(8)
 }
@@ -37,7 +37,7 @@ pub(super) fn pack(values: &[u32], bits: u8, out: &mut Vec<u8>) {
 }
 
 fn pack_lanes(values: &[u32], bits: u32, out: &mut Vec<u8>) {
-    // What would run over the last word is 0.
+    // The word for the overflow of the last word stays 0.
     let mut words = [[0_u32; LANES]; 33];
     for (i, step) in (0..).zip(values.as_chunks::<LANES>().0) {
         let (word, shift) = ((i * bits / 32) as usize, i * bits % 32);
@@ -53,8 +53,8 @@ fn pack_lanes(values: &[u32], bits: u32, out: &mut Vec<u8>) {
     }
 }
 
-/// Unpacks `count` numbers into the front of `out`; `bytes` holds exactly [`packed_bytes`].
-/// A width is at most 32, which callers check; a wrong length leaves zeros.
+/// Unpacks `count` numbers into the front of `out`; `bytes` must have exactly [`packed_bytes`]. The caller has checked
+/// that the width is at most 32. A wrong length leaves zeros.
 pub(super) fn unpack(bytes: &[u8], count: usize, bits: u8, out: &mut [u32; BLOCK_ROWS]) {
     if count == BLOCK_ROWS {
         unpack_block(bytes, bits, out);
@@ -76,7 +76,7 @@ pub(super) fn unpack(bytes: &[u8], count: usize, bits: u8, out: &mut [u32; BLOCK
     }
 }
 
-/// One of `count` numbers, which [`unpack`] would put at place `i`; for widths and lengths as there.
+/// Returns the number that [`unpack`] would write at index `i`; `bytes`, `count` and `bits` are as in [`unpack`].
 pub(super) fn unpack_one(bytes: &[u8], count: usize, bits: u8, i: usize) -> u32 {
     if count < BLOCK_ROWS {
         return packed_at(bytes, i * usize::from(bits), bits);
@@ -90,8 +90,8 @@ pub(super) fn unpack_one(bytes: &[u8], count: usize, bits: u8, i: usize) -> u32 
     masked(both >> (bit % 32), bits)
 }
 
-/// The number of `bits` that begins at a bit. Eight bytes are read at once: the last eight where
-/// there are no eight any more.
+/// Returns the number of `bits` bits that begins at `bit`. Reads eight bytes at once; near the end, the last eight
+/// bytes.
 fn packed_at(bytes: &[u8], bit: usize, bits: u8) -> u32 {
     let at = bit / 8;
     let Some(last) = bytes.len().checked_sub(8) else {
@@ -120,7 +120,7 @@ fn unpack_block(bytes: &[u8], bits: u8, out: &mut [u32; BLOCK_ROWS]) {
     by_width!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32);
 }
 
-/// One width known to the compiler, so every shift is a constant after unrolling.
+/// Unpacks with a width known to the compiler, so all shifts are constants after unrolling.
 fn unpack_lanes<const BITS: usize>(bytes: &[u8], out: &mut [u32; BLOCK_ROWS]) {
     let (words, _) = bytes.as_chunks::<{ 4 * LANES }>();
     let Some(words) = words.first_chunk::<BITS>() else { return out.fill(0) };

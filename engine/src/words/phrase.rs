@@ -1,12 +1,12 @@
-//! Phrases: what a question has in quotes, and whether a text has it word for word.
+//! Phrases: the quoted parts of a query, and their verbatim match in a text.
 //!
-//! Owns what counts as quoted and what "side by side" means. The columns keep no positions, so a text is
-//! analysed again and looked through. Must not know where texts lie nor which of them are looked at.
+//! Owns the definitions of "quoted" and "adjacent". The columns have no positions, so a text is analysed again for the
+//! match. The choice of texts is left to the caller.
 //!
-//! A text is a line of *positions*, one for each plain word, each part of a compound, each character of a
-//! script without spaces. A compound as it stands lies over the positions of its parts, so that
-//! `"HTTPServer"` is found where `httpserver` or `http server` stands, and the other way round. Case, accents
-//! and endings count as little as they do elsewhere; what stands between two words does not count.
+//! A text is a sequence of *positions*, one for each plain word, each part of a compound, each character of a script
+//! without spaces. A whole compound spans the positions of its parts, so `"HTTPServer"` matches both `httpserver` and
+//! `http server`, and vice versa. Case, accents and endings are normalized as elsewhere; characters between two words
+//! are ignored.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -16,22 +16,22 @@ use super::analyze::{Analyzer, Emit, Kind};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Phrases of one question; later ones are not required.
+    /// Maximum number of phrases per query; later phrases are not required.
     pub const PHRASES_MAX: usize = 8;
 
-    /// Positions of one phrase; what follows is not required.
+    /// Maximum number of positions per phrase; later positions are not required.
     pub const PHRASE_WORDS_MAX: usize = 32;
 }
 
 const _: () = assert!(PHRASE_WORDS_MAX < u64::BITS as usize, "prefixes of a phrase are bits");
 
-/// What a question has in quotes. Each is required.
+/// Quoted phrases of a query, all of which are required.
 #[derive(Debug, Clone, Default)]
 pub struct Phrases {
     phrases: Vec<Phrase>,
-    /// Their terms, numbered.
+    /// Numbers of the terms of all phrases.
     terms: HashMap<String, u16>,
-    /// A phrase was too long, or there were too many.
+    /// True if a phrase was too long or there were too many phrases.
     is_cut: bool,
 }
 
@@ -41,7 +41,7 @@ struct Phrase {
     positions: u32,
 }
 
-/// A term over positions of a text.
+/// Term that spans positions of a text.
 #[derive(Debug, Clone, Copy)]
 struct Arc {
     from: u32,
@@ -49,7 +49,7 @@ struct Arc {
     term: u16,
 }
 
-/// What a row must have for one word or compound of a phrase: all parts, or the whole.
+/// Requirement of one word or compound of a phrase: a row must have all parts, or the whole.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Need {
     pub(super) parts: Vec<String>,
@@ -57,7 +57,7 @@ pub(super) struct Need {
 }
 
 impl Phrases {
-    /// The phrases of a question, in the order in which they come. What has no word in it is none.
+    /// Returns the phrases of a query, in order. Quotes without a word are not phrases.
     pub fn parse(analyzer: &mut Analyzer, question: &str) -> Self {
         let mut found = Self::default();
         for text in quoted(question) {
@@ -86,17 +86,17 @@ impl Phrases {
         found
     }
 
-    /// Whether there is none.
+    /// Returns true if there are no phrases.
     pub fn is_empty(&self) -> bool {
         self.phrases.is_empty()
     }
 
-    /// Whether something in quotes is not required, because it is too much.
+    /// Returns true if quoted text exceeds a limit and is therefore not required.
     pub fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// What the words of a row must have, wherever they stand, for its texts to have all phrases.
+    /// Returns the terms that a row must have, at any position, before its texts can match all phrases.
     pub(super) fn needs(&self) -> Vec<Need> {
         let mut spelled: Vec<&str> = vec![""; self.terms.len()];
         for (term, number) in &self.terms {
@@ -124,7 +124,7 @@ impl Phrases {
         needs
     }
 
-    /// Whether each phrase stands in one of these texts.
+    /// Returns true if each phrase matches one of these texts.
     pub fn are_in(&self, analyzer: &mut Analyzer, texts: &[&str], scratch: &mut Reading) -> bool {
         let mut missing: Vec<&Phrase> = self.phrases.iter().collect();
         for text in texts {
@@ -136,7 +136,7 @@ impl Phrases {
     }
 }
 
-/// Memory that looking through texts reuses.
+/// Reusable memory for matching texts.
 #[derive(Debug, Default)]
 pub struct Reading {
     line: Line,
@@ -144,9 +144,8 @@ pub struct Reading {
 }
 
 impl Phrase {
-    /// Follows all beginnings of the phrase through the line at once: bit `n` of `reached[at]` says that its
-    /// first `n` positions end at `at`. Arcs lie in order of where they start, so what leads to a place is
-    /// known when the place is left.
+    /// Matches all prefixes of the phrase at once: bit `n` of `reached[at]` is set if the first `n` positions of the
+    /// phrase end at `at`. Arcs are ordered by their start, so all arcs to a position come before the arcs from it.
     fn is_in(&self, line: &Line, reached: &mut Vec<u64>) -> bool {
         reached.clear();
         reached.resize(line.positions as usize + 1, 0);
@@ -165,26 +164,26 @@ impl Phrase {
     }
 }
 
-/// A text as the arcs of those of its terms that matter.
+/// Text as the arcs of its relevant terms.
 #[derive(Debug, Default)]
 struct Line {
     arcs: Vec<Arc>,
     positions: u32,
 }
 
-/// The compound or word of a line that is being read.
+/// Compound or word that is being read.
 #[derive(Default)]
 struct Group {
     number: Option<u32>,
-    /// Whether nothing of it came yet.
+    /// True until the first term of the group arrives.
     is_new: bool,
-    /// Its first position.
+    /// First position of the group.
     start: u32,
-    /// Whether it stands as a whole, too.
+    /// True if the group also has a whole.
     is_compound: bool,
-    /// Its first arc, where that lies over all of it.
+    /// Index of the first arc, if this arc spans the group.
     whole: Option<usize>,
-    /// It is of a script without spaces: its characters count, not their pairs.
+    /// True for a script without spaces, of which the characters count and not their pairs.
     is_spaceless: bool,
 }
 
@@ -194,7 +193,8 @@ impl Line {
         self.positions = 0;
     }
 
-    /// Reads at most `most` positions of a text; `number` says which terms matter. Whether that was all.
+    /// Reads at most `most` positions of a text; `number` returns the number of a relevant term. Returns true if the
+    /// whole text was read.
     fn read(
         &mut self,
         analyzer: &mut Analyzer,
@@ -221,7 +221,7 @@ impl Line {
         is_all
     }
 
-    /// Takes the next term of a text; false where there is no room for it.
+    /// Adds the next term of a text; returns false if the limit of positions is reached.
     fn take(
         &mut self,
         emit: Emit<'_>,
@@ -255,7 +255,7 @@ impl Line {
         true
     }
 
-    /// A compound ends where its last part does; one without parts (`___`) takes a position as it is.
+    /// Ends a compound at its last part. A compound without parts (`___`) takes one position.
     fn close(&mut self, group: &Group) {
         if group.is_compound && self.positions == group.start {
             self.positions += 1;
@@ -265,7 +265,7 @@ impl Line {
         }
     }
 
-    /// Of `C++` and `__init__`, which have a single part, the part alone is not what was asked for.
+    /// Drops the part of a compound with a single part (`C++`, `__init__`): only the whole may match.
     fn keep_only_wholes_of_one(&mut self) {
         let arcs = std::mem::take(&mut self.arcs);
         for arc in arcs {
@@ -277,11 +277,11 @@ impl Line {
     }
 }
 
-/// What stands in quotes, straight or curly, outermost first. A quote that nothing closes is none, nor is an
-/// apostrophe, nor a straight quote behind a letter or digit, which may stand for inches.
+/// Returns the texts in straight or curly quotes, outermost first. Not counted as quotes: an unclosed quote, an
+/// apostrophe, and a straight quote after a letter or digit, which may mean inches.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     let mut at = 0;
-    // Marks that nothing closes from here on: then nothing closes a later one either.
+    // Marks without a closing mark in the rest of the text; later marks of the same kind are unclosed too.
     let mut unclosed: Vec<char> = Vec::new();
     std::iter::from_fn(move || {
         while let Some((open, mark)) = next_quote(text, at) {
@@ -305,7 +305,7 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The next quote from `at` on that may open a phrase.
+/// Returns the next quote from `at` on that may open a phrase.
 fn next_quote(text: &str, at: usize) -> Option<(usize, char)> {
     let mut before = text[..at].chars().next_back();
     for (offset, mark) in text[at..].char_indices() {
@@ -324,7 +324,7 @@ fn next_quote(text: &str, at: usize) -> Option<(usize, char)> {
     None
 }
 
-/// What lies between an opening quote and the one that closes it.
+/// Returns the range between an opening quote and its closing quote.
 fn closed(text: &str, inside: usize, mark: char) -> Option<Range<usize>> {
     text[inside..].char_indices().find_map(|(offset, letter)| {
         let at = inside + offset;
@@ -432,7 +432,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a text is made of, it has itself; and what is not there is no fault.
+        /// Any text matches a phrase of itself, and a phrase that does not match causes no error.
         #[test]
         fn a_text_has_what_is_quoted_of_it(
             text in "[A-Ca-c_1\u{4E00}]{1,3}([-.:/'+#_( ]{1,2}[A-Ca-c2\u{4E00}\u{E01}]{0,3}){0,20}",

@@ -1,12 +1,10 @@
-//! A posting, as all of this room speaks of it.
-
-/// One term in one row: how often in the body and in the title, each at most 255.
+/// Occurrences of one term in one row, at most 255 in the body and in the title.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Posting {
-    /// The row.
+    /// Row number.
     pub row: u32,
-    /// Times in the body.
+    /// Occurrences in the body.
     pub body: u8,
-    /// Times in the title.
+    /// Occurrences in the title.
     pub title: u8,
 }

@@ -1,7 +1,7 @@
-//! Postings: from analysed rows to columns.
+//! Builder of postings: analysed rows to columns.
 //!
-//! Owns the counting of terms per row and their turning round from rows to terms. Must not know the
-//! bytes (columns.rs writes them, view.rs reads them) nor how rows are ranked.
+//! Owns the counting of terms per row and the inversion from rows to terms. Bytes are written by columns.rs and read by
+//! view.rs.
 
 use std::cell::RefCell;
 
@@ -11,7 +11,7 @@ use super::layout::{ROW_TERMS_MAX, SEGMENT_POSTINGS_MAX, WordColumns, length_cod
 use super::posting::Posting;
 use super::terms::Terms;
 
-/// The segment has no room for the row: seal what there is and start another.
+/// The segment has no room for the row: the caller seals the segment and starts another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full;
 
@@ -26,7 +26,7 @@ impl std::fmt::Display for Full {
 
 impl std::error::Error for Full {}
 
-/// A posting before it is turned round: its row is implied by its place.
+/// Posting before the inversion; its position implies the row.
 #[derive(Debug, Clone, Copy)]
 struct Count {
     term: u32,
@@ -35,19 +35,19 @@ struct Count {
 }
 
 thread_local! {
-    /// Each thread that writes remembers the stems of common words from batch to batch.
+    /// Analyzer of a writing thread, which caches the stems of common words between batches.
     static ANALYZER: RefCell<Analyzer> = RefCell::default();
 }
 
-/// Collects the terms of rows and turns them into columns.
+/// Collects the terms of rows and converts them to columns.
 #[derive(Default)]
 pub struct PostingsBuilder {
     terms: Terms,
-    /// For each term, its last position in `counts`: below the row's start means "not yet in this
-    /// row".
+    /// Last index in `counts` of each term. An index below the row's start means that the row does not have the term
+    /// yet.
     latest: Vec<usize>,
     counts: Vec<Count>,
-    /// Row and end of its counts.
+    /// Each row and the end of its counts.
     rows: Vec<(u32, usize)>,
     lengths: Vec<u8>,
 }
@@ -59,23 +59,22 @@ enum Field {
 }
 
 impl PostingsBuilder {
-    /// An empty builder.
+    /// Creates an empty builder.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a row above all before it. At most [`ROW_TERMS_MAX`] words of it are indexed, the title
+    /// Adds a row, which must be greater than all earlier rows. At most [`ROW_TERMS_MAX`] words are indexed, the title
     /// first.
     ///
     /// # Errors
-    /// [`Full`] when the segment cannot take another row of the greatest size; the row was not
-    /// added.
+    /// [`Full`] if the segment cannot take another row of maximum size; the row was not added.
     ///
     /// # Panics
-    /// When `row` is not above the rows before it.
+    /// If `row` is not greater than all earlier rows.
     pub fn add(&mut self, row: u32, title: &str, text: &str) -> Result<(), Full> {
         assert!(self.rows.last().is_none_or(|(last, _)| *last < row), "rows come in rising order");
-        // Twice: the words themselves, and as many wholes laid over them.
+        // The factor 2 covers the words and an equal number of wholes over them.
         if self.counts.len() + ROW_TERMS_MAX * 2 > SEGMENT_POSTINGS_MAX {
             return Err(Full);
         }
@@ -102,15 +101,15 @@ impl PostingsBuilder {
         Ok(())
     }
 
-    /// The columns of a segment of `rows` rows; rows never added have no words.
+    /// Returns the columns of a segment of `rows` rows; rows that were not added have no words.
     ///
     /// # Panics
-    /// When a row at or above `rows` was added.
+    /// If a row at or above `rows` was added.
     pub fn finish(self, rows: u32) -> WordColumns {
         self.finish_as(rows, ColumnsWriter::new)
     }
 
-    /// The same columns for rows that stay on the heap for now: no file may have them.
+    /// Returns the columns for rows of the tail: the heap dictionary must not be written to a file.
     pub(crate) fn finish_on_heap(self, rows: u32) -> WordColumns {
         self.finish_as(rows, ColumnsWriter::on_heap)
     }
@@ -127,7 +126,7 @@ impl PostingsBuilder {
         writer.finish()
     }
 
-    /// Rough bytes of memory in use, for a caller that seals by size.
+    /// Approximate memory in use in bytes, for a caller that seals by size.
     pub fn memory_bytes(&self) -> usize {
         self.counts.capacity() * size_of::<Count>() + self.terms.len() * 80 + self.lengths.len()
     }
@@ -149,7 +148,7 @@ impl PostingsBuilder {
     }
 }
 
-/// Counts by row become postings by term: a counting sort, so rows stay in order.
+/// Inverts counts by row to postings by term. The counting sort preserves the order of rows.
 fn turn_round(terms: usize, counts: &[Count], rows: &[(u32, usize)]) -> (Vec<usize>, Vec<Posting>) {
     let mut starts = vec![0; terms + 1];
     for count in counts {
@@ -172,7 +171,7 @@ fn turn_round(terms: usize, counts: &[Count], rows: &[(u32, usize)]) -> (Vec<usi
 }
 
 impl Kind {
-    /// Whether the term adds to the length of its row.
+    /// Returns true if the term adds to the length of its row.
     pub(super) fn counts(self) -> bool {
         matches!(self, Kind::Word | Kind::Part)
     }

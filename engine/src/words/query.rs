@@ -1,33 +1,33 @@
-//! Questions as terms.
+//! Analysed queries.
 //!
-//! Owns which terms a question has and how the alternatives of one compound share its weight. Must
-//! not know how rare a term is (bm25.rs brings that).
+//! Owns the terms of a query and the weights that the alternatives of a compound share. The rarity of a term is left to
+//! bm25.rs.
 
 use super::analyze::{Analyzer, Kind};
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Most different terms of a question; later ones are ignored.
+    /// Maximum number of distinct terms per query; later terms are ignored.
     pub const QUERY_TERMS_MAX: usize = 64;
 
-    /// Most uses of terms that are looked at, so that a huge question costs no more than a long one.
+    /// Maximum number of term occurrences per query, so that a huge query costs no more than a long one.
     const QUERY_USES_MAX: usize = 1024;
 }
 
-/// Bytes of the shortest compound that names a thing.
+/// Minimum length of an identifier, in bytes.
 const NAME_BYTES_MIN: usize = 4;
 
-/// Bytes of the longest piece of a compound that points alone join, for it to name a thing: those of `U.S.A` and
-/// `Ph.D` are shorter.
+/// Minimum length of the longest piece of an identifier whose pieces only dots join, in bytes. The pieces of `U.S.A`
+/// and `Ph.D` are shorter.
 const POINTED_BYTES_MIN: usize = 3;
 
-/// Weight of a word that carries no subject. It stays in the index and in the question, but a row
-/// is not found for it alone when others are named.
+/// Weight of a stop word. Stop words stay in the index and in the query, but if the query has other terms, a stop word
+/// counts little.
 const FUNCTION_WORD_WEIGHT: f32 = 0.25;
 
-/// English function words, as the analyser spells them. Short on purpose: a word that can be a
-/// subject ("will", "may", "not") is not here, and idf does the rest. In order, for looking up.
+/// English stop words, as normalized by the analyzer. Short on purpose: words with a meaning of their own ("will",
+/// "may", "not") are not listed, and idf does the rest. Sorted for binary search.
 const FUNCTION_WORDS: &[&str] = &[
     "a", "about", "an", "and", "ani", "are", "as", "at", "be", "been", "but", "by", "can", "did",
     "do", "doe", "for", "from", "had", "has", "have", "how", "i", "if", "in", "into", "is", "it",
@@ -36,19 +36,18 @@ const FUNCTION_WORDS: &[&str] = &[
     "where", "whi", "which", "who", "with", "would", "you", "your",
 ];
 
-/// One different term of a question.
+/// Distinct term of a query.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueryTerm {
-    /// As the dictionary spells it.
+    /// Normalized term, as in the dictionary.
     pub term: String,
-    /// Whether it is a function word ("the", "what").
+    /// True for a stop word ("the", "what").
     pub function_word: bool,
-    /// Whether it names one thing as it stands: a path, a symbol, an id (`engine/src/log.rs`,
-    /// `parse_head`, `PEP-387`).
+    /// True for an identifier: a path, a symbol, an id (`engine/src/log.rs`, `parse_head`, `PEP-387`).
     pub name: bool,
 }
 
-/// One place of a term in the question.
+/// Occurrence of a term in the query.
 #[derive(Debug, Clone, Copy)]
 struct Use {
     term: usize,
@@ -56,7 +55,7 @@ struct Use {
     kind: Kind,
 }
 
-/// An analysed question.
+/// Analysed query.
 #[derive(Debug, Clone, Default)]
 pub struct Query {
     terms: Vec<QueryTerm>,
@@ -64,7 +63,7 @@ pub struct Query {
 }
 
 impl Query {
-    /// Analyses a question; at most [`QUERY_TERMS_MAX`] different terms are kept.
+    /// Analyses a query; only the first [`QUERY_TERMS_MAX`] distinct terms are used.
     pub fn parse(analyzer: &mut Analyzer, text: &str) -> Self {
         let mut query = Self::default();
         analyzer.terms(text, |emit| {
@@ -87,17 +86,16 @@ impl Query {
         query
     }
 
-    /// The different terms, in order of first use.
+    /// Distinct terms, in order of first occurrence.
     pub fn terms(&self) -> &[QueryTerm] {
         &self.terms
     }
 
-    /// The weight of each term, when `exists` tells which of them occur anywhere.
+    /// Returns the weight of each term; `exists` returns true for terms that occur in the collection.
     ///
-    /// A plain word weighs 1 for each time it is asked. The parts of a compound share 1, and so do
-    /// those of its wholes that exist: an identifier counts at most as two plain words, one for its
-    /// exact form and one for its pieces, however many it has. A whole that does not occur weighs
-    /// nothing: it is another way of asking for its parts.
+    /// Each occurrence of a plain word weighs 1. The parts of a compound share a weight of 1, and so do its existing
+    /// wholes. So an identifier weighs at most two plain words, one for its exact form and one for its parts, whatever
+    /// their number. A whole that does not occur weighs nothing, as an alternative to its parts.
     pub(super) fn weights(&self, exists: impl Fn(usize) -> bool) -> Vec<f32> {
         let mut weights = vec![0.0; self.terms.len()];
         let mut from = 0;
@@ -126,14 +124,14 @@ impl Query {
     }
 }
 
-/// Whether a word, as the analyser spells it, carries no subject.
+/// Returns true if a normalized word is a stop word.
 pub(crate) fn is_function_word(term: &str) -> bool {
     FUNCTION_WORDS.binary_search(&term).is_ok()
 }
 
-/// Whether a compound, in lower case, is no word of a language: letters with a digit, an underscore or a colon
-/// (`foo::bar`), or words joined by points (`os.path.join`, `src/main.rs`). Words that only slashes and hyphens join
-/// are words still (`and/or`), and so are initials with points. Short ones (`e.g`, `5x`) say little.
+/// Returns true if a lower-case compound is an identifier: letters with a digit, an underscore or a colon (`foo::bar`),
+/// or words joined by dots (`os.path.join`, `src/main.rs`). Words joined only by slashes and hyphens (`and/or`),
+/// initials with dots and short compounds (`e.g`, `5x`) are not identifiers.
 fn is_name(whole: &str) -> bool {
     let has = |of: fn(&u8) -> bool| whole.bytes().any(|byte| of(&byte));
     let is_pointed = || {

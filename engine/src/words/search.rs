@@ -1,10 +1,9 @@
-//! The best rows of one segment.
+//! Top-k search in one segment (block-max MaxScore).
 //!
-//! Owns the visiting order: windows of rows, in each of which the terms that could still lift a row
-//! over the floor (the essential ones) are added up block by block, and the others are looked up
-//! only for rows that may pass (MaxScore: Turtle and Flood 1995, with block maxima as in Ding and
-//! Suel 2011). Must not know the formula beyond its bounds. Pruning is exact: a row is left out
-//! only when a bound shows it below the floor.
+//! Owns the visiting order: windows of rows. In each window, the terms that can still lift a row over the score floor
+//! (the essential terms) are added up block by block. The other terms are looked up only for rows that may pass
+//! (MaxScore: Turtle and Flood 1995, with block maxima as in Ding and Suel 2011). The formula is used only through its
+//! bounds. Pruning is exact: a row is omitted only if a bound shows that its score is below the floor.
 
 use std::ops::Range;
 
@@ -17,47 +16,46 @@ use crate::error::SearchError;
 use crate::stop::Stop;
 use crate::top::Top;
 
-/// Rows of one window: sums of 16 KiB stay in the first-level cache.
+/// Rows per window: its sums of 16 KiB stay in the L1 cache.
 const WINDOW: usize = 4096;
 
-/// Rows of one window of a question with few postings, where going from window to window would cost
-/// more than the postings do: only those of its sums that are touched are looked at. Wider ones gain
-/// little, and have the floor of the window before for longer.
+/// Rows per window of a query with few postings, for which moving between windows would cost more than the postings.
+/// Only touched sums are read. Wider windows gain little, and use the score floor of the previous window for longer.
 pub(super) const WIDE_WINDOW: usize = 1 << 14;
 
-/// Most postings that are added up in a wide window.
+/// Maximum number of postings added up in a wide window.
 const WIDE_POSTINGS_MAX: usize = 1 << 12;
 
-/// So many postings in a narrow window are likely to bring a floor.
+/// Number of postings in a narrow window from which a score floor is likely.
 const FLOOR_POSTINGS: u64 = 64;
 
-/// Sums looked at together.
+/// Sums compared at once.
 const STRIDE: usize = 16;
 
-/// Up to so many essential postings in a window, counted by whole blocks, rows are remembered rather
-/// than all sums scanned.
+/// Maximum number of essential postings in a window, counted in whole blocks, for which touched rows are recorded
+/// instead of scanning all sums.
 const SPARSE_POSTINGS: usize = WINDOW / 8;
 
-/// Blocks of one list that are scored between two looks at whether the search is still wanted.
+/// Blocks of one list scored between two polls of the cancel token.
 const BLOCKS_TOGETHER: u32 = 64;
 
-/// The same in windows, each of which may hold many blocks of many lists.
+/// Windows between two polls of the cancel token; each may have many blocks of many lists.
 const WINDOWS_TOGETHER: u32 = 4;
 
-/// What looking up one row costs, in postings added up.
+/// Cost of one row lookup, in units of an added posting.
 const LOOKUP_COST: usize = 4;
 
-/// Memory that searches reuse: one per worker.
+/// Reusable memory for searches, one per worker.
 pub struct Scratch {
     cursors: Vec<Cursor>,
     spare: Vec<Cursor>,
     sums: Box<[u32; WIDE_WINDOW]>,
     touched: Vec<u16>,
     order: Vec<usize>,
-    /// Wide windows that were planned.
+    /// Number of planned wide windows.
     #[cfg(test)]
     pub(super) wide_plans: usize,
-    /// Set while a search runs: one that ended in damage may have left sums behind.
+    /// Set during a search: a search that ends in damage may leave sums behind.
     unfinished: bool,
 }
 
@@ -77,12 +75,12 @@ impl Default for Scratch {
 }
 
 impl Scratch {
-    /// Postings that the terms at these places of the order may have below `end`.
+    /// Returns the maximum number of postings below `end` for the terms at these indices of `order`.
     fn postings(&self, places: Range<usize>, end: u64) -> usize {
         self.order[places].iter().map(|i| self.cursors[*i].inside(end).len() * BLOCK_ROWS).sum()
     }
 
-    /// Whether so many rows wait for a lookup that adding up the next term as well is cheaper.
+    /// Returns true if adding up the next term is cheaper than looking up all waiting rows.
     fn is_crowded(&self, lookups: usize, end: u64, floor: u32, sparse: bool) -> bool {
         let Some(next) = lookups.checked_sub(1) else { return false };
         let rest: u32 = self.order[..lookups].iter().map(|i| self.cursors[*i].most).sum();
@@ -96,24 +94,24 @@ impl Scratch {
     }
 }
 
-/// What comes of planning a wide window.
+/// Result of planning a wide window.
 enum Wide {
-    /// It is taken, with what [`Field::plan`] gave.
+    /// The window is used, with the result of [`Field::plan`].
     Taken(Option<usize>),
-    /// Too many postings would be added up in it.
+    /// The window has too many postings to be added up.
     Crowded,
 }
 
 impl Ranker {
-    /// Offers the rows of one segment, as [`Stats::add`](super::Stats::add) found it, to `top`, which
-    /// may already hold rows of others: its floor prunes.
+    /// Offers the rows of one segment, from the result of [`Stats::add`](super::Stats::add), to `top`. Rows of other
+    /// segments in `top` raise the score floor, which prunes.
     ///
-    /// `wanted` is asked only for rows that would be kept; `key` orders rows of equal score
-    /// (smaller first) and is what `top` returns.
+    /// `wanted` is called only for rows that would enter the top k. `key` orders rows of equal score (smaller first),
+    /// and `top` returns the keys.
     ///
     /// # Errors
-    /// [`SearchError`]: damage in the lists that were read, or the ranker's stop; what `top` holds by then is
-    /// not an answer.
+    /// Returns [`SearchError`] on damage in the lists that were read, and on cancellation. After an error, the content
+    /// of `top` is invalid.
     pub fn search<B: Bytes, K: Ord>(
         &self,
         found: &Found<B>,
@@ -139,7 +137,7 @@ impl Ranker {
         Ok(())
     }
 
-    /// Finds the lists and their block bounds.
+    /// Opens the lists and loads their block bounds.
     fn open<B: Bytes>(
         &self,
         field: &Field<'_, B>,
@@ -167,7 +165,7 @@ impl Ranker {
     }
 }
 
-/// [`WINDOW`] as a number of rows. Places inside windows are kept in 16 bits.
+/// [`WINDOW`] as a row count. Offsets within a window are stored in 16 bits.
 const WINDOW_ROWS: u32 = 1 << 12;
 const _: () = assert!(WINDOW_ROWS as usize == WINDOW && WIDE_WINDOW <= 1 << 16);
 
@@ -175,23 +173,23 @@ fn floor<K: Ord>(top: &Top<Score, K>) -> u32 {
     top.floor().map_or(1, |score| score.0)
 }
 
-/// What the terms that are only looked up can add at most.
+/// Returns the maximum total score of the terms that are only looked up.
 fn rest_of(cursors: &[Cursor], order: &[usize]) -> u32 {
     order.iter().map(|i| cursors[*i].most).sum()
 }
 
-/// What a sum must have without them.
+/// Returns the minimum sum of the other terms with which a row can reach the score floor.
 fn needed<K: Ord>(top: &Top<Score, K>, rest: u32) -> u32 {
     floor(top).saturating_sub(rest).max(1)
 }
 
-/// Moves the cursors to `start`; the least row at or after it that any block may hold.
+/// Moves the cursors to `start` and returns the smallest row from `start` on that any block may contain.
 fn next_row(cursors: &mut [Cursor], start: u32) -> Option<u32> {
     cursors.iter_mut().filter_map(|cursor| cursor.advance(start)).min()
 }
 
-/// Adds scores at places, and notes the places where there was nothing before. Whether there was is
-/// hard to guess, so each place is written down and the next one may take its line.
+/// Adds scores to sums and records the sums that were 0 before. The branch would be hard to predict, so each offset is
+/// written unconditionally, and the next one may overwrite it.
 fn add_touched(
     sums: &mut [u32; WIDE_WINDOW],
     touched: &mut Vec<u16>,
@@ -211,8 +209,7 @@ fn add_touched(
 }
 
 impl<B: Bytes> Field<'_, B> {
-    /// A question of one term: nothing is added up, and a block that cannot reach the floor is not
-    /// read.
+    /// Searches with a single term: no sums are needed, and a block that cannot reach the score floor is not read.
     fn search_list<K: Ord>(
         &self,
         stop: &Stop,
@@ -239,7 +236,7 @@ impl<B: Bytes> Field<'_, B> {
         Ok(())
     }
 
-    /// A question of several terms, window by window.
+    /// Searches with several terms, window by window.
     fn search_windows<K: Ord>(
         &self,
         stop: &Stop,
@@ -251,9 +248,10 @@ impl<B: Bytes> Field<'_, B> {
         let mut steps = stop.each(WINDOWS_TOGETHER);
         while let Some(first) = next_row(&mut scratch.cursors, start) {
             steps.step()?;
-            // Windows begin at multiples of the narrow one, and where there are postings.
+            // Windows begin at multiples of the narrow window, at the next posting.
             start = first - first % WINDOW_ROWS;
-            // Most of a wide window that has too many is in the next one, too: that is not planned again.
+            // A crowded wide window shares most rows with the next wide window, so wide windows are not planned until
+            // its end.
             let is_crowded = u64::from(start) < narrow_until;
             let wide = if is_crowded { None } else { self.plan_wide(scratch, start, top) };
             let wide = match wide {
@@ -294,8 +292,8 @@ impl<B: Bytes> Field<'_, B> {
         Ok(())
     }
 
-    /// [`Field::plan`] for a wide window, which is taken when few postings would be added up in it.
-    /// `None` while there is no floor and a narrow one may bring it, which comes first then.
+    /// Plans a wide window, which is used if few postings would be added up in it. If there is no score floor yet and a
+    /// narrow window is likely to yield one, returns `None`, and the narrow window comes first.
     fn plan_wide<K: Ord>(
         &self,
         scratch: &mut Scratch,
@@ -318,8 +316,8 @@ impl<B: Bytes> Field<'_, B> {
         Some(if added <= WIDE_POSTINGS_MAX { Wide::Taken(planned) } else { Wide::Crowded })
     }
 
-    /// Orders the cursors that matter in the window by their bound, least first; returns how many
-    /// of them need only be looked up, or `None` when no row of the window can reach the floor.
+    /// Orders the cursors with blocks in the window by their bound, smallest first, and returns the number of cursors
+    /// that need only lookups. If no row of the window can reach the score floor, returns `None`.
     fn plan(&self, scratch: &mut Scratch, start: u32, end: u64, floor: u32) -> Option<usize> {
         let Scratch { cursors, order, .. } = scratch;
         order.clear();
@@ -346,7 +344,7 @@ impl<B: Bytes> Field<'_, B> {
         Some(lookups.count())
     }
 
-    /// Adds up the terms at these places of the order, for the rows of a window.
+    /// Adds up the terms at these indices of `order`, for the rows of a window.
     fn add_up(
         &self,
         scratch: &mut Scratch,
@@ -361,8 +359,8 @@ impl<B: Bytes> Field<'_, B> {
             let cursor = &mut cursors[*i];
             let others = total - cursor.most;
             for block in cursor.inside(end) {
-                // With the best of all others no row of this block gets there; leaving it out only
-                // lowers sums that are below the floor anyway.
+                // Even with the maximum of all other terms, no row of this block reaches the score floor. Skipping the
+                // block only lowers sums that are below the floor anyway.
                 if cursor.blocks[block].1 + others < floor {
                     continue;
                 }
@@ -382,7 +380,7 @@ impl<B: Bytes> Field<'_, B> {
         Ok(())
     }
 
-    /// Completes the sums of a narrow window that may pass, and clears them all.
+    /// Completes the sums of a narrow window that may reach the score floor, and clears all sums.
     fn collect<K: Ord>(
         &self,
         scratch: &mut Scratch,
@@ -415,7 +413,7 @@ impl<B: Bytes> Field<'_, B> {
         Ok(())
     }
 
-    /// Completes those of the touched sums that may pass, and clears them all.
+    /// Completes the touched sums that may reach the score floor, and clears all touched sums.
     fn collect_touched<K: Ord>(
         &self,
         scratch: &mut Scratch,
@@ -429,7 +427,7 @@ impl<B: Bytes> Field<'_, B> {
         let rest = rest_of(cursors, order);
         let mut need = needed(top, rest);
         if lookups > 0 {
-            // Lookups go forward only.
+            // Lookups only move forward.
             touched.retain(|at| {
                 let sum = &mut sums[usize::from(*at)];
                 let stays = *sum >= need;
@@ -452,7 +450,7 @@ impl<B: Bytes> Field<'_, B> {
         Ok(())
     }
 
-    /// The full score of `row`, or `None` as soon as it cannot reach the floor.
+    /// Returns the full score of `row`; `None` as soon as the row cannot reach the score floor.
     fn complete(
         &self,
         cursors: &mut [Cursor],

@@ -1,24 +1,23 @@
-//! Stems of English words, with a small memory for the common ones.
+//! Stemming of English words, with a small cache for common words.
 //!
-//! Owns the choice of stemmer (Snowball English, also called Porter2). Must not know where words
-//! come from.
+//! Owns the choice of stemmer (Snowball English, also called Porter2).
 
 use rust_stemmers::{Algorithm, Stemmer};
 
-/// Words remembered at most, 32 bytes each. Text repeats itself: so many cover nine words in ten
-/// even of texts that draw from 50,000.
+/// Maximum number of cached words, 32 bytes each. Texts repeat words: this number covers nine words in ten, even in
+/// texts with a vocabulary of 50,000.
 const SLOTS: usize = 8192;
 
-/// Words stemmed before any is remembered: a single text is done by then.
+/// Number of stemmed words before the cache is allocated; a single text usually ends earlier.
 const REMEMBERED_AFTER: usize = 512;
 
-/// Shortest word that is stemmed.
+/// Minimum length of a stemmed word, in bytes.
 const STEMMED_BYTES_MIN: usize = 3;
 
-/// Longest word that is remembered, and the longest stem.
+/// Maximum length of a cached word and of its stem, in bytes.
 const SHORT_BYTES_MAX: usize = 15;
 
-/// A short text: its bytes, zeros, and its length in the last byte. Compares as one number.
+/// Short text: its bytes, zero padding, and its length in the last byte. Compares as one number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Short([u8; SHORT_BYTES_MAX + 1]);
 
@@ -35,8 +34,8 @@ impl Short {
         std::str::from_utf8(bytes).expect("made of a whole text")
     }
 
-    /// Its place among [`SLOTS`]: the two halves multiplied by odd constants, the top bits of the sum.
-    /// The worst that chosen words can do is miss.
+    /// Returns the index among [`SLOTS`]: both halves multiplied by odd constants, and the top bits of their
+    /// combination. Crafted words can at worst cause cache misses.
     fn slot(&self) -> usize {
         let (halves, _) = self.0.as_chunks::<8>();
         let [low, high] = [0, 1].map(|at: usize| u64::from_le_bytes(halves[at]));
@@ -52,23 +51,22 @@ struct Slot {
     stem: Short,
 }
 
-/// Snowball English over lower-case words.
+/// Snowball English stemmer for lower-case words.
 pub(super) struct Stems {
     stemmer: Stemmer,
-    /// Direct-mapped: a word has one place and drives out who was there. Empty at first.
+    /// Direct-mapped cache: a word has one slot and evicts its previous word. Empty at first.
     slots: Vec<Slot>,
-    /// Words stemmed before there are slots.
+    /// Number of words stemmed before the cache is allocated.
     stemmed: usize,
 }
 
 impl Stems {
-    /// Costs nothing to make; the memory comes once there were words enough to fill some of it.
+    /// Creates a stemmer at no cost; the cache is allocated after [`REMEMBERED_AFTER`] words.
     pub(super) fn new() -> Self {
         Self { stemmer: Stemmer::create(Algorithm::English), slots: Vec::new(), stemmed: 0 }
     }
 
-    /// Appends the stem of `word` to `out`. Words with anything but small ASCII letters stay as
-    /// they are.
+    /// Appends the stem of `word` to `out`. Words with other characters than lower-case ASCII letters stay unchanged.
     pub(super) fn stem(&mut self, word: &str, out: &mut String) {
         if word.len() < STEMMED_BYTES_MIN || !word.bytes().all(|byte| byte.is_ascii_lowercase()) {
             out.push_str(word);

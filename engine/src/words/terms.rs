@@ -1,41 +1,41 @@
-//! The different terms of many rows, each with a number.
+//! Table of the distinct terms of many rows, each with a number.
 //!
-//! Owns how a term is found again while rows are added: terms lie one after another in one buffer,
-//! and a table by hash says which number each has. Must not know rows.
+//! Owns the lookup of terms while rows are added: the terms are concatenated in one buffer, and a hash table maps each
+//! term to its number.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
 
 use super::layout::TERM_BYTES_MAX;
 
-/// Places of the table when the first term comes: enough for those of one short row.
+/// Number of slots at the first term: enough for the terms of one short row.
 const SLOTS_MIN: usize = 128;
 const _: () = assert!(SLOTS_MIN.is_power_of_two());
 
-/// Terms by number, in the order in which they came.
+/// Terms by number, in order of their first occurrence.
 #[derive(Default)]
 pub(super) struct Terms {
     bytes: Vec<u8>,
-    /// Where each term ends.
+    /// End offset of each term.
     ends: Vec<u32>,
-    /// Open addressing; at most half of the places are taken.
+    /// Open-addressing hash table; at most half of the slots are used.
     slots: Vec<Slot>,
 }
 
-/// A free place has number 0: numbers are stored plus one.
+/// Slot of the hash table. Numbers are stored plus one, and 0 marks an empty slot.
 #[derive(Debug, Clone, Copy, Default)]
 struct Slot {
     hash: u32,
     number: u32,
 }
 
-/// A secret of this process, so that nobody can choose terms that meet in the table.
+/// Returns a secret of this process, which prevents crafted terms that collide in the table.
 fn secret() -> u64 {
     static SECRET: OnceLock<u64> = OnceLock::new();
     *SECRET.get_or_init(|| RandomState::new().hash_one(0))
 }
 
-/// Folded products, eight bytes at a time (as in wyhash and foldhash).
+/// Hashes by folded products of eight bytes at a time (as in wyhash and foldhash).
 fn hash(term: &[u8], secret: u64) -> u32 {
     let fold = |a: u64, b: u64| {
         let (low, high) = a.carrying_mul(b, 0);
@@ -53,19 +53,18 @@ fn hash(term: &[u8], secret: u64) -> u32 {
 }
 
 impl Terms {
-    /// How many there are.
+    /// Number of terms.
     pub(super) fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// The term of a number.
     pub(super) fn get(&self, number: u32) -> &[u8] {
         let at = number as usize;
         let from = at.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.bytes[from as usize..self.ends[at] as usize]
     }
 
-    /// The number of a term, given now if it is new.
+    /// Returns the number of a term; a new term is added.
     pub(super) fn number(&mut self, term: &[u8]) -> u32 {
         debug_assert!(term.len() <= TERM_BYTES_MAX);
         if self.len() * 2 >= self.slots.len() {
@@ -88,7 +87,7 @@ impl Terms {
         number
     }
 
-    /// All numbers in the order of their terms.
+    /// Returns all numbers in the order of their terms.
     pub(super) fn sorted(&self) -> Vec<u32> {
         let first_bytes = |number: u32| {
             let mut first = [0; 8];
@@ -128,7 +127,8 @@ impl Terms {
     }
 }
 
-/// Each term has a posting of its own and a byte or more of a text, so both counts stay far below.
+/// Narrows a count of terms or bytes. Each term has a posting and at least one byte of text, so both counts are far
+/// below the limit.
 fn narrow(number: usize) -> u32 {
     u32::try_from(number)
         .expect("SEGMENT_POSTINGS_MAX bounds the terms, and a tail's texts their bytes")

@@ -1,4 +1,4 @@
-//! The room as a whole: analysis tables, ranking against brute force, merging, hostile bytes.
+//! Tests of the whole module: analysis tables, ranking against brute force, merging, hostile bytes.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ fn terms(text: &str) -> Vec<(String, Kind)> {
     out
 }
 
-/// Terms as `word`, `+part`, `=whole`, `.single`.
+/// Formats terms as `word`, `+part`, `=whole`, `.single`.
 fn spelled(text: &str) -> String {
     let mark = |kind| match kind {
         Kind::Word => "",
@@ -55,14 +55,14 @@ fn analysis_table() {
             "https =peps.python.org/a =peps.python.org +pep +python +org +a",
         ),
         ("state-of-the-art", "=state-of-the-art +state +of +the +art"),
-        // A hash stays whole.
+        // A hash is not split.
         ("a1b2c3d4e5f6a7b8", "a1b2c3d4e5f6a7b8"),
         (
             "\u{6771}\u{4EAC}\u{90FD} \u{6C34}",
             ".\u{6771} \u{6771}\u{4EAC} .\u{4EAC} \u{4EAC}\u{90FD} .\u{90FD} \u{6C34}",
         ),
         ("\u{D55C}\u{AD6D}\u{C5B4} \u{AC80}\u{C0C9}", "\u{D55C}\u{AD6D}\u{C5B4} \u{AC80}\u{C0C9}"),
-        // Thai: marks stay on their letter.
+        // Thai: marks stay with their letter.
         ("\u{E01}\u{E34}\u{E19}", ".\u{E01}\u{E34} \u{E01}\u{E34}\u{E19} .\u{E19}"),
         (
             "\u{41F}\u{440}\u{438}\u{432}\u{435}\u{442}",
@@ -83,10 +83,10 @@ fn analysis_table() {
 fn terms_are_bounded() {
     let long = "x".repeat(1000);
     assert_eq!(terms(&long), vec![("x".repeat(TERM_BYTES_MAX), Kind::Word)]);
-    // Whole forms above the bound are left out, their parts stay.
+    // Wholes above the maximum length are omitted; their parts remain.
     let path = format!("{}/b", "x".repeat(TERM_BYTES_MAX));
     assert_eq!(spelled(&path), format!("+{} +b", "x".repeat(TERM_BYTES_MAX)));
-    // Cut between letters, never inside one.
+    // Truncation is between letters, never within a letter.
     let wide = "\u{436}".repeat(100);
     assert_eq!(terms(&wide)[0].0, "\u{436}".repeat(TERM_BYTES_MAX / 2));
     let mut builder = PostingsBuilder::new();
@@ -128,7 +128,7 @@ fn ask(text: &str, views: &[&PostingsView<&[u8]>], parameters: Parameters) -> (Q
     (query, ranker)
 }
 
-/// A view and where it has the terms of `query`.
+/// Returns the segment's entries of the terms of `query`.
 fn found<'a>(view: &PostingsView<&'a [u8]>, query: &Query) -> Found<&'a [u8]> {
     Stats::new(query).add(*view, query).unwrap()
 }
@@ -140,7 +140,7 @@ fn best(query: &Query, ranker: &Ranker, view: &PostingsView<&[u8]>, k: usize) ->
     top.into_sorted()
 }
 
-/// Every row looked up by itself, sorted.
+/// Scores every row by lookup and sorts the rows.
 fn brute(
     query: &Query,
     ranker: &Ranker,
@@ -161,8 +161,7 @@ fn brute(
     all
 }
 
-/// Words of a tiny vocabulary, the first ones far more common, so that lists of all sizes and ties
-/// arise.
+/// Generates words of a tiny vocabulary with very different frequencies, which produces lists of all sizes and ties.
 fn text(words: usize) -> impl Strategy<Value = String> {
     prop::collection::vec((0_u32..12, 0_u32..12), 0..words).prop_map(|pairs| {
         let words: Vec<String> = pairs
@@ -175,7 +174,7 @@ fn text(words: usize) -> impl Strategy<Value = String> {
 
 pub(super) fn rows(most: usize) -> impl Strategy<Value = Vec<Row>> {
     prop::collection::vec((text(3), text(14)), 0..most).prop_flat_map(move |seed| {
-        // Repetition makes long lists cheaply; long ones reach several blocks and windows.
+        // Repetition produces long lists cheaply, with several blocks and windows.
         (Just(seed), 1_usize..40).prop_map(|(seed, times)| {
             seed.iter().cycle().take(seed.len() * times).cloned().collect()
         })
@@ -238,7 +237,7 @@ proptest! {
         let (first, second, whole) = (build(&one), build(&two), build(&all));
         let (first, second, whole_view) = (open(&first, &one), open(&second, &two), open(&whole, &all));
 
-        // Merging is building, byte by byte.
+        // Merging equals building, byte for byte.
         let total = u32::try_from(all.len()).unwrap();
         let by = |shift: u32| move |row: u32| Some(row + shift);
         let shifts = [(first, by(0)), (second, by(shift))];
@@ -247,7 +246,7 @@ proptest! {
         let swapped = [shifts[1], shifts[0]];
         prop_assert_eq!(&merge(&swapped, total).unwrap(), &whole, "in any order of the sources");
 
-        // Searching two segments with one top is searching both as one.
+        // Searching two segments with a shared `Top` equals searching their union.
         let (query, ranker) = ask(&question, &[&first, &second], Parameters::default());
         let (mut top, mut scratch) = (Top::new(k), Scratch::default());
         ranker.search(&found(&first, &query), &mut scratch, |_| true, |row| row, &mut top).unwrap();
@@ -334,7 +333,7 @@ fn damage_names_its_rule() {
     assert_eq!(rule(&|bad| bad.entries[0] ^= 1, 200), "WRD-13");
     assert_eq!(rule(&|bad| bad.entries[20] = 1, 200), "WRD-12");
     assert_eq!(rule(&|bad| bad.entries.truncate(40), 200), "WRD-10");
-    // The second term has one posting; its row moves past the last one.
+    // The second term has one posting, whose row is moved past the last row.
     assert_eq!(rule(&|bad| bad.entries[48] = 200, 200), "WRD-11");
     assert_eq!(rule(&|bad| bad.blocks.truncate(30), 200), "WRD-20");
     assert_eq!(rule(&|bad| bad.blocks.truncate(24), 200), "WRD-11");
@@ -418,7 +417,7 @@ fn ties_are_never_pruned() {
 
 #[test]
 fn entries_that_share_postings_are_bounded() {
-    // 30,001 terms that each claim the one list of 10,000 rows would be 3 * 10^8 postings.
+    // 30,001 terms that each claim the same list of 10,000 rows would have 3 * 10^8 postings.
     let text = |i| format!("waz a{i} b{i} c{i}");
     let rows: Vec<Row> = (0..10_000).map(|i| (String::new(), text(i))).collect();
     let mut columns = build(&rows);
@@ -455,8 +454,8 @@ fn a_question_is_bounded() {
     assert_eq!(query.terms().len(), QUERY_TERMS_MAX);
 }
 
-/// Planning a wide window costs a look at all of its blocks; a dense question would pay it for each narrow
-/// one.
+/// Planning a wide window reads the bounds of all its blocks; a dense query must not repeat this cost for each narrow
+/// window.
 #[test]
 fn a_crowded_wide_window_is_planned_once() {
     const ROWS: u32 = 70_000;

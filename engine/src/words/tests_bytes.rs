@@ -1,4 +1,4 @@
-//! Bytes that depend on the rows alone, and damage that stays where it is.
+//! Tests of the bytes: columns that depend on the rows alone, and damage that stays local.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use super::*;
 use crate::Top;
 use crate::error::{Damage, SearchError};
 
-/// A column with a hole in it, as a damaged page makes one.
+/// Column with an unreadable range, as a damaged page causes.
 #[derive(Debug, Clone, Copy)]
 struct Holed<'a> {
     bytes: &'a [u8],
@@ -34,7 +34,7 @@ impl Bytes for Holed<'_> {
     }
 }
 
-/// The columns with a hole in that of this number.
+/// Returns the columns, with an unreadable range in the column of this number.
 fn holed<'a>(
     columns: &'a WordColumns,
     column: usize,
@@ -67,7 +67,7 @@ fn answer<B: Bytes>(
     Ok(top.into_sorted())
 }
 
-/// A word for a number, of letters only.
+/// Returns a word of letters only for a number.
 fn name(mut number: u32) -> String {
     let mut name = String::from("x");
     for _ in 0..4 {
@@ -89,7 +89,7 @@ fn a_hole_fails_the_questions_that_need_it_and_no_other() {
     let count = u32::try_from(rows.len()).unwrap();
     let sound = open(&columns, &rows);
     let asked = Cell::new(0);
-    // Every stretch of every column in turn: an answer is right or it is the hole's.
+    // For each range of each column: the result is correct, or the error of the unreadable range.
     let (mut right, mut failed) = (0, 0);
     for (column, size) in [
         columns.dictionary.len(),
@@ -121,18 +121,18 @@ fn a_hole_fails_the_questions_that_need_it_and_no_other() {
         }
     }
     assert!(failed > 0 && right > 2 * failed, "{right} right, {failed} failed");
-    // The rows of "early" are the first ones: the rest of the lengths may be gone.
+    // The first rows contain "early", so the rest of the lengths may be unreadable.
     let view = PostingsView::open(holed(&columns, 4, 20_000..40_000, &asked), count).unwrap();
     assert!(answer(&view, "early").is_ok());
     assert!(answer(&view, "later").is_err());
-    // A rare term looks at little.
+    // A rare term reads few bytes.
     asked.set(0);
     let view = PostingsView::open(holed(&columns, 4, 0..0, &asked), count).unwrap();
     answer(&view, &name(77)).unwrap();
     assert!(asked.get() < 100_000, "{} bytes", asked.get());
 }
 
-/// Merges what `keep` leaves of the sources, which lie one after the other in the rows.
+/// Merges the rows of `sources` that `keep` selects; `keep` covers the rows of all sources in order.
 fn keep_of(sources: &[(WordColumns, usize)], keep: &[bool]) -> WordColumns {
     let mut new_rows = Vec::new();
     let mut kept = 0_u32;
@@ -162,7 +162,7 @@ proptest! {
         drop in prop::collection::vec(prop::bool::weighted(0.3), 1..400),
         at_a_time in 2_usize..4,
     ) {
-        // Each row has a word of its own, so that dropping it drops a term.
+        // Each row has a word of its own, so dropping the row drops a term.
         let (mut pieces, mut next) = (pieces, 0);
         for (_, text) in pieces.iter_mut().flatten() {
             *text += &format!(" {}", name(next));
@@ -177,7 +177,7 @@ proptest! {
         let merged = keep_of(&sources, &keep);
         prop_assert_eq!(&merged, &wanted);
 
-        // The same through merges of merges that drop as they go.
+        // Merging in several stages, each with dropped rows, must yield equal columns.
         let (mut parts, mut left) = (sources, keep);
         while parts.len() > 1 {
             let some: Vec<_> = parts.drain(..at_a_time.min(parts.len())).collect();
@@ -212,7 +212,7 @@ fn a_word_too_many_is_found() {
     let texts =
         rows.iter().map(|(title, text)| Ok::<_, Full>(Some((title.as_str(), text.as_str()))));
     view.compare(&rebuild(texts).unwrap()).unwrap();
-    // Bytes that no entry leads to.
+    // Surplus bytes that no entry refers to.
     let mut bad = columns.clone();
     bad.postings.extend_from_slice(b"secret");
     assert_eq!(open(&bad, &rows).verify().unwrap_err().rule, "WRD-32");
@@ -222,7 +222,7 @@ fn a_word_too_many_is_found() {
 fn one_form_of_packing_is_right() {
     let rows: Vec<Row> = (0..5).map(|_| (String::new(), "waz".to_owned())).collect();
     let good = build(&rows);
-    // Row steps are 0 bits wide, body counts 1 bit: five ones in the lowest bits of a byte.
+    // Row steps are 0 bits wide and body counts 1 bit: five ones in the lowest bits of a byte.
     assert_eq!(good.postings, [0b1_1111]);
     let mut bad = good.clone();
     bad.postings[0] |= 0x80;

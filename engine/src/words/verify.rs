@@ -1,6 +1,6 @@
-//! Walks all of a segment's words and checks every rule; compares them with those of its texts.
+//! Full verification of a segment's words: all rules of the format, and equality with the words of its texts.
 //!
-//! Owns the checks that opening leaves out because they cost a full read. Must not know files.
+//! Owns the checks that opening omits because they read all bytes.
 
 use super::block::Decoded;
 use super::bytes::{Bytes, all};
@@ -11,14 +11,14 @@ use super::postings::{Full, PostingsBuilder};
 use super::view::{List, PostingsView};
 use crate::error::Damage;
 
-/// The columns of rows with these titles and texts; `None` is a row without words.
+/// Builds the columns of rows with these titles and texts; `None` is a row without words.
 ///
-/// They depend on the rows alone: a segment that was built at once, one that was merged from many
-/// and one whose other rows were dropped by merging have the same bytes. So when
-/// [`PostingsView::compare`] finds no difference, no word of any other text is left.
+/// The columns depend on the rows alone. A segment that was built at once, a segment merged from many, and a segment
+/// whose other rows were dropped by merging have equal bytes. So if [`PostingsView::compare`] finds no difference, no
+/// word of any other text remains.
 ///
 /// # Errors
-/// [`Full`] when the rows exceed the bounds of a segment; or what `rows` gives.
+/// [`Full`] if the rows exceed the limits of a segment, or any error of `rows`.
 pub fn rebuild<'t, E: From<Full>>(
     rows: impl IntoIterator<Item = Result<Option<(&'t str, &'t str)>, E>>,
 ) -> Result<WordColumns, E> {
@@ -34,13 +34,13 @@ pub fn rebuild<'t, E: From<Full>>(
 }
 
 impl<B: Bytes> PostingsView<B> {
-    /// Checks every term, posting, bound and length, and that the columns hold nothing else; the
-    /// first broken rule ends it.
+    /// Checks every term, posting, bound and length, and that the columns contain nothing else. Stops at the first
+    /// broken rule.
     ///
     /// # Errors
-    /// [`Damage`] naming the rule.
+    /// [`Damage`] that names the rule.
     pub fn verify(&self) -> Result<(), Damage> {
-        // A list on the heap has no bytes of its own to be wrong.
+        // A heap dictionary has no checksum or nodes to verify.
         if let Lookup::Sealed(dictionary) = self.dictionary() {
             dictionary.verify()?;
         }
@@ -76,7 +76,7 @@ impl<B: Bytes> PostingsView<B> {
             ("blocks", all(&columns.blocks)?, &again.blocks),
             ("postings", all(&columns.postings)?, &again.postings),
         ] {
-            // The head of `entries` was checked before.
+            // The head of `entries` is already checked.
             let from = if name == "entries" { super::layout::HEAD_BYTES } else { 0 };
             same(name, &found[from..], &wanted[from..])
                 .map_err(|detail| Damage::new("WRD-32", detail))?;
@@ -101,11 +101,10 @@ impl<B: Bytes> PostingsView<B> {
         self.heads(list, check).map(|_| ())
     }
 
-    /// Checks that the columns are `wanted`, byte by byte: those that [`rebuild`] makes of the
-    /// segment's rows.
+    /// Checks that the columns equal `wanted`, byte for byte: the columns that [`rebuild`] makes of the segment's rows.
     ///
     /// # Errors
-    /// [`Damage`] that names the first column that differs, and where.
+    /// [`Damage`] that names the first column that differs, and the offset.
     pub fn compare(&self, wanted: &WordColumns) -> Result<(), Damage> {
         let (found, wanted) = (self.columns(), wanted.as_ref());
         for (name, found, wanted) in [
@@ -121,7 +120,7 @@ impl<B: Bytes> PostingsView<B> {
     }
 }
 
-/// Where two columns that should be equal are not.
+/// Compares two columns; the error states the first difference.
 fn same(name: &str, found: &[u8], wanted: &[u8]) -> Result<(), String> {
     if found == wanted {
         return Ok(());

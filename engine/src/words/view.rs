@@ -1,7 +1,7 @@
-//! Reads the word columns where they lie.
+//! Reader of the word columns, in place.
 //!
-//! Owns the decoding side of format-spec/words.md: every offset, length and count is checked here
-//! before use, so the rooms above work with rows that exist. Must not know how rows are ranked.
+//! Owns the decoding of format-spec/words.md. Every offset, length and count is checked here before use, so callers
+//! work with existing rows only. Ranking is left to other modules.
 
 use super::block::{Block, Decoded, Head, last_row};
 use super::bytes::{Bytes, all, part};
@@ -14,11 +14,10 @@ use super::listed::{Lookup, Steps};
 use super::posting::Posting;
 use crate::error::Damage;
 
-/// Lengths that are asked for together: few calls for common terms, few needless pages for rare
-/// ones.
+/// Lengths read at once: few calls for common terms, few unneeded pages for rare terms.
 const LENGTHS_TOGETHER: u32 = 1 << 14;
 
-/// The words of one segment. Looks at no more of its columns than a question needs.
+/// Words of one segment. Reads only the parts of its columns that a query needs.
 #[derive(Debug, Clone, Copy)]
 pub struct PostingsView<B> {
     dictionary: Lookup<B>,
@@ -28,7 +27,7 @@ pub struct PostingsView<B> {
     length_total: u64,
 }
 
-/// What `entries` says of one term.
+/// Entry of one term in the column `entries`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Entry {
     pub(super) rows: u32,
@@ -36,7 +35,7 @@ pub(super) struct Entry {
     pub(super) detail: u32,
 }
 
-/// Where the postings of one term lie.
+/// Position of the postings of one term.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct List {
     pub(super) rows: u32,
@@ -50,24 +49,24 @@ enum Place {
     Many { first: usize },
 }
 
-/// One block of a list.
+/// Position of one block of a list.
 enum Located {
     One(Posting),
     Packed(Block),
 }
 
 impl<B: Bytes> PostingsView<B> {
-    /// Checks the columns of a segment of `rows` rows from the outside; lists are checked as they
-    /// are read, so the cost does not grow with the segment.
+    /// Opens the columns of a segment of `rows` rows and checks their sizes and heads. Lists are checked when they are
+    /// read, so the cost is independent of the size of the segment.
     ///
     /// # Errors
-    /// [`Damage`] naming the broken rule.
+    /// [`Damage`] that names the broken rule.
     pub fn open(columns: WordColumnsRef<B>, rows: u32) -> Result<Self, Damage> {
         let dictionary = Dictionary::open(columns.dictionary)?;
         Self::open_with(Lookup::Sealed(dictionary), columns, rows)
     }
 
-    /// The same for columns that were made in this process and lie on the heap.
+    /// Opens columns that were built in this process and are on the heap.
     pub(crate) fn open_on_heap(columns: WordColumnsRef<B>, rows: u32) -> Result<Self, Damage> {
         Self::open_with(Lookup::of_heap(columns.dictionary)?, columns, rows)
     }
@@ -116,12 +115,12 @@ impl<B: Bytes> PostingsView<B> {
         Ok(Self { dictionary, columns, rows, documents, length_total })
     }
 
-    /// Rows of the segment.
+    /// Number of rows of the segment.
     pub fn rows(&self) -> u32 {
         self.rows
     }
 
-    /// Rows with at least one word.
+    /// Number of rows with at least one word.
     pub fn documents(&self) -> u32 {
         self.documents
     }
@@ -131,13 +130,12 @@ impl<B: Bytes> PostingsView<B> {
         self.length_total
     }
 
-    /// Number of different terms.
+    /// Number of distinct terms.
     pub fn terms(&self) -> u32 {
         self.dictionary.terms()
     }
 
-    /// Length of `row` in words as stored (rounded by at most one sixteenth); `None` past the last
-    /// row.
+    /// Stored length of `row` in words, rounded by at most one sixteenth; `None` past the last row.
     ///
     /// # Errors
     /// [`Damage`] in the lengths.
@@ -145,7 +143,7 @@ impl<B: Bytes> PostingsView<B> {
         Ok(self.length_code(row)?.map(decode_length))
     }
 
-    /// Rows that have `term`, tombstoned ones included.
+    /// Number of rows that have `term`, including tombstoned rows.
     ///
     /// # Errors
     /// [`Damage`] in the dictionary or the entry.
@@ -153,7 +151,7 @@ impl<B: Bytes> PostingsView<B> {
         Ok(self.entry(term)?.map_or(0, |entry| entry.rows))
     }
 
-    /// The postings of `term` in row order, or `None` when no row has it.
+    /// Returns the postings of `term` in row order; `None` if no row has the term.
     ///
     /// # Errors
     /// [`Damage`] in the dictionary or the entry.
@@ -163,7 +161,6 @@ impl<B: Bytes> PostingsView<B> {
         Ok(Some(TermPostings { view: self, list, block: 0, next: 0, decoded: Box::default() }))
     }
 
-    /// The columns it reads.
     pub(super) fn columns(&self) -> &WordColumnsRef<B> {
         &self.columns
     }
@@ -182,8 +179,7 @@ impl<B: Bytes> PostingsView<B> {
         Ok(code.and_then(|code| code.first()).copied())
     }
 
-    /// Gives `each` the place and the length code of all these rows, which rise and are below the
-    /// segment's.
+    /// Calls `each` with the index and the length code of each row. The rows must ascend and exist in the segment.
     pub(super) fn length_codes(
         &self,
         rows: &[u32],
@@ -203,12 +199,12 @@ impl<B: Bytes> PostingsView<B> {
         Ok(())
     }
 
-    /// All terms in order with their lists.
+    /// Iterates over all terms in order with their lists.
     pub(super) fn lists(&self) -> Lists<'_, B> {
         Lists { view: self, walk: self.dictionary.walk(), postings: 0 }
     }
 
-    /// What the columns say of `term`; where its postings lie is not looked at.
+    /// Returns the entry of `term`; the position of its postings is not checked.
     pub(super) fn entry(&self, term: &str) -> Result<Option<Entry>, Damage> {
         self.dictionary.ordinal(term.as_bytes())?.map(|ordinal| self.entry_at(ordinal)).transpose()
     }
@@ -227,7 +223,7 @@ impl<B: Bytes> PostingsView<B> {
         Ok(Entry { rows, place, detail })
     }
 
-    /// Where the postings of an entry lie, checked.
+    /// Returns the checked position of an entry's postings.
     pub(super) fn list(&self, entry: Entry) -> Result<List, Damage> {
         let Entry { rows, place, detail } = entry;
         let outside = || Damage::new("WRD-11", format!("{rows} postings at {place}"));
@@ -267,7 +263,7 @@ impl<B: Bytes> PostingsView<B> {
         (list.rows as usize).div_ceil(BLOCK_ROWS)
     }
 
-    /// Gives `each` the heads of all blocks of a long list in order; returns whether it is one.
+    /// Calls `each` with the heads of all blocks of a long list, in order. Returns true if the list is long.
     pub(super) fn heads(
         &self,
         list: &List,
@@ -283,7 +279,7 @@ impl<B: Bytes> PostingsView<B> {
         Ok(true)
     }
 
-    /// Decodes block `i` of a list, or its rows alone.
+    /// Decodes block `i` of a list, or only its rows.
     pub(super) fn decode(
         &self,
         list: &List,
@@ -302,7 +298,7 @@ impl<B: Bytes> PostingsView<B> {
         }
     }
 
-    /// Where block `i` of a list lies.
+    /// Returns the position of block `i` of a list.
     fn located(&self, list: &List, i: usize) -> Result<Located, Damage> {
         match list.place {
             Place::One(posting) => Ok(Located::One(posting)),
@@ -320,18 +316,18 @@ impl<B: Bytes> PostingsView<B> {
         }
     }
 
-    /// Decodes the counts of the block whose rows were decoded.
+    /// Decodes the pending counts of the decoded block.
     pub(super) fn decode_counts(&self, out: &mut Decoded) -> Result<(), Damage> {
         out.set_counts(&self.columns.postings)
     }
 
-    /// One posting of the block whose rows were decoded.
+    /// Returns one posting of the decoded block.
     pub(super) fn decoded_posting(&self, decoded: &Decoded, i: usize) -> Result<Posting, Damage> {
         decoded.posting_of(i, &self.columns.postings)
     }
 
-    /// The only block of a list that may have `row`. On damaged heads it may be another one, and the decoding
-    /// says so.
+    /// Returns the only block of a list that may contain `row`. If the heads are damaged, it may be another block, and
+    /// the decoding reports the damage.
     pub(super) fn block_of(&self, list: &List, row: u32) -> Result<Option<usize>, Damage> {
         let Place::Many { first } = list.place else { return Ok(Some(0)) };
         let heads = self.raw_heads(first, self.block_count(list))?;
@@ -339,13 +335,13 @@ impl<B: Bytes> PostingsView<B> {
         Ok((block < heads.len()).then_some(block))
     }
 
-    /// The last row of block `i` of a list, where that is known without unpacking it.
+    /// Returns the last row of block `i` of a list; `None` if the row is not known without decoding.
     pub(super) fn last_row_of(&self, list: &List, i: usize) -> Result<Option<u32>, Damage> {
         let Place::Many { first } = list.place else { return Ok(None) };
         Ok(self.raw_heads(first + i, 1)?.first().map(last_row))
     }
 
-    /// Postings of block `i` of a list.
+    /// Number of postings in block `i` of a list.
     fn rows_of(&self, list: &List, i: usize) -> usize {
         (list.rows as usize).saturating_sub(i * BLOCK_ROWS).min(BLOCK_ROWS)
     }
@@ -358,8 +354,8 @@ impl<B: Bytes> PostingsView<B> {
     }
 }
 
-/// All terms of a segment in order. Bounded even when entries share their postings: together they
-/// hold at most [`SEGMENT_POSTINGS_MAX`].
+/// Iterator over all terms of a segment in order. The total is bounded by [`SEGMENT_POSTINGS_MAX`], even if entries
+/// share their postings.
 pub(super) struct Lists<'v, B> {
     view: &'v PostingsView<B>,
     walk: Steps<'v, B>,
@@ -367,7 +363,7 @@ pub(super) struct Lists<'v, B> {
 }
 
 impl<B: Bytes> Lists<'_, B> {
-    /// The next term and its list.
+    /// Returns the next term and its list.
     pub(super) fn next(&mut self) -> Result<Option<(&[u8], List)>, Damage> {
         let Some((term, ordinal)) = self.walk.next()? else { return Ok(None) };
         let list = self.view.list(self.view.entry_at(ordinal)?)?;
@@ -382,7 +378,7 @@ impl<B: Bytes> Lists<'_, B> {
     }
 }
 
-/// The postings of one term in row order.
+/// Iterator over the postings of one term in row order.
 pub struct TermPostings<'v, B> {
     view: &'v PostingsView<B>,
     list: List,
@@ -409,7 +405,7 @@ impl<B: Bytes> TermPostings<'_, B> {
 impl<B: Bytes> Iterator for TermPostings<'_, B> {
     type Item = Result<Posting, Damage>;
 
-    /// The next posting; after `Damage`, nothing.
+    /// Returns the next posting; after `Damage`, always `None`.
     fn next(&mut self) -> Option<Self::Item> {
         let next = self.advance();
         if next.is_err() {

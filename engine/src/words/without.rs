@@ -1,7 +1,4 @@
-//! Rows whose words do not count.
-//!
-//! Owns what the statistics of a segment are without some of its rows: the same as if they had never been
-//! there. Must not know why they do not count.
+//! Statistics of a segment without some of its rows, equal to those of a segment that never had these rows.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,39 +13,40 @@ use crate::stop::Stop;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Terms of one segment whose counts are kept for the next question; where there are more, those before are
-    /// counted again. Each takes some 20 bytes. Only lists of several blocks are kept: others are a block to unpack.
+    /// Maximum number of terms per segment whose counts are cached for later queries; at the maximum, the cache is
+    /// cleared. A count takes some 20 bytes. Only lists of several blocks are cached, because other lists have only one
+    /// block to decode.
     const TERMS_KEPT_MAX: usize = 1024;
 }
 
-/// Rows that are gone through between two looks at whether the counts are still wanted.
+/// Rows processed between two polls of the cancel token.
 const ROWS_TOGETHER: u32 = 1 << 14;
-/// The same in blocks of one list.
+/// Blocks of one list decoded between two polls of the cancel token.
 const BLOCKS_TOGETHER: u32 = 256;
 
-/// A set of rows.
+/// Set of rows.
 pub trait RowSet {
-    /// Whether it has `row`.
+    /// Returns true if the set contains `row`.
     fn has(&self, row: u32) -> bool;
 
-    /// Its first row at or after `row`.
+    /// Returns the first row of the set at or after `row`.
     fn next(&self, row: u32) -> Option<u32>;
 }
 
-/// Rows of one segment, and what the columns count of them.
+/// Excluded rows of one segment, with their statistics.
 #[derive(Debug)]
 pub struct Without<'a, R> {
-    /// The rows.
+    /// Excluded rows.
     pub rows: &'a R,
-    /// How many of them have words.
+    /// Number of excluded rows with words.
     pub documents: u32,
-    /// The sum of their lengths, in words as stored.
+    /// Sum of the stored lengths of the excluded rows, in words.
     pub length_total: u64,
-    /// What was counted of them before.
+    /// Cached counts of these rows.
     pub kept: &'a Kept,
 }
 
-/// How many postings of a term are of some rows, for those terms that were asked for. Of one segment and one set
+/// Cache of the number of excluded postings per term, for the terms queried so far. Valid for one segment and one set
 /// of its rows.
 #[derive(Debug, Default)]
 pub struct Kept(Mutex<HashMap<Entry, u32>>);
@@ -80,10 +78,10 @@ impl<R> Clone for Without<'_, R> {
 impl<R> Copy for Without<'_, R> {}
 
 impl<B: Bytes> PostingsView<B> {
-    /// How many of `rows` have words, and the sum of their lengths.
+    /// Returns the number of `rows` that have words, and the sum of their lengths.
     ///
     /// # Errors
-    /// [`SearchError`]: damage in the lengths, or the stop.
+    /// [`SearchError`]: damage in the lengths, or cancellation.
     pub fn words_of(&self, rows: &impl RowSet, stop: &Stop) -> Result<(u32, u64), SearchError> {
         let lengths = self.lengths()?;
         let (mut documents, mut total) = (0, 0);
@@ -99,7 +97,7 @@ impl<B: Bytes> PostingsView<B> {
         Ok((documents, total))
     }
 
-    /// How many postings of an entry are of the rows that are left out, counted now unless it is known.
+    /// Returns the number of an entry's postings in excluded rows, from the cache if possible.
     pub(super) fn left_out(
         &self,
         entry: Entry,
@@ -117,7 +115,7 @@ impl<B: Bytes> PostingsView<B> {
         Ok(count)
     }
 
-    /// How many postings of an entry are of `rows`. Blocks without any of these are not unpacked.
+    /// Returns the number of an entry's postings in `rows`. Blocks without any of these rows are not decoded.
     fn postings_of(
         &self,
         entry: Entry,
@@ -170,7 +168,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-        /// With lists of many blocks, of one, and of a single posting.
+        /// Covers lists of many blocks, of one block, and of a single posting.
         #[test]
         fn statistics_are_those_of_a_segment_without_the_rows(
             seed in any::<u64>(), every in prop::sample::select(vec![1_u64, 2, 7, 150, 900]),
@@ -207,7 +205,7 @@ mod tests {
             let without = Without { rows: &hidden, documents, length_total, kept: &kept };
             let mut wanted = Stats::new(&query);
             wanted.add(wanted_view, &query).unwrap();
-            // The second time by what the first one kept.
+            // The second iteration uses the cached counts.
             for _ in 0..2 {
                 let mut stats = Stats::new(&query);
                 stats.add_without(view, &query, without, &stop).unwrap();
@@ -222,7 +220,7 @@ mod tests {
         }
     }
 
-    /// Every other row, and how often somebody asked about one.
+    /// Set of the even rows, with a counter of membership tests.
     #[derive(Default)]
     struct Even(Cell<u32>);
 

@@ -1,5 +1,5 @@
-//! A disk that refuses one operation, for every operation of a workload: the write says so, the
-//! writer stops, reads go on, and a reopening finds what was acknowledged.
+//! A disk that fails one operation, for every operation of a workload: the write returns an error, the writer stops,
+//! reads continue, and a reopened store has all acknowledged commits.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use support_engine::sim::state::DiskState;
 const SEED: u64 = 21;
 const SEALS: Seals = Seals(&[0, 2, 4]);
 
-/// What the workload shows after each of its commits, on a disk that works; first of all, nothing.
+/// The listings after each commit of the workload on a working disk, starting with the empty store.
 struct Expected {
     asked: Asked,
     shown: Vec<Value>,
@@ -25,7 +25,7 @@ struct Expected {
 
 fn shown(snapshot: &Snapshot, asked: &Asked) -> Value {
     let mut value = listing(snapshot, asked).expect("no damage");
-    // Bound or not is no commit; it is compared by itself.
+    // Binding a model is no commit, so the listings leave it out.
     value.as_object_mut().expect("a listing is an object").remove("model");
     value
 }
@@ -49,7 +49,7 @@ fn expected(options: Options) -> Expected {
     Expected { asked, shown }
 }
 
-/// Runs the workload on a disk that refuses operation `at`. Gives whether it came so far.
+/// Runs the workload on a disk that fails operation `at`. Returns true if the workload reached that operation.
 fn survives(expected: &Expected, options: Options, at: u64, refuses: Refuses) -> bool {
     let beneath = MemoryDisk::default();
     let disk = FailingDisk::new(Arc::new(beneath.clone()), at, refuses);
@@ -74,7 +74,7 @@ fn survives(expected: &Expected, options: Options, at: u64, refuses: Refuses) ->
     }
     let store = open(Arc::new(beneath), options).expect("it opens on a disk that works");
     let found = shown(&store.snapshot(), &expected.asked);
-    // The commit that failed may be whole on disk: its frame was written, its sync was not heard of.
+    // The failed commit may be complete on disk: its frame was written, but the result of the sync is unknown.
     let next = expected.shown.get(acknowledged + 1);
     let is_right = found == expected.shown[acknowledged] || Some(&found) == next;
     assert!(is_right, "operation {at}: {acknowledged} commits were acknowledged, found {found}");
@@ -85,8 +85,8 @@ fn survives(expected: &Expected, options: Options, at: u64, refuses: Refuses) ->
     disk.has_refused()
 }
 
-/// The first error tells of the disk, or of the writer when the disk failed behind a write that
-/// stands; all later ones tell of the writer.
+/// The first error reports the disk, or the stopped writer if the disk failed after a successful write; all later
+/// errors report the stopped writer.
 fn check_stopped(store: &Store, error: &WriteError) {
     match error {
         WriteError::Disk(disk) => assert_eq!(disk.remedy(), Remedy::FreeSpace, "{error}"),
@@ -119,7 +119,7 @@ fn a_disk_that_stays_full_loses_nothing() {
     every_operation(Options::default(), Refuses::FromThenOn);
 }
 
-/// The tail is sealed by the writes themselves: a failed seal leaves the write standing.
+/// Writes seal the tail themselves; if the seal fails, the write is still committed.
 #[test]
 fn a_seal_that_fails_within_a_write_loses_nothing() {
     let options = Options { tail_bytes_seal: 1, ..Options::default() };
@@ -127,8 +127,8 @@ fn a_seal_that_fails_within_a_write_loses_nothing() {
     every_operation(options, Refuses::FromThenOn);
 }
 
-/// A writer that was killed leaves a log that must be sealed before anything else is written. Where
-/// the disk has no room for that, questions are answered all the same.
+/// A killed writer leaves a log that must be sealed before the next write. If the disk has no room for the seal, reads
+/// still succeed.
 #[test]
 fn a_disk_that_is_full_at_an_opening_leaves_the_store_readable() {
     let disk = SimDisk::on(DiskState::default());

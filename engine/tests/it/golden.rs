@@ -1,4 +1,4 @@
-//! Golden stores: every one that is kept can be read, and the newest can be made again.
+//! Golden stores: every stored version is readable, and the newest is reproducible.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ fn the_kept_index_is_opened_and_used() {
     assert!(state.is_approximate && state.measured_over > 0, "{state:?}");
 }
 
-/// A writer goes on where an older version stopped, and from then on its log is missed, too.
+/// A writer continues where an older version stopped, and from then on a missing log is detected.
 #[test]
 fn every_kept_store_takes_writes() {
     for golden in Golden::kept().unwrap() {
@@ -68,8 +68,8 @@ fn every_kept_store_has_a_text_that_says_what_is_in_it() {
     }
 }
 
-/// The same drafts, clock and randomness give the same bytes. A difference is a change of the
-/// format, or of something it leaves open, and either is to be meant.
+/// Equal drafts, clock and randomness give equal bytes. A difference is a change of the format, or of a freedom that
+/// the format leaves, and MUST be intended.
 #[test]
 fn the_newest_stores_are_made_again_byte_by_byte() {
     let kept = Golden::kept().unwrap();

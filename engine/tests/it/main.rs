@@ -1,4 +1,4 @@
-//! The engine through its public door, by subject.
+//! Tests of the engine through its public API, by subject.
 
 mod damage;
 mod failing_disk;

@@ -1,4 +1,5 @@
-//! `format-spec/reader.py`, written from the pages alone: its tables are the pages', and damage is an error with a rule.
+//! `format-spec/reader.py`, written from the specification alone: its tables match the pages, and it reports damage as
+//! an error with a rule id.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -8,7 +9,7 @@ use support_engine::ground;
 use support_engine::pages::{page, root};
 use support_engine::sample::{self, Seals};
 
-/// Files broken, one at a time.
+/// Corruptions, one file at a time.
 const BREAKS: u32 = 300;
 
 fn spec() -> PathBuf {
@@ -16,7 +17,7 @@ fn spec() -> PathBuf {
 }
 
 fn python(arguments: &[&Path]) -> Output {
-    // -B: nothing is to be left beside the script.
+    // -B: Python writes no cache files beside the script.
     Command::new("python3").arg("-B").args(arguments).output().expect("python3 is there")
 }
 
@@ -34,14 +35,14 @@ fn damaged_stores_give_an_error_with_a_rule() {
     assert!(refused > BREAKS / 2, "only {refused} of {BREAKS} were noticed");
 }
 
-/// Rows of the page's table of columns: number, name, cell, cells.
+/// Rows of the specification's column table: number, name, cell, cells.
 fn columns_of_the_page() -> Vec<String> {
     let page = page("segment.md");
     let rows = page.lines().filter_map(|line| {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
         let [_, number, name, cell, count, _, _] = cells[..] else { return None };
         number.parse::<u16>().ok()?;
-        // Fields of headers have lower-case names too, but sizes behind their offsets.
+        // Header fields have lower-case names too, but sizes after their offsets.
         cell.parse::<u16>().ok()?;
         Some(format!("{number} {name} {cell} {count}"))
     });

@@ -1,4 +1,4 @@
-//! What the fuzzer and the campaigns have found, each as a small test of its own.
+//! Findings of the fuzzer and the campaigns, each as a small test.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -11,7 +11,7 @@ use support_engine::memory_disk::{Files, MemoryDisk};
 use support_engine::reseal;
 use support_engine::sample::{items, link, note};
 
-/// A sealed segment of two items and an edge between them; its name and its items.
+/// Returns a sealed segment of two items and an edge between them, its name and its items.
 fn two_joined() -> (Files, String, [ItemId; 2]) {
     let disk = MemoryDisk::default();
     let store = Store::open(ground::still(Arc::new(disk.clone()), 1), ground::unmerged()).unwrap();
@@ -26,15 +26,15 @@ fn two_joined() -> (Files, String, [ItemId; 2]) {
     (files, name, ids)
 }
 
-/// Fuzz target `segment`: a node had a row, but the item of its id was nowhere; the
-/// neighbour that was kept by its row was then not found by its id, which panicked.
+/// Fuzz target `segment`: a node had a row, but no row had the node's item id. The neighbour, stored by its row, was
+/// then not found by its id, which panicked.
 #[test]
 fn a_node_whose_row_is_another_item_is_damage() {
     const NODE_ID: u16 = 110;
     let (mut files, name, ids) = two_joined();
     let segment = files.get_mut(&name).unwrap();
     let nodes = reseal::column(segment, NODE_ID).unwrap();
-    // The larger id, and still the larger one.
+    // The larger id, which stays the larger one.
     segment[nodes.end - 1] ^= 0x40;
     reseal::segment(segment).unwrap();
     let ground = ground::still(Arc::new(MemoryDisk::holding(files)), 2);
@@ -45,8 +45,8 @@ fn a_node_whose_row_is_another_item_is_damage() {
     assert_eq!(damage.rule, "SEG-18", "{damage}");
 }
 
-/// Review of the engine: words of a version 1 segment were taken for ones of this process, which may
-/// have a list of terms for a dictionary; merging terms that fall panicked.
+/// Engine review: the words of a version 1 segment were treated as an in-memory dictionary, which may be a list of
+/// terms; merging terms in descending order panicked.
 #[test]
 fn a_version_1_segment_with_a_list_of_terms_is_damage() {
     const WORD_DICTIONARY: u16 = 140;
@@ -69,8 +69,8 @@ fn a_version_1_segment_with_a_list_of_terms_is_damage() {
     assert!(error.to_string().contains("WRD-01"), "{error}");
 }
 
-/// Review of the engine: the walk over all rows gave its damage for ever where that was met before the
-/// first row, and tombstones behind it where it was met later.
+/// Engine review: the iterator over all rows returned its damage forever if the damage came before the first row, and
+/// tombstones after the damage if it came later.
 #[test]
 fn a_walk_over_all_rows_ends_with_its_damage() {
     const ITEM_KIND: u16 = 13;

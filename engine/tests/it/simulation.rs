@@ -1,7 +1,7 @@
-//! The store on a simulated disk: power cuts, faults and spoilt bytes that a seed decides.
+//! The store on a simulated disk: power cuts, faults and corrupt bytes that a seed decides.
 //!
-//! `cargo run -p support-engine --example simulate` runs the same for as long as one likes, and
-//! `tests/mutations.sh` shows that it notices what an engine can do wrong.
+//! `cargo run -p support-engine --example simulate` runs the same simulation for any length of time, and
+//! `tests/mutations.sh` shows that the simulation detects faults of an engine.
 
 use std::collections::BTreeSet;
 
@@ -12,11 +12,11 @@ use support_engine::sim::state::{Cut, DiskState, FileSystem, SECTOR_BYTES};
 use support_engine::sim::workload::Workload;
 use support_engine::sim::{Scenario, Tally};
 
-/// Seeds that every run tries.
+/// Seeds of every run.
 const FIXED: [u64; 3] = [2, 7, 40];
-/// Seeds that no run has tried before.
+/// New random seeds of each run.
 const FRESH: usize = 2;
-/// States that are drawn from one disk, so that each kind of them is among them.
+/// States drawn from one disk, enough to meet each kind.
 const DRAWS: usize = 2_000;
 
 fn seeds() -> Vec<u64> {
@@ -82,7 +82,7 @@ fn workloads_have_something_of_everything() {
     assert!(refs > 8 && hidden_edges > 2 && stones > 8, "{refs}, {hidden_edges}, {stones}");
 }
 
-/// A file of two writes, the first of them synced, and all that cuts leave of it.
+/// Writes a file twice, with the first write synced, and returns all states that power cuts leave.
 fn cuts_of_two_writes(file_system: FileSystem, garbage: bool) -> BTreeSet<Option<Vec<u8>>> {
     let disk = SimDisk::on(DiskState::default());
     let file = disk.create("log").expect("the disk works");
@@ -105,7 +105,7 @@ fn what_is_synced_survives_and_what_is_not_may_be_torn() {
                 let left = left.as_ref().expect("its name was synced");
                 assert_eq!(left[..100], [1; 100], "{file_system:?}");
             }
-            // All, nothing, and each of the three sectors of the second write alone.
+            // All of the second write, none of it, and each of its three sectors alone.
             let whole = [vec![1; 100], vec![2; 2 * SECTOR_BYTES]].concat();
             assert!(cuts.contains(&Some(whole)), "{file_system:?}");
             assert!(cuts.contains(&Some(vec![1; 100])), "{file_system:?}");

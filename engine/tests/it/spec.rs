@@ -1,4 +1,4 @@
-//! Tables of the format's pages against the engine.
+//! Tables of the format specification against the engine.
 
 use engine::{COLUMNS, Cells, Table};
 use support_engine::pages::{page, table};

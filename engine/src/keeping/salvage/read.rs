@@ -1,4 +1,4 @@
-//! Reads the files of a damaged directory, each by itself.
+//! Reads each file of a damaged directory on its own, so that a damaged file affects no other file's rows.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -14,14 +14,14 @@ use crate::record;
 use crate::segment::{Header, Rescued, Segment, SegmentBuilder, rescue};
 use crate::state;
 
-/// The rows of one file.
+/// Readable rows of one file.
 pub(super) struct Part {
     pub(super) rows: Rescued,
-    /// Index of its file in the report.
+    /// Index of the file in the report.
     pub(super) file: usize,
-    /// Whether the manifest names the file, or none can be read.
+    /// True if the manifest lists the file, or if no manifest can be read.
     pub(super) is_listed: bool,
-    /// What states say of the rows.
+    /// Bits of the state files, as row numbers.
     pub(super) tombstoned: HashSet<Row>,
     pub(super) superseded: HashSet<Row>,
     pub(super) edges_tombstoned: HashSet<Row>,
@@ -33,7 +33,7 @@ impl Part {
     }
 }
 
-/// Everything that can be opened, what is to be erased, and a report of what cannot.
+/// Returns all files that can be opened, the ids pending erasure, and a report of the losses.
 pub(super) fn read_all(
     disk: &dyn Disk,
     names: &[String],
@@ -41,7 +41,7 @@ pub(super) fn read_all(
 ) -> (Vec<Part>, BTreeSet<u128>, Salvaged) {
     let mut reading = Reading { disk, names, parts: Vec::new(), report: Salvaged::default() };
     let manifests = reading.manifests();
-    // Each manifest names what was pending then; what is erased since has no row any more.
+    // Each manifest lists the erasures pending at its time; ids erased since then have no row.
     let erasures = manifests.iter().flat_map(|it| it.erasures.iter().copied()).collect();
     let newest = manifests.first();
     let listed = newest.map(|it| it.segments.iter().map(|entry| entry.number).collect());
@@ -63,7 +63,7 @@ impl Reading<'_> {
         self.names.iter().filter_map(|name| layout::number(kind, name)).collect()
     }
 
-    /// Every manifest that can be read, newest first.
+    /// Reads every readable manifest, newest first.
     fn manifests(&mut self) -> Vec<Manifest> {
         let mut found = Vec::new();
         for number in self.numbers(FileKind::Manifest).into_iter().rev() {
@@ -79,7 +79,7 @@ impl Reading<'_> {
         found
     }
 
-    /// Files that the manifest names and that are not there.
+    /// Reports files that the manifest lists and that are missing.
     fn missing(&mut self, manifest: Option<&Manifest>) {
         let Some(manifest) = manifest else { return };
         let logs = manifest.logs.iter().map(|&log| layout::name(FileKind::Log, log));
@@ -94,13 +94,13 @@ impl Reading<'_> {
         }
     }
 
-    /// A file without rows of its own.
+    /// Reports a lost file without rows of its own.
     fn lose(&mut self, name: String, why: impl ToString) {
         self.lose_rows(name, why, None, false);
     }
 
-    /// A file of which nothing can be read: the rows that a manifest counts in it are lost, or an
-    /// unknown number of them.
+    /// Reports a completely unreadable file: the rows that a manifest counts in the file are lost, or an unknown number
+    /// of rows.
     fn lose_rows(
         &mut self,
         name: String,
@@ -119,8 +119,8 @@ impl Reading<'_> {
         self.report.files.push(report);
     }
 
-    /// Segments: listed ones first, then leftovers, the newest first. Without a manifest all count
-    /// as listed.
+    /// Reads the segments: listed ones first, then leftovers, each newest first. Without a manifest all count as
+    /// listed.
     fn segments(
         &mut self,
         listed: Option<&HashSet<u64>>,
@@ -132,7 +132,7 @@ impl Reading<'_> {
         let (first, then): (Vec<u64>, Vec<u64>) = numbers.partition(is_listed);
         let unfinished = self.names.iter().filter(|name| layout::is_unfinished(name));
         for name in unfinished.cloned().collect::<Vec<_>>() {
-            // What was being written is made of what is there still.
+            // The inputs of an unfinished file are still in the directory, so its rows are not lost.
             self.report.files.push(FileReport { name, ..FileReport::default() });
         }
         for number in first.into_iter().chain(then) {
@@ -143,7 +143,7 @@ impl Reading<'_> {
                     self.add(&name, rows, is_listed(&number), reasons);
                     self.states(number);
                 }
-                // The rows of a leftover are in what took its place.
+                // The rows of a leftover are in the segment that replaced it.
                 Err(why) if !is_listed(&number) => self.lose(name, why),
                 Err(why) => {
                     let entry = entry_of(number, manifests);
@@ -175,8 +175,8 @@ impl Reading<'_> {
         self.report.files.push(report);
     }
 
-    /// Takes up every state of the segment that was just added. No bit is ever cleared, so an older
-    /// one is as good as far as it goes.
+    /// Adds the bits of every state file of the segment that was just added. No bit is ever cleared, so all bits of an
+    /// older state are still right.
     fn states(&mut self, segment: u64) {
         let prefix = format!("state-{segment:020}-");
         let names: Vec<&String> = self.names.iter().filter(|it| it.starts_with(&prefix)).collect();
@@ -214,7 +214,7 @@ impl Reading<'_> {
         }
     }
 
-    /// `reasons` say what of the file could not be read.
+    /// Reads the rows of a log. `reasons` describe the unreadable ranges of the file.
     fn log(
         &mut self,
         name: &str,
@@ -238,7 +238,7 @@ impl Reading<'_> {
                 reasons.push(format!("LOG-02: commit {} follows {before}", frame.seq));
             }
             before = Some(frame.seq);
-            // An export has no embeddings, and their width is not known without a manifest.
+            // An export has no embeddings, and without a manifest their width is unknown.
             let batch = record::decode(frame.payload, frame.records, frame.version);
             let batch = batch.and_then(|mut batch| {
                 batch.items.iter_mut().for_each(|item| item.embedding.clear());
@@ -251,7 +251,7 @@ impl Reading<'_> {
             }
         }
         let rows = Rescued::held(Segment::held_as(name, builder.finish()));
-        // How many rows a commit had that cannot be read is not known.
+        // The number of rows in an unreadable commit is unknown.
         let is_more_lost = !reasons.is_empty();
         self.add(name, rows, true, reasons);
         let report = self.report.files.last_mut().expect("it was just added");
@@ -259,7 +259,7 @@ impl Reading<'_> {
     }
 }
 
-/// A segment as far as it can be read, and what cannot.
+/// Opens a segment as far as it can be read; returns its rows and the losses.
 fn rescued(disk: &dyn Disk, name: &str) -> Result<(Rescued, Vec<String>), String> {
     let (bytes, unreadable) = readable::map(disk, name).map_err(|error| error.to_string())?;
     let mut reasons: Vec<String> = unreadable.reasons().collect();
@@ -276,7 +276,7 @@ fn rescued(disk: &dyn Disk, name: &str) -> Result<(Rescued, Vec<String>), String
     }
 }
 
-/// What a manifest says of a segment. Numbers are used once, so any manifest is right.
+/// Finds a segment's entry in any manifest: a file number is used once, so all manifests agree.
 fn entry_of<'a>(
     number: u64,
     manifests: impl IntoIterator<Item = &'a Manifest>,

@@ -1,11 +1,9 @@
-//! What a salvage tells: file by file what was read, what was lost and why.
-
 use crate::reading::walk::Record;
 
-/// Reasons that are told of one file; the rest is counted.
+/// Maximum number of reasons listed per file; further reasons are only counted.
 pub const LOSSES_MAX: usize = 16;
 
-/// Numbers of rows.
+/// Row counts by record kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Rows {
     /// Sources.
@@ -19,7 +17,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// All together.
+    /// Sum of all counts.
     pub fn total(&self) -> u64 {
         self.sources + self.items + self.edges + self.tombstones
     }
@@ -34,20 +32,20 @@ impl Rows {
     }
 }
 
-/// One file.
+/// Report on one file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FileReport {
-    /// Its name.
+    /// File name.
     pub name: String,
-    /// Rows that it has, as far as that is known; those that other files have too, too.
+    /// Rows of the file as far as known, including rows that other files have too.
     pub rows: Rows,
-    /// Rows of them that could not be read, and that no other file is known to have.
+    /// Unreadable rows of the file that no other file is known to have.
     pub lost: Rows,
-    /// Whether more rows than that may be lost, of which nothing tells how many.
+    /// True if the file may have lost an unknown number of further rows.
     pub is_more_lost: bool,
-    /// What is damaged, each told once, at most [`LOSSES_MAX`].
+    /// Descriptions of the damage without duplicates, at most [`LOSSES_MAX`].
     pub reasons: Vec<String>,
-    /// How many more reasons there are.
+    /// Number of reasons beyond [`LOSSES_MAX`].
     pub more_reasons: u64,
 }
 
@@ -64,36 +62,36 @@ impl FileReport {
     }
 }
 
-/// What was read and is not given, and what rows say no longer.
+/// Rows that were read but not emitted, and references removed from emitted rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LeftOut {
-    /// Rows of what was to be erased, and edges that join it.
+    /// Rows pending erasure, and the edges attached to them.
     pub erased: u64,
-    /// Edges one of whose ends is lost.
+    /// Edges with a lost end.
     pub edges: u64,
-    /// Sources in leftover files that nothing names.
+    /// Unreferenced sources in leftover files.
     pub sources: u64,
-    /// Items that others replace and that are lost: the others name them no longer.
+    /// Lost superseded items; references to these items were removed from their successors.
     pub supersedes: u64,
-    /// Sources that items or edges name and that are lost: they name them no longer.
+    /// Lost sources; references to these sources were removed from items and edges.
     pub source_names: u64,
-    /// Items whose successors are lost: they stand as current now.
+    /// Items whose successors are lost; these items are emitted as current.
     pub successors: u64,
 }
 
-/// What a salvage brought out.
+/// Result of a salvage.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Salvaged {
-    /// Rows that were given.
+    /// Emitted rows.
     pub given: Rows,
-    /// What was not, and why.
+    /// Rows and references that were dropped, by reason.
     pub left_out: LeftOut,
-    /// Every file of the store, in the order in which they were read.
+    /// Every file of the store, in the order of reading.
     pub files: Vec<FileReport>,
 }
 
 impl Salvaged {
-    /// Whether nothing was lost.
+    /// Returns true if nothing was lost; erased rows and unreferenced leftover sources are no loss.
     pub fn is_whole(&self) -> bool {
         let left = LeftOut { erased: 0, sources: 0, ..self.left_out };
         left == LeftOut::default()

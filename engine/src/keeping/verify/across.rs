@@ -1,7 +1,6 @@
-//! What files say of one another: ids, refs and links (`format-spec/log.md`, Across files), and the
-//! bits of state files.
+//! Checks across files: ids, refs and links (`format-spec/log.md`, Across files), and the bits of state files.
 //!
-//! Where a look-up meets damage, that was told with its segment, and what hangs on it is passed over.
+//! If a look-up meets corruption, its segment's own check has reported that already, so the dependent check is skipped.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -34,7 +33,7 @@ pub(super) fn check(gathered: &Gathered, findings: &mut Findings) {
     for (part, segment) in parts.all.iter().enumerate() {
         links.check(part, segment, findings);
     }
-    // Version 1 does not say which commits a state knows.
+    // A version 1 manifest does not record the newest commit that a state may reflect.
     let synced_seq = if manifest.read_version == 1 { Seq::MAX } else { manifest.synced_seq };
     let Some(marks) = findings.keep(Marks::of(&parts, synced_seq)) else { return };
     let opened = gathered.sealed.iter().filter(|listed| listed.segment.is_some());
@@ -51,13 +50,13 @@ pub(super) fn check(gathered: &Gathered, findings: &mut Findings) {
     findings.keep_all(unique_refs(&parts, &marks.now));
 }
 
-/// Rows of many parts in the order of one key, merged.
+/// K-way merge: the rows of many segments in the order of one key.
 struct Merged<'a, K> {
     heap: BinaryHeap<Reverse<(K, usize, usize)>>,
     key: Box<KeyAt<'a, K>>,
 }
 
-/// The key of place `at` of stream `stream`; `None` behind its end.
+/// Returns the key at position `at` of stream `stream`; `None` past its end.
 type KeyAt<'a, K> = dyn Fn(usize, usize) -> Result<Option<K>, Damage> + 'a;
 
 impl<'a, K: Ord> Merged<'a, K> {
@@ -72,7 +71,7 @@ impl<'a, K: Ord> Merged<'a, K> {
         Ok(Self { heap, key: Box::new(key) })
     }
 
-    /// The next key, and which place of which stream has it.
+    /// Returns the next key, with its stream and its position in the stream.
     fn next(&mut self) -> Result<Option<(K, usize, usize)>, Damage> {
         let Some(Reverse((key, stream, at))) = self.heap.pop() else { return Ok(None) };
         let next = (self.key)(stream, at + 1)?;
@@ -81,7 +80,7 @@ impl<'a, K: Ord> Merged<'a, K> {
     }
 }
 
-/// STO-01: no id stands twice in these tables.
+/// Checks that no id occurs twice in these tables (STO-01).
 fn unique_ids(parts: &Parts<'_>, tables: &[(Column, Column)]) -> Result<Vec<Damage>, Damage> {
     let mut streams: Vec<(&Segment, View<'_, u128>, View<'_, u32>)> = Vec::new();
     for segment in &parts.all {
@@ -113,7 +112,7 @@ fn unique_ids(parts: &Parts<'_>, tables: &[(Column, Column)]) -> Result<Vec<Dama
     Ok(found)
 }
 
-/// STO-04: no two current items have one ref.
+/// Checks that no two current items have the same ref (STO-04).
 fn unique_refs(parts: &Parts<'_>, now: &[RowState]) -> Result<Vec<Damage>, Damage> {
     let mut streams = Vec::new();
     for segment in &parts.all {
@@ -146,17 +145,17 @@ fn unique_refs(parts: &Parts<'_>, now: &[RowState]) -> Result<Vec<Damage>, Damag
     Ok(found)
 }
 
-/// An id as people see it, without its prefix.
+/// Displays an id without its type prefix.
 fn text(id: u128) -> String {
     SourceId(id).to_string()
 }
 
-/// Links from row to row.
+/// Checker of references between rows.
 struct Links<'a> {
     parts: &'a Parts<'a>,
-    /// Their rows may be gone in part.
+    /// Pending erasures; their rows may already be partly erased.
     erasures: &'a BTreeSet<u128>,
-    /// Whether the row of something that was to be erased is gone.
+    /// Result of [`has_erased`]: then a tombstone's target may be an edge erased with an item.
     has_erased: bool,
 }
 
@@ -217,13 +216,13 @@ impl Links<'_> {
         }
     }
 
-    /// What is wrong with the links of a tombstone.
+    /// Returns the broken references of a tombstone.
     fn tombstone(&self, stone: &TombstoneView<'_>) -> Result<Vec<Damage>, Damage> {
         let target = text(stone.target);
         let mut found = Vec::new();
         let is_gone =
             self.parts.item(stone.target)?.is_none() && self.parts.edge(stone.target)?.is_none();
-        // An edge that was hidden goes without a tombstone of its own that erases, with either end.
+        // A tombstoned edge is erased with either end, without an erasing tombstone of its own.
         if is_gone && !stone.gone && !self.has_erased {
             let detail = format!("a tombstone hides {target}, which is neither there nor erased");
             found.push(Damage::new("STO-02", detail));
@@ -256,7 +255,7 @@ impl Links<'_> {
     }
 }
 
-/// Whether the row of something that was to be erased is gone.
+/// Returns true if any tombstone that erases has a target without an item row.
 fn has_erased(parts: &Parts<'_>) -> Result<bool, Damage> {
     for segment in &parts.all {
         for row in 0..segment.header().tombstones {
@@ -269,10 +268,9 @@ fn has_erased(parts: &Parts<'_>) -> Result<bool, Damage> {
     Ok(false)
 }
 
-/// One of the bitmaps of a state.
 type BitsOf = fn(&RowState) -> &Bits;
 
-/// The bits of one segment's rows: those stored, and between which they must be.
+/// State bits of one segment: the stored bits, and the bounds that they must be within.
 struct States<'a> {
     stored: &'a RowState,
     sealed: &'a RowState,
@@ -280,7 +278,7 @@ struct States<'a> {
 }
 
 impl States<'_> {
-    /// STA-02.
+    /// Checks that the stored bits include all bits of `sealed` and only bits of `synced` (STA-02).
     fn check(&self, items: Row, edges: Row) -> Result<(), Damage> {
         let tables: [(&str, BitsOf, Row); 3] = [
             ("tombstoned items", |state| &state.tombstoned, items),

@@ -1,8 +1,8 @@
-//! Whether anything of an item is left: a search through every byte of every file.
+//! Proof of an erasure: searches every byte of every file for remnants of an item.
 //!
-//! A walk without a finding says that all bytes of listed files are columns, zeros and frames, that
-//! the words are those of the texts that are there, and that no row has the id. What is left is to
-//! look for the id's bytes wherever they might stand, and to say why each is there.
+//! A verification without findings proves that all bytes of listed files are columns, zeros and frames. A clean
+//! verification also proves that the postings are those of the present texts, and that no row has the id. The search
+//! then finds the id's bytes at any position, and explains each occurrence or reports it as a remnant.
 
 use std::io::ErrorKind;
 
@@ -23,60 +23,59 @@ use crate::segment::{Extent, RawFile};
 use crate::store::OPEN_ATTEMPTS_MAX;
 use crate::store::opening::batch_of;
 
-/// What a search through files cannot tell.
+/// Remnants that a search of the files cannot detect.
 pub const ERASURE_LIMITS: [&str; 3] = [
     "blocks that the file system has freed may still hold old bytes until they are used again",
     "backups, exports and copies elsewhere are not looked at; verify each backup by itself",
     "what other items say in their own words is theirs; look for it with a phrase",
 ];
 
-/// Occurrences that are told in full; the rest is counted.
+/// Maximum number of remnants, and of explained occurrences; further ones are only counted.
 const OCCURRENCES_MAX: usize = 256;
-/// A file that is not mapped is read whole: a log is the longest.
+/// Size limit of files that are read whole instead of mapped: a log is the largest.
 const FILE_BYTES_MAX: u64 = LOG_FILE_BYTES_MAX;
-/// Bytes of an id as a cell.
+/// Size of an id in a column cell.
 const ID_BYTES: usize = 16;
 
-/// A place where bytes of the id or the phrase stand.
+/// Position with bytes of the id or the phrase.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Occurrence {
-    /// The file.
+    /// File name.
     pub file: String,
-    /// The byte where they start.
+    /// Offset of the first byte.
     pub at: u64,
-    /// What they are.
+    /// Reason why the bytes may be there.
     pub what: String,
 }
 
-/// What [`verify_erased`] found.
+/// Result of [`verify_erased`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Erasure {
-    /// The walk through the store. A finding leaves the erasure without proof.
+    /// Verification of the whole store. With any finding, the erasure is not proven.
     pub verified: Verified,
-    /// Why it is not proven; empty where it is.
+    /// Reasons why the erasure is not proven; empty if there are none.
     pub left: Vec<String>,
-    /// Places that may have the id's bytes: tombstones, lists of what other items replace.
+    /// Occurrences that are allowed: in tombstones and in supersedes lists of other items.
     pub explained: Vec<Occurrence>,
-    /// How many more of both there are.
+    /// Number of reasons and occurrences beyond those listed.
     pub more: u64,
-    /// Whether a tombstone says that the item was to be erased.
+    /// True if a tombstone requests the erasure of the item.
     pub has_tombstone: bool,
-    /// Whether the bytes are still to be removed: the store has not come to it yet.
+    /// True if the erasure is pending: the store has not removed the bytes yet.
     pub is_pending: bool,
 }
 
 impl Erasure {
-    /// Whether the item was erased and nothing of it is left in the files of the directory. An id
-    /// that no tombstone names was never there, or went in another way: of that there is no proof.
-    /// See [`ERASURE_LIMITS`].
+    /// Returns true if the item was erased and the directory's files have no remnant of it. There is no proof for an id
+    /// without a tombstone, which never existed or was removed otherwise. See [`ERASURE_LIMITS`].
     pub fn is_proven(&self) -> bool {
         let is_gone = self.verified.is_clean() && self.left.is_empty() && !self.is_pending;
         is_gone && self.has_tombstone
     }
 }
 
-/// Walks the whole store as [`super::verify`] does and looks for whatever is left of an item or edge
-/// with number `id`, and for `phrase` where one is given, in every byte of every file.
+/// Verifies the whole store as [`super::verify`] does, and searches every byte of every file for remnants of the item
+/// or edge with number `id` and, if given, for `phrase`.
 pub fn verify_erased(
     disk: &dyn Disk,
     id: u128,
@@ -113,7 +112,7 @@ pub fn verify_erased(
     }
 }
 
-/// The spellings of an id: as a cell, in a manifest, as people see it.
+/// Spellings of an id: as a column cell, as in a manifest, as 32 hexadecimal digits, and as displayed.
 fn forms(id: u128) -> [(&'static str, Vec<u8>); 4] {
     [
         ("the id's bytes", id.to_le_bytes().to_vec()),
@@ -150,7 +149,7 @@ impl Search<'_> {
         }
     }
 
-    /// Rows with the id, of every table; edges that join it.
+    /// Searches for rows of every table with the id, and for edges attached to the item.
     fn rows(&mut self, gathered: &Gathered) {
         for segment in gathered.parts() {
             let id = self.id;
@@ -206,7 +205,8 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Every spelling of the id and the phrase in bytes that none of them may stand in.
+    /// Reports every occurrence of a spelling or the phrase in bytes that may have none. `cell` includes the spelling
+    /// as a column cell.
     fn plain(&mut self, name: &str, from: usize, bytes: &[u8], cell: bool) {
         let forms = self.forms.clone();
         for (what, form) in forms.iter().skip(usize::from(!cell)) {
@@ -221,7 +221,7 @@ impl Search<'_> {
         }
     }
 
-    /// A segment: the id may stand in cells of some columns.
+    /// Searches a segment, where the id is allowed in cells of some columns.
     fn segment(&mut self, name: &str, bytes: &[u8]) {
         let extents = RawFile::open(name, bytes)
             .map_err(|error| error.to_string())
@@ -251,7 +251,7 @@ impl Search<'_> {
         self.plain(name, 0, bytes, false);
     }
 
-    /// A log: the id may stand in tombstones and in lists of what is replaced.
+    /// Searches a log, where the id is allowed in tombstones and in supersedes lists.
     fn log(&mut self, log: &Log, manifest: &Manifest) {
         let name = log.name.as_str();
         let bytes = log.reader.bytes();
@@ -294,7 +294,7 @@ impl Search<'_> {
     }
 }
 
-/// Columns in whose cells the id of an erased item stays, and what they are.
+/// Columns whose cells may have the id of an erased item, with the explanation of each.
 const MAY_NAME: [(u16, &str); 5] = [
     (TOMBSTONE_TARGET.0, "a tombstone: when, by whom and why it was erased"),
     (SUPERSEDES_IDS.0, "a list of what another item replaces"),
@@ -303,10 +303,10 @@ const MAY_NAME: [(u16, &str); 5] = [
     (TOMBSTONE_SUCCESSOR_TARGET.0, "a list of what another erased item replaced, sorted"),
 ];
 
-/// Columns of edges that only version 1 has; their ids are looked for like any other.
+/// Edge columns that only version 1 has; an id in these columns counts as a remnant.
 const V1_COLUMNS: [u16; 4] = [82, 83, 84, 85];
 
-/// How often tombstones and lists of the log's frames name the id.
+/// Counts the occurrences of the id in tombstones and supersedes lists of the log's frames.
 fn mentions(log: &Log, manifest: &Manifest, id: u128) -> Result<usize, OpenError> {
     let Some(rows) = &log.rows else { return Ok(0) };
     let mut found = 0;
@@ -321,7 +321,7 @@ fn mentions(log: &Log, manifest: &Manifest, id: u128) -> Result<usize, OpenError
     Ok(found)
 }
 
-/// The whole of a file that is not one of the gathered; `None` where it is gone.
+/// Reads a file that the directory snapshot does not include; `None` if the file was removed.
 fn read(disk: &dyn Disk, name: &str) -> Result<Option<FileBytes>, OpenError> {
     let is_segment = layout::number(FileKind::Segment, name).is_some();
     let read = if is_segment {
@@ -332,13 +332,13 @@ fn read(disk: &dyn Disk, name: &str) -> Result<Option<FileBytes>, OpenError> {
     match read {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.source.kind() == ErrorKind::NotFound => Ok(None),
-        // A folder that somebody put there is not looked into.
+        // A foreign folder is not searched.
         Err(error) if error.source.kind() == ErrorKind::IsADirectory => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Where `wanted` starts in `bytes`.
+/// Finds all offsets of `wanted` in `bytes`.
 fn places<'a>(bytes: &'a [u8], wanted: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
     let first = wanted.first().copied();
     let mut from = 0;

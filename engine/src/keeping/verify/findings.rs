@@ -1,13 +1,12 @@
-//! What a walk found, in a list that does not grow for ever.
+//! Bounded list of findings and notes: in a corrupt store every row may break a rule.
 
 use crate::error::Damage;
 
-/// Broken rules that are told in full; the rest is counted.
+/// Maximum number of listed findings; further ones are only counted.
 pub const FINDINGS_MAX: usize = 256;
-/// Notes that are told in full; the rest is counted.
+/// Maximum number of listed notes; further ones are only counted.
 pub const NOTES_MAX: usize = 256;
 
-/// Findings and notes.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     pub(super) list: Vec<Damage>,
@@ -17,7 +16,7 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    /// Adds a broken rule, unless it is there: many a walk comes by the same page.
+    /// Adds a broken rule without duplicates, as many checks read the same page.
     pub(super) fn add(&mut self, damage: Damage) {
         if self.list.contains(&damage) {
             return;
@@ -29,7 +28,8 @@ impl Findings {
         }
     }
 
-    /// What a check of columns found. A wrong page was told when all pages were walked.
+    /// Returns the value of a column check, or adds its finding. A corrupt page (SEG-06) is skipped: the check of all
+    /// pages reports it.
     pub(super) fn keep<T>(&mut self, found: Result<T, Damage>) -> Option<T> {
         match found {
             Ok(value) => Some(value),
@@ -42,13 +42,13 @@ impl Findings {
         }
     }
 
-    /// The same for a check that gives many.
+    /// As [`Self::keep`], for a check with many findings.
     pub(super) fn keep_all(&mut self, found: Result<Vec<Damage>, Damage>) {
         let found = self.keep(found).unwrap_or_default();
         found.into_iter().for_each(|damage| self.add(damage));
     }
 
-    /// Adds something that is no damage.
+    /// Adds a remark that is no corruption.
     pub(super) fn note(&mut self, what: impl Into<String>) {
         if self.notes.len() < NOTES_MAX {
             self.notes.push(what.into());

@@ -1,7 +1,7 @@
-//! One state of a store's directory: its manifest, its mapped segments, its logs in memory.
+//! Consistent view of a store's directory for verification: its manifest, mapped segments, and logs in memory.
 //!
-//! Owns how that is got beside a running writer, and which files belong to the store. Must not know
-//! the rules of rows.
+//! Handles reads beside a running writer, and decides which files belong to the store. Rules of rows are checked
+//! elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::ErrorKind;
@@ -22,28 +22,28 @@ use crate::state::{self, RowState};
 use crate::store::OPEN_ATTEMPTS_MAX;
 use crate::store::opening::{batch_of, check_counts, state_of};
 
-/// How often a log that looks damaged is read again: its writer may have appended what was read
-/// before what it vouches for.
+/// Maximum attempts to read a log that looks corrupt: a read beside its writer may return a new frame without the
+/// earlier bytes that the frame declares synced.
 const LOG_ATTEMPTS_MAX: u32 = 3;
 
-/// How much was looked at.
+/// Counts of checked files and rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Walked {
     /// Segment files.
     pub segments: u64,
     /// State files.
     pub states: u64,
-    /// Indexes that are right.
+    /// Valid index files.
     pub indexes: u64,
-    /// Logs.
+    /// Log files.
     pub logs: u64,
     /// Bytes of all files that the manifest needs, and of indexes.
     pub bytes: u64,
-    /// Items, hidden ones too.
+    /// Items, including hidden ones.
     pub items: u64,
     /// Sources.
     pub sources: u64,
-    /// Edges, hidden ones too.
+    /// Edges, including hidden ones.
     pub edges: u64,
     /// Tombstones.
     pub tombstones: u64,
@@ -55,13 +55,13 @@ pub struct Walked {
 pub(super) struct Listed {
     pub(super) name: String,
     pub(super) file: FileBytes,
-    /// What the manifest says of it; `None` where no manifest can be read.
+    /// Manifest entry; `None` if no manifest can be read.
     pub(super) entry: Option<SegmentEntry>,
-    /// Opened, where it could be; of version 2, whatever the file is.
+    /// Opened segment, `None` if corrupt. A file of version 1 is opened as version 2.
     pub(super) segment: Option<Segment>,
-    /// Its state, where that could be read.
+    /// Row state, `None` if unreadable.
     pub(super) state: Option<RowState>,
-    /// Its index, where there is one that is right.
+    /// Vector index, `None` if missing or invalid.
     pub(super) index: Option<Lists>,
 }
 
@@ -69,15 +69,15 @@ pub(super) struct Listed {
 pub(super) struct Log {
     pub(super) name: String,
     pub(super) reader: LogReader,
-    /// The rows of its frames; `None` where it has none.
+    /// Rows of the log's frames; `None` if there are no frames.
     pub(super) rows: Option<Segment>,
-    /// Behind the last frame.
+    /// End offset of the last frame.
     pub(super) end: u64,
-    /// Whether a mark follows it, and then only zeros.
+    /// True if a closing mark follows the last frame, with only zeros after the mark.
     pub(super) is_marked: bool,
 }
 
-/// One state of a directory.
+/// Contents of a directory at one time.
 #[derive(Default)]
 pub(super) struct Gathered {
     /// Names of all files.
@@ -87,15 +87,15 @@ pub(super) struct Gathered {
     pub(super) sealed: Vec<Listed>,
     pub(super) logs: Vec<Log>,
     pub(super) last_seq: Seq,
-    /// Whether a log could not be read to its end.
+    /// True if a log could not be read to its end.
     pub(super) is_cut: bool,
-    /// Ids whose bytes are still to be removed, those that only logs name too.
+    /// Ids pending erasure, including requests that only logs contain.
     pub(super) erasures: BTreeSet<u128>,
     pub(super) findings: Findings,
 }
 
 impl Gathered {
-    /// Reads the directory, again where a writer has moved files meanwhile.
+    /// Reads the directory, and retries if a writer has replaced files meanwhile.
     pub(super) fn of(disk: &dyn Disk) -> Result<Self, OpenError> {
         let mut attempts = 0;
         loop {
@@ -172,7 +172,7 @@ impl Gathered {
         Ok(())
     }
 
-    /// A segment file, opened where it can be.
+    /// Maps a segment file, and opens the segment if possible.
     fn map(&mut self, disk: &dyn Disk, name: &str) -> Result<Option<Listed>, OpenError> {
         let Some((file, unreadable)) = self.there(readable::map(disk, name), name)? else {
             return Ok(None);
@@ -204,7 +204,7 @@ impl Gathered {
         }))
     }
 
-    /// The index of a segment; it need not be there.
+    /// Reads the optional vector index of a segment.
     fn read_index(
         &mut self,
         disk: &dyn Disk,
@@ -216,7 +216,7 @@ impl Gathered {
                 self.findings.add(damage);
                 Ok(None)
             }
-            // What cannot be read of it, nothing needs.
+            // Reads of an index may fail without loss, as no data depends on the index.
             Err(OpenError::Disk(error)) => {
                 self.findings.add(Damage::new("IDX-07", error.to_string()));
                 Ok(None)
@@ -257,7 +257,7 @@ impl Gathered {
         }
     }
 
-    /// What was read of a file that the manifest names; `None`, and a finding, where it is not there.
+    /// Unwraps the read of a listed file. If the file is missing, adds a finding and returns `None`.
     fn there<T>(&mut self, read: Result<T, DiskError>, name: &str) -> Result<Option<T>, OpenError> {
         match read {
             Ok(value) => Ok(Some(value)),
@@ -274,7 +274,7 @@ impl Gathered {
         }
     }
 
-    /// Every log that counts, up to the first damage.
+    /// Reads every live log, up to the first corruption.
     fn read_logs(&mut self, disk: &dyn Disk, manifest: &Manifest) -> Result<(), OpenError> {
         let named: BTreeSet<u64> = manifest.logs.iter().copied().collect();
         let found = self.names.iter().filter_map(|name| layout::number(FileKind::Log, name));
@@ -346,7 +346,7 @@ impl Gathered {
         Ok(())
     }
 
-    /// Without a manifest each segment can still be checked by itself.
+    /// Reads all segments for a check of each on its own, if there is no manifest.
     fn read_unlisted(&mut self, disk: &dyn Disk) -> Result<(), OpenError> {
         let is_segment = |name: &&String| layout::number(FileKind::Segment, name).is_some();
         for name in self.names.iter().filter(is_segment).cloned().collect::<Vec<_>>() {
@@ -360,7 +360,7 @@ impl Gathered {
         Ok(())
     }
 
-    /// Names the files that the store does not need, and those that are not its own.
+    /// Notes leftover and foreign files.
     fn note_files(&mut self, manifest: &Manifest) {
         for (name, kind) in files(&self.names, manifest) {
             match kind {
@@ -375,7 +375,7 @@ impl Gathered {
         }
     }
 
-    /// How much it is.
+    /// Counts the files and rows.
     pub(super) fn walked(&self) -> Walked {
         let mut walked = Walked {
             segments: self.sealed.len() as u64,
@@ -406,7 +406,7 @@ impl Gathered {
         walked
     }
 
-    /// All rows that could be opened, in commit order.
+    /// Returns all segments that could be opened, and the rows of all logs, in commit order.
     pub(super) fn parts(&self) -> impl Iterator<Item = &Segment> {
         let sealed = self.sealed.iter().filter_map(|listed| listed.segment.as_ref());
         sealed.chain(self.logs.iter().filter_map(|log| log.rows.as_ref()))
@@ -418,7 +418,7 @@ pub(super) fn newest(names: &[String]) -> Option<u64> {
     names.iter().filter_map(|name| layout::number(FileKind::Manifest, name)).max()
 }
 
-/// What a file of the directory is to the store.
+/// Status of a file in the directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Needed,
@@ -426,7 +426,7 @@ pub(super) enum Kind {
     Foreign,
 }
 
-/// What each file is, in order of name.
+/// Classifies all files, in order of name.
 pub(super) fn files(names: &[String], manifest: &Manifest) -> BTreeMap<String, Kind> {
     let mut needed: HashSet<String> = manifest.listed().map(|file| file.name).collect();
     needed.insert(layout::name(FileKind::Manifest, manifest.number));

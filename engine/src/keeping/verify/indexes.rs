@@ -1,6 +1,6 @@
-//! The indexes of one segment: permutations in order, successors, nodes and lists of edges.
+//! Checks of one segment's indexes: sorted permutations, successors, nodes and adjacency lists.
 //!
-//! Each is compared with the column that it was made from.
+//! Each index is compared with the column that it is derived from.
 
 use super::findings::Findings;
 use crate::error::Damage;
@@ -24,8 +24,8 @@ pub(super) fn check(segment: &Segment, findings: &mut Findings) {
     findings.keep(lists_of_edges(segment));
 }
 
-/// SEG-13: `order` lists the rows that have a key, each once, by (key, row). `key` gives `None` for
-/// a row that has none.
+/// Checks that `order` lists every row with a key once, sorted by (key, row) (SEG-13). `key` returns `None` for a row
+/// without a key.
 fn sorted<K: Ord>(
     segment: &Segment,
     order: Column,
@@ -50,7 +50,7 @@ fn sorted<K: Ord>(
         }
         before = Some(this);
     }
-    // In strict order no row stands twice, so the number tells whether one is missing.
+    // A strict order excludes duplicates, so equal counts mean that no row is missing.
     let mut keyed = 0;
     for row in 0..rows {
         keyed += usize::from(key(row)?.is_some());
@@ -98,7 +98,8 @@ fn by_text(
     sorted(segment, order, rows, |row| Ok(Some(texts.get(row)?).filter(|text| has_key(text))))
 }
 
-/// Offsets and ids of the lists of items, and of what was erased; who is replaced, and by which row.
+/// Columns of the supersedes lists, of items and of erased items: list offsets, listed ids, then the sorted pairs as
+/// superseded id and successor row.
 const SUCCESSORS: [[Column; 4]; 2] = [
     [SUPERSEDES_OFFSETS, SUPERSEDES_IDS, SUCCESSOR_TARGET, SUCCESSOR_ROW],
     [
@@ -109,7 +110,7 @@ const SUCCESSORS: [[Column; 4]; 2] = [
     ],
 ];
 
-/// The successor columns are the pairs of the `supersedes` lists, sorted (SEG-13).
+/// Checks that the successor columns are the sorted pairs of the `supersedes` lists (SEG-13).
 fn successors(segment: &Segment, count: Row, columns: [Column; 4]) -> Result<(), Damage> {
     let [offsets, ids, target, by] = columns;
     let wrong = |detail: String| segment.wrong("SEG-13", target, detail);
@@ -125,7 +126,7 @@ fn successors(segment: &Segment, count: Row, columns: [Column; 4]) -> Result<(),
     if let Some(at) = (1..total).find(|&at| pair(at - 1) >= pair(at)) {
         return Err(wrong(format!("place {at} is out of order")));
     }
-    // Both have as many pairs, and no list names an id twice (SEG-25), so one inclusion is enough.
+    // Both sides have equally many pairs, and no list has an id twice (SEG-25), so one inclusion is enough.
     for row in 0..count {
         for &target in lists.get(row as usize)? {
             let from = targets.partition_point(|&found| found < target);
@@ -138,7 +139,7 @@ fn successors(segment: &Segment, count: Row, columns: [Column; 4]) -> Result<(),
     Ok(())
 }
 
-/// SEG-18.
+/// Checks that the nodes ascend, refer to the right item rows, and all have an edge (SEG-18).
 fn nodes(segment: &Segment) -> Result<(), Damage> {
     let wrong = |column, detail| Err(segment.wrong("SEG-18", column, detail));
     let nodes = segment.view::<u128>(NODE_ID)?.all()?;
@@ -168,7 +169,7 @@ fn nodes(segment: &Segment) -> Result<(), Damage> {
     }
 }
 
-/// The lists of edges at each node are what the ends of the edges give, byte by byte (SEG-19).
+/// Compares the adjacency lists byte by byte with lists rebuilt from the edges' ends (SEG-19).
 fn lists_of_edges(segment: &Segment) -> Result<(), Damage> {
     let nodes = segment.view::<u128>(NODE_ID)?.len();
     let columns = [(EDGE_FROM_NODE, OUT_OFFSETS, OUT_BYTES), (EDGE_TO_NODE, IN_OFFSETS, IN_BYTES)];

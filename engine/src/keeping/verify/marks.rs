@@ -1,4 +1,4 @@
-//! The bits that rows must have, made anew from what the rows say: who replaces whom, what is hidden.
+//! State bits derived from the rows, to compare with stored states: superseded items, tombstoned items and edges.
 
 use crate::error::Damage;
 use crate::ids::{EdgeId, ItemId, Row, Seq};
@@ -9,13 +9,13 @@ use crate::layout::{
 use crate::segment::Segment;
 use crate::state::RowState;
 
-/// All rows that could be opened, in commit order; sealed ones first.
+/// All opened segments in commit order, sealed ones first.
 pub(super) struct Parts<'a> {
     pub(super) all: Vec<&'a Segment>,
     pub(super) sealed: usize,
 }
 
-/// The part and the row of an item or edge.
+/// Segment ordinal and row of an item or edge.
 pub(super) type Where = (usize, Row);
 
 impl Parts<'_> {
@@ -39,7 +39,7 @@ impl Parts<'_> {
         Ok(None)
     }
 
-    /// Whether a tombstone that erases names this id.
+    /// Returns true if a tombstone erases this id.
     pub(super) fn is_erased(&self, id: u128) -> Result<bool, Damage> {
         for segment in &self.all {
             for &row in segment.tombstone_rows(id)? {
@@ -52,18 +52,18 @@ impl Parts<'_> {
     }
 }
 
-/// The bits that commits set.
+/// State bits set by commits, per segment.
 pub(super) struct Marks {
-    /// Those of sealed commits.
+    /// Bits set by sealed commits.
     pub(super) sealed: Vec<RowState>,
-    /// Those of commits that state files may know.
+    /// Bits set by commits that a state file may reflect.
     pub(super) synced: Vec<RowState>,
-    /// Those of all commits.
+    /// Bits set by all commits.
     pub(super) now: Vec<RowState>,
 }
 
 impl Marks {
-    /// The bits of all parts. States may know commits up to `synced_seq`.
+    /// Derives the bits of all segments. State files may reflect commits up to `synced_seq`.
     pub(super) fn of(parts: &Parts<'_>, synced_seq: Seq) -> Result<Self, Damage> {
         let fresh = || -> Vec<RowState> {
             let header = |segment: &&Segment| *segment.header();
@@ -76,7 +76,7 @@ impl Marks {
             let header = segment.header();
             let lists = [
                 (SUPERSEDES_OFFSETS, SUPERSEDES_IDS, ITEM_SEQ, header.items),
-                // An erased item goes on to supersede what it replaced.
+                // An erased item still supersedes its predecessors.
                 (
                     TOMBSTONE_SUPERSEDES_OFFSETS,
                     TOMBSTONE_SUPERSEDES_IDS,
@@ -103,7 +103,7 @@ impl Marks {
             for row in 0..segment.header().tombstones as usize {
                 let target = targets.get(row)?;
                 let is_synced = seqs.get(row)? <= synced_seq;
-                // Where an item and an edge have the same number, the item is meant.
+                // If an item and an edge have the same number, the tombstone is for the item.
                 if let Some((part, row)) = parts.item(target)? {
                     let set = |states: &mut Vec<RowState>| states[part].tombstoned.insert(row);
                     marks.set(is_sealed, is_synced, set);

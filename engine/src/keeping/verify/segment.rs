@@ -1,7 +1,6 @@
-//! One segment by itself: its file byte by byte, its rows one by one.
+//! Checks of one segment on its own: its file byte by byte, its rows one by one.
 //!
-//! Indexes and embeddings have files of their own. What a row says of other segments is
-//! [`super::across`]'s.
+//! Modules of their own check indexes and embeddings; [`super::across`] checks references to other segments.
 
 use sha2::{Digest, Sha256};
 
@@ -15,10 +14,10 @@ use crate::layout::*;
 use crate::segment::{ItemView, RawFile, Segment};
 use crate::words;
 
-/// Bytes that are hashed at once.
+/// Bytes per hash update.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// The file: its hash, every page, every byte between columns.
+/// Checks the file: its hash, every page, and every byte between columns.
 pub(super) fn check_file(listed: &Listed, findings: &mut Findings) {
     let (name, bytes) = (&listed.name, listed.file.as_slice());
     if let Some(entry) = &listed.entry {
@@ -35,7 +34,7 @@ pub(super) fn check_file(listed: &Listed, findings: &mut Findings) {
             findings.keep(file.check_coverage());
             let known = |column: u16| COLUMNS.iter().any(|spec| spec.number == column);
             let unknown = file.extents().unwrap_or_default().into_iter();
-            // Those of version 1 are history's: its ends of edges and their indexes.
+            // A version 1 file may have historical columns: the ends of edges and their indexes.
             let is_ours = file.version() == READ_VERSION;
             for extent in unknown.filter(|extent| is_ours && !known(extent.column)) {
                 findings.note(format!("{name}: column {} is none that we know", extent.column));
@@ -46,7 +45,7 @@ pub(super) fn check_file(listed: &Listed, findings: &mut Findings) {
     }
 }
 
-/// Every rule over the rows.
+/// Checks every rule about the rows.
 pub(super) fn check(segment: &Segment, findings: &mut Findings) {
     let seqs = segment.header().first_seq <= segment.header().last_seq;
     if !seqs {
@@ -65,7 +64,7 @@ pub(super) fn check(segment: &Segment, findings: &mut Findings) {
     check_words(segment, findings);
 }
 
-/// Bounds of texts and lists (SEG-10). A finding ends it: all pairs are written by one hand.
+/// Checks the bounds of texts and lists (SEG-10). Stops at the first finding, as the same code writes all pairs.
 fn offsets(segment: &Segment) -> Result<(), Damage> {
     let texts = [
         (SYMBOL_OFFSETS, SYMBOL_BYTES),
@@ -94,7 +93,7 @@ fn offsets(segment: &Segment) -> Result<(), Damage> {
     Ok(())
 }
 
-/// SEG-14.
+/// Checks that the commits of a table ascend, within those of the segment (SEG-14).
 fn commits(segment: &Segment, column: Column) -> Result<(), Damage> {
     let header = segment.header();
     let mut before = header.first_seq;
@@ -108,7 +107,7 @@ fn commits(segment: &Segment, column: Column) -> Result<(), Damage> {
     Ok(())
 }
 
-/// What a writer made sure of in a row (SEG-25).
+/// Checks a row against the rules that a writer enforces (SEG-25).
 fn row(segment: &Segment, what: &str, row: Row, batch: &Batch) -> Result<(), Damage> {
     let header = segment.header();
     let dimensions = (header.vectors > 0).then_some(header.dimensions);
@@ -134,7 +133,7 @@ fn item(segment: &Segment, at: Row, view: &ItemView<'_>) -> Result<(), Damage> {
     row(segment, "items", at, &batch)
 }
 
-/// Sources, edges and tombstones.
+/// Checks sources, edges and tombstones.
 fn others(segment: &Segment, findings: &mut Findings) {
     let header = segment.header();
     for at in 0..header.sources {
@@ -154,7 +153,7 @@ fn others(segment: &Segment, findings: &mut Findings) {
     }
 }
 
-/// SEG-20: in order, each once, each used.
+/// Checks that symbols are sorted, unique and all used (SEG-20).
 fn symbols(segment: &Segment) -> Result<(), Damage> {
     let texts = segment.pieces::<u64, u8>(SYMBOL_OFFSETS, SYMBOL_BYTES)?;
     let count = segment.header().symbols as usize;
@@ -201,7 +200,8 @@ fn symbols(segment: &Segment) -> Result<(), Damage> {
     }
 }
 
-/// The words: every rule of their own, then byte by byte what the rows' texts give (WRD-50).
+/// Checks the postings: first by their own rules, then byte by byte against postings rebuilt from the rows' texts
+/// (WRD-50).
 fn check_words(segment: &Segment, findings: &mut Findings) {
     let Some(view) = findings.keep(segment.words()) else { return };
     findings.keep(view.verify().map_err(|damage| segment.words_damage(damage)));
@@ -218,7 +218,7 @@ fn check_words(segment: &Segment, findings: &mut Findings) {
     findings.keep(rebuilt);
 }
 
-/// Why words could not be made anew.
+/// Error of a rebuild of the postings.
 enum Rebuild {
     Damaged(Damage),
     Full,

@@ -1,5 +1,3 @@
-//! The embeddings of one segment: halves, lengths, owners, codes.
-
 use half::f16;
 
 use super::findings::Findings;
@@ -7,8 +5,8 @@ use crate::error::Damage;
 use crate::layout::*;
 use crate::segment::Segment;
 
-/// What a stored length may be off by, as a part of it: writers may sum in another order, which is
-/// off by less than `DIMENSIONS_MAX` roundings of an `f64`, and round to another `f32` neighbour.
+/// Allowed relative error of a stored norm. Another summation order differs by less than `DIMENSIONS_MAX` roundings of
+/// an `f64`, and the result may round to a neighbouring `f32`.
 const NORM_SLACK: f64 = 2.0 / (1u64 << 23) as f64;
 
 pub(super) fn check(segment: &Segment, findings: &mut Findings) {
@@ -20,7 +18,7 @@ pub(super) fn check(segment: &Segment, findings: &mut Findings) {
     }
 }
 
-/// SEG-12 and SEG-22: items and vectors name each other, in order.
+/// Checks that items and vectors refer to each other, in order (SEG-12, SEG-22).
 fn owners(segment: &Segment) -> Result<(), Damage> {
     let of_items = segment.view::<u32>(ITEM_EMBEDDING)?.all()?;
     let of_vectors = segment.view::<u32>(VECTOR_ITEM)?.all()?;
@@ -43,13 +41,13 @@ fn owners(segment: &Segment) -> Result<(), Damage> {
     Ok(())
 }
 
-/// The halves of a row as they lie, what is past its dimensions included.
+/// Stored halves of a row, including the padding after its dimensions.
 fn row_of(segment: &Segment, row: usize) -> Result<&[f16], Damage> {
     let width = row_halves(segment.header().dimensions);
     segment.view::<f16>(VECTOR_HALVES)?.range(row * width, (row + 1) * width)
 }
 
-/// SEG-16, and SEG-23 of the cells past the dimensions.
+/// Checks the halves and the norm (SEG-16), and that the padding is zero (SEG-23).
 fn halves(segment: &Segment, row: usize, dimensions: usize) -> Result<(), Damage> {
     let (values, padding) = row_of(segment, row)?.split_at(dimensions);
     if padding.iter().any(|half| half.to_bits() != 0) {
@@ -62,7 +60,7 @@ fn halves(segment: &Segment, row: usize, dimensions: usize) -> Result<(), Damage
     }
     let length = length(values.iter().map(|half| f64::from(half.to_f32())));
     let stored = f64::from(segment.view::<f32>(VECTOR_NORM)?.get(row)?);
-    // Not `>`: a stored length that is no number is wrong too.
+    // Not `>`: a stored norm of NaN must fail, too.
     if (stored - length).abs() <= length * NORM_SLACK {
         return Ok(());
     }
@@ -70,7 +68,7 @@ fn halves(segment: &Segment, row: usize, dimensions: usize) -> Result<(), Damage
     Err(segment.wrong("SEG-16", VECTOR_NORM, detail))
 }
 
-/// SEG-23, EMB-01 and EMB-02.
+/// Checks the codes and their scale and error (SEG-23, EMB-01, EMB-02).
 fn codes(segment: &Segment, row: usize, dimensions: usize) -> Result<(), Damage> {
     let width = row_codes(segment.header().dimensions);
     let cells = segment.view::<i8>(VECTOR_CODES)?.range(row * width, (row + 1) * width)?;

@@ -1,5 +1,4 @@
-//! Flipped, cut, forged, zeroed and missing bytes: always an error or a report, never a panic,
-//! never `ok`.
+//! Flipped, truncated, forged, zeroed and missing bytes: always an error or a report, never a panic, never `ok`.
 
 use super::*;
 
@@ -49,8 +48,7 @@ fn a_cut_leaves_a_shorter_ledger_that_the_anchor_exposes() {
         let report =
             verify(&folder.0, &VerifyWith { anchor: Some(anchor), ..VerifyWith::whole(&public) })
                 .unwrap();
-        // Without the whole last checkpoint the entry it signs may still be there, and that is
-        // true.
+        // If only the last checkpoint is truncated, the entry that it signs may remain: such a report is correct.
         assert!(!report.ok || report.head_seq == anchor.seq, "{length}: {report:?}");
         if report.head_seq < anchor.seq {
             open_error(&folder.0, with(Some(anchor)));
@@ -102,7 +100,7 @@ fn a_forged_entry_with_a_right_checksum_breaks_the_chain() {
         let length = usize::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]));
         let end = at + FRAME_HEAD_BYTES + length;
         let mut body = bytes[at + FRAME_HEAD_BYTES..end].to_vec();
-        // A time: nothing but the chain and the signature can see that it changed.
+        // A changed time is detectable only through the chain and the signature.
         let time = if body[0] == KIND_ENTRY { ENTRY_AT_MICROS } else { CHECKPOINT_AT_MICROS };
         body[time] ^= 1;
         let mut forged = bytes[..at].to_vec();
@@ -139,7 +137,7 @@ fn zeros_that_a_crash_left_are_torn_and_zeros_elsewhere_are_damage() {
     let frame_bytes = (bytes.len() - HEADER_BYTES) / 4;
     let last = bytes.len() - frame_bytes;
 
-    // The file had grown, and nothing of what followed was written.
+    // The file had grown, but none of the new bytes were written.
     let grown: Vec<u8> = bytes.iter().copied().chain([0; 5_000]).collect();
     std::fs::write(&path, &grown).unwrap();
     assert_eq!(whole(&folder.0).fault.unwrap().rule, "LED-18");
@@ -148,14 +146,14 @@ fn zeros_that_a_crash_left_are_torn_and_zeros_elsewhere_are_damage() {
     drop(ledger);
     assert_eq!(std::fs::read(&path).unwrap(), bytes);
 
-    // The last frame lost its end from a sector on.
+    // The last frame lost its bytes from a sector boundary on.
     let mut lost = bytes.clone();
     let sector = (last + 100).next_multiple_of(512);
     lost[sector..].fill(0);
     std::fs::write(&path, &lost).unwrap();
     assert_eq!(Ledger::open(&folder.0, with(None)).unwrap().head().0, 3);
 
-    // The same loss with a whole frame after it, or not from a sector on: not a crash's doing.
+    // A crash cannot cause this loss: a complete frame follows, or the loss does not begin at a sector boundary.
     let mut middle = bytes.clone();
     middle[last - frame_bytes + 200..last].fill(0);
     std::fs::write(&path, &middle).unwrap();

@@ -1,6 +1,6 @@
-//! Which edges a question is about, and those of one part in its terms: codes instead of names.
+//! Edge filters, and a segment's edges resolved for a filter: symbol codes in place of names.
 //!
-//! The one place of the graph that knows how a segment keeps its edges.
+//! Only this module of the graph knows how a segment stores edges.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::reading::moment::Times;
 use crate::reading::snapshot::Snapshot;
 use crate::segment::{EdgeRows, View};
 
-/// Edges that are looked at between two looks at whether the walk is still wanted.
+/// Edges examined between two cancellation checks.
 pub(super) const EDGES_TOGETHER: u32 = 1024;
 
-/// Which way an edge runs, seen from an item.
+/// Direction of an edge, seen from an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Direction {
     /// From the item to its neighbour.
@@ -27,7 +27,7 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// Its name on the wire.
+    /// Name on the wire.
     pub fn name(self) -> &'static str {
         match self {
             Self::Out => "out",
@@ -35,7 +35,7 @@ impl Direction {
         }
     }
 
-    /// The same edge, seen from its other end.
+    /// Direction of the edge, seen from its other end.
     pub fn reversed(self) -> Self {
         match self {
             Self::Out => Self::In,
@@ -44,16 +44,16 @@ impl Direction {
     }
 }
 
-/// Which edges count.
+/// Conditions on the edges that a query follows.
 #[derive(Debug, Clone, Default)]
 pub struct EdgeFilter {
-    /// Only these relations; all where empty.
+    /// Allowed relations; all if empty.
     pub relations: Vec<String>,
-    /// Only edges that run this way, seen from where a step starts.
+    /// Required direction, seen from the item where a step starts; both if `None`.
     pub direction: Option<Direction>,
-    /// Only edges to items that no newer one replaces.
+    /// Excludes edges to superseded items.
     pub current_only: bool,
-    /// No edges to items that are hidden altogether.
+    /// Visibility mask of the caller: excludes edges to denied items.
     pub hidden: Option<Arc<Hidden>>,
 }
 
@@ -67,7 +67,7 @@ impl EdgeFilter {
     }
 }
 
-/// A weight, in its total order.
+/// Edge weight, ordered by `f32::total_cmp`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Strength(pub(super) f32);
 
@@ -91,7 +91,7 @@ pub(super) struct PartEdges<'a> {
     times: Times<'a>,
     ids: View<'a, u128>,
     weights: View<'a, f32>,
-    /// Nodes where edges start and end.
+    /// Start and end nodes of the edges.
     ends: [View<'a, u32>; 2],
 }
 
@@ -119,13 +119,12 @@ impl<'a> PartEdges<'a> {
         })
     }
 
-    /// The node of an item, if an edge of the part joins it.
+    /// Node of an item; `None` if no edge of the segment joins the item.
     pub(super) fn node_of(&self, id: ItemId) -> Result<Option<u32>, Damage> {
         self.part.segment.node_of(id)
     }
 
-    /// Rows of the edges that start (`Out`) or end (`In`) at a node, in the order in which they
-    /// were written.
+    /// Rows of the edges that start (`Out`) or end (`In`) at a node, in write order.
     pub(super) fn rows(&self, node: u32, direction: Direction) -> Result<EdgeRows<'a>, Damage> {
         match direction {
             Direction::Out => self.part.segment.out_rows(node),
@@ -133,7 +132,7 @@ impl<'a> PartEdges<'a> {
         }
     }
 
-    /// Whether the edge is there, at the snapshot's moment, and of a relation that is wanted.
+    /// Returns true if the edge is not tombstoned, has an allowed relation, and is visible as of the snapshot's times.
     pub(super) fn admits(&self, row: Row) -> Result<bool, Damage> {
         if self.part.state.edges_tombstoned.contains(row) {
             return Ok(false);
@@ -154,19 +153,18 @@ impl<'a> PartEdges<'a> {
         self.weights.get(row as usize)
     }
 
-    /// The node at the end of an edge that is away from where it is seen.
+    /// Node at the other end of an edge.
     pub(super) fn far_node(&self, row: Row, direction: Direction) -> Result<u32, Damage> {
         let [from, to] = &self.ends;
         let far = if direction == Direction::Out { to } else { from };
         far.get(row as usize)
     }
 
-    /// The item of a node.
     pub(super) fn item(&self, node: u32) -> Result<ItemId, Damage> {
         self.part.segment.node_id(node)
     }
 
-    /// The row of a node's item, where it lies in this part.
+    /// Row of a node's item, if the item is in this segment.
     pub(super) fn item_row(&self, node: u32) -> Result<Option<Row>, Damage> {
         self.part.segment.node_row(node)
     }

@@ -1,17 +1,16 @@
-//! Maps by place, for walks: an item is known by where it lies.
+//! Hash maps keyed by row address, for traversals.
 //!
-//! Owns the hash. Must not know what is kept. Places come from the store and are dense, so the hash
-//! need not withstand chosen keys: rows that share a bucket would have to be most of a store.
+//! Row addresses come from the store and are dense, so the hash need not resist chosen keys: rows that share a bucket
+//! would have to be most of a store.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::reading::snapshot::Place;
 
-/// A map whose keys are places.
 pub(super) type PlaceMap<V> = HashMap<Place, V, BuildHasherDefault<PlaceHasher>>;
 
-/// Multiplicative hashing (Knuth, "The Art of Computer Programming" 3, section 6.4) of part and row.
+/// Multiplicative hashing (Knuth, "The Art of Computer Programming" 3, section 6.4) of segment ordinal and row.
 #[derive(Debug, Default)]
 pub(super) struct PlaceHasher(u64);
 
@@ -28,7 +27,7 @@ impl Hasher for PlaceHasher {
     }
 
     fn finish(&self) -> u64 {
-        // A map takes its place from the low bits, which the product leaves poor.
+        // A hash map picks the bucket by the low bits, which the product mixes poorly.
         self.0 ^ self.0 >> 32
     }
 }

@@ -1,11 +1,9 @@
-//! Walks over many edges: what lies within a few hops of some items, and the shortest way between
-//! two.
+//! Graph traversals: the neighbourhood of items within a few hops, and the shortest path between two items.
 //!
-//! Breadth first, level by level, in an order that depends on what is stored and not on how it is
-//! spread over segments: within a level the item reached by the strongest edge comes first, then the
-//! one with the smaller id; an item that several edges of a level reach is reached by the strongest
-//! of them, then by the one with the smaller id. Bounded by hops, by items kept and by edges looked
-//! at; a walk that meets a bound says so.
+//! Breadth first, level by level, in an order that depends on the stored edges and not on their distribution over
+//! segments. Within a level, the item reached by the strongest edge comes first, then the item with the smaller id. An
+//! item that several edges of a level reach is reached by the strongest edge, then by the edge with the smaller id.
+//! Hops, items kept and edges examined are bounded; a traversal that meets a bound is marked as truncated.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::hash_map::Entry;
@@ -20,22 +18,20 @@ use crate::reading::snapshot::{Place, Snapshot, Status};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Hops of one walk; more are not taken.
+    /// Hops of one traversal; larger requests are capped.
     pub const HOPS_MAX: usize = 6;
-    /// Items that one walk keeps.
+    /// Items kept by one traversal.
     pub const GRAPH_NODES_MAX: usize = 1 << 16;
-    /// Edges that one walk looks at; with them are bounded its time and, at some 100 bytes for each, its
-    /// memory.
+    /// Edges examined by one traversal, which bounds its time and, at some 100 bytes per edge, its memory.
     pub const GRAPH_EDGES_MAX: usize = 1 << 20;
 }
 
-/// How much of the graph a walk may see. Larger numbers than the default ones do not count.
+/// Bounds of a traversal. Values above the defaults are capped to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WalkLimits {
-    /// Items kept, seeds among them: the nearest, then the strongest.
+    /// Items kept, including the seeds: the nearest, then the strongest.
     pub nodes: usize,
-    /// Edges looked at, wanted or not: those of nearer items first, and of one item the outgoing
-    /// ones first, oldest first.
+    /// Edges examined, admitted or not: those of nearer items first; per item outgoing edges first, oldest first.
     pub edges: usize,
 }
 
@@ -45,59 +41,58 @@ impl Default for WalkLimits {
     }
 }
 
-/// One edge of a way, in the direction of walking.
+/// An edge of a path, in the direction of the traversal.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Step {
-    /// The edge.
+    /// Id of the edge.
     pub edge: EdgeId,
-    /// Its weight.
+    /// Weight of the edge.
     pub weight: f32,
-    /// The item where the step starts.
+    /// Item at which the step starts.
     pub from: ItemId,
-    /// The item where it ends.
+    /// Item at which the step ends.
     pub to: ItemId,
-    /// Whether the edge runs the same way (`Out`) or the other (`In`).
+    /// `Out` if the edge runs in the direction of the traversal, `In` if it runs against the traversal.
     pub direction: Direction,
 }
 
-/// An item that a walk reached.
+/// An item that a traversal reached.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reached {
-    /// Its id.
+    /// Id of the item.
     pub id: ItemId,
-    /// Where it lies.
+    /// Row address of the item.
     pub place: Place,
     /// Hops from the nearest seed; 0 for a seed.
     pub distance: usize,
-    /// The edge it was reached by; `None` for a seed.
+    /// Edge by which the item was reached; `None` for a seed.
     pub by: Option<Step>,
 }
 
-/// What lies around some items.
+/// Items around the seeds of a traversal.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Neighbourhood {
-    /// Nearest first; the seeds in the order given, the others strongest first, then by id.
+    /// Items, nearest first: the seeds in the order given, the others strongest first, then by id.
     pub nodes: Vec<Reached>,
-    /// A limit was met: there is more.
+    /// True if a bound was met, so there are more items.
     pub truncated: bool,
 }
 
-/// What a search for a way between two items found.
+/// Result of a search for a path between two items.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Path {
-    /// The steps; none for the way from an item to itself, `None` where no way was found.
+    /// Steps of the path: empty from an item to itself, `None` if no path was found.
     pub steps: Option<Vec<Step>>,
-    /// A limit was met: there may be a way, or a shorter one, that was not seen.
+    /// True if a bound was met, so a path, or a shorter path, may have been missed.
     pub truncated: bool,
 }
 
 impl Snapshot {
-    /// The items within `hops` (at most [`HOPS_MAX`]) of `seeds`. Seeds that are not there or
-    /// tombstoned are left out; what the moment or `which` does not show is neither given nor walked
-    /// through.
+    /// Returns the items within `hops` (at most [`HOPS_MAX`]) of `seeds`. Missing and tombstoned seeds are ignored.
+    /// Items not visible as of the snapshot's times, or excluded by `which`, are neither returned nor traversed.
     ///
     /// # Errors
-    /// Damage, or the snapshot's stop.
+    /// Corruption, or cancellation.
     pub fn neighbourhood(
         &self,
         seeds: &[ItemId],
@@ -115,11 +110,11 @@ impl Snapshot {
         Ok(Neighbourhood { nodes: walk.nodes, truncated: walk.truncated })
     }
 
-    /// A shortest way of at most `hops` (at most [`HOPS_MAX`]) steps. Walks from both ends, so that
-    /// each side goes only half as deep, with half of the limits each.
+    /// Returns a shortest path of at most `hops` (at most [`HOPS_MAX`]) steps. The search is bidirectional, so each
+    /// side goes half as deep, with half of each limit.
     ///
     /// # Errors
-    /// Damage, or the snapshot's stop.
+    /// Corruption, or cancellation.
     pub fn path(
         &self,
         from: ItemId,
@@ -135,7 +130,7 @@ impl Snapshot {
         let mut behind = Walk::begin(self, &[to], &back, limits, Some(from))?;
         let mut met = ahead.meets(&behind);
         for _ in 0..hops.min(HOPS_MAX) {
-            // Where one side has nowhere to go, all there was on it has been compared.
+            // An empty level means that everything reachable from that side has been compared.
             if met.is_some() || ahead.level.is_empty() || behind.level.is_empty() {
                 break;
             }
@@ -164,44 +159,44 @@ impl Step {
     }
 }
 
-/// The best way so far to an item that the next level may hold.
+/// Best edge so far to an item of the next level.
 struct Candidate {
     shown: bool,
     weight: f32,
-    /// The edge: part, row, and which way it is walked.
+    /// Segment ordinal of the edge; its row and direction follow.
     part: u32,
     row: Row,
     direction: Direction,
-    /// Where the edge starts, among the walk's items.
+    /// Index, in the traversal's items, of the edge's start.
     before: usize,
-    /// Where it ends, as a node of the edge's part.
+    /// The edge's end, as a node of the edge's segment.
     node: u32,
 }
 
-/// How an item was come to, beside what [`Reached`] says.
+/// Predecessor of a [`Reached`] item.
 #[derive(Clone, Copy)]
 struct Trail {
-    /// The item before it; itself for a seed.
+    /// Index of the preceding item; the item's own index for a seed.
     before: usize,
-    /// A part that has it as a node, so that it need not be looked for there.
+    /// Segment ordinal and node of the item in one segment, which saves a look-up there.
     node: Option<(u32, u32)>,
 }
 
-/// A walk between two levels.
+/// State of a traversal between two levels.
 struct Walk<'a> {
     snapshot: &'a Snapshot,
     which: &'a EdgeFilter,
-    /// Shown even where the filter would not.
+    /// Target of a path search, visible even if the filter excludes it.
     goal: Option<Place>,
     parts: Vec<PartEdges<'a>>,
     limits: WalkLimits,
     edges_seen: usize,
     nodes: Vec<Reached>,
-    /// Of each of `nodes`.
+    /// Predecessors, parallel to `nodes`.
     trails: Vec<Trail>,
-    /// Where each item stands in `nodes`.
+    /// Index in `nodes` of each visited item.
     known: PlaceMap<usize>,
-    /// The outermost items, as a range of `nodes`.
+    /// Range of the outermost level in `nodes`.
     level: Range<usize>,
     truncated: bool,
 }
@@ -243,7 +238,7 @@ impl<'a> Walk<'a> {
         Ok(walk)
     }
 
-    /// Keeps one more item, or notes that there is no room for it.
+    /// Adds an item, or marks the traversal as truncated if the bound is reached.
     fn keep(&mut self, node: Reached, trail: Trail) {
         if self.nodes.len() >= self.limits.nodes {
             self.truncated = true;
@@ -254,7 +249,7 @@ impl<'a> Walk<'a> {
         self.trails.push(trail);
     }
 
-    /// Goes one hop further.
+    /// Advances the traversal by one hop.
     fn expand(&mut self) -> Result<(), SearchError> {
         let mut found = PlaceMap::default();
         for at in self.level.clone() {
@@ -295,7 +290,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Adds the ends of an item's edges to `found`; `false` when no more edges may be looked at.
+    /// Adds the ends of an item's edges to `found`; returns false if the edge bound is reached.
     fn look_around(
         &mut self,
         before: usize,
@@ -326,7 +321,7 @@ impl<'a> Walk<'a> {
                     }
                     let node = edges.far_node(row, direction)?;
                     let place = self.snapshot.place_of_node(edges, part, node)?;
-                    // An item that was erased has no place, and cannot be shown.
+                    // An erased item has no row address and cannot be returned.
                     let Some(place) = place.filter(|place| !self.known.contains_key(place)) else {
                         continue;
                     };
@@ -340,7 +335,7 @@ impl<'a> Walk<'a> {
         Ok(true)
     }
 
-    /// Keeps the better of two ways to an item: by the stronger edge, then by that of the smaller id.
+    /// Keeps the better of two edges to an item: the stronger, then the edge with the smaller id.
     fn offer(
         &self,
         place: Place,
@@ -372,13 +367,13 @@ impl<'a> Walk<'a> {
         self.parts[candidate.part as usize].id(candidate.row)
     }
 
-    /// The first item of the outermost level that the other walk has reached as well.
+    /// First item of the outermost level that the other traversal has visited as well.
     fn meets(&self, other: &Self) -> Option<Place> {
         let level = self.nodes[self.level.clone()].iter();
         level.map(|node| node.place).find(|place| other.known.contains_key(place))
     }
 
-    /// The steps by which an item was reached, last one first.
+    /// Steps by which an item was reached, last step first.
     fn way_back(&self, place: Place) -> Vec<Step> {
         let mut at = self.known[&place];
         let mut steps = Vec::new();

@@ -1,14 +1,12 @@
-//! How large a cosine can be, told from 8-bit codes alone.
-//!
-//! Owns a query's codes and the arithmetic of the bound. Must not know segments or rankings.
+//! Upper bound of a cosine, computed from int8 codes alone.
 
 use crate::limits::DIMENSIONS_MAX;
 
-/// The largest code of a query. Sixteen times as fine as a byte's, so that nearly all of the bound's
-/// slack comes from the rows, and small enough for sums of 32 bits.
+/// Largest code of a query. Query codes are sixteen times as fine as a row's int8 codes, so nearly all slack of the
+/// bound comes from the rows. The codes are small enough for 32-bit sums.
 const QUERY_CODE_MAX: i16 = 4095;
 
-/// The largest size of an `i8`, whatever a file holds.
+/// Largest magnitude of an `i8`, whatever a file contains.
 const ROW_CODE_SIZE_MAX: i64 = 128;
 
 const _: () = assert!(
@@ -16,34 +14,33 @@ const _: () = assert!(
     "no sum of products overflows"
 );
 
-/// More than `f64` rounding makes of any number here: it is 2^33 times as large.
+/// Exceeds any `f64` rounding of a number here: it is 2^33 times as large.
 const ROUNDED_UP: f64 = 1.0 + 1.0 / (1_u64 << 20) as f64;
 
-/// The relative rounding of sums of squares of up to `DIMENSIONS_MAX` terms, amply.
+/// Generous bound on the relative rounding of sums of squares of up to `DIMENSIONS_MAX` terms.
 const SUM_ROUNDING: f64 = 1.0 / (1_u64 << 40) as f64;
 
-/// A query as codes, and what is needed to make a bound of an integer dot product.
+/// A quantized query, with the coefficients that turn an integer dot product into a bound of the cosine.
 ///
 /// # The bound
 ///
-/// Let q be the query and L the length that the scan divides by (an `f32`, whose own rounding may
-/// be anything); r a row's halves, N its stored length, c its codes, s its scale, E its error; k
-/// the query's codes, t their scale and d = q - t k. By Cauchy-Schwarz, and because |r - s c| <= E
-/// (SEG-23, EMB-01),
+/// Let q be the query and L the length that the scan divides by (an `f32`, whose own rounding may be anything); r a
+/// row's halves, N its stored length, c its codes, s its scale, E its error; k the query's codes, t their scale and d =
+/// q - t k. By Cauchy-Schwarz, and because |r - s c| <= E (SEG-23, EMB-01),
 ///
 /// ```text
 /// q.r = t k.r + d.r = t s (k.c) + t k.(r - s c) + d.r
 ///    <= t s (k.c) + (|q| + |d|) E + |d| |r|
 /// ```
 ///
-/// What is compared is not q.r / (L N) but what `f32` arithmetic made of it. With n the query's
-/// width, e = `f32::EPSILON` and m = `f32::MIN_POSITIVE`:
+/// The score that is compared is not q.r / (L N) but its `f32` rounding. With n the query's width, e = `f32::EPSILON`
+/// and m = `f32::MIN_POSITIVE`:
 ///
-/// - every level sums the products within n e |q| |r| + n m of q.r (`check.rs` of the kernels holds
-///   them to it; zeros behind the last number add nothing);
-/// - the product N L and the division round by a factor of at most 1 + e / 2 each, the division
-///   below the normal range by at most m, and |q.r| <= |q| |r|: together less than
-///   (1 + 1/512) e |q| |r| / (N L) + m, the products' rounding included in |q.r|;
+/// - every level sums the products within n e |q| |r| + n m of q.r (`check.rs` of the kernels tests this bound; zeros
+///   after the last component add nothing);
+/// - the product N L and the division round by a factor of at most 1 + e / 2 each, the division below the normal range
+///   by at most m, and |q.r| <= |q| |r|: together less than (1 + 1/512) e |q| |r| / (N L) + m, the products' rounding
+///   included in |q.r|;
 /// - |r| <= N (1 + e), since N is the nearest `f32` (SEG-16), and N, if not 0, is at least 2^-25.
 ///
 /// So the score is at most (`per_product` * s * (k.c) + `per_error` * E) / N + `always`, where
@@ -54,10 +51,10 @@ const SUM_ROUNDING: f64 = 1.0 / (1_u64 << 40) as f64;
 /// always      = (|d| (1 + e) + (n + 2) e |q| (1 + 1/512) + n m 2^26) / L + m
 /// ```
 ///
-/// All of it is computed in `f64`, each operation rounding by a factor of at most 1 + 2^-53. A
-/// row's bound takes fewer than 16 of them, and |t s (k.c)| <= (|q| + |d|) (|r| + E), so they come
-/// to less than 2^-48 (`per_error` (2 + 2 E / N) + `always`). `ROUNDED_UP` on `per_error` and on
-/// `always`, to which 2^-40 of `per_error` is added, is more than that.
+/// All coefficients and bounds are computed in `f64`, each operation rounding by a factor of at most 1 + 2^-53. A row's
+/// bound takes fewer than 16 operations, and |t s (k.c)| <= (|q| + |d|) (|r| + E), so their roundings sum to less than
+/// 2^-48 (`per_error` (2 + 2 E / N) + `always`). `ROUNDED_UP` on `per_error` and on `always`, to which 2^-40 of
+/// `per_error` is added, exceeds that sum.
 pub(super) struct QueryCodes {
     codes: Vec<i16>,
     per_product: f64,
@@ -66,8 +63,7 @@ pub(super) struct QueryCodes {
 }
 
 impl QueryCodes {
-    /// The codes of `query`, followed by zeros up to `width` of them. `length` is what scores are
-    /// divided by.
+    /// Quantizes `query` and pads the codes with zeros to `width`. Scores are divided by `length`.
     ///
     /// # Panics
     /// If the query is wider than `width` or `DIMENSIONS_MAX`, or `length` is not a positive number.
@@ -85,8 +81,8 @@ impl QueryCodes {
         let size = euclidean(query.iter().map(|&x| f64::from(x)));
         let differences =
             query.iter().zip(&codes).map(|(&x, &k)| f64::from(x) - scale * f64::from(k));
-        // The second term: a product `scale * k` is off by 2^-53 of itself, which may be more than
-        // 2^-53 of the difference.
+        // Second term: a product `scale * k` has an error of 2^-53 of itself, which may be more than 2^-53 of the
+        // difference.
         let left_out = euclidean(differences) + SUM_ROUNDING * size;
         codes.resize(width, 0);
         let epsilon = f64::from(f32::EPSILON);
@@ -103,21 +99,19 @@ impl QueryCodes {
         }
     }
 
-    /// The codes, padded with zeros.
     pub(super) fn codes(&self) -> &[i16] {
         &self.codes
     }
 
-    /// About the cosine with a vector that is 1 long, from the integer dot product of its codes with
+    /// Approximates the cosine with a unit vector, from the integer dot product of its codes with
     /// [`codes`](Self::codes), and its scale.
     #[expect(clippy::cast_possible_truncation, reason = "an estimate")]
     pub(super) fn cosine(&self, product: i32, scale: f32) -> f32 {
         (self.per_product * (f64::from(scale) * f64::from(product))) as f32
     }
 
-    /// The largest score that a row can have, from its integer dot product with
-    /// [`codes`](Self::codes), its scale, error and length. A bound that is not a number, of a row
-    /// that is not finite, bounds nothing.
+    /// Largest score that a row can have, given its integer dot product with [`codes`](Self::codes), its scale, error
+    /// and length. For a row that is not finite, the bound may be NaN and excludes nothing.
     pub(super) fn bound(&self, product: i32, scale: f32, error: f32, norm: f32) -> f64 {
         let product = self.per_product * (f64::from(scale) * f64::from(product));
         let size = product + self.per_error * f64::from(error);
@@ -125,24 +119,22 @@ impl QueryCodes {
         if norm == 0.0 { 0.0 } else { size / f64::from(norm) + self.always }
     }
 
-    /// The bound in `f32` and without a division, for a first look at many rows: one whose
+    /// The bound in `f32` and without a division, for a first pass over many rows. If
     ///
     /// ```text
     /// z = product * scale * per_product + error * per_error
     /// ```
     ///
-    /// is below `norm * least`, all of it in `f32` and in that order, has a bound below `floor`. The
-    /// converse need not hold, and a row of zeros, or of what is not a number, is never below.
+    /// is below `norm * least`, all computed in `f32` and in that order, the row's bound is below `floor`. The converse
+    /// need not hold. A row of zeros, or a row with values that are not numbers, is never below.
     ///
-    /// Why: let u = 2^-24, a and b be the `f64` numbers `per_product` and `per_error`, p the integer
-    /// product, N > 0. Then |a s p| <= b (N (1 + 2u) + E), as is said above. What `f32` makes of a s p
-    /// is off by four roundings, 4.01 u b (N + E). The `f32` of b is at least b (1 + 16u), so its
-    /// product with E exceeds b E by 14.9 u b E; the sum rounds by u (1.01 b N + 2.01 b E). So
-    /// a s p + b E <= z + 5.1 u b N + 2^-147, the last for what becomes subnormal. `norm * least`
-    /// rounds by u N |least| + 2^-150, and N is at least 2^-25. Together the bound is below
-    /// least + `always` + u |least| + 5.1 u b + 2^-121; and `least` is `floor - always` less more
-    /// than all that. Where a or b is so large or small that this does not hold, `least` is not a
-    /// number, and nothing is below it.
+    /// Proof: let u = 2^-24, a and b be the `f64` numbers `per_product` and `per_error`, p the integer product, N > 0.
+    /// Then |a s p| <= b (N (1 + 2u) + E), as shown above. The `f32` value of a s p has an error of four roundings,
+    /// 4.01 u b (N + E). The `f32` of b is at least b (1 + 16u), so its product with E exceeds b E by 14.9 u b E; the
+    /// sum rounds by u (1.01 b N + 2.01 b E). So a s p + b E <= z + 5.1 u b N + 2^-147, the last term for subnormal
+    /// values. `norm * least` rounds by u N |least| + 2^-150, and N is at least 2^-25. Together the bound is below
+    /// least + `always` + u |least| + 5.1 u b + 2^-121; and `least` is `floor - always` minus more than all these
+    /// terms. If a or b is so large or small that the proof fails, `least` is NaN, and no row is below it.
     pub(super) fn bar(&self, floor: f64) -> Bar {
         const MARGIN: f64 = 1.0 / (1_u64 << 20) as f64;
         let (per_product, per_error) = (nearest_f32(self.per_product), self.per_error);
@@ -157,7 +149,7 @@ impl QueryCodes {
     }
 }
 
-/// What [`QueryCodes::bar`] gives.
+/// Result of [`QueryCodes::bar`].
 pub(super) struct Bar {
     pub(super) per_product: f32,
     pub(super) per_error: f32,
@@ -169,12 +161,12 @@ fn nearest_f32(value: f64) -> f32 {
     value as f32
 }
 
-/// The length of a vector. The squares of `f32` numbers neither overflow nor vanish in `f64`.
+/// Euclidean length. Squares of `f32` numbers neither overflow nor underflow in `f64`.
 fn euclidean(numbers: impl Iterator<Item = f64>) -> f64 {
     numbers.map(|x| x * x).sum::<f64>().sqrt()
 }
 
-/// Any code is right, since what it leaves out is measured; the nearest leaves out least.
+/// Rounds to the nearest code. Any code would be valid, as the remainder is measured; the nearest leaves the smallest.
 #[expect(clippy::cast_possible_truncation, reason = "clamped to the range of a query's code")]
 fn nearest_code(steps: f64) -> i16 {
     let most = f64::from(QUERY_CODE_MAX);

@@ -1,7 +1,7 @@
-//! What the lanes say of given items, found by them or not: for whoever compares candidates of several
-//! lanes, and for whoever explains a score.
+//! Scores of given items, whether or not a retriever found them: for comparing candidates of several retrievers, and
+//! for explaining a score.
 //!
-//! Owns no order of visiting: it looks up rows one by one, so it is for some hundreds of items.
+//! Rows are looked up one by one, so this suits some hundreds of items.
 
 use kernels::Kernels;
 
@@ -12,53 +12,52 @@ use crate::reading::filter::Filter;
 use crate::reading::snapshot::{Place, Snapshot};
 use crate::words::{Match, Score};
 
-/// Items that are looked up between two looks at whether that is still wanted.
+/// Items looked up between two cancellation checks.
 const PLACES_TOGETHER: u32 = 256;
 
-/// A term of a question, as the words lane weighs it.
+/// A term of a query, as weighted by the full-text search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AskedTerm {
-    /// As the dictionary spells it.
+    /// The term as spelled in the dictionary.
     pub term: String,
-    /// Whether it carries no subject ("the", "what").
+    /// True for a stop word, which carries no subject ("the", "what").
     pub function_word: bool,
-    /// Whether it names one thing as it stands: a path, a symbol, an id.
+    /// True for an identifier, which names a thing verbatim: a path, a symbol, an id.
     pub name: bool,
-    /// What an item can get for it at most, in units of BM25, and more the rarer it is; a term that no
-    /// item has weighs as much as one that a single item has, but for a compound as a whole, which weighs
-    /// nothing then.
+    /// Largest BM25 score that an item can get for the term; higher for rarer terms. A term that no item has weighs as
+    /// much as a term of a single item, except that a whole compound then weighs nothing.
     pub weight: f32,
-    /// How many items have it, superseded and tombstoned ones included.
+    /// Document frequency, including superseded and tombstoned items.
     pub items: u64,
 }
 
-/// What the words lane says of one item.
+/// Full-text score of an item.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct GivenWords {
-    /// Its BM25 score, as [`AskedWords::search`] gives it; 0 where it has none of the terms.
+    /// BM25 score, as returned by [`AskedWords::search`]; 0 if the item has none of the terms.
     pub score: f32,
-    /// The terms it has, as indices into [`WordScores::terms`], in their order.
+    /// Matched terms, as ascending indices into [`WordScores::terms`].
     pub matched: Vec<usize>,
 }
 
-/// What the words lane says of given items.
+/// Full-text scores of given items.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct WordScores {
-    /// The question.
+    /// Terms of the query.
     pub terms: Vec<AskedTerm>,
-    /// One for each item, in their order.
+    /// Scores of the items, in the order given.
     pub items: Vec<GivenWords>,
 }
 
 impl AskedWords<'_> {
-    /// What the words say of the items at `places`, quickest in their order: nothing of one whose text `filter`
-    /// hides, which counts nowhere either.
+    /// Scores the items at `places`; fastest in row address order. An item whose content `filter` masks scores nothing
+    /// and counts in no statistics.
     ///
     /// # Errors
-    /// Damage, or the snapshot's stop.
+    /// Corruption, or cancellation.
     ///
     /// # Panics
-    /// If `filter` hides something else than the words were asked with.
+    /// If the visibility mask of `filter` is not that of the search.
     pub fn of(&self, places: &[Place], filter: &Filter) -> Result<WordScores, SearchError> {
         let Counted { stats, ranker, found } = self.counted(filter)?;
         let asked = self.query.terms().iter().zip(ranker.asked()).zip(stats.frequencies());
@@ -95,12 +94,11 @@ fn given_words(matches: Vec<Match>) -> GivenWords {
 }
 
 impl Snapshot {
-    /// The cosine of `query` with the stored embedding of each item, the same to the last bit as
-    /// [`Snapshot::nearest`] gives; `None` for an item without one, or
-    /// whose text `filter` hides.
+    /// Returns the cosine of `query` with the stored embedding of each item, equal to the last bit to that of
+    /// [`Snapshot::nearest`]. The cosine is `None` if the item has no embedding, or `filter` masks its content.
     ///
     /// # Errors
-    /// Damage, or the snapshot's stop.
+    /// Corruption, or cancellation.
     pub fn cosines_of(
         &self,
         kernels: &Kernels,

@@ -1,12 +1,10 @@
-//! What a search finds.
-
 use crate::reading::snapshot::Place;
 
 /// A ranked item.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Hit {
-    /// Where it lies in the snapshot that was searched.
+    /// Row address in the searched snapshot.
     pub place: Place,
-    /// BM25 or cosine, whichever was asked for.
+    /// BM25 score or cosine, depending on the search.
     pub score: f32,
 }

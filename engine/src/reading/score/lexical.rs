@@ -1,8 +1,6 @@
-//! The words of a question: how often they occur, and the items that have them, by BM25 over all parts of a
-//! snapshot.
+//! Full-text search over all segments of a snapshot, ranked by BM25.
 //!
-//! Owns that a question's words are counted once, whatever is asked of them afterwards. Must not know how
-//! they are weighed (`words`).
+//! The statistics of a query's terms are collected once, however many searches use them.
 
 use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
@@ -21,47 +19,47 @@ use crate::top::Top;
 use crate::words::{Analyzer, Found, Parameters, Query, Ranker, Score, Scratch, Stats};
 
 thread_local! {
-    /// Each thread keeps what searches reuse.
+    /// Scratch space of searches, reused per thread.
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
-/// The words of a question, asked of one snapshot by one who does not see all of it: what is hidden counts in no
-/// score, so that every answer is that of a store which does not have it.
+/// A full-text query of one snapshot under one visibility mask. Statistics cover visible rows only, so scores equal
+/// those of a store without the hidden rows.
 ///
-/// They are counted when something is first asked of them, and once.
+/// The statistics are collected on first use, once.
 pub struct AskedWords<'a> {
     pub(super) snapshot: &'a Snapshot,
     pub(super) query: Query,
-    /// What counts nowhere.
+    /// Visibility mask whose rows are excluded from the statistics.
     hidden: Option<Arc<Hidden>>,
     counted: OnceCell<Counted<'a>>,
 }
 
-/// What counting gave.
+/// Statistics and term locations of a query.
 pub(super) struct Counted<'a> {
     pub(super) stats: Stats,
     pub(super) ranker: Ranker,
-    /// Where each part has the words.
+    /// Postings of the query's terms in each segment.
     pub(super) found: Vec<Found<View<'a, u8>>>,
 }
 
-/// What counts nowhere in searches with this filter: who looks at just what is hidden goes by all rows.
+/// Mask whose rows are excluded from the statistics; `None` with `only_hidden`, which counts all rows.
 fn left_out(filter: &Filter) -> Option<&Arc<Hidden>> {
     filter.hidden.as_ref().filter(|_| !filter.only_hidden)
 }
 
 impl Snapshot {
-    /// The words of `question`, for what is asked of them with filters that hide what `filter` hides.
+    /// Prepares a full-text query. Its searches must use filters with the visibility mask of `filter`.
     pub fn words(&self, question: &str, filter: &Filter) -> AskedWords<'_> {
         let query = Analyzer::lend(|analyzer| Query::parse(analyzer, question));
         let hidden = left_out(filter).cloned();
         AskedWords { snapshot: self, query, hidden, counted: OnceCell::new() }
     }
 
-    /// [`AskedWords::search`] for those who ask once.
+    /// [`AskedWords::search`] for a single search.
     ///
     /// # Errors
-    /// Damage, or the snapshot's stop.
+    /// Corruption, or cancellation.
     pub fn search_words(
         &self,
         question: &str,
@@ -73,24 +71,24 @@ impl Snapshot {
 }
 
 impl<'a> AskedWords<'a> {
-    /// The `limit` items that answer the words best, equal ones in order of id.
+    /// Returns the `limit` best items by BM25, ties by id.
     ///
     /// # Errors
-    /// Damage, or the snapshot's stop.
+    /// Corruption, or cancellation.
     ///
     /// # Panics
-    /// If `filter` hides something else than the words were asked with.
+    /// If the visibility mask of `filter` is not that of the query.
     pub fn search(&self, limit: usize, filter: &Filter) -> Result<Vec<Hit>, SearchError> {
         self.search_for(Top::new(limit), filter)
     }
 
-    /// Those of them that score `least` or more, for which fewer lists are read.
+    /// As [`Self::search`], but only items that score at least `least`, which reads fewer postings lists.
     ///
     /// # Errors
-    /// Damage, or the snapshot's stop.
+    /// Corruption, or cancellation.
     ///
     /// # Panics
-    /// If `filter` hides something else than the words were asked with.
+    /// If the visibility mask of `filter` is not that of the query.
     pub fn search_from(
         &self,
         limit: usize,
@@ -109,7 +107,7 @@ impl<'a> AskedWords<'a> {
     ) -> Result<Vec<Hit>, SearchError> {
         let Counted { ranker, found, .. } = self.counted(filter)?;
         let snapshot = self.snapshot;
-        // The search asks through plain closures; what goes wrong in them waits here.
+        // Closures passed to the ranker cannot return errors; the first error is recorded here.
         let fault = Fault::default();
         for ((part, it), found) in (0u32..).zip(snapshot.parts.iter()).zip(found) {
             if found.is_empty() {
@@ -132,7 +130,7 @@ impl<'a> AskedWords<'a> {
         fault.0.into_inner().map_or(Ok(hits), |damage| Err(damage.into()))
     }
 
-    /// The words as they are counted for who asks with this filter.
+    /// Returns the query's statistics, collecting them on the first call.
     pub(super) fn counted(&self, filter: &Filter) -> Result<&Counted<'a>, SearchError> {
         let address = |hidden: Option<&Arc<Hidden>>| hidden.map(Arc::as_ptr);
         assert_eq!(
@@ -162,7 +160,7 @@ impl<'a> AskedWords<'a> {
     }
 }
 
-/// Adds what a part has of the question's words to the statistics, as if what is hidden were not there.
+/// Adds a segment's postings of the query's terms to the statistics, excluding hidden rows.
 fn count_part<'a>(
     part: &'a Part,
     query: &Query,
@@ -180,12 +178,12 @@ fn count_part<'a>(
     }
 }
 
-/// The first damage that was met where it could not be returned.
+/// The first corruption met where no error can be returned.
 #[derive(Default)]
 struct Fault(RefCell<Option<Damage>>);
 
 impl Fault {
-    /// What was read, or what stands in for it in an answer that nobody is going to see.
+    /// Returns the value read, or a substitute in a result that is going to be discarded.
     fn or<T>(&self, read: Result<T, Damage>, otherwise: T) -> T {
         read.unwrap_or_else(|damage| {
             self.0.borrow_mut().get_or_insert(damage);

@@ -1,4 +1,4 @@
-//! Ranking: candidates, their scores, the best of them.
+//! Ranking: scores of candidates, and the top k.
 
 mod bound;
 mod given;

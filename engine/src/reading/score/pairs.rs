@@ -1,7 +1,6 @@
-//! Neighbouring words of a question that an item has side by side, too.
+//! Proximity: neighbouring words of a query that are also neighbours in an item.
 //!
-//! The word columns keep no positions, so this reads texts: it is for the best few of a search. Must not
-//! know how much a pair counts for.
+//! The postings have no positions, so texts are read: this suits the best few hits of a search.
 
 use std::collections::HashMap;
 
@@ -13,25 +12,25 @@ use crate::words::{Analyzer, Kind, QUERY_TERMS_MAX, is_function_word};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Bytes of a text that are looked at, so that a long one costs no more than a chapter.
+    /// Bytes of a text that are read, so that a long text costs no more than a chapter.
     const TEXT_BYTES_MAX: usize = 16 << 10;
 }
 
-/// The pairs of a question: terms by number, and which of them follow one another.
+/// Word pairs of a query: terms by number, and the pairs of neighbours.
 #[derive(Default)]
 struct Pairs {
     terms: HashMap<String, usize>,
-    /// Where each pair is counted.
+    /// Index of each pair's counter.
     pairs: HashMap<(usize, usize), usize>,
 }
 
 impl Snapshot {
-    /// For each item the mean over the pairs of the question of `n / (n + 1)`, where `n` is how often it
-    /// has the pair: 0 for none or where `filter` hides the text, below 1. Pairs are neighbouring words
-    /// that both carry a subject.
+    /// Returns, for each item, the mean of `n / (n + 1)` over the query's pairs, where `n` is the number of times the
+    /// item has the pair. The mean is below 1; it is 0 if the item has no pair, or `filter` masks the content. Pairs
+    /// are neighbouring words, neither of which is a stop word.
     ///
     /// # Errors
-    /// Damage, or the snapshot's stop.
+    /// Corruption, or cancellation.
     pub fn pairs_of(
         &self,
         question: &str,
@@ -62,8 +61,8 @@ impl Snapshot {
     }
 }
 
-/// Gives `sink` the words of a text and those that its compounds join, in order. `Bcl2` is one word: its
-/// letters and its digit are no neighbours that say anything.
+/// Passes the words of a text, and the parts of its compounds, to `sink` in order. `Bcl2` is one word, as the adjacency
+/// of its letters and its digit carries no information.
 fn words(analyzer: &mut Analyzer, text: &str, mut sink: impl FnMut(&str) -> bool) {
     analyzer.undivided(text, |emit| match emit.kind {
         Kind::Word | Kind::Part => sink(emit.term),

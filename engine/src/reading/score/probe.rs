@@ -1,8 +1,8 @@
-//! The meaning of a question through an index: the rows that seem near by their sketches, of the lists that
-//! are near enough.
+//! Vector search through an IVF index: probes the lists near enough to the query, and examines rows that seem near by
+//! their binary codes.
 //!
-//! Owns the order in which lists are looked at, which are passed over, and how rows that lie scattered are
-//! brought together. A row is passed over or scored as in a scan (`scan.rs`). Must not know how an index came to be.
+//! Owns the order of the lists, which lists are skipped, and the gathering of scattered rows into blocks. Rows are
+//! scored as in a scan (`scan.rs`).
 
 use std::collections::BinaryHeap;
 
@@ -14,21 +14,20 @@ use crate::error::SearchError;
 use crate::index::{Lists, SketchQuestion};
 use crate::ordered::Ordered;
 
-/// Lists between two looks at whether the answer is still wanted: some ten thousand sketches.
+/// Lists between two cancellation checks: some ten thousand binary codes.
 const LISTS_TOGETHER: u32 = 16;
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Rows of the nearest lists that are looked at first: after so many there is a floor that hardly rises any
-    /// more.
+    /// Rows of the nearest lists that are examined first: after this many, the score floor hardly rises any more.
     const NEAREST_ROWS: usize = 4096;
 }
 
-/// Sketches that are compared with what a row must come to before it is asked whether any comes to it.
+/// Binary codes compared with the threshold before a branch on the results.
 const SKETCHES_TOGETHER: usize = 32;
 
-/// Rows as far as one block goes, side by side.
+/// A block of rows copied side by side, with their statistics.
 struct Gathered {
     codes: Vec<i8>,
     scales: [f32; BLOCK_ROWS],
@@ -36,7 +35,7 @@ struct Gathered {
     norms: [f32; BLOCK_ROWS],
     products: [i32; BLOCK_ROWS],
     reaching: [u16; BLOCK_ROWS],
-    /// Rows that are still to be looked at: those of many lists make one block.
+    /// Rows to be scored, gathered from many lists.
     waiting: Vec<u32>,
 }
 
@@ -54,7 +53,7 @@ impl Gathered {
     }
 }
 
-/// The one question of a group that is asked.
+/// The query of a group that is searched for.
 struct Alone<'a> {
     group: &'a Group<'a>,
     question: usize,
@@ -63,12 +62,12 @@ struct Alone<'a> {
 }
 
 impl Alone<'_> {
-    /// What a row must come to, by as much less as this margin allows.
+    /// Score floor of the query, lowered by a margin.
     fn floor_less(&self, margin: f32) -> f32 {
         self.group.floor(self.question) - margin
     }
 
-    /// All lists, the one whose centroid is nearest on top.
+    /// All lists, as a heap with the nearest centroid on top.
     fn nearest(&self, lists: &Lists) -> BinaryHeap<(Ordered, usize)> {
         let mut products = vec![0; lists.count()];
         self.group.kernels.dot_codes(&self.codes, lists.codes(), &mut products);
@@ -78,8 +77,7 @@ impl Alone<'_> {
         scores.zip(0..).map(|(score, list)| (Ordered::of(score), list)).collect()
     }
 
-    /// A share of those lists that are near enough, as they lie in memory, one after the other: what is read
-    /// in order comes faster than what is nearest first.
+    /// A shard of the lists that are near enough, in memory order: sequential reads are faster than the nearest first.
     fn left(
         &self,
         lists: &Lists,
@@ -87,7 +85,7 @@ impl Alone<'_> {
         share: Share,
     ) -> Vec<(Ordered, usize)> {
         let least = self.floor_less(lists.list_margin());
-        // Whatever the floor is when a thread comes here, each list is in one share.
+        // Threads arrive with different floors, but each list is in exactly one shard.
         let start = |which: usize| lists.count() * which / share.of;
         let own = start(share.which)..start(share.which + 1);
         let mut left = nearest.into_vec();
@@ -98,13 +96,13 @@ impl Alone<'_> {
 }
 
 impl Searched<'_> {
-    /// The lists of this part's index, if it has one that serves and the questions can be compared by codes.
+    /// Index of this segment, if it is worth using and the queries can be compared by codes.
     pub(super) fn lists(&self, group: &Group<'_>) -> Option<&Lists> {
         self.segment.index().filter(|lists| lists.serves() && group.gains_from(&self.embeddings))
     }
 
-    /// Looks through a share of the lists of the part's index, the nearest first, then all others that are not
-    /// too far from one question to have any of its best; at nothing where there are no lists.
+    /// Searches a shard of the index's lists: the nearest lists first, then all others within the list margin of the
+    /// score floor. Does nothing if there is no index.
     pub(super) fn probe(
         &self,
         group: &Group<'_>,
@@ -139,7 +137,7 @@ impl Searched<'_> {
         self.look_at(&alone, &mut gathered, finds)
     }
 
-    /// Looks at those rows of a list that seem near by their sketches.
+    /// Gathers the rows of a list that seem near by their binary codes, and scores full blocks.
     fn sift(
         &self,
         alone: &Alone<'_>,
@@ -160,7 +158,7 @@ impl Searched<'_> {
                 (first..).step_by(SKETCHES_TOGETHER).zip(products.chunks(SKETCHES_TOGETHER))
             {
                 let least = alone.floor_less(lists.sketch_margin()) - score;
-                // One comparison for many: hardly any row seems near.
+                // A single branch for many codes, as hardly any row seems near.
                 if products.iter().fold(false, |any, &product| any | (product >= least)) {
                     let near = (at..).zip(products).filter(|&(_, &product)| product >= least);
                     for (place, _) in near {
@@ -176,7 +174,7 @@ impl Searched<'_> {
         looked
     }
 
-    /// Bounds the rows that wait by their codes, and scores those that may be among the best.
+    /// Bounds the gathered rows by their int8 codes, and scores those that may reach the top k.
     fn look_at(
         &self,
         alone: &Alone<'_>,

@@ -1,7 +1,7 @@
-//! The items that have what a question has in quotes.
+//! Phrase search: items that have all quoted phrases of a query.
 //!
-//! Owns how many are looked at, and which, where there are too many. The word columns say who has the words of
-//! a phrase; only their texts say who has them side by side. Must not know what a phrase is (`words`).
+//! Postings determine which rows have all words of a phrase; only the texts show if the words are adjacent. So the
+//! number of texts read is bounded.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -14,52 +14,50 @@ use crate::words::{Analyzer, Phrases, Reading};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Items whose texts are looked through for the phrases of one question: the best by its words, where more
-    /// have them all.
+    /// Items whose texts are searched for the phrases of a query; if more items have all the words, the best by BM25.
     pub const QUOTED_ITEMS_MAX: usize = 2048;
 
-    /// Bytes of these texts, likewise. The best one is looked through whatever its length.
+    /// Bytes of the texts searched. The first text is searched whatever its length.
     pub const QUOTED_BYTES_MAX: usize = 16 << 20;
 }
 
-/// Rows that may have the phrases, between two looks at whether the answer is still wanted.
+/// Candidate rows between two cancellation checks.
 const ROWS_TOGETHER: u32 = 4096;
 
 thread_local! {
-    /// Each thread keeps what looking through texts reuses.
+    /// Scratch space for texts, reused per thread.
     static READING: RefCell<Reading> = RefCell::default();
 }
 
-/// The items that have all phrases of a question.
+/// Items that have all quoted phrases of a query.
 #[derive(Debug, Clone)]
 pub struct Quoted {
-    /// These items, for a [`Filter`].
+    /// The items, as an allowlist for a [`Filter`].
     pub items: Arc<Chosen>,
-    /// Whether there may be more: a bound of items, bytes, phrases or a phrase's words was met.
+    /// True if more items may match: a bound on items, bytes, phrases or words per phrase was met.
     pub cut_short: bool,
-    /// Items that the filter would admit, were they not hidden, and that have all words of the phrases, be it
-    /// side by side or not.
+    /// Masked items that the filter would otherwise admit, and that have all words of the phrases, adjacent or not.
     pub veiled: Vec<Place>,
     phrases: Phrases,
 }
 
-/// What has all words of some phrases.
+/// Candidates: rows that have all words of the phrases.
 #[derive(Default)]
 struct Having {
-    /// Where it is, in order.
+    /// Row addresses of admitted candidates, in order.
     places: Vec<Place>,
-    /// How many bytes the texts of the first [`QUOTED_ITEMS_MAX`] have.
+    /// Bytes of the titles and texts of the first [`QUOTED_ITEMS_MAX`] candidates.
     bytes: u64,
-    /// The same of what is hidden.
+    /// Masked candidates.
     veiled: Vec<Place>,
 }
 
 impl Snapshot {
-    /// The items that `filter` admits and that have, in title or text, every phrase that stands in quotes in
-    /// `question`; `None` where nothing does.
+    /// Returns the items that `filter` admits and that have, in title or text, every quoted phrase of `question`;
+    /// `None` if nothing is quoted.
     ///
     /// # Errors
-    /// Damage, or the snapshot's stop.
+    /// Corruption, or cancellation.
     pub fn quoted(&self, question: &str, filter: &Filter) -> Result<Option<Quoted>, SearchError> {
         let phrases = Analyzer::lend(|analyzer| Phrases::parse(analyzer, question));
         if phrases.is_empty() {
@@ -79,19 +77,19 @@ impl Snapshot {
         Ok(Some(Quoted { items, cut_short, veiled, phrases }))
     }
 
-    /// Whether the item at a place has all phrases that were looked for.
+    /// Returns true if the item has all phrases of the query.
     ///
     /// # Errors
-    /// Damage.
+    /// Corruption.
     pub fn has_quoted(&self, quoted: &Quoted, place: Place) -> Result<bool, Damage> {
         let (title, text) = self.part(place).segment.title_and_text(place.row)?;
         Ok(are_in(&quoted.phrases, &[title, text]))
     }
 
-    /// How many bytes the title and the text of the item at a place have.
+    /// Bytes of an item's title and text.
     ///
     /// # Errors
-    /// Damage.
+    /// Corruption.
     pub fn text_bytes(&self, place: Place) -> Result<u64, Damage> {
         self.part(place).segment.title_and_text_bytes(place.row)
     }
@@ -119,7 +117,7 @@ impl Snapshot {
                     continue;
                 }
                 having.places.push(place);
-                // With more items than that, their bytes decide nothing.
+                // Beyond this many items, the number of bytes no longer affects the result.
                 if having.places.len() <= QUOTED_ITEMS_MAX {
                     let bytes = segment.title_and_text_bytes(row)?;
                     having.bytes = having.bytes.saturating_add(bytes);
@@ -129,7 +127,7 @@ impl Snapshot {
         Ok(having)
     }
 
-    /// Those of `places` that have the phrases side by side, and whether all were looked at.
+    /// Returns those of `places` in which the phrases are adjacent words, and true if all texts were searched.
     fn verified(
         &self,
         phrases: &Phrases,

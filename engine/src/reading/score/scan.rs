@@ -1,9 +1,7 @@
-//! A scan of stored embeddings, for some questions at once.
+//! Scan of stored embeddings, for a group of queries at once.
 //!
-//! Owns the order of a scan: which rows are scored, and from what. Where a part has 8-bit codes, a
-//! row is scored from its halves only for those questions whose floor its bound reaches, the worst
-//! of their best so far; what is found is the same to the last bit. Must not know how a bound is
-//! made (`bound.rs`), nor how rows are shared out between threads (`together.rs`).
+//! If a segment has int8 codes, a row is scored from its half-precision values only for queries whose score floor its
+//! bound reaches. The results are the same to the last bit.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -28,37 +26,35 @@ use crate::top::Top;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Rows whose scores or sums are made before the best of them are looked at: those numbers stay in
-    /// the first caches.
+    /// Rows scored before the best of them are offered: their scores or sums stay in the first-level caches.
     pub(super) const BLOCK_ROWS: usize = 256;
 }
 
-/// Blocks between two looks at whether the scan is still wanted: at 384 dimensions about a
-/// millisecond for as many questions as there may be.
+/// Blocks between two cancellation checks: about a millisecond at 384 dimensions, for the largest group of queries.
 const BLOCKS_TOGETHER: u32 = 16;
-/// A query is padded with zeros to a multiple of this, which is one of every row's width.
+/// A query is padded with zeros to a multiple of this width, which every row's width is a multiple of.
 const QUERY_ALIGN: usize = 64;
 
-/// By their cosines.
+/// Top k of a query, by cosine.
 pub(super) type Best = Top<Ordered, (ItemId, Place)>;
 
-/// One question, in the forms that rows are compared with.
+/// A query, in the forms that rows are compared with.
 pub(super) struct Question {
-    /// Padded with zeros.
+    /// The query vector, padded with zeros.
     query: Vec<f32>,
-    /// Of the query, as `f32` arithmetic gives it.
+    /// Length of the query, as computed in `f32`.
     length: f32,
-    /// None where the query is wider than a stored one can be.
+    /// `None` if the query is wider than any stored embedding.
     codes: Option<QueryCodes>,
-    /// As sketches are compared with it, made when the first index is met.
+    /// The query prepared for binary codes, made when the first index is met.
     sketched: OnceLock<SketchQuestion>,
     pub(super) limit: usize,
-    /// Which of the filters of its group is its own.
+    /// Index of the query's filter in its group.
     pub(super) filter: usize,
 }
 
 impl Question {
-    /// None if nothing can be compared with it: it is zero, or not finite.
+    /// Returns `None` if the query is zero or not finite, so no row can be compared with it.
     pub(super) fn of(query: &[f32], limit: usize, filter: usize) -> Option<Self> {
         let length = query.iter().map(|x| x * x).sum::<f32>().sqrt();
         if !(length > 0.0 && length.is_finite()) {
@@ -72,8 +68,7 @@ impl Question {
         Some(Self { query, length, codes, sketched: OnceLock::new(), limit, filter })
     }
 
-    /// The query made 1 long, as sketches are compared with it: the same for every index, and for all
-    /// threads that share its lists.
+    /// The normalized query prepared for binary codes, shared by all indexes and threads.
     pub(super) fn sketched(&self) -> &SketchQuestion {
         self.sketched.get_or_init(|| {
             let direction: Vec<f32> = self.query.iter().map(|x| x / self.length).collect();
@@ -81,16 +76,16 @@ impl Question {
         })
     }
 
-    /// The cosine with one row of these halves, as they lie, and this length.
+    /// Cosine with a row, given its half-precision values and its length.
     pub(super) fn cosine_with(&self, kernels: &Kernels, halves: &[f16], norm: f32) -> f32 {
         self.cosine(kernels.dot(&self.query[..halves.len()], halves), norm)
     }
 
-    /// The score of a row of this dot product and length; not a number where the length is none.
+    /// Score of a row, given its dot product and length; NaN if the length is NaN.
     fn cosine(&self, dot: f32, norm: f32) -> f32 {
         let norm = norm * self.length;
         if norm > 0.0 {
-            // The sum makes -0 of a kernel's choosing a plain 0, equal to every other.
+            // Adding 0.0 turns a kernel's -0.0 into 0.0, so that all zeros compare equal.
             dot / norm + 0.0
         } else if norm == 0.0 {
             0.0
@@ -100,12 +95,11 @@ impl Question {
     }
 }
 
-/// The worst of the best of a question that any thread has found: what is below it is not among the
-/// best of all.
+/// Score floor of a query, shared by all threads: a row below it is not in the top k.
 struct Floor(AtomicI32);
 
 impl Floor {
-    /// What no number is below.
+    /// No score is below this rank.
     const NONE: i32 = i32::MIN;
 
     fn raise(&self, to: Ordered) {
@@ -120,19 +114,19 @@ impl Floor {
     }
 }
 
-/// Some questions of one width, and what is common to them.
+/// Queries of equal width that share a scan.
 pub(super) struct Group<'a> {
     pub(super) kernels: Kernels,
     pub(super) questions: Vec<Question>,
-    /// Each of the questions' filters once.
+    /// Distinct filters of the queries.
     filters: Vec<&'a Filter>,
-    /// None where one of the questions has none.
+    /// `None` if any of the queries has no codes.
     codes: Option<CodeQueries>,
     floors: Vec<Floor>,
 }
 
 impl<'a> Group<'a> {
-    /// Those questions that rows can be compared with, each a query, a limit and a filter; at most
+    /// Groups the queries that rows can be compared with. Each comes with a limit and a filter; at most
     /// [`QUESTIONS_MAX`], all of one width.
     pub(super) fn of(
         kernels: Kernels,
@@ -155,7 +149,7 @@ impl<'a> Group<'a> {
         Self { kernels, questions, filters, codes, floors }
     }
 
-    /// Whether a query can be compared with anything.
+    /// Returns true if rows can be compared with the query.
     pub(super) fn can_compare(query: &[f32]) -> bool {
         Question::of(query, 0, 0).is_some()
     }
@@ -164,19 +158,18 @@ impl<'a> Group<'a> {
         self.questions[question].codes.as_ref().expect("`gains_from` looked for them")
     }
 
-    /// Has rows that score less passed over for this question.
+    /// Raises a query's score floor to `least`.
     pub(super) fn ask_for(&self, question: usize, least: f32) {
         self.floors[question].raise(Ordered::of(least));
     }
 
-    /// What a row of this question must come to: the worst of the best that a thread has found; less than
-    /// everything until one has found as many as there may be.
+    /// Score floor of a query: the k-th best score of any thread; negative infinity until a thread has found k rows.
     #[expect(clippy::cast_possible_truncation, reason = "it was an `f32`")]
     pub(super) fn floor(&self, question: usize) -> f32 {
         self.floors[question].get() as f32
     }
 
-    /// What the sums of a row's codes must come to, for each of these questions.
+    /// Thresholds on the sums of a row's codes, for each of these queries.
     pub(super) fn bars(&self, questions: Range<usize>) -> Bars {
         let mut bars = Bars {
             per_product: [0.0; QUESTIONS_MAX],
@@ -191,18 +184,19 @@ impl<'a> Group<'a> {
         bars
     }
 
-    /// Whether looking at codes first reads less: a narrow row's codes take as much as its halves.
+    /// Returns true if reading the codes first reads less: codes of a narrow row take as much space as its
+    /// half-precision values.
     pub(super) fn gains_from(&self, embeddings: &Embeddings<'_>) -> bool {
         let row_codes = embeddings.coded.row_codes;
         self.codes.is_some() && row_codes < embeddings.row_halves * size_of::<f16>()
     }
 }
 
-/// What one thread has found.
+/// Hits of one thread.
 pub(super) struct Finds {
-    /// One for each question.
+    /// Top k, per query.
     pub(super) best: Vec<Best>,
-    /// How many times a row was scored.
+    /// Number of exact scores computed.
     pub(super) scored: usize,
 }
 
@@ -213,12 +207,12 @@ impl Finds {
     }
 }
 
-/// One part of a snapshot, as a scan sees it.
+/// A segment of a snapshot, as prepared for a scan.
 pub(super) struct Searched<'a> {
     pub(super) segment: &'a Segment,
     at: u32,
     pub(super) stop: &'a Stop,
-    /// One for each filter of the group.
+    /// Filters of the group, resolved for the segment.
     pub(super) admitted: Vec<PartFilter<'a>>,
     pub(super) embeddings: Embeddings<'a>,
 }
@@ -240,7 +234,7 @@ impl<'a> Searched<'a> {
         })
     }
 
-    /// Looks at these rows for the questions whose bits `wanted` has.
+    /// Scans these rows for the queries whose bits are set in `wanted`.
     pub(super) fn scan(
         &self,
         group: &Group<'_>,
@@ -256,7 +250,7 @@ impl<'a> Searched<'a> {
         }
     }
 
-    /// Scores every row that is admitted.
+    /// Scores every admitted row.
     pub(super) fn scan_halves(
         &self,
         group: &Group<'_>,
@@ -277,7 +271,8 @@ impl<'a> Searched<'a> {
                 group.kernels.dot_rows(query, halves, dots);
                 for (vector, &dot) in block.clone().zip(dots.iter()) {
                     let score = question.cosine(dot, embeddings.norms[vector]);
-                    // What is not finite is damage, though not of those who may not have the row.
+                    // A score that is not finite means corruption, but is reported only to queries that may see the
+                    // row.
                     if !score.is_finite() || f64::from(score) >= group.floors[q].get() {
                         let score = || self.finite(score, vector);
                         self.offer_admitted(group, q, vector, score, finds)?;
@@ -288,7 +283,7 @@ impl<'a> Searched<'a> {
         Ok(())
     }
 
-    /// Finds out by their codes which rows may be among the best, and scores those.
+    /// Selects by their codes the rows that may reach the top k, and scores those.
     fn scan_codes(
         &self,
         group: &Group<'_>,
@@ -305,7 +300,7 @@ impl<'a> Searched<'a> {
         for block in blocks(rows) {
             steps.step()?;
             let products = &mut products[..block.len() * questions];
-            // What follows the block is there too, so that memory is asked for it in time.
+            // The slice extends past the block, so that the kernel can prefetch the next one.
             let these = &coded.codes[block.start * coded.row_codes..];
             group.kernels.dot_codes(codes, these, products);
             let facts = RowFacts {
@@ -325,7 +320,7 @@ impl<'a> Searched<'a> {
         Ok(())
     }
 
-    /// Scores a row for those questions of `reaches` whose floor its exact bound reaches.
+    /// Scores a row for the queries in `reaches` whose score floor its exact bound reaches.
     #[inline(never)]
     fn look_closer(
         &self,
@@ -340,7 +335,7 @@ impl<'a> Searched<'a> {
         Ok(())
     }
 
-    /// Scores a row for one question, if its exact bound, by the sum of its codes, reaches the floor.
+    /// Scores a row for one query, if its exact bound, computed from the sum of its codes, reaches the floor.
     pub(super) fn consider(
         &self,
         group: &Group<'_>,
@@ -352,14 +347,14 @@ impl<'a> Searched<'a> {
         let norm = embeddings.norms[vector];
         let codes = group.codes(question);
         let bound = codes.bound(sum, coded.scales[vector], coded.errors[vector], norm);
-        // What is not a number bounds nothing, and is not below the floor either.
+        // A bound that is NaN excludes nothing: it is not below the floor either.
         if bound < group.floors[question].get() {
             return Ok(());
         }
         Ok(self.score_admitted(group, question, vector, finds)?)
     }
 
-    /// Scores a row for one question from its halves, if it is admitted.
+    /// Scores an admitted row for one query from its half-precision values.
     pub(super) fn score_admitted(
         &self,
         group: &Group<'_>,
@@ -384,7 +379,7 @@ impl<'a> Searched<'a> {
         Ok(Ordered::of(score))
     }
 
-    /// Offers a row to a question, if its filter admits it.
+    /// Offers a row to a query, if the query's filter admits it.
     fn offer_admitted(
         &self,
         group: &Group<'_>,
@@ -407,7 +402,7 @@ impl<'a> Searched<'a> {
     }
 }
 
-/// These rows, some at a time.
+/// Splits rows into blocks.
 fn blocks(rows: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     let end = rows.end;
     rows.step_by(BLOCK_ROWS).map(move |first| first..end.min(first + BLOCK_ROWS))

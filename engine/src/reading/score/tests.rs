@@ -1,5 +1,5 @@
-//! A search by meaning finds what brute force finds, to the last bit, for one question and for many,
-//! on one thread and on several; and its bound holds.
+//! Vector search equals brute force to the last bit, for one query and for many, on one thread and on several; and its
+//! bound holds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -26,7 +26,7 @@ use crate::stop::Stop;
 
 const WIDTHS: [usize; 8] = [1, 7, 31, 32, 33, 64, 384, 1024];
 
-/// A small generator (xorshift64*), so that a failure repeats from its seed.
+/// Pseudo-random generator (xorshift64*), so that a failure can be reproduced from its seed.
 struct Noise(u64);
 
 impl Noise {
@@ -41,7 +41,7 @@ impl Noise {
         usize::try_from(self.next() >> 33).unwrap() % end
     }
 
-    /// Evenly spread in -1..1.
+    /// Uniform in -1..1.
     fn unit(&mut self) -> f32 {
         i32::try_from(self.next() >> 40).unwrap() as f32 / (1 << 23) as f32 - 1.0
     }
@@ -50,7 +50,7 @@ impl Noise {
         (0..width).map(|_| f16::from_f32(self.unit() * size)).collect()
     }
 
-    /// All equal, or nearly; around one centre; or of any kind.
+    /// Rows that are all equal, nearly equal, around one centre, or of any kind.
     fn hostile(&mut self, count: usize, width: usize) -> Vec<Vec<f16>> {
         let centre = self.halves(width, 1.0);
         let near = |noise: &mut Self, spread: f32| -> Vec<f16> {
@@ -65,8 +65,8 @@ impl Noise {
         }
     }
 
-    /// Rows that are hard to tell apart: copies, copies that differ in one last bit, multiples, rows
-    /// of zeros, tiny and huge ones, rows with one number far above the others.
+    /// Rows that are hard to tell apart: copies, copies that differ in a last bit, multiples, zeros, tiny and huge
+    /// rows, rows with one component far above the others.
     fn rows(&mut self, count: usize, width: usize) -> Vec<Vec<f16>> {
         let mut rows: Vec<Vec<f16>> = vec![self.halves(width, 1.0)];
         while rows.len() < count {
@@ -87,7 +87,7 @@ impl Noise {
     }
 }
 
-/// One part of these rows; kinds in turn, ids not in order of rows, from `first_id` on.
+/// A segment of these rows, with the kinds in turn. Ids start at `first_id` and are not in row order.
 fn part_of(rows: &[Vec<f16>], kinds: usize, first_id: u128) -> Part {
     let count = rows.len() as u128;
     let items = rows.iter().zip(0u128..).map(|(row, at)| ItemDraft {
@@ -111,7 +111,7 @@ fn bits(hits: &[Hit]) -> Found {
     hits.iter().map(|hit| (hit.score.to_bits(), hit.place)).collect()
 }
 
-/// Every row's score, those of the wanted kinds in order.
+/// Scores every row, and sorts those of the wanted kinds.
 fn brute_force(kernels: Kernels, snapshot: &Snapshot, asked: &Asked<'_>) -> Found {
     let length = asked.query.iter().map(|x| x * x).sum::<f32>().sqrt();
     if !(length > 0.0 && length.is_finite()) {
@@ -139,7 +139,7 @@ fn brute_force(kernels: Kernels, snapshot: &Snapshot, asked: &Asked<'_>) -> Foun
     all.into_iter().map(|(score, _, place)| (score.to_bits(), place)).collect()
 }
 
-/// What a search on one thread finds, and how often it scored a row.
+/// Hits of a search on one thread, and the number of exact scores that it computed.
 fn searched(kernels: Kernels, snapshot: &Snapshot, asked: &[Asked<'_>]) -> (Vec<Found>, usize) {
     let group =
         Group::of(kernels, asked.iter().map(|asked| (asked.query, asked.limit, asked.filter)));
@@ -175,7 +175,7 @@ proptest! {
         let snapshot = Snapshot::of(&parts, 1, None);
         let filters =
             [Filter::default(), Filter { kinds: vec!["kind 0".to_owned()], ..Filter::default() }];
-        // Questions from nowhere, and such as are nearly a stored row.
+        // Random queries, and queries that nearly equal a stored row.
         let mut query = |at: usize| -> Vec<f32> {
             let row = &near[at % near.len()];
             let away = at.is_multiple_of(2);
@@ -201,7 +201,7 @@ proptest! {
         }
     }
 
-    /// Against the score that was computed, whatever the query's size.
+    /// Compares with the computed score, for queries of any magnitude.
     #[test]
     fn no_score_is_above_its_bound(
         seed in 1..u64::MAX,
@@ -235,7 +235,7 @@ proptest! {
                     errors: &coded.errors[at..=at],
                     norms: &embeddings.norms[at..=at],
                 };
-                // The first look lets no row go whose bound reaches the floor, be it by nothing at all.
+                // The first pass drops no row whose bound reaches the floor, even if both are equal.
                 for floor in [bound, bound - 1e-9, f64::from(score)] {
                     let bar = codes.bar(floor);
                     let bars = Bars {
@@ -252,8 +252,8 @@ proptest! {
     }
 }
 
-/// Rows around centres, as those of texts are: a scan over codes must leave most of them unscored, and
-/// so must several threads together.
+/// Rows lie around centres, as embeddings of texts do: a scan over codes must leave most of them unscored, also on
+/// several threads.
 #[test]
 fn few_rows_of_many_are_scored() {
     let (count, width) = (4096, 384);
@@ -321,7 +321,7 @@ fn rule(scanned: Result<(), SearchError>) -> &'static str {
     }
 }
 
-/// 6,000 rows around 60 centres with an index, and the centres.
+/// A segment of 6,000 rows around 60 centres with an index, and the centres.
 fn indexed_part(noise: &mut Noise) -> (Part, Vec<Vec<f16>>) {
     const ROWS: usize = 6000;
     let centres: Vec<Vec<f16>> = (0..60).map(|_| noise.halves(40, 1.0)).collect();
@@ -337,7 +337,7 @@ fn indexed_part(noise: &mut Noise) -> (Part, Vec<Vec<f16>>) {
     (part, centres)
 }
 
-/// The items that threads find, each of which looks through its share of an index.
+/// Hits of `of` threads, each of which searches its shard of an index.
 fn probed(snapshot: &Snapshot, query: &[f32], of: usize) -> Vec<Hit> {
     let filter = Filter::default();
     let group = Group::of(Kernels::detect(), std::iter::once((query, 10, &filter)));
@@ -350,8 +350,8 @@ fn probed(snapshot: &Snapshot, query: &[f32], of: usize) -> Vec<Hit> {
     merged(&group, (0..of).map(share).collect()).pop().unwrap()
 }
 
-/// A question like no row has its nearest in many lists, none of which is near: a fixed number of lists
-/// would miss most of them.
+/// A query unlike any row has its nearest in many lists, none of which is near: a fixed number of lists would miss most
+/// of them.
 #[test]
 fn an_index_finds_the_nearest_of_questions_that_are_far_from_all_rows() {
     let mut noise = Noise(0x5EED_0105);
@@ -376,8 +376,8 @@ fn an_index_finds_the_nearest_of_questions_that_are_far_from_all_rows() {
     }
 }
 
-/// A thread that comes to an index when another has found its best looks at less than the first one to come,
-/// however little it finds.
+/// A thread that starts on an index after another thread has found its top k examines less than the first thread did,
+/// however few hits it finds.
 #[test]
 fn who_comes_late_to_an_index_looks_at_less_than_who_came_first() {
     let mut noise = Noise(0x5EED_0106);
@@ -414,7 +414,7 @@ fn who_comes_late_to_an_index_looks_at_less_than_who_came_first() {
     assert!(late.best[0].floor().is_none(), "nothing there is as good");
 }
 
-/// Where bound, score and floor are all exactly 0, the smallest ids still win.
+/// If bound, score and floor are all exactly 0, the smallest ids still win.
 #[test]
 fn rows_of_zeros_are_in_order_of_id() {
     let rows = vec![vec![f16::ZERO; 40]; 600];

@@ -1,9 +1,7 @@
-//! The meaning of questions: the stored embeddings nearest to each, by one exact scan for all of
-//! them, on one thread or several.
+//! Batched vector search: the nearest stored embeddings for several queries, by one shared scan on one thread or
+//! several.
 //!
-//! Owns which questions share a scan, how its rows are shared out between threads, and how what they
-//! find becomes one answer to each. Must not know how rows are compared (`scan.rs`), nor
-//! which of them are (`ways.rs`).
+//! Owns the grouping of queries, the division of rows between threads, and the merge of their hits.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -17,28 +15,29 @@ use crate::reading::filter::Filter;
 use crate::reading::snapshot::Snapshot;
 use crate::top::Top;
 
-/// What is asked of a search by meaning.
+/// A query of a batched vector search.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked<'a> {
-    /// The question's vector, as wide as the store's model; otherwise nothing is found.
+    /// Query vector; if its width differs from the store's model, nothing is found.
     pub query: &'a [f32],
-    /// The most that may be found.
+    /// Most hits to return.
     pub limit: usize,
-    /// What may be found.
+    /// Conditions on the hits.
     pub filter: &'a Filter,
 }
 
 impl Snapshot {
-    /// The `limit` items whose stored f16 vectors have the largest cosine with `query`, best
-    /// first, equal ones in order of id. Exact: every row that `filter` admits is scored, or known
-    /// not to be among them; but for rows of an index, where one is used
-    /// ([`search_state`](Snapshot::search_state)) and serves this limit and filter: of these, those of the
-    /// nearest lists that seem near by their sketches.
+    /// Returns the `limit` items whose stored f16 vectors have the largest cosine with `query`, best first, ties by id.
+    /// The search is exact: every row that `filter` admits is scored, or bounded below the top k.
     ///
-    /// `query` is as wide as the store's model; otherwise nothing is found.
+    /// Rows of an index are an exception, if the index is used ([`search_state`](Snapshot::search_state)) and suits
+    /// this limit and filter. From an index, only rows of the nearest lists that seem near by their binary codes are
+    /// scored.
+    ///
+    /// If the width of `query` differs from the store's model, nothing is found.
     ///
     /// # Errors
-    /// Damage, or the snapshot's stop.
+    /// Corruption, or cancellation.
     pub fn nearest(
         &self,
         kernels: &Kernels,
@@ -49,10 +48,10 @@ impl Snapshot {
         self.nearest_from(kernels, query, limit, f32::NEG_INFINITY, filter)
     }
 
-    /// Those of them whose cosine is `least` or more, for which fewer rows are looked at.
+    /// As [`Self::nearest`], but only items whose cosine is at least `least`, which examines fewer rows.
     ///
     /// # Errors
-    /// Damage, or the snapshot's stop.
+    /// Corruption, or cancellation.
     pub fn nearest_from(
         &self,
         kernels: &Kernels,
@@ -74,12 +73,12 @@ impl Snapshot {
         Ok(hits)
     }
 
-    /// The same for each of some questions, in their order, and to the bit where no index is used. All
-    /// of them share one look at the rows, up to [`QUESTIONS_MAX`] at a time, and the threads of `team`
-    /// share out the rows.
+    /// As [`Self::nearest`], for several queries, with the hits in the order of the queries; equal to the bit if no
+    /// index is used. Up to [`QUESTIONS_MAX`] queries share one scan, whose rows are divided between the threads of
+    /// `team`.
     ///
     /// # Errors
-    /// Damage, or the snapshot's stop; either ends the search for all of them.
+    /// Corruption, or cancellation; either ends the search for all queries.
     pub fn nearest_together(
         &self,
         kernels: &Kernels,
@@ -105,7 +104,7 @@ impl Snapshot {
         Ok(found)
     }
 
-    /// What each thread finds, for questions of this width.
+    /// Searches all segments of this width; returns the hits of each thread.
     pub(super) fn search(
         &self,
         group: &Group<'_>,
@@ -128,7 +127,7 @@ impl Snapshot {
         team.run(pieces.len(), &|piece, thread| {
             let (part, piece) = &pieces[piece];
             let mut found = threads[thread].lock().unwrap_or_else(PoisonError::into_inner);
-            // Who has failed looks at no more.
+            // A thread that has failed skips its remaining tasks.
             if let Ok(finds) = &mut *found
                 && let Err(error) = searched[*part].work(group, piece, finds)
             {
@@ -140,7 +139,7 @@ impl Snapshot {
     }
 }
 
-/// The best of what all threads found, for each question.
+/// Merges the hits of all threads, per query.
 pub(super) fn merged(group: &Group<'_>, finds: Vec<Finds>) -> Vec<Vec<Hit>> {
     let tops = group.questions.iter().map(|question| Top::new(question.limit));
     let mut best: Vec<Best> = tops.collect();

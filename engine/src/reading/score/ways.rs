@@ -1,8 +1,6 @@
-//! Which way a question goes through a part: past all of its rows, through the lists of its index, or to
-//! chosen rows alone.
+//! Access paths of a query in a segment: a scan of all rows, the lists of the index, or selected rows alone.
 //!
-//! Owns when an index serves a question (`format-spec/index.md`, Searching), and what a thread does at a
-//! time. Must not know how rows are looked at (`scan.rs`, `probe.rs`), nor who looks (`together.rs`).
+//! Owns the decision to use an index (`format-spec/index.md`, Searching), and the size of a thread's tasks.
 
 use std::ops::Range;
 
@@ -15,40 +13,40 @@ use crate::reading::filter::PartFilter;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Rows that a thread takes at a time: some three megabytes of codes at 384 dimensions, a fraction
-    /// of a millisecond's work, so that nobody waits long for the last one.
+    /// Rows per task of a thread: some three megabytes of codes at 384 dimensions. A task takes a fraction of a
+    /// millisecond, so no thread waits long for the last task.
     const PIECE_ROWS: usize = 8192;
 
-    /// Rows that a filter is asked about before a question goes through an index.
+    /// Rows by which the selectivity of a filter is estimated before an index is used.
     const FILTER_SAMPLE: usize = 256;
 
-    /// A filter that admits less than one row in so many is not answered through an index: the best of what it
-    /// admits lie so deep that most rows seem to be as good.
+    /// If a filter admits less than one row in this many, the index is not used: the best admitted rows score so low
+    /// that most rows seem as good.
     const ADMITTED_ONE_IN: usize = 8;
 }
 
-/// Chosen rows that are scored between two looks at whether the answer is still wanted.
+/// Selected rows scored between two cancellation checks.
 const CHOSEN_TOGETHER: u32 = 1024;
 
-/// One of so many parts of an index's lists: each list is in one of them.
+/// A shard of an index's lists: shard `which` of `of`. Each list is in exactly one shard.
 #[derive(Clone, Copy)]
 pub(super) struct Share {
     pub(super) which: usize,
     pub(super) of: usize,
 }
 
-/// What a thread does at a time, in one part of a snapshot.
+/// A thread's task in one segment.
 pub(super) enum Piece {
-    /// Looks at these rows, for the questions whose bits are set.
+    /// Scans these rows, for the queries whose bits are set.
     Rows(Range<usize>, u16),
-    /// Looks at these of the rows that one question's filter chose.
+    /// Scores this range of the rows selected by the query's filter.
     Chosen(usize, Range<usize>),
-    /// Looks through lists of the part's index for one question: its share of them.
+    /// Probes a shard of the index's lists for one query.
     Lists(usize, Share),
 }
 
 impl Searched<'_> {
-    /// All that is to be done in this part; through its index only where it may be used.
+    /// Splits the search of this segment into tasks. The index is used only if `may_use_index`.
     pub(super) fn pieces(
         &self,
         group: &Group<'_>,
@@ -57,7 +55,7 @@ impl Searched<'_> {
     ) -> Result<Vec<Piece>, SearchError> {
         self.stop.check()?;
         let may_use_index = may_use_index && self.lists(group).is_some();
-        // One for each filter, as many questions share one.
+        // Computed once per filter, as many queries share a filter.
         let admits =
             self.admitted.iter().map(|filter| Ok(may_use_index && self.admits_many(filter)?));
         let admits = admits.collect::<Result<Vec<bool>, SearchError>>()?;
@@ -84,7 +82,7 @@ impl Searched<'_> {
         Ok(pieces)
     }
 
-    /// Whether a filter admits so many rows that a question of it may go through an index.
+    /// Returns true if a filter admits enough rows for a query to use the index.
     fn admits_many(&self, filter: &PartFilter<'_>) -> Result<bool, SearchError> {
         if filter.admits_nothing() || filter.chosen().is_some() {
             return Ok(false);
@@ -98,7 +96,7 @@ impl Searched<'_> {
         Ok(admitted > 0 && admitted * ADMITTED_ONE_IN >= sample.count())
     }
 
-    /// Does one of them.
+    /// Runs one task.
     pub(super) fn work(
         &self,
         group: &Group<'_>,
@@ -114,7 +112,6 @@ impl Searched<'_> {
         }
     }
 
-    /// Scores chosen rows one by one.
     fn score_chosen(
         &self,
         group: &Group<'_>,
@@ -135,7 +132,7 @@ impl Searched<'_> {
     }
 }
 
-/// So many rows, some at a time.
+/// Splits rows into tasks.
 fn ranges(rows: usize) -> impl Iterator<Item = Range<usize>> {
     (0..rows).step_by(PIECE_ROWS).map(move |at| at..rows.min(at + PIECE_ROWS))
 }

@@ -1,4 +1,4 @@
-//! Pages that come when they are used, late, not at all, and wrong.
+//! Pages fetched on use, late, never, or with wrong content.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::os::mmap::FileBytes;
 use crate::segment::{Segment, SegmentBuilder, open_any};
 use crate::{ItemId, Remedy};
 
-/// Items, and bytes of the text of each.
+/// Number of items; `TEXT_BYTES` is the length of the text of each.
 const ITEMS: u32 = 64;
 const TEXT_BYTES: usize = 100_000;
 
@@ -20,7 +20,7 @@ fn text(row: u32) -> String {
     format!("{row:09} ").repeat(TEXT_BYTES / 10)
 }
 
-/// A segment of some megabytes.
+/// Returns a segment of some megabytes.
 fn bytes() -> Vec<u8> {
     let items = (0..ITEMS).map(|row| ItemDraft {
         id: Some(ItemId(u128::from(row) + 1)),
@@ -34,17 +34,17 @@ fn bytes() -> Vec<u8> {
     builder.finish().as_slice().to_vec()
 }
 
-/// A file somewhere else, which can be out of reach, or answer with other bytes.
+/// Remote file that can be made unreachable or return wrong bytes.
 #[derive(Debug, Default)]
 struct Elsewhere {
     bytes: Vec<u8>,
     is_away: AtomicBool,
-    /// How many answers have a wrong byte, of those that hold this one.
+    /// Number of responses to corrupt, and the offset of the corrupted byte; responses without this byte do not count.
     wrong: Mutex<(usize, usize)>,
     asked: Mutex<Vec<Range<u64>>>,
-    /// Told of each fetch, which goes on once it is answered.
+    /// Signals each fetch, which blocks until the test replies.
     held: Option<(Sender<()>, Mutex<Receiver<()>>)>,
-    /// Whether the next fetch panics.
+    /// If true, the next fetch panics.
     panics: AtomicBool,
 }
 
@@ -103,7 +103,7 @@ fn segment(filling: &Arc<Filling>) -> Segment {
     open_any("segment-1", bytes).unwrap().segment
 }
 
-/// The byte where the text of a row begins.
+/// Returns the offset of the text of a row.
 fn byte_of(bytes: &[u8], row: u32) -> usize {
     let wanted = text(row);
     bytes.windows(20).position(|window| window == &wanted.as_bytes()[..20]).unwrap()
@@ -197,7 +197,7 @@ fn a_restart_goes_on_from_the_pages_that_are_right() {
     assert!(again.item(50).unwrap().text == text(50), "nothing is fetched");
     assert!(again.item(25).map(|item| item.id).unwrap_err().is_away());
     drop(again);
-    // As a power cut may leave it: a page that was never written, and one that is another.
+    // Possible states after a power cut: a page that was never written, and a page with other content.
     let mut file = std::fs::read(&place.path).unwrap();
     let byte = byte_of(&from.bytes, 50) + 3000;
     file[byte] ^= 1;
@@ -210,14 +210,14 @@ fn a_restart_goes_on_from_the_pages_that_are_right() {
     assert_eq!(from.fetched() - before, PAGE_BYTES as u64, "the one page");
     assert!(again.whole().unwrap() == from.bytes);
     drop(again);
-    // Its end is not trusted either.
+    // The end of an existing file is verified too.
     let mut file = std::fs::read(&place.path).unwrap();
     let end = file.len() - 100;
     file[end] ^= 1;
     std::fs::write(&place.path, &file).unwrap();
     let again = segment(&place.open(&from));
     assert!(again.whole().unwrap() == from.bytes);
-    // Nor is a file of another length.
+    // A file of another length is not reused.
     drop(again);
     std::fs::write(&place.path, &from.bytes[1..]).unwrap();
     assert!(segment(&place.open(&from)).whole().unwrap() == from.bytes);
@@ -238,7 +238,7 @@ fn a_file_that_somebody_fills_is_left_to_them() {
 fn a_page_in_flight_is_waited_for_and_fetched_once() {
     let place = Place::new();
     let plain = Elsewhere::of(bytes());
-    // Fills all but what is asked for below, so that just one fetch is left.
+    // Fetches the pages that opening needs, so that the blocking source below is asked only for the pages under test.
     let byte = byte_of(&plain.bytes, 30);
     drop(place.open(&plain));
     let (told, begun) = channel();
@@ -254,7 +254,7 @@ fn a_page_in_flight_is_waited_for_and_fetched_once() {
             })
             .collect();
         begun.recv().unwrap();
-        // One more may begin where the pages lie in two pieces; none may for a piece that is on its way.
+        // If the pages are in two fetch ranges, a second fetch may begin; a range in flight must not be fetched again.
         go.send(()).unwrap();
         go.send(()).unwrap();
         for thread in threads {
@@ -290,7 +290,7 @@ fn whoever_waits_is_told_what_went_wrong() {
         let byte = 3 << 20;
         let threads = [(); 2].map(|()| scope.spawn(move || filling.need(byte..byte + 1)));
         begun.recv().unwrap();
-        // The other one asks by itself where it came late.
+        // If the second thread came late, it fetches by itself.
         go.send(()).unwrap();
         go.send(()).unwrap();
         threads.map(|thread| thread.join().unwrap())

@@ -1,7 +1,7 @@
-//! Jobs of the writer: what may be made into one segment, by whom, and how it takes its place.
+//! Jobs of the writer: selection of the segments to merge, exclusive claims on them, and installation of the result.
 //!
-//! A job reads parts that nobody else may take meanwhile, and runs without the writer's lock; what is
-//! here, its begin and its end, is done under it.
+//! A job reads segments that no other job may claim meanwhile, and runs without the writer's lock. The methods here
+//! begin and end it, under the lock.
 
 use super::{Writer, is_removed};
 use crate::error::{DiskError, WriteError};
@@ -16,8 +16,8 @@ use crate::store::opening::ReadLog;
 use crate::store::rows::Rows;
 
 impl Writer {
-    /// Begins to make one segment of the tail and of small segments before it, so that many short
-    /// runs do not leave many files. Later commits go to a new log. `None` when there is no tail.
+    /// Begins a job that merges the tail and the small segments before it, so that many short runs do not leave many
+    /// files. Later commits go to a new log. Returns `None` if there is no tail.
     pub(crate) fn begin_flush(
         &mut self,
         disk: &dyn Disk,
@@ -32,12 +32,11 @@ impl Writer {
             let why = format!("the store has {SEGMENTS_MAX} segments, which is the most");
             return Err(WriteError::refused("segments", why));
         }
-        // Where there is none yet, the next commit makes one. An opening that found as many logs as
-        // there may be can so still seal them. And while nobody knows whether the older logs are on
-        // disk, none may follow them: the segment takes their place first.
+        // Without a log, the next commit creates one. So a store opened with the maximum number of logs can still be
+        // sealed. While older logs may not be on disk, no log may follow them: the segment must replace them first.
         if let Some(log) = self.log.take() {
-            // No frame of a later log may count when one of this log was lost. A mark is not needed:
-            // the next log's first commit says where this one ends.
+            // Synced, as no frame of a later log may count if a frame of this log is lost. A closing mark is not
+            // needed: the next log's first commit determines the end of this log.
             self.older_logs.push(ReadLog { mark: log.mark(), file_bytes: log.file_bytes() });
             log.sync().map_err(|error| self.stop(error))?;
             self.new_log(disk)?;
@@ -47,7 +46,7 @@ impl Writer {
         Ok(Some(self.job(first, self.rows.all().len() - first)))
     }
 
-    /// Logs without one whole frame: nothing to keep of them.
+    /// Drops logs without a complete frame.
     fn drop_empty_logs(&mut self, disk: &dyn Disk) -> Result<(), WriteError> {
         if self.older_logs.is_empty() {
             return Ok(());
@@ -56,9 +55,9 @@ impl Writer {
         self.publish(disk)
     }
 
-    /// Where the run of parts begins that one file is made of: the tail, and each segment before
-    /// it that is at most twice as large as what follows it. A row is then copied about as often
-    /// as the store has doubled, up to `merge_bytes_max`.
+    /// Returns the start of the run to merge into one file: the tail, and each segment before it that is at most twice
+    /// as large as the run after it. So a row is copied about as often as the store has doubled, up to
+    /// `merge_bytes_max`.
     fn first_to_flush(&self, merge_bytes_max: usize) -> usize {
         let sealed = self.rows.sealed_parts();
         let mut first = sealed.len();
@@ -66,7 +65,7 @@ impl Writer {
         while let Some(before) = first.checked_sub(1) {
             let size = sealed[before].segment.file_bytes();
             let is_taken = self.claimed.contains(&self.manifest.segments[before].number);
-            // A flush waits for nothing that lies elsewhere.
+            // A flush must not wait for absent pages.
             let is_here = sealed[before].segment.is_whole();
             if is_taken || !is_here || size > bytes * 2 || bytes + size > merge_bytes_max {
                 break;
@@ -77,7 +76,7 @@ impl Writer {
         first
     }
 
-    /// A job over `count` parts from `first` on, which nobody else may take meanwhile.
+    /// Begins a job over `count` segments from `first` on, and claims the sealed ones.
     pub(crate) fn job(&mut self, first: usize, count: usize) -> Job {
         let number = self.take_number();
         let sealed = self.rows.sealed_parts().len();
@@ -95,31 +94,31 @@ impl Writer {
         }
     }
 
-    /// A job over one sealed segment; `None` where a flush has it, or has taken it up since.
+    /// Begins a job over one sealed segment; `None` if another job has claimed it, or a flush has replaced it.
     pub(crate) fn job_over(&mut self, number: u64) -> Option<Job> {
         let at = self.manifest.segments.iter().position(|entry| entry.number == number)?;
         (!self.is_claimed(at)).then(|| self.job(at, 1))
     }
 
-    /// The sealed segments and their numbers.
+    /// Sealed segments with their numbers.
     pub(crate) fn sealed(&self) -> Vec<(u64, Part)> {
         let numbers = self.manifest.segments.iter().map(|entry| entry.number);
         numbers.zip(self.rows.sealed_parts().iter().cloned()).collect()
     }
 
-    /// Sealed segments that no job has, in their order.
+    /// Sealed segments that no job has claimed, in order.
     pub(crate) fn unclaimed(&self) -> impl Iterator<Item = (usize, &SegmentEntry)> {
         let entries = self.manifest.segments.iter().enumerate();
         entries.filter(|(_, entry)| !self.claimed.contains(&entry.number))
     }
 
-    /// Whether a job has the sealed segment at a place.
+    /// Returns true if a job has claimed the sealed segment at position `at`.
     pub(crate) fn is_claimed(&self, at: usize) -> bool {
         self.claimed.contains(&self.manifest.segments[at].number)
     }
 
-    /// A sealed segment that is to get an index, the largest first: no job has it, it has none yet, and
-    /// none has met damage in it.
+    /// Returns the largest sealed segment that needs an index: unclaimed, without an index, and without known
+    /// corruption.
     pub(crate) fn to_index(&self) -> Option<(IndexOf, Part)> {
         let vectors = self.rows.all().iter().map(|part| u64::from(part.segment.header().vectors));
         if !self.searching.wants_indexes(vectors.sum()) {
@@ -136,14 +135,15 @@ impl Writer {
         Some((IndexOf::segment(entry), parts[at].clone()))
     }
 
-    /// Makes no index of this segment any more: it would end with the same damage each time.
+    /// Excludes a corrupt segment from indexing: each attempt would fail on the same corruption.
     pub(crate) fn give_up_index(&mut self, of: &IndexOf) {
         if self.manifest.segments.iter().any(|entry| entry.number == of.number) {
             self.unindexable.insert(of.number);
         }
     }
 
-    /// Gives a whole index its name, if its segment is still there; otherwise it goes.
+    /// Renames a complete index file to its name if its segment still exists; otherwise removes the file and returns
+    /// false.
     pub(crate) fn install_index(
         &mut self,
         disk: &dyn Disk,
@@ -161,14 +161,14 @@ impl Writer {
         named.map(|()| is_there)
     }
 
-    /// Removes what is left of an index that came to nothing. Centroids are made of rows: no erasure is
-    /// done before it is gone.
+    /// Removes the remains of a failed index. Centroids are computed from rows, so no erasure completes before the
+    /// remains are removed.
     pub(crate) fn abandon_index(&mut self, disk: &dyn Disk, of: &IndexOf) {
         self.doomed.push(format!("{}{UNFINISHED}", of.name()));
         self.remove_doomed(disk);
     }
 
-    /// Puts what a job made in the place of what it read, in a new manifest.
+    /// Replaces a job's inputs with its result, and publishes a manifest.
     pub(crate) fn install(
         &mut self,
         disk: &dyn Disk,
@@ -179,7 +179,7 @@ impl Writer {
         self.publish(disk)
     }
 
-    /// The same before the manifest.
+    /// As [`Self::install`], without the manifest.
     pub(crate) fn replace(&mut self, job: &Job, made: Made) {
         let sealed = self.manifest.segments.len();
         let first = match job.sealed.first() {
@@ -202,8 +202,8 @@ impl Writer {
         self.release(job);
     }
 
-    /// Takes back what a move to another model has made of a sealed segment, if it has: it must not
-    /// name that any more.
+    /// Discards the re-embedded copy of a sealed segment, if there is one: the final manifest of the re-embedding must
+    /// not list that copy any more.
     pub(crate) fn take_back(&mut self, disk: &dyn Disk, number: u64) {
         if let Some(at) = self.remade.iter().position(|(job, _)| job.sealed == [number]) {
             let (job, _) = self.remade.swap_remove(at);
@@ -211,8 +211,7 @@ impl Writer {
         }
     }
 
-    /// Takes back all that a move has made. Also done once the writer has stopped: no manifest
-    /// names any of it.
+    /// Discards all re-embedded segments. Done for a stopped writer too, as no manifest lists them.
     pub(crate) fn take_all_back(&mut self, disk: &dyn Disk) {
         let jobs: Vec<Job> = self.remade.drain(..).map(|(job, _)| job).collect();
         self.discard(disk, jobs);
@@ -221,15 +220,14 @@ impl Writer {
     fn discard(&mut self, disk: &dyn Disk, jobs: impl IntoIterator<Item = Job>) {
         for job in jobs {
             self.abandon(&job);
-            // Of what is doomed no more than this: where a manifest failed, the files that it leaves
-            // behind are needed still.
+            // Removes only these of the obsolete files: after a failed manifest, the files that it would have made
+            // obsolete are still needed.
             let names = job.names();
             self.doomed.retain(|name| !names.contains(name) || !is_removed(disk, name));
         }
     }
 
-    /// Forgets a job that came to nothing. What it may have left holds bytes of rows: no erasure is done
-    /// before that is gone.
+    /// Ends a failed job. The job's remains have bytes of rows, so no erasure completes before the remains are removed.
     pub(crate) fn abandon(&mut self, job: &Job) {
         self.doomed.extend(job.names());
         if job.has_tail() {

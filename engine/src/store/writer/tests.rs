@@ -1,5 +1,5 @@
-//! Threads that meet at the writer: syncs that fail once, flushes beside an erasure, full logs. And a store
-//! some pages of which are elsewhere.
+//! Concurrent access to the writer: syncs that fail once, flushes during an erasure, full logs, and a store with absent
+//! pages.
 
 mod filling;
 
@@ -21,15 +21,15 @@ use crate::os::disk::{DiskFile, DiskLock, DiskRead, FileBytes, RealDisk};
 use crate::pace::Pace;
 use crate::store::{Options, Store};
 
-/// What happens at a sync instead of it, or before it.
+/// Action executed before a sync, or in its place.
 type Act = Box<dyn FnOnce() -> Result<(), DiskError> + Send>;
 
-/// A folder on which something happens, once, at the next sync of a log, and whose segments may fill.
+/// Disk with a hook that runs once, at the next sync of a log, and optionally with lazy segments.
 #[derive(Debug, Clone)]
 struct Hooked {
     beneath: RealDisk,
     hook: Arc<Hook>,
-    /// Where the bytes of segments come from that are mapped.
+    /// Source of the bytes of mapped segments.
     source: Option<Arc<filling::Elsewhere>>,
 }
 
@@ -142,8 +142,7 @@ fn unsynced() -> Options {
     Options { durability: Durability::Interval(Duration::ZERO), ..Options::default() }
 }
 
-/// The operating system tells one of two threads that a sync failed, and the other one that all is
-/// well. Neither may believe it.
+/// The operating system reports a failed sync to one of two threads, and success to the other. Both writes must fail.
 #[test]
 fn a_sync_that_failed_has_failed_for_everyone() {
     let folder = tempfile::tempdir().unwrap();
@@ -192,7 +191,7 @@ fn a_copy_has_nothing_that_is_not_on_disk() {
     assert_eq!(parts.iter().map(|part| part.segment.header().last_seq).max(), Some(1));
 }
 
-/// Writes and seals while an erasure rewrites its first segment.
+/// Throttle that writes and seals while an erasure rewrites its first segment.
 struct SealsMeanwhile<'a> {
     store: &'a Store,
     asked: AtomicUsize,
@@ -278,7 +277,7 @@ fn a_store_with_as_many_logs_as_may_be_is_written_to_again() {
 fn room_is_looked_for_before_the_last_log_is_taken() {
     let folder = tempfile::tempdir().unwrap();
     let disk = Hooked::on(&folder);
-    // One opening more than logs would last for, and the next round of them.
+    // Opens the store more often than the log limit allows without a seal, and again for the next round.
     for seq in 1..=LOGS_MAX as u64 + 6 {
         let store = disk.open(unsynced());
         assert_eq!(store.write(note("one each time")).unwrap().seq, seq);

@@ -1,5 +1,5 @@
-//! Bytes that are wrong under checksums that are right, as a fault of another program or a person
-//! with a hex editor would leave them: an error or some answer, never a panic.
+//! Corrupt bytes under correct checksums, as a bug of another program or a person with a hex editor would leave them.
+//! The engine returns an error or some answer, and never panics.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -9,12 +9,12 @@ use support_engine::reseal;
 use support_engine::small_store::SmallStore;
 
 const MASKS: [u8; 4] = [0x01, 0x02, 0x80, 0xff];
-/// Of the segments' many bytes each gets one of the masks; of the others', all four.
+/// Files up to this size get all four masks for each byte; each byte of a larger file gets one of the masks.
 const EACH_BYTE_BYTES_MAX: usize = 4096;
 const SEGMENT_TRAILER_BYTES: usize = 64;
 
-/// Reads the store with one byte of `name` changed and its checksums made right again. Gives how
-/// many changes were refused.
+/// Reads the store with one byte of `name` changed and its checksums recomputed, for each position of `at`. Returns the
+/// number of changes that were rejected.
 fn changed(
     store: &SmallStore,
     name: &str,
@@ -53,7 +53,7 @@ fn no_byte_of_a_log_record_makes_the_reader_panic() {
 fn no_byte_of_a_segment_makes_the_reader_panic() {
     let store = SmallStore::new();
     let segments = store.files.keys().filter(|name| name.starts_with("segment-"));
-    // Two segments of nearly the same layout: the even bytes of one and the odd ones of the other.
+    // Two segments have nearly the same layout: the even bytes of one and the odd bytes of the other are changed.
     for (start, name) in segments.enumerate() {
         let bytes = &store.files[name];
         let trailer = bytes.len() - SEGMENT_TRAILER_BYTES;
@@ -76,7 +76,7 @@ fn no_byte_of_a_state_file_makes_the_reader_panic() {
     }
 }
 
-/// What a writer would have refused is not taken from a log either.
+/// Values that a writer would have rejected are rejected in a log, too.
 #[test]
 fn a_record_beyond_its_limits_is_damage() {
     let store = SmallStore::new();

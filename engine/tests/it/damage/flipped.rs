@@ -1,10 +1,9 @@
-//! Every byte flipped, every file cut at every length, every file missing.
+//! Every byte flipped, every file truncated at every length, every file missing.
 //!
-//! One kind of damage cannot be told from a crash: whatever happens to the last frame of the
-//! newest log, or a cut at that log's end. A crash before the frame was acknowledged leaves the
-//! very same bytes, and a store that refused them would not open after a crash. Then the commits
-//! before must be there whole, and nothing else. A frame that has another after it, or a mark, is
-//! vouched for by that one (log.md, Torn writes).
+//! Corruption of the last frame of the newest log, or truncation at that log's end, cannot be distinguished from a
+//! crash. A crash before the frame was acknowledged leaves the same bytes, and a store that rejected them would not
+//! open after a crash. The earlier commits must then be there in full, and nothing else. A frame followed by another
+//! frame, or by a mark, is vouched for by its successor (log.md, Torn writes).
 
 use std::sync::Arc;
 
@@ -17,7 +16,7 @@ use support_engine::sample::{self, MODEL, halves, items, note};
 
 use support_engine::small_store::SmallStore;
 
-/// A bit that is another one at the next byte, and all of them.
+/// Two masks: a bit that differs from one byte to the next, and all bits.
 fn masks(at: usize) -> [u8; 2] {
     [1 << (at % 8), 0xff]
 }
@@ -45,7 +44,7 @@ fn a_flipped_byte_of_a_file_that_is_listed_is_noticed() {
         for at in 0..bytes.len() {
             for mask in masks(at) {
                 let files = spoiled(&store.files, name, |bytes| bytes[at] ^= mask);
-                // These files have no byte that no checksum covers.
+                // Every byte of these files is covered by a checksum.
                 assert!(store.read(files).is_err(), "{name}, byte {at} ^ {mask:#x}");
             }
         }
@@ -71,7 +70,7 @@ fn a_flipped_byte_of_the_log_is_noticed_unless_it_looks_like_a_crash() {
     }
 }
 
-/// After an orderly end a mark vouches for the last frame too.
+/// After an orderly close, a mark vouches for the last frame, too.
 #[test]
 fn a_flipped_byte_of_a_closed_log_is_noticed() {
     let store = SmallStore::new();
@@ -98,7 +97,7 @@ fn a_file_cut_short_is_noticed_unless_it_is_the_newest_log() {
     for (name, bytes) in &store.files {
         for length in 0..bytes.len() {
             let read = store.read(spoiled(&store.files, name, |bytes| bytes.truncate(length)));
-            // The manifest names the log, so its header had been synced.
+            // The manifest names the log, so the log's header had been synced.
             if name == store.log_name() && length >= LOG_HEADER_BYTES {
                 let whole = frames.iter().filter(|frame| frame.end <= length).count();
                 let wanted = &store.shown[store.sealed + whole - 1];
@@ -136,11 +135,11 @@ fn a_missing_file_is_noticed() {
     }
 }
 
-/// A log that has another after it: cut, gone, or with a bad last frame, it is missed.
+/// An older log that is truncated, missing, or has a corrupt last frame is detected by its successor.
 #[test]
 fn what_is_missing_from_an_older_log_is_noticed() {
     let store = SmallStore::new();
-    // Closed in good order: what a killed writer leaves is sealed by the next opening.
+    // The store is closed in an orderly way: after a kill, the next open would seal the log.
     let disk = MemoryDisk::holding(store.closed.clone());
     let ground = ground::still(Arc::new(disk.clone()), 99);
     let reopened = Store::open(ground, Options::default()).unwrap();
@@ -163,8 +162,8 @@ fn what_is_missing_from_an_older_log_is_noticed() {
     assert!(why.contains("MAN-03"), "{why}");
 }
 
-/// A segment of several pages: opening looks at the first and the last of them, the others are
-/// checked when they are read. Opened or not, nothing but what was written comes out.
+/// Opening checks only the first and last page of a segment of several pages; the others are checked when they are
+/// read. In either case, the store returns only bytes that were written.
 #[test]
 fn a_flipped_byte_of_a_large_segment_is_noticed_by_whoever_reads_its_page() {
     const ITEMS: u8 = 90;

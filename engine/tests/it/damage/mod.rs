@@ -1,4 +1,4 @@
-//! Damaged stores: what is on disk is read as it was written, or not at all.
+//! Damaged stores: bytes are read as they were written, or not at all.
 
 mod crafted;
 mod flipped;

@@ -1,4 +1,4 @@
-//! A snapshot against the plain map, from one moment.
+//! Compares a snapshot with the plain model at one moment.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,6 @@ use support_engine::listing::{ALL, ids};
 use super::plain::{Model, ModelItem, RELATIONS, View};
 use super::{EAST, REFS};
 
-/// Compares all that is shown.
 pub(crate) fn compare(snapshot: &Snapshot, model: &Model, moment: Moment) {
     let snapshot = snapshot.at(moment);
     let view = model.at(moment);
@@ -108,8 +107,7 @@ fn compare_chain(snapshot: &Snapshot, view: View<'_>, id: ItemId) {
     let there = |ids: &[ItemId]| -> Vec<ItemId> {
         ids.iter().copied().filter(|&id| !view.is_erased(id)).collect()
     };
-    // What is there stands in the order of writing; an erased item after what it replaced, and
-    // before what replaced it.
+    // Existing members are in order of writing; an erased item comes after its predecessors and before its successors.
     let wanted = view.chain(id);
     assert_eq!(there(&members), there(&wanted));
     assert_eq!(members.iter().copied().collect::<BTreeSet<_>>(), wanted.into_iter().collect());
@@ -144,7 +142,7 @@ fn compare_walks(snapshot: &Snapshot, view: View<'_>, id: ItemId) {
     }
 }
 
-/// What lies around an item, and the length of the shortest way to each item of the store.
+/// Compares the neighbourhood of an item, and the length of the shortest path to each item of the store.
 fn compare_paths(snapshot: &Snapshot, view: View<'_>, id: ItemId, which: &EdgeFilter) {
     const HOPS: usize = 3;
     let limits = WalkLimits::default();
@@ -163,7 +161,7 @@ fn compare_paths(snapshot: &Snapshot, view: View<'_>, id: ItemId, which: &EdgeFi
         let path = snapshot.path(id, to, HOPS, which, limits).expect("no damage");
         let distance =
             around.iter().find(|(node, ..)| *node == to).map(|(_, distance, _)| *distance);
-        // A way may end at an item that is not true at the moment, as a walk may begin at one.
+        // A path may end at an item that is not valid at the moment, as a traversal may begin at one.
         if view.knows(to) && !view.shows(to) && !view.model.items[&to].hidden {
             continue;
         }

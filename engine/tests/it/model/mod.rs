@@ -1,6 +1,5 @@
-//! The store against a plain map: random batches, erasures, seals and reopenings, compared after every step,
-//! as it stands and as it looks from a random moment. Recorded times are in no order, as in an
-//! imported history.
+//! The store against a plain model: random batches, erasures, seals and reopenings, compared after every step, both now
+//! and as of a random moment. Recorded times are in no order, as in an imported history.
 
 mod compare;
 mod plain;
@@ -21,12 +20,12 @@ use support_engine::sample::{MODEL, file, halves, hide, hide_edge, link, note, t
 
 const REFS: usize = 4;
 const URIS: usize = 3;
-/// Times are few, so that many are equal.
+/// Few distinct times, so that many are equal.
 const TIMES: i64 = 6;
 
 const EAST: [f32; 4] = [1.0, 0.0, 0.0, 0.0];
 
-/// One step. Numbers pick among what is there, modulo how many there are.
+/// A step. Its numbers select among the existing objects, modulo their count.
 #[derive(Debug, Clone)]
 enum Step {
     Write(Vec<NewItem>),
@@ -57,7 +56,7 @@ struct NewEdge {
 fn times() -> impl Strategy<Value = Times> {
     let end = || prop::option::weighted(0.3, 0..TIMES);
     (0..TIMES, end(), end()).prop_map(|(recorded, from, to)| {
-        // A period does not end before it starts.
+        // A validity period does not end before it starts.
         let to = to.map(|to| from.map_or(to, |from| from.max(to)));
         Times { recorded, from, to }
     })
@@ -141,7 +140,7 @@ impl Pair {
         }
     }
 
-    /// Writes items, or checks that they are refused for the reason that the model knows.
+    /// Writes items, or checks that they are rejected for the reason that the model predicts.
     fn write(&mut self, new: &[NewItem]) {
         let mut after = self.model.clone();
         let mut batch = Batch::default();
@@ -158,7 +157,7 @@ impl Pair {
             }
             let reference = item.reference.map(|number| format!("ref/{number}"));
             if let Some(reference) = &reference {
-                // Holders are looked for among what was there before the batch.
+                // The holder of a reference is looked up in the state before the batch.
                 let holder = self.model.at(Moment::default()).holder(reference);
                 let free = holder.is_none_or(|id| supersedes.contains(&id));
                 if !refs.insert(reference.clone()) || !free {
@@ -186,7 +185,7 @@ impl Pair {
         self.commit(batch, after, refused);
     }
 
-    /// A new version of a source.
+    /// Adds a new version of a source.
     fn source(&self, uri: usize, times: Times, batch: &mut Batch, after: &mut Model) -> SourceId {
         let id = self.store().new_source_id();
         let uri = format!("file:///{uri}");
@@ -264,7 +263,7 @@ impl Pair {
     }
 }
 
-/// A word of consonants only: nothing splits it and no stemmer shortens it.
+/// Returns a word of consonants only, which no analyzer step splits or shortens.
 fn rare_word(number: usize) -> String {
     let letters = b"bcdfghjklmnpqrtv";
     let digits = (0..4).map(|place| char::from(letters[number >> (4 * place) & 15]));
@@ -274,7 +273,7 @@ fn rare_word(number: usize) -> String {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// A failing case is printed whole and shrunk; it needs no seed to be run again.
+    /// proptest prints and shrinks a failing case; it needs no seed to run again.
     #[test]
     fn the_store_agrees_with_a_plain_map(
         steps in prop::collection::vec((step(), moment()), 1..40),

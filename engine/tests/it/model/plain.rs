@@ -1,13 +1,12 @@
-//! The plain map: what the store should hold and show, by the definitions and without an index.
+//! The plain model: the contents that the store should have and show, by the definitions and without an index.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use engine::{Direction, EdgeFilter, EdgeId, ItemId, Micros, Moment, SourceId, Status};
 
-/// Relations that edges have.
 pub(crate) const RELATIONS: [&str; 2] = ["links_to", "updates"];
 
-/// When something was recorded, and when it holds.
+/// Transaction time and validity period.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Times {
     pub(crate) recorded: i64,
@@ -49,12 +48,12 @@ pub(crate) struct ModelEdge {
     pub(crate) hidden: bool,
 }
 
-/// What the store should hold. Ids rise, so the maps are in order of writing.
+/// The contents that the store should have. Ids ascend, so the maps are in order of writing.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Model {
     pub(crate) items: BTreeMap<ItemId, ModelItem>,
     pub(crate) edges: BTreeMap<EdgeId, ModelEdge>,
-    /// Items that were erased, and what each replaced.
+    /// Erased items, with the items that each replaced.
     pub(crate) erased: BTreeMap<ItemId, Vec<ItemId>>,
     pub(crate) sources: Vec<(SourceId, String, Times)>,
     pub(crate) commits: u64,
@@ -69,12 +68,12 @@ impl Model {
         (count > 0).then(|| self.items.keys().nth(number % count).copied()).flatten()
     }
 
-    /// An item that is there leaves, and all that goes with it.
+    /// Removes an existing item, with everything that depends on it.
     pub(crate) fn erase(&mut self, id: ItemId) {
         let item = self.items.remove(&id).expect("it was picked among those that are there");
         self.erased.insert(id, item.supersedes);
         self.edges.retain(|_, edge| edge.from != id && edge.to != id);
-        // Each item has a source of its own, or none.
+        // Each item has its own source, or none.
         self.sources.retain(|(source, ..)| item.source != Some(*source));
     }
 
@@ -83,7 +82,7 @@ impl Model {
     }
 }
 
-/// The model at a moment.
+/// The model as of a moment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct View<'a> {
     pub(crate) model: &'a Model,
@@ -100,7 +99,7 @@ impl<'a> View<'a> {
         self.model.erased.contains_key(&id)
     }
 
-    /// Since when an erased item was known is not kept: it counts as known at every moment.
+    /// The transaction time of an erased item is not stored, so the item counts as known at every moment.
     pub(crate) fn knows(self, id: ItemId) -> bool {
         self.is_erased(id) || self.model.items[&id].times.known(self.moment)
     }
@@ -132,7 +131,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Everything on the ways from `id`, without it.
+    /// Returns all items reachable from `id`, without `id` itself.
     pub(crate) fn reached(
         self,
         id: ItemId,
@@ -170,7 +169,7 @@ impl<'a> View<'a> {
         holders.rev().find(|&id| self.shows(id) && self.status(id) == Status::Current)
     }
 
-    /// Strongest first, then in order of edge; of an edge to itself, first out, then in.
+    /// Strongest first, then in order of edges; an edge to itself is listed first as outgoing, then as incoming.
     pub(crate) fn neighbours(self, id: ItemId, which: &EdgeFilter) -> Vec<Seen> {
         let mut found = Vec::new();
         let shown = self.model.edges.iter();
@@ -191,7 +190,7 @@ impl<'a> View<'a> {
         found
     }
 
-    /// Ids, hops and edges of what lies around an item, in the order of a walk.
+    /// Ids, hops and edges of an item's neighbourhood, in traversal order.
     pub(crate) fn around(
         self,
         id: ItemId,

@@ -1,4 +1,4 @@
-//! What goes on beside reading and writing: group commit, compaction, upkeep.
+//! Background work beside reads and writes: group commit, compaction, maintenance threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ use super::scratch::{Scratch, by_word};
 const WRITERS: usize = 8;
 const EACH: usize = 25;
 
-/// A word of its own for each write; digits would be split off.
+/// Returns a distinct word for each write; digits would be split off.
 fn word(writer: usize, n: usize) -> String {
     let letter = |n: usize| char::from(b"abcdefghijklmnopqrstuvwxyz"[n]);
     format!("zq{}{}qz", letter(writer), letter(n))
@@ -29,7 +29,7 @@ fn shown(store: &Store) -> serde_json::Value {
     listing(&snapshot, &asked).expect("no damage")
 }
 
-/// Options with which every seal leaves a segment of its own until compaction merges them.
+/// Options with which every seal leaves a segment of its own until compaction merges the segments.
 fn many_segments() -> Options {
     Options { merge_bytes_max: 0, ..Options::default() }
 }
@@ -57,7 +57,7 @@ fn writers_at_the_same_time_each_see_their_own_write_and_lose_none() {
     assert_eq!(shown(scratch.store()), before);
 }
 
-/// Counts pieces and ends the job at one of them.
+/// Counts pieces and cancels the job at one of them.
 struct EndAt {
     piece: usize,
     seen: AtomicUsize,
@@ -135,7 +135,7 @@ fn a_compaction_that_is_ended_leaves_everything_as_it_was() {
     assert_eq!(shown(scratch.store()), before);
 }
 
-/// Whatever operation of a compaction fails, the writer goes on, unless it was the manifest's.
+/// Any operation of a compaction may fail: the writer continues, unless the manifest write failed.
 #[test]
 fn a_compaction_that_fails_stops_nothing_before_the_manifest() {
     let furnished = || {
@@ -194,7 +194,7 @@ fn upkeep_seals_a_full_tail_and_compacts_behind_the_writers() {
         entry.unwrap().file_name().to_string_lossy().starts_with("segment-")
     };
     let folder = scratch.folder.path();
-    // Its thread may come to its turn only when all is written.
+    // The maintenance thread may be scheduled only after all writes.
     wait_until("the tail is sealed", || std::fs::read_dir(folder).unwrap().any(is_segment));
     drop(upkeep);
     let parts = store.snapshot().counts().unwrap().parts;
@@ -216,7 +216,7 @@ fn with_an_interval_a_write_is_shown_at_once_and_synced_later() {
     assert_eq!(scratch.snapshot().seq(), written.seq);
 }
 
-/// Another process reads what a writer is writing, sealing and compacting.
+/// Another process reads the store while a writer writes, seals and compacts.
 #[test]
 fn a_reader_beside_the_writer_sees_whole_commits_in_their_order() {
     let scratch = Scratch::with(Options { tail_bytes_seal: 4 << 10, ..many_segments() });
@@ -252,13 +252,13 @@ fn a_reader_beside_the_writer_sees_whole_commits_in_their_order() {
     assert_eq!(listing(&snapshot, &asked).unwrap(), shown(scratch.store()));
 }
 
-/// With an interval nobody who writes syncs: that a write comes to disk all the same is upkeep's doing.
+/// With an interval, writers do not sync; the maintenance thread does.
 #[test]
 fn upkeep_syncs_at_intervals_what_no_write_syncs() {
     let (tell, told) = std::sync::mpsc::channel();
     let disk = FailingDisk::when(Arc::new(MemoryDisk::default()), move |action, name| {
         if action == "sync" && name.starts_with("log-") {
-            // Nobody listens any more once the test has heard it.
+            // The receiver is gone once the test has seen the sync.
             let _ended = tell.send(());
         }
         false

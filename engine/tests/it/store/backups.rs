@@ -1,4 +1,4 @@
-//! Backups are stores of their own: consistent while writing goes on, checked, never overwritten.
+//! Backups are stores of their own: consistent during writes, verified, never overwritten.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ fn shown(store: &Store) -> serde_json::Value {
     listing(&snapshot, &asked).expect("no damage")
 }
 
-/// An empty folder, and the disk on it.
+/// Returns an empty folder and the disk on it.
 fn place() -> (tempfile::TempDir, RealDisk) {
     let folder = tempfile::tempdir().expect("a scratch folder can be made");
     let disk = RealDisk::open(folder.path()).expect("it can be opened");
@@ -33,7 +33,7 @@ fn opened(folder: &tempfile::TempDir) -> Store {
     Store::open(ground, Options::default()).expect("a backup is a store")
 }
 
-/// Flips a bit of the first segment found, far behind what opening looks at.
+/// Flips a bit of the first segment found, far past the pages that opening checks.
 fn flip(root: &Path) {
     let entries = std::fs::read_dir(root).expect("it is a folder");
     let mut paths = entries.map(|entry| entry.expect("it can be read").path());
@@ -41,7 +41,7 @@ fn flip(root: &Path) {
     let path = paths.find(is_segment).expect("there is a segment");
     let mut bytes = std::fs::read(&path).expect("it can be read");
     bytes[100_000] ^= 1;
-    // Another file of that name: a map of the old one stays as it is.
+    // A new file of the same name: a map of the old file stays intact.
     std::fs::remove_file(&path).expect("the folder is ours");
     std::fs::write(path, bytes).expect("the folder is ours");
 }
@@ -102,7 +102,7 @@ fn a_backup_made_while_others_write_is_a_whole_state_of_the_store() {
 #[test]
 fn a_damaged_store_or_backup_is_not_copied_as_right() {
     let mut scratch = Scratch::unmerged();
-    // Long enough for pages that opening does not look at.
+    // Long enough for pages that opening does not check.
     scratch.write(items([note(&"amber ".repeat(30_000))]));
     scratch.seal();
     let (folder, disk) = place();
@@ -113,7 +113,7 @@ fn a_damaged_store_or_backup_is_not_copied_as_right() {
     assert!(error.to_string().contains("MAN-03"), "{error}");
     assert!(matches!(error, CopyError::Source(_)), "{error}");
     drop(to);
-    // The next backup sees that its old copy is no longer right, and makes another.
+    // The next backup detects that its old copy is corrupt, and copies the segment again.
     let copied = scratch.store().backup(&disk).unwrap();
     assert_eq!(copied.reused, 0);
     assert_eq!(shown(&opened(&folder)), shown(scratch.store()));
@@ -124,8 +124,8 @@ fn a_damaged_store_or_backup_is_not_copied_as_right() {
     assert!(error.to_string().contains("MAN-03"), "{error}");
 }
 
-/// How the system was told that this process reads its maps of files beneath a folder: which range, and
-/// the flags of it that advice sets (proc_pid_smaps(5)).
+/// Returns the access advice of this process for its maps of files below a folder: each range, with the flags that
+/// advice sets (proc_pid_smaps(5)).
 #[cfg(target_os = "linux")]
 fn advised(root: &Path) -> Vec<(String, Vec<String>)> {
     let maps = std::fs::read_to_string("/proc/self/smaps").expect("it is Linux");
@@ -142,7 +142,7 @@ fn advised(root: &Path) -> Vec<(String, Vec<String>)> {
     advised
 }
 
-/// Whatever ends a backup: the store goes on answering questions, which look rows up here and there.
+/// After a failed backup, the store still serves reads, with the advice for random access.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_backup_that_failed_leaves_segments_to_be_looked_up() {
@@ -184,7 +184,7 @@ fn restore_gives_the_store_back_and_overwrites_nothing() {
     assert!(matches!(error, CopyError::Locked), "{error}");
 }
 
-/// A directory whose lock must be held by whoever reads a file of it.
+/// A directory that asserts on each read that its lock is taken.
 #[derive(Debug)]
 struct Guarded(RealDisk);
 
@@ -240,7 +240,7 @@ impl Disk for Guarded {
     }
 }
 
-/// Whoever erases in a backup opens its store, so neither can see half of the other's work.
+/// An erasure in a backup opens the backup's store, so a restore and an erasure exclude each other.
 #[test]
 fn a_backup_that_is_restored_cannot_be_erased_from_meanwhile() {
     let scratch = Scratch::unmerged();
@@ -259,7 +259,7 @@ fn a_backup_that_is_restored_cannot_be_erased_from_meanwhile() {
     restore(&disk, &target).unwrap();
 }
 
-/// A crash may leave a file that was being written, of any kind.
+/// A crash may leave a partly written file of any kind.
 #[test]
 fn a_backup_that_was_cut_short_is_not_in_the_way_of_the_next() {
     let scratch = Scratch::new();
@@ -288,7 +288,7 @@ fn another_stores_backup_is_not_overwritten() {
     assert_eq!(disk.names().unwrap(), before);
 }
 
-/// Erasing in a backup is erasing in a store.
+/// An erasure in a backup works as in a store.
 #[test]
 fn what_is_erased_in_a_backup_leaves_its_files() {
     let scratch = Scratch::new();
@@ -304,7 +304,7 @@ fn what_is_erased_in_a_backup_leaves_its_files() {
     }
 }
 
-/// Any store that no process has open can be copied, whatever is in its logs, of any version.
+/// Any store that no process has open can be copied, whatever its logs contain, in any version.
 #[test]
 fn a_store_is_restored_with_its_logs() {
     for golden in Golden::kept().unwrap() {
@@ -336,7 +336,7 @@ fn a_damaged_log_is_not_restored_as_right() {
     }
 }
 
-/// What cannot be read is an error, and ends no process: neither of the source nor of an old backup.
+/// Unreadable bytes, of the source or of an old backup, return an error and do not end the process.
 #[test]
 fn a_bad_sector_ends_a_backup_or_a_restore_with_an_error() {
     let files = SmallStore::new().closed;

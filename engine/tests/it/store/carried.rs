@@ -1,4 +1,4 @@
-//! A store that is carried away: what is told in which order, and what is acknowledged and shown when.
+//! Replication of a store: the order of calls to the sink, and when a commit is acknowledged and published.
 
 use std::sync::{Arc, Weak};
 use std::thread;
@@ -30,12 +30,12 @@ fn away() -> NotCarried {
     NotCarried::Unknown("the other place does not answer".to_owned())
 }
 
-/// How many carries there were.
+/// Counts the calls that replicate a commit.
 fn carries(told: &[Told]) -> usize {
     told.iter().filter(|it| matches!(it, Told::Carry(_))).count()
 }
 
-/// A far, and a store whose shown commit was looked at whenever one was carried.
+/// Returns a sink, and a store that asserts at each replicated commit that the commit is not published yet.
 fn looked_at() -> (MemoryDisk, ScriptedFar, Arc<Store>) {
     let (disk, far) = (MemoryDisk::default(), ScriptedFar::new(true));
     let store = open(&disk, &far);
@@ -142,11 +142,11 @@ fn what_may_be_carried_is_shown_once_it_is() {
     assert_eq!((store.snapshot().seq(), store.stopped()), (1, None));
     store.show_carried();
     assert_eq!(store.snapshot().seq(), 1, "it is not carried yet");
-    // By the next write, which carries all.
+    // The next write replicates all pending commits.
     far.carries(Carries::AtOnce);
     assert_eq!(write(&store, "next").unwrap(), 3);
     assert_eq!(store.snapshot().seq(), 3);
-    // Or by whoever carried it without being asked.
+    // A sink may also replicate the commit later without a call.
     far.carries(Carries::Never(away()));
     write(&store, "unsure again").unwrap_err();
     assert!(matches!(store.sync(), Err(WriteError::Unsure(_))));
@@ -281,12 +281,12 @@ fn an_opening_tells_what_it_found_and_has_it_carried() {
     write(&store, "two").unwrap_err();
     drop(store);
     let kept = disk.files();
-    // The other place does not answer.
+    // The sink does not answer.
     let far = ScriptedFar::new(true);
     far.carries(Carries::Never(away()));
     let error = Store::open(on(&disk, &far), Options::default()).unwrap_err();
     assert!(matches!(error, OpenError::Renewal(_, Remedy::RetryLater)), "{error}");
-    // It does.
+    // The sink answers, and has commit 1 only.
     let far = ScriptedFar::new(true);
     far.has_carried(1);
     let store = open(&disk, &far);
@@ -300,7 +300,7 @@ fn an_opening_tells_what_it_found_and_has_it_carried() {
     let log = far.log(mark.log);
     assert!(kept[&name].starts_with(&log) && kept[&name].len() > log.len(), "but the mark");
     drop(store);
-    // It has all.
+    // The sink has all commits.
     let far = ScriptedFar::new(true);
     far.has_carried(2);
     let store = open(&disk, &far);

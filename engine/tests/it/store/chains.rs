@@ -1,5 +1,5 @@
-//! Chains through erased items: from any item its current successors and its whole chain, in every
-//! order of writing, sealing, compacting, opening and copying.
+//! Supersession chains through erased items: the current successors and the whole chain of any item, in every order of
+//! writing, sealing, compacting, opening and copying.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ fn successors(snapshot: &Snapshot, id: ItemId) -> Vec<ItemId> {
     ids(snapshot, snapshot.current_successors(id).map(|found| found.places))
 }
 
-/// Ids of a chain, and which of them are erased.
+/// Returns the ids of a chain, and the erased ones among them.
 fn chain(snapshot: &Snapshot, id: ItemId) -> (Vec<ItemId>, Vec<ItemId>) {
     let members = snapshot.chain(id).expect("no damage").members;
     let erased = members.iter().filter(|member| member.place.is_none());
@@ -31,12 +31,12 @@ fn erase(store: &Store, id: ItemId) {
     store.erase(&[id.0], "officer", "asked for", &FullSpeed).expect("the disk works");
 }
 
-/// A tombstone of what was erased in another store.
+/// Makes a tombstone of an item that was erased in another store.
 fn gone(target: ItemId, replaced: &[ItemId]) -> TombstoneDraft {
     TombstoneDraft { erase: true, gone: true, supersedes: replaced.to_vec(), ..hide(target) }
 }
 
-/// A was replaced by B, B by C, and B is erased.
+/// Checks a chain in which A was replaced by B, B by C, and B is erased.
 fn check(snapshot: &Snapshot, [a, b, c]: [ItemId; 3], when: &str) {
     assert_eq!(snapshot.find(b), Ok(None), "{when}");
     assert_eq!(snapshot.status(place(snapshot, a)), Ok(Status::Superseded), "{when}");
@@ -53,7 +53,7 @@ fn check(snapshot: &Snapshot, [a, b, c]: [ItemId; 3], when: &str) {
     assert_eq!((counts.items, counts.superseded, counts.tombstoned), (2, 1, 0), "{when}");
 }
 
-/// What comes between the steps of a test.
+/// Operation between the steps of a test.
 #[derive(Debug, Clone, Copy)]
 enum Between {
     Nothing,
@@ -103,7 +103,7 @@ fn a_chain_holds_together_in_every_order_of_steps() {
     }
 }
 
-/// As where the newest is tombstoned and stays: nothing stands in the place of what it replaced.
+/// As with a tombstoned newest item: its predecessors stay superseded without a successor.
 #[test]
 fn what_an_erased_newest_item_replaced_stays_superseded() {
     let mut scratch = Scratch::unmerged();
@@ -124,7 +124,7 @@ fn what_an_erased_newest_item_replaced_stays_superseded() {
     }
 }
 
-/// A process that ends before the bytes are gone: the chain is the same at every moment.
+/// The process may end before the bytes are erased: the chain is the same at every moment.
 #[test]
 fn a_chain_is_the_same_while_a_member_is_being_erased() {
     struct Looks<'a>(&'a Scratch, [ItemId; 4]);
@@ -165,7 +165,7 @@ fn an_erased_item_of_a_backup_keeps_its_chain() {
     check(&reader.snapshot(), [a, b, c], "restored");
 }
 
-/// What an import of another store's rows says of its erased items.
+/// The erased items of another store, as an import of its rows writes them.
 #[test]
 fn a_store_takes_what_was_erased_elsewhere_and_keeps_it_away() {
     let mut scratch = Scratch::new();
@@ -199,7 +199,7 @@ fn a_store_takes_what_was_erased_elsewhere_and_keeps_it_away() {
     assert!(found.is_clean(), "{found:#?}");
 }
 
-/// Stores with many erasures keep every rule, and every chain that they had.
+/// Stores with many erasures obey every rule, and all chains survive.
 #[test]
 fn random_stores_show_the_same_chains_after_their_erasures() {
     for seed in 0..8 {

@@ -1,4 +1,4 @@
-//! The directory: who has it, what is in it, what is left alone.
+//! The store directory: its lock, its files, and foreign files that are left alone.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -60,7 +60,7 @@ fn sealing_leaves_one_manifest_one_state_for_each_segment_and_an_empty_log() {
     let root = scratch.folder.path().to_owned();
     let count = |stem| starting(&root, stem);
     assert_eq!((count("manifest-"), count("log-"), count("segment-")), (1, 1, 3));
-    // Rows of all but the last segment were retired after it was sealed.
+    // Rows of all segments but the last were retired after sealing.
     assert_eq!(count("state-"), 2);
     let before = names(&root);
     scratch.seal(); // nothing to seal
@@ -101,8 +101,8 @@ fn the_tail_is_sealed_when_it_is_full() {
     assert_eq!(store.snapshot().counts().unwrap().items, written);
 }
 
-/// Names used again and again are stored once in a segment but every time in a log, so a small
-/// tail can have a large log. It is sealed before the log grows past what an opening reads.
+/// Names used again and again are stored once in a segment but every time in a log, so a small tail can have a large
+/// log. The tail is sealed before the log exceeds the size that an opening should replay.
 #[test]
 fn the_tail_is_sealed_when_its_log_is_long() {
     let mut scratch = Scratch::new();
@@ -172,8 +172,8 @@ fn leftovers_of_a_crash_are_removed() {
     assert_eq!(scratch.snapshot().seq(), sample::STEPS as u64);
 }
 
-/// The header of a log is synced before its first frame is written, so a log without a frame has
-/// lost nothing, whatever its header looks like: a power cut can leave its length without its bytes.
+/// The header of a log is synced before its first frame is written. So a log without a frame has lost nothing, whatever
+/// its header: a power cut can leave the header's length without its bytes.
 #[test]
 fn a_log_whose_header_was_torn_is_an_empty_log() {
     let mut scratch = Scratch::new();

@@ -1,4 +1,4 @@
-//! What is erased leaves every file of the store and of its backups.
+//! Erased bytes leave every file of the store and of its backups.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ use super::scratch::{Scratch, by_word, near};
 
 const SECRET: &str = "zanzibarsecret";
 
-/// Names of the files that hold these bytes.
+/// Returns the names of the files that contain these bytes.
 fn holding(scratch: &Scratch, bytes: &[u8]) -> Vec<String> {
     let mut names = Vec::new();
     for entry in
@@ -44,7 +44,7 @@ fn secret(source: Option<engine::SourceId>) -> ItemDraft {
     }
 }
 
-/// A store with a secret among other items, in `segments` segments, and the secret's id.
+/// Fills a store with a secret among other items, sealed or not, and returns a kept item and the secret.
 fn furnished(scratch: &Scratch, sealed: bool) -> (ItemId, ItemId) {
     scratch.store().bind_model(MODEL).expect("the disk works, and nothing is damaged");
     let kept = scratch.write(items([ItemDraft {
@@ -132,7 +132,7 @@ fn an_erased_id_is_never_given_again() {
     assert!(why.contains("taken") || why.contains("erased"), "{why}");
 }
 
-/// The chain of what replaced an erased item still leads on from its id.
+/// The chain of an erased item's successors still starts at the erased id.
 #[test]
 fn a_chain_runs_on_through_an_erased_item() {
     let scratch = Scratch::new();
@@ -144,7 +144,7 @@ fn a_chain_runs_on_through_an_erased_item() {
     assert_eq!(snapshot.item(newer[0]).unwrap().text, "birch what replaced it");
 }
 
-/// Ends every job.
+/// Cancels every job.
 struct Never;
 
 impl Pace for Never {
@@ -169,7 +169,7 @@ fn an_erasure_that_was_cut_short_hides_at_once_and_goes_on_after_the_next_openin
     check_gone(&scratch.snapshot(), kept, gone);
 }
 
-/// Ends the second job.
+/// Cancels the second job.
 struct Second(AtomicUsize);
 
 impl Pace for Second {
@@ -181,7 +181,7 @@ impl Pace for Second {
 #[test]
 fn a_source_goes_too_when_its_item_had_left_before_the_erasure_was_cut_short() {
     let mut scratch = Scratch::unmerged();
-    // The item's segment comes before one that its edge keeps waiting.
+    // The item's segment comes before a segment that has its edge, which the cancelled job leaves pending.
     let only = Batch { sources: vec![file("file:///only.md")], ..Batch::default() };
     let source = scratch.write(only).sources[0];
     let item = ItemDraft { embedding: Vec::new(), ..secret(Some(source)) };
@@ -202,7 +202,7 @@ fn a_source_goes_too_when_its_item_had_left_before_the_erasure_was_cut_short() {
     assert_eq!(holding(&scratch, b"only.md"), Vec::<String>::new());
 }
 
-/// While a source is being erased nothing may come to name it; before that, whatever does keeps it.
+/// While a source is being erased, no new item may reference it; before that, any reference keeps the source.
 #[test]
 fn a_source_that_is_named_while_its_item_is_erased_is_never_missed() {
     struct Names<'a>(&'a Scratch, engine::SourceId);
@@ -253,7 +253,7 @@ fn everything_else_is_as_it_was() {
     assert_eq!(listed(secret), before);
 }
 
-/// An edge may be all that names a source, and go by itself or with an item that it joins.
+/// A source may be referenced by an edge alone, which is erased by itself or with an item that it joins.
 #[test]
 fn a_source_that_only_an_erased_edge_names_goes_too() {
     for (by_itself, sealed) in [(true, false), (false, false), (true, true), (false, true)] {
@@ -275,14 +275,14 @@ fn a_source_that_only_an_erased_edge_names_goes_too() {
         let snapshot = scratch.snapshot();
         let left = sources.iter().map(|&it| snapshot.source(it).unwrap().is_some());
         let left: Vec<bool> = left.collect();
-        // The third edge ends at the other item; what nobody ever named is nobody's to take along.
+        // The third edge ends at the other item, and a source that was never referenced stays.
         assert_eq!(left, [false, true, true], "{by_itself} {sealed}");
         assert_eq!(holding(&scratch, b"only.md"), Vec::<String>::new());
         assert_eq!(scratch.store().erasures_pending().unwrap(), 0);
     }
 }
 
-/// A store on a disk that fails, with a secret in one of two segments that compaction merges.
+/// Makes a store on a failing disk, with a secret in one of two segments that compaction merges.
 fn on_failing_disk(
     fails: impl Fn(&str, &str) -> bool + Send + Sync + 'static,
 ) -> (MemoryDisk, Store, ItemId) {
@@ -309,7 +309,7 @@ fn holds(disk: &MemoryDisk) -> bool {
 fn an_erasure_removes_what_a_failed_job_has_left() {
     let armed = Arc::new(AtomicUsize::new(0));
     let now = Arc::clone(&armed);
-    // From its own name on, nothing of the file that compaction makes works for a while.
+    // For a while, every operation on the compaction's new file fails once the file has its final name.
     let (beneath, store, gone) = on_failing_disk(move |action, _| match action {
         "map" => now.load(Ordering::SeqCst) == 1,
         "remove" => now.load(Ordering::SeqCst) > 0,
@@ -326,12 +326,12 @@ fn an_erasure_removes_what_a_failed_job_has_left() {
     let erased = store.erase(&[gone.0], "officer", "asked for", &FullSpeed);
     assert!(erased.is_err() && store.stopped().is_none(), "{erased:?}");
     armed.store(0, Ordering::SeqCst);
-    // Nothing else is left to do, and nobody writes: the removal alone is tried again.
+    // Nothing else is pending, and no write runs: only the removal is retried.
     assert_eq!(store.erase_pending(&FullSpeed).unwrap(), 1);
     assert!(!holds(&beneath));
 }
 
-/// Names that were made before may be lost with those that could not be synced.
+/// A failed sync of the directory may lose names created before it, too.
 #[test]
 fn a_job_whose_name_cannot_be_synced_stops_the_writer() {
     let armed = Arc::new(AtomicUsize::new(0));

@@ -1,4 +1,4 @@
-//! A store that follows: equal to the one that is written, after each piece of what it is brought.
+//! A replica equals the store that is written, after each part that it receives.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -23,7 +23,7 @@ const STEPS: usize = 40;
 const WORDS: [&str; 3] = ["amber", "birch", "cedar"];
 const WHY: &str = "node b writes it";
 
-/// A store that is written at random, and what its courier is to bring.
+/// A store with random writes, and a [`Courier`] that collects the deliveries for its replica.
 struct Writing {
     disk: MemoryDisk,
     courier: Arc<Courier>,
@@ -54,7 +54,7 @@ impl Writing {
         self.store = Some(Store::open(ground, self.options).expect("it opens"));
     }
 
-    /// As if the process had been killed: no mark ends the log.
+    /// Simulates a killed process: no mark ends the log.
     fn kill(&mut self) {
         let files = self.disk.files();
         self.store = None;
@@ -126,15 +126,15 @@ impl Writing {
     }
 }
 
-/// What a courier is late with: manifests, and what comes and goes with them.
+/// Delays manifests, and the files that appear and disappear with them.
 struct Late {
-    /// One in so many is late; 0 for none.
+    /// Delays one delivery in this many; 0 for none.
     one_in: u64,
     held: Vec<Delivery>,
 }
 
 impl Late {
-    /// What is brought now: bytes of logs at once, the rest in its order when the dice say so.
+    /// Returns the deliveries of this step: bytes of logs at once, the others in order when the dice decide.
     fn sift(&mut self, deliveries: Vec<Delivery>, dice: &mut Dice) -> Vec<Delivery> {
         let mut now = Vec::new();
         for delivery in deliveries {
@@ -152,7 +152,7 @@ impl Late {
     }
 }
 
-/// What is brought, cut into pieces.
+/// Cuts deliveries into random pieces.
 fn pieces(deliveries: Vec<Delivery>, dice: &mut Dice) -> Vec<Delivery> {
     let cut = |delivery: Delivery, dice: &mut Dice| {
         let bytes = match &delivery {
@@ -165,7 +165,7 @@ fn pieces(deliveries: Vec<Delivery>, dice: &mut Dice) -> Vec<Delivery> {
     once.into_iter().flat_map(|delivery| cut(delivery, dice)).collect()
 }
 
-/// Follows a writer at random, in a directory that `ground` stands on.
+/// Replicates random writes to a directory that `ground` opens.
 fn follow_at_random(seed: u64, to: &(impl Place + ?Sized), ground: impl Fn() -> Ground) {
     let mut dice = Dice::new(seed);
     let options =
@@ -174,7 +174,7 @@ fn follow_at_random(seed: u64, to: &(impl Place + ?Sized), ground: impl Fn() -> 
     let (one_in, looks_in_four) = (dice.below(4), 1 + dice.below(4));
     let mut late = Late { one_in, held: Vec::new() };
     if late.one_in > 0 {
-        // What binds a model must not be late.
+        // The delivery that binds the model must not be delayed.
         writer.store().bind_model(MODEL).unwrap();
         writer.courier.deliveries().iter().for_each(|delivery| delivery.bring(to));
     }
@@ -197,7 +197,7 @@ fn follow_at_random(seed: u64, to: &(impl Place + ?Sized), ground: impl Fn() -> 
                 continue;
             };
             store.refresh().unwrap_or_else(|error| panic!("{told}, {piece:?}: {error}"));
-            // As one who reads all of it for the first time.
+            // The reference is a reader that opens the directory anew.
             let found = Reader::open(ground().disk).unwrap().snapshot();
             let followed = store.snapshot();
             assert_eq!(followed.seq(), found.seq(), "{told}");
@@ -240,7 +240,7 @@ fn the_same_in_a_folder() {
     follow_at_random(seed, path, || ground::folder(path, 1));
 }
 
-/// A writer, its courier, and a directory that follows.
+/// Returns a writer with its courier, and the directory of a replica.
 fn pair() -> (Writing, MemoryDisk) {
     (Writing::new(Options::default()), MemoryDisk::default())
 }
@@ -258,7 +258,7 @@ fn follow(disk: &MemoryDisk) -> Store {
 fn each_look_costs_what_has_come_since() {
     const COMMITS: u64 = 200;
     let (mut writer, disk) = pair();
-    // A segment that stays, and as much in the log.
+    // A segment that stays, and as many bytes in the log.
     let text = |_| note(&"long ".repeat(2000));
     writer.write(items((0..50).map(text)));
     writer.store().seal().unwrap();
@@ -275,7 +275,7 @@ fn each_look_costs_what_has_come_since() {
     let header = 64;
     let grown = writer.store().figures().log_bytes - log;
     assert_eq!(disk.bytes_read() - read, grown + COMMITS * header, "each byte once");
-    // Nothing new costs a header, and a new manifest neither the segment nor the log.
+    // If nothing is new, a refresh costs a header; a new manifest costs neither the segment nor the log.
     let read = disk.bytes_read();
     store.refresh().unwrap();
     assert_eq!(disk.bytes_read() - read, header);
@@ -357,7 +357,7 @@ fn erasures_that_wait_elsewhere_are_told() {
     assert_eq!(store.snapshot().find(gone).unwrap(), None);
 }
 
-/// What is wrong with a directory is told, and what was shown before stays until it is right.
+/// A refresh reports damage of the directory, and the old snapshot stays until the damage is repaired.
 #[test]
 fn after_an_error_the_older_view_stays() {
     let (mut writer, disk) = pair();
@@ -369,7 +369,7 @@ fn after_an_error_the_older_view_stays() {
         other => panic!("{other}"),
     };
     let good = disk.files();
-    // A manifest before the logs that go with it.
+    // A manifest arrives before its logs.
     writer.write(items([note("two")]));
     writer.store().seal().unwrap();
     let deliveries = writer.courier.deliveries();
@@ -386,14 +386,14 @@ fn after_an_error_the_older_view_stays() {
     assert_eq!((rule(&store), store.snapshot().seq()), ("LOG-03", 1), "one is not whole");
     deliveries.iter().for_each(|delivery| delivery.bring(&disk));
     assert_eq!(store.refresh().unwrap(), 2);
-    // Back to what was there before.
+    // The previous manifest is the newest again.
     let newest = disk.files().into_keys().rfind(|name| name.starts_with("manifest-")).unwrap();
     let manifest = disk.files()[&newest].clone();
     Place::take(&disk, &newest);
     assert_eq!((rule(&store), store.snapshot().seq()), ("MAN-03", 2));
     disk.put(&newest, &manifest);
     assert_eq!(store.refresh().unwrap(), 2);
-    // A log that lost what was read of it.
+    // A log loses bytes that were already read.
     writer.write(items([note("three")]));
     bring(&writer, &disk);
     assert_eq!(store.refresh().unwrap(), 3);
@@ -403,7 +403,7 @@ fn after_an_error_the_older_view_stays() {
     assert_eq!((rule(&store), store.snapshot().seq()), ("LOG-04", 3));
     disk.put(&log, &bytes);
     assert_eq!(store.refresh().unwrap(), 3);
-    // Another store's.
+    // Files of another store arrive.
     let (mut other, elsewhere) = pair();
     other.opened = 99;
     other.disk = MemoryDisk::default();
@@ -420,7 +420,7 @@ fn after_an_error_the_older_view_stays() {
     assert_eq!(store.snapshot().seq(), 3);
 }
 
-/// The roles change by closing and opening.
+/// Roles change by closing and opening.
 #[test]
 fn one_that_followed_writes_and_the_other_way_round() {
     let (mut writer, disk) = pair();
@@ -437,7 +437,7 @@ fn one_that_followed_writes_and_the_other_way_round() {
     assert_eq!(second.store().snapshot().seq(), 1);
     second.write(items([note("birch")]));
     assert_eq!(held.seq(), 1, "a snapshot stays good");
-    // The first one follows by now; its log has a mark that the other's never had.
+    // The first store is the replica now; its log has a mark that the other's never had.
     writer.store = None;
     let first = follow(&writer.disk);
     bring(&second, &writer.disk);
@@ -446,7 +446,8 @@ fn one_that_followed_writes_and_the_other_way_round() {
     assert_eq!(listing(&first.snapshot(), &second.asked).unwrap(), second.shown());
 }
 
-/// What it never read in a log is in a segment by then, and what that did to others in their states.
+/// Commits that the replica never read in a log are in a segment by then, and their effects on other rows in state
+/// files.
 #[test]
 fn one_that_looks_late_finds_what_sealed_commits_did() {
     let (mut writer, disk) = (Writing::new(ground::unmerged()), MemoryDisk::default());

@@ -1,4 +1,4 @@
-//! Hubs, neighbourhoods and ways: who comes first, and what a bound leaves.
+//! Hubs, neighbourhoods and paths: the order of results, and the effect of a limit.
 
 use engine::{
     Batch, Direction, EdgeDraft, EdgeFilter, HOPS_MAX, ItemDraft, ItemId, NEIGHBOURS_MAX, Reached,
@@ -40,7 +40,7 @@ fn way(snapshot: &Snapshot, from: ItemId, to: ItemId, hops: usize) -> Option<Vec
     Some([from].into_iter().chain(steps.iter().map(|step| step.to)).collect())
 }
 
-/// The strongest edges of a hub are its newest here, and more than are ever given.
+/// The strongest edges of a hub are its newest here, and more than are ever returned.
 #[test]
 fn a_hub_shows_its_strongest_edges() {
     let leaves = NEIGHBOURS_MAX + 500;
@@ -92,7 +92,7 @@ fn edges_are_asked_for_by_relation_and_direction() {
     assert_eq!(seen(&[], None, true), [2, 3]);
 }
 
-/// 0 - 1 - 2 - ... - 8, and a shortcut 0 - 5.
+/// A chain 0 - 1 - 2 - ... - 8, and a shortcut 0 - 5.
 #[test]
 fn the_shortest_way_is_found_from_both_ends() {
     let (scratch, made) = filled(10);
@@ -118,7 +118,7 @@ fn the_shortest_way_is_found_from_both_ends() {
     assert_eq!(snapshot.path(made[6], made[0], HOPS_MAX, &out, limits).unwrap().steps, None);
 }
 
-/// A way does not lead through what is hidden; nor does it begin or end there.
+/// A path does not lead through tombstoned items, nor begin or end there.
 #[test]
 fn ways_go_around_tombstones() {
     let (scratch, made) = filled(4);
@@ -134,7 +134,7 @@ fn ways_go_around_tombstones() {
     assert_eq!(around(&snapshot, made[1], 6, WalkLimits::default()), (vec![], false));
 }
 
-/// A way may begin and end at superseded items even where none is to be walked through.
+/// A path may begin and end at superseded items even if traversal excludes them.
 #[test]
 fn the_ends_of_a_way_are_always_shown() {
     let (scratch, made) = filled(2);
@@ -149,7 +149,7 @@ fn the_ends_of_a_way_are_always_shown() {
 #[test]
 fn a_walk_keeps_the_nearest_and_strongest_within_its_limits() {
     let (scratch, made) = filled(7);
-    // 1 is reached by two edges, and by the stronger of them; 4 is two hops away by way of 2.
+    // 1 is reached by the stronger of two edges; 4 is two hops away by way of 2.
     let edges = [
         (0, 1, 0.25),
         (1, 0, 0.75),
@@ -172,11 +172,11 @@ fn a_walk_keeps_the_nearest_and_strongest_within_its_limits() {
         assert_eq!((by.weight, by.direction, by.from), (0.75, Direction::In, made[0]));
         let (nodes, truncated) = walk(scratch, 3, 99);
         assert_eq!((ids(&nodes), truncated), (made[..3].to_vec(), true));
-        // Outgoing edges are looked at first, oldest first.
+        // Outgoing edges are followed first, oldest first.
         let (nodes, truncated) = walk(scratch, 99, 2);
         assert_eq!((ids(&nodes), truncated), (vec![made[0], made[2], made[1]], true));
         assert_eq!(walk(scratch, 0, 99), (vec![], true));
-        // All there is, and not an edge more.
+        // All nodes, with exactly as many edges as the limit.
         assert!(!walk(scratch, 5, 9).1);
         assert!(walk(scratch, 5, 8).1);
     };

@@ -1,4 +1,4 @@
-//! What is hidden changes nothing: against stores that never had it.
+//! Masked items change no result, compared with stores that never had them.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ fn hidden_items_are_found_by_those_alone_who_look_for_them() {
         assert_eq!(by_word(&snapshot, question, &without(&hidden)), [seen]);
         assert_eq!(by_word(&snapshot, question, &only), [secret, veiled, restricted]);
     }
-    // Scored one by one they get what a search gives them.
+    // Scored one by one, the items get the scores of a search.
     let places = snapshot.veiled_places(&only, 3).unwrap().expect("they are three");
     let scored = snapshot.words("lamp", &only).of(&places, &only).unwrap().items;
     let mut scored: Vec<_> = places.iter().zip(scored).map(|it| (*it.0, it.1.score)).collect();
@@ -71,14 +71,14 @@ fn hidden_items_are_found_by_those_alone_who_look_for_them() {
     let quoted = |filter: &Filter| snapshot.quoted("\"great lamp\"", filter).unwrap().unwrap();
     assert_eq!(quoted(&without(&hidden)).items.len(), 1);
     assert_eq!(quoted(&only).items.len(), 3);
-    // Who looks for what is seen learns where the others may be, and who has it, one by one.
+    // A search of the visible items returns the masked candidates, and which of them match, one by one.
     let seen_quoted = quoted(&without(&hidden));
     assert_eq!((&seen_quoted.veiled, quoted(&only).veiled.len()), (&places, 0));
     assert!(places.iter().all(|&place| snapshot.has_quoted(&seen_quoted, place).unwrap()));
     let apart = snapshot.quoted("\"lamp great\"", &without(&hidden)).unwrap().unwrap();
     assert_eq!((apart.items.len(), &apart.veiled), (0, &places));
     assert!(!places.iter().any(|&place| snapshot.has_quoted(&apart, place).unwrap()));
-    // What is only veiled may still be brought in by what it hangs together with.
+    // A veiled item may still be reached by its edges.
     let admitted = |id| {
         let place = snapshot.find(id).unwrap().unwrap();
         snapshot.admits(&without(&hidden), place).unwrap()
@@ -98,9 +98,9 @@ fn what_was_worked_out_for_one_snapshot_serves_the_next() {
     let later = scratch.write(items([note("lamp"), secret(), secret()])).items[0];
     let snapshot = scratch.snapshot();
     assert!(!before.is_of(&snapshot));
-    // Of what it does not know it shows nothing.
+    // Rows that the mask does not know are not shown.
     assert_eq!(by_word(&snapshot, "lamp", &without(&before)), [first]);
-    // Nor does it count: scores are those of the time before.
+    // Such rows do not count either: scores are those of the earlier snapshot.
     let scored = |snapshot: &Snapshot| {
         let hits = snapshot.search_words("lamp", ALL, &without(&before)).unwrap();
         hits.iter().map(|hit| hit.score.to_bits()).collect::<Vec<u32>>()
@@ -115,7 +115,7 @@ fn what_was_worked_out_for_one_snapshot_serves_the_next() {
     assert_eq!(asked, 2, "only the new rows are looked at, once for each of their classes");
 }
 
-/// One item of the stores: how it is classed, its words, its embedding.
+/// An item of the stores: access class, words, embedding.
 type Drawn = (u8, Vec<&'static str>, [f32; DIMENSIONS]);
 
 const WORDS: [&str; 5] = ["ash", "bay", "cod", "dee", "elm"];
@@ -163,7 +163,7 @@ fn found(snapshot: &Snapshot, hits: Result<Vec<engine::Hit>, engine::SearchError
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// To the last bit of every score, and whatever the limit: no row that is hidden takes up a place.
+    /// Equal to the last bit of every score, for any limit: no masked row uses up a result.
     #[test]
     fn answers_are_those_of_a_store_without_what_is_hidden(
         batches in prop::collection::vec((prop::collection::vec(drawn(), 1..40), any::<bool>()), 1..6),
@@ -215,7 +215,7 @@ proptest! {
         for limit in [limit, ALL] {
             prop_assert_eq!(search(&whole, &filter, limit), search(&seen, &plain, limit));
         }
-        // Nor does what is told of single items, whatever was counted before, nor how often words occur.
+        // Scores of single items and term statistics are equal, too, whatever was counted before.
         let known: Vec<ItemId> = all.iter().filter(|it| is_seen(&it.1)).map(|it| it.0).collect();
         let told_of = |snapshot: &Snapshot, filter: &Filter| {
             let places = known.iter().rev().map(|&id| snapshot.find(id).unwrap().unwrap());
@@ -232,7 +232,7 @@ proptest! {
         };
         prop_assert_eq!(near(&whole, &filter), near(&seen, &plain));
 
-        // What scores so much or more is the same as of a search for all.
+        // A search with a threshold returns the results of a full search at or above the threshold.
         let least = search(&whole, &filter, limit).last().map_or(0.0, |hit| f32::from_bits(hit.1));
         let above = |hits: Found| -> Found {
             hits.into_iter().filter(|hit| f32::from_bits(hit.1) >= least).collect()

@@ -1,5 +1,5 @@
-//! At every limit of the format: the last that is allowed is stored, the first that is not is
-//! refused in words that name the field and the bound.
+//! At every limit of the format: the largest allowed value is stored, the next one is rejected with an error that names
+//! the field and the limit.
 
 use engine::limits::*;
 use engine::{Batch, EdgeDraft, ItemDraft, SourceDraft, TombstoneDraft};
@@ -11,7 +11,7 @@ fn long(bytes: usize) -> String {
     "x".repeat(bytes)
 }
 
-/// An item made from a number: its size, or how many members it has.
+/// Makes an item from a number: its size, or its number of members.
 type Sized = fn(usize) -> ItemDraft;
 
 #[test]

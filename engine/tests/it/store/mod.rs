@@ -1,4 +1,4 @@
-//! The store's behaviours one by one, through its public door and on a real folder.
+//! The store's behaviours one by one, through its public API and on a real folder.
 
 mod background;
 mod backups;

@@ -1,4 +1,4 @@
-//! A search by meaning through indexes: what it finds, when it is used, and what becomes of its files.
+//! Vector search through indexes: results, use of the index, and its files.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -24,7 +24,7 @@ use super::scratch::Scratch;
 const WIDTH: usize = 48;
 const MODEL: Model = Model { fingerprint: [8; 32], dimensions: 48 };
 const ROWS: usize = 4000;
-/// Rows lie around so many centres, in the way that texts do around what they are about.
+/// Number of centres that the rows cluster around, as texts do around topics.
 const CENTRES: usize = 60;
 const BEST: usize = 10;
 const QUESTIONS: usize = 100;
@@ -63,12 +63,12 @@ impl Cloud {
     }
 }
 
-/// Evenly spread in -1..1.
+/// Returns a number uniform in -1..1.
 fn unit(dice: &mut Dice) -> f32 {
     dice.below(1 << 20) as f32 / (1 << 19) as f32 - 1.0
 }
 
-/// A store of one sealed segment, its rows' ids, and where its points lie.
+/// Makes a store of one sealed segment, and returns it with its rows' ids and points.
 fn furnished(mode: SearchMode) -> (Scratch, Vec<ItemId>, Cloud) {
     let scratch = Scratch::with(options(mode));
     let mut cloud = Cloud::new(0x1D_0101);
@@ -87,7 +87,7 @@ fn exactly(snapshot: &Snapshot) -> Snapshot {
     snapshot.clone().searched(SearchMode::Exact)
 }
 
-/// The share of the exact nearest that are found.
+/// Returns the fraction of the exact nearest neighbours that are found.
 fn recall(snapshot: &Snapshot, cloud: &mut Cloud, filter: &Filter) -> f64 {
     let (mut found, mut wanted) = (0, 0);
     for _ in 0..QUESTIONS {
@@ -104,7 +104,7 @@ fn index(scratch: &Scratch) -> Indexed {
     scratch.store().index(&FullSpeed).unwrap()
 }
 
-/// The index files of the store.
+/// Returns the index files of the store.
 fn indexes(scratch: &Scratch) -> Vec<PathBuf> {
     let files = fs::read_dir(scratch.folder.path()).unwrap().map(|entry| entry.unwrap().path());
     files.filter(|path| path.to_string_lossy().contains("index-")).collect()
@@ -161,7 +161,7 @@ fn filters_hold_and_hidden_rows_stay_hidden() {
     }
 }
 
-/// A filter admits few rows, all of them far from the question; or there are chosen ones; or many are wanted.
+/// Exact search is used if a filter admits few rows, all far from the query; for chosen rows; and for many results.
 #[test]
 fn what_an_index_was_not_measured_for_is_exact() {
     let scratch = Scratch::with(options(SearchMode::Approximate));
@@ -193,7 +193,7 @@ fn what_an_index_was_not_measured_for_is_exact() {
             assert_eq!(hits(&snapshot), hits(&exactly(&snapshot)), "{filter:?}");
         }
     }
-    // Together with a question that does go through the index.
+    // Another query of the same batch does use the index.
     let (one, other) = (cloud.point(0.9), cloud.point(0.9));
     let asked = [(&one, &rare), (&other, &everything), (&one, &among)];
     let asked = asked.map(|(query, filter)| Asked { query, limit: BEST, filter });
@@ -203,7 +203,7 @@ fn what_an_index_was_not_measured_for_is_exact() {
     assert_eq!(found, alone);
 }
 
-/// Most rows are admitted, none of them near, and the question is asked where those are that are not.
+/// Most rows are admitted, but none of the query's near rows are.
 #[test]
 fn a_question_goes_on_until_it_has_found_enough() {
     let scratch = Scratch::with(options(SearchMode::Approximate));
@@ -273,7 +273,7 @@ fn an_exact_store_makes_no_index_and_uses_none() {
     assert!(indexes(&scratch).is_empty());
 }
 
-/// Where a question is near to one of many copies it is near to all of them.
+/// Half of the rows are copies: a query near one copy is near all of them.
 #[test]
 fn where_an_index_gains_nothing_all_rows_are_looked_through() {
     let scratch = Scratch::with(options(SearchMode::Approximate));
@@ -313,7 +313,7 @@ fn a_damaged_index_is_not_used_told_and_made_anew() {
     assert!(verify(&disk(&scratch), &mut |_| ()).unwrap().is_clean());
 }
 
-/// Ends whatever is begun.
+/// Cancels every job.
 struct Ends;
 
 impl Pace for Ends {
@@ -340,7 +340,7 @@ fn a_whole_index_that_lies_there_is_taken_and_not_made_again() {
     assert!(scratch.snapshot().search_state().is_approximate);
 }
 
-/// A store in memory with a segment of each of so many rows.
+/// Makes a store in memory with one segment of each of the given row counts.
 fn in_memory(sizes: &[usize]) -> (MemoryDisk, Store) {
     let memory = MemoryDisk::default();
     let store = reopened(&memory);
@@ -398,7 +398,7 @@ fn a_reader_reads_a_wrong_index_once() {
     let folder = tempfile::tempdir().unwrap();
     wrong.iter().for_each(|(name, bytes)| fs::write(folder.path().join(name), bytes).unwrap());
     let real = RealDisk::open(folder.path()).unwrap();
-    // A disk that knows no more of a file than its length cannot tell the right one.
+    // A disk that knows only a file's length cannot identify the right file.
     let disks: [(Arc<dyn Disk>, u64); 2] =
         [(Arc::new(MemoryDisk::holding(wrong)), 0), (Arc::new(real), 2000)];
     for (disk, wanted) in disks {
@@ -441,7 +441,7 @@ fn an_index_goes_with_its_segment() {
     assert!(indexes(&scratch).is_empty());
     assert!(!scratch.snapshot().search_state().is_approximate);
     assert_eq!(index(&scratch), Indexed::Made { rows: 5499 });
-    // What a crash leaves of one that was being written, and one of a segment that went.
+    // Crash leftovers: a partly written index, and the index of a removed segment.
     let folder = scratch.folder.path().to_owned();
     scratch.close();
     for name in ["index-00000000000000000090", "index-00000000000000000002.new"] {
@@ -452,7 +452,7 @@ fn an_index_goes_with_its_segment() {
     assert!(scratch.snapshot().search_state().is_approximate);
 }
 
-/// A segment that goes while its index is made.
+/// The segment is removed while its index is built.
 #[test]
 fn an_index_of_what_is_erased_meanwhile_comes_to_nothing() {
     struct Erases<'a>(&'a Scratch, ItemId, std::sync::Once);

@@ -1,4 +1,4 @@
-//! What stands in quotes: who has it, against a look at every text.
+//! Quoted phrases: the items that contain them, compared with a scan of every text.
 
 use engine::{Filter, ItemDraft, ItemId, QUOTED_ITEMS_MAX, Snapshot, Store};
 use proptest::prelude::*;
@@ -10,7 +10,7 @@ use support_engine::sample::{MODEL, halves, hide, items, note, tombstones};
 
 use super::scratch::{Scratch, by_word, near};
 
-/// Items that have what is quoted; `None` where nothing is.
+/// Returns the items that contain the quoted phrases; `None` if nothing is quoted.
 fn having(snapshot: &Snapshot, question: &str, filter: &Filter) -> Option<Vec<ItemId>> {
     let quoted = snapshot.quoted(question, filter).expect("no damage")?;
     let all: Vec<_> = snapshot.places().expect("no damage").collect();
@@ -57,7 +57,7 @@ fn what_is_quoted_is_required_of_every_hit() {
     by_words.sort();
     assert_eq!(by_words, wanted);
     assert_eq!(near(&snapshot, &[1.0, 0.0, 0.0, 0.0], &filter), wanted);
-    // Nobody has this, so nobody is found by any of the other words, nor by meaning.
+    // No item has the phrase, so none is found by any other word, nor by vector.
     let filter = quoting(&snapshot, "lamp \"paraffin great\"");
     assert!(filter.among.as_ref().is_some_and(|items| items.is_empty()));
     assert!(by_word(&snapshot, "lamp great", &filter).is_empty());
@@ -77,7 +77,7 @@ fn a_phrase_that_too_many_have_is_cut_short_and_says_so() {
     store.write(drafts(plain, "a fog horn sounds")).unwrap();
     let exact = store.snapshot().quoted("\"fog horn\"", &Filter::default()).unwrap().unwrap();
     assert_eq!((exact.items.len(), exact.cut_short), (plain, false));
-    // Two better ones come last: the bound takes them, and leaves out others.
+    // Two better items come last: the limit includes them, and excludes others.
     let best = store.write(drafts(2, "fog horn")).unwrap().items;
     let snapshot = store.snapshot();
     let cut = snapshot.quoted("\"fog horn\"", &Filter::default()).unwrap().unwrap();
@@ -86,14 +86,14 @@ fn a_phrase_that_too_many_have_is_cut_short_and_says_so() {
     assert_eq!(by_word(&snapshot, "fog horn", &among)[..2], best[..]);
 }
 
-/// Words of few letters, so that phrases are met often.
+/// Few short words, so that phrases match often.
 const WORDS: [&str; 4] = ["ash", "bay", "cod", "Dee"];
 
 fn words(most: usize) -> impl Strategy<Value = Vec<&'static str>> {
     prop::collection::vec(prop::sample::select(WORDS.to_vec()), 1..most)
 }
 
-/// The definition, on texts whose words are parted by blanks: the phrase is a slice of one of them.
+/// The definition, on texts of words separated by blanks: the phrase is a slice of the title or of the text.
 fn has(title: &[&str], text: &[&str], phrase: &[&str]) -> bool {
     [title, text].iter().any(|words| words.windows(phrase.len()).any(|slice| slice == phrase))
 }
@@ -101,7 +101,7 @@ fn has(title: &[&str], text: &[&str], phrase: &[&str]) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Several parts, some sealed; some items hidden; one or two phrases.
+    /// Several segments and a tail; some items masked; one or two phrases.
     #[test]
     fn quoted_is_what_a_look_at_every_text_gives(
         batches in prop::collection::vec(
@@ -138,7 +138,7 @@ proptest! {
         let filter = Filter { modality: modality.then(|| "code".to_owned()), ..Filter::default() };
         let snapshot = store.snapshot();
         prop_assert_eq!(having(&snapshot, &question.join(" or "), &filter), Some(wanted.clone()));
-        // Every one of them is found by the words lane, and nobody else.
+        // Full-text search finds every such item, and no other.
         let among = quoting(&snapshot, &question.join(" "));
         let hits = snapshot.search_words(&question.join(" "), ALL, &Filter { among: among.among, ..filter });
         let mut found: Vec<ItemId> =

@@ -1,4 +1,4 @@
-//! A store moves to another model while it is read and written.
+//! Migration of a store to another model during reads and writes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,14 +20,14 @@ use super::scratch::{Scratch, near};
 
 const OTHER: Model = Model { fingerprint: [8; 32], dimensions: 3 };
 
-/// The vector that the other model makes of a text.
+/// Returns the other model's vector of a text.
 fn vector(text: &str) -> Vec<f16> {
     let count = |wanted: &str| text.matches(wanted).count();
     let numbers = [count("a"), count("e"), text.len()];
     numbers.map(|n| f16::from_f32(f32::from(u16::try_from(n).expect("a short text")))).to_vec()
 }
 
-/// The other model; tells `before` of each batch that it is asked for.
+/// The other model, which calls `before` for each batch.
 struct Other<F>(F);
 
 impl<F: FnMut(usize)> Reencoder for Other<F> {
@@ -45,7 +45,7 @@ fn with_vector(text: &str) -> ItemDraft {
     ItemDraft { embedding: halves([1.0, 0.5, 0.0, 0.25]), ..note(text) }
 }
 
-/// All that is shown but the model, its embeddings and what they find.
+/// Lists everything visible except the model, its embeddings and the results of vector search.
 fn shown(scratch: &Scratch) -> serde_json::Value {
     let snapshot = scratch.snapshot();
     let asked = Asked::of(&snapshot, []).expect("no damage");
@@ -97,8 +97,8 @@ fn what_is_written_meanwhile_moves_too() {
     scratch.store().bind_model(MODEL).unwrap();
     scratch.write(items([with_vector("amber")]));
     scratch.seal();
-    // Enough for a second round at the first call, one for the end at the second; later calls may
-    // come while writers wait.
+    // Enough writes for a second round at the first call, and one for the end at the second; later calls may come while
+    // writers wait.
     let mut calls = 0;
     let mut other = Other(|_| {
         calls += 1;
@@ -131,7 +131,7 @@ fn embeddings_of_the_old_model_are_refused_afterwards() {
     scratch.write(Batch { embedded_by: Some(OTHER), ..items([right]) });
 }
 
-/// Files that no manifest needs.
+/// Returns the files that no manifest lists.
 fn unlisted(disk: &dyn engine::os::disk::Disk) -> Vec<String> {
     let verified = verify(disk, &mut |_| {}).expect("it can be read");
     assert!(verified.is_clean(), "{:?}", verified.findings);
@@ -139,7 +139,7 @@ fn unlisted(disk: &dyn engine::os::disk::Disk) -> Vec<String> {
     notes.filter(|note| note.contains("a leftover that no manifest needs")).collect()
 }
 
-/// Three sealed segments with embeddings, in a store on a disk in memory.
+/// Makes three sealed segments with embeddings, in a store on a disk in memory.
 fn three_segments() -> MemoryDisk {
     let disk = MemoryDisk::default();
     let store = opened(Arc::new(disk.clone()));
@@ -172,11 +172,11 @@ fn a_move_begins_only_with_room_for_all_and_ends_when_that_goes() {
     };
     let all: usize =
         disk.files().iter().filter(|it| before.contains(it.0)).map(|it| it.1.len()).sum();
-    // Both models' rows are padded to the same width.
+    // Rows of both models are padded to the same width.
     assert_eq!(wanted, COMPACT_FREE_BYTES_MIN + all as u64);
     assert_eq!(calls, 0, "nothing was embedded in vain");
     disk.leave_free(wanted);
-    // Others fill the disk meanwhile.
+    // Other files fill the disk meanwhile.
     let mut calls = 0;
     let mut other = Other(|_| {
         calls += 1;
@@ -194,8 +194,8 @@ fn a_move_begins_only_with_room_for_all_and_ends_when_that_goes() {
     assert_eq!(store.snapshot().model(), Some(OTHER));
 }
 
-/// Whatever operation fails, the files of a move that came to nothing go at once, even where a write
-/// has stopped the writer meanwhile.
+/// Any operation may fail: the files of a failed migration are removed at once, even if a write has stopped the writer
+/// meanwhile.
 #[test]
 fn a_move_that_fails_leaves_no_file_behind() {
     let (mut postponed, mut stopped) = (0, 0);
@@ -227,7 +227,7 @@ fn a_move_that_fails_leaves_no_file_behind() {
                 stopped += 1;
                 assert_eq!(segments(&beneath), before, "operation {at}");
             }
-            // The manifest may be there or not, so its files stay until the next opening.
+            // The manifest may be on disk or not, so its files stay until the next open.
             Err(ReembedError::Store(WriteError::Disk(_))) => assert!(store.stopped().is_some()),
             Err(error) => panic!("operation {at}: {error}"),
         }
@@ -239,11 +239,11 @@ fn a_move_that_fails_leaves_no_file_behind() {
     assert!(postponed >= 6 && stopped >= 2, "{postponed} postponed, {stopped} stopped");
 }
 
-/// Erases an item at one of the moments between two segments.
+/// Erases an item at a chosen moment between two segments.
 struct ErasesBetween<'a> {
     store: &'a Store,
     target: ItemId,
-    /// How many such moments come before.
+    /// Moments to skip before that.
     left: AtomicUsize,
     disk: &'a MemoryDisk,
 }
@@ -261,8 +261,8 @@ impl Pace for ErasesBetween<'_> {
     }
 }
 
-/// An erasure does not wait for the end of a move: it takes its turn between two segments, and no
-/// file keeps the bytes, those that wait for the move's manifest included.
+/// An erasure does not wait for the end of a migration: it runs between two segments, and no file keeps the bytes, the
+/// migration's unpublished files included.
 #[test]
 fn an_erasure_passes_a_move_and_takes_back_what_it_made() {
     for moment in 1..=4 {
@@ -292,7 +292,7 @@ fn an_erasure_passes_a_move_and_takes_back_what_it_made() {
     }
 }
 
-/// Ends the work after some calls.
+/// Cancels the work after some calls.
 struct EndAfter(AtomicUsize);
 
 impl Pace for EndAfter {
@@ -306,7 +306,7 @@ fn a_move_that_is_ended_or_fails_leaves_the_old_model() {
     let mut scratch = Scratch::unmerged();
     sample::furnish(scratch.store(), Seals(&[0, 1, 4]), |_, _| {}).unwrap();
     let before = shown(&scratch);
-    // Each of three segments asks for an embedding and a piece of file at the least.
+    // Each of three segments needs an embedding call and a file write at least.
     for calls in 1..=4 {
         let pace = EndAfter(AtomicUsize::new(calls));
         let error = scratch.store().reembed(&mut Other(|_| {}), &pace).unwrap_err();

@@ -1,9 +1,9 @@
-//! A walk over all rows that is broken off anywhere goes on from there, as if it had not been.
+//! A scan of all rows that stops anywhere resumes as if uninterrupted.
 
 use engine::{FullSpeed, Mark, Snapshot, Store};
 use support_engine::{ground, random_store};
 
-/// Every row as it is shown, and the mark behind it.
+/// Returns every row as listed, and the scan cursor after the row.
 fn walked(snapshot: &Snapshot) -> Vec<(String, Mark)> {
     let mut records = snapshot.records();
     let mut rows = Vec::new();

@@ -1,4 +1,4 @@
-//! Supersession and tombstones: what steps back, what is hidden, and from where.
+//! Supersession and tombstones: which items are superseded, which are hidden, and in which reads.
 
 use engine::{Batch, EdgeDraft, EdgeId, Filter, ItemDraft, ItemId, Status};
 use support_engine::sample::{MODEL, halves, hide, hide_edge, items, link, note, tombstones};
@@ -47,7 +47,7 @@ fn chains_split_and_merge_across_segments() {
         for any in [a, b, e] {
             assert_eq!(chain(&scratch, any), [a, b, c, d, e]);
         }
-        // c knows nothing of its twin d: neither replaced the other.
+        // The chain of c excludes its twin d: neither replaced the other.
         assert_eq!(chain(&scratch, c), [a, b, c, e]);
         let snapshot = scratch.snapshot();
         assert_eq!(ids(&snapshot, snapshot.direct_successors(b)), [c, d]);
@@ -71,7 +71,7 @@ fn items_of_one_batch_can_replace_earlier_ones_of_it() {
     assert_eq!(successors(&scratch, a), [b]);
 }
 
-/// Circles of one, two and three, each with words of its own.
+/// Cycles of one, two and three items, each with its own error message.
 #[test]
 fn circles_are_refused_and_named() {
     let scratch = Scratch::new();
@@ -90,7 +90,7 @@ fn circles_are_refused_and_named() {
     assert_eq!(scratch.snapshot().counts().unwrap().items, 0);
 }
 
-/// Only `supersedes` retires: an edge that says so in its relation does not.
+/// Only `supersedes` retires items: an edge with the relation `updates` does not.
 #[test]
 fn an_edge_of_updates_retires_nothing() {
     let mut scratch = Scratch::new();
@@ -122,7 +122,7 @@ fn a_batch_does_not_hide_what_it_adds() {
         assert_eq!(field, "target");
         assert!(why.contains("later batch"), "{why}");
     }
-    // To replace an item and hide it is one act.
+    // A single batch may replace an item and hide it.
     scratch.write(Batch { tombstones: vec![hide(old)], ..items([replacing("new", &[old])]) });
     assert_eq!(status(&scratch, old), Status::Tombstoned);
 }
@@ -146,7 +146,7 @@ fn what_cannot_be_replaced_is_refused() {
     assert_eq!(status(&scratch, old), Status::Current);
 }
 
-/// A history of many versions is a history, not damage.
+/// A history of many versions is valid, not damage.
 #[test]
 fn a_long_chain_is_walked_to_its_end() {
     const VERSIONS: usize = 100_000;
@@ -209,7 +209,7 @@ fn a_hidden_item_that_was_replaced_counts_as_hidden_only() {
     scratch.write(tombstones([hide(old)]));
     let counts = scratch.snapshot().counts().unwrap();
     assert_eq!((counts.items, counts.superseded, counts.tombstoned), (1, 0, 1));
-    // The chain outlives its hidden members; what would stand in their place does not.
+    // The chain includes hidden members; the current successors do not.
     assert_eq!(chain(&scratch, new), [old, new]);
     scratch.write(tombstones([hide(new)]));
     assert_eq!(successors(&scratch, old), []);

@@ -1,4 +1,4 @@
-//! A store in a folder of its own that goes away with the test.
+//! A store in a temporary folder that is removed with the test.
 
 use engine::{
     Batch, Damage, EdgeFilter, Filter, Ground, ItemId, NEIGHBOURS_MAX, Neighbour, OpenError,
@@ -9,7 +9,6 @@ use support_engine::ground;
 use support_engine::listing::ALL;
 use tempfile::TempDir;
 
-/// A folder and the store in it.
 pub(crate) struct Scratch {
     pub(crate) folder: TempDir,
     store: Option<Arc<Store>>,
@@ -22,7 +21,7 @@ impl Scratch {
         Self::with(Options::default())
     }
 
-    /// One whose sealed segments stay as they are.
+    /// Makes a store whose sealed segments are not merged.
     pub(crate) fn unmerged() -> Self {
         Self::with(ground::unmerged())
     }
@@ -43,7 +42,7 @@ impl Scratch {
         self.store.as_ref().expect("it is closed only within reopen")
     }
 
-    /// One that draws its ids from another seed.
+    /// Makes a store that draws its ids from another seed.
     pub(crate) fn opened_with(seed: u64) -> Self {
         let folder = tempfile::tempdir().expect("a scratch folder can be made");
         let mut scratch = Self { folder, store: None, opened: seed, options: Options::default() };
@@ -51,7 +50,7 @@ impl Scratch {
         scratch
     }
 
-    /// The store, for threads of its own. It must be given back before the next opening.
+    /// Returns the store, for the test's own threads. The caller MUST drop it before the next opening.
     pub(crate) fn share(&self) -> Arc<Store> {
         Arc::clone(self.store.as_ref().expect("it is closed only within reopen"))
     }
@@ -75,7 +74,7 @@ impl Scratch {
         self.store().write(batch).expect("the batch is right")
     }
 
-    /// Writes what must be refused, and gives the field and the reason.
+    /// Writes a batch that must be rejected, and returns the field and the reason.
     pub(crate) fn refused(&self, batch: Batch) -> (&'static str, String) {
         let before = self.store().snapshot().seq();
         let error = self.store().write(batch).expect_err("the batch is wrong");
@@ -117,7 +116,7 @@ pub(crate) fn neighbours(snapshot: &Snapshot, id: ItemId) -> Vec<Neighbour<'_>> 
     snapshot.neighbours(id, NEIGHBOURS_MAX, &EdgeFilter::default()).expect("no damage")
 }
 
-/// Ids of what a look-up gave.
+/// Ids of the rows of a lookup.
 pub(crate) fn ids(snapshot: &Snapshot, places: Result<Vec<Place>, Damage>) -> Vec<ItemId> {
     support_engine::listing::ids(snapshot, &places.expect("no damage")).expect("no damage")
 }

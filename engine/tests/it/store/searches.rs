@@ -1,4 +1,4 @@
-//! Words, embeddings and neighbours: who is found, in which order, and what a filter leaves.
+//! Full-text, vector and graph search: results, their order, and filters.
 
 use engine::{Batch, Direction, Filter, ItemDraft, ItemId, Options, Sensitivity, Snapshot, Store};
 use half::f16;
@@ -55,7 +55,7 @@ fn a_replaced_item_stays_a_neighbour() {
     assert_eq!(neighbours(&scratch.snapshot(), made[0]).len(), 1);
 }
 
-/// Who passes each filter, by both searches, with parts in two segments and the tail.
+/// Each filter admits the same items in both searches, with rows in two segments and the tail.
 #[test]
 fn filters_hold_inside_both_searches() {
     let scratch = Scratch::new();
@@ -76,7 +76,7 @@ fn filters_hold_inside_both_searches() {
     scratch.seal();
     let restricted =
         add(ItemDraft { supersedes: vec![old], ..item("chunk", "code", Sensitivity::Restricted) });
-    // Left out of the word columns, and out of every search with them.
+    // Excluded from the full-text columns, and so from every search.
     add(ItemDraft { searchable: false, ..item("note", "text", Sensitivity::Public) });
 
     let all = Filter::default;
@@ -101,7 +101,7 @@ fn filters_hold_inside_both_searches() {
     ];
     let snapshot = scratch.snapshot();
     for (filter, wanted) in cases {
-        // All are equally good, so they come in order of id.
+        // All scores are equal, so the results are in order of id.
         assert_eq!(by_word(&snapshot, "otter", &filter), wanted, "words, {filter:?}");
         assert_eq!(near(&snapshot, &EAST, &filter), wanted, "nearest, {filter:?}");
     }
@@ -127,7 +127,7 @@ fn the_limit_cuts_after_the_filter() {
     }
 }
 
-/// Scores as well as order: sealing and reopening change where rows lie, not what they are.
+/// Scores as well as order are equal: sealing and reopening move rows without changing them.
 #[test]
 fn searches_give_the_same_before_and_after_sealing_and_reopening() {
     let mut scratch = Scratch::new();
@@ -182,7 +182,7 @@ fn another_model_is_refused() {
             assert!(error.to_string().contains("070707070707"), "{error}");
         }
         assert_eq!(scratch.refused(embedded(8)).0, "embedding");
-        // A question of another width finds nothing.
+        // A query of another width finds nothing.
         assert!(near(&scratch.snapshot(), &[1.0; 8], &Filter::default()).is_empty());
         scratch.reopen();
     }
@@ -200,11 +200,11 @@ fn a_model_of_an_impossible_width_is_refused() {
     assert_eq!(scratch.snapshot().model(), None);
 }
 
-/// One item with an embedding: its id, and what the store was given.
+/// An item with an embedding: its id and its vector.
 type Row = (ItemId, [f32; DIMENSIONS]);
 
-/// The definition: the cosine of every row, best first, equal ones in order of id. With small whole
-/// numbers every dot product is exact in any order of adding, so ties here are ties there.
+/// The definition: the cosine of every row, best first, ties in order of id. With small integers every dot product is
+/// exact in any order of addition, so ties here are ties in the store.
 fn brute_force(rows: &[Row], query: [f32; DIMENSIONS], limit: usize) -> Vec<(ItemId, f32)> {
     #[expect(clippy::cast_possible_truncation, reason = "the nearest f32 is what is compared")]
     let length = |v: [f32; DIMENSIONS]| {
@@ -237,7 +237,7 @@ fn small() -> impl Strategy<Value = [f32; DIMENSIONS]> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Several parts, some sealed; some items hidden; many equal scores.
+    /// Several segments and a tail; some items hidden; many equal scores.
     #[test]
     fn nearest_is_what_brute_force_gives(
         batches in prop::collection::vec(

@@ -1,4 +1,4 @@
-//! Snapshots stand still while the store goes on.
+//! Snapshots do not change while the store is written.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -30,7 +30,7 @@ fn a_snapshot_shows_its_commit_and_nothing_later() {
     }
 }
 
-/// A snapshot outlives the files it reads and the store it came from.
+/// A snapshot outlives the files that it reads and the store that it came from.
 #[test]
 fn a_snapshot_outlives_its_store_and_its_logs() {
     let mut scratch = Scratch::new();
@@ -45,8 +45,8 @@ fn a_snapshot_outlives_its_store_and_its_logs() {
     assert_eq!(listed(&snapshot), then);
 }
 
-/// Readers on other threads hold one snapshot each, list it again and again, and take the next
-/// one, while a writer adds, replaces, hides and seals.
+/// Readers on other threads list one snapshot each again and again, then the next snapshot, while a writer adds,
+/// replaces, hides and seals.
 #[test]
 fn readers_and_the_writer_do_not_disturb_one_another() {
     const COMMITS: u64 = 60;

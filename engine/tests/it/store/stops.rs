@@ -1,5 +1,5 @@
-//! Reads whose work grows with the store: each asks more than once whether it is still wanted, and
-//! ends where it is not.
+//! Cancellation of reads whose work grows with the store: each read checks its token more than once, and ends when
+//! cancelled.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use support_engine::sample::{DIMENSIONS, MODEL, halves, items, link, note, tombs
 
 use super::scratch::Scratch;
 
-/// More than one look apart, in rows of every kind that a read goes through.
+/// More rows, of every kind that a read scans, than lie between two checks.
 const ITEMS: usize = 20_000;
 const EDGES: usize = 3_000;
 const EAST: [f32; DIMENSIONS] = [1.0, 0.0, 0.0, 0.0];
@@ -38,7 +38,7 @@ const READS: [(&str, Read); 12] = [
         snapshot.hide(&Hidden::default(), odd_are_hidden()).map(drop)
     }),
     ("words, with rows that do not count", |snapshot, _, _| {
-        // What is hidden was found before.
+        // The mask is computed before the cancellation.
         let unhurried = snapshot.clone().until(Stop::default());
         let hidden = unhurried.hide(&Hidden::default(), odd_are_hidden())?;
         let filter = Filter { hidden: Some(Arc::new(hidden)), ..Filter::default() };
@@ -78,7 +78,7 @@ fn a_long_read_ends_where_it_is_not_wanted_any_more() {
     }
 }
 
-/// A search that was cut short has left nothing behind: the next one on its thread is whole.
+/// A cancelled search leaves no state behind: the next search on its thread is complete.
 #[test]
 fn the_search_after_a_stopped_one_finds_what_there_is() {
     let (scratch, ..) = filled();
@@ -96,7 +96,7 @@ fn the_search_after_a_stopped_one_finds_what_there_is() {
     }
 }
 
-/// Runs a read that is to end at its question of that number; gives how many it put.
+/// Runs a read that is cancelled at the check of the given number; returns the number of checks.
 fn stopped_at<T>(
     number: u64,
     scratch: &Scratch,
@@ -109,12 +109,12 @@ fn stopped_at<T>(
     (ended, asked.load(Ordering::Relaxed))
 }
 
-/// Every other item, as those are that it is asked about.
+/// Hides the items of kind `secret`: every other item.
 fn odd_are_hidden() -> impl FnMut(&Class<'_>) -> Sight {
     |class| if class.kind == "secret" { Sight::Nothing } else { Sight::Whole }
 }
 
-/// A store, an item with many edges, and one that is three steps away from it.
+/// Returns a store, an item with many edges, and an item three hops away from it.
 fn filled() -> (Scratch, ItemId, ItemId) {
     let scratch = Scratch::unmerged();
     scratch.store().bind_model(MODEL).expect("a new store takes a model");
@@ -129,7 +129,7 @@ fn filled() -> (Scratch, ItemId, ItemId) {
     }
     let hub = made[0];
     let mut edges: Vec<_> = made[1..=EDGES].iter().map(|&id| link(hub, id, 0.5)).collect();
-    // The other end has as many, so that whichever side a walk takes first is long.
+    // The other end has as many edges, so that the traversal is long from either end.
     let far = made[ITEMS - 1];
     edges.extend(made[EDGES + 1..=2 * EDGES].iter().map(|&id| link(far, id, 0.5)));
     edges.push(link(made[1], made[2 * EDGES], 0.5));

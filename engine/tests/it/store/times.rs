@@ -1,4 +1,4 @@
-//! Two time axes: what was known, and what was true.
+//! Two time axes: transaction time and validity.
 
 use engine::{
     Batch, EdgeDraft, EdgeFilter, Filter, ItemDraft, ItemId, Micros, Moment, Snapshot, Status,
@@ -25,7 +25,7 @@ fn status(snapshot: &Snapshot, id: ItemId) -> Option<Status> {
     Some(snapshot.status(place).expect("no damage"))
 }
 
-/// Imported late, but counted from when it was recorded: 30 is written first.
+/// An imported item counts from its recorded time, not from its import: 30 is written first.
 #[test]
 fn history_counts_from_when_it_was_recorded() {
     let mut scratch = Scratch::new();
@@ -76,13 +76,13 @@ fn a_period_holds_from_its_start_until_before_its_end() {
         let then = scratch.snapshot().at(valid_at(at));
         let wanted: Vec<ItemId> = wanted.iter().map(|&n| made[n]).collect();
         assert_eq!(by_word(&then, "rule", &Filter::default()), wanted, "at {at}");
-        // What is asked for by id, and counts, stay whole.
+        // Lookups by id, and counts, are unaffected.
         assert!(made.iter().all(|&id| status(&then, id) == Some(Status::Current)));
         assert_eq!(then.counts().unwrap().items, 5);
     }
 }
 
-/// The axes do not mix: what replaces an item does so from when it is recorded, true yet or not.
+/// The axes are independent: an item supersedes from its recorded time, valid yet or not.
 #[test]
 fn a_successor_that_is_not_true_yet_supersedes_all_the_same() {
     let scratch = Scratch::new();
@@ -101,7 +101,7 @@ fn a_successor_that_is_not_true_yet_supersedes_all_the_same() {
     assert_eq!(before.chain(old).unwrap().members.len(), 2);
 }
 
-/// Hidden means hidden: a look back is no way around a tombstone.
+/// A tombstone applies to every moment: a read as of an earlier moment does not bypass it.
 #[test]
 fn a_tombstone_hides_in_the_past_too() {
     let scratch = Scratch::new();
@@ -159,7 +159,7 @@ fn a_ref_is_of_the_item_that_had_it_then() {
     }
 }
 
-/// A snapshot without a moment of its own answers as it always did, and one can go back to now.
+/// A snapshot without a moment answers as before, and a snapshot as of a moment can return to now.
 #[test]
 fn a_moment_is_a_look_and_not_a_change() {
     let scratch = Scratch::new();

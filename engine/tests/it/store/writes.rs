@@ -1,4 +1,4 @@
-//! What is written is what is read; ids; batches.
+//! Rows read back equal the rows written; ids; batches.
 
 use engine::{Batch, EdgeDraft, ItemDraft, Micros, SourceDraft, SourceId, Status};
 use support_engine::ground::{SeededRandom, SteppingClock};
@@ -6,7 +6,7 @@ use support_engine::sample::{self, MODEL, file, full_item, items, link, note};
 
 use super::scratch::{Scratch, place};
 
-/// Reads back everything that [`sample::full_item`] and its source were given.
+/// Reads back every field of [`sample::full_item`] and its source.
 fn assert_full(scratch: &Scratch, written: &engine::Written) {
     let snapshot = scratch.snapshot();
     let draft = full_item();
@@ -146,10 +146,10 @@ fn ids_that_are_taken_are_refused() {
     assert_eq!(scratch.refused(sources).0, "source.id");
     assert_eq!(scratch.refused(again(with_id(edge))).0, "edge.id");
     assert_eq!(scratch.refused(twice(with_id(engine::EdgeId(77)))).0, "edge.id");
-    // A hidden edge keeps its id: the tombstone names it.
+    // A hidden edge keeps its id, which the tombstone names.
     scratch.write(sample::tombstones([sample::hide_edge(edge)]));
     assert_eq!(scratch.refused(again(with_id(edge))).0, "edge.id");
-    // A tombstone names an item or an edge by the number alone, so they share one set of ids.
+    // A tombstone names an item or an edge by the number alone, so both share one id space.
     assert_eq!(scratch.refused(again(with_id(engine::EdgeId(one.0)))).0, "edge.id");
     let item = ItemDraft { id: Some(engine::ItemId(edge.0)), ..note("an edge's") };
     assert_eq!(scratch.refused(items([item])).0, "id");
@@ -161,8 +161,7 @@ fn ids_that_are_taken_are_refused() {
     assert_eq!(scratch.refused(both).0, "edge.id");
 }
 
-/// Zero stands for "none" in the columns, and so does the earliest time: written as a value they
-/// would be read as nothing.
+/// Zero means "none" in the columns, and so does the earliest time: stored as values, they would be read as absent.
 #[test]
 fn values_that_stand_for_nothing_are_refused() {
     let scratch = Scratch::new();
@@ -204,7 +203,7 @@ fn a_ref_belongs_to_one_current_item() {
     let found = snapshot.find_ref("adr/1").unwrap().map(|at| snapshot.id(at).unwrap());
     assert_eq!(found, Some(second));
     assert_eq!(snapshot.find_ref("adr/2").unwrap(), None);
-    // Once its holder is hidden, the ref is free.
+    // If its holder is hidden, the ref is free.
     scratch.write(sample::tombstones([sample::hide(second)]));
     assert_eq!(scratch.snapshot().find_ref("adr/1").unwrap(), None);
     let third = scratch.write(items([named("third")])).items[0];

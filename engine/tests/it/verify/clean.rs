@@ -1,4 +1,4 @@
-//! Stores without a fault verify without a finding, however they came about.
+//! Verification of undamaged stores has no findings, whatever their history.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ fn golden_stores_of_every_version_are_clean() {
         let verified = assert_clean(&golden.files, &golden.name);
         let items = golden.wanted["shows"]["items"].as_array().unwrap().len();
         assert_eq!(verified.walked.items, items as u64, "{}", golden.name);
-        // One segment is enough where an index is what the store shows.
+        // A single segment is enough if the store demonstrates an index.
         let least = if golden.name.ends_with("index") { (1, 0) } else { (2, 1) };
         let walked = (verified.walked.segments, verified.walked.states);
         assert!(walked.0 >= least.0 && walked.1 >= least.1, "{}: {walked:?}", golden.name);
@@ -44,7 +44,7 @@ fn a_small_store_is_clean_killed_or_closed() {
     assert_clean(&store.closed, "closed");
 }
 
-/// Random rows, seals, merges, compaction, erasure, a backup, a second opening: clean at each step.
+/// Random rows, seals, merges, compaction, erasure, a backup, a second open: clean at each step.
 #[test]
 fn random_stores_are_clean_at_every_step() {
     for seed in 0..6 {

@@ -1,4 +1,4 @@
-//! Faults under right checksums: what only a walk that knows the rules can see.
+//! Faults under correct checksums, which only a check of the format's rules detects.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use support_engine::{ground, sample};
 
 use super::clean::verified;
 
-/// What a case does to a column.
+/// Change of a column by a case.
 type Change = Box<dyn FnOnce(&mut [u8])>;
 
-/// The `u64` at a place.
+/// Reads the `u64` at an offset.
 fn number_at(bytes: &[u8], at: usize) -> usize {
     reseal::number(bytes, at).expect("it was written here")
 }
@@ -24,7 +24,7 @@ fn number_at(bytes: &[u8], at: usize) -> usize {
 const TRAILER_BYTES: usize = 64;
 const ENTRY_BYTES: usize = 32;
 
-/// A small store all of whose commits are in two segments.
+/// Makes a small store whose commits are all in two segments.
 fn sealed() -> Files {
     let disk = MemoryDisk::default();
     let store = Store::open(ground::still(Arc::new(disk.clone()), 5), ground::unmerged())
@@ -35,7 +35,7 @@ fn sealed() -> Files {
     disk.files()
 }
 
-/// Where a column lies in a segment file.
+/// Returns the range of a column in a segment file.
 fn column(file: &[u8], name: &str) -> std::ops::Range<usize> {
     let wanted = engine::COLUMNS
         .iter()
@@ -58,7 +58,7 @@ fn segment(files: &Files, at: usize) -> String {
         .clone()
 }
 
-/// Changes the cells of a column, makes all checksums right, and gives the rules that are broken.
+/// Changes the cells of a column, recomputes all checksums, and returns the broken rules.
 fn broken(
     files: &Files,
     at: usize,
@@ -163,7 +163,7 @@ fn padding_and_order_of_columns_are_checked() {
     assert_eq!(found.findings[0].rule, "SEG-24", "{:?}", found.findings);
 }
 
-/// Each bit of each state, the other way round.
+/// Each bit of each state is flipped.
 #[test]
 fn wrong_bits_of_a_state_are_found() {
     let files = sealed();
@@ -186,7 +186,7 @@ fn wrong_bits_of_a_state_are_found() {
     }
 }
 
-/// A state file knows no commit that was not on disk when the manifest was written.
+/// A state file includes only commits that were on disk when the manifest was written.
 #[test]
 fn a_state_that_is_ahead_of_what_was_synced_is_found() {
     let store = SmallStore::new();
@@ -203,16 +203,16 @@ fn a_state_that_is_ahead_of_what_was_synced_is_found() {
     let found = verified(&files);
     assert_eq!(found.findings.len(), 1, "{:?}", found.findings);
     assert_eq!(found.findings[0].rule, "STA-02");
-    // Had it been on disk by then, it would be right.
+    // With commit 4 synced, the state is valid.
     remake_manifest(&mut files, |manifest| manifest["synced_seq"] = json!(4));
     assert_eq!(verified(&files).findings, []);
 }
 
-/// Two stores of one seed: the segment of one in the other's place has rows that the other has too.
+/// Rows are missing if a segment is not listed, and repeated if an id is copied from one segment to another.
 #[test]
 fn what_is_twice_or_missing_across_files_is_found() {
     let files = sealed();
-    // The first segment is left out of the list: edges, sources and successors lose their rows.
+    // The first segment is not listed: edges, sources and successors lose their rows.
     let mut cut = files.clone();
     remake_manifest(&mut cut, |manifest| {
         manifest["segments"].as_array_mut().unwrap().remove(0);
@@ -220,7 +220,7 @@ fn what_is_twice_or_missing_across_files_is_found() {
     let rules: Vec<_> = verified(&cut).findings.iter().map(|damage| damage.rule).collect();
     assert!(rules.contains(&"STO-02"), "{rules:?}");
 
-    // An id of the second segment becomes one of the first.
+    // An id of the second segment repeats an id of the first.
     let mut twice = files.clone();
     let first = files[&segment(&files, 0)].clone();
     let id = column(&first, "item_id").start;

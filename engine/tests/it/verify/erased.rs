@@ -1,4 +1,4 @@
-//! Proofs of erasure: given where nothing is left, and refused where anything might be.
+//! Proofs of erasure: issued if nothing remains, and refused if anything might.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ struct Made {
     secret: ItemId,
 }
 
-/// A store with a secret, an edge to it, and an item that replaces it.
+/// Makes a store with a secret, an edge to it, and an item that replaces the secret.
 fn made() -> Made {
     let disk = MemoryDisk::default();
     let store = Store::open(ground::still(Arc::new(disk.clone()), 8), ground::unmerged())
@@ -62,7 +62,7 @@ fn an_erased_item_is_proven_gone() {
         let proof = proof(&files, made.secret);
         assert_eq!(proof.left, [] as [String; 0]);
         assert!(proof.is_proven() && proof.has_tombstone, "{proof:?}");
-        // The tombstone, the list of what replaced it, and that list sorted.
+        // The tombstone, the list of replaced items, and the sorted list.
         assert_eq!(proof.explained.len(), 3, "{:?}", proof.explained);
     }
 }
@@ -109,8 +109,8 @@ fn a_pending_erasure_is_not_proven() {
     assert!(proof.is_pending && !proof.is_proven());
 }
 
-/// A copy of the id or the phrase anywhere: in a leftover, a foreign file, between columns, behind
-/// the last commit of a log.
+/// A copy of the id or the phrase anywhere: in a leftover, a foreign file, between columns, after the last commit of a
+/// log.
 #[test]
 fn a_planted_copy_is_found_wherever_it_is() {
     let (made, files) = erased();
@@ -134,7 +134,7 @@ fn a_planted_copy_is_found_wherever_it_is() {
     plant("notes.txt", engine::hex(&id).as_bytes());
 }
 
-/// The segment from before the erasure, put back where the manifest lists its successor.
+/// The segment from before the erasure, restored under the name that the manifest lists.
 #[test]
 fn a_segment_put_back_is_found() {
     let before = {

@@ -1,11 +1,11 @@
-//! Every byte of a small store flipped, every file missing: each is found, by a rule's id.
+//! Every byte of a small store flipped, every file missing: each fault is found, by a rule id.
 
 use support_engine::sample;
 use support_engine::small_store::SmallStore;
 
 use super::clean::verified;
 
-/// What happens to the last frame of the newest log cannot be told from a crash.
+/// Damage of the last frame of the newest log cannot be distinguished from a crash.
 #[test]
 fn every_flipped_byte_is_found() {
     let store = SmallStore::new();
@@ -50,7 +50,7 @@ fn a_missing_file_is_found_and_the_rest_is_walked() {
     }
 }
 
-/// Two faults in two files are both told.
+/// Two faults in two files are both reported.
 #[test]
 fn a_walk_goes_on_after_a_finding() {
     let store = SmallStore::new();

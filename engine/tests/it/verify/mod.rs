@@ -1,4 +1,4 @@
-//! Verification, proofs of erasure and salvage: nothing wrong is passed, nothing right is blamed.
+//! Verification, proofs of erasure and salvage: no fault is missed, no valid file is blamed.
 
 mod clean;
 mod crafted;

@@ -1,5 +1,5 @@
-//! Salvage: every row whose pages and frames are whole comes out, nothing wrong does, nothing hidden
-//! comes back, and no bytes make it panic.
+//! Salvage: every row whose pages and frames are intact is recovered, no wrong row is, no hidden row reappears, and no
+//! input panics.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -15,7 +15,7 @@ use support_engine::reseal;
 use support_engine::sample::{file, hide, hide_edge, items, link, note, tombstones};
 use support_engine::small_store::SmallStore;
 
-/// The `u64` at a place.
+/// Reads the `u64` at an offset.
 fn number_at(bytes: &[u8], at: usize) -> usize {
     reseal::number(bytes, at).expect("it was written here")
 }
@@ -24,7 +24,7 @@ const PAGE_BYTES: usize = 64 << 10;
 const TRAILER_BYTES: usize = 64;
 const ENTRY_BYTES: usize = 32;
 
-/// What a row says, but for what it may have lost: links to rows that are gone.
+/// The contents of rows, except links to lost rows.
 type Told = BTreeMap<(u8, u128, u64), String>;
 
 fn tell(record: &Record<'_>, into: &mut Told) {
@@ -44,14 +44,14 @@ fn tell(record: &Record<'_>, into: &mut Told) {
         }
         Record::Tombstone(it) => ((3, it.target, it.seq), format!("{it:?}")),
     };
-    // A commit may hide the same twice; the second of its tombstones is one of its own.
+    // A commit may hide one target twice; the second tombstone has a key of its own.
     while key.0 == 3 && into.contains_key(&key) {
         key.2 += 1 << 32;
     }
     assert!(into.insert(key, value).is_none(), "{key:?} is given twice");
 }
 
-/// What a whole store says.
+/// The contents of an undamaged store.
 fn shown(files: &Files) -> Told {
     let disk = Arc::new(MemoryDisk::holding(files.clone()));
     let snapshot = engine::Reader::open(disk).expect("the sample is as it was made").snapshot();
@@ -74,7 +74,7 @@ fn salvaged(files: &Files) -> (Told, Salvaged) {
     (told, report.expect("the sample is as it was made"))
 }
 
-/// Everything that comes out is what was there; gives how much that is.
+/// Asserts that everything recovered was in the store; returns the recovered rows.
 fn assert_nothing_wrong(files: &Files, all: &Told, what: &str) -> Told {
     let (told, _) = salvaged(files);
     for (key, value) in &told {
@@ -101,7 +101,7 @@ fn a_whole_store_comes_out_whole() {
     for (name, files) in stores {
         let (told, report) = salvaged(&files);
         assert_eq!(told, shown(&files), "{name}");
-        // What a torn log leaves out was never acknowledged.
+        // The frames that a torn log omits were never acknowledged.
         assert!(report.is_whole() || name.ends_with("torn"), "{name}: {report:#?}");
     }
 }
@@ -123,7 +123,7 @@ fn without_one_file_the_rows_of_all_others_come_out() {
     }
 }
 
-/// Where a tombstone is lost with its file, what it hid may stand again; all else is as it was.
+/// If a tombstone is lost with its file, its target may reappear; everything else is as it was.
 fn assert_nothing_wrong_but_hidden(files: &Files, all: &Told, what: &str) -> Told {
     let (told, _) = salvaged(files);
     for (key, value) in &told {
@@ -155,7 +155,7 @@ fn no_flipped_byte_brings_out_anything_wrong() {
     }
 }
 
-/// Frames behind a damaged one come out too.
+/// Frames after a damaged one are recovered, too.
 #[test]
 fn a_damaged_frame_loses_its_commit_alone() {
     let store = SmallStore::new();
@@ -170,7 +170,7 @@ fn a_damaged_frame_loses_its_commit_alone() {
             assert!((1..=4).contains(&lost.len()), "byte {at}: {lost:?}");
         }
     }
-    // Without header and manifest nobody knows the store's id; with a manifest it is known.
+    // Without header and manifest the store's id is unknown; with a manifest it is known.
     let mut files = store.closed.clone();
     files.get_mut(name).unwrap()[20] ^= 1;
     assert_eq!(salvaged(&files).0, all);
@@ -178,7 +178,7 @@ fn a_damaged_frame_loses_its_commit_alone() {
 
 const LARGE_ITEMS: usize = 3000;
 
-/// One segment of many pages.
+/// Makes one segment of many pages.
 fn large() -> Files {
     let disk = MemoryDisk::default();
     let store = Store::open(ground::still(Arc::new(disk.clone()), 4), Options::default())
@@ -212,7 +212,7 @@ fn columns(file: &[u8]) -> BTreeMap<u16, Range<usize>> {
     entries.map(place).collect()
 }
 
-/// Bytes that the item of a row is read from, symbols aside.
+/// Byte ranges that the item of a row is read from, without symbols.
 fn item_bytes(file: &[u8], columns: &BTreeMap<u16, Range<usize>>, row: usize) -> Vec<Range<usize>> {
     let at = |number: u16, cell: usize, row: usize| {
         let start = columns[&number].start + cell * row;
@@ -283,7 +283,7 @@ fn a_lost_trailer_loses_nothing_else() {
     }
 }
 
-/// The directory is lost: items, sources and tombstones are found by what the header says.
+/// If the directory is lost, items, sources and tombstones are found by the header.
 #[test]
 fn a_lost_directory_loses_no_items() {
     let files = large();
@@ -300,7 +300,7 @@ fn a_lost_directory_loses_no_items() {
     assert!(!report.is_whole() && report.files.iter().any(|it| it.lost.edges == 400), "{report:?}");
 }
 
-/// One segment of many pages with rows of every kind and every column in use.
+/// Makes one segment of many pages with rows of every kind and every column in use.
 fn rich() -> Files {
     const SOURCES: usize = 2500;
     const EDGES: usize = 10_000;
@@ -338,7 +338,7 @@ fn rich() -> Files {
     disk.files()
 }
 
-/// Whatever part of a segment is lost, the report accounts for each row that does not come out.
+/// For any lost part of a segment, the report accounts for each row that is not recovered.
 #[test]
 fn every_row_that_does_not_come_out_is_reported() {
     let files = rich();
@@ -371,7 +371,7 @@ fn every_row_that_does_not_come_out_is_reported() {
             unaccounted += count(&all, table) - (told + lost + left);
             lossy[usize::from(table)] += lost;
         }
-        // Where the flag of a tombstone is lost, what it names may have been erased.
+        // If the flag of a tombstone is lost, its target may have been erased.
         assert_eq!(unaccounted, left.erased, "page {page}");
         assert!(of_file.lost.total() == 0 || !of_file.reasons.is_empty(), "page {page}");
         assert!(told == all || !report.is_whole(), "page {page}");
@@ -382,7 +382,7 @@ fn every_row_that_does_not_come_out_is_reported() {
     assert!(lossy.iter().all(|&lost| lost > 0), "of each table something was lost: {lossy:?}");
 }
 
-/// What cannot be read at all is lost by the numbers of the manifest, or in unknown number.
+/// An unreadable file loses as many rows as the manifest states, or an unknown number without a manifest.
 #[test]
 fn a_file_that_cannot_be_read_is_never_told_as_nothing_lost() {
     let store = SmallStore::new();
@@ -412,7 +412,7 @@ fn a_file_that_cannot_be_read_is_never_told_as_nothing_lost() {
     assert!(of(&files, log).is_more_lost);
 }
 
-/// A store with an erased item, and the segment from before put back as a leftover.
+/// Makes a store with an erased item, and restores the segment from before the erasure as a leftover.
 fn with_leftover() -> (Files, u128) {
     let disk = MemoryDisk::default();
     let store = Store::open(ground::still(Arc::new(disk.clone()), 8), ground::unmerged())
@@ -460,7 +460,7 @@ fn what_was_hidden_stays_hidden_when_its_tombstone_is_lost() {
     assert!(told.values().next().unwrap().starts_with("true "), "{told:?}");
 }
 
-/// Files of any bytes under names of every kind, and stores that many bytes were changed of.
+/// Stores in which many bytes were changed, and truncated files of every kind.
 #[test]
 fn no_bytes_make_it_panic() {
     let seed = ground::fresh_seed();
@@ -486,7 +486,7 @@ fn no_bytes_make_it_panic() {
     }
 }
 
-/// A sector that cannot be read: the rows of its page are lost and no other, and nobody maps the file.
+/// A sector cannot be read: exactly the rows of its page are lost, and the file is not mapped.
 #[test]
 fn an_unreadable_sector_loses_the_rows_of_its_page() {
     const SECTOR_BYTES: usize = 4 << 10;
@@ -525,7 +525,7 @@ fn an_unreadable_sector_of_a_log_loses_its_commits_alone() {
     let name = store.log_name();
     let last = store.frames().pop().unwrap();
     let mut files = store.closed.clone();
-    // Behind the last frame: its mark. The sector has all of this small log, another one follows it.
+    // The bytes after the last frame are its mark. This small log fits one sector, so a second sector is added.
     let log = files.get_mut(name).unwrap();
     log.resize(8 << 10, 0);
     let disk = FailingDisk::when(Arc::new(MemoryDisk::holding(files)), |_, _| false);

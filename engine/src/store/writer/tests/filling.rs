@@ -1,4 +1,4 @@
-//! Writes to a store whose segments are elsewhere but for some pages.
+//! Writes to a store whose segments are partially present.
 
 use std::fs::File;
 use std::ops::Range;
@@ -12,17 +12,17 @@ use crate::item::TombstoneDraft;
 use crate::os::filling::Fetch;
 use crate::reading::snapshot::Status;
 
-/// Items of the store: their ids have more than four pages.
+/// Number of items, enough that the ids take more than four pages.
 const ITEMS: u128 = 20_000;
-/// An item that replaces one whose id is on another page.
+/// Item that supersedes `OLD`, whose id is on another page.
 const NEW: ItemId = ItemId(15_000);
 const OLD: ItemId = ItemId(5_000);
 
-/// A folder of whole segments that can be out of reach, and gives no page more than is asked for.
+/// Source of whole segments that can be unavailable, and returns only the requested pages.
 #[derive(Debug)]
 pub(super) struct Elsewhere {
     folder: PathBuf,
-    /// Where what came of them is.
+    /// Directory of the fetched pages.
     here: PathBuf,
     is_away: Arc<AtomicBool>,
 }
@@ -59,7 +59,7 @@ impl Fetch for Pages {
     }
 }
 
-/// A sealed store in a folder.
+/// Writes a sealed store.
 fn write_store(disk: &Hooked) {
     let items = (1..=ITEMS).map(|id| ItemDraft {
         id: Some(ItemId(id)),
@@ -90,7 +90,8 @@ fn a_write_that_lacks_a_page_is_tried_again_and_the_writer_goes_on() {
     let place = snapshot.find(NEW).unwrap().unwrap();
     assert_eq!(snapshot.item(place).unwrap().supersedes, [OLD]);
     is_away.store(true, Ordering::SeqCst);
-    // All that is checked of it is here; the item that it replaced, whose row it retires for good, is not.
+    // All pages that the checks read are present; the page of the superseded item, whose row is retired for good, is
+    // absent.
     let erase = || {
         let stone = TombstoneDraft { target: NEW.0, erase: true, ..TombstoneDraft::default() };
         Batch { tombstones: vec![stone], ..Batch::default() }
