@@ -1,30 +1,27 @@
-//! The classes of a character in two loads.
-//!
-//! Owns the table made of the lists of `unicode.rs`: pages of 256 characters, equal ones kept once.
-//! Knows what a character is, not what becomes of it.
+//! Character classes in two table loads: pages of 256 characters, with equal pages stored once.
 
 use std::sync::LazyLock;
 
 use crate::unicode::{ACCENTS, DROPPED, IDEOGRAPHS, NORMALISED, PUNCTUATION};
 
-/// What a character is, a bit for each.
+/// Classes of a character, one bit each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Class(u8);
 
 impl Class {
-    /// Gone when text is cleaned.
+    /// Removed by text cleaning.
     pub(crate) const DROPPED: Class = Class(1);
-    /// Between words.
+    /// Separates words.
     pub(crate) const SPACE: Class = Class(2);
-    /// A word of its own, before text is normalised.
+    /// A word of its own, before normalization.
     pub(crate) const IDEOGRAPH: Class = Class(4);
-    /// A word of its own, after text is normalised.
+    /// A word of its own, after normalization.
     pub(crate) const PUNCTUATION: Class = Class(8);
-    /// Gone when accents are stripped.
+    /// Removed when accents are stripped.
     pub(crate) const ACCENT: Class = Class(16);
-    /// Taken apart, or put in order, by canonical decomposition.
+    /// Decomposed or reordered by canonical decomposition.
     pub(crate) const NORMALISED: Class = Class(32);
-    /// May have a lower case of another kind.
+    /// May change when lowercased.
     pub(crate) const CASED: Class = Class(64);
 
     pub(crate) fn has(self, class: Class) -> bool {
@@ -34,24 +31,23 @@ impl Class {
 
 const PAGE: usize = 256;
 const PAGES: usize = 0x11_0000 / PAGE;
-/// First character whose case is not looked up beforehand, as it has none today: planes 2 and up.
+/// First character that is always classed as cased; planes 2 and up have no cased characters today.
 const CASES_END: u32 = 0x2_0000;
 
-/// The classes of all characters.
 pub(crate) struct Classes {
-    /// Which page of `pages` a character is on, by its point divided by the page's length.
+    /// Index into `pages` for each block of `PAGE` code points.
     index: Vec<u16>,
     pages: Vec<[u8; PAGE]>,
 }
 
 impl Classes {
-    /// The one table, made when it is first asked for.
+    /// Returns the shared table, built on first use.
     pub(crate) fn all() -> &'static Classes {
         static ALL: LazyLock<Classes> = LazyLock::new(Classes::new);
         &ALL
     }
 
-    /// What `c` is.
+    /// Returns the classes of `c`.
     #[inline]
     pub(crate) fn of(&self, c: char) -> Class {
         let point = c as usize;
@@ -72,7 +68,7 @@ impl Classes {
                 flat[first as usize..=last as usize].iter_mut().for_each(|bits| *bits |= class.0);
             }
         }
-        // The lists begin past ASCII.
+        // The lists of `unicode.rs` begin past ASCII.
         for c in '\0'..='\u{7f}' {
             let is_kept = matches!(c, '\t' | '\n' | '\r') || !c.is_ascii_control();
             let dropped = if is_kept { 0 } else { Class::DROPPED.0 };
@@ -139,8 +135,8 @@ mod tests {
         assert!(classes.pages.len() < 256, "{} pages", classes.pages.len());
     }
 
-    /// What the tokenizer counts on when it puts marks in order: they are in no other class that
-    /// ends a word, and all that comes of a decomposition is known to the reference as well.
+    /// The tokenizer relies on two facts when it reorders marks: marks are in no other class that ends a word, and the
+    /// reference knows every character that results from a decomposition.
     #[test]
     fn marks_end_no_word_and_parts_are_whole() {
         let classes = Classes::all();

@@ -1,6 +1,6 @@
-//! The settings files: what the network looks like, how rows are pooled, how many tokens are read.
+//! The settings files: network shape, pooling and token limit.
 //!
-//! Owns the bounds on every number a model may bring, so that nothing further in has to doubt them.
+//! This module bounds every number of a model's settings, so that the rest of the crate can rely on them.
 
 use std::ops::RangeInclusive;
 
@@ -16,50 +16,48 @@ limit_table::limits! {
     const HEADS: RangeInclusive<usize> = 1..=256;
     const LAYERS: RangeInclusive<usize> = 1..=64;
     const INNER: RangeInclusive<usize> = 1..=16_384;
-    /// Two positions go to `[CLS]` and `[SEP]`; attention scores take positions squared.
+    /// `[CLS]` and `[SEP]` need two positions; the memory of attention scores grows with positions squared.
     const POSITIONS: RangeInclusive<usize> = 3..=1024;
     const VOCABULARY: RangeInclusive<usize> = 1..=1_000_000;
     const TYPES: RangeInclusive<usize> = 1..=16;
 }
 
-/// How token rows become one vector.
+/// Reduction of the token rows to one vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pooling {
     /// The mean of all rows.
     Mean,
-    /// The row of `[CLS]`, the first.
+    /// The row of the first token, `[CLS]`.
     First,
 }
 
-/// The network's shape and the facts beside the weights that change vectors.
+/// The network's shape, and the settings besides the weights that change vectors.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Config {
     /// Width of a token's row; also the dimensions of a vector.
     pub(crate) hidden: usize,
-    /// Attention heads; they share `hidden` equally.
+    /// Attention heads, which divide `hidden` equally.
     pub(crate) heads: usize,
     /// Transformer blocks.
     pub(crate) layers: usize,
-    /// Width of the feed-forward layer's inside.
+    /// Intermediate width of the feed-forward layer.
     pub(crate) inner: usize,
     /// Rows of the position table.
     pub(crate) positions: usize,
-    /// Rows of the word table.
+    /// Rows of the word embedding table.
     pub(crate) vocabulary: usize,
-    /// Rows of the segment table, of which the first is used.
+    /// Rows of the segment table, of which only the first is used.
     pub(crate) types: usize,
-    /// What layer normalisation adds to the variance.
+    /// Constant that layer normalization adds to the variance.
     pub(crate) epsilon: f32,
-    /// How token rows become one vector.
     pub(crate) pooling: Pooling,
-    /// Most tokens read of a text, `[CLS]` and `[SEP]` included.
+    /// Most tokens of a text, `[CLS]` and `[SEP]` included.
     pub(crate) tokens_max: usize,
-    /// Text is lowercased before it is cut up, whatever the tokenizer does.
+    /// Text is lowercased before tokenization, whatever the tokenizer's own setting is.
     pub(crate) lowercase: bool,
 }
 
 impl Config {
-    /// Reads the three settings files.
     pub(crate) fn read(files: &SettingsFiles<'_>) -> Result<Config, OpenError> {
         let config = Settings::parse(CONFIG, files.config)?;
         config.text("model_type", None, &["bert"])?;
@@ -88,8 +86,8 @@ impl Config {
         })
     }
 
-    /// The facts beside weights and vocabulary that change vectors, for the fingerprint. Fixed
-    /// wording: another text is another fingerprint.
+    /// Settings that change vectors, besides weights and vocabulary, for the fingerprint. The wording is fixed: another
+    /// text makes another fingerprint.
     pub(crate) fn facts(&self) -> String {
         let Config { heads, layers, pooling, tokens_max, lowercase, .. } = self;
         let epsilon = self.epsilon.to_bits();
@@ -100,7 +98,7 @@ impl Config {
     }
 }
 
-/// How many tokens are read, and whether text is lowercased first.
+/// Reads the token limit and the lowercase setting.
 fn sentence(files: &SettingsFiles<'_>, positions: usize) -> Result<(usize, bool), OpenError> {
     let Some(bytes) = files.sentence else { return Ok((positions, false)) };
     let sentence = Settings::parse(SENTENCE, bytes)?;
@@ -134,7 +132,7 @@ fn pooling(files: &SettingsFiles<'_>, hidden: usize) -> Result<Pooling, OpenErro
     }
 }
 
-/// One settings file, parsed, which can say what is wrong with it.
+/// A parsed settings file, which reports errors with its name.
 pub(crate) struct Settings {
     file: &'static str,
     pub(crate) value: Value,
@@ -157,7 +155,7 @@ impl Settings {
         Ok(Settings { file, value })
     }
 
-    /// The value at a path of names with dots between them; `Null` where there is none.
+    /// Returns the value at a path of names separated by dots; `Null` if there is none.
     pub(crate) fn at(&self, field: &str) -> &Value {
         field.split('.').fold(&self.value, |value, name| &value[name])
     }
@@ -176,7 +174,7 @@ impl Settings {
         }
     }
 
-    /// A whole number within `range`; `absent` stands in for a missing one.
+    /// Reads an integer within `range`; `absent` replaces a missing one.
     pub(crate) fn count(
         &self,
         field: &str,
@@ -194,7 +192,7 @@ impl Settings {
         })
     }
 
-    /// One of the `known` words; `absent` stands in for a missing one.
+    /// Reads one of the `known` words; `absent` replaces a missing one.
     pub(crate) fn text(
         &self,
         field: &str,
@@ -209,12 +207,12 @@ impl Settings {
         }
     }
 
-    /// True or false; false if missing.
+    /// Reads a boolean; false if missing.
     pub(crate) fn flag(&self, field: &str) -> Result<bool, OpenError> {
         Ok(self.flag_if_present(field)?.unwrap_or(false))
     }
 
-    /// True or false, or nothing if missing or null.
+    /// Reads a boolean; `None` if missing or null.
     pub(crate) fn flag_if_present(&self, field: &str) -> Result<Option<bool>, OpenError> {
         match self.at(field) {
             Value::Null => Ok(None),
@@ -223,7 +221,7 @@ impl Settings {
         }
     }
 
-    /// A number above zero and at most one.
+    /// Reads a number above zero and at most one.
     fn small(&self, field: &str, absent: f64) -> Result<f32, OpenError> {
         let value = self.at(field);
         let number = if value.is_null() { Some(absent) } else { value.as_f64() };
@@ -235,7 +233,7 @@ impl Settings {
     }
 }
 
-/// A JSON value for a message: short, and printable whatever it holds.
+/// Formats a JSON value for an error message: abbreviated, and printable for any content.
 pub(crate) fn brief(value: &Value) -> String {
     const CHARS_MAX: usize = 60;
     match value {
@@ -259,7 +257,7 @@ mod tests {
         Config::read(&files.borrowed().settings())
     }
 
-    /// Spoils one setting.
+    /// Corrupts one setting.
     type Bend = fn(&mut Tiny);
 
     #[test]

@@ -1,5 +1,4 @@
-//! The encoder as a caller has it: open once, then encode from as many threads as there are
-//! scratches.
+//! The encoder as its callers use it: opened once, then shared by as many threads as there are scratches.
 
 use std::path::Path;
 
@@ -16,12 +15,11 @@ use crate::tokenizer::{Buffers, Tokenizer};
 use crate::weights::Weights;
 use crate::{ModelFiles, OpenError, PackedWeights, Scratch, SettingsFiles};
 
-/// What a fingerprint is a fingerprint of, and by which rules. A change to how text becomes a
-/// vector is a new number.
+/// Domain tag and version of the fingerprint. A change to how text becomes a vector needs a new number.
 const FINGERPRINT_TAG: &[u8] = b"sentence encoder fingerprint 1\n";
 
-/// A sentence encoder: a tokenizer, a network and the kernels it runs on. Shared freely between
-/// threads; each brings its own [`Scratch`].
+/// A sentence encoder: a tokenizer, a network and the kernels that it runs on. Shared freely between threads; each
+/// thread has its own [`Scratch`].
 pub struct Encoder {
     config: Config,
     tokenizer: Tokenizer,
@@ -30,10 +28,9 @@ pub struct Encoder {
     fingerprint: [u8; 32],
 }
 
-/// The precision that a model is opened with unless somebody asks for another: the fastest one that
-/// stays faithful. [`Precision::Int8`] is the fastest at every level with vector instructions, and
-/// its vectors have a cosine of 0.9997 with those of f32 on average (at least 0.995, which a test
-/// holds it to). Plain loops are as slow at any precision, so there the vectors are f32's.
+/// Returns the default precision of a model: the fastest faithful one. [`Precision::Int8`] is the fastest at every
+/// level with vector instructions, and its vectors have a cosine of 0.9997 with those of f32 on average (at least
+/// 0.995, which a test enforces). The scalar level is equally slow at any precision, so it defaults to f32.
 pub fn default_precision(kernels: Kernels) -> Precision {
     match kernels.level() {
         Level::Scalar => Precision::F32,
@@ -41,13 +38,13 @@ pub fn default_precision(kernels: Kernels) -> Precision {
     }
 }
 
-/// Packs a model's weights for [`Encoder::open_packed`], as `format-spec/weights.md` describes: the
-/// same files and precision give the same bytes.
+/// Packs a model's weights for [`Encoder::open_packed`], as `format-spec/weights.md` describes. Equal files and
+/// precision give equal bytes.
 pub fn pack(files: &ModelFiles<'_>, precision: Precision) -> Result<PackedWeights, OpenError> {
     pack_weights(files, &Config::read(&files.settings())?, precision).map(|(packed, _)| packed)
 }
 
-/// The same, and the SHA-256 of the weights.
+/// Packs the weights and returns their SHA-256 as well.
 fn pack_weights(
     files: &ModelFiles<'_>,
     config: &Config,
@@ -55,7 +52,7 @@ fn pack_weights(
 ) -> Result<(PackedWeights, [u8; 32]), OpenError> {
     let weights = Weights::open(files.weights)?;
     std::thread::scope(|scope| {
-        // Hashing 90 MB takes as long as packing them, so it goes beside it.
+        // Hashing 90 MB takes as long as packing them, so it runs in parallel.
         let hashing = scope.spawn(|| weights_sha256(files));
         let mut sha256 = [0; 32];
         let packed = packed::pack(&weights, config, precision, || {
@@ -71,14 +68,14 @@ fn weights_sha256(files: &ModelFiles<'_>) -> [u8; 32] {
 }
 
 impl Encoder {
-    /// Opens a model on the fastest kernels this CPU has, at their [`default_precision`].
+    /// Opens a model on the fastest kernels of this CPU, at their [`default_precision`].
     pub fn open(files: &ModelFiles<'_>) -> Result<Encoder, OpenError> {
         let kernels = Kernels::detect();
         Encoder::open_as(files, kernels, default_precision(kernels))
     }
 
-    /// Opens a model on kernels and at a precision of the caller's choice: packs its weights into
-    /// memory, and opens these.
+    /// Opens a model on the given kernels and at the given precision: packs its weights into memory, and opens the
+    /// packed weights.
     pub fn open_as(
         files: &ModelFiles<'_>,
         kernels: Kernels,
@@ -89,13 +86,12 @@ impl Encoder {
         parts.with(packed, sha256, kernels, precision)
     }
 
-    /// Opens a model whose weights are packed already, at that precision, from the
-    /// `model.safetensors` of that SHA-256: in memory, or a map of a file that nobody changes. All
-    /// rules of `format-spec/weights.md` are checked, and the bytes are used where they lie; those
-    /// that do not start on a multiple of 64 bytes are copied.
+    /// Opens a model with packed weights of the given precision, made from the `model.safetensors` with the given
+    /// SHA-256. The weights are in memory, or a map of a file that never changes. All rules of `format-spec/weights.md`
+    /// are checked. The bytes are used in place; if they do not start on a multiple of 64 bytes, they are copied.
     ///
     /// # Errors
-    /// [`OpenError::Packed`] where the packed weights are at fault; packing them again helps.
+    /// [`OpenError::Packed`] if the packed weights break a rule, in which case packing them again helps.
     pub fn open_packed(
         files: &SettingsFiles<'_>,
         packed: impl AsRef<[u8]> + Send + Sync + 'static,
@@ -106,78 +102,73 @@ impl Encoder {
         Parts::read(files)?.with(packed, weights_sha256, kernels, precision)
     }
 
-    /// Reads and opens a model directory, laid out as models are published.
+    /// Reads and opens a model directory in its published layout.
     pub fn open_dir(directory: &Path) -> Result<Encoder, OpenError> {
         Encoder::open(&ModelDirectory::read(directory)?.files())
     }
 
-    /// How many floats a vector has.
+    /// Floats of a vector.
     pub fn dimensions(&self) -> usize {
         self.config.hidden
     }
 
-    /// Most tokens read of a text, the two around it included; what is beyond is cut off.
+    /// Most tokens of a text, the two special tokens around it included; further tokens are cut off.
     pub fn tokens_max(&self) -> usize {
         self.config.tokens_max
     }
 
-    /// The kernels in use.
+    /// Kernel level in use.
     pub fn level(&self) -> Level {
         self.kernels.level()
     }
 
-    /// How the weights are stored.
+    /// Precision of the weights.
     pub fn precision(&self) -> Precision {
         self.network.precision()
     }
 
-    /// Names this way of making vectors: two encoders with the same fingerprint give vectors that
-    /// may be compared. Covers the published weights, the tokenizer, and the settings that change
-    /// vectors. Not the level, whose rounding no comparison sees; and not the precision, so that a
-    /// store may be used with any: an int8 vector has a cosine of 0.9997 with that of f32 on average
-    /// and 0.999 at least on the sentences that were tried, which changes the order of near equals
-    /// and nothing else.
+    /// Identifies this way of making vectors: vectors of two encoders with equal fingerprints can be compared. The
+    /// fingerprint covers the published weights, the tokenizer, and the settings that change vectors. The level is
+    /// excluded, since no comparison can detect its rounding. The precision is excluded, too, so that a store can be
+    /// used with any precision. An int8 vector has a cosine of 0.9997 with that of f32 on average and at least 0.999 on
+    /// the sentences that were tried, which changes only the order of near equals.
     pub fn fingerprint(&self) -> [u8; 32] {
         self.fingerprint
     }
 
-    /// The memory one thread needs to encode.
+    /// Allocates the memory that one thread needs to encode.
     pub fn scratch(&self) -> Scratch {
         self.scratch_with(1)
     }
 
-    /// The memory for passes that several threads work on together, the caller's included: at least
-    /// one, at most [`THREADS_MAX`](crate::THREADS_MAX). The vectors have the same bits for any
-    /// number. More threads answer one text sooner; many texts are done soonest by as many scratches
-    /// of one thread each.
+    /// Allocates the memory for passes that several threads work on together, the caller's included: at least one, at
+    /// most [`THREADS_MAX`](crate::THREADS_MAX). The vectors have the same bits for any number of threads. More threads
+    /// reduce the latency of one text; the throughput of many texts is best with one scratch per thread.
     pub fn scratch_with(&self, threads: usize) -> Scratch {
         Scratch::new(&self.config, threads)
     }
 
-    /// Encodes a text as one unit-length vector. Tokens past [`tokens_max`](Encoder::tokens_max)
-    /// are not looked at.
+    /// Encodes a text as one unit-length vector. Tokens past [`tokens_max`](Encoder::tokens_max) are ignored.
     ///
     /// # Panics
-    /// If `out` is not [`dimensions`](Encoder::dimensions) long, or `scratch` was made for a model
-    /// of another shape.
+    /// `out` is not [`dimensions`](Encoder::dimensions) long, or `scratch` was made for a model of another shape.
     pub fn encode(&self, scratch: &mut Scratch, text: &str, out: &mut [f32]) {
         self.encode_batch(scratch, &[text], out);
     }
 
-    /// Encodes many texts, one vector after the other. Short texts share a pass through the
-    /// network, so that its weights are read once for all of them; a text's vector has the same
-    /// bits as alone.
+    /// Encodes many texts, one vector after the other. Short texts share a pass through the network, so that its
+    /// weights are read once for all of them; a text's vector has the same bits as alone.
     ///
     /// # Panics
-    /// If `out` is not `texts.len()` times [`dimensions`](Encoder::dimensions) long, or `scratch`
-    /// was made for a model of another shape.
+    /// `out` is not `texts.len()` times [`dimensions`](Encoder::dimensions) long, or `scratch` was made for a model of
+    /// another shape.
     pub fn encode_batch(&self, scratch: &mut Scratch, texts: &[&str], out: &mut [f32]) {
         assert!(scratch.shape == Shape::of(&self.config), "the scratch is another model's");
         let wanted = texts.len().checked_mul(self.config.hidden);
         assert_eq!(Some(out.len()), wanted, "one vector per text");
         let tokens_max = self.config.tokens_max;
-        // Long texts first: the short ones then fill what is left of a pass. There is no padding
-        // to save; fuller passes read the weights less often. Bytes will do for a measure.
+        // Long texts go first, so that short ones fill the rest of a pass. There is no padding to save, but fuller
+        // passes read the weights less often. The length in bytes is a good enough estimate.
         let mut order = std::mem::take(&mut scratch.order);
         order.clear();
         order.extend(0..texts.len());
@@ -195,19 +186,19 @@ impl Encoder {
         scratch.order = order;
     }
 
-    /// How many tokens a text has, the two around it included and none cut off.
+    /// Counts the tokens of a text, the two special tokens around it included, without a limit.
     pub fn tokens(&self, text: &str) -> usize {
         self.ids(text, usize::MAX).len()
     }
 
-    /// The ids of a text's tokens, as the network gets them, cut off at `tokens_max`.
+    /// Returns the ids of a text's tokens as the network receives them, cut off at `tokens_max`.
     pub fn ids(&self, text: &str, tokens_max: usize) -> Vec<u32> {
         let mut ids = Vec::new();
         self.tokenizer.encode(text, tokens_max, &mut Buffers::new(), &mut ids);
         ids
     }
 
-    /// Runs the texts gathered in `scratch` and writes each vector to its place in `out`.
+    /// Runs the texts collected in `scratch` and writes each vector to its position in `out`.
     fn pass(&self, scratch: &mut Scratch, out: &mut [f32]) {
         let d = self.config.hidden;
         self.network.forward(&self.kernels, scratch);
@@ -219,7 +210,7 @@ impl Encoder {
     }
 }
 
-/// What is read of a model's files beside the weights.
+/// Contents of a model's files besides the weights.
 struct Parts {
     config: Config,
     tokenizer: Tokenizer,
@@ -308,7 +299,7 @@ mod tests {
         out
     }
 
-    /// A tiny model's rounding: a few hundred operations on numbers near one.
+    /// The tolerance covers the rounding of a tiny model: a few hundred operations on numbers near one.
     fn assert_near(got: &[f32], want: &[f64], what: &str) {
         for (got, want) in got.iter().zip(want) {
             assert!((f64::from(*got) - want).abs() < 2e-5, "{what}: {got} is not {want}");
@@ -349,8 +340,7 @@ mod tests {
         }
     }
 
-    /// A text of two tokens is the shortest; the long ones fill what is left of a pass, to the
-    /// token.
+    /// Empty texts, of two tokens each, and one longer text fill a pass to every possible token count.
     #[test]
     fn a_pass_takes_as_many_tokens_as_the_scratch_holds_and_no_more() {
         let encoder = Tiny::new().open().unwrap();

@@ -1,90 +1,90 @@
-//! Why a model did not open. Encoding itself cannot fail.
+//! Errors of opening a model. Encoding itself cannot fail.
 
 use std::path::PathBuf;
 use std::{fmt, io};
 
-/// Why a model did not open.
+/// Error of opening a model.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum OpenError {
     /// A file could not be read from disk.
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system call.
         error: io::Error,
     },
-    /// A file is not what its name promises: cut short, not JSON, offsets that point outside.
+    /// A file is not of its type: truncated, not JSON, or with offsets that point outside.
     Malformed {
-        /// The file, by its published name.
+        /// Published name of the file.
         file: &'static str,
-        /// What is in it.
+        /// Found contents.
         found: String,
-        /// What should be in it.
+        /// Expected contents.
         wanted: String,
     },
-    /// A well-formed setting asks for something this encoder does not do.
+    /// A well-formed setting that this encoder does not support.
     Unsupported {
-        /// The file, by its published name.
+        /// Published name of the file.
         file: &'static str,
         /// The setting, with dots for nesting.
         field: String,
-        /// Its value.
+        /// Found value.
         found: String,
-        /// The values that work.
+        /// Supported values.
         wanted: String,
     },
-    /// A tensor is missing, or has another shape or type than the settings call for.
+    /// A tensor is missing, or its shape or type does not match the settings.
     Tensor {
-        /// The tensor's name in `model.safetensors`.
+        /// Name of the tensor in `model.safetensors`.
         name: String,
-        /// What the file has.
+        /// Type and shape in the file.
         found: String,
-        /// What the settings call for.
+        /// Type and shape by the settings.
         wanted: String,
     },
-    /// A value that the wanted precision cannot hold.
+    /// A value that the precision cannot represent.
     Imprecise {
-        /// The tensor's name in `model.safetensors`.
+        /// Name of the tensor in `model.safetensors`.
         name: String,
-        /// The precision's name.
+        /// Name of the precision.
         precision: &'static str,
-        /// The value.
+        /// Found value.
         found: String,
-        /// What the precision holds.
+        /// Range of the precision.
         wanted: String,
     },
-    /// Packed weights that break a rule of `format-spec/weights.md`, or are not of this model.
+    /// Packed weights break a rule of `format-spec/weights.md`, or belong to another model.
     Packed {
-        /// The rule, such as `WGT-10`.
+        /// Rule id, such as `WGT-10`.
         rule: &'static str,
-        /// The field or section, with its place in the file.
+        /// The field or section, with its position in the file.
         part: String,
-        /// What is there.
+        /// Found value.
         found: String,
-        /// What should be there.
+        /// Expected value.
         wanted: String,
     },
 }
 
-/// What a person can do about an [`OpenError`].
+/// Action by which a person can resolve an [`OpenError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Remedy {
-    /// Check that the path exists and may be read.
+    /// Check that the path exists and is readable.
     CheckPath,
-    /// Fetch the model's files again: these are damaged or do not belong together.
+    /// Download the model's files again: they are corrupt or do not belong together.
     FetchAgain,
-    /// Choose another model: this one is of a kind that is not supported.
+    /// Choose another model: this kind is not supported.
     ChooseAnother,
-    /// Choose another precision: f32 holds every value.
+    /// Choose another precision: f32 represents every value.
     ChoosePrecision,
     /// Pack the weights again from `model.safetensors`.
     PackAgain,
 }
 
 impl OpenError {
-    /// What a person can do about it.
+    /// Returns the [`Remedy`] for this error.
     pub fn remedy(&self) -> Remedy {
         match self {
             OpenError::Read { .. } => Remedy::CheckPath,

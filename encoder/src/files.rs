@@ -1,4 +1,4 @@
-//! The files a model is published as, and reading them from a directory.
+//! The files of a published model, and reading them from a directory.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,52 +12,49 @@ pub(crate) const WEIGHTS: &str = "model.safetensors";
 pub(crate) const POOLING: &str = "1_Pooling/config.json";
 pub(crate) const SENTENCE: &str = "sentence_bert_config.json";
 
-/// Largest settings file that is read. Vocabularies of the family are below one MiB.
+/// Largest settings file. Vocabularies of BERT models are below one MiB.
 const SETTINGS_BYTES_MAX: u64 = 64 << 20;
-/// Largest weights file that is read: 1,024 wide with 24 layers is 1.3 GiB.
+/// Largest weights file: a network 1,024 wide with 24 layers is 1.3 GiB.
 const WEIGHTS_BYTES_MAX: u64 = 2 << 30;
 
-/// The bytes of a published model. Nothing is kept of them once the encoder is open.
+/// The bytes of a published model, which can be dropped once the encoder is open.
 #[derive(Clone, Copy)]
 pub struct ModelFiles<'a> {
     /// `config.json`: the network's shape.
     pub config: &'a [u8],
-    /// `tokenizer.json`: the vocabulary and how text is cut up.
+    /// `tokenizer.json`: the vocabulary and the tokenizer's settings.
     pub tokenizer: &'a [u8],
     /// `model.safetensors`: the weights.
     pub weights: &'a [u8],
-    /// `1_Pooling/config.json`: how token rows become one vector; the mean if absent.
+    /// `1_Pooling/config.json`: the pooling; the mean if absent.
     pub pooling: Option<&'a [u8]>,
-    /// `sentence_bert_config.json`: how many tokens are read; as many as there are positions if
-    /// absent.
+    /// `sentence_bert_config.json`: the token limit; the number of positions if absent.
     pub sentence: Option<&'a [u8]>,
-    /// SHA-256 of `weights`, if the caller has just computed it; it is taken on trust.
+    /// SHA-256 of `weights`, if the caller has just computed it; not verified.
     pub weights_sha256: Option<[u8; 32]>,
 }
 
-/// The same without the weights, for those that are packed already.
+/// The files of a [`ModelFiles`] without the weights, for packed weights.
 #[derive(Clone, Copy)]
 pub struct SettingsFiles<'a> {
     /// `config.json`: the network's shape.
     pub config: &'a [u8],
-    /// `tokenizer.json`: the vocabulary and how text is cut up.
+    /// `tokenizer.json`: the vocabulary and the tokenizer's settings.
     pub tokenizer: &'a [u8],
-    /// `1_Pooling/config.json`: how token rows become one vector; the mean if absent.
+    /// `1_Pooling/config.json`: the pooling; the mean if absent.
     pub pooling: Option<&'a [u8]>,
-    /// `sentence_bert_config.json`: how many tokens are read; as many as there are positions if
-    /// absent.
+    /// `sentence_bert_config.json`: the token limit; the number of positions if absent.
     pub sentence: Option<&'a [u8]>,
 }
 
 impl<'a> ModelFiles<'a> {
-    /// All but the weights.
+    /// Returns all files but the weights.
     pub fn settings(&self) -> SettingsFiles<'a> {
         let ModelFiles { config, tokenizer, pooling, sentence, .. } = *self;
         SettingsFiles { config, tokenizer, pooling, sentence }
     }
 }
 
-/// A model directory, read whole.
 pub(crate) struct ModelDirectory {
     config: Vec<u8>,
     tokenizer: Vec<u8>,
@@ -111,7 +108,7 @@ fn read_at_most(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
-    // A file may grow while it is read; what `take` leaves out shows up as damage later.
+    // A file may grow while it is read; the bytes that `take` cuts off are detected later as corruption.
     file.take(bytes_max).read_to_end(&mut bytes)?;
     Ok(bytes)
 }

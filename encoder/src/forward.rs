@@ -1,9 +1,9 @@
-//! The network, top to bottom: BERT's encoder (Devlin et al. 2018; Vaswani et al. 2017, section 3).
+//! The forward pass: BERT's encoder (Devlin et al. 2018; Vaswani et al. 2017, section 3).
 //!
-//! Several texts go through together, back to back and without padding. Everything but attention
-//! works on single rows, attention within one text; and a row's bits do not depend on the rows
-//! around it (`Kernels::linear`), so a text's vector is the same in any company. Holds no
-//! intrinsics and allocates nothing: arithmetic is the kernels', memory the scratch's.
+//! Several texts share a pass, back to back and without padding. Attention works within one text, everything else on
+//! single rows; and a row's bits do not depend on the rows around it (`Kernels::linear`), so a text's vector is the
+//! same in any batch. This module has no intrinsics and allocates nothing: arithmetic is in the kernels, memory in the
+//! scratch.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use crate::config::Config;
 use crate::packed::{BlockSections, Cell, DenseSections, Held, Layout, NormSections, Section};
 use crate::scratch::{Activations, Scratch};
 
-/// All weights, read where they lie.
+/// All weights of a network, read in place.
 pub(crate) struct Network {
     packed: Held,
     layout: Layout,
@@ -31,8 +31,8 @@ struct Weights<'a> {
 }
 
 impl Network {
-    /// Runs the texts whose ids are in `scratch.tokens`, cut at `scratch.ends`, and leaves each
-    /// token's row in `scratch.rows.state`.
+    /// Runs the texts whose ids are in `scratch.tokens`, delimited by `scratch.ends`, and leaves each token's row in
+    /// `scratch.rows.state`.
     pub(crate) fn forward(&self, kernels: &Kernels, scratch: &mut Scratch) {
         let Scratch { tokens, ends, rows, workspace, .. } = scratch;
         let weights = Weights { bytes: self.packed.bytes(), epsilon: self.epsilon };
@@ -45,8 +45,8 @@ impl Network {
         }
     }
 
-    /// A token's first state: its word's row plus its position's, in which the row of the first
-    /// segment, the only one used, is already; normalised.
+    /// Computes a token's first state: its word's row plus its position's row, normalized. The position rows already
+    /// include the first segment's row, the only segment used.
     fn embed(
         &self,
         kernels: &Kernels,
@@ -69,7 +69,7 @@ impl Network {
         kernels.layer_norm(RowsMut::dense(state, d), gain, bias, epsilon);
     }
 
-    /// Multi-head attention, its residual and its normalisation (Vaswani et al., 3.2.2 and 3.1).
+    /// Multi-head attention with its residual and layer norm (Vaswani et al., 3.2.2 and 3.1).
     fn attend(
         &self,
         kernels: &Kernels,
@@ -99,8 +99,8 @@ impl Network {
         kernels.add_norm(workspace, state, Rows::dense(change, d), norm);
     }
 
-    /// The position-wise feed-forward layer, its residual and its normalisation (Vaswani et al.,
-    /// 3.3; GELU in place of ReLU as in Devlin et al.).
+    /// Position-wise feed-forward layer with its residual and layer norm (Vaswani et al., 3.3; GELU in place of ReLU as
+    /// in Devlin et al.).
     fn feed_forward(
         &self,
         kernels: &Kernels,
@@ -126,8 +126,8 @@ impl Network {
     }
 }
 
-/// Sections as what they are of. Their lengths and kinds were checked when they were opened, and a
-/// cast that looks at an address and a length costs nothing beside a product.
+/// Typed views of the sections. Their lengths and types were checked at opening, and the cost of a cast, which checks
+/// an address and a length, is negligible beside a product.
 impl<'a> Weights<'a> {
     fn floats(self, section: &Section) -> &'a [f32] {
         bytemuck::cast_slice(&self.bytes[section.range()])
@@ -152,7 +152,7 @@ impl<'a> Weights<'a> {
         Norm { gain: self.floats(&of.gain), bias: self.floats(&of.bias), epsilon }
     }
 
-    /// The row of a word, widened.
+    /// Reads the row of a word, converted to f32.
     fn word(self, layout: &Layout, word: usize, row: &mut [f32]) {
         let d = row.len();
         if layout.words.cell == Cell::F32 {
@@ -166,28 +166,27 @@ impl<'a> Weights<'a> {
     }
 }
 
-/// A finite half as a float, exactly. Without a branch, so that a row of them is a few vectors: the
-/// bits of a half, moved to a float's places, are its value times 2^-112, whatever its exponent.
+/// Converts a finite f16 to f32, exactly. Free of branches, so that a row of them is vectorized: the bits of an f16,
+/// shifted to a float's position, are its value times 2^-112 for any exponent.
 fn widened(half: u16) -> f32 {
     const RANGE: f32 = f32::from_bits((127 + 112) << 23);
     let magnitude = f32::from_bits(u32::from(half & 0x7FFF) << 13) * RANGE;
     f32::from_bits(magnitude.to_bits() | u32::from(half & 0x8000) << 16)
 }
 
-/// The tokens of each text, given where each ends.
+/// Returns the token range of each text from the ends of the texts.
 pub(crate) fn ranges(ends: &[usize]) -> impl Iterator<Item = Range<usize>> {
     let starts = std::iter::once(0).chain(ends.iter().copied());
     starts.zip(ends).map(|(start, &end)| start..end)
 }
 
 impl Network {
-    /// A network that computes with packed weights, which were checked to be of this layout.
+    /// Makes a network from packed weights, which were checked to have this layout.
     pub(crate) fn of(packed: Held, layout: Layout, config: &Config) -> Network {
         let Config { hidden, heads, inner, epsilon, .. } = *config;
         Network { packed, layout, hidden, heads, inner, epsilon }
     }
 
-    /// How the weights are stored.
     pub(crate) fn precision(&self) -> Precision {
         self.layout.precision
     }

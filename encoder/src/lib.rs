@@ -1,9 +1,9 @@
 //! A sentence encoder in pure Rust: text in, one unit-length vector out.
 //!
-//! Runs the BERT family of sentence encoders (Devlin et al. 2018; Reimers and Gurevych 2019) from
-//! the files they are published in: `config.json`, `tokenizer.json`, `model.safetensors` and, where
-//! there are any, the pooling and sentence settings. The weights can be packed once, into one run of
-//! bytes that later starts open as it is ([`pack`], [`Encoder::open_packed`]).
+//! Runs the BERT family of sentence encoders (Devlin et al. 2018; Reimers and Gurevych 2019) from their published
+//! files: `config.json`, `tokenizer.json`, `model.safetensors` and, where present, the pooling and sentence settings.
+//! The weights can be packed once into a byte sequence that later starts open in place ([`pack`],
+//! [`Encoder::open_packed`]).
 //!
 //! ```no_run
 //! # fn main() -> Result<(), encoder::OpenError> {
@@ -15,7 +15,7 @@
 //! # }
 //! ```
 //!
-//! Knows nothing of stores, servers or where model files come from.
+//! The crate is independent of stores, servers and the source of model files.
 
 #![forbid(unsafe_code)]
 

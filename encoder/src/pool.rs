@@ -1,17 +1,17 @@
-//! Token rows to one unit-length vector (Reimers and Gurevych 2019, section 3).
+//! Pooling of token rows to one unit-length vector (Reimers and Gurevych 2019, section 3).
 
 use kernels::Kernels;
 
 use crate::config::Pooling;
 
-/// Pools `rows` (dense, each as wide as `out`, at least one) into `out` and brings it to length
-/// one. If the length is zero or not finite, which weights of a trained model do not give, all of
-/// `out` is zero: such a vector is near nothing, and nothing is near it.
+/// Pools `rows` (dense, each as wide as `out`, at least one) into `out` and normalizes it to length one. If the length
+/// is zero or not finite, which trained weights do not produce, `out` becomes zero: the zero vector is near nothing,
+/// and nothing is near it.
 pub(crate) fn pool(kernels: &Kernels, pooling: Pooling, rows: &[f32], out: &mut [f32]) {
     let (first, others) = rows.split_at(out.len());
     out.copy_from_slice(first);
     if pooling == Pooling::Mean {
-        // The sum will do: bringing it to length one takes out the count as well.
+        // The sum is enough, as the normalization cancels the count.
         for row in others.chunks_exact(out.len()) {
             kernels.add(out, row);
         }

@@ -1,50 +1,49 @@
-//! Every buffer a forward pass writes, allocated once per worker.
+//! Every buffer of a forward pass, allocated once per worker.
 //!
-//! Owns memory and no arithmetic. A pass takes the first rows of each buffer; nothing here grows
-//! after it is made.
+//! A pass uses the first rows of each buffer; no buffer grows after construction, except `order`.
 
 use kernels::{AlignedFloats, Reach, Workspace};
 
 use crate::config::Config;
 use crate::tokenizer::{Buffers, WORD_CHARS_MAX};
 
-/// The memory one worker encodes with. Made by [`Encoder::scratch`](crate::Encoder::scratch), for
-/// that encoder's model and no other shape.
+/// The memory of one worker. Made by [`Encoder::scratch`](crate::Encoder::scratch), for models of that encoder's shape
+/// only.
 pub struct Scratch {
-    /// What the buffers were sized for.
+    /// Shape that the buffers are allocated for.
     pub(crate) shape: Shape,
-    /// The tokenizer's.
+    /// Buffers of the tokenizer.
     pub(crate) words: Buffers,
-    /// The text being cut up, one id per token.
+    /// Token ids of the text in progress.
     pub(crate) text: Vec<u32>,
-    /// All texts of a pass, back to back.
+    /// Token ids of all texts of a pass, back to back.
     pub(crate) tokens: Vec<u32>,
-    /// Where in `tokens` each text of a pass ends.
+    /// End of each text of a pass in `tokens`.
     pub(crate) ends: Vec<usize>,
-    /// Which text of the batch each text of a pass is.
+    /// Index in the batch of each text of a pass.
     pub(crate) texts: Vec<usize>,
-    /// The texts of a batch in the order they are taken. Grows to the largest batch there was.
+    /// The texts of a batch in processing order. Grows to the largest batch so far.
     pub(crate) order: Vec<usize>,
     pub(crate) rows: Activations,
     /// The kernels' memory and threads.
     pub(crate) workspace: Workspace,
 }
 
-/// Rows of floats, one per token of a pass.
+/// Activations of a pass, one row per token.
 pub(crate) struct Activations {
-    /// The running state of each token, `hidden` wide.
+    /// The hidden state of each token, `hidden` wide.
     pub(crate) state: AlignedFloats,
-    /// What a block adds to the state, `hidden` wide.
+    /// The residual that a block adds to the state, `hidden` wide.
     pub(crate) change: AlignedFloats,
     /// Query, key and value side by side, three times `hidden` wide.
     pub(crate) query_key_value: AlignedFloats,
-    /// What attention gathered, `hidden` wide.
+    /// The output of attention, `hidden` wide.
     pub(crate) gathered: AlignedFloats,
-    /// The inside of the feed-forward layer, `inner` wide.
+    /// The intermediate activations of the feed-forward layer, `inner` wide.
     pub(crate) inner: AlignedFloats,
 }
 
-/// The sizes that decide how large buffers are.
+/// The sizes that determine the buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
     hidden: usize,
@@ -72,7 +71,7 @@ impl Scratch {
         Scratch {
             shape: Shape::of(config),
             words: Buffers::new(),
-            // The last word is cut up whole before what is too much is dropped.
+            // The last word is split as a whole before the excess is cut off.
             text: Vec::with_capacity(tokens_max + WORD_CHARS_MAX),
             tokens: Vec::with_capacity(tokens_max),
             ends: Vec::with_capacity(tokens_max),
@@ -89,14 +88,14 @@ impl Scratch {
         }
     }
 
-    /// Forgets the texts of the pass.
+    /// Removes the texts of the pass.
     pub(crate) fn clear(&mut self) {
         self.tokens.clear();
         self.ends.clear();
         self.texts.clear();
     }
 
-    /// Takes the text that was cut up last into the pass; in the batch it is number `text`.
+    /// Adds the text tokenized last to the pass; `text` is its index in the batch.
     pub(crate) fn add(&mut self, text: usize) {
         self.tokens.extend_from_slice(&self.text);
         self.ends.push(self.tokens.len());

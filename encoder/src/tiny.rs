@@ -1,5 +1,4 @@
-//! (tests) A model small enough to write down: its files as bytes, and its meaning as plain f64
-//! loops.
+//! (tests) A tiny model: its files as bytes, and its reference vectors by plain f64 loops.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +13,7 @@ pub(crate) const LAYERS: usize = 3;
 pub(crate) const INNER: usize = 20;
 pub(crate) const POSITIONS: usize = 24;
 
-/// The vocabulary, ids in order.
+/// The vocabulary, in order of ids.
 pub(crate) const WORDS: &[&str] = &[
     "[PAD]",
     "[UNK]",
@@ -41,10 +40,10 @@ pub(crate) const WORDS: &[&str] = &[
     "\u{43c}\u{438}\u{440}",
 ];
 
-/// A tensor: its shape and its values.
+/// Shape and values of a tensor.
 type Tensor = (Vec<usize>, Vec<f32>);
 
-/// A model that a test may bend before it opens it.
+/// A model that a test may modify before opening it.
 pub(crate) struct Tiny {
     pub(crate) config: Value,
     pub(crate) tokenizer: Value,
@@ -55,7 +54,6 @@ pub(crate) struct Tiny {
     pub(crate) halves: bool,
 }
 
-/// The files of a [`Tiny`].
 pub(crate) struct TinyFiles {
     pub(crate) config: Vec<u8>,
     pub(crate) tokenizer: Vec<u8>,
@@ -93,7 +91,7 @@ impl Tiny {
         }
     }
 
-    /// The vector of a text with these ids, in f64: the paper, line by line.
+    /// Computes the vector of a text with these ids in f64, line by line as in the paper.
     pub(crate) fn meaning(&self, ids: &[u32], first_only: bool) -> Vec<f64> {
         let word = self.table("embeddings.word_embeddings.weight");
         let position = self.table("embeddings.position_embeddings.weight");
@@ -225,7 +223,7 @@ fn tensors() -> BTreeMap<String, Tensor> {
         let values = (0..count).map(|_| {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let unit = f32::from(u16::try_from(state >> 16).unwrap()) / 32_768.0 - 1.0;
-            // Exact as a half, so that F16 files mean the same.
+            // Exactly representable as f16, so that F16 files give the same vectors.
             f16::from_f32(unit).to_f32()
         });
         tensors.insert(name, (shape.to_vec(), values.collect()));
@@ -255,7 +253,7 @@ fn tensors() -> BTreeMap<String, Tensor> {
     tensors
 }
 
-/// A weights file, by the format's description.
+/// Serializes a weights file by the description of the format.
 pub(crate) fn safetensors(tensors: &BTreeMap<String, Tensor>, halves: bool) -> Vec<u8> {
     let mut header = json!({"__metadata__": {"format": "pt"}});
     let mut data: Vec<u8> = Vec::new();
@@ -275,7 +273,7 @@ pub(crate) fn safetensors(tensors: &BTreeMap<String, Tensor>, halves: bool) -> V
     with_header(header.to_string().as_bytes(), &data)
 }
 
-/// A weights file with any header and any data.
+/// Builds a weights file with any header and any data.
 pub(crate) fn with_header(header: &[u8], data: &[u8]) -> Vec<u8> {
     let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
     bytes.extend(header);

@@ -1,10 +1,10 @@
-//! Text to token ids: BERT normalisation, then WordPiece (Devlin et al. 2018, section 3; Wu et al.
-//! 2016), exactly as the published `tokenizer.json` sets it.
+//! Text to token ids: BERT normalization, then WordPiece (Devlin et al. 2018, section 3; Wu et al. 2016), exactly as
+//! the published `tokenizer.json` configures them.
 //!
-//! One pass over the characters, with no more memory than a word: special tokens are found in the
-//! raw text; what lies between is cleaned, decomposed, stripped of accents, lowercased and split
-//! into words, and each word into the longest pieces the vocabulary has. A limit ends the pass, so
-//! a long text costs what its first tokens cost.
+//! The tokenizer makes one pass over the characters, with memory for a single word. Special tokens are found in the raw
+//! text. The text between them is cleaned, decomposed, stripped of accents, lowercased and split into words, and each
+//! word into the longest pieces of the vocabulary. The token limit ends the pass, so the cost of a long text is that of
+//! its first tokens.
 
 use unicode_normalization::char::{canonical_combining_class, decompose_canonical};
 
@@ -15,21 +15,19 @@ use crate::files::TOKENIZER;
 use crate::tokenizer_file::{read_frame, read_special, read_vocabulary};
 use crate::vocabulary::{Node, ROOT, Vocabulary};
 
-/// Longest word a tokenizer may ask to look up, in characters.
+/// Largest word limit that a tokenizer may set, in characters.
 pub(crate) const WORD_CHARS_MAX: usize = 1000;
 
-/// Cuts text into the ids of one vocabulary.
 pub(crate) struct Tokenizer {
     vocabulary: Vocabulary,
-    /// Where the walk for the second and later pieces of a word starts; none if no entry has the
-    /// prefix that marks them.
+    /// Trie node at which the second and later pieces of a word start; none if no entry has the continuation prefix.
     continuation: Option<Node>,
     /// Special tokens, which are found in the raw text.
     special: Vocabulary,
-    /// Which bytes are ASCII characters that join a word, whatever is around them.
+    /// ASCII bytes that are always part of a word, in any context.
     joining: [bool; 256],
     classes: &'static Classes,
-    /// What goes before and after the text: `[CLS]` and `[SEP]`.
+    /// Template tokens before and after the text: `[CLS]` and `[SEP]`.
     before: Vec<u32>,
     after: Vec<u32>,
     unknown: u32,
@@ -40,11 +38,11 @@ pub(crate) struct Tokenizer {
     lowercase: bool,
 }
 
-/// The memory one pass needs, kept between passes.
+/// The memory of one pass, reused between passes.
 pub(crate) struct Buffers {
-    /// The word under way, normalised.
+    /// The word in progress, normalized.
     word: String,
-    /// Marks that stay, not yet in canonical order, each with its combining class.
+    /// Combining marks that stay, not yet in canonical order, each with its combining class.
     run: Vec<(u8, char)>,
 }
 
@@ -59,7 +57,7 @@ impl Buffers {
 }
 
 impl Tokenizer {
-    /// Reads `tokenizer.json`. `ids_max` is how many rows the model's word table has.
+    /// Reads `tokenizer.json`. `ids_max` is the number of rows of the model's word table.
     pub(crate) fn open(
         bytes: &[u8],
         ids_max: usize,
@@ -110,13 +108,13 @@ impl Tokenizer {
         })
     }
 
-    /// The fewest tokens a text may have: what goes around it.
+    /// Number of template tokens, which is the fewest tokens of a text.
     pub(crate) fn frame(&self) -> usize {
         self.before.len() + self.after.len()
     }
 
-    /// Replaces `ids` by those of `text`, framed, cut off at `tokens_max`. Looks at no more of the
-    /// text than that takes.
+    /// Replaces `ids` by the ids of `text` with template tokens, cut off at `tokens_max`. Reads no more of the text
+    /// than that needs.
     pub(crate) fn encode(
         &self,
         text: &str,
@@ -132,13 +130,13 @@ impl Tokenizer {
         ids.extend_from_slice(&self.after);
     }
 
-    /// A word of more bytes has too many characters, whatever else comes.
+    /// Byte length above which a word has too many characters in any case.
     fn word_bytes_max(&self) -> usize {
         4 * self.word_chars_max
     }
 }
 
-/// One text on its way through.
+/// State of tokenizing one text.
 struct Pass<'a> {
     tokenizer: &'a Tokenizer,
     /// The pass ends once there are this many ids.
@@ -175,7 +173,7 @@ impl Pass<'_> {
         self.end_word();
     }
 
-    /// ASCII characters that join the word.
+    /// Appends ASCII characters to the word.
     fn join(&mut self, letters: &str) {
         self.end_run();
         let word = &mut self.buffers.word;
@@ -187,11 +185,11 @@ impl Pass<'_> {
         }
     }
 
-    /// The next character, as it stands in the text.
+    /// Handles the next character of the raw text.
     fn one(&mut self, c: char) {
         let class = self.tokenizer.classes.of(c);
         if self.tokenizer.clean && class.has(Class::DROPPED) {
-            // Without a trace: "a\0b" is the word "ab".
+            // Removed without a trace: "a\0b" is the word "ab".
         } else if class.has(Class::SPACE) {
             self.end_word();
         } else if self.tokenizer.split_ideographs && class.has(Class::IDEOGRAPH) {
@@ -203,7 +201,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Canonical decomposition, as far as it can be seen once accents are gone.
+    /// Canonical decomposition, as far as it is visible after accents are stripped.
     fn decomposed(&mut self, c: char, class: Class) {
         if !self.tokenizer.strip_accents {
             self.lowered(c, class);
@@ -221,7 +219,7 @@ impl Pass<'_> {
         }
     }
 
-    /// A character of combining class zero: no mark passes it.
+    /// Handles a character of combining class zero, which marks do not move across.
     fn starter(&mut self, c: char, class: Class) {
         self.end_run();
         if !class.has(Class::ACCENT) {
@@ -229,9 +227,9 @@ impl Pass<'_> {
         }
     }
 
-    /// A mark of another class is to be put in order with those around it. An accent is gone before
-    /// its place matters. The others wait, and are as many as one word may have: none of them ends
-    /// a word, so that a longer run is in a word that is unknown whatever its order is.
+    /// A mark of another class is reordered with the marks around it. An accent is dropped before its order matters.
+    /// Other marks are buffered, up to the length limit of a word: none of them ends a word, so a longer run makes the
+    /// word unknown in any order.
     fn mark(&mut self, c: char, class: Class) {
         let run = &mut self.buffers.run;
         if !class.has(Class::ACCENT) && run.len() <= self.tokenizer.word_chars_max {
@@ -239,21 +237,21 @@ impl Pass<'_> {
         }
     }
 
-    /// Marks by rising class, those of one class as they came.
+    /// Flushes the marks by ascending class, and in text order within a class.
     fn end_run(&mut self) {
         if self.buffers.run.is_empty() {
             return;
         }
         let run = std::mem::take(&mut self.buffers.run);
         let mut done = 0;
-        // Once through for each class that is there: marks that stay have six.
+        // The loop runs once for each class present: the marks that stay have six classes.
         while let Some(next) = run.iter().map(|mark| mark.0).filter(|&class| class > done).min() {
             for &(_, c) in run.iter().filter(|mark| mark.0 == next) {
                 self.lowered(c, self.tokenizer.classes.of(c));
             }
             done = next;
         }
-        // Back with its memory, for the next run.
+        // Returns the buffer, for the next run.
         self.buffers.run = run;
         self.buffers.run.clear();
     }
@@ -266,7 +264,7 @@ impl Pass<'_> {
         }
     }
 
-    /// A normalised character: ends the word, is one of its own, or joins it.
+    /// Handles a normalized character: it ends the word, is a word of its own, or extends the word.
     fn letter(&mut self, c: char, class: Class) {
         if class.has(Class::SPACE) {
             self.end_letters();
@@ -284,8 +282,7 @@ impl Pass<'_> {
         self.end_letters();
     }
 
-    /// Cuts the word into the longest pieces from left to right; if any rest has none, the whole
-    /// word is unknown.
+    /// Splits the word into the longest pieces from left to right; if any rest has no piece, the whole word is unknown.
     fn end_letters(&mut self) {
         if self.buffers.word.is_empty() {
             return;
@@ -298,7 +295,7 @@ impl Pass<'_> {
         self.buffers.word.clear();
     }
 
-    /// Pushes the pieces of the word; false if it is too long or a rest of it has none.
+    /// Pushes the pieces of the word; returns false if the word is too long or a rest has no piece.
     fn pieces(&mut self) -> bool {
         let word = &self.buffers.word;
         if word.chars().count() > self.tokenizer.word_chars_max {
@@ -334,7 +331,7 @@ mod tests {
         open(tiny).unwrap()
     }
 
-    /// Spoils one setting.
+    /// Corrupts one setting.
     type Bend = fn(&mut Value);
 
     #[test]
@@ -367,7 +364,7 @@ mod tests {
         }
     }
 
-    /// The ids of a text between `[CLS]` and `[SEP]`.
+    /// Returns the ids of a text between `[CLS]` and `[SEP]`.
     fn ids(tokenizer: &Tokenizer, text: &str) -> Vec<u32> {
         let mut ids = Vec::new();
         tokenizer.encode(text, usize::MAX, &mut Buffers::new(), &mut ids);
@@ -430,8 +427,8 @@ mod tests {
         assert_eq!(words(&ids(&tokenizer(&tiny), "a")), ["a"]);
     }
 
-    /// U+302E and U+1D16D have classes 224 and 226 and stay, U+1B44 has class 9 and stays, U+301 has
-    /// class 230 and goes, U+34F has class 0 and goes.
+    /// U+302E and U+1D16D have classes 224 and 226 and stay, U+1B44 has class 9 and stays, U+301 has class 230 and is
+    /// dropped, U+34F has class 0 and is dropped.
     #[test]
     fn marks_are_put_in_order_as_the_reference_knows_them() {
         const WORD: &str = "\u{1b44}\u{302e}\u{1d16d}";
@@ -445,10 +442,10 @@ mod tests {
             ("\u{302e} \u{1b44}", "\u{302e}|\u{1b44}"),
             ("\u{302e}[SEP]\u{1b44}", "\u{302e}|[SEP]|\u{1b44}"),
             ("\u{302e}a\u{1b44}", "\u{302e}a\u{1b44}"),
-            // Marks of a later Unicode: to the reference they are letters.
+            // Marks of a later Unicode version: to the reference they are letters.
             ("\u{302e}\u{897}\u{1b44}", "\u{302e}\u{897}\u{1b44}"),
             ("\u{1d16d}\u{5c9}", "\u{1d16d}\u{5c9}"),
-            // A letter that a later Unicode takes apart.
+            // A letter that a later Unicode version decomposes.
             ("\u{105c9}", "\u{105c9}"),
         ];
         for (text, wanted) in cases {
@@ -485,7 +482,7 @@ mod tests {
             json!({"id": 20, "content": "[SEP]]"}),
             json!({"id": 20, "content": "aff"}),
             json!({"id": 21, "content": "\u{e9}\u{0}"}),
-            // A word, with another id than the word: the word's counts.
+            // A special token that is also a word, with a different id: the word's id counts.
             json!({"id": 0, "content": "cafe"}),
         ];
         tiny.tokenizer["added_tokens"].as_array_mut().unwrap().extend(more);
@@ -502,7 +499,7 @@ mod tests {
         let mut buffers = Buffers::new();
         let before = (buffers.run.as_ptr(), buffers.word.as_ptr());
         let mut ids = Vec::new();
-        // Spacing marks stay in the word, non-spacing ones go; both belong to the run.
+        // Spacing marks stay in the word, non-spacing marks are dropped; both belong to the run.
         for mark in ["\u{301}", "\u{302e}", "\u{1b44}"] {
             tokenizer.encode(&mark.repeat(10_000), 16, &mut buffers, &mut ids);
             assert_eq!((buffers.run.as_ptr(), buffers.word.as_ptr()), before);

@@ -1,8 +1,6 @@
-//! The parts of `tokenizer.json` that are lists: words, special tokens, and what goes around a
-//! text.
+//! The lists of `tokenizer.json`: words, special tokens, and template tokens.
 //!
-//! Owns their bounds. Every id that leaves here is below the number of rows the model has for
-//! words.
+//! This module bounds them. Every id that it returns is below the number of rows of the model's word table.
 
 use serde_json::Value;
 
@@ -10,14 +8,12 @@ use crate::OpenError;
 use crate::config::{Settings, brief};
 use crate::vocabulary::Vocabulary;
 
-/// Most special tokens.
 const SPECIAL_MAX: usize = 1024;
-/// What does not fit a [`Vocabulary`].
+/// Limit of a [`Vocabulary`], for error messages.
 const PREFIXES_MAX: &str = "entries of at most 16 million distinct prefixes";
-/// Most ids that go before or after the text.
+/// Most template tokens before or after the text.
 const FRAME_MAX: usize = 8;
 
-/// The words and their ids.
 pub(crate) fn read_vocabulary(
     settings: &Settings,
     ids_max: usize,
@@ -36,8 +32,8 @@ pub(crate) fn read_vocabulary(
     Ok(vocabulary)
 }
 
-/// The tokens that are found in raw text. One that is also a word has that word's id, whatever its
-/// own row says: so it is in the reference.
+/// Reads the tokens that are found in raw text. A token that is also a word has that word's id, whatever its own entry
+/// says, as in the reference.
 pub(crate) fn read_special(
     settings: &Settings,
     words: &Vocabulary,
@@ -71,7 +67,7 @@ pub(crate) fn read_special(
     Ok(special)
 }
 
-/// The ids before and after a single text.
+/// Reads the template tokens before and after a single text.
 pub(crate) fn read_frame(
     settings: &Settings,
     ids_max: usize,

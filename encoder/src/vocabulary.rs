@@ -1,36 +1,33 @@
-//! The vocabulary as a byte trie: the longest entry that starts a word, in one walk.
+//! The vocabulary as a byte trie: finds the longest entry that starts a word in one descent.
 //!
-//! Edges live in one open-addressed table keyed by (node, byte), so a step is one probe and a
-//! lookup allocates nothing. Knows bytes and ids, not what a word is.
+//! Edges are in one open-addressed table keyed by (node, byte), so a step is one probe and a lookup allocates nothing.
 
-/// Where a walk stands. Nodes are numbered as they are made.
+/// A trie node, numbered in order of creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Node(u32);
 
-/// The node every entry starts from.
 pub(crate) const ROOT: Node = Node(0);
 
 /// Marks a node at which no entry ends.
 const NO_ID: u32 = u32::MAX;
 /// Most nodes: a node and a byte together are one 32-bit key.
 const NODES_MAX: usize = 1 << 24;
-/// Table slots before the first growth; a power of two, as every size after it.
+/// Table slots before the first growth; a power of two, as is every later size.
 const SLOTS_MIN: usize = 1 << 10;
 
 #[derive(Clone, Copy)]
 struct Edge {
     /// Node and byte, `node << 8 | byte`.
     key: u32,
-    /// The node it leads to; never zero, as no edge leads to the root. Zero marks a free slot.
+    /// Target node; never zero, as no edge leads to the root. Zero marks a free slot.
     to: u32,
 }
 
 const FREE: Edge = Edge { key: 0, to: 0 };
 
-/// Words to ids.
 pub(crate) struct Vocabulary {
     edges: Vec<Edge>,
-    /// The entry that ends at each node, or `NO_ID`.
+    /// Id of the entry that ends at each node, or `NO_ID`.
     ids: Vec<u32>,
 }
 
@@ -39,7 +36,7 @@ impl Vocabulary {
         Vocabulary { edges: vec![FREE; SLOTS_MIN], ids: vec![NO_ID] }
     }
 
-    /// Adds an entry; a later one of the same bytes replaces it. False if the trie is full.
+    /// Adds an entry; a later entry of the same bytes replaces it. Returns false if the trie is full.
     pub(crate) fn insert(&mut self, entry: &[u8], id: u32) -> bool {
         let mut node = ROOT;
         for &byte in entry {
@@ -53,13 +50,13 @@ impl Vocabulary {
         true
     }
 
-    /// The node reached from the root over all of `prefix`, if any entry starts with it.
+    /// Returns the node at the end of `prefix`, if any entry starts with it.
     pub(crate) fn walk(&self, prefix: &[u8]) -> Option<Node> {
         prefix.iter().try_fold(ROOT, |node, &byte| self.step(node, byte))
     }
 
-    /// The longest entry that continues from `node` along the start of `bytes`: how many bytes it
-    /// takes, at least one, and its id.
+    /// Finds the longest entry that continues from `node` along the start of `bytes`, and returns its length, at least
+    /// one byte, and its id.
     pub(crate) fn longest(&self, node: Node, bytes: &[u8]) -> Option<(usize, u32)> {
         let mut node = node;
         let mut best = None;
@@ -74,7 +71,7 @@ impl Vocabulary {
         best
     }
 
-    /// The id of exactly this entry.
+    /// Returns the id of exactly this entry.
     pub(crate) fn find(&self, entry: &[u8]) -> Option<u32> {
         let node = self.walk(entry)?;
         Some(self.ids[node.0 as usize]).filter(|&id| id != NO_ID)
@@ -104,7 +101,7 @@ impl Vocabulary {
         Node(to)
     }
 
-    /// The slot that holds `key`, or the free one where it belongs.
+    /// Returns the slot of `key`, or the free slot where it belongs.
     fn slot(&self, key: u32) -> usize {
         let mask = self.edges.len() - 1;
         // Fibonacci hashing (Knuth, volume 3, 6.4): the high bits of the product are well mixed.

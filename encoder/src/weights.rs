@@ -1,14 +1,12 @@
 //! The weights file (safetensors): a length, a JSON header, then the tensors' bytes.
 //!
-//! Every offset is checked before it is used; a tensor is handed out only in the shape and type
-//! that was asked for, with all values finite. Knows bytes and shapes, not what the tensors are
-//! for.
+//! Every offset is checked before use; a tensor is returned only in the requested shape and type, with all values
+//! finite.
 //!
-//! What is not asked for is not looked at: tensors of other names, and bytes that belong to none.
-//! None of these can change a value that is read, and whether it is the file that its publisher
-//! meant, its SHA-256 says. Of two entries of one name the last one counts, as it does for the
-//! format's own reader. All tensors that were asked for have to fit into the file together, so that
-//! a small file cannot ask for a large network.
+//! Tensors of other names, and bytes outside of all tensors, are ignored: they cannot change a requested value, and the
+//! SHA-256 shows if the file is the published one. If two entries have one name, the last one counts, as in the
+//! reference reader of the format. All requested tensors MUST fit into the file together, so that a small file cannot
+//! request a large network.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -22,21 +20,20 @@ use crate::files::WEIGHTS;
 
 /// Bytes of the header's length, a little-endian u64, at the start of the file.
 const LENGTH_BYTES: usize = 8;
-/// Longest header that is read: some hundred bytes for each of at most a few thousand tensors.
+/// Longest header: some hundred bytes for each of at most a few thousand tensors.
 const HEADER_BYTES_MAX: usize = 16 << 20;
 
-/// A checked weights file. Borrows the bytes.
+/// A checked weights file over borrowed bytes.
 pub(crate) struct Weights<'a> {
     header: Map<String, Value>,
     data: &'a [u8],
-    /// Bytes of `data` that no tensor has taken yet.
+    /// Bytes of `data` that no requested tensor has claimed yet.
     left: Cell<usize>,
-    /// What stands before every tensor's name: nothing, or `bert.` in files saved from a larger
-    /// net.
+    /// Prefix of every tensor's name: empty, or `bert.` in files saved from a larger network.
     prefix: &'static str,
 }
 
-/// How one float is stored.
+/// Storage of one float.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     F32,
@@ -67,7 +64,7 @@ impl Kind {
     }
 }
 
-/// A tensor of the type, shape and length that were asked for, its values not looked at yet.
+/// A tensor of the requested type, shape and length, whose values are not checked yet.
 pub(crate) struct Tensor<'a> {
     name: String,
     /// Type and shape, for messages.
@@ -98,10 +95,11 @@ impl<'a> Weights<'a> {
         Ok(Weights { header, data, left: Cell::new(data.len()), prefix })
     }
 
-    /// A tensor of that name and shape.
+    /// Returns the tensor of that name and shape.
     ///
-    /// Fails if it is missing, has another shape, is not F32, F16 or BF16, lies outside the file,
-    /// or must share bytes with those that were given before.
+    /// # Errors
+    /// The tensor is missing, has another shape, is not F32, F16 or BF16, lies outside the file, or would share bytes
+    /// with the tensors returned before.
     pub(crate) fn tensor(&self, name: &str, shape: &[usize]) -> Result<Tensor<'a>, OpenError> {
         let name = format!("{}{name}", self.prefix);
         let wrong =
@@ -137,20 +135,23 @@ impl<'a> Weights<'a> {
 }
 
 impl Tensor<'_> {
-    /// The name in the file, for messages.
+    /// Name in the file, for messages.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it is made of, for messages: `F32 of shape [30522, 384]`.
+    /// Type and shape, for messages: `F32 of shape [30522, 384]`.
     pub(crate) fn cells(&self) -> &str {
         &self.cells
     }
 
-    /// The values, in row-major order, widened to f32. Fails if one is not finite.
+    /// Returns the values in row-major order, converted to f32.
+    ///
+    /// # Errors
+    /// A value is not finite.
     pub(crate) fn floats(&self) -> Result<Vec<f32>, OpenError> {
         let floats = widen(self.bytes, self.kind);
-        // One pass without branches, so that it costs less than the copy did.
+        // A single pass without branches costs less than the copy did.
         let finite = floats.iter().fold(true, |all, value| all & value.is_finite());
         finite.then_some(floats).ok_or_else(|| OpenError::Tensor {
             name: self.name.clone(),
@@ -187,7 +188,7 @@ fn byte_range(offsets: &Value) -> Option<Range<usize>> {
     Some(start..end)
 }
 
-/// A list of a few numbers for a message.
+/// Formats a list of a few numbers for a message.
 fn brief_shape(value: &Value) -> String {
     const SIDES_MAX: usize = 8;
     match value.as_array() {
@@ -216,7 +217,7 @@ mod tests {
     use crate::Remedy;
     use crate::tiny::with_header;
 
-    /// What opening says about this file's tensor `t`, asked for as 2 by 3.
+    /// Returns the error for this file's tensor `t`, requested as 2 by 3.
     fn complaint(bytes: &[u8]) -> String {
         let floats =
             Weights::open(bytes).and_then(|weights| weights.tensor("t", &[2, 3])?.floats());
@@ -257,7 +258,7 @@ mod tests {
         }
     }
 
-    /// See the head of this file for why.
+    /// The module docs explain why.
     #[test]
     fn what_is_not_asked_for_is_not_looked_at() {
         let data: Vec<u8> = (0..12_u8).flat_map(|x| f32::from(x).to_le_bytes()).collect();
@@ -312,7 +313,7 @@ mod tests {
         }
     }
 
-    /// A few bytes, given out again and again, would become a network of any size.
+    /// Otherwise a few bytes, returned again and again, would become a network of any size.
     #[test]
     fn tensors_do_not_share_bytes() {
         let (six, two) = (json!([0, 24]), json!([16, 24]));

@@ -1,7 +1,7 @@
-//! What a forward pass takes from the heap once its scratch is made: nothing, at every level and
-//! precision, with one thread and with two, for one text and for a batch.
+//! A forward pass allocates nothing once its scratch is made: at every level and precision, with one thread and with
+//! two, for one text and for a batch.
 //!
-//! The allocator counts for the whole process, so this file has one test.
+//! The allocator counts for the whole process, so this program has one test.
 
 use std::alloc::System;
 
@@ -14,7 +14,7 @@ mod original_model;
 #[global_allocator]
 static COUNTING: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Encodes texts of many lengths, the longest first, alone and together.
+/// Encodes texts of many lengths, the longest first, one by one and as a batch.
 fn work(encoder: &Encoder, scratch: &mut Scratch, texts: &[&str], out: &mut [f32]) {
     for text in texts {
         encoder.encode(scratch, text, &mut out[..encoder.dimensions()]);
@@ -22,7 +22,7 @@ fn work(encoder: &Encoder, scratch: &mut Scratch, texts: &[&str], out: &mut [f32
     encoder.encode_batch(scratch, texts, out);
 }
 
-/// Passes that are counted until one takes nothing.
+/// Passes that are counted until one allocates nothing.
 const PASSES_MAX: usize = 3;
 
 #[test]
@@ -36,10 +36,10 @@ fn a_forward_pass_takes_nothing_from_the_heap() {
             let mut out = vec![0.0; encoder.dimensions() * texts.len()];
             for threads in [1, 2] {
                 let mut scratch = encoder.scratch_with(threads);
-                // Once before: what std makes for a thread at its first use is not the encoder's.
+                // A warm-up: std's allocations at a thread's first use are not the encoder's.
                 work(&encoder, &mut scratch, &texts, &mut out);
-                // All threads are counted, so that the harness, which says after a minute that a test takes long, may
-                // be among them once. What a pass takes it takes each time.
+                // All threads are counted, so one count may include the test harness, which reports a test that runs
+                // for more than a minute. Allocations of a pass would occur every time.
                 let mut passes = (0..PASSES_MAX).map(|_| {
                     let region = Region::new(COUNTING);
                     work(&encoder, &mut scratch, &texts, &mut out);

@@ -1,8 +1,7 @@
-//! Scaled dot-product attention (Vaswani et al. 2017, section 3.2.1), head by head and text by
-//! text.
+//! Scaled dot-product attention (Vaswani et al. 2017, section 3.2.1), head by head and text by text.
 //!
-//! Owns the order in which the level's products and softmax are used, and how heads are shared out
-//! among threads.
+//! This module defines the order in which the level's products and softmax run, and how heads are divided among
+//! threads.
 
 use std::ops::Range;
 
@@ -10,7 +9,7 @@ use crate::Table;
 use crate::rows::{Rows, RowsMut, SharedRows};
 use crate::workspace::{Memory, QUERY_ROWS, Workspace};
 
-/// The parts of an attention layer that stay the same for all heads.
+/// The parameters of an attention layer that all heads share.
 #[derive(Clone, Copy)]
 struct Layer<'a> {
     table: &'static Table,
@@ -22,7 +21,7 @@ struct Layer<'a> {
     out: SharedRows<'a>,
 }
 
-/// See `Kernels::attend`, which has checked the shapes.
+/// Implements `Kernels::attend`, which has checked the shapes.
 ///
 /// # Safety
 /// The CPU has the features of the table's level.
@@ -46,18 +45,17 @@ pub(crate) unsafe fn attend(
     });
 }
 
-/// The rows of text `index`.
+/// Returns the rows of text `index`.
 fn text(ends: &[usize], index: usize) -> Range<usize> {
     let start = index.checked_sub(1).map_or(0, |before| ends[before]);
     start..ends[index]
 }
 
 impl Layer<'_> {
-    /// One head of one text: `softmax(Q K^T / sqrt(d_k)) V`.
+    /// Computes one head of one text: `softmax(Q K^T / sqrt(d_k)) V`.
     ///
     /// # Safety
-    /// The CPU has the features of the table's level, and no other thread writes these rows of this
-    /// head.
+    /// The CPU has the features of the table's level, and no other thread writes these rows of this head.
     unsafe fn gather(&self, text: Range<usize>, head: usize, memory: &mut Memory) {
         let Layer { table, projected, heads, head: width, out } = *self;
         let Memory { keys, values, scores, gathered, .. } = memory;

@@ -1,8 +1,8 @@
 //! Vector arithmetic for one CPU level at a time.
 //!
-//! Owns every SIMD instruction in the house. `scalar.rs` is the meaning of each function; the files
-//! under an architecture's folder are faster spellings of it. Knows slices of numbers and nothing
-//! of sentences, tokens, stores or settings; it reads no environment.
+//! This crate has every SIMD instruction of the workspace. `scalar.rs` is the reference for each function; the files of
+//! an architecture's folder are faster implementations of it. The crate works on slices of numbers, independent of
+//! sentences, tokens, stores and settings, and reads no environment variables.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
@@ -42,27 +42,27 @@ use panels::Panels;
 use product::{Asked, Product};
 use workspace::CacheLine;
 
-/// How wide and how able the instructions are that a [`Kernels`] uses.
+/// Set of CPU instructions that a [`Kernels`] uses.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Level {
-    /// Plain loops; every CPU can do it. The reference for all other levels.
+    /// Plain loops, for every CPU. The reference for all other levels.
     Scalar,
     /// x86-64 with AVX2, FMA and F16C (2013 and later).
     Avx2,
     /// x86-64 with AVX-512 F, BW, DQ, VL and VNNI (servers since 2019).
     Avx512,
-    /// [`Level::Avx512`] and the matrix units for bfloat16 and 8-bit integers (servers since 2023),
-    /// which the operating system must allow.
+    /// [`Level::Avx512`] and the matrix units for bfloat16 and 8-bit integers (servers since 2023), whose use the
+    /// operating system must permit.
     Amx,
-    /// AArch64 with NEON, which every such CPU has.
+    /// AArch64 with NEON, which every AArch64 CPU has.
     Neon,
-    /// [`Level::Neon`] and the dot product of 8-bit integers (most since 2018).
+    /// [`Level::Neon`] and the dot product of 8-bit integers (most CPUs since 2018).
     NeonDot,
 }
 
 impl Level {
-    /// Every level this build knows, widest first. The CPU may lack some of them.
+    /// Every level of this build, widest first. The CPU may lack some of them.
     pub const ALL: &'static [Level] =
         &[Level::Amx, Level::Avx512, Level::Avx2, Level::NeonDot, Level::Neon, Level::Scalar];
 
@@ -79,38 +79,38 @@ impl Level {
     }
 }
 
-/// What happens to each sum of a product before it is stored.
+/// Activation applied to each sum of a product before the sum is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
-    /// It is stored as it is.
+    /// The identity.
     Keep,
-    /// It goes through [`gelu`](Kernels::gelu) first.
+    /// [`gelu`](Kernels::gelu).
     Gelu,
 }
 
-/// The parameters of a layer normalisation.
+/// Parameters of a layer normalization.
 #[derive(Clone, Copy, Debug)]
 pub struct Norm<'a> {
-    /// One per column.
+    /// Factors, one per column.
     pub gain: &'a [f32],
-    /// One per column.
+    /// Offsets, one per column.
     pub bias: &'a [f32],
-    /// What is added to the variance.
+    /// Constant added to the variance.
     pub epsilon: f32,
 }
 
-/// Rows that one thread adds to and normalises at a time.
+/// Rows that one thread adds to and normalizes at a time.
 const ROWS_TOGETHER: usize = 8;
 
-/// Vector arithmetic for one CPU level. Built once per process by [`Kernels::detect`], then copied
-/// freely: it is a level and a few function pointers.
+/// Vector arithmetic for one CPU level. Built once per process by [`Kernels::detect`], then copied freely: the value is
+/// a level and a few function pointers.
 #[derive(Clone, Copy)]
 pub struct Kernels {
     level: Level,
     table: &'static Table,
 }
 
-/// One function per operation, all of one level. `unsafe` because each may need CPU features.
+/// The functions of one level, one per operation. The functions are `unsafe` because each may need CPU features.
 struct Table {
     dot: unsafe fn(&[f32], &[f16]) -> f32,
     dot_rows: unsafe fn(&[f32], &[f16], &mut [f32]),
@@ -118,7 +118,7 @@ struct Table {
     dot_codes: unsafe fn(&CodeQueries, &[i8], &mut [i32]),
     reaching: unsafe fn(&[i32], RowFacts<'_>, &Bars, &mut [u16]),
     sum_lookups: unsafe fn(&LookupTables, &[u8], &mut [u16]),
-    /// One per precision, in the order of [`Precision`].
+    /// Products, one per precision, in the order of [`Precision`].
     products: [Product; 3],
     matmul: unsafe fn(Rows<'_>, &Panels, RowsMut<'_>),
     softmax: unsafe fn(RowsMut<'_>, f32),
@@ -128,7 +128,7 @@ struct Table {
 }
 
 impl Kernels {
-    /// The fastest level this CPU supports.
+    /// Returns the fastest level that this CPU supports.
     pub fn detect() -> Kernels {
         Level::ALL
             .iter()
@@ -136,7 +136,7 @@ impl Kernels {
             .expect("the scalar level needs nothing of the CPU")
     }
 
-    /// Exactly this level, or `None` if the CPU (or the build's architecture) lacks it.
+    /// Returns exactly this level, or `None` if the CPU or the build's architecture lacks it.
     pub fn for_level(level: Level) -> Option<Kernels> {
         let table = match level {
             Level::Scalar => Some(&scalar::TABLE),
@@ -158,19 +158,19 @@ impl Kernels {
     /// Sum of `query[i] * row[i]`, accumulated in f32.
     ///
     /// # Panics
-    /// If the two differ in length.
+    /// The lengths differ.
     pub fn dot(&self, query: &[f32], row: &[f16]) -> f32 {
         assert_eq!(query.len(), row.len(), "query and row differ in width");
-        // SAFETY: a table is handed out by `for_level` only after the CPU reported every feature
-        // that table's functions enable. They ask for nothing else.
+        // SAFETY: `for_level` returns a table only after the CPU reported every feature that the table's functions
+        // enable. The functions have no other requirement.
         unsafe { (self.table.dot)(query, row) }
     }
 
-    /// `out[r]` = [`dot`](Kernels::dot) of `query` with row `r` of `rows`, to the same bits. The
-    /// rows lie one after the other, each as wide as `query`.
+    /// Computes `out[r]` = [`dot`](Kernels::dot) of `query` with row `r` of `rows`, to the same bits. The rows lie one
+    /// after the other, each as wide as `query`.
     ///
     /// # Panics
-    /// If `rows.len() != query.len() * out.len()`.
+    /// `rows.len() != query.len() * out.len()`.
     pub fn dot_rows(&self, query: &[f32], rows: &[f16], out: &mut [f32]) {
         assert_eq!(
             Some(rows.len()),
@@ -181,10 +181,10 @@ impl Kernels {
         unsafe { (self.table.dot_rows)(query, rows, out) }
     }
 
-    /// Questions of one width, as [`dot_codes`](Kernels::dot_codes) wants them.
+    /// Arranges queries of one width for [`dot_codes`](Kernels::dot_codes).
     ///
     /// # Panics
-    /// If there are none or more than [`QUESTIONS_MAX`], or they differ in width.
+    /// There are no queries or more than [`QUESTIONS_MAX`], or their widths differ.
     pub fn code_queries(&self, queries: &[&[i16]]) -> CodeQueries {
         assert!((1..=QUESTIONS_MAX).contains(&queries.len()), "from 1 to QUESTIONS_MAX questions");
         let width = queries[0].len();
@@ -194,15 +194,14 @@ impl Kernels {
         CodeQueries { level: self.level, width, count: queries.len(), codes, arranged }
     }
 
-    /// `out[r * count + q]` = sum of `queries[q][i] * rows[r][i]`, with `count` the number of
-    /// questions. The rows lie one after the other, each as wide as a question; memory is asked for those
-    /// that follow, if there are more than are wanted now. Sums are taken modulo 2^32, so every level
-    /// gives the same numbers whatever it is handed; they are the true sums where
-    /// `width * max |queries[q][i]| * 128` is below 2^31.
+    /// Computes `out[r * count + q]` = sum of `queries[q][i] * rows[r][i]`, with `count` the number of queries. The
+    /// rows lie one after the other, each as wide as a query; rows beyond the requested ones are prefetched. Sums are
+    /// modulo 2^32, so every level returns the same numbers for any input. The numbers are the true sums if `width *
+    /// max |queries[q][i]| * 128` is below 2^31.
     ///
     /// # Panics
-    /// If there are fewer rows than sums, `out` is not of whole rows, or the questions were made for
-    /// another level.
+    /// There are fewer rows than sums, `out` is not a whole number of rows, or the queries were arranged for another
+    /// level.
     pub fn dot_codes(&self, queries: &CodeQueries, rows: &[i8], out: &mut [i32]) {
         assert_eq!(queries.level, self.level, "the questions are arranged for another level");
         let count = out.len() / queries.count;
@@ -213,14 +212,13 @@ impl Kernels {
         unsafe { (self.table.dot_codes)(queries, rows, out) }
     }
 
-    /// Which rows may reach a question's bar: bit `q` of `out[r]` is set unless
-    /// `products[r * count + q] * scale[r] * per_product[q] + error[r] * per_error[q]` is below
-    /// `norm[r] * least[q]`. Each product and sum is rounded once, in that order and in f32, so every
-    /// level gives the same bits; what is not a number is below nothing. There are as many questions
-    /// as products for each row.
+    /// Computes the threshold mask of each row: bit `q` of `out[r]` is set unless `products[r * count + q] * scale[r] *
+    /// per_product[q] + error[r] * per_error[q]` is below `norm[r] * least[q]`. Each product and sum is rounded once,
+    /// in that order and in f32, so every level returns the same bits. NaN is below nothing, so its bit is set. Each
+    /// row has as many products as there are queries.
     ///
     /// # Panics
-    /// If the numbers of rows differ, or of questions there are none or more than [`QUESTIONS_MAX`].
+    /// The numbers of rows differ, or there are no queries or more than [`QUESTIONS_MAX`].
     pub fn reaching(&self, products: &[i32], facts: RowFacts<'_>, bars: &Bars, out: &mut [u16]) {
         let rows = out.len();
         if rows == 0 {
@@ -236,13 +234,13 @@ impl Kernels {
         unsafe { (self.table.reaching)(products, facts, bars, out) }
     }
 
-    /// For each row the sum of the entries that its half-bytes choose, one of each table: `out[r]` of row `r`,
-    /// whose byte `j` is `blocks[(r / LOOKUP_ROWS * bytes + j) * LOOKUP_ROWS + r % LOOKUP_ROWS]`, with `bytes`
-    /// those of a row; memory is asked for blocks that follow, if there are more than are wanted now. Sums are
-    /// taken modulo 2^16, so every level gives the same numbers.
+    /// Computes the LUT sum of each row: for each half-byte of the row, the entry that it selects in its table.
+    /// `out[r]` is the sum of row `r`, whose byte `j` is `blocks[(r / LOOKUP_ROWS * bytes + j) * LOOKUP_ROWS + r %
+    /// LOOKUP_ROWS]`, with `bytes` the bytes of a row. Blocks beyond the requested ones are prefetched. Sums are modulo
+    /// 2^16, so every level returns the same numbers.
     ///
     /// # Panics
-    /// If `out` is not of whole blocks, or there are fewer in `blocks`.
+    /// `out` is not a whole number of blocks, or `blocks` has fewer blocks.
     pub fn sum_lookups(&self, tables: &LookupTables, blocks: &[u8], out: &mut [u16]) {
         assert_eq!(out.len() % LOOKUP_ROWS, 0, "sums of whole blocks");
         let wanted = tables.row_bytes().checked_mul(out.len());
@@ -251,22 +249,20 @@ impl Kernels {
         unsafe { (self.table.sum_lookups)(tables, blocks, out) }
     }
 
-    /// A fully connected layer: `out[m][n]` = `bias[n]` plus the sum over `k` of `left[m][k] *
-    /// weights[k][n]`; `then` is applied to each sum. The bits of a row depend on that row and on
-    /// the layer, and not on how many other rows or how many threads there are.
+    /// Computes a fully connected layer: `out[m][n]` = `bias[n]` plus the sum over `k` of `left[m][k] * weights[k][n]`;
+    /// `then` is applied to each sum. The bits of a row depend on that row and on the layer only, and not on the number
+    /// of other rows or of threads.
     ///
-    /// With `d` the depth, `e` = `f32::EPSILON` and `s` the sum of `|left * weight|` and `|bias|`,
-    /// the sums are off by at most `(d + 1) * (e * s + f32::MIN_POSITIVE)` at [`Precision::F32`] and,
-    /// the weights rounded to halves, at [`Precision::F16`]; [`Level::Amx`] adds `s / 2^15` to the
-    /// latter, since it multiplies 16 of the 24 bits of the left side. At [`Precision::Int8`] every
-    /// level gives the same bits for finite rows, before `then`; what comes of a row with a number
-    /// that is not finite is not said.
+    /// With `d` the depth, `e` = `f32::EPSILON` and `s` the sum of `|left * weight|` and `|bias|`, the error of a sum
+    /// is at most `(d + 1) * (e * s + f32::MIN_POSITIVE)` at [`Precision::F32`]. At [`Precision::F16`], the bound is
+    /// the same for the weights as rounded to f16; [`Level::Amx`] adds `s / 2^15`, since it multiplies 16 of the 24
+    /// bits of the left side. At [`Precision::Int8`], every level returns the same bits for finite rows, before `then`;
+    /// the result of a row with a number that is not finite is unspecified.
     ///
-    /// `upcoming` is the layer that comes after this one, if any: memory is asked for its weights
-    /// while this one ends.
+    /// `upcoming` is the layer that comes after this one, if any: its weights are prefetched while this one ends.
     ///
     /// # Panics
-    /// If the shapes do not fit together, or are beyond the workspace's reach.
+    /// The shapes do not fit together, or exceed the workspace's [`Reach`].
     pub fn linear(
         &self,
         workspace: &mut Workspace,
@@ -285,13 +281,13 @@ impl Kernels {
         unsafe { product.run(workspace, Asked { left, layer, upcoming, then }, out) };
     }
 
-    /// Scaled dot-product attention (Vaswani et al. 2017, section 3.2): each row of `out` gathers,
-    /// head by head, the values of its text, shared out by `softmax(q k / sqrt(d_k))`. A row of
-    /// `projected` is a query, a key and a value side by side, each as wide as a row of `out`;
-    /// `heads` share that width equally. The texts lie back to back and end at `ends`.
+    /// Computes scaled dot-product attention (Vaswani et al. 2017, section 3.2): each row of `out` is, head by head,
+    /// the sum of the values of its text, weighted by `softmax(q k / sqrt(d_k))`. A row of `projected` is a query, a
+    /// key and a value side by side, each as wide as a row of `out`; `heads` divide that width equally. The texts lie
+    /// back to back and end at `ends`.
     ///
     /// # Panics
-    /// If the shapes do not fit together, or are beyond the workspace's reach.
+    /// The shapes do not fit together, or exceed the workspace's [`Reach`].
     pub fn attend(
         &self,
         workspace: &mut Workspace,
@@ -314,18 +310,18 @@ impl Kernels {
         unsafe { attention::attend(self.table, workspace, projected, ends, heads, out) };
     }
 
-    /// Turns each row of scores into shares that sum to one: `exp(scale * score)`, divided by the
-    /// row's total. Safe against overflow: the row's largest score is taken off first.
+    /// Replaces each row of scores by weights that sum to one: `exp(scale * score)`, divided by the row's total. The
+    /// row's largest score is subtracted first, so that nothing overflows.
     pub fn softmax(&self, rows: RowsMut<'_>, scale: f32) {
         // SAFETY: as in `dot`, the CPU has the features of this table's level.
         unsafe { (self.table.softmax)(rows, scale) }
     }
 
-    /// Layer normalisation (Ba, Kiros and Hinton 2016): each row to mean 0 and variance 1, then
-    /// times `gain` plus `bias`. `epsilon` is added to the variance.
+    /// Layer normalization (Ba, Kiros and Hinton 2016): each row is brought to mean 0 and variance 1, then multiplied
+    /// by `gain`, and `bias` is added. `epsilon` is added to the variance.
     ///
     /// # Panics
-    /// If `gain` or `bias` is not as wide as a row.
+    /// `gain` or `bias` is not as wide as a row.
     pub fn layer_norm(&self, rows: RowsMut<'_>, gain: &[f32], bias: &[f32], epsilon: f32) {
         assert_eq!(rows.width(), gain.len(), "one gain per column");
         assert_eq!(rows.width(), bias.len(), "one bias per column");
@@ -333,11 +329,11 @@ impl Kernels {
         unsafe { (self.table.layer_norm)(rows, gain, bias, epsilon) }
     }
 
-    /// The end of a transformer's layer: adds `change` to `rows` and normalises each, as
-    /// [`layer_norm`](Kernels::layer_norm) does.
+    /// Adds `change` to `rows` and normalizes each row as [`layer_norm`](Kernels::layer_norm) does: the end of a
+    /// transformer's layer.
     ///
     /// # Panics
-    /// If the shapes do not fit together.
+    /// The shapes do not fit together.
     pub fn add_norm(
         &self,
         workspace: &mut Workspace,
@@ -365,18 +361,17 @@ impl Kernels {
         });
     }
 
-    /// The Gaussian error linear unit in its exact form (Hendrycks and Gimpel 2016): `x` times the
-    /// normal distribution's probability of a value below `x`. Off by at most
-    /// `4 * f32::EPSILON * |x|`.
+    /// The Gaussian error linear unit in its exact form (Hendrycks and Gimpel 2016): `x` times the normal
+    /// distribution's probability of a value below `x`. The error is at most `4 * f32::EPSILON * |x|`.
     pub fn gelu(&self, values: &mut [f32]) {
         // SAFETY: as in `dot`, the CPU has the features of this table's level.
         unsafe { (self.table.gelu)(values) }
     }
 
-    /// `sum[i] += addend[i]`.
+    /// Computes `sum[i] += addend[i]`.
     ///
     /// # Panics
-    /// If the two differ in length.
+    /// The lengths differ.
     pub fn add(&self, sum: &mut [f32], addend: &[f32]) {
         assert_eq!(sum.len(), addend.len(), "sum and addend differ in length");
         // SAFETY: as in `dot`, the CPU has the features of this table's level.

@@ -1,37 +1,36 @@
 //! The weights of a fully connected layer, packed for the kernels, at one of three precisions.
 //!
-//! A packed layer is cut into panels of [`COLUMNS`] output columns. A panel holds its columns side
-//! by side, depth after depth, so that a product reads memory strictly forward; every level reads
-//! the same bytes. Depth is filled up with zeros to a multiple of [`DEPTH_UNIT`], width to whole
-//! panels. Owns the layout and how f32 weights become it; knows nothing of files.
+//! A packed layer is divided into panels of [`COLUMNS`] output columns. A panel stores its columns side by side, depth
+//! after depth, so that a product reads memory strictly forward; every level reads the same bytes. Depth is padded with
+//! zeros to a multiple of [`DEPTH_UNIT`], width to whole panels. This module defines the layout and the conversion from
+//! f32 weights, independent of files.
 
 use half::f16;
 
 use crate::rotate::{block_of, rotate};
 use crate::rows::Rows;
 
-/// Output columns in one panel.
+/// Output columns of one panel.
 pub const COLUMNS: usize = 16;
-/// What the depth of a packed layer is a multiple of: one step of the widest integer product.
+/// Multiple that the depth of a packed layer is padded to: one step of the widest integer product.
 pub const DEPTH_UNIT: usize = 64;
-/// Depths whose codes lie side by side in an int8 panel: what one 32-bit lane of an integer
-/// product takes.
+/// Depths whose codes lie side by side in an int8 panel: the input of one 32-bit lane of an integer product.
 pub const QUAD: usize = 4;
-/// Deepest layer: the sum of so many products of a shifted code (at most 255) and a code (127) is
-/// below 2^31.
+/// Largest depth of a layer: the sum of that many products of a shifted code (at most 255) and a code (127) is below
+/// 2^31.
 pub const DEPTH_MAX: usize = 1 << 16;
-/// The largest code; codes are symmetric around zero.
+/// Largest code; codes are symmetric around zero.
 pub(crate) const CODE_MAX: f32 = 127.0;
 
-/// How the weights of the fully connected layers are stored.
+/// Storage of the weights of the fully connected layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Precision {
-    /// 32-bit floats: the meaning of the others.
+    /// 32-bit floats: the reference for the others.
     F32,
     /// 16-bit floats (IEEE 754 binary16), multiplied and summed as f32.
     F16,
-    /// 8-bit integers, one scale per output column; activations are brought to 8 bits row by row.
-    /// Both sides are rotated first, which spreads what is large over many places.
+    /// 8-bit integers with one scale per output column; activations are quantized row by row. Both sides are rotated
+    /// first, which spreads outliers over a block.
     Int8,
 }
 
@@ -48,42 +47,42 @@ impl Precision {
         }
     }
 
-    /// The precision of that name.
+    /// Returns the precision of that name.
     pub fn named(name: &str) -> Option<Precision> {
         Precision::ALL.iter().copied().find(|precision| precision.name() == name)
     }
 }
 
-/// The packed cells of a layer.
+/// The packed weights of a layer.
 #[derive(Clone, Copy, Debug)]
 pub enum Cells<'a> {
-    /// `[panel][depth][column]`.
+    /// Indexed as `[panel][depth][column]`.
     F32(&'a [f32]),
-    /// `[panel][depth][column]`.
+    /// Indexed as `[panel][depth][column]`.
     F16(&'a [f16]),
-    /// See [`Codes`].
+    /// Codes, scales and offsets; see [`Codes`].
     Int8(Codes<'a>),
 }
 
-/// The cells of an int8 layer. With `H` the block Hadamard transform of the layer's depth (see
-/// `rotate.rs`), `b` its block and `x` a left row, `x . w = (H x) . (H w) / b`; the codes are those
-/// of `H w`, and the scale has the `1 / b`.
+/// The weights of an int8 layer. With `H` the block Hadamard transform of the layer's depth (see `rotate.rs`), `b` its
+/// block and `x` a left row, `x . w = (H x) . (H w) / b`; the codes are those of `H w`, and the scale includes the `1 /
+/// b`.
 #[derive(Clone, Copy, Debug)]
 pub struct Codes<'a> {
     /// `[panel][depth / 4][column][4]`, each from -127 to 127.
     pub codes: &'a [i8],
-    /// What a sum of products of codes is worth, one per column, padding included.
+    /// Factor from a sum of products of codes to a value, one per column, padding included.
     pub scales: &'a [f32],
-    /// -128 times the sum of a column's codes, one per column, padding included: what takes the
-    /// shift out of a product whose left side was shifted into 0..=255.
+    /// -128 times the sum of a column's codes, one per column, padding included: cancels the shift of a product whose
+    /// left side was shifted into 0..=255.
     pub offsets: &'a [i32],
 }
 
-/// A fully connected layer, `depth` wide on the left and `width` on the right, borrowed.
+/// A borrowed fully connected layer, `depth` wide on the left and `width` on the right.
 #[derive(Clone, Copy, Debug)]
 pub struct Linear<'a> {
     cells: Cells<'a>,
-    /// Padded with zeros to whole panels.
+    /// Biases, one per column, padded with zeros to whole panels.
     bias: &'a [f32],
     depth: usize,
     width: usize,
@@ -93,8 +92,7 @@ impl<'a> Linear<'a> {
     /// Views packed weights.
     ///
     /// # Panics
-    /// If a slice is not as long as the shape asks for, or the depth is 0 or more than
-    /// [`DEPTH_MAX`].
+    /// The length of a slice does not match the shape, or the depth is 0 or more than [`DEPTH_MAX`].
     pub fn new(cells: Cells<'a>, bias: &'a [f32], depth: usize, width: usize) -> Linear<'a> {
         assert!((1..=DEPTH_MAX).contains(&depth), "a depth from 1 to {DEPTH_MAX}");
         let count = cells_in(depth, width);
@@ -112,7 +110,7 @@ impl<'a> Linear<'a> {
         Linear { cells, bias, depth, width }
     }
 
-    /// How the weights are stored.
+    /// Precision of the weights.
     pub fn precision(&self) -> Precision {
         match self.cells {
             Cells::F32(_) => Precision::F32,
@@ -121,27 +119,25 @@ impl<'a> Linear<'a> {
         }
     }
 
-    /// How wide a left row is.
+    /// Width of a left row.
     pub fn depth(&self) -> usize {
         self.depth
     }
 
-    /// How wide a row of the product is.
+    /// Width of a row of the product.
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// How many panels there are.
     pub(crate) fn panels(&self) -> usize {
         self.bias.len() / COLUMNS
     }
 
-    /// The cells.
     pub(crate) fn cells(&self) -> Cells<'a> {
         self.cells
     }
 
-    /// The bytes of all cells, to ask for them early.
+    /// The bytes of all cells, for prefetching.
     pub(crate) fn bytes(&self) -> &'a [u8] {
         match self.cells {
             Cells::F32(cells) => bytemuck::cast_slice(cells),
@@ -150,39 +146,37 @@ impl<'a> Linear<'a> {
         }
     }
 
-    /// How many bytes a panel takes.
     pub(crate) fn panel_bytes(&self) -> usize {
         self.bytes().len() / self.panels().max(1)
     }
 
-    /// Where the columns of `panel` lie in a row of the product, and how many count.
+    /// Returns the first column of `panel` in a row of the product, and the number of its columns without padding.
     pub(crate) fn columns(&self, panel: usize) -> (usize, usize) {
         let first = panel * COLUMNS;
         (first, COLUMNS.min(self.width - first))
     }
 
-    /// The biases of `panel`.
     pub(crate) fn bias(&self, panel: usize) -> &'a [f32; COLUMNS] {
         &self.bias.as_chunks::<COLUMNS>().0[panel]
     }
 }
 
-/// The depth of a packed layer: filled up to whole units.
+/// Depth of a packed layer: `depth` rounded up to whole units.
 pub fn padded_depth(depth: usize) -> usize {
     depth.next_multiple_of(DEPTH_UNIT)
 }
 
-/// The width of a packed layer: filled up to whole panels.
+/// Width of a packed layer: `width` rounded up to whole panels.
 pub fn padded_width(width: usize) -> usize {
     width.next_multiple_of(COLUMNS)
 }
 
-/// How many cells a packed layer has.
+/// Number of cells of a packed layer.
 pub fn cells_in(depth: usize, width: usize) -> usize {
     padded_depth(depth) * padded_width(width)
 }
 
-/// Panel `panel` of f32 or f16 cells: a line of columns per depth, padding left out.
+/// Panel `panel` of f32 or f16 cells: one line of columns per depth, without padding.
 pub(crate) fn lines<T>(cells: &[T], panel: usize, depth: usize) -> &[[T; COLUMNS]] {
     &cells.as_chunks::<COLUMNS>().0[panel * padded_depth(depth)..][..depth]
 }
@@ -190,8 +184,8 @@ pub(crate) fn lines<T>(cells: &[T], panel: usize, depth: usize) -> &[[T; COLUMNS
 /// Bytes in one line of an int8 panel.
 pub(crate) const QUAD_LINE: usize = COLUMNS * QUAD;
 
-/// Panel `panel` of codes: a line of columns, four depths each, per quad of depth; padding that
-/// goes beyond the last quad left out.
+/// Panel `panel` of codes: one line of columns, four depths each, per quad of depth, without the padding beyond the
+/// last quad.
 pub(crate) fn quad_lines(codes: &[i8], panel: usize, depth: usize) -> &[[i8; QUAD_LINE]] {
     let lines = padded_depth(depth) / QUAD;
     &codes.as_chunks::<QUAD_LINE>().0[panel * lines..][..depth.div_ceil(QUAD)]
@@ -200,15 +194,15 @@ pub(crate) fn quad_lines(codes: &[i8], panel: usize, depth: usize) -> &[[i8; QUA
 /// A packed layer that owns its cells.
 #[derive(Clone, Debug)]
 pub struct PackedLinear {
-    /// The cells.
+    /// The weights.
     pub cells: PackedCells,
-    /// One per column, padding included.
+    /// Biases, one per column, padding included.
     pub bias: Vec<f32>,
     depth: usize,
     width: usize,
 }
 
-/// The cells of a [`PackedLinear`]; see [`Cells`].
+/// The weights of a [`PackedLinear`]; see [`Cells`].
 #[derive(Clone, Debug)]
 pub enum PackedCells {
     /// See [`Cells::F32`].
@@ -227,11 +221,11 @@ pub enum PackedCells {
 }
 
 impl PackedLinear {
-    /// Packs a layer: row `n` of `weights` makes output column `n`, plus `bias[n]`. At
-    /// [`Precision::F16`], weights of 65,520 and more become infinite; look for them first.
+    /// Packs a layer: row `n` of `weights` makes output column `n`, to which `bias[n]` is added. At [`Precision::F16`],
+    /// weights of magnitude 65,520 and more become infinite; the caller MUST reject them first.
     ///
     /// # Panics
-    /// If there is not one bias per row of weights.
+    /// The number of biases differs from the number of rows of weights.
     pub fn pack(precision: Precision, weights: Rows<'_>, bias: &[f32]) -> PackedLinear {
         assert_eq!(weights.count(), bias.len(), "one bias per output");
         let (depth, width) = (weights.width(), weights.count());
@@ -245,7 +239,7 @@ impl PackedLinear {
         PackedLinear { cells, bias: padded, depth, width }
     }
 
-    /// The same, borrowed.
+    /// Borrows the layer.
     pub fn view(&self) -> Linear<'_> {
         let cells = match &self.cells {
             PackedCells::F32(cells) => Cells::F32(cells),
@@ -293,8 +287,8 @@ fn codes_of(weights: Rows<'_>) -> PackedCells {
     PackedCells::Int8 { codes, scales, offsets }
 }
 
-/// A row turned, and its codes; returns what a code is worth. All three are as wide. Inlined, so that
-/// a level's instructions are used for it; every level gives the same bits.
+/// Rotates a row into `turned`, quantizes the result into `codes` and returns the scale. All three slices are equally
+/// long. Inlined, so that the caller's instructions are used; every level returns the same bits.
 #[inline(always)]
 pub(crate) fn turned_codes(row: &[f32], turned: &mut [f32], codes: &mut [i8]) -> f32 {
     turned.copy_from_slice(row);
@@ -302,25 +296,24 @@ pub(crate) fn turned_codes(row: &[f32], turned: &mut [f32], codes: &mut [i8]) ->
     quantize(turned, codes)
 }
 
-/// The codes of a row, and what a code is worth: the largest magnitude becomes 127. All zeros are
-/// worth zero. Inlined, so that a level's instructions are used for it; every level gives the same
-/// bits.
+/// Quantizes a row and returns the scale: the largest magnitude becomes code 127. The scale of zeros is zero. Inlined,
+/// so that the caller's instructions are used; every level returns the same bits.
 #[inline(always)]
 fn quantize(row: &[f32], codes: &mut [i8]) -> f32 {
     let top = largest(row);
     let per_unit = per_unit(top);
     for (code, x) in codes.iter_mut().zip(row) {
-        // In a float so large the last place is one, so adding rounds to whole numbers, ties to
-        // even; they are the low bits. |x| <= top, so eight of them are enough.
+        // In a float of this magnitude the last place is one, so the addition rounds to an integer, ties to even. The
+        // integer is in the low bits; since |x| <= top, eight bits are enough.
         let [low, ..] = (x * per_unit + ROUNDER).to_bits().to_le_bytes();
         *code = low.cast_signed();
     }
     top / CODE_MAX
 }
 
-/// What a row whose largest magnitude is `top` is multiplied with to become codes.
+/// Returns the factor from values to codes for a row whose largest magnitude is `top`.
 pub(crate) fn per_unit(top: f32) -> f32 {
-    // A row so near zero that this is infinite is taken for zero.
+    // If a row is so near zero that the factor is infinite, the row is quantized as zeros.
     let per_unit = CODE_MAX / top;
     if per_unit.is_finite() { per_unit } else { 0.0 }
 }
@@ -328,7 +321,6 @@ pub(crate) fn per_unit(top: f32) -> f32 {
 /// 1.5 * 2^23.
 const ROUNDER: f32 = 12_582_912.0;
 
-/// The largest magnitude.
 #[inline(always)]
 fn largest(row: &[f32]) -> f32 {
     const LANES: usize = 16;

@@ -1,13 +1,13 @@
-//! The right side of a product of activations, packed as it is needed.
+//! The right side of a product of activations, packed on use.
 //!
-//! A product `left * right` walks `right` down sixteen columns at a time. [`Panels`] stores those
-//! sixteen columns side by side, one aligned [`Line`] per step of depth, so the inner loop reads
-//! memory strictly forward. Every level reads the same panels; a wider one may take two at once.
+//! A product `left * right` reads `right` sixteen columns at a time. [`Panels`] stores those sixteen columns side by
+//! side, one aligned [`Line`] per step of depth, so the inner loop reads memory strictly forward. Every level reads the
+//! same panels; a wider level may read two at once.
 
 use crate::linear::COLUMNS;
 use crate::rows::Rows;
 
-/// One step of depth of a panel: a cache line, and one or two or four registers.
+/// A step of depth of a panel: a cache line, which is one, two or four registers.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(crate) struct Line(pub(crate) [f32; COLUMNS]);
@@ -18,25 +18,25 @@ impl Line {
 
 const _: () = assert!(size_of::<Line>() == COLUMNS * size_of::<f32>());
 
-/// The right side of a product, packed. Columns past the last are zeros, so a level may compute a
-/// whole panel and keep the part that counts.
+/// The right side of a product, packed. Columns past the last are zeros, so a level may compute a whole panel and store
+/// the columns that exist.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Panels {
-    /// Panel after panel, each `depth` lines.
+    /// Panel after panel, `depth` lines each.
     lines: Vec<Line>,
     depth: usize,
     width: usize,
 }
 
 impl Panels {
-    /// Room for a right side of `depth_max` rows and `width_max` columns (or any shape that needs
-    /// no more panels times depth), so that filling it later does not allocate.
+    /// Allocates for a right side of `depth_max` rows and `width_max` columns (or any shape that needs no more panels
+    /// times depth), so that filling the panels later does not allocate.
     pub(crate) fn with_room(depth_max: usize, width_max: usize) -> Panels {
         let lines = width_max.div_ceil(COLUMNS) * depth_max;
         Panels { lines: Vec::with_capacity(lines), depth: 0, width: 0 }
     }
 
-    /// Packs `rows` turned on its side: row `n` becomes column `n`.
+    /// Packs the transpose of `rows`: row `n` becomes column `n`.
     pub(crate) fn fill_transposed(&mut self, rows: Rows<'_>) {
         self.reshape(rows.width(), rows.count());
         for panel in 0..self.count() {
@@ -59,7 +59,7 @@ impl Panels {
         }
     }
 
-    /// Packs `rows` as it stands: column `n` stays column `n`.
+    /// Packs `rows` as they are: column `n` stays column `n`.
     pub(crate) fn fill(&mut self, rows: Rows<'_>) {
         self.reshape(rows.count(), rows.width());
         for k in 0..rows.count() {
@@ -75,29 +75,28 @@ impl Panels {
         }
     }
 
-    /// How many panels there are.
     pub(crate) fn count(&self) -> usize {
         self.width.div_ceil(COLUMNS)
     }
 
-    /// A line of columns per step of depth, of panel `panel`.
+    /// Panel `panel`: one line of columns per step of depth.
     pub(crate) fn lines(&self, panel: usize) -> &[Line] {
         &self.lines[panel * self.depth..][..self.depth]
     }
 
-    /// Where the columns of `panel` lie in a row of the product, and how many count.
+    /// Returns the first column of `panel` in a row of the product, and the number of its columns without padding.
     pub(crate) fn columns(&self, panel: usize) -> (usize, usize) {
         let first = panel * COLUMNS;
         (first, COLUMNS.min(self.width - first))
     }
 
-    /// Where the lines are, for the test that refilling does not allocate.
+    /// Address of the lines, for the test that refilling does not allocate.
     #[cfg(test)]
     pub(crate) fn address(&self) -> *const Line {
         self.lines.as_ptr()
     }
 
-    /// Takes the new shape. Lines keep stale cells; the caller overwrites all of them.
+    /// Sets the shape. Lines retain stale cells; the caller overwrites all of them.
     fn reshape(&mut self, depth: usize, width: usize) {
         let panels = width.div_ceil(COLUMNS);
         self.lines.resize(panels * depth, Line::ZERO);
@@ -105,7 +104,7 @@ impl Panels {
     }
 }
 
-/// The sixteen rows that become the panel starting at column `first`, if there are that many.
+/// Returns the sixteen rows of the panel that starts at column `first`, or `None` if there are fewer.
 fn whole_panel<'a>(rows: &Rows<'a>, first: usize) -> Option<[&'a [f32]; COLUMNS]> {
     (first + COLUMNS <= rows.count()).then(|| std::array::from_fn(|c| rows.row(first + c)))
 }

@@ -1,7 +1,7 @@
-//! The product of rows with a packed layer, cut into work for a team of threads.
+//! GEMM: the product of rows with a packed layer, divided into work for a pool of threads.
 //!
-//! Owns the order: the left rows are prepared once, in the form the level wants, then the panels of
-//! the layer are multiplied with all of them. Which level does it, it is told.
+//! This module defines the order: the left rows are prepared once, in the level's layout, then the panels of the layer
+//! are multiplied with all of them. The caller chooses the level.
 
 use std::ops::Range;
 
@@ -11,29 +11,27 @@ use crate::rows::{Rows, RowsMut, SharedRows, Strip};
 use crate::team::first_chunk;
 use crate::workspace::{CacheLine, Left, Memory, SharedSlice, Workspace};
 
-/// Pieces of work per thread: enough that one that comes late does not hold up the others long.
+/// Chunks per thread: enough that one late chunk does not delay the other threads for long.
 const CHUNKS_PER_THREAD: usize = 6;
 
-/// What memory is fetched in.
 pub(crate) const LINE_BYTES: usize = size_of::<CacheLine>();
-/// Rows per thread from which on threads share out rows and not panels. A level that reads blocks of
-/// rows whole relies on it: a thread that has a block's rows of its own reads none of another's,
-/// which may be being written.
+/// Rows per thread from which on threads divide rows and not panels. Levels that read whole blocks of rows rely on this
+/// minimum: a thread with a block's rows of its own reads no row of another thread, which may be writing it.
 pub(crate) const ROWS_EACH_MIN: usize = 32;
 
-/// How one level multiplies at one precision.
+/// Implementation of a product by one level at one precision.
 pub(crate) struct Product {
-    /// Most rows of a tile: what is multiplied together.
+    /// Most rows of a tile, which are multiplied together.
     pub(crate) tile_rows: usize,
-    /// Panels that are multiplied together; chunks are cut between them.
+    /// Panels that are multiplied together; chunks are cut between such groups.
     pub(crate) panels_together: usize,
-    /// Bytes that a prepared cell takes; a prepared row has the padded depth of the layer.
+    /// Bytes of a prepared cell; a prepared row has the padded depth of the layer.
     pub(crate) cell_bytes: usize,
-    /// Brings the rows of one tile into the level's form (lines, and what a row's codes are worth).
-    /// The memory that comes last is the thread's own.
+    /// Prepares the rows of one tile in the level's layout: lines, and the scales of rows of codes. The last argument
+    /// is the thread's own memory.
     pub(crate) prepare: unsafe fn(Rows<'_>, &mut [CacheLine], &mut [f32], &mut [CacheLine]),
-    /// Multiplies all rows with some panels, and writes those columns of the product. The memory
-    /// is the thread's own.
+    /// Multiplies all rows of the task with its panels, and writes those columns of the product. The memory is the
+    /// thread's own.
     pub(crate) multiply: unsafe fn(&Task<'_>, &mut [CacheLine]),
 }
 
@@ -44,30 +42,29 @@ pub(crate) struct Task<'a> {
     pub(crate) panels: Range<usize>,
     /// Tiles of the left side.
     pub(crate) tiles: Range<usize>,
-    /// What is likely to be read next, once the panels of the layer are done.
+    /// Bytes that are likely to be read after the panels of the layer.
     pub(crate) upcoming: &'a [u8],
     pub(crate) then: Then,
     pub(crate) out: SharedRows<'a>,
 }
 
 impl<'a> Task<'a> {
-    /// The columns of `panel` in the rows of the product, of which this task may write its own.
+    /// Returns the columns of `panel` in the rows of the product; the task may write its own rows of them.
     ///
     /// # Safety
-    /// `panel` is one of this task's, and no row but this task's is asked of the strip, nor one that
-    /// is borrowed still.
+    /// `panel` is a panel of this task; only rows of this task are borrowed from the strip, and none of them twice at a
+    /// time.
     #[inline]
     pub(crate) unsafe fn strip(&self, panel: usize) -> Strip<'a> {
         let (first, columns) = self.layer.columns(panel);
-        // SAFETY: no other task has this panel of the rows that this one writes; the rest is the
-        // caller's promise.
+        // SAFETY: no other task has this panel of the rows that this task writes; the rest is the caller's promise.
         unsafe { self.out.strip(first, columns) }
     }
 
-    /// The columns of `panel` in one row of the product.
+    /// Returns the columns of `panel` in one row of the product.
     ///
     /// # Safety
-    /// As for [`Task::strip`]; `row` is one of this task's.
+    /// As for [`Task::strip`]; `row` is a row of this task.
     pub(crate) unsafe fn place(&self, row: usize, panel: usize) -> &'a mut [f32] {
         // SAFETY: the caller's promise.
         let strip = unsafe { self.strip(panel) };
@@ -76,26 +73,25 @@ impl<'a> Task<'a> {
     }
 }
 
-/// Prepared rows, tile after tile. A task reads those of its own tiles only, and nobody writes them
-/// meanwhile.
+/// Prepared rows, tile after tile. A task reads only its own tiles, which no thread writes meanwhile.
 #[derive(Clone, Copy)]
 pub(crate) struct Prepared {
     tiles: Tiles,
-    /// Lines that a row takes.
+    /// Lines of a row.
     row_lines: usize,
     lines: SharedSlice<CacheLine>,
-    /// One per row.
+    /// Scales, one per row.
     scales: SharedSlice<f32>,
 }
 
 impl Task<'_> {
-    /// The rows of one of this task's tiles, and their lines.
+    /// Returns the rows of one of this task's tiles, and their lines.
     pub(crate) fn tile(&self, tile: usize) -> (Range<usize>, &[CacheLine]) {
         let rows = self.left.tiles.rows(tile);
         (rows.clone(), self.lines(rows))
     }
 
-    /// The rows of all of this task's tiles.
+    /// The rows of all tiles of this task.
     pub(crate) fn rows(&self) -> Range<usize> {
         let of = |tile| self.left.tiles.rows(tile);
         if self.tiles.is_empty() {
@@ -105,17 +101,16 @@ impl Task<'_> {
         }
     }
 
-    /// The lines of some prepared rows; they may go beyond this task's by what a tile is filled up
-    /// with.
+    /// The lines of some prepared rows, which may extend beyond this task's rows by the padding of a tile.
     pub(crate) fn lines(&self, rows: Range<usize>) -> &[CacheLine] {
         let Prepared { row_lines, lines, .. } = &self.left;
-        // SAFETY: the lines of this task's rows are written by nobody while it runs.
+        // SAFETY: no thread writes the lines of this task's rows while the task runs.
         unsafe { lines.view(rows.start * row_lines, rows.len() * row_lines) }
     }
 
-    /// The bytes that are wanted after those of the panel before `panels`: those panels, or past
-    /// the last one as much of what comes upon this layer. A tile asks for its share of them, so
-    /// that none waits for memory: a model's weights are larger than the near caches.
+    /// Bytes to prefetch while the panel before `panels` is multiplied: those panels, or past the last one, as many
+    /// bytes of the upcoming layer. Each tile prefetches its share of them, so that no tile waits for memory: a model's
+    /// weights are larger than the near caches.
     #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "left to the CPU"))]
     pub(crate) fn ahead(&self, panels: Range<usize>, tile: usize) -> &[u8] {
         let all = self.ahead_of_all(panels);
@@ -124,7 +119,7 @@ impl Task<'_> {
         &all[start..all.len().min(start + share)]
     }
 
-    /// The same, for all tiles together.
+    /// Bytes to prefetch as for [`Task::ahead`], for all tiles together.
     pub(crate) fn ahead_of_all(&self, panels: Range<usize>) -> &[u8] {
         let (count, bytes) = (self.layer.panels(), self.layer.panel_bytes());
         let (from, first) = match panels.start.checked_sub(count) {
@@ -135,16 +130,16 @@ impl Task<'_> {
         from.get(first * bytes..end).unwrap_or_default()
     }
 
-    /// What the codes of one of this task's rows are worth.
+    /// Scale of the codes of one of this task's rows.
     #[inline]
     pub(crate) fn scale(&self, row: usize) -> f32 {
-        // SAFETY: the scales of this task's rows are written by nobody while it runs.
+        // SAFETY: no thread writes the scales of this task's rows while the task runs.
         let scale = unsafe { self.left.scales.view(row, 1) };
         scale[0]
     }
 }
 
-/// Rows cut into tiles of nearly equal height: thirteen rows are 7 + 6, quicker than 12 + 1.
+/// Rows divided into tiles of nearly equal height: thirteen rows are 7 + 6, which is faster than 12 + 1.
 #[derive(Clone, Copy)]
 pub(crate) struct Tiles {
     rows: usize,
@@ -167,12 +162,12 @@ impl Tiles {
     }
 }
 
-/// A product that is asked for.
+/// Operands of a product.
 #[derive(Clone, Copy)]
 pub(crate) struct Asked<'a> {
     pub(crate) left: Rows<'a>,
     pub(crate) layer: Linear<'a>,
-    /// The layer that comes after it.
+    /// The layer after `layer`, for prefetching.
     pub(crate) upcoming: Option<Linear<'a>>,
     pub(crate) then: Then,
 }
@@ -182,10 +177,10 @@ impl Product {
         Tiles::of(rows, self.tile_rows)
     }
 
-    /// The whole product. Shapes have been checked.
+    /// Computes the whole product. The caller has checked the shapes.
     ///
     /// # Safety
-    /// The CPU has the features of the level this belongs to.
+    /// The CPU has the features of this product's level.
     pub(crate) unsafe fn run(
         &self,
         workspace: &mut Workspace,
@@ -207,7 +202,7 @@ impl Product {
         }
     }
 
-    /// Few rows: the weights are what takes time, and each thread reads some of them.
+    /// Divides panels among threads. With few rows, reading the weights dominates, and each thread reads some of them.
     ///
     /// # Safety
     /// As for [`Product::run`].
@@ -233,8 +228,8 @@ impl Product {
         });
     }
 
-    /// Many rows: the activations are what takes time to get from one thread to another, so each
-    /// keeps its rows, and reads all weights.
+    /// Divides rows among threads. With many rows, moving activations between threads dominates, so each thread retains
+    /// its rows and reads all weights.
     ///
     /// # Safety
     /// As for [`Product::run`].
@@ -250,12 +245,12 @@ impl Product {
             let own = unsafe { memories.of(thread) };
             // SAFETY: no two parts share a tile; the features are the caller's promise.
             unsafe { work.prepare(tiles.clone(), own) };
-            // SAFETY: a part reads the tiles that it has prepared; the rest as above.
+            // SAFETY: a part reads only the tiles that it has prepared; the rest as above.
             unsafe { work.multiply(0..panels, tiles, upcoming, own) };
         });
     }
 
-    /// The bytes of the next layer that a thread will want first.
+    /// Returns the bytes of the next layer that a thread will read first.
     fn upcoming<'a>(&self, layer: Option<Linear<'a>>, thread: usize, threads: usize) -> &'a [u8] {
         let Some(layer) = layer else { return &[] };
         let panels = layer.panels();
@@ -272,7 +267,7 @@ impl Product {
     }
 }
 
-/// A product under way, as every thread sees it.
+/// A product in progress, shared by all threads.
 struct Work<'a> {
     product: &'a Product,
     asked: Asked<'a>,
@@ -302,9 +297,11 @@ impl<'a> Work<'a> {
         }
     }
 
+    /// Prepares tiles of the left side.
+    ///
     /// # Safety
-    /// Nobody else prepares or reads these tiles, or uses `memory`; the CPU has the features of the
-    /// product's level.
+    /// No other thread prepares or reads these tiles, or uses `memory`; the CPU has the features of the product's
+    /// level.
     unsafe fn prepare(&self, tiles: Range<usize>, memory: &mut Memory) {
         for tile in tiles {
             let rows = self.tiles.rows(tile);
@@ -319,9 +316,11 @@ impl<'a> Work<'a> {
         }
     }
 
+    /// Multiplies tiles with panels.
+    ///
     /// # Safety
-    /// The tiles are prepared; nobody else has these panels of these tiles, or uses `memory`; the
-    /// CPU has the features of the product's level.
+    /// The tiles are prepared; no other thread has these panels of these tiles, or uses `memory`; the CPU has the
+    /// features of the product's level.
     unsafe fn multiply(
         &self,
         panels: Range<usize>,
@@ -342,8 +341,8 @@ impl<'a> Work<'a> {
     }
 }
 
-/// Lays a tile of rows on its side: depth after depth, one float per row. The rows of the tile are
-/// then next to each other at every step of depth.
+/// Transposes a tile of rows: depth after depth, one float per row, so that the rows of the tile are adjacent at every
+/// step of depth.
 #[inline(always)]
 pub(crate) fn turned(rows: Rows<'_>, out: &mut [f32]) {
     for m in 0..rows.count() {
@@ -351,7 +350,7 @@ pub(crate) fn turned(rows: Rows<'_>, out: &mut [f32]) {
     }
 }
 
-/// Puts the cells of row `m` of a tile of `height` rows that is laid on its side to their places.
+/// Stores the cells of row `m` at their positions in a transposed tile of `height` rows.
 #[inline(always)]
 pub(crate) fn lay_across<T>(
     out: &mut [T],
@@ -364,8 +363,8 @@ pub(crate) fn lay_across<T>(
     }
 }
 
-/// Turns and quantises the rows of a tile by `codes_of`, which is `linear::turned_codes` or means the
-/// same, and hands each row's codes, padded with zeros, to `lay_out`.
+/// Rotates and quantizes the rows of a tile by `codes_of`, which is equivalent to `linear::turned_codes`, and passes
+/// each row's codes, padded with zeros, to `lay_out`.
 #[inline(always)]
 pub(crate) fn quantized(
     rows: Rows<'_>,

@@ -1,8 +1,7 @@
-//! Questions as codes of 16 bits, some at a time, and what is asked of rows of 8-bit codes for all of
-//! them: dot products, and which rows' bounds reach what each question asks for.
+//! int8 queries: queries as 16-bit codes, several at a time, and two operations on rows of 8-bit codes for all of them:
+//! dot products, and threshold masks.
 //!
-//! Owns the forms in which these are handed to a level. Knows numbers; that they are of questions
-//! is only a name.
+//! This module defines the layouts in which the operands are passed to a level.
 
 use crate::Level;
 use crate::workspace::CacheLine;
@@ -10,19 +9,18 @@ use crate::workspace::CacheLine;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Most questions that share one look at rows: the lanes of one wide register.
+    /// Most queries of one scan of the rows: the lanes of one wide register.
     pub const QUESTIONS_MAX: usize = 16;
 }
 
-/// The codes of some questions, as one level wants them; made by
-/// [`Kernels::code_queries`](crate::Kernels::code_queries).
+/// The codes of some queries, arranged for one level; made by [`Kernels::code_queries`](crate::Kernels::code_queries).
 pub struct CodeQueries {
     pub(crate) level: Level,
     pub(crate) width: usize,
     pub(crate) count: usize,
-    /// Question after question.
+    /// Codes, query after query.
     pub(crate) codes: Vec<i16>,
-    /// The same codes, arranged for the level; what that is, only the level knows.
+    /// Codes arranged in a layout of the level's own.
     #[cfg_attr(
         not(target_arch = "x86_64"),
         expect(dead_code, reason = "other levels read the codes as they are")
@@ -31,40 +29,40 @@ pub struct CodeQueries {
 }
 
 impl CodeQueries {
-    /// How many questions there are.
+    /// Number of queries.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// How many codes each has.
+    /// Codes of a query.
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// The codes of one of them.
+    /// The codes of one query.
     pub(crate) fn of(&self, question: usize) -> &[i16] {
         &self.codes[question * self.width..][..self.width]
     }
 }
 
-/// What is known of some rows besides their codes, one number for each row in each.
+/// Per-row inputs of a threshold mask besides the codes, one number for each row in each slice.
 #[derive(Clone, Copy, Debug)]
 pub struct RowFacts<'a> {
-    /// What a code is worth.
+    /// Scale of the row's codes.
     pub scales: &'a [f32],
-    /// How far the codes may be off.
+    /// Bound on the quantization error of the row's codes.
     pub errors: &'a [f32],
-    /// Lengths.
+    /// Length of the row's vector.
     pub norms: &'a [f32],
 }
 
-/// What a row's sums must reach, one number for each question in each.
+/// Per-query thresholds, one number for each query in each array.
 #[derive(Clone, Copy, Debug)]
 pub struct Bars {
-    /// What a dot product of codes, times the row's scale, counts for.
+    /// Factor of a dot product of codes that was multiplied by the row's scale.
     pub per_product: [f32; QUESTIONS_MAX],
-    /// What the row's error counts for.
+    /// Factor of the row's error.
     pub per_error: [f32; QUESTIONS_MAX],
-    /// What both together must come to for each unit of the row's length.
+    /// Least sum of both terms per unit of the row's length.
     pub least: [f32; QUESTIONS_MAX],
 }

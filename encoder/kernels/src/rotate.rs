@@ -1,21 +1,21 @@
-//! The block Hadamard transform: what is large in one place is spread over a block.
+//! The block Hadamard transform, which spreads outliers over a block.
 //!
-//! Eight bits reach from a row's largest value down, and a few coordinates of a transformer's rows
-//! are much larger than the rest (Dettmers et al. 2022, "LLM.int8()"). Both sides of a product are
-//! turned by the same transform, which leaves the product as it was and the values of a block alike
-//! in size (Ashkboos et al. 2024, "QuaRot"). The transform is not scaled: `H H = block * identity`.
+//! The range of eight bits is set by a row's largest value, and a few coordinates of a transformer's rows are much
+//! larger than the rest (Dettmers et al. 2022, "LLM.int8()"). If both sides of a product are rotated by one transform,
+//! the product stays the same and the values of a block become similar in magnitude (Ashkboos et al. 2024, "QuaRot").
+//! The transform is not scaled: `H H = block * identity`.
 
-/// Largest block: seven rounds of additions. Larger ones spread no better what is left.
+/// Largest block: seven rounds of additions. Larger blocks do not spread the remaining outliers better.
 const BLOCK_MAX: usize = 128;
 
-/// The block of a row so wide: the largest power of two up to 128 that divides the width.
+/// Returns the block of a row: the largest power of two up to 128 that divides the width.
 pub(crate) fn block_of(width: usize) -> usize {
     let power = width.trailing_zeros().min(BLOCK_MAX.trailing_zeros());
     1 << power
 }
 
-/// Turns a row in place, in the order of additions that every level keeps: pairs at distance 1,
-/// then 2, and so on. Inlined, so that a level's instructions are used for it.
+/// Rotates a row in place. The order of additions is the same at every level: pairs at distance 1, then 2, and so on.
+/// Inlined, so that the caller's instructions are used.
 #[inline(always)]
 pub(crate) fn rotate(row: &mut [f32]) {
     let block = block_of(row.len());
@@ -37,10 +37,10 @@ pub(crate) fn rotate(row: &mut [f32]) {
     }
 }
 
-/// Floats whose first rounds are done at once: the widest register there is.
+/// Floats whose first rounds are done at once: the widest register.
 const GROUP: usize = 16;
 
-/// One round within a group, written so that a compiler makes shuffles of it.
+/// Computes one round within a group, written so that the compiler vectorizes it as shuffles.
 #[inline(always)]
 fn turned_at<const DISTANCE: usize>(group: [f32; GROUP]) -> [f32; GROUP] {
     let other: [f32; GROUP] = std::array::from_fn(|i| group[i ^ DISTANCE]);

@@ -1,10 +1,9 @@
-//! Matrices of f32 as the kernels read and write them: strided rows.
+//! Views of f32 matrices with strided rows, the operands of the kernels.
 
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// A matrix read where it lies: `count` rows of `width` floats, `stride` floats from one row's
-/// start to the next.
+/// A matrix view for reading: `count` rows of `width` floats, `stride` floats from one row's start to the next.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'a> {
     cells: &'a [f32],
@@ -17,26 +16,26 @@ impl<'a> Rows<'a> {
     /// Views `cells` as `count` rows.
     ///
     /// # Panics
-    /// If a row is wider than the stride, or the last one would end past `cells`.
+    /// A row is wider than the stride, or the last row would end past `cells`.
     pub fn new(cells: &'a [f32], count: usize, width: usize, stride: usize) -> Rows<'a> {
         assert_inside(cells.len(), count, width, stride);
         Rows { cells, count, width, stride }
     }
 
-    /// Views `cells` as rows with nothing between them. Cells short of a whole row are left out.
+    /// Views `cells` as rows without gaps. Cells short of a whole row are left out.
     ///
     /// # Panics
-    /// If `width` is zero.
+    /// `width` is zero.
     pub fn dense(cells: &'a [f32], width: usize) -> Rows<'a> {
         Rows::new(cells, cells.len() / width, width, width)
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// How many floats a row has.
+    /// Floats of a row.
     pub fn width(&self) -> usize {
         self.width
     }
@@ -44,27 +43,27 @@ impl<'a> Rows<'a> {
     /// Row `i`, `width` floats.
     ///
     /// # Panics
-    /// If `i` is not less than `count`.
+    /// `i` is not less than `count`.
     pub fn row(&self, i: usize) -> &'a [f32] {
         assert!(i < self.count, "row {i} of {}", self.count);
         &self.cells[i * self.stride..][..self.width]
     }
 
-    /// Some of the rows.
+    /// Returns a view of some of the rows.
     ///
     /// # Panics
-    /// If they are not among these.
+    /// The range exceeds the rows.
     pub fn part(&self, rows: Range<usize>) -> Rows<'a> {
         assert!(rows.start <= rows.end && rows.end <= self.count, "rows {rows:?}");
-        // No rows may begin past the last cell.
+        // For an empty range, `start * stride` may lie past the last cell.
         let cells = if rows.is_empty() { &[] } else { &self.cells[rows.start * self.stride..] };
         Rows { cells, count: rows.len(), width: self.width, stride: self.stride }
     }
 
-    /// `width` columns of every row, from column `first` on.
+    /// Returns a view of `width` columns of every row, from column `first` on.
     ///
     /// # Panics
-    /// If they are not inside the rows.
+    /// The columns are not inside the rows.
     pub fn columns(&self, first: usize, width: usize) -> Rows<'a> {
         assert!(first + width <= self.width, "columns from {first} of {}", self.width);
         let cells = if self.count == 0 { &[] } else { &self.cells[first..] };
@@ -72,7 +71,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// A matrix written where it lies; see [`Rows`].
+/// A matrix view for writing; see [`Rows`].
 #[derive(Debug)]
 pub struct RowsMut<'a> {
     cells: &'a mut [f32],
@@ -85,27 +84,27 @@ impl<'a> RowsMut<'a> {
     /// Views `cells` as `count` rows.
     ///
     /// # Panics
-    /// If a row is wider than the stride, or the last one would end past `cells`.
+    /// A row is wider than the stride, or the last row would end past `cells`.
     pub fn new(cells: &'a mut [f32], count: usize, width: usize, stride: usize) -> RowsMut<'a> {
         assert_inside(cells.len(), count, width, stride);
         RowsMut { cells, count, width, stride }
     }
 
-    /// Views `cells` as rows with nothing between them. Cells short of a whole row are left out.
+    /// Views `cells` as rows without gaps. Cells short of a whole row are left out.
     ///
     /// # Panics
-    /// If `width` is zero.
+    /// `width` is zero.
     pub fn dense(cells: &'a mut [f32], width: usize) -> RowsMut<'a> {
         let count = cells.len() / width;
         RowsMut::new(cells, count, width, width)
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// How many floats a row has.
+    /// Floats of a row.
     pub fn width(&self) -> usize {
         self.width
     }
@@ -113,13 +112,13 @@ impl<'a> RowsMut<'a> {
     /// Row `i`, `width` floats.
     ///
     /// # Panics
-    /// If `i` is not less than `count`.
+    /// `i` is not less than `count`.
     pub fn row(&mut self, i: usize) -> &mut [f32] {
         assert!(i < self.count, "row {i} of {}", self.count);
         &mut self.cells[i * self.stride..][..self.width]
     }
 
-    /// The same rows, for several threads that write different places of them.
+    /// Shares the rows with threads that write disjoint places.
     pub(crate) fn shared(&mut self) -> SharedRows<'_> {
         let RowsMut { cells, count, width, stride } = self;
         SharedRows {
@@ -132,7 +131,7 @@ impl<'a> RowsMut<'a> {
     }
 }
 
-/// Rows that several threads write at once, each its own places.
+/// Rows that several threads write at once, in disjoint places.
 #[derive(Clone, Copy)]
 pub(crate) struct SharedRows<'a> {
     cells: *mut f32,
@@ -142,20 +141,20 @@ pub(crate) struct SharedRows<'a> {
     borrowed: PhantomData<&'a mut [f32]>,
 }
 
-// SAFETY: it is a `&mut [f32]` that is handed out piece by piece, and that may cross threads. Who
-// asks for a piece promises that it is nobody else's.
+// SAFETY: the rows are a `&mut [f32]` that is lent in pieces, and that may cross threads. The caller of `piece` or
+// `strip` promises that no other thread uses the same piece.
 unsafe impl Send for SharedRows<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for SharedRows<'_> {}
 
 impl<'a> SharedRows<'a> {
-    /// `columns` floats of row `i`, from column `first` on.
+    /// Returns `columns` floats of row `i`, from column `first` on.
     ///
     /// # Panics
-    /// If they are not inside the row.
+    /// The floats are not inside the row.
     ///
     /// # Safety
-    /// Nothing else reads or writes these floats for as long as they are borrowed.
+    /// Nothing else reads or writes these floats while they are borrowed.
     pub(crate) unsafe fn piece(&self, i: usize, first: usize, columns: usize) -> &'a mut [f32] {
         // SAFETY: the caller's promise.
         let strip = unsafe { self.strip(first, columns) };
@@ -163,18 +162,18 @@ impl<'a> SharedRows<'a> {
         unsafe { strip.row(i) }
     }
 
-    /// `columns` floats of every row, from column `first` on.
+    /// Returns a view of `columns` floats of every row, from column `first` on.
     ///
     /// # Panics
-    /// If they are not inside the rows.
+    /// The columns are not inside the rows.
     ///
     /// # Safety
-    /// Nothing else reads or writes what is borrowed by [`Strip::row`] while it is.
+    /// Nothing else reads or writes the floats that [`Strip::row`] borrows while they are borrowed.
     #[inline]
     pub(crate) unsafe fn strip(&self, first: usize, columns: usize) -> Strip<'a> {
         let inside = first.checked_add(columns).is_some_and(|end| end <= self.width);
         assert!(inside, "columns from {first} of {}", self.width);
-        // Of no rows, there may be no first one.
+        // Without rows, there may be no column `first`.
         let start = if self.count == 0 {
             self.cells
         } else {
@@ -185,7 +184,7 @@ impl<'a> SharedRows<'a> {
     }
 }
 
-/// Some columns of shared rows, which one thread writes.
+/// Some columns of shared rows, written by one thread.
 #[derive(Clone, Copy)]
 pub(crate) struct Strip<'a> {
     start: *mut f32,
@@ -196,21 +195,21 @@ pub(crate) struct Strip<'a> {
 }
 
 impl<'a> Strip<'a> {
-    /// Row `i` of the strip.
+    /// Returns row `i` of the strip.
     ///
     /// # Panics
-    /// If there is no such row.
+    /// The row does not exist.
     ///
     /// # Safety
     /// No other borrow of this row of the strip is in use.
     #[inline]
     pub(crate) unsafe fn row(&self, i: usize) -> &'a mut [f32] {
         assert!(i < self.count, "row {i} of {}", self.count);
-        // SAFETY: `RowsMut::new` has checked that `count` rows of `width`, `stride` apart, lie
-        // inside the slice that this was made of, and `strip` that the columns lie inside a row.
+        // SAFETY: `RowsMut::new` has checked that `count` rows of `width`, `stride` apart, lie inside the slice that
+        // this view was made from, and `strip` that the columns lie inside a row.
         let start = unsafe { self.start.add(i * self.stride) };
-        // SAFETY: inside one slice of initialised floats, as above; that nothing else touches them
-        // is the promise of whoever made the strip, and of the caller.
+        // SAFETY: inside one slice of initialized floats, as above; the caller and the creator of the strip promise
+        // that nothing else accesses these floats.
         unsafe { std::slice::from_raw_parts_mut(start, self.columns) }
     }
 }

@@ -1,7 +1,7 @@
-//! The reference level: plain loops that say what each kernel means.
+//! The reference level: plain loops that define each kernel.
 //!
-//! Every other level must agree with these within the bounds that the suite in `check/` states. No
-//! intrinsics here, and nothing unsafe but asking for the place of a sum.
+//! Every other level must agree with these within the bounds that the suite in `check/` states. There are no intrinsics
+//! here, and the only unsafe operation is to borrow the place of a sum.
 
 use half::f16;
 
@@ -14,7 +14,7 @@ use crate::rows::{Rows, RowsMut};
 use crate::workspace::CacheLine;
 use crate::{Table, Then};
 
-/// Rows that are prepared together; nothing depends on it here.
+/// Rows that are prepared together; no result depends on the number.
 const TILE_ROWS: usize = 16;
 
 pub(crate) static TABLE: Table = Table {
@@ -54,9 +54,9 @@ pub(crate) static TABLE: Table = Table {
     add,
 };
 
-/// The normal tail `P(X > z)` for `z >= 0` is taken as `t * p(t) * exp(-z * z / 2)` with `t = 1 /
-/// (1 + TAIL_PULL * z)`, the form of Abramowitz and Stegun 7.1.26. These coefficients, from the
-/// constant up, are a least-maximum fit of the relative error over `z` in 0..13.5: 1.3e-7.
+/// The normal tail `P(X > z)` for `z >= 0` is computed as `t * p(t) * exp(-z * z / 2)` with `t = 1 / (1 + TAIL_PULL *
+/// z)`, the form of Abramowitz and Stegun 7.1.26. These coefficients, from the constant up, are a minimax fit of the
+/// relative error over `z` in 0..13.5: 1.3e-7.
 pub(crate) const TAIL: [f32; 8] = [
     0.119_626_39,
     0.120_798_36,
@@ -70,16 +70,16 @@ pub(crate) const TAIL: [f32; 8] = [
 /// See [`TAIL`].
 pub(crate) const TAIL_PULL: f32 = 0.3;
 
-/// What the levels with vectors take `exp(x)` for, for `x <= 0`, within 2e-7 of itself: `x = n ln 2 +
-/// r` with `|r| <= ln 2 / 2`, and `exp(r)` is a polynomial, these coefficients from the highest power
-/// down (least-maximum fit, relative error 3e-9).
+/// Coefficients of `exp(x)` for `x <= 0` in the vector levels, with a relative error of 2e-7. `x = n ln 2 + r` with
+/// `|r| <= ln 2 / 2`, and `exp(r)` is a polynomial with these coefficients from the highest power down (minimax fit,
+/// relative error 3e-9).
 #[cfg_attr(
     not(any(target_arch = "x86_64", target_arch = "aarch64")),
     expect(dead_code, reason = "this level asks the standard library")
 )]
 pub(crate) const EXP: [f32; 7] =
     [0.001_381_461, 0.008_368_711, 0.041_668_39, 0.166_665_21, 0.499_999_94, 1.0, 1.0];
-/// `ln 2` in two parts, the larger first, so that `n` times it is exact; see [`EXP`].
+/// `ln 2` in two parts, the larger first, so that the product of `n` with the larger part is exact; see [`EXP`].
 #[cfg_attr(
     not(any(target_arch = "x86_64", target_arch = "aarch64")),
     expect(dead_code, reason = "as above")
@@ -96,7 +96,7 @@ fn dot_rows(query: &[f32], rows: &[f16], out: &mut [f32]) {
     }
 }
 
-/// Modulo 2^32, as the CPU's own additions are.
+/// Dot product modulo 2^32, as the CPU's additions are.
 pub(crate) fn dot_of_codes(query: &[i16], row: &[i8]) -> i32 {
     let products = query.iter().zip(row).map(|(&q, &code)| i32::from(q) * i32::from(code));
     products.fold(0, i32::wrapping_add)
@@ -131,7 +131,7 @@ fn sum_lookups(tables: &LookupTables, blocks: &[u8], out: &mut [u16]) {
         let block = &blocks[at * block_bytes..][..block_bytes];
         for (j, bytes) in block.chunks_exact(LOOKUP_ROWS).enumerate() {
             let [low, high] = &tables.lines[j / LOOKUP_BYTES];
-            // Each table is there twice.
+            // A cache line stores each table twice.
             let first = j % LOOKUP_BYTES * 32;
             for (sum, byte) in sums.iter_mut().zip(bytes) {
                 let [low, high] =
@@ -162,7 +162,7 @@ fn add_products(sums: &mut [f32; COLUMNS], x: f32, weights: [f32; COLUMNS]) {
     }
 }
 
-/// Rows one after the other, as they are.
+/// Stores the rows unchanged, one after the other.
 fn prepare_floats(
     rows: Rows<'_>,
     lines: &mut [CacheLine],
@@ -186,7 +186,7 @@ fn multiply_f16(task: &Task<'_>, _own: &mut [CacheLine]) {
     multiply_floats(task, cells, f16::to_f32);
 }
 
-/// Each sum starts from the bias and takes its products in order of depth.
+/// Each sum starts from the bias and adds its products in order of depth.
 fn multiply_floats<T: Copy>(task: &Task<'_>, cells: &[T], widen: impl Fn(T) -> f32) {
     let layer = &task.layer;
     for panel in task.panels.clone() {
@@ -201,7 +201,7 @@ fn multiply_floats<T: Copy>(task: &Task<'_>, cells: &[T], widen: impl Fn(T) -> f
     }
 }
 
-/// Rows of codes one after the other, padded with zeros.
+/// Stores rows of codes one after the other, padded with zeros.
 fn prepare_codes(
     rows: Rows<'_>,
     lines: &mut [CacheLine],
@@ -214,7 +214,7 @@ fn prepare_codes(
     });
 }
 
-/// The sum of products of codes is exact; what it is worth is added to the bias.
+/// The sum of products of codes is exact; its dequantized value is added to the bias.
 fn multiply_codes(task: &Task<'_>, _own: &mut [CacheLine]) {
     let layer = &task.layer;
     let Cells::Int8(Codes { codes, scales, .. }) = layer.cells() else {
@@ -242,12 +242,12 @@ fn multiply_codes(task: &Task<'_>, _own: &mut [CacheLine]) {
     }
 }
 
-/// Does what is to be done with the values of a row's columns, and writes those that count.
+/// Applies the activation to the values of a row's columns, and stores the columns that exist.
 fn finish(task: &Task<'_>, row: usize, panel: usize, values: &mut [f32; COLUMNS]) {
     if task.then == Then::Gelu {
         gelu(values);
     }
-    // SAFETY: the panel is this task's, and no other piece of it is in use.
+    // SAFETY: the panel is this task's, and no other piece of the panel is in use.
     let to = unsafe { task.place(row, panel) };
     to.copy_from_slice(&values[..to.len()]);
 }
@@ -285,7 +285,7 @@ pub(crate) fn gelu(values: &mut [f32]) {
         let t = 1.0 / (1.0 + TAIL_PULL * z);
         let polynomial = TAIL.iter().rev().fold(0.0, |sum, c| sum * t + c);
         let tail = t * polynomial * (-0.5 * z * z).exp();
-        // For x < 0 the tail is the probability itself; for x > 0 it is what is missing from one.
+        // For x < 0 the tail is the probability itself; for x > 0 it is the complement.
         *x = x.max(0.0) - z * tail;
     }
 }

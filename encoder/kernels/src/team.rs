@@ -1,14 +1,12 @@
-//! The threads of one piece of work, be it a forward pass or a search: it is cut into chunks, and
-//! whoever is free takes the next one.
+//! A fork-join pool: the threads of one job, a forward pass or a search. A job is divided into chunks, and each idle
+//! thread runs the next one.
 //!
-//! Owns the threads and how they wait. Every thread has a range of the chunks of its own, which it
-//! takes first and in order, so that what it reads and writes from one piece of work to the next
-//! tends to be in its caches already; then it helps the others.
+//! This module defines the threads and how they wait. Every thread runs its own range of the chunks first and in order,
+//! so that the data of consecutive jobs tends to be in its caches; then it helps the other threads.
 //!
-//! A pass has some tens of pieces of work of some ten microseconds each, too short to wake a thread
-//! for; so a helper that has nothing to do looks for work for a while ([`LOOKS_MAX`]) before it goes
-//! to sleep. Nobody waits for a helper that sleeps or has not come yet: the caller takes chunks too,
-//! and waits only for those that others have begun. Knows nothing of what is computed.
+//! A pass has some tens of jobs of some ten microseconds each, too short to wake a thread for. So an idle helper spins
+//! for a while ([`LOOKS_MAX`]) before it parks. No thread waits for a helper that is parked or late: the caller runs
+//! chunks too, and waits only for chunks that others have begun.
 
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,52 +19,52 @@ limit_table::limits! {
 
     /// Most threads of one pass.
     pub const THREADS_MAX: usize = 16;
-    /// How often an idle helper looks for work before it sleeps: some tens of microseconds.
+    /// Spins of an idle helper before it parks: some tens of microseconds.
     const LOOKS_MAX: usize = 2_000;
-    /// How often the caller looks whether the helpers are done before it lets others run.
+    /// Spins of the caller, waiting for helpers to finish, between two yields.
     const LOOKS_BEFORE_YIELD: usize = 2_000;
 }
 
-/// A piece of work: does chunk `.0` with the memory of thread `.1`.
+/// A job: a function that runs chunk `.0` with the memory of thread `.1`.
 pub type Work<'a> = dyn Fn(usize, usize) + Sync + 'a;
 
-/// A few threads that work together on what one caller asks for. A team of one has no threads.
+/// Threads that work together on the jobs of one caller. A pool of one thread spawns none.
 pub struct Team {
     shared: Arc<Shared>,
     helpers: Vec<JoinHandle<()>>,
 }
 
 struct Shared {
-    /// The piece of work under way; read only between `enter` and `leave`.
+    /// The job in progress; helpers read it only while `inside` counts them.
     work: UnsafeCell<Option<*const Work<'static>>>,
     chunks: AtomicUsize,
-    /// One per thread.
+    /// Ranges of the chunks, one per thread.
     ranges: Vec<Range>,
     is_open: AtomicBool,
-    /// Helpers that may be looking at `work`.
+    /// Helpers that may be reading `work`.
     inside: AtomicUsize,
     sleepers: AtomicUsize,
     has_failed: AtomicBool,
     is_over: AtomicBool,
 }
 
-/// The chunks that a thread takes first: how many of them were taken. A cache line each.
+/// The number of chunks taken from a thread's own range. A cache line each.
 #[derive(Default)]
 #[repr(align(64))]
 struct Range {
     taken: AtomicUsize,
 }
 
-// SAFETY: `work` is written by the caller while `is_open` is false and `inside` is zero, and read by
-// helpers that have raised `inside` and then seen `is_open`; both are sequentially consistent, so
-// no write meets a read. What it points to is `Sync`.
+// SAFETY: the caller writes `work` while `is_open` is false and `inside` is zero; helpers read `work` after they have
+// raised `inside` and then seen `is_open`. Both are sequentially consistent, so no write meets a read. The pointee of
+// `work` is `Sync`.
 unsafe impl Sync for Shared {}
-// SAFETY: as above; the pointer is followed only while the work it points to is borrowed by `run`.
+// SAFETY: as above; the pointer is dereferenced only while `run` borrows the job that it points to.
 unsafe impl Send for Shared {}
 
 impl Team {
-    /// A team of so many threads, the caller's own included; at least one, at most
-    /// [`THREADS_MAX`]. Where the system has no more threads to give, those there are do the work.
+    /// Starts a pool of `threads` threads, the caller's own included; at least one, at most [`THREADS_MAX`]. If the
+    /// system refuses more threads, the pool has those that started.
     pub fn of(threads: usize) -> Team {
         let shared = Arc::new(Shared {
             work: UnsafeCell::new(None),
@@ -87,16 +85,16 @@ impl Team {
         Team { shared, helpers }
     }
 
-    /// How many threads there are, the caller's included.
+    /// Number of threads, the caller's included.
     pub fn threads(&self) -> usize {
         self.shared.ranges.len()
     }
 
-    /// Does `work` for every chunk below `chunks`, each once, on any of the threads, and returns
-    /// when all are done. The second number says which thread, below [`Team::threads`].
+    /// Runs `work` once for every chunk below `chunks`, on any of the threads, and returns when all are done. The
+    /// second argument is the thread's index, below [`Team::threads`].
     ///
     /// # Panics
-    /// If `work` did, on any thread.
+    /// `work` panicked on any thread.
     pub fn run(&mut self, chunks: usize, work: &Work<'_>) {
         if self.helpers.is_empty() || chunks < 2 {
             for chunk in 0..chunks {
@@ -106,11 +104,11 @@ impl Team {
         }
         let shared = &*self.shared;
         let pointer = std::ptr::from_ref(work);
-        // SAFETY: only the lifetime changes. `Round` below does not let this function end, not even
-        // by a panic, before every helper has let go of it.
+        // SAFETY: only the lifetime changes. `Round` below does not let this function end, not even by a panic, before
+        // every helper has released the job.
         let pointer =
             unsafe { std::mem::transmute::<*const Work<'_>, *const Work<'static>>(pointer) };
-        // SAFETY: no round is open and no helper inside: the last round's end saw to it.
+        // SAFETY: no round is open and no helper is inside: the end of the last round made sure.
         unsafe { *shared.work.get() = Some(pointer) };
         shared.chunks.store(chunks, Ordering::Relaxed);
         shared.ranges.iter().for_each(|range| range.taken.store(0, Ordering::Relaxed));
@@ -136,7 +134,7 @@ impl Drop for Team {
     }
 }
 
-/// An open round; its end waits until no helper is inside.
+/// An open round; dropping it waits until no helper is inside.
 struct Round<'a> {
     shared: &'a Shared,
 }
@@ -163,7 +161,7 @@ impl Shared {
             let (start, end) =
                 (first_chunk(of, chunks, threads), first_chunk(of + 1, chunks, threads));
             loop {
-                // Looked at before it is raised, so that those who come last leave it alone.
+                // The count is read before it is raised, so that late threads do not write to its cache line.
                 let taken = &self.ranges[of].taken;
                 if taken.load(Ordering::Relaxed) >= end - start {
                     break;
@@ -177,7 +175,7 @@ impl Shared {
         }
     }
 
-    /// Whether any chunk of the last round was not taken yet.
+    /// Returns true if the last round has a chunk that no thread has taken.
     fn has_chunks(&self) -> bool {
         let (chunks, threads) = (self.chunks.load(Ordering::Relaxed), self.ranges.len());
         self.ranges.iter().enumerate().any(|(of, range)| {
@@ -186,7 +184,7 @@ impl Shared {
         })
     }
 
-    /// Helps with the round that is open, if one is and has chunks left.
+    /// Helps with the open round, if there is one with chunks left; returns true if it had.
     fn help_once(&self, thread: usize) -> bool {
         if !self.is_open.load(Ordering::Relaxed) || !self.has_chunks() {
             return false;
@@ -196,7 +194,7 @@ impl Shared {
             // SAFETY: the round was open after `inside` was raised, so its caller waits for this
             // helper before it writes `work` again.
             let work = unsafe { *self.work.get() };
-            // SAFETY: the work is borrowed by `run`, which waits as said above.
+            // SAFETY: `run` borrows the job and waits for this helper, as above.
             let work = work.map(|work| unsafe { &*work });
             let done = catch_unwind(AssertUnwindSafe(|| {
                 if let Some(work) = work {
@@ -212,12 +210,12 @@ impl Shared {
     }
 }
 
-/// The first of the chunks that are a thread's own.
+/// First chunk of a thread's own range.
 pub(crate) fn first_chunk(thread: usize, chunks: usize, threads: usize) -> usize {
     thread * chunks / threads
 }
 
-/// The life of a helper.
+/// Main loop of a helper thread.
 fn help(shared: &Shared, thread: usize) {
     let mut looks = 0;
     while !shared.is_over.load(Ordering::Relaxed) {
@@ -228,8 +226,8 @@ fn help(shared: &Shared, thread: usize) {
             std::hint::spin_loop();
         } else {
             shared.sleepers.fetch_add(1, Ordering::SeqCst);
-            // Whoever opens a round after this sees a sleeper and wakes it; one opened before is
-            // seen here. A wake-up that comes early is kept by `park`.
+            // A caller that opens a round after this point sees a sleeper and wakes it; a round opened before is seen
+            // here. `park` remembers a wake-up that comes early.
             if !shared.is_open.load(Ordering::SeqCst) && !shared.is_over.load(Ordering::SeqCst) {
                 thread::park();
             }
@@ -266,7 +264,7 @@ mod tests {
             thread::yield_now();
         }
         let helped = AtomicBool::new(false);
-        // The caller's chunk ends only when the helper has had one.
+        // The caller's chunk ends only after the helper has run one.
         team.run(2, &|_, thread| {
             if thread == 1 {
                 helped.store(true, Ordering::SeqCst);
@@ -293,7 +291,7 @@ mod tests {
                 });
             });
             assert!(catch_unwind(run).is_err());
-            // The team is none the worse for it.
+            // The pool still works after the panic.
             let done = AtomicUsize::new(0);
             team.run(5, &|_, _| {
                 done.fetch_add(1, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! The memory and the threads that layers are computed with, made once and used for every pass.
+//! The memory and the threads of forward passes, allocated once and reused by every pass.
 
 use std::cell::UnsafeCell;
 
@@ -8,26 +8,26 @@ use crate::linear::padded_depth;
 use crate::panels::Panels;
 use crate::team::Team;
 
-/// Query rows that attention takes at once: their scores stay in the first caches.
+/// Query rows that attention handles at once: their scores stay in the first-level cache.
 pub(crate) const QUERY_ROWS: usize = 64;
-/// Rows a level may read past the last one that was prepared: a tile is loaded whole.
+/// Rows that a level may read past the last prepared row: a tile is loaded whole.
 const ROWS_BEYOND: usize = 16;
-/// Most bytes a prepared cell takes: an f32, or two halves of one.
+/// Most bytes of a prepared cell: an f32, or two f16 values.
 const CELL_BYTES: usize = 4;
-/// Most panels that a thread splits into two bfloat16 parts, or widens to floats, at once.
+/// Most panels that a thread splits into two bfloat16 parts, or converts to f32, at once.
 pub(crate) const PANELS_WIDENED: usize = 3;
 /// Bytes per depth of one such panel.
 const WIDENED_BYTES: usize = 64;
 /// Bytes of the sums of four AMX tiles.
 const SUMS_BYTES: usize = 4096;
 
-/// A cache line, as memory is handed out in.
+/// A cache line, the unit of allocation.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C, align(64))]
 pub(crate) struct CacheLine(pub(crate) [u8; 64]);
 
-/// Floats that start on a line of memory, as rows do that are read and written in whole registers:
-/// one that spans two lines takes twice as long.
+/// Floats aligned to a cache line, for rows that are read and written in whole registers: an access that spans two
+/// lines takes twice as long.
 #[derive(Clone)]
 pub struct AlignedFloats {
     lines: Vec<CacheLine>,
@@ -35,7 +35,7 @@ pub struct AlignedFloats {
 }
 
 impl AlignedFloats {
-    /// So many zeros.
+    /// Allocates `length` zeros.
     pub fn zeros(length: usize) -> AlignedFloats {
         AlignedFloats { lines: zeros(length * size_of::<f32>()), length }
     }
@@ -55,7 +55,7 @@ impl std::ops::DerefMut for AlignedFloats {
     }
 }
 
-/// The largest of everything that will be computed in a [`Workspace`].
+/// Upper bounds on everything that is computed in a [`Workspace`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reach {
     /// Rows of a product's left side.
@@ -68,8 +68,8 @@ pub struct Reach {
     pub head: usize,
 }
 
-/// What a forward pass needs besides its operands: memory for prepared rows, the threads, and what
-/// each of them needs for itself. Nothing in it is allocated after it was made.
+/// Everything that a forward pass needs besides its operands: memory for prepared rows, the threads, and each thread's
+/// own memory. Nothing is allocated after construction.
 pub struct Workspace {
     pub(crate) reach: Reach,
     pub(crate) left: Left,
@@ -78,7 +78,7 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// For work within `reach`, done by so many threads (at least one, at most
+    /// Allocates a workspace for work within `reach`, by `threads` threads (at least one, at most
     /// [`THREADS_MAX`](crate::THREADS_MAX)), the caller's own included.
     pub fn new(reach: Reach, threads: usize) -> Workspace {
         let team = Team::of(threads);
@@ -86,16 +86,16 @@ impl Workspace {
         Workspace { reach, left: Left::new(reach), team, memories: Memories(each) }
     }
 
-    /// How many threads work here, the caller's included.
+    /// Number of threads, the caller's included.
     pub fn threads(&self) -> usize {
         self.team.threads()
     }
 }
 
-/// The left side of a product as a level wants it.
+/// The left side of a product in a level's layout.
 pub(crate) struct Left {
     pub(crate) lines: Vec<CacheLine>,
-    /// One per row; used by int8 products.
+    /// Scales, one per row, for int8 products.
     pub(crate) scales: Vec<f32>,
 }
 
@@ -107,7 +107,7 @@ impl Left {
     }
 }
 
-/// What one thread needs for itself.
+/// Memory of one thread.
 pub(crate) struct Memory {
     pub(crate) lines: Vec<CacheLine>,
     pub(crate) keys: Panels,
@@ -132,17 +132,16 @@ fn zeros(bytes: usize) -> Vec<CacheLine> {
     vec![CacheLine([0; 64]); bytes.div_ceil(size_of::<CacheLine>())]
 }
 
-/// One memory per thread.
 pub(crate) struct Memories(Vec<UnsafeCell<Memory>>);
 
-// SAFETY: a memory is used by one thread at a time, which is what `Memories::of` asks for.
+// SAFETY: one thread at a time uses a memory, as `Memories::of` requires.
 unsafe impl Sync for Memories {}
 
 impl Memories {
     /// The memory of a thread.
     ///
     /// # Safety
-    /// Nobody else uses this thread's memory for as long as it is borrowed.
+    /// Nothing else uses this thread's memory while it is borrowed.
     #[expect(clippy::mut_from_ref, reason = "each thread asks for its own, once at a time")]
     pub(crate) unsafe fn of(&self, thread: usize) -> &mut Memory {
         // SAFETY: the caller's promise.
@@ -150,7 +149,7 @@ impl Memories {
     }
 }
 
-/// Memory that several threads write at once, each its own places.
+/// Memory that several threads write at once, in disjoint places.
 pub(crate) struct SharedSlice<T> {
     start: *mut T,
     length: usize,
@@ -164,46 +163,44 @@ impl<T> Clone for SharedSlice<T> {
 
 impl<T> Copy for SharedSlice<T> {}
 
-// SAFETY: it is a `&mut [T]` that is handed out piece by piece; see `piece`.
+// SAFETY: the memory is a `&mut [T]` that is lent in pieces; see `piece`.
 unsafe impl<T: Send> Send for SharedSlice<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for SharedSlice<T> {}
 
 impl<T> SharedSlice<T> {
-    /// All of `slice`, which nobody may touch in another way while pieces are in use.
+    /// Shares all of `slice`, which MUST NOT be accessed in another way while pieces are in use.
     pub(crate) fn of(slice: &mut [T]) -> SharedSlice<T> {
         SharedSlice { start: slice.as_mut_ptr(), length: slice.len() }
     }
 
-    /// `count` elements from `first` on, to read.
+    /// Returns `count` elements from `first` on, to read.
     ///
     /// # Panics
-    /// If they are not inside.
+    /// The elements are not inside the slice.
     ///
     /// # Safety
-    /// The slice this was made of still lives, and nothing writes these elements for as long as they
-    /// are borrowed.
+    /// The original slice still lives, and nothing writes these elements while they are borrowed.
     pub(crate) unsafe fn view<'a>(&self, first: usize, count: usize) -> &'a [T] {
         assert!(first.checked_add(count).is_some_and(|end| end <= self.length), "outside");
-        // SAFETY: inside the slice, as was just checked.
+        // SAFETY: inside the slice, as just checked.
         let start = unsafe { self.start.add(first) };
-        // SAFETY: inside a slice of initialised elements; the rest is the caller's promise.
+        // SAFETY: inside a slice of initialized elements; the rest is the caller's promise.
         unsafe { std::slice::from_raw_parts(start, count) }
     }
 
-    /// `count` elements from `first` on.
+    /// Returns `count` elements from `first` on, to write.
     ///
     /// # Panics
-    /// If they are not inside.
+    /// The elements are not inside the slice.
     ///
     /// # Safety
-    /// The slice this was made of still lives, and nothing else reads or writes these elements for
-    /// as long as they are borrowed.
+    /// The original slice still lives, and nothing else reads or writes these elements while they are borrowed.
     pub(crate) unsafe fn piece<'a>(&self, first: usize, count: usize) -> &'a mut [T] {
         assert!(first.checked_add(count).is_some_and(|end| end <= self.length), "outside");
-        // SAFETY: inside the slice, as was just checked.
+        // SAFETY: inside the slice, as just checked.
         let start = unsafe { self.start.add(first) };
-        // SAFETY: inside a slice of initialised elements; the rest is the caller's promise.
+        // SAFETY: inside a slice of initialized elements; the rest is the caller's promise.
         unsafe { std::slice::from_raw_parts_mut(start, count) }
     }
 }

@@ -1,43 +1,42 @@
-//! What the numbers of a section must be, read where they lie.
+//! Checks of the numbers of a section, in place.
 //!
-//! Every start goes over all weights once, so these are loops without branches that a compiler
-//! makes vectors of.
+//! Every start checks all weights once, so these are loops without branches that the compiler vectorizes.
 
 use std::ops::Range;
 
 use kernels::{COLUMNS, QUAD, padded_depth, padded_width};
 
-/// Bits of a float's exponent; all of them set is infinity or not a number.
+/// Exponent bits of a float; if all are set, the value is infinite or NaN.
 const EXPONENT: u32 = 0x7F80_0000;
-/// The same of a half.
+/// Exponent bits of an f16 value; if all are set, the value is infinite or NaN.
 const HALF_EXPONENT: u16 = 0x7C00;
 /// Codes side by side in one step of an int8 panel.
 const LINE: usize = COLUMNS * QUAD;
-/// Lines whose codes, of magnitude 128 at the most, sum up within 16 bits.
+/// Lines whose codes, of magnitude 128 at most, can be summed within 16 bits.
 const LINES_TOGETHER: usize = 255;
 
 const _: () = assert!(LINES_TOGETHER * 128 <= i16::MAX as usize);
 
-/// The first float that is infinite or not a number.
+/// Returns the index of the first float that is infinite or NaN.
 pub(super) fn not_finite(floats: &[u32]) -> Option<usize> {
     let all = floats.iter().fold(true, |all, bits| all & (bits & EXPONENT != EXPONENT));
     if all { None } else { floats.iter().position(|bits| bits & EXPONENT == EXPONENT) }
 }
 
-/// The first half that is infinite or not a number.
+/// Returns the index of the first f16 value that is infinite or NaN.
 pub(super) fn half_not_finite(halves: &[u16]) -> Option<usize> {
     let is_fine = |bits: &u16| bits & HALF_EXPONENT != HALF_EXPONENT;
     let all = halves.iter().fold(true, |all, bits| all & is_fine(bits));
     if all { None } else { halves.iter().position(|bits| !is_fine(bits)) }
 }
 
-/// The first code below -127.
+/// Returns the index of the first code below -127.
 pub(super) fn too_low(codes: &[i8]) -> Option<usize> {
     let all = codes.iter().fold(true, |all, &code| all & (code != i8::MIN));
     if all { None } else { codes.iter().position(|&code| code == i8::MIN) }
 }
 
-/// Each column's sum of codes, padding included, panel after panel.
+/// Sums the codes of each column, padding included, panel after panel.
 pub(super) fn column_sums(codes: &[i8], depth: usize) -> Vec<i32> {
     let panel_codes = padded_depth(depth) * COLUMNS;
     let mut sums = Vec::with_capacity(codes.len() / padded_depth(depth));
@@ -60,8 +59,8 @@ pub(super) fn column_sums(codes: &[i8], depth: usize) -> Vec<i32> {
     sums
 }
 
-/// Where the padding of a layer's cells is: each run of them, as indexes of cells. `quad` is how
-/// many depths of a column lie side by side.
+/// Returns the padding of a layer's cells as ranges of cell indexes. `quad` is the number of depths of a column that
+/// lie side by side.
 pub(super) fn padding(depth: usize, width: usize, quad: usize) -> Vec<Range<usize>> {
     let (deep, wide) = (padded_depth(depth), padded_width(width));
     let mut runs = Vec::new();
@@ -86,7 +85,7 @@ pub(super) fn padding(depth: usize, width: usize, quad: usize) -> Vec<Range<usiz
     runs
 }
 
-/// Adds a run, as more of the last one where it follows on that.
+/// Adds a range, merged with the last one if they are adjacent.
 fn push_run(runs: &mut Vec<Range<usize>>, run: Range<usize>) {
     match runs.last_mut() {
         Some(last) if last.end == run.start => last.end = run.end,
@@ -116,7 +115,7 @@ mod tests {
         assert_eq!(too_low(&[1, -128]), Some(1));
     }
 
-    /// The kernels' own packing says where padding is and what the offsets are.
+    /// The reference for padding and offsets is the kernels' own packing.
     #[test]
     fn sums_and_padding_are_those_of_packed_layers() {
         for (depth, width) in [(8, 8), (64, 16), (65, 17), (130, 40), (1, 1), (4096, 16)] {

@@ -1,8 +1,7 @@
-//! What lies where in a file of packed weights. Mirror of `format-spec/weights.md`; a test compares
-//! the two.
+//! Layout of a packed weights file. Mirrors `format-spec/weights.md`; a test compares the two.
 //!
-//! Owns positions and sizes, all of which follow from the network's shape and the precision. Knows
-//! nothing of what is in a section.
+//! All positions and sizes follow from the network's shape and the precision, independent of the contents of the
+//! sections.
 
 use std::ops::Range;
 
@@ -10,30 +9,29 @@ use kernels::{Precision, cells_in, padded_width};
 
 use crate::config::Config;
 
-/// The first eight bytes.
 pub(crate) const MAGIC: [u8; 8] = *b"RCLDWTS\0";
-/// Least version that can read what this build writes.
+/// Least version that can read the output of this build.
 pub(crate) const READ_VERSION: u16 = 1;
-/// Least version that can write the same.
+/// Least version that can write such files.
 pub(crate) const WRITE_VERSION: u16 = 1;
-/// By which rules weights are packed. Rises when the bytes of a section change for the same tensors:
-/// a file of another number is packed anew, never converted.
+/// Version of the packing rules. Incremented when the bytes of a section change for the same tensors: a file with
+/// another number is packed anew, never converted.
 pub const PACKING: u32 = 1;
 
 pub(crate) const HEADER_BYTES: usize = 128;
 pub(crate) const ENTRY_BYTES: usize = 32;
-/// Every section starts on a multiple of a cache line.
+/// Alignment of every section: a cache line.
 pub(crate) const LINE_BYTES: usize = 64;
-/// A section at least this long starts on a multiple of it: a page of memory.
+/// Alignment of sections of at least this size: a memory page.
 pub(crate) const PAGE_BYTES: usize = 4096;
-/// The layer of a section that belongs to none.
+/// Layer number of a section that belongs to no layer.
 pub(crate) const NO_LAYER: u16 = u16::MAX;
 
 const _: () = assert!(HEADER_BYTES.is_multiple_of(LINE_BYTES));
 const _: () = assert!(PAGE_BYTES.is_multiple_of(LINE_BYTES));
 const _: () = assert!(cfg!(target_endian = "little"), "sections are read where they lie");
 
-/// Where the fields of the header are.
+/// Offsets of the header fields.
 pub(crate) mod at {
     pub(crate) const READ_VERSION: usize = 8;
     pub(crate) const WRITE_VERSION: usize = 10;
@@ -55,7 +53,7 @@ pub(crate) mod at {
     pub(crate) const HEADER_CRC: usize = 124;
 }
 
-/// Where the fields of a directory entry are, from its start.
+/// Offsets of the fields of a directory entry.
 pub(crate) mod entry {
     pub(crate) const KIND: usize = 0;
     pub(crate) const LAYER: usize = 2;
@@ -65,7 +63,7 @@ pub(crate) mod entry {
     pub(crate) const RESERVED: usize = 24;
 }
 
-/// What one number of a section is.
+/// Number type of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cell {
     F32,
@@ -93,12 +91,12 @@ impl Cell {
     }
 }
 
-/// A kind of section: its number, its name, and the tensor that it is made of.
+/// A section kind: its number, its name, and its source tensor.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
     pub(crate) number: u16,
     pub(crate) name: &'static str,
-    /// Without what stands before it in a block.
+    /// Tensor name without the prefix of its block.
     pub(crate) tensor: &'static str,
 }
 
@@ -106,7 +104,7 @@ const fn kind(number: u16, name: &'static str, tensor: &'static str) -> Kind {
     Kind { number, name, tensor }
 }
 
-/// The four kinds of a fully connected layer.
+/// The four section kinds of a fully connected layer.
 #[derive(Debug)]
 pub(crate) struct DenseKinds {
     cells: Kind,
@@ -115,7 +113,7 @@ pub(crate) struct DenseKinds {
     offsets: Kind,
 }
 
-/// The two kinds of a normalisation.
+/// The two section kinds of a layer norm.
 #[derive(Debug)]
 pub(crate) struct NormKinds {
     gain: Kind,
@@ -161,7 +159,7 @@ static FED: NormKinds = NormKinds {
     bias: kind(35, "fed_bias", "output.LayerNorm.bias"),
 };
 
-/// One section, placed.
+/// A section at its position in the file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Section {
     pub(crate) kind: &'static Kind,
@@ -176,7 +174,7 @@ impl Section {
         self.offset..self.offset + self.bytes
     }
 
-    /// For messages: which section, of which tensor, what it is made of, and where.
+    /// Describes the section for error messages: name, tensor, type and position.
     pub(crate) fn named(&self) -> String {
         let Section { kind: Kind { name, tensor, .. }, layer, cell, offset, bytes } = self;
         let block = match *layer {
@@ -188,25 +186,22 @@ impl Section {
     }
 }
 
-/// The sections of a fully connected layer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DenseSections {
     pub(crate) cells: Section,
     pub(crate) bias: Section,
-    /// Scales and offsets, where the cells are codes.
+    /// Scales and offsets of an int8 layer.
     pub(crate) codes: Option<(Section, Section)>,
     pub(crate) depth: usize,
     pub(crate) width: usize,
 }
 
-/// The sections of a normalisation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NormSections {
     pub(crate) gain: Section,
     pub(crate) bias: Section,
 }
 
-/// The sections of a transformer block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockSections {
     pub(crate) query_key_value: DenseSections,
@@ -217,7 +212,6 @@ pub(crate) struct BlockSections {
     pub(crate) fed: NormSections,
 }
 
-/// The whole file.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     pub(crate) precision: Precision,
@@ -225,25 +219,25 @@ pub(crate) struct Layout {
     pub(crate) positions: Section,
     pub(crate) embedded: NormSections,
     pub(crate) blocks: Vec<BlockSections>,
-    /// All sections, in the order of the directory.
+    /// All sections, in directory order.
     pub(crate) sections: Vec<Section>,
     pub(crate) file_bytes: usize,
 }
 
-/// How many sections a file has: two tables and a norm, then those of the blocks.
+/// Number of sections of a file: two tables and a norm, then those of the blocks.
 fn section_count(layers: usize, precision: Precision) -> usize {
     let dense = if precision == Precision::Int8 { 4 } else { 2 };
     4 + layers * (4 * dense + 4)
 }
 
 impl Layout {
-    /// Where everything is in a file of this shape and precision.
+    /// Computes the layout of a file of this shape and precision.
     pub(crate) fn of(config: &Config, precision: Precision) -> Layout {
         let Config { hidden, inner, layers, positions, vocabulary, .. } = *config;
         let count = section_count(layers, precision);
         let directory_end = HEADER_BYTES + count * ENTRY_BYTES;
         let mut placer = Placer { precision, end: directory_end, sections: Vec::new() };
-        // Half of a row's bytes for a rounding that a comparison cannot see.
+        // An f16 table halves the bytes of a row, for a rounding that no comparison can detect.
         let word = if precision == Precision::F32 { Cell::F32 } else { Cell::F16 };
         let words = placer.place(&WORDS, NO_LAYER, word, vocabulary * hidden);
         let positions = placer.place(&POSITIONS, NO_LAYER, Cell::F32, positions * hidden);
@@ -264,20 +258,19 @@ impl Layout {
         Layout { precision, words, positions, embedded, blocks, sections, file_bytes }
     }
 
-    /// Where the directory lies.
     pub(crate) fn directory(&self) -> Range<usize> {
         HEADER_BYTES..HEADER_BYTES + self.sections.len() * ENTRY_BYTES
     }
 }
 
 impl BlockSections {
-    /// Its sections follow one another: from the start of the first to the end of the last.
+    /// Byte range of the block's sections, which are contiguous.
     pub(crate) fn range(&self) -> Range<usize> {
         self.query_key_value.cells.offset..self.fed.bias.range().end
     }
 }
 
-/// Puts one section behind the other.
+/// Places sections one after the other.
 struct Placer {
     precision: Precision,
     end: usize,

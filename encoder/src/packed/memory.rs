@@ -1,16 +1,15 @@
-//! Bytes on the heap that start on a cache line, as those of a mapped file do.
+//! Heap memory aligned to a cache line, as mapped files are.
 
 use super::layout::LINE_BYTES;
 
-/// Packed weights in memory, as [`pack`](crate::pack) makes them.
+/// Packed weights in memory, made by [`pack`](crate::pack).
 pub struct PackedWeights {
-    /// The weights, and what is before them up to a multiple of a line.
+    /// The weights, after padding up to a multiple of a cache line.
     bytes: Vec<u8>,
     start: usize,
 }
 
 impl PackedWeights {
-    /// So many zeros.
     pub(crate) fn zeros(length: usize) -> PackedWeights {
         let bytes = vec![0; length + LINE_BYTES - 1];
         let start = bytes.as_ptr().align_offset(LINE_BYTES);
@@ -30,13 +29,13 @@ impl AsRef<[u8]> for PackedWeights {
     }
 }
 
-/// Packed weights wherever they lie, starting on a line.
+/// Packed weights from any owner, aligned to a cache line.
 pub(crate) struct Held(Box<dyn AsRef<[u8]> + Send + Sync>);
 
 impl Held {
-    /// Takes bytes over; those that do not start on a line are copied.
+    /// Takes ownership of `bytes`; if they are not aligned to a cache line, they are copied.
     pub(crate) fn of(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Held {
-        // Boxed first: bytes that lie in the value itself move with it.
+        // Boxed before the check: bytes stored inside the value move with the value.
         let held = Held(Box::new(bytes));
         let given = held.bytes();
         if given.as_ptr().addr().is_multiple_of(LINE_BYTES) {

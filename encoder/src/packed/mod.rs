@@ -1,7 +1,7 @@
-//! Packed weights: what a network computes with, as one run of bytes (`format-spec/weights.md`).
+//! Packed weights: the weights that a network computes with, as one byte sequence (`format-spec/weights.md`).
 //!
-//! Written once from the published tensors, then read where it lies, be that memory or a map of a
-//! file. Owns the bytes' layout and every check on them; knows neither files nor arithmetic.
+//! Written once from the published tensors, then read in place from memory or from a map of a file. This module defines
+//! the layout and all checks, independent of files and arithmetic.
 
 mod check;
 mod layout;

@@ -1,4 +1,4 @@
-//! (tests) The tables of `format-spec/weights.md` are those of the code.
+//! (tests) The tables of `format-spec/weights.md` match the code.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::layout::{Cell, HEADER_BYTES, Layout, NO_LAYER, at, entry};
 use crate::config::Config;
 use crate::tiny::{HIDDEN, INNER, POSITIONS, Tiny, WORDS};
 
-/// Rows of the table whose head starts with `head`, cells trimmed.
+/// Returns the rows of the table whose head starts with `head`, cells trimmed.
 fn table(head: &str) -> Vec<Vec<String>> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../format-spec/weights.md");
     let text = std::fs::read_to_string(path).unwrap();
@@ -22,7 +22,7 @@ fn table(head: &str) -> Vec<Vec<String>> {
     rows
 }
 
-/// Offsets by names, and that each field begins where the one before it ends.
+/// Returns field offsets by name, and asserts that the fields are contiguous.
 fn fields(head: &str, whole: usize) -> BTreeMap<String, usize> {
     let mut end = 0;
     let mut fields = BTreeMap::new();
@@ -75,7 +75,7 @@ fn header_and_entries_are_those_of_the_page() {
     assert_eq!(fields("| at | size | name |", super::layout::ENTRY_BYTES), named(&coded));
 }
 
-/// What the page's formulas come to for the tiny model.
+/// Evaluates a formula of the specification for the tiny model.
 fn cells(formula: &str) -> usize {
     let p = |width: usize| width.next_multiple_of(16);
     let c = |depth: usize, width: usize| depth.next_multiple_of(64) * p(width);

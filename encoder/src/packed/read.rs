@@ -1,7 +1,7 @@
-//! Opening packed weights: every check of `format-spec/weights.md`, from the outside in.
+//! Validation of packed weights: every check of `format-spec/weights.md`, from the outside in.
 //!
-//! After this the bytes are known to be those that this build would have packed in shape, length
-//! and kind of number, whoever wrote them; the network then reads them without a further check.
+//! After the checks, the bytes have the shape, length and number types that this build would have packed, whatever
+//! program wrote them; the network reads them without a further check.
 
 use kernels::{Precision, QUAD};
 
@@ -14,7 +14,7 @@ use super::write::numbers;
 use crate::OpenError;
 use crate::config::Config;
 
-/// Checks packed weights of that model, precision and source, and says what lies where in them.
+/// Checks packed weights against the model, precision and source, and returns their layout.
 pub(crate) fn check(
     bytes: &[u8],
     config: &Config,
@@ -49,13 +49,13 @@ pub(crate) fn check(
     Ok(layout)
 }
 
-/// That it is such a file, undamaged so far, and one that this build reads.
+/// Checks magic, header checksum and versions.
 fn check_identity(head: &[u8; HEADER_BYTES]) -> Result<(), OpenError> {
     if head[..MAGIC.len()] != MAGIC {
         let found = format!("{:02x?}", &head[..MAGIC.len()]);
         return Err(broken("WGT-01", "the magic", found, format!("{MAGIC:02x?}")));
     }
-    // Before anything is believed, so that a flipped bit is not taken for another version.
+    // The checksum is checked first, so that a flipped bit is not reported as another version.
     check_crc("WGT-02", "header", &head[..at::HEADER_CRC], u32_at(head, at::HEADER_CRC))?;
     let version = u16::from_le_bytes(field(head, at::READ_VERSION));
     if version == 0 || version > READ_VERSION {
@@ -74,7 +74,7 @@ fn check_identity(head: &[u8; HEADER_BYTES]) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// That it is of the settings' shape: each number is the one that this build would write.
+/// Checks that each number of the header is the one that this build would write for the settings.
 fn check_shape(
     head: &[u8; HEADER_BYTES],
     layout: &Layout,
@@ -110,7 +110,7 @@ fn precision_name(number: u32) -> String {
     known.map_or_else(|| number.to_string(), |precision| precision.name().to_owned())
 }
 
-/// That the entries are those of the layout, in its order.
+/// Checks that the entries match the layout, in its order.
 fn check_directory(directory: &[u8], layout: &Layout) -> Result<(), OpenError> {
     let (entries, _) = directory.as_chunks::<ENTRY_BYTES>();
     for (i, (section, found)) in layout.sections.iter().zip(entries).enumerate() {
@@ -135,7 +135,7 @@ fn check_directory(directory: &[u8], layout: &Layout) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// That the bytes between sections are zero.
+/// Checks that the bytes between sections are zero.
 fn check_gaps(bytes: &[u8], layout: &Layout) -> Result<(), OpenError> {
     let mut end = layout.directory().end;
     for section in &layout.sections {
@@ -146,8 +146,8 @@ fn check_gaps(bytes: &[u8], layout: &Layout) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// That each section is undamaged and of the numbers that it should be of. All of the file is read
-/// for this, the tables by one thread and the blocks by another.
+/// Checks the checksum and the numbers of each section. All of the file is read for this, the tables by one thread and
+/// the blocks by another.
 fn check_sections(bytes: &[u8], directory: &[u8], layout: &Layout) -> Result<(), OpenError> {
     let (entries, _) = directory.as_chunks::<ENTRY_BYTES>();
     let blocks_from = layout.sections.len() - blocks_sections(layout);
@@ -174,7 +174,7 @@ fn blocks_sections(layout: &Layout) -> usize {
     layout.sections.iter().filter(|section| section.layer != super::layout::NO_LAYER).count()
 }
 
-/// Bytes that are hashed and then looked at while they are in the nearest cache.
+/// Bytes that are hashed and then checked while they are in the nearest cache.
 const PIECE_BYTES: usize = 32 << 10;
 
 fn check_section(
@@ -207,7 +207,7 @@ fn check_section(
     }
 }
 
-/// Where, in bytes, the first number is that must not be.
+/// Returns the byte offset of the first invalid number.
 fn bad_number(cell: Cell, piece: &[u8]) -> Option<usize> {
     match cell {
         Cell::F32 => not_finite(bytemuck::cast_slice(piece)).map(|i| i * size_of::<u32>()),
@@ -217,8 +217,8 @@ fn bad_number(cell: Cell, piece: &[u8]) -> Option<usize> {
     }
 }
 
-/// What the sections of one layer say of each other: offsets are those of the codes, scales are not
-/// negative, padding is zero.
+/// Checks the sections of one layer against each other: offsets match the codes, scales are not negative, padding is
+/// zero.
 fn check_dense(bytes: &[u8], dense: &DenseSections) -> Result<(), OpenError> {
     let quad = if dense.codes.is_some() { QUAD } else { 1 };
     let size = dense.cells.bytes / kernels::cells_in(dense.depth, dense.width);
@@ -284,7 +284,7 @@ fn broken(
     OpenError::Packed { rule, part: part.into(), found, wanted }
 }
 
-/// The bytes of a field; the caller's positions are those of the layout.
+/// Reads the bytes of a field; the caller's positions come from the layout.
 fn field<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     *bytes[at..].first_chunk().expect("fields lie inside their table")
 }

@@ -1,5 +1,5 @@
-//! (tests) Every rule of `format-spec/weights.md` has a file that breaks it, and what is packed means
-//! what the page says.
+//! (tests) Every rule of `format-spec/weights.md` has a file that breaks the rule, and packed values decode as the
+//! specification says.
 
 use half::f16;
 use kernels::{COLUMNS, Kernels, Precision, QUAD, padded_depth};
@@ -38,7 +38,7 @@ fn complaint(tiny: &Tiny, bytes: &[u8], precision: Precision) -> String {
     error.to_string()
 }
 
-/// Makes all checksums right again, those of sections as far as these lie inside the file.
+/// Recomputes all checksums, those of sections only as far as the sections lie inside the file.
 fn reseal(bytes: &mut [u8]) {
     let Some((head, rest)) = bytes.split_at_mut_checked(HEADER_BYTES) else { return };
     let sections = u32::from_le_bytes(*head[at::SECTIONS..].first_chunk().unwrap()) as usize;
@@ -86,12 +86,12 @@ fn what_is_packed_once_opens_to_the_same_bits() {
     }
 }
 
-/// A change of these is a new [`PACKING`](super::PACKING), or files that were packed before it are
-/// taken for what they are not.
+/// If these bytes change, [`PACKING`](super::PACKING) MUST change too. Otherwise files of the old packing would be
+/// misread.
 #[test]
 fn the_bytes_are_those_of_this_packing() {
     let digest = |precision| {
-        // The header names the source, whose header is JSON in an order that may differ.
+        // The header is excluded, since it has the SHA-256 of the source, whose JSON header has no fixed order.
         let hash = Sha256::digest(&packed(&Tiny::new(), precision)[HEADER_BYTES..]);
         hash[..6].iter().map(|byte| format!("{byte:02x}")).collect::<String>()
     };
@@ -123,14 +123,14 @@ fn bytes_that_start_anywhere_are_taken() {
     }
 }
 
-/// Spoils packed weights; checksums are made right afterwards.
+/// Corrupts packed weights; the checksums are recomputed afterwards.
 type Spoil = fn(&mut Vec<u8>, &Layout);
 
 fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
     bytes[at..][..N].copy_from_slice(&value);
 }
 
-/// The first section of that name.
+/// Returns the first section of that name.
 fn section(layout: &Layout, name: &str) -> Section {
     *layout.sections.iter().find(|section| section.kind.name == name).unwrap()
 }
@@ -216,7 +216,7 @@ fn sections_break_their_rules_by_name() {
             &["WGT-12", "encoder.layer.2.output.LayerNorm.bias"],
         ),
         (
-            // Of a panel's first depth, the ninth column: the model is eight wide.
+            // The ninth column of a panel's first depth is padding: the model is eight wide.
             |bytes, layout| bytes[section(layout, "attention_out_cells").offset + 8 * 4] = 1,
             &["WGT-14", "attention.output.dense.weight"],
         ),
@@ -326,7 +326,7 @@ fn what_a_precision_cannot_hold_is_refused_by_tensor_and_value() {
     assert!(error.to_string().contains("first segment's row"), "{error}");
 }
 
-/// Reads a packed layer as `format-spec/weights.md` says, without the kernels: `[output][depth]`.
+/// Decodes a packed layer as `format-spec/weights.md` says, without the kernels: `[output][depth]`.
 fn unpacked(bytes: &[u8], layout: &Layout, name: &str, depth: usize, width: usize) -> Vec<f64> {
     let cells = &bytes[section(layout, &format!("{name}_cells")).range()];
     let deep = padded_depth(depth);
@@ -378,8 +378,8 @@ fn the_page_describes_the_layers_well_enough_to_read_them() {
             let wanted = &tiny.tensors[&format!("encoder.layer.0.{tensor}.weight")].1;
             let found = unpacked(&bytes, &layout, section, depth, width);
             for (found, wanted) in found.iter().zip(wanted) {
-                // Half a code of a sum of at most 8 values below 1, each code worth that / 127; the
-                // sum over a block of codes brings each one's rounding in.
+                // The error is half a code for each of at most 8 values below 1, and each code is worth that / 127; the
+                // sum over a block of codes adds up the rounding errors.
                 let bound = if precision == Precision::Int8 { 8.0 * 0.5 / 127.0 } else { 0.0 };
                 let off = (found - f64::from(*wanted)).abs();
                 assert!(off <= bound, "{precision:?} {section}: {found} is not {wanted}");
@@ -408,7 +408,7 @@ fn tables_lie_where_the_page_says() {
 }
 
 proptest! {
-    /// A flip that no checksum was mended for is always found.
+    /// A flip without recomputed checksums is always detected.
     #[test]
     fn a_flipped_bit_is_found(place: prop::sample::Index, bit in 0..8_u8, which in 0..3_usize) {
         let (tiny, precision) = (Tiny::new(), Precision::ALL[which]);
@@ -421,7 +421,7 @@ proptest! {
         prop_assert!(open(&tiny, &bytes, precision).is_err());
     }
 
-    /// With checksums mended, a file is refused or encodes; it never panics.
+    /// With recomputed checksums, a corrupt file is rejected or encodes; opening never panics.
     #[test]
     fn bent_weights_are_an_error_or_a_model(
         places: [(prop::sample::Index, u8, bool); 3],

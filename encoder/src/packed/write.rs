@@ -1,8 +1,8 @@
-//! Packing: the tensors of `model.safetensors` to the bytes of a file of packed weights.
+//! Packing: from the tensors of `model.safetensors` to the bytes of a packed weights file.
 //!
-//! Checks the name, shape and type of every tensor before it takes memory for the first one. Then
-//! two threads bring one layer after the other to its place, so that beside the source there is one
-//! copy of the weights and, for each thread, one layer, widened and packed. The same tensors make the same bytes.
+//! The name, shape and type of every tensor are checked before any memory is allocated. Then two threads write one
+//! layer after the other in place, so that besides the source there is one copy of the weights and, for each thread,
+//! one layer, converted and packed. Equal tensors give equal bytes.
 
 use std::ops::Range;
 
@@ -17,13 +17,13 @@ use crate::OpenError;
 use crate::config::Config;
 use crate::weights::{Tensor, Weights};
 
-/// Which file weights are packed from.
+/// Identity of the file that the weights are packed from.
 pub(crate) struct Source {
     pub(crate) sha256: [u8; 32],
     pub(crate) bytes: usize,
 }
 
-/// Packs all weights of a network. `source` is asked for last: it may still be being computed.
+/// Packs all weights of a network. `source` is called last: its hash may still be in progress.
 pub(crate) fn pack(
     weights: &Weights<'_>,
     config: &Config,
@@ -40,9 +40,8 @@ pub(crate) fn pack(
     Ok(packed)
 }
 
-/// Half of the blocks go to a second thread: packing is bound by memory and page faults, of which
-/// two threads take about twice as many a second. The tables weigh about as much as all blocks of a
-/// small model, but are hardly any work.
+/// Half of the blocks go to a second thread: packing is bound by memory and page faults, of which two threads handle
+/// about twice as many a second. The tables are about as large as all blocks of a small model, but need little work.
 fn fill(layout: &Layout, tensors: &Tensors<'_>, bytes: &mut [u8]) -> Result<(), OpenError> {
     let half = layout.blocks.len() / 2;
     let middle = layout.blocks[half].range().start;
@@ -63,7 +62,7 @@ fn fill(layout: &Layout, tensors: &Tensors<'_>, bytes: &mut [u8]) -> Result<(), 
     back.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// A run of the file's bytes, and where it begins.
+/// A section of the file's bytes, with its offset in the file.
 struct Out<'a> {
     bytes: &'a mut [u8],
     base: usize,
@@ -125,7 +124,7 @@ fn fill_block(
     fill_norm(&to.fed, &block.fed, out)
 }
 
-/// Packs a layer; several are laid side by side, as the columns of one.
+/// Packs a layer; several layers are concatenated as the columns of one.
 fn fill_dense(
     precision: Precision,
     to: &DenseSections,
@@ -162,12 +161,12 @@ fn fill_dense(
     Ok(())
 }
 
-/// The first magnitude that rounds to no half.
+/// First magnitude that rounds to no finite f16 value.
 const HALF_OVERFLOW: f32 = 65_520.0;
-/// As much, and the sum of 128 values, the most that a rotation takes together, may be infinite.
+/// Magnitude from which on a rotation, which sums up to 128 values, may become infinite.
 const ROTATED_OVERFLOW: f32 = f32::MAX / 128.0;
 
-/// Refuses values of the magnitude `limit` and above.
+/// Rejects values of magnitude `limit` and above.
 fn check_magnitudes(
     tensor: &Tensor<'_>,
     values: &[f32],
@@ -186,7 +185,7 @@ fn check_magnitudes(
     })
 }
 
-/// Each section's place and checksum.
+/// Writes the position and checksum of each section.
 fn write_directory(layout: &Layout, bytes: &mut [u8]) {
     let (head, body) = bytes.split_at_mut(layout.directory().end);
     let base = head.len();
@@ -220,7 +219,7 @@ fn write_header(layout: &Layout, config: &Config, source: &Source, bytes: &mut [
     put(head, at::HEADER_CRC, crc.to_le_bytes());
 }
 
-/// The header's numbers that a model's settings decide, and where they are.
+/// Returns the header numbers that a model's settings determine, with their offsets.
 pub(super) fn numbers(layout: &Layout, config: &Config) -> [(usize, u32); 9] {
     let number = |n: usize| u32::try_from(n).expect("settings and their sections are bounded");
     [
@@ -240,12 +239,12 @@ fn put<const N: usize>(to: &mut [u8], at: usize, bytes: [u8; N]) {
     to[at..at + N].copy_from_slice(&bytes);
 }
 
-/// All tensors of a network, found and of the right shape. Names are those of the published files.
+/// All tensors of a network, of the right shape, by their published names.
 struct Tensors<'a> {
     hidden: usize,
     words: Tensor<'a>,
     positions: Tensor<'a>,
-    /// The rows of the segments, of which the first is used.
+    /// The segment rows, of which only the first is used.
     segments: Tensor<'a>,
     embedded: Norm<'a>,
     blocks: Vec<Block<'a>>,

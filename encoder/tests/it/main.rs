@@ -1,4 +1,4 @@
-//! The encoder beside the model that it is an implementation of.
+//! The encoder compared with the original model.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,6 +1,6 @@
-//! The encoder against the original model: the same token ids, and vectors that point the same way.
+//! The encoder against the original model: the same token ids, and vectors of nearly the same direction.
 //!
-//! Golden data and how they were made: tests/golden/make.py.
+//! Golden data and their generation: tests/golden/make.py.
 
 use std::fs;
 use std::path::Path;
@@ -11,11 +11,11 @@ use sha2::{Digest, Sha256};
 
 use crate::original_model;
 
-/// Of the sentences, what goes through the code for any processor.
+/// The scalar level encodes every fourth sentence.
 const SCALAR_EACH: usize = 4;
 
-/// How close to the original a vector must be, and all of them on average. Sums of floats in another
-/// order, and weights rounded to halves, stay far above the first.
+/// Least cosine with the original for each vector, and least mean. Sums in another order, and weights rounded to f16,
+/// stay far above the first.
 fn cosines_min(precision: Precision) -> (f64, f64) {
     match precision {
         Precision::F32 | Precision::F16 => (0.99999, 0.99999),
@@ -23,7 +23,7 @@ fn cosines_min(precision: Precision) -> (f64, f64) {
     }
 }
 
-/// The original model at every level that this CPU has.
+/// The original model at every level of this CPU.
 fn levels(precision: Precision) -> impl Iterator<Item = Encoder> {
     Level::ALL.iter().filter_map(move |&level| {
         let kernels = Kernels::for_level(level)?;
@@ -91,7 +91,7 @@ fn vectors_are_those_of_the_original_model_at_every_level_and_precision() {
         for encoder in levels(precision) {
             let mut scratch = encoder.scratch();
             let mut vector = vec![0.0; encoder.dimensions()];
-            // Ten times as long for each sentence, and the same arithmetic for all of them.
+            // A sentence takes ten times as long, and the arithmetic is the same for all sentences.
             let each = if encoder.level() == Level::Scalar { SCALAR_EACH } else { 1 };
             let rows: Vec<&Value> = rows.iter().step_by(each).collect();
             let cosines: Vec<f64> = rows

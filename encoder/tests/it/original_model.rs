@@ -1,4 +1,4 @@
-//! The pinned model, found or fetched just as the service does it.
+//! The pinned model, found or downloaded as the server does.
 
 use std::sync::OnceLock;
 
@@ -6,7 +6,7 @@ use encoder::ModelFiles as Borrowed;
 use recalld_embedding::encoding::model_request;
 use recalld_embedding::model::{self, ModelFiles, Silent};
 
-/// Its files, read once by all tests of a process.
+/// Returns the model's files, read once per process.
 pub(crate) fn borrowed() -> Borrowed<'static> {
     static FILES: OnceLock<ModelFiles> = OnceLock::new();
     let files = FILES.get_or_init(|| {

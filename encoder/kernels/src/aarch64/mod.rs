@@ -1,4 +1,4 @@
-//! AArch64 levels, and the question whether this CPU has them.
+//! AArch64 kernel levels and their detection.
 
 mod neon;
 
@@ -6,7 +6,7 @@ use std::arch::is_aarch64_feature_detected;
 
 use crate::{Level, Table};
 
-/// The level's functions, if the CPU reports every feature they enable.
+/// Returns the function table of a level if the CPU reports every feature that its functions enable.
 pub(crate) fn table(level: Level) -> Option<&'static Table> {
     let has_neon = is_aarch64_feature_detected!("neon");
     let has_dot = has_neon && is_aarch64_feature_detected!("dotprod");

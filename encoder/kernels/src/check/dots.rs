@@ -1,15 +1,13 @@
-//! Dot products.
-
 use half::f16;
 
 use super::{LENGTH_MAX, Noise, levels};
 use crate::{Bars, Kernels, Level, QUESTIONS_MAX, RowFacts};
 
-/// The exact sum, and how far an f32 sum in any order may stray from it.
+/// Returns the exact sum, and a bound on the error of an f32 sum in any order.
 fn exact(query: &[f32], row: &[f16]) -> (f64, f64) {
     let products = query.iter().zip(row).map(|(&q, &r)| f64::from(q) * f64::from(r.to_f32()));
     let (sum, size) = products.fold((0.0, 0.0), |(sum, size), p| (sum + p, size + p.abs()));
-    // The second term: a product below the smallest normal float may lose all its digits.
+    // The bound's second term: a product below the smallest normal float may lose all its digits.
     let lost = f64::from(f32::MIN_POSITIVE);
     (sum, query.len() as f64 * (f64::from(f32::EPSILON) * size + lost))
 }
@@ -66,7 +64,7 @@ fn dot_rows_refuses_a_ragged_block() {
     Kernels::detect().dot_rows(&[1.0, 2.0], &[f16::ONE; 3], &mut [0.0]);
 }
 
-/// The true sum, and its low 32 bits, which is what a level gives.
+/// Returns the exact sum, and its low 32 bits, which are the result of a level.
 fn exact_codes(query: &[i16], row: &[i8]) -> (i64, i32) {
     let sum = query.iter().zip(row).map(|(&q, &code)| i64::from(q) * i64::from(code)).sum::<i64>();
     let [a, b, c, d, ..] = sum.to_le_bytes();
@@ -85,7 +83,7 @@ fn dot_codes_is_exact_at_every_length_alignment_and_number_of_questions() {
                 let queries: Vec<Vec<i16>> = (0..questions).map(|_| noise.shorts(width)).collect();
                 let queries: Vec<&[i16]> = queries.iter().map(Vec::as_slice).collect();
                 let asked = kernels.code_queries(&queries);
-                // Rows may go on behind those that are wanted.
+                // The row data may continue behind the requested rows.
                 let more = if width.is_multiple_of(2) { 0 } else { 3 * width + 1 };
                 let rows = noise.codes(width * count + offset + more);
                 let rows = &rows[offset..];
@@ -148,7 +146,7 @@ fn more_questions_than_there_are_lanes_are_refused() {
     Kernels::detect().code_queries(&[&[1_i16][..]; QUESTIONS_MAX + 1]);
 }
 
-/// Numbers of all sizes, and some that are none.
+/// Returns numbers of all magnitudes, some of them not finite.
 fn facts(noise: &mut Noise, count: usize) -> Vec<f32> {
     let mut facts = noise.floats(count);
     for (at, fact) in facts.iter_mut().enumerate() {
@@ -162,7 +160,7 @@ fn facts(noise: &mut Noise, count: usize) -> Vec<f32> {
     facts
 }
 
-/// The scalar level is the meaning; a comparison that rounds the same way gives the same bits.
+/// The scalar level is the reference; a comparison with the same rounding gives the same bits.
 #[test]
 fn reaching_gives_the_same_bits_at_every_level() {
     let mut noise = Noise(0x5EED_000B);

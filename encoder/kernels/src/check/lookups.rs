@@ -1,4 +1,4 @@
-//! Sums of table entries: every level gives the scalar level's numbers, which are those of plain lookups.
+//! LUT sums: every level returns the numbers of the scalar level, which are those of plain table lookups.
 
 use super::{Noise, levels};
 use crate::{Kernels, LOOKUP_MAX, LOOKUP_ROWS, Level, LookupTables};
@@ -24,7 +24,7 @@ fn by_hand(tables: &[[u8; 16]], blocks: &[u8], row: usize) -> u64 {
 #[test]
 fn lookups_are_summed_alike_at_every_level() {
     let mut noise = Noise(0x5EED_000C);
-    // The last sums pass 2^16.
+    // The last sums exceed 2^16.
     for bytes in [0, 2, 8, 10, 48, 258, 600] {
         for blocks in 0..5 {
             let entries = tables(&mut noise, bytes);

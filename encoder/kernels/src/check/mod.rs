@@ -1,7 +1,7 @@
-//! The suite every level must pass, run for each level this CPU has.
+//! The test suite for every kernel level, run for each level of this CPU.
 //!
-//! Lengths 0 to 130 meet every tail; offsets 0 to 7 meet every alignment of an 8-float load; the
-//! inputs hold subnormals, huge and tiny values of both signs. Sums are compared with f64.
+//! Lengths 0 to 130 cover every tail; offsets 0 to 7 cover every alignment of an 8-float load; the inputs include
+//! subnormals and huge and tiny values of both signs. Sums are compared with f64.
 
 use half::f16;
 
@@ -15,7 +15,7 @@ mod rows;
 /// Longest vector in the exhaustive runs.
 const LENGTH_MAX: usize = 130;
 
-/// Every level that can run here.
+/// Every level that this CPU can run.
 fn levels() -> Vec<Kernels> {
     Level::ALL.iter().filter_map(|&level| Kernels::for_level(level)).collect()
 }
@@ -31,13 +31,13 @@ impl Noise {
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
-    /// Evenly spread in -1..1.
+    /// Returns a number uniform in -1..1.
     fn unit(&mut self) -> f32 {
         let bits = i32::try_from(self.next() >> 40).unwrap();
         bits as f32 / (1 << 23) as f32 - 1.0
     }
 
-    /// Mostly ordinary, sometimes zero, subnormal, or as large as a half can be.
+    /// Returns a number that is mostly ordinary, sometimes zero, subnormal, or as large as f16 allows.
     fn hard(&mut self) -> f32 {
         let unit = self.unit();
         match self.next() % 8 {
@@ -53,7 +53,7 @@ impl Noise {
         (0..count).map(|_| self.hard()).collect()
     }
 
-    /// Any code, the ends of its range as often as all others together.
+    /// Returns arbitrary codes, in which the two ends of the range are as frequent as all others together.
     fn codes(&mut self, count: usize) -> Vec<i8> {
         let ends = [i8::MIN, -127, 0, i8::MAX];
         let mut one = || match self.next().to_le_bytes() {
@@ -63,7 +63,7 @@ impl Noise {
         (0..count).map(|_| one()).collect()
     }
 
-    /// Any 16-bit number, the ends of its range and of a query's codes as often as all others.
+    /// Returns 16-bit numbers, in which the ends of their range and of a query's codes are as frequent as all others.
     fn shorts(&mut self, count: usize) -> Vec<i16> {
         let ends = [i16::MIN, -4095, 4095, i16::MAX];
         let mut one = || match self.next().to_le_bytes() {
@@ -81,7 +81,7 @@ impl Noise {
 #[test]
 fn the_scalar_level_is_always_there_and_detect_picks_the_widest() {
     let all = levels();
-    // Who runs the suite for the sake of a level looks for it here.
+    // The output shows which levels a test run has covered.
     println!("levels here: {}", all.iter().map(|k| k.level().name()).collect::<Vec<_>>().join(" "));
     assert!(all.iter().any(|kernels| kernels.level() == Level::Scalar));
     assert_eq!(Kernels::detect().level(), all[0].level());

@@ -1,4 +1,4 @@
-//! Fully connected layers, attention, and the small products within it.
+//! Linear layers, attention, and their small products.
 
 use half::f16;
 
@@ -10,11 +10,11 @@ use crate::{
     Workspace,
 };
 
-/// A reach for all that is tried here.
+/// Workspace limits for all cases here.
 const REACH: Reach = Reach { rows: 200, depth: 520, text: 140, head: 40 };
 
-/// How far the sum of these may be from the truth at a level and a precision, and what it is. The
-/// weights are those that the precision keeps.
+/// Returns the exact sum, and a bound on its error at a level and a precision. The weights are those that the precision
+/// stores.
 fn exact_product(left: &[f32], weights: &[f32], bias: f32, split: bool) -> (f64, f64) {
     let products = left.iter().zip(weights).map(|(&x, &w)| f64::from(x) * f64::from(w));
     let (sum, size) = products
@@ -27,7 +27,7 @@ fn exact_product(left: &[f32], weights: &[f32], bias: f32, split: bool) -> (f64,
     (sum, bound)
 }
 
-/// `linear` of everything, one row out after the other.
+/// Runs `linear` and returns the output rows one after the other.
 fn linear(
     kernels: &Kernels,
     workspace: &mut Workspace,
@@ -42,7 +42,7 @@ fn linear(
     out
 }
 
-/// Shapes that meet every height of a tile, every remainder of depth and of width.
+/// Shapes that cover every height of a tile and every remainder of depth and of width.
 fn shapes() -> impl Iterator<Item = (usize, usize, usize)> {
     let heights = (1..=36).flat_map(|m| [(m, 17, 33), (m, 48, 64)]);
     let depths = (1..=LENGTH_MAX).map(|depth| (7, 18, depth));
@@ -84,8 +84,7 @@ fn a_layer_of_floats_matches_an_f64_sum_for_every_tail() {
     }
 }
 
-/// What an int8 layer means, in f64 and without rotation: the codes of both sides are off by half a
-/// code at most, in the rotated space.
+/// Error bound of an int8 layer in f64: in the rotated space, the codes of both sides are off by half a code at most.
 fn int8_bound(left: &[f32], weights: &[f32]) -> f64 {
     let turned = |row: &[f32]| {
         let mut row = row.to_vec();
@@ -100,7 +99,7 @@ fn int8_bound(left: &[f32], weights: &[f32]) -> f64 {
     let codes =
         left_half * sum(&weights) + weights_half * sum(&left) + n * left_half * weights_half;
     let block = crate::rotate::block_of(left.len()) as f64;
-    // Floats round as well: in the rotation, and where sums become values.
+    // Float rounding adds to the bound: in the rotation, and in dequantization.
     let size = top(&left) * top(&weights) * n * 20.0 * f64::from(f32::EPSILON);
     (codes + size) / block + 1e-30
 }
@@ -150,14 +149,14 @@ fn rows_of_zeros_and_of_extremes_have_codes() {
     }
 }
 
-/// A file may hold -128, which packing never makes; with left codes of 127, sums of two and of four
-/// products are then as large as they can be.
+/// A file may contain -128, which packing never writes; with left codes of 127, sums of two and of four products then
+/// reach their maximum.
 #[test]
 fn the_largest_codes_do_not_overflow_on_the_way() {
     let mut workspace = Workspace::new(REACH, 1);
     let depth = 64;
     let zeros = vec![0.0; depth * 16];
-    // One large number turns into a row of equal ones.
+    // A single large number rotates into a row of equal ones.
     let rows: Vec<f32> = [1.0, -1.0].map(|x| [vec![x], vec![0.0; depth - 1]].concat()).concat();
     for code in [-128, -127, 127] {
         let mut layer = PackedLinear::pack(Precision::Int8, Rows::dense(&zeros, depth), &[0.0; 16]);
@@ -181,7 +180,7 @@ fn the_largest_codes_do_not_overflow_on_the_way() {
 
 #[test]
 fn codes_and_what_belongs_to_them_are_as_written_down() {
-    // Two rows of depth four: the block is four, and a row of ones turns into one large number.
+    // Two rows of depth four: the block has four, and a row of ones rotates into one large number.
     let weights = [1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 2.0, 0.0];
     let layer = PackedLinear::pack(Precision::Int8, Rows::dense(&weights, 4), &[3.0, 4.0]);
     let PackedCells::Int8 { codes, scales, offsets } = &layer.cells else { panic!("asked for") };
@@ -196,7 +195,7 @@ fn codes_and_what_belongs_to_them_are_as_written_down() {
 #[test]
 fn a_row_has_the_same_bits_in_any_company_and_with_any_number_of_threads() {
     let mut noise = Noise(0x5EED_0004);
-    // With more than thirty rows to a thread, threads share out rows and not panels.
+    // With more than thirty rows per thread, threads divide rows and not panels.
     let counts = (1..=37).chain([63, 64, 65, 96, 99, 140, 170]);
     let (m, n, k) = (REACH.rows, 104, 96);
     let left = noise.floats(m * k);
@@ -291,7 +290,7 @@ fn gelu_after_a_layer_is_within_its_bound() {
     }
 }
 
-/// Attention over these texts in f64, one row after the other.
+/// Returns the attention over these texts in f64, one row after the other.
 fn attention(projected: &[f32], ends: &[usize], heads: usize, width: usize) -> Vec<f64> {
     let cell = |row: usize, part: usize, i: usize| {
         f64::from(projected[row * 3 * width + part * width + i])

@@ -1,10 +1,8 @@
-//! What is done to rows of floats.
-
 use super::{LENGTH_MAX, Noise, levels};
 use crate::RowsMut;
 
-/// The normal distribution's probability below `x`: a power series near zero, a continued fraction
-/// in the tails (Abramowitz and Stegun 26.2.11 and 26.2.14).
+/// Returns the normal distribution's probability below `x`: a power series near zero, a continued fraction in the tails
+/// (Abramowitz and Stegun 26.2.11 and 26.2.14).
 pub(super) fn normal_below(x: f64) -> f64 {
     let density = (-0.5 * x * x).exp() / (2.0 * std::f64::consts::PI).sqrt();
     if x.abs() < 3.0 {
@@ -44,8 +42,8 @@ fn gelu_is_within_its_bound() {
     }
 }
 
-/// Each share is within `(n + 8) * EPSILON` of itself, relative, plus the exponent's own rounding:
-/// an argument of size `a` carries an error of `a * EPSILON` into the result.
+/// The relative error of each value is at most `(n + 8) * EPSILON`, plus the error of the exponent's rounding: an
+/// argument of magnitude `a` carries an error of `a * EPSILON` into the result.
 #[test]
 fn softmax_is_within_its_bound_for_ordinary_and_extreme_scores() {
     let mut noise = Noise(0x5EED_0007);
@@ -70,7 +68,7 @@ fn softmax_is_within_its_bound_for_ordinary_and_extreme_scores() {
     }
 }
 
-/// Within `(n + 16) * EPSILON` of the largest normalised value, times gain, plus bias.
+/// The error is at most `(n + 16) * EPSILON` of the largest normalized value, times gain, plus bias.
 #[test]
 fn layer_norm_is_within_its_bound() {
     let mut noise = Noise(0x5EED_0008);

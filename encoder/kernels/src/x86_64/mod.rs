@@ -1,4 +1,4 @@
-//! x86-64 levels, and the question whether this CPU has them.
+//! x86-64 kernel levels and their detection.
 
 mod amx;
 mod avx2;
@@ -6,7 +6,7 @@ mod avx512;
 
 use crate::{Level, Table};
 
-/// The level's functions, if the CPU reports every feature they enable.
+/// Returns the function table of a level if the CPU reports every feature that its functions enable.
 pub(crate) fn table(level: Level) -> Option<&'static Table> {
     let has_avx2 = is_x86_feature_detected!("avx2")
         && is_x86_feature_detected!("fma")

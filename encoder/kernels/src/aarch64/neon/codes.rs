@@ -1,4 +1,4 @@
-//! Products of tiles of rows of codes with panels of codes, with and without the dot product.
+//! GEMM tiles of int8 rows with int8 panels, with and without the dot-product instruction.
 
 use std::arch::aarch64::*;
 use std::arch::asm;
@@ -12,20 +12,20 @@ use crate::product::{Task, lay_across, quantized};
 use crate::rows::Rows;
 use crate::workspace::CacheLine;
 
-/// Rows per tile without the dot product. A column has two sums, so two rows are sixteen registers
-/// of sums; four of left codes, two of weights and two of products make twenty-four. A third row
-/// would leave none to keep the left codes in.
+/// Rows per tile without the dot-product instruction. A column has two sums, so two rows take sixteen registers of
+/// sums; four of left codes, two of weights and two of products make twenty-four. A third row would leave no registers
+/// for the left codes.
 pub(super) const CODE_TILE_ROWS: usize = 2;
-/// Rows per tile with the dot product: six rows of four registers are twenty-four sums; four
-/// registers of weights and one or two of left codes make thirty.
+/// Rows per tile with the dot-product instruction: six rows of four registers are twenty-four sums; four registers of
+/// weights and one or two of left codes make thirty.
 pub(super) const DOT_TILE_ROWS: usize = 6;
-/// Codes in one register.
+/// int8 codes in one register.
 const CODES: usize = 16;
 
 /// Four codes of a row: one 32-bit lane.
 type Quad = u32;
 
-/// Quad after quad, one per row of the tile.
+/// Stores the left codes quad after quad, one quad per row of the tile.
 #[target_feature(enable = "neon")]
 pub(super) fn prepare_codes(
     rows: Rows<'_>,
@@ -47,8 +47,8 @@ fn load(from: &[i8; CODES]) -> int8x16_t {
     unsafe { vld1q_s8(from.as_ptr()) }
 }
 
-/// What a row's sums of codes are worth, with the bias; the operations are those of the scalar
-/// level, so the bits are too.
+/// Dequantizes a row's sums of codes and adds the bias. The operations are those of the scalar level, so the results
+/// are equal bit for bit.
 #[target_feature(enable = "neon")]
 #[inline]
 fn worth(task: &Task<'_>, at: Place, sums: [int32x4_t; QUARTERS], scales: &[f32]) -> Line {
@@ -78,13 +78,13 @@ pub(super) fn multiply_codes(task: &Task<'_>, _own: &mut [CacheLine]) {
     }
 }
 
-/// Two steps of depth at once: a product of codes is at most 128 * 127, so two of them fit 16 bits,
-/// and one addition of neighbours brings four products into two sums of 32 bits.
+/// Takes two steps of depth at once. A product of codes is at most 128 * 127, so the sum of two fits 16 bits, and one
+/// pairwise addition adds four products to two 32-bit sums.
 #[target_feature(enable = "neon")]
 #[inline]
 fn tile<const M: usize>(task: &Task<'_>, at: Place, left: &[Quad], codes: Codes<'_>) {
     let (left, _) = left.as_chunks::<M>();
-    // Padding included: its left codes are zeros.
+    // The lines include padding, whose left codes are zeros.
     let lines = quad_lines(codes.codes, at.panel, padded_depth(task.layer.depth()));
     let (left, lines) = (left.as_chunks::<2>().0, lines.as_chunks::<2>().0);
     let steps = task.layer.depth().div_ceil(2 * QUAD);
@@ -114,7 +114,7 @@ fn tile<const M: usize>(task: &Task<'_>, at: Place, left: &[Quad], codes: Codes<
     }
 }
 
-/// Adds the products of two steps of depth for four columns; the sums of a column are neighbours.
+/// Adds the products of two steps of depth for four columns; the sums of a column are adjacent.
 #[target_feature(enable = "neon")]
 #[inline]
 fn add_products(
@@ -164,8 +164,8 @@ fn dot_tile<const M: usize>(task: &Task<'_>, at: Place, left: &[Quad], codes: Co
     }
 }
 
-/// One step of depth, of four columns to a register. A quad is loaded into one lane and multiplied
-/// out of it, as in products of floats.
+/// Computes one step of depth with four columns per register. A quad is loaded into one lane and multiplied from there,
+/// as in products of floats.
 #[target_feature(enable = "neon,dotprod")]
 #[inline]
 fn add_dots<const M: usize>(
@@ -182,15 +182,15 @@ fn add_dots<const M: usize>(
     }
 }
 
-/// Adds to each sum the dot product of its four weights and the quad. The instruction's intrinsic
+/// Adds the dot product of its four weights and the quad to each sum. Inline assembly, as the intrinsic
 /// (`vdotq_laneq_s32`) is not stable.
 #[target_feature(enable = "neon,dotprod")]
 #[inline]
 fn add_dot(sum: int32x4_t, weights: int8x16_t, quad: Quad) -> int32x4_t {
-    // As a float, its bits are loaded into a vector register.
+    // As a float, the quad is loaded into a vector register.
     let quad = f32::from_bits(quad);
     let total;
-    // SAFETY: the CPU has the instruction, as the function's features say; it reads and writes
+    // SAFETY: the CPU has the instruction, as the features of this function require; the instruction reads and writes
     // these registers and nothing else.
     unsafe {
         asm!(

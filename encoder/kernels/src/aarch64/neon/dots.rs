@@ -1,4 +1,4 @@
-//! Dot products of a query with rows: halves, and codes of 8 bits.
+//! Dot products of a query with rows of f16 values, and of int8 codes.
 
 use std::arch::aarch64::*;
 
@@ -8,15 +8,15 @@ use crate::questions::CodeQueries;
 
 use super::lanes::{HALF_LANES, LANES, load, widen};
 
-/// Independent sums per row: with four rows at once sixteen, which covers a latency of four cycles
-/// on four ports.
+/// Independent sums per row: with four rows at once there are sixteen, which hides a latency of four cycles on four
+/// ports.
 const SUMS: usize = 4;
-/// Elements one step of `dot` takes.
+/// Elements of one step of `dot`.
 const STEP: usize = SUMS * LANES;
-/// Rows at once: they share each load of the query, and sixteen sums leave registers free.
+/// Rows scored at once: they share each load of the query, and sixteen sums leave registers free.
 const ROWS_TOGETHER: usize = 4;
 
-/// Adds the products of one step to a row's sums.
+/// Adds the products of one step to the sums of a row.
 #[target_feature(enable = "neon")]
 #[inline]
 fn dot_step(query: [float32x4_t; SUMS], row: &[f16; STEP], sums: &mut [float32x4_t; SUMS]) {
@@ -28,14 +28,14 @@ fn dot_step(query: [float32x4_t; SUMS], row: &[f16; STEP], sums: &mut [float32x4
     sums[3] = vfmaq_f32(sums[3], query[3], second[1]);
 }
 
-/// The dot products of `ROWS` rows at once. The order of additions within a row does not depend on
-/// `ROWS`, so a row scores the same bits alone and in a block.
+/// Returns the dot products of `ROWS` rows at once. The order of additions within a row does not depend on `ROWS`, so a
+/// row's score has the same bits alone and in a block.
 #[target_feature(enable = "neon")]
 #[inline]
 fn dot_block<const ROWS: usize>(query: &[f32], rows: [&[f16]; ROWS]) -> [f32; ROWS] {
     let (steps, query_rest) = query.as_chunks::<STEP>();
-    // Cut to one length, here and not in the loop: its branches would keep the compiler from using
-    // the instructions that take the high half of a register.
+    // Sliced to one length here and not in the loop: the loop's branches would keep the compiler from using the
+    // instructions that take the high half of a register.
     let row_steps = rows.map(|row| &row.as_chunks::<STEP>().0[..steps.len()]);
     let mut sums = [[vdupq_n_f32(0.0); SUMS]; ROWS];
     for (i, step) in steps.iter().enumerate() {
@@ -83,7 +83,7 @@ pub(super) fn dot_rows(query: &[f32], rows: &[f16], out: &mut [f32]) {
     }
 }
 
-/// Codes in one register, and what one step of `dot_codes` takes.
+/// int8 codes in one register, which is one step of `dot_codes`.
 const CODES: usize = 16;
 /// 16-bit numbers in one register.
 const SHORTS: usize = 8;
@@ -102,8 +102,8 @@ fn load_codes(from: &[i8; CODES]) -> int8x16_t {
     unsafe { vld1q_s8(from.as_ptr()) }
 }
 
-/// Adds the products of eight numbers with eight codes, two to a lane. A product of 16 bits with 8
-/// has at most 23; the additions are modulo 2^32.
+/// Adds the products of eight numbers with eight codes, two products per lane. A product of 16 bits with 8 has at most
+/// 23; the additions are modulo 2^32.
 #[target_feature(enable = "neon")]
 #[inline]
 fn add_products(sum: int32x4_t, query: int16x8_t, codes: int16x8_t) -> int32x4_t {
@@ -111,13 +111,13 @@ fn add_products(sum: int32x4_t, query: int16x8_t, codes: int16x8_t) -> int32x4_t
     vmlal_high_s16(sum, query, codes)
 }
 
-/// The integer dot products of `ROWS` rows at once, each with two sums.
+/// Returns the integer dot products of `ROWS` rows at once, each with two sums.
 #[target_feature(enable = "neon")]
 #[inline]
 fn codes_block<const ROWS: usize>(query: &[i16], rows: [&[i8]; ROWS]) -> [i32; ROWS] {
     let (steps, query_rest) = query.as_chunks::<CODES>();
-    // Cut to one length, here and not in the loop: its branches would keep the compiler from using
-    // the instructions that take the high half of a register.
+    // Sliced to one length here and not in the loop: the loop's branches would keep the compiler from using the
+    // instructions that take the high half of a register.
     let row_steps = rows.map(|row| &row.as_chunks::<CODES>().0[..steps.len()]);
     let mut sums = [[vdupq_n_s32(0); 2]; ROWS];
     for (i, step) in steps.iter().enumerate() {
@@ -139,7 +139,7 @@ fn codes_block<const ROWS: usize>(query: &[i16], rows: [&[i8]; ROWS]) -> [i32; R
     totals
 }
 
-/// Some rows at a time for each question, so that the rows come from memory once.
+/// Scores some rows at a time for every query, so that the rows are read from memory once.
 #[target_feature(enable = "neon")]
 pub(super) fn dot_codes(queries: &CodeQueries, rows: &[i8], out: &mut [i32]) {
     let (width, count) = (queries.width, queries.count);

@@ -1,4 +1,4 @@
-//! One register: four floats or eight halves; and four of them, a panel's line.
+//! Register types: four floats or eight f16 values, and four registers for a panel line.
 
 use std::arch::aarch64::*;
 
@@ -8,16 +8,15 @@ use crate::linear::COLUMNS;
 
 /// Floats in one register.
 pub(super) const LANES: usize = 4;
-/// Halves in one register.
+/// f16 values in one register.
 pub(super) const HALF_LANES: usize = 8;
 /// Registers per panel line.
 pub(super) const QUARTERS: usize = COLUMNS / LANES;
 
-/// A panel line, or what a row has of it.
+/// A panel line, or the part of a row that has its columns.
 pub(super) type Line = [float32x4_t; QUARTERS];
 
-/// Eight halves as two times four floats. The array reference is the proof that the load stays
-/// inside.
+/// Converts eight f16 values to eight floats in two registers. The array reference proves that the load stays inside.
 #[target_feature(enable = "neon")]
 #[inline]
 pub(super) fn widen(row: &[f16; HALF_LANES]) -> [float32x4_t; 2] {

@@ -1,11 +1,11 @@
-//! Sums of table entries by shuffles of 16 bytes: one byte of each of 16 rows.
+//! LUT sums by 16-byte shuffles: one byte of each of 16 rows.
 
 use std::arch::aarch64::*;
 
 use crate::lookups::{LOOKUP_BYTES, LOOKUP_ROWS, LookupTables};
 use crate::workspace::CacheLine;
 
-/// Bytes in one register: one of each row of half a block, or a table.
+/// Bytes in one register: one byte of each row of half a block, or one table.
 const BYTES: usize = 16;
 
 #[target_feature(enable = "neon")]
@@ -15,7 +15,7 @@ fn load(from: &[u8; BYTES]) -> uint8x16_t {
     unsafe { vld1q_u8(from.as_ptr()) }
 }
 
-/// The sums of 16 rows of a block, eight in each register; their bytes are every second one of `bytes`.
+/// Returns the LUT sums of 16 rows of a block, eight in each register; the rows' bytes are every second one of `bytes`.
 #[target_feature(enable = "neon")]
 #[inline]
 fn half_block(lines: &[[CacheLine; 2]], bytes: &[[u8; BYTES]]) -> [uint16x8_t; 2] {
@@ -24,7 +24,7 @@ fn half_block(lines: &[[CacheLine; 2]], bytes: &[[u8; BYTES]]) -> [uint16x8_t; 2
         let (low, high) = (low.0.as_chunks::<BYTES>().0, high.0.as_chunks::<BYTES>().0);
         for j in 0..LOOKUP_BYTES {
             let bytes = load(&bytes[2 * j]);
-            // Each table is there twice.
+            // A cache line stores each table twice.
             let low = vqtbl1q_u8(load(&low[2 * j]), vandq_u8(bytes, vdupq_n_u8(0x0F)));
             let high = vqtbl1q_u8(load(&high[2 * j]), vshrq_n_u8::<4>(bytes));
             let sum = vaddq_u8(low, high);

@@ -1,10 +1,9 @@
-//! NEON: four floats at a time, thirty-two registers; and the dot product of 8-bit integers where
-//! the CPU has it.
+//! NEON levels: four floats at a time, thirty-two registers; and the 8-bit dot product if the CPU has it.
 //!
-//! Same names and meanings as `scalar.rs`. Functions are safe to call from one another because all
-//! enable the same features; unsafe is left only where memory is read or written, and where an
-//! instruction has no stable intrinsic. Heights of tiles follow from the registers; nothing here
-//! asks for memory ahead of time, since no such CPU was at hand to measure what it would gain.
+//! Names and meanings are those of `scalar.rs`. Functions can call one another safely because all enable the same
+//! features; unsafe remains only where memory is read or written, and where an instruction has no stable intrinsic.
+//! Tile heights follow from the number of registers. There is no prefetching, since no such CPU was available to
+//! measure its gain.
 
 mod codes;
 mod dots;
@@ -23,7 +22,7 @@ use lookups::sum_lookups;
 use products::{TILE_ROWS, matmul, multiply_f16, multiply_f32, prepare_floats};
 use rows::{add, gelu, layer_norm, softmax};
 
-/// What every such CPU can do.
+/// Functions that every NEON CPU can run.
 pub(crate) static TABLE: Table = Table {
     dot,
     dot_rows,
@@ -39,7 +38,7 @@ pub(crate) static TABLE: Table = Table {
     add,
 };
 
-/// The same, with the dot product for codes.
+/// [`TABLE`] with the dot-product instruction for int8 codes.
 pub(crate) static DOT_TABLE: Table = Table { products: [FLOATS, HALVES, CODES_BY_DOTS], ..TABLE };
 
 const FLOATS: Product = Product {

@@ -1,4 +1,4 @@
-//! Products of tiles of rows with panels of floats or halves, and of activations.
+//! GEMM tiles of rows with panels of f32 or f16 weights, and products of activations.
 
 use std::arch::aarch64::*;
 
@@ -13,11 +13,11 @@ use crate::product::{Task, Tiles, turned};
 use crate::rows::{Rows, RowsMut};
 use crate::workspace::CacheLine;
 
-/// Rows per tile. Six rows of four registers are twenty-four sums; four registers of a panel line
-/// and one or two of left cells make thirty of the thirty-two there are.
+/// Rows per tile. Six rows of four registers are twenty-four sums; four registers of a panel line and one or two of
+/// left cells make thirty of the thirty-two registers.
 pub(super) const TILE_ROWS: usize = 6;
-/// Rows of a tile of activations. They are taken where they lie, so each cell is a load of its own;
-/// sixteen sums are enough to hide a latency of four cycles on four ports.
+/// Rows of a tile of activations. The rows are not packed, so each cell needs a load of its own; sixteen sums are
+/// enough to hide a latency of four cycles on four ports.
 const SMALL_TILE_ROWS: usize = 4;
 
 #[target_feature(enable = "neon")]
@@ -30,7 +30,7 @@ pub(super) fn prepare_floats(
     turned(rows, bytemuck::cast_slice_mut(lines));
 }
 
-/// A panel is the outer loop, so its lines stay in the near caches while every row passes by.
+/// The outer loop is over panels, so the lines of a panel stay in the near caches for all rows.
 #[target_feature(enable = "neon")]
 pub(super) fn multiply_f32(task: &Task<'_>, _own: &mut [CacheLine]) {
     let Cells::F32(cells) = task.layer.cells() else { unreachable!("chosen by precision") };
@@ -39,8 +39,8 @@ pub(super) fn multiply_f32(task: &Task<'_>, _own: &mut [CacheLine]) {
     }
 }
 
-/// A panel is widened once, not once per tile: a conversion takes as long as a multiplication or
-/// longer, and a tile has but six of those for each.
+/// A panel is converted to f32 once and not once per tile: a conversion takes at least as long as a multiplication, and
+/// a tile has only six multiplications for each conversion.
 #[target_feature(enable = "neon")]
 pub(super) fn multiply_f16(task: &Task<'_>, own: &mut [CacheLine]) {
     let Cells::F16(cells) = task.layer.cells() else { unreachable!("chosen by precision") };
@@ -79,14 +79,14 @@ fn multiply_panel(task: &Task<'_>, panel: usize, lines: &[[f32; COLUMNS]]) {
     }
 }
 
-/// Where in the product a tile's first sum belongs.
+/// Row and panel of a tile's first sum in the product.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) row: usize,
     pub(super) panel: usize,
 }
 
-/// Every sum starts from its bias and takes its products in order of depth, whatever `M` is.
+/// Every sum starts from its bias and adds its products in order of depth, whatever `M` is.
 #[target_feature(enable = "neon")]
 #[inline]
 fn tile<const M: usize>(task: &Task<'_>, at: Place, left: &[f32], lines: &[[f32; COLUMNS]]) {
@@ -100,8 +100,8 @@ fn tile<const M: usize>(task: &Task<'_>, at: Place, left: &[f32], lines: &[[f32;
     }
 }
 
-/// A left cell is loaded into one lane and multiplied out of it: to spread it over a register first
-/// would cost as much as a multiplication.
+/// A left cell is loaded into one lane and multiplied from there: broadcasting the cell first would cost as much as a
+/// multiplication.
 #[target_feature(enable = "neon")]
 #[inline]
 fn add_products<const M: usize>(sums: &mut [Line; M], xs: &[f32; M], line: Line) {
@@ -112,7 +112,7 @@ fn add_products<const M: usize>(sums: &mut [Line; M], xs: &[f32; M], line: Line)
     }
 }
 
-/// Does what is to be done with a row's values, and writes those that count.
+/// Applies the activation to a row's values and stores the columns that exist.
 #[target_feature(enable = "neon")]
 #[inline]
 pub(super) fn finish(task: &Task<'_>, at: Place, mut values: Line) {
@@ -121,12 +121,12 @@ pub(super) fn finish(task: &Task<'_>, at: Place, mut values: Line) {
             *quarter = gelu_lanes(*quarter);
         }
     }
-    // SAFETY: the panel is this task's, and no other piece of it is in use.
+    // SAFETY: the panel is this task's, and no other piece of the panel is in use.
     let to = unsafe { task.place(at.row, at.panel) };
     store_columns(to, values);
 }
 
-/// Writes as many columns as `to` has.
+/// Stores as many columns as `to` has.
 #[target_feature(enable = "neon")]
 #[inline]
 fn store_columns(to: &mut [f32], values: Line) {
@@ -139,7 +139,7 @@ fn store_columns(to: &mut [f32], values: Line) {
     }
 }
 
-/// The product of two matrices of activations: small, and used once. Rows are taken where they lie.
+/// Multiplies two matrices of activations: small and used once, so the rows are not packed.
 #[target_feature(enable = "neon")]
 pub(super) fn matmul(left: Rows<'_>, right: &Panels, mut out: RowsMut<'_>) {
     let tiles = Tiles::of(left.count(), SMALL_TILE_ROWS);

@@ -1,4 +1,4 @@
-//! What is done to rows of floats: softmax, normalisation, GELU, sums.
+//! Operations on rows of floats: softmax, layer norm, GELU, sums.
 
 use std::arch::aarch64::*;
 
@@ -6,8 +6,8 @@ use super::lanes::{LANES, load, store};
 use crate::rows::RowsMut;
 use crate::scalar::{EXP, LN_2, TAIL, TAIL_PULL};
 
-/// `exp(x)` for `x <= 0`, see [`EXP`]; below -87 it stays at the smallest normal float, and
-/// `2^n` goes straight into the exponent bits.
+/// `exp(x)` for `x <= 0`, see [`EXP`]; below -87 the result stays at the smallest normal float, and `2^n` is put
+/// directly into the exponent bits.
 #[target_feature(enable = "neon")]
 #[inline]
 fn exp_lanes(x: float32x4_t) -> float32x4_t {
@@ -23,7 +23,7 @@ fn exp_lanes(x: float32x4_t) -> float32x4_t {
     vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(sum), exponent))
 }
 
-/// See `scalar::gelu`, step for step the same.
+/// `scalar::gelu` in vector form, with the same steps.
 #[target_feature(enable = "neon")]
 #[inline]
 pub(super) fn gelu_lanes(x: float32x4_t) -> float32x4_t {

@@ -1,4 +1,4 @@
-//! Products of int8 layers.
+//! GEMM of int8 layers by tiles.
 
 use std::ops::Range;
 
@@ -12,11 +12,11 @@ use crate::product::{Product, Task, quantized};
 use crate::rows::Rows;
 use crate::workspace::CacheLine;
 
-/// See `Precision::Int8`.
+/// Product at `Precision::Int8`.
 pub(super) const PRODUCT: Product =
     Product { tile_rows: ROWS_PREPARED, panels_together: 2, cell_bytes: 1, prepare, multiply };
 
-/// Rows of codes one after the other, padded with zeros.
+/// Stores rows of codes one after the other, padded with zeros.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 fn prepare(rows: Rows<'_>, lines: &mut [CacheLine], scales: &mut [f32], own: &mut [CacheLine]) {
     let out: &mut [i8] = bytemuck::cast_slice_mut(lines);
@@ -29,7 +29,7 @@ fn prepare(rows: Rows<'_>, lines: &mut [CacheLine], scales: &mut [f32], own: &mu
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 fn multiply(task: &Task<'_>, own: &mut [CacheLine]) {
     let sums = room_for_sums(own, 0);
-    // SAFETY: this level is handed out only where the CPU has tiles and they may be used.
+    // SAFETY: this level is returned only if the CPU has tiles and this process may use them.
     let _tiles = unsafe { Tiles::configure() };
     let mut panel = task.panels.start;
     while panel < task.panels.end {
@@ -53,8 +53,8 @@ struct Place {
     panel: usize,
 }
 
-/// `R` tiles of rows by `P` panels: four sums, two left sides and two panels are the eight registers
-/// there are, and every tile that is loaded is used twice.
+/// `R` tiles of rows by `P` panels: four sums, two left sides and two panels fill the eight tile registers, and every
+/// loaded tile is used twice.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 fn block<const R: usize, const P: usize>(task: &Task<'_>, at: &Place, sums: &mut [Sums; 4]) {
     let Cells::Int8(codes) = task.layer.cells() else { unreachable!("chosen by precision") };
@@ -65,14 +65,14 @@ fn block<const R: usize, const P: usize>(task: &Task<'_>, at: &Place, sums: &mut
     let panel_lines = stride / QUAD;
     let here = &lines[at.panel * panel_lines..][..P * panel_lines];
 
-    // Nothing is asked for early: the CPU's own prefetching was a tenth faster where the weights are
-    // in the last cache, and no slower where they are not.
+    // No software prefetch: the CPU's own prefetching was a tenth faster if the weights are in the last-level cache,
+    // and no slower if they are not.
     zero!(0);
     zero!(1);
     zero!(2);
     zero!(3);
-    // Every load below takes sixteen rows of sixty-four bytes: of the left side, which has that
-    // many rows of `stride` bytes, `offset` and 64 more of them inside a row; or sixteen lines.
+    // Every load below reads sixteen rows of sixty-four bytes: from the left side, which has that many rows of `stride`
+    // bytes, with `offset` and 64 more bytes inside a row; or sixteen lines.
     for step in 0..stride / TILE_WIDTH {
         let (offset, line) = (step * TILE_WIDTH, step * TILE_ROWS);
         load!(4, left[offset..].as_ptr(), stride);

@@ -1,4 +1,4 @@
-//! Products of layers of halves, as pairs of bfloat16 numbers.
+//! GEMM of f16 layers, as pairs of bfloat16 numbers.
 
 use std::arch::x86_64::*;
 use std::ops::Range;
@@ -15,17 +15,17 @@ use crate::product::{Product, Task};
 use crate::rows::Rows;
 use crate::workspace::CacheLine;
 
-/// See `Precision::F16`.
+/// Product at `Precision::F16`.
 pub(super) const PRODUCT: Product =
     Product { tile_rows: ROWS_PREPARED, panels_together: 2, cell_bytes: 4, prepare, multiply };
 
-/// Depth that one product of tiles takes: thirty-two bfloat16 numbers are sixty-four bytes.
+/// Depth of one product of tiles: thirty-two bfloat16 numbers are sixty-four bytes.
 const STEP: usize = 32;
 /// Lines of a split tile: its upper parts, then its lower ones.
 const SPLIT_LINES: usize = 2 * TILE_ROWS;
 
-/// The upper half of a row holds its numbers cut to bfloat16, the lower one what that left, cut
-/// likewise. Both are rounded, so that what is lost is at most 2^-18 of a number.
+/// The upper half of a prepared row has its numbers rounded to bfloat16, the lower half the remainders, also rounded to
+/// bfloat16, so that the error is at most 2^-18 of a number.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 fn prepare(rows: Rows<'_>, lines: &mut [CacheLine], _scales: &mut [f32], _own: &mut [CacheLine]) {
     let depth = padded_depth(rows.width());
@@ -41,7 +41,7 @@ fn prepare(rows: Rows<'_>, lines: &mut [CacheLine], _scales: &mut [f32], _own: &
     }
 }
 
-/// The bfloat16 number nearest to `x`.
+/// Returns the bfloat16 number nearest to `x`.
 #[inline(always)]
 fn nearest(x: f32) -> u16 {
     (x.to_bits().wrapping_add(0x8000) >> 16) as u16
@@ -49,15 +49,15 @@ fn nearest(x: f32) -> u16 {
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 fn multiply(task: &Task<'_>, own: &mut [CacheLine]) {
-    // SAFETY: this level is handed out only where the CPU has tiles and they may be used.
+    // SAFETY: this level is returned only if the CPU has tiles and this process may use them.
     let _tiles = unsafe { Tiles::configure() };
     for panel in task.panels.clone() {
         let depth = padded_depth(task.layer.depth());
         let (split, sums) = own.split_at_mut(depth);
         let sums = room_for_sums(sums, 0);
         for rows in blocks(task.rows()) {
-            // The first block splits the panel as it goes, so that the one waits for the other's
-            // memory; for the others it is split.
+            // The first block splits the panel on the way, so that the splitting hides the wait for memory; later
+            // blocks use the split panel.
             match (rows.start == task.rows().start, rows.len() > TILE_ROWS) {
                 (true, true) => block::<2, true>(task, panel, rows, split, sums),
                 (true, false) => block::<1, true>(task, panel, rows, split, sums),
@@ -68,8 +68,8 @@ fn multiply(task: &Task<'_>, own: &mut [CacheLine]) {
     }
 }
 
-/// Brings sixteen pairs of depths of a panel into the form of tiles: a line has sixteen columns, two
-/// depths each; sixteen such lines of upper parts, then sixteen of lower ones.
+/// Splits sixteen pairs of depths of a panel into tiles. A line has sixteen columns, two depths each; sixteen lines of
+/// upper parts are followed by sixteen of lower parts.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline]
 fn split_tile(pairs: &[[[f16; COLUMNS]; 2]], split: &mut [CacheLine]) {
@@ -79,7 +79,7 @@ fn split_tile(pairs: &[[[f16; COLUMNS]; 2]], split: &mut [CacheLine]) {
     }
 }
 
-/// A half has eleven significant bits: the upper eight fit one bfloat16 number, the others another.
+/// An f16 value has eleven significant bits: the upper eight fit one bfloat16 number, the rest another.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline]
 fn split_pair(pair: &[[f16; COLUMNS]; 2], upper: &mut CacheLine, lower: &mut CacheLine) {
@@ -95,8 +95,7 @@ fn split_pair(pair: &[[f16; COLUMNS]; 2], upper: &mut CacheLine, lower: &mut Cac
     store_pair(lower, even_lower, _mm512_and_si512(odd_lower, upper_bits));
 }
 
-/// The upper sixteen bits of every lane: those of `even` below those of `odd`, whose own lower bits
-/// are zero.
+/// Stores the upper sixteen bits of every lane, those of `even` below those of `odd`, whose own lower bits are zero.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline]
 fn store_pair(to: &mut CacheLine, even: __m512i, odd: __m512i) {
@@ -105,8 +104,8 @@ fn store_pair(to: &mut CacheLine, even: __m512i, odd: __m512i) {
     unsafe { _mm512_storeu_si512(to.0.as_mut_ptr().cast(), both) };
 }
 
-/// `R` tiles of rows by one panel. The product of the upper parts is one sum, those of an upper and a
-/// lower part another, so that fewer products wait for each other.
+/// `R` tiles of rows by one panel. The products of upper parts are one sum, those of an upper and a lower part another,
+/// so that fewer products wait for each other.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 fn block<const R: usize, const FIRST: bool>(
     task: &Task<'_>,
@@ -129,18 +128,18 @@ fn block<const R: usize, const FIRST: bool>(
     zero!(1);
     zero!(2);
     zero!(3);
-    // Every load below takes sixteen rows of sixty-four bytes: of the left side, which has that
-    // many rows of `stride` bytes, `offset` and 64 more inside either half of a row; or lines.
+    // Every load below reads sixteen rows of sixty-four bytes: from the left side, which has that many rows of `stride`
+    // bytes, with `offset` and 64 more bytes inside either half of a row; or lines.
     if FIRST {
         split_tile(&pairs[..TILE_ROWS], &mut split[..SPLIT_LINES]);
     }
     let steps = depth / STEP;
     for step in 0..steps {
         if FIRST {
-            // Costs a twentieth where the weights are in the last cache; saves a fifth where not.
+            // The prefetch costs a twentieth if the weights are in the last-level cache and saves a fifth if not.
             prefetch(ahead, step * TILE_ROWS * TILE_WIDTH, TILE_ROWS);
-            // A tile can be loaded once its lines have left the store buffer, so what is split here
-            // is what the next step multiplies.
+            // A tile can be loaded once its lines have left the store buffer, so the next step multiplies what this
+            // step splits.
             let next = step + 1;
             if next < steps {
                 let to = &mut split[next * SPLIT_LINES..][..SPLIT_LINES];

@@ -1,10 +1,10 @@
 //! AMX (Intel SDM volume 1, chapter 18): products of whole tiles, sixteen rows by sixty-four bytes.
 //!
-//! All that is not a product is the AVX-512 level's, and so are products of f32 weights. Halves are
-//! multiplied as pairs of bfloat16 numbers: a half is exactly the sum of two, and an f32 is the sum
-//! of two but for its last bits; three of the four products count (Henry, Tang and Heinecke 2019,
-//! "Leveraging the bfloat16 artificial intelligence datatype for higher-precision computations").
-//! The compiler knows no tile registers, so every instruction that names one is written out here.
+//! Everything but the products is the AVX-512 level's, and so are products of f32 weights. Weights of f16 are
+//! multiplied as pairs of bfloat16 numbers: an f16 value is exactly the sum of two, and an f32 is the sum of two but
+//! for its last bits. Three of the four products are computed (Henry, Tang and Heinecke 2019, "Leveraging the bfloat16
+//! artificial intelligence datatype for higher-precision computations"). The compiler has no tile registers, so every
+//! instruction that names one is inline assembly.
 
 mod codes;
 mod halves;
@@ -21,7 +21,7 @@ pub(crate) static TABLE: Table = Table {
     ..avx512::TABLE
 };
 
-/// Whether the CPU has all of it, and the operating system lets this process use it.
+/// Returns true if the CPU has all AMX features, and the operating system lets this process use them.
 pub(super) fn is_usable() -> bool {
     tiles::are_present() && tiles::is_allowed()
 }

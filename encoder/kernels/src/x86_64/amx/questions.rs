@@ -1,8 +1,7 @@
-//! Questions of 16-bit codes and rows of 8-bit ones: a question to a column of a tile.
+//! Dot products of 16-bit query codes with rows of 8-bit codes: one query per column of a tile.
 //!
-//! A question's code is `256 * high + low`, the high byte with a sign and the low one without;
-//! there is an instruction for either. Sums are modulo 2^32. One question alone would leave
-//! fifteen columns empty, and is left to the AVX-512 level.
+//! A query's code is `256 * high + low`, with a signed high byte and an unsigned low byte; there is an instruction for
+//! either. Sums are modulo 2^32. A single query would leave fifteen columns empty, so the AVX-512 level handles it.
 
 use std::arch::x86_64::*;
 
@@ -17,11 +16,11 @@ use crate::workspace::CacheLine;
 
 const _: () = assert!(QUESTIONS_MAX * QUAD == TILE_WIDTH, "a question to a column");
 
-/// Rows at once: two tiles, so that every tile that is loaded is used twice.
+/// Rows at once: two tiles, so that every loaded tile is used twice.
 const ROWS: usize = 2 * TILE_ROWS;
 
-/// For each step of depth a tile of high bytes and one of low bytes. A line of a tile has four codes
-/// of every question.
+/// Arranges, for each step of depth, a tile of high bytes and a tile of low bytes. A line of a tile has four codes of
+/// every query.
 pub(super) fn arrange(codes: &[i16], count: usize) -> Vec<CacheLine> {
     if count == 1 {
         return avx512::arrange(codes, count);
@@ -52,7 +51,7 @@ pub(super) fn dot_codes(queries: &CodeQueries, rows: &[i8], out: &mut [i32]) {
     let whole = out.len() / count / ROWS * ROWS;
     let (blocks, rest) = out.split_at_mut(whole * count);
     {
-        // SAFETY: this level is handed out only where the CPU has tiles and they may be used.
+        // SAFETY: this level is returned only if the CPU has tiles and this process may use them.
         let _tiles = unsafe { Tiles::configure() };
         for (at, out) in blocks.chunks_exact_mut(ROWS * count).enumerate() {
             let these = &bytes[at * ROWS * width..];
@@ -72,7 +71,7 @@ pub(super) fn dot_codes(queries: &CodeQueries, rows: &[i8], out: &mut [i32]) {
             }
         }
     }
-    // Fewer rows than two tiles take: another's memory may lie behind them.
+    // There are fewer rows than two tiles read, and memory of another owner may follow.
     for (r, out) in rest.chunks_exact_mut(count).enumerate() {
         let row = &rows[(whole + r) * width..][..width];
         for (q, sum) in out.iter_mut().enumerate() {
@@ -81,8 +80,8 @@ pub(super) fn dot_codes(queries: &CodeQueries, rows: &[i8], out: &mut [i32]) {
     }
 }
 
-/// Sums of two tiles of rows: high and low bytes of the first, then of the second. `rows` has at
-/// least that many.
+/// Returns the sums of two tiles of rows: high and low bytes of the first, then of the second. `rows` has at least that
+/// many rows.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline]
 fn block(queries: &CodeQueries, rows: &[u8], sums: &mut [Sums; 4]) {
@@ -94,11 +93,11 @@ fn block(queries: &CodeQueries, rows: &[u8], sums: &mut [Sums; 4]) {
     zero!(1);
     zero!(2);
     zero!(3);
-    // Every load below takes sixteen rows of sixty-four bytes: of codes, of which there are that many
-    // rows of `stride` bytes, `offset` and 64 more of them inside a row; or sixteen lines.
+    // Every load below reads sixteen rows of sixty-four bytes: from the codes, which have that many rows of `stride`
+    // bytes, with `offset` and 64 more bytes inside a row; or sixteen lines.
     for step in 0..steps {
         let offset = step * TILE_WIDTH;
-        // The next two tiles of rows, a few lines at each step.
+        // Prefetches the next two tiles of rows, a few lines at each step.
         prefetch(rows, ROWS * stride + step * ROWS * TILE_WIDTH, ROWS);
         load!(4, rows[offset..].as_ptr(), stride);
         load!(5, rows[TILE_ROWS * stride + offset..].as_ptr(), stride);
@@ -115,7 +114,7 @@ fn block(queries: &CodeQueries, rows: &[u8], sums: &mut [Sums; 4]) {
     store!(3, &mut sums[3]);
 }
 
-/// A row's sums for each question, from those of high and of low bytes.
+/// Combines a row's sums of high and of low bytes to one sum per query.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline]
 fn join(high: &CacheLine, low: &CacheLine, out: &mut [i32]) {

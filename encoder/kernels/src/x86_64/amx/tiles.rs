@@ -1,4 +1,4 @@
-//! Tile registers: asking for them, setting them up, loading, multiplying and storing them.
+//! Tile registers: permission, configuration, loads, products and stores.
 
 use std::arch::asm;
 use std::arch::x86_64::*;
@@ -7,23 +7,22 @@ use std::ops::Range;
 use crate::product::ROWS_EACH_MIN;
 use crate::workspace::CacheLine;
 
-/// Rows of a tile.
 pub(super) const TILE_ROWS: usize = 16;
-/// Bytes in a row of a tile.
+/// Bytes of a row of a tile.
 pub(super) const TILE_WIDTH: usize = 64;
 
-/// Whether the operating system lets this process use tile registers, after asking it to.
+/// Requests permission to use tile registers and returns true if the operating system grants it.
 ///
-/// A process has to ask before its first use (Linux, Documentation/arch/x86/xstate.rst), since the
-/// registers are eight kilobytes that every switch of threads may have to save.
+/// A process has to request permission before its first use (Linux, Documentation/arch/x86/xstate.rst), since every
+/// thread switch may have to save the eight kilobytes of the registers.
 #[cfg(target_os = "linux")]
 pub(super) fn is_allowed() -> bool {
     const SYS_ARCH_PRCTL: i64 = 158;
     const ARCH_REQ_XCOMP_PERM: i64 = 0x1023;
     const XFEATURE_XTILEDATA: i64 = 18;
     let result: i64;
-    // SAFETY: the call takes two numbers and no pointer, and changes nothing but what this process
-    // may use. `syscall` overwrites rcx and r11, as is said here.
+    // SAFETY: the call takes two numbers and no pointer, and changes only the permissions of this process. `syscall`
+    // overwrites rcx and r11, as declared here.
     unsafe {
         asm!(
             "syscall",
@@ -38,14 +37,13 @@ pub(super) fn is_allowed() -> bool {
     result == 0
 }
 
-/// Elsewhere nobody has tried.
+/// Untested on other operating systems.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn is_allowed() -> bool {
     false
 }
 
-/// Whether the CPU has tiles, and products of bfloat16 and of bytes (Intel SDM volume 2, CPUID leaf
-/// 7).
+/// Returns true if the CPU has tiles, and products of bfloat16 and of bytes (Intel SDM volume 2, CPUID leaf 7).
 pub(super) fn are_present() -> bool {
     const BF16: u32 = 1 << 22;
     const TILE: u32 = 1 << 24;
@@ -54,11 +52,11 @@ pub(super) fn are_present() -> bool {
     __cpuid_count(7, 0).edx & wanted == wanted
 }
 
-/// Tile registers of this thread, all sixteen rows by sixty-four bytes, until it is dropped.
+/// Guard of this thread's tile registers, all configured as sixteen rows by sixty-four bytes until drop.
 pub(super) struct Tiles(());
 
 impl Tiles {
-    /// Sets the registers up.
+    /// Configures the tile registers.
     ///
     /// # Safety
     /// The CPU has tiles, and this process may use them.
@@ -83,7 +81,7 @@ impl Tiles {
 
 impl Drop for Tiles {
     fn drop(&mut self) {
-        // SAFETY: registers that `configure` set up; from here on nothing has to be saved for them.
+        // SAFETY: `configure` set the registers up; from here on no thread switch has to save them.
         unsafe { asm!("tilerelease", options(nostack, nomem)) };
     }
 }
@@ -91,8 +89,7 @@ impl Drop for Tiles {
 /// The sums of one tile, row after row.
 pub(super) type Sums = [CacheLine; TILE_ROWS];
 
-/// Room for the sums of the four tiles of a block, at the start of what a thread has for itself
-/// beyond `lines` lines.
+/// Returns memory for the sums of the four tiles of a block: the thread's own memory after the first `lines` lines.
 pub(super) fn room_for_sums(own: &mut [CacheLine], lines: usize) -> &mut [Sums; 4] {
     let (sums, _) = own[lines..].as_chunks_mut::<TILE_ROWS>();
     sums.first_chunk_mut::<4>().expect("a workspace has room for four tiles of sums")
@@ -101,7 +98,7 @@ pub(super) fn room_for_sums(own: &mut [CacheLine], lines: usize) -> &mut [Sums; 
 // A block has at most two tiles of rows; see `blocks`.
 const _: () = assert!(ROWS_EACH_MIN >= 2 * TILE_ROWS);
 
-/// A row of sums in a register.
+/// Loads a row of sums.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline]
 pub(super) fn register(row: &[u8; TILE_WIDTH]) -> __m512i {
@@ -109,7 +106,7 @@ pub(super) fn register(row: &[u8; TILE_WIDTH]) -> __m512i {
     unsafe { _mm512_loadu_si512(row.as_ptr().cast()) }
 }
 
-/// Asks for `lines` lines of memory from byte `first` on, as far as there are any.
+/// Prefetches `lines` lines of memory from byte `first` on, as far as `bytes` has them.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline]
 pub(super) fn prefetch(bytes: &[u8], first: usize, lines: usize) {
@@ -118,13 +115,13 @@ pub(super) fn prefetch(bytes: &[u8], first: usize, lines: usize) {
     }
 }
 
-/// Rows that are prepared together. They lie one after the other, so that any number will do; few,
-/// so that there is work for several threads in one short text.
+/// Rows that are prepared together. The layout is row after row, so any number would do; a small one leaves work for
+/// several threads in one short text.
 pub(super) const ROWS_PREPARED: usize = 4;
 
-/// Rows in blocks of one or two tiles. A tile is read whole. Where there are enough rows, the last
-/// block is moved back to read no row beyond them, and does some rows again: those beyond may be
-/// another thread's, which may be writing them. Where there are fewer, they are all rows there are.
+/// Divides rows into blocks of one or two tiles. A tile is read whole, so the last block must not extend past the rows:
+/// another thread may be writing the rows beyond. If there are enough rows, the last block is moved back and computes
+/// some rows again. If there are fewer, they are all the rows of the product.
 pub(super) fn blocks(rows: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     rows.clone().step_by(2 * TILE_ROWS).map(move |first| {
         let tiles = (rows.end - first).div_ceil(TILE_ROWS).min(2);
@@ -134,21 +131,21 @@ pub(super) fn blocks(rows: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// Sets a tile register to zero. Only inside a function that holds [`Tiles`].
+/// Sets a tile register to zero. Only inside a function that has a [`Tiles`] guard.
 macro_rules! zero {
     ($tile:literal) => {
-        // SAFETY: `Tiles` is held, so the register is there.
+        // SAFETY: the `Tiles` guard exists, so the register is configured.
         unsafe {
             std::arch::asm!(concat!("tilezero tmm", $tile), options(nostack, nomem));
         }
     };
 }
 
-/// Loads a tile register: row `i` from `start + i * stride` bytes. Only inside a function that holds
-/// [`Tiles`], with sixteen rows of sixty-four readable bytes there.
+/// Loads a tile register: row `i` from `start + i * stride` bytes. Only inside a function that has a [`Tiles`] guard,
+/// with sixteen rows of sixty-four readable bytes there.
 macro_rules! load {
     ($tile:literal, $start:expr, $stride:expr) => {
-        // SAFETY: `Tiles` is held, and the sixteen rows are readable: who uses this says why.
+        // SAFETY: the `Tiles` guard exists, and the sixteen rows are readable, as each use of the macro argues.
         unsafe {
             std::arch::asm!(
                 concat!("tileloadd tmm", $tile, ", [{} + {}*1]"),
@@ -160,10 +157,10 @@ macro_rules! load {
     };
 }
 
-/// Adds the product of two tile registers to a third. Only inside a function that holds [`Tiles`].
+/// Adds the product of two tile registers to a third. Only inside a function that has a [`Tiles`] guard.
 macro_rules! multiply {
     ($instruction:literal, $sum:literal, $left:literal, $right:literal) => {
-        // SAFETY: `Tiles` is held, so the registers are there.
+        // SAFETY: the `Tiles` guard exists, so the registers are configured.
         unsafe {
             std::arch::asm!(
                 concat!($instruction, " tmm", $sum, ", tmm", $left, ", tmm", $right),
@@ -173,11 +170,11 @@ macro_rules! multiply {
     };
 }
 
-/// Stores a tile register to [`Sums`]. Only inside a function that holds [`Tiles`].
+/// Stores a tile register to [`Sums`]. Only inside a function that has a [`Tiles`] guard.
 macro_rules! store {
     ($tile:literal, $sums:expr) => {{
         let sums: &mut $crate::x86_64::amx::tiles::Sums = $sums;
-        // SAFETY: `Tiles` is held, and sixteen rows of sixty-four bytes are written, all of `sums`.
+        // SAFETY: the `Tiles` guard exists, and sixteen rows of sixty-four bytes are written, all of `sums`.
         unsafe {
             std::arch::asm!(
                 concat!("tilestored [{} + {}*1], tmm", $tile),

@@ -1,4 +1,4 @@
-//! Dot products of a query with rows: halves, and codes of 8 bits.
+//! Dot products of a query with rows of f16 values, and of int8 codes.
 
 use std::arch::x86_64::*;
 
@@ -8,13 +8,13 @@ use super::lanes::{LANES, load, sum_lanes, widen};
 use crate::product::LINE_BYTES;
 use crate::questions::CodeQueries;
 
-/// Independent sums per row. An FMA takes four cycles and one half-to-float conversion starts per
-/// cycle, so four sums in flight hide the latency.
+/// Independent sums per row. An FMA takes four cycles and one f16-to-f32 conversion starts per cycle, so four sums in
+/// flight hide the latency.
 const SUMS: usize = 4;
-/// Elements one step of `dot` takes.
+/// Elements of one step of `dot`.
 const STEP: usize = SUMS * LANES;
-/// How far ahead scans over rows ask for memory: a page, so that the next one is already under way
-/// when the hardware prefetcher, which stops at page ends, gets there.
+/// Prefetch distance of row scans: one page, so that the next page is already on the way when the hardware prefetcher,
+/// which stops at page ends, gets there.
 const AHEAD_BYTES: usize = 4096;
 
 /// Adds the products of one step to each row's sums.
@@ -35,8 +35,8 @@ fn dot_step<const ROWS: usize>(
     }
 }
 
-/// The dot products of `ROWS` rows at once. The order of additions within a row does not depend on
-/// `ROWS`, so a row scores the same bits alone and in a block.
+/// Returns the dot products of `ROWS` rows at once. The order of additions within a row does not depend on `ROWS`, so a
+/// row's score has the same bits alone and in a block.
 #[target_feature(enable = "avx2,fma,f16c")]
 #[inline]
 fn dot_block<const ROWS: usize>(query: &[f32], rows: [&[f16]; ROWS]) -> [f32; ROWS] {
@@ -64,7 +64,7 @@ pub(in crate::x86_64) fn dot(query: &[f32], row: &[f16]) -> f32 {
     score
 }
 
-/// Two rows at a time: they share each load of the query, and eight sums leave registers free.
+/// Scores two rows at a time: they share each load of the query, and eight sums leave registers free.
 #[target_feature(enable = "avx2,fma,f16c")]
 pub(in crate::x86_64) fn dot_rows(query: &[f32], rows: &[f16], out: &mut [f32]) {
     let width = query.len();
@@ -82,7 +82,7 @@ pub(in crate::x86_64) fn dot_rows(query: &[f32], rows: &[f16], out: &mut [f32]) 
     }
 }
 
-/// Asks for the `count` elements that lie `AHEAD_BYTES` past the start of `rest`, line by line.
+/// Prefetches the `count` elements that lie `AHEAD_BYTES` past the start of `rest`, line by line.
 #[target_feature(enable = "avx2,fma,f16c")]
 #[inline]
 pub(in crate::x86_64) fn prefetch<T>(rest: &[T], count: usize) {
@@ -96,10 +96,10 @@ pub(in crate::x86_64) fn prefetch<T>(rest: &[T], count: usize) {
 
 /// 16-bit numbers in one register.
 const SHORTS: usize = 16;
-/// Rows of codes at once: they share each load of the query, and four sums hide the latency.
+/// Rows of codes scored at once: they share each load of the query, and four sums hide the latency.
 const CODE_ROWS: usize = 4;
 
-/// Sixteen codes as sixteen 16-bit numbers.
+/// Converts sixteen codes to sixteen 16-bit numbers.
 #[target_feature(enable = "avx2,fma,f16c")]
 #[inline]
 fn widen_codes(row: &[i8; SHORTS]) -> __m256i {
@@ -115,7 +115,7 @@ fn load_shorts(from: &[i16; SHORTS]) -> __m256i {
     unsafe { _mm256_loadu_si256(from.as_ptr().cast()) }
 }
 
-/// The sum of all eight lanes, modulo 2^32.
+/// Sums all eight lanes, modulo 2^32.
 #[target_feature(enable = "avx2,fma,f16c")]
 #[inline]
 fn sum_integers(v: __m256i) -> i32 {
@@ -125,13 +125,13 @@ fn sum_integers(v: __m256i) -> i32 {
     _mm_cvtsi128_si32(one)
 }
 
-/// The integer dot products of `ROWS` rows at once. `madd` adds two products of 16-bit numbers in 32
-/// bits; with a code of at most 8 bits that is exact, whatever the query holds.
+/// Returns the integer dot products of `ROWS` rows at once. `madd` adds two products of 16-bit numbers in 32 bits; with
+/// a code of at most 8 bits that sum is exact for any query.
 #[target_feature(enable = "avx2,fma,f16c")]
 #[inline]
 fn codes_block<const ROWS: usize>(query: &[i16], rows: [&[i8]; ROWS]) -> [i32; ROWS] {
     let (steps, query_rest) = query.as_chunks::<SHORTS>();
-    // Cut to one length, so that the loop needs no bounds checks.
+    // Sliced to one length, so that the loop needs no bounds checks.
     let lanes = rows.map(|row| &row.as_chunks::<SHORTS>().0[..steps.len()]);
     let mut sums = [_mm256_setzero_si256(); ROWS];
     for (i, step) in steps.iter().enumerate() {
@@ -147,7 +147,7 @@ fn codes_block<const ROWS: usize>(query: &[i16], rows: [&[i8]; ROWS]) -> [i32; R
     })
 }
 
-/// Some rows at a time for each question, so that the rows come from memory once.
+/// Scores some rows at a time for every query, so that the rows are read from memory once.
 #[target_feature(enable = "avx2,fma,f16c")]
 pub(in crate::x86_64) fn dot_codes(queries: &CodeQueries, rows: &[i8], out: &mut [i32]) {
     let (width, count) = (queries.width, queries.count);

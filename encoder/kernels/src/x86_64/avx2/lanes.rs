@@ -1,4 +1,4 @@
-//! One register: eight floats.
+//! Loads, stores and sums of one register of eight floats.
 
 use std::arch::x86_64::*;
 
@@ -7,7 +7,7 @@ use half::f16;
 /// Floats in one register.
 pub(super) const LANES: usize = 8;
 
-/// Eight halves as eight floats. The array reference is the proof that the load stays inside.
+/// Converts eight f16 values to f32. The array reference proves that the load stays inside.
 #[target_feature(enable = "avx2,fma,f16c")]
 #[inline]
 pub(super) fn widen(row: &[f16; LANES]) -> __m256 {
@@ -30,7 +30,7 @@ pub(super) fn store(to: &mut [f32; LANES], v: __m256) {
     unsafe { _mm256_storeu_ps(to.as_mut_ptr(), v) };
 }
 
-/// The sum of all eight lanes, in a fixed order.
+/// Sums all eight lanes in a fixed order.
 #[target_feature(enable = "avx2,fma,f16c")]
 #[inline]
 pub(super) fn sum_lanes(v: __m256) -> f32 {

@@ -1,4 +1,4 @@
-//! Sums of table entries by shuffles of 32 bytes: one byte of each of 32 rows.
+//! LUT sums by 32-byte shuffles: one byte of each of 32 rows.
 
 use std::arch::x86_64::*;
 
@@ -6,7 +6,7 @@ use super::dots::prefetch;
 use crate::lookups::{LOOKUP_BYTES, LOOKUP_ROWS, LookupTables};
 use crate::workspace::CacheLine;
 
-/// Bytes in one register, one of each row of a block.
+/// Bytes in one register: one byte of each row of a block.
 const BYTES: usize = 32;
 const _: () = assert!(BYTES == LOOKUP_ROWS);
 
@@ -17,8 +17,8 @@ fn load(from: &[u8; BYTES]) -> __m256i {
     unsafe { _mm256_loadu_si256(from.as_ptr().cast()) }
 }
 
-/// The sums of the rows of one block, in two parts: of each pair of neighbours the first, with the second
-/// 256 times; and the second alone.
+/// Returns the LUT sums of one block in two parts. For each pair of adjacent rows, the first part has the sum of the
+/// first row plus 256 times the sum of the second, and the second part has the sum of the second row alone.
 #[target_feature(enable = "avx2,fma,f16c")]
 #[inline]
 fn block(lines: &[[CacheLine; 2]], bytes: &[[u8; BYTES]]) -> [__m256i; 2] {
@@ -39,13 +39,13 @@ fn block(lines: &[[CacheLine; 2]], bytes: &[[u8; BYTES]]) -> [__m256i; 2] {
     [both, second]
 }
 
-/// The sums of the rows in their order. The first of a pair is what is left of both once 256 times the
-/// second is taken off, modulo 2^16.
+/// Stores the sums in row order. The first sum of a pair is the combined sum minus 256 times the second sum, modulo
+/// 2^16.
 #[target_feature(enable = "avx2,fma,f16c")]
 #[inline]
 pub(in crate::x86_64) fn store_sums([both, second]: [__m256i; 2], out: &mut [u16; LOOKUP_ROWS]) {
     let first = _mm256_sub_epi16(both, _mm256_slli_epi16::<8>(second));
-    // The unpacking takes eight numbers of each half of a register.
+    // The unpack instructions take eight numbers of each half of a register.
     let (a, b) = (_mm256_unpacklo_epi16(first, second), _mm256_unpackhi_epi16(first, second));
     let rows = [_mm256_permute2x128_si256::<0x20>(a, b), _mm256_permute2x128_si256::<0x31>(a, b)];
     for (out, rows) in out.as_chunks_mut::<16>().0.iter_mut().zip(rows) {

@@ -1,7 +1,7 @@
 //! AVX2 + FMA + F16C: eight floats at a time, sixteen registers.
 //!
-//! Same names and meanings as `scalar.rs`. Functions are safe to call from one another because all
-//! enable the same features; unsafe is left only where memory is read or written.
+//! Names and meanings are those of `scalar.rs`. Functions can call one another safely because all enable the same
+//! features; unsafe remains only where memory is read or written.
 
 mod dots;
 mod lanes;

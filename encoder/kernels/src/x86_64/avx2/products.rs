@@ -1,4 +1,4 @@
-//! Products of tiles of rows with panels.
+//! GEMM tiles of rows with panels, and products of activations.
 
 use std::arch::x86_64::*;
 
@@ -13,20 +13,19 @@ use crate::product::{Task, Tiles, lay_across, quantized, turned};
 use crate::rows::{Rows, RowsMut};
 use crate::workspace::CacheLine;
 
-/// Rows per tile. Six rows of two registers are twelve sums; two registers of a panel line and one
-/// broadcast make fifteen of the sixteen there are. Twelve FMAs in flight also cover their latency
-/// (four cycles on two ports) with some to spare.
+/// Rows per tile. Six rows of two registers are twelve sums; two registers of a panel line and one broadcast make
+/// fifteen of the sixteen registers. Twelve FMAs in flight also hide their latency (four cycles on two ports) with some
+/// to spare.
 pub(super) const TILE_ROWS: usize = 6;
-/// Rows per tile of codes: three rows of four registers are twelve sums, as above.
+/// Rows per tile of codes: three rows of four registers are twelve sums, as in `TILE_ROWS`.
 pub(super) const CODE_TILE_ROWS: usize = 3;
 /// Registers per panel line.
 const HALVES: usize = COLUMNS / LANES;
 /// 16-bit numbers in one register.
 const SHORTS: usize = 16;
-/// Registers per panel line of codes, once they are 16 bits wide.
+/// Registers per panel line of codes, converted to 16 bits.
 const QUARTERS: usize = QUAD_LINE / SHORTS;
 
-/// The sums of one tile.
 type Sums<const M: usize> = [[__m256; HALVES]; M];
 
 #[target_feature(enable = "avx2,fma,f16c")]
@@ -51,7 +50,7 @@ pub(super) fn multiply_f16(task: &Task<'_>, _own: &mut [CacheLine]) {
     multiply(task, cells, |line| widen_line(line));
 }
 
-/// A panel is the outer loop, so its lines stay in the first cache while every row passes by.
+/// The outer loop is over panels, so the lines of a panel stay in the first-level cache for all rows.
 #[target_feature(enable = "avx2,fma,f16c")]
 #[inline]
 fn multiply<T>(
@@ -80,16 +79,16 @@ fn multiply<T>(
     }
 }
 
-/// Where in the product a tile's first sum belongs.
+/// Row and panel of a tile's first sum in the product.
 #[derive(Clone, Copy)]
 struct Place {
     row: usize,
     panel: usize,
 }
 
-/// Every sum starts from its bias and takes its products in order of depth, whatever `M` is.
-/// Meanwhile the lines `ahead` are asked for: a model's weights are larger than the second cache,
-/// and without this the first tile of each panel waits for memory.
+/// Every sum starts from its bias and adds its products in order of depth, whatever `M` is. Meanwhile the lines `ahead`
+/// are prefetched: a model's weights are larger than the second-level cache, and without the prefetch the first tile of
+/// each panel waits for memory.
 #[target_feature(enable = "avx2,fma,f16c")]
 #[inline]
 fn tile<T, const M: usize>(
@@ -124,7 +123,7 @@ fn add_products<const M: usize>(sums: &mut Sums<M>, xs: &[f32; M], line: [__m256
     }
 }
 
-/// Does what is to be done with a row's values, and writes those that count.
+/// Applies the activation to a row's values and stores the columns that exist.
 #[target_feature(enable = "avx2,fma,f16c")]
 #[inline]
 fn finish(task: &Task<'_>, at: Place, mut values: [__m256; HALVES]) {
@@ -133,12 +132,12 @@ fn finish(task: &Task<'_>, at: Place, mut values: [__m256; HALVES]) {
             *half = gelu_lanes(*half);
         }
     }
-    // SAFETY: the panel is this task's, and no other piece of it is in use.
+    // SAFETY: the panel is this task's, and no other piece of the panel is in use.
     let to = unsafe { task.place(at.row, at.panel) };
     store_columns(to, values);
 }
 
-/// Writes as many columns as `to` has.
+/// Stores as many columns as `to` has.
 #[target_feature(enable = "avx2,fma,f16c")]
 #[inline]
 fn store_columns(to: &mut [f32], values: [__m256; HALVES]) {
@@ -174,10 +173,10 @@ fn widen_line(line: &[f16; COLUMNS]) -> [__m256; HALVES] {
     [widen(&halves[0]), widen(&halves[1])]
 }
 
-/// Four codes of a row, as the product with a quad of depth takes them.
+/// Four codes of a row, in the layout of a product with a quad of depth.
 type Quad = [i16; QUAD];
 
-/// Quad after quad, one per row of the tile, widened to 16 bits.
+/// Stores the left codes quad after quad, one quad per row of the tile, converted to 16 bits.
 #[target_feature(enable = "avx2,fma,f16c")]
 pub(super) fn prepare_codes(
     rows: Rows<'_>,
@@ -209,7 +208,7 @@ pub(super) fn multiply_codes(task: &Task<'_>, _own: &mut [CacheLine]) {
     }
 }
 
-/// `madd` adds two products in 32 bits, so a column has two sums, next to each other.
+/// `madd` adds two products in 32 bits, so a column has two adjacent sums.
 #[target_feature(enable = "avx2,fma,f16c")]
 #[inline]
 fn code_tile<const M: usize>(task: &Task<'_>, at: Place, left: &[Quad], codes: Codes<'_>) {
@@ -236,8 +235,8 @@ fn code_tile<const M: usize>(task: &Task<'_>, at: Place, left: &[Quad], codes: C
     }
 }
 
-/// What a row's sums of codes are worth, with the bias; the operations are those of the scalar
-/// level, so the bits are too.
+/// Dequantizes a row's sums of codes and adds the bias. The operations are those of the scalar level, so the results
+/// are equal bit for bit.
 #[target_feature(enable = "avx2,fma,f16c")]
 #[inline]
 fn worth(
@@ -249,7 +248,7 @@ fn worth(
     let (scales, bias) = (load_line(scales), load_line(task.layer.bias(at.panel)));
     let row = _mm256_set1_ps(task.scale(at.row));
     std::array::from_fn(|half| {
-        // Adds neighbours; the four that belong together come out in the two halves.
+        // Adds adjacent lanes; the four sums that belong together come out in the two halves.
         let sum = _mm256_hadd_epi32(sums[2 * half], sums[2 * half + 1]);
         let sum = _mm256_permute4x64_epi64::<0b11_01_10_00>(sum);
         let scale = _mm256_mul_ps(row, scales[half]);
@@ -258,7 +257,7 @@ fn worth(
     })
 }
 
-/// The product of two matrices of activations: small, and used once. Rows are taken where they lie.
+/// Multiplies two matrices of activations: small and used once, so the rows are not packed.
 #[target_feature(enable = "avx2,fma,f16c")]
 pub(super) fn matmul(left: Rows<'_>, right: &Panels, mut out: RowsMut<'_>) {
     let tiles = Tiles::of(left.count(), TILE_ROWS);

@@ -1,4 +1,4 @@
-//! What is done to rows of floats: softmax, normalisation, GELU, sums.
+//! Operations on rows of floats: softmax, layer norm, GELU, sums.
 
 use std::arch::x86_64::*;
 
@@ -6,8 +6,8 @@ use super::lanes::{LANES, load, store, sum_lanes};
 use crate::rows::RowsMut;
 use crate::scalar::{EXP, LN_2, TAIL, TAIL_PULL};
 
-/// `exp(x)` for `x <= 0`, see [`EXP`]; below -87 it stays at the smallest normal float, and
-/// `2^n` goes straight into the exponent bits.
+/// `exp(x)` for `x <= 0`, see [`EXP`]; below -87 the result stays at the smallest normal float, and `2^n` is put
+/// directly into the exponent bits.
 #[target_feature(enable = "avx2,fma,f16c")]
 #[inline]
 fn exp_lanes(x: __m256) -> __m256 {
@@ -26,7 +26,7 @@ fn exp_lanes(x: __m256) -> __m256 {
     _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(sum), exponent))
 }
 
-/// See `scalar::gelu`, step for step the same.
+/// `scalar::gelu` in vector form, with the same steps.
 #[target_feature(enable = "avx2,fma,f16c")]
 #[inline]
 pub(super) fn gelu_lanes(x: __m256) -> __m256 {

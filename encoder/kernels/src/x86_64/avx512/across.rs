@@ -1,14 +1,14 @@
-//! Tiles of rows laid on their side, as tiles of a product read them.
+//! Transposition of tiles of rows into the layout of a product.
 
 use std::arch::x86_64::*;
 
 use crate::rows::Rows;
 use crate::workspace::CacheLine;
 
-/// Rows, and steps of depth, that are turned at once: eight registers of eight.
+/// Rows, and steps of depth, that are transposed at once: eight registers of eight.
 const SIDE: usize = 8;
 
-/// Depth after depth, one float per row, as `product::turned` does it.
+/// Stores depth after depth, one float per row, as `product::turned` does.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 pub(super) fn prepare_floats(
     rows: Rows<'_>,
@@ -19,8 +19,7 @@ pub(super) fn prepare_floats(
     lay_across(rows, bytemuck::cast_slice_mut(lines));
 }
 
-/// The rows of a tile laid on their side. Bits are moved and not looked at, so they may stand for
-/// anything.
+/// Transposes the rows of a tile. The bits are moved without interpretation, so the floats may be any 32-bit values.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 pub(super) fn lay_across(rows: Rows<'_>, out: &mut [f32]) {
     let (height, depth) = (rows.count(), rows.width());
@@ -38,7 +37,7 @@ pub(super) fn lay_across(rows: Rows<'_>, out: &mut [f32]) {
     }
 }
 
-/// A block turned on its side: what was lane `k` of register `m` is lane `m` of register `k`.
+/// Transposes a block: lane `k` of register `m` becomes lane `m` of register `k`.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline]
 fn turned(block: [__m256; SIDE]) -> [__m256; SIDE] {
@@ -66,7 +65,7 @@ fn turned(block: [__m256; SIDE]) -> [__m256; SIDE] {
     turned
 }
 
-/// As many lanes as `from` has floats, at most eight; the others are zeros.
+/// Loads as many lanes as `from` has floats, at most eight; the others are zeros.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline]
 fn load_first(from: &[f32]) -> __m256 {
@@ -78,7 +77,7 @@ fn load_first(from: &[f32]) -> __m256 {
     unsafe { _mm256_maskz_loadu_ps(mask_of(from.len()), from.as_ptr()) }
 }
 
-/// Writes as many lanes as `to` has floats, at most eight.
+/// Stores as many lanes as `to` has floats, at most eight.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline]
 fn store_first(to: &mut [f32], v: __m256) {
@@ -91,7 +90,7 @@ fn store_first(to: &mut [f32], v: __m256) {
     unsafe { _mm256_mask_storeu_ps(to.as_mut_ptr(), mask, v) };
 }
 
-/// The first `lanes` lanes.
+/// Mask of the first `lanes` lanes.
 fn mask_of(lanes: usize) -> __mmask8 {
     assert!(lanes <= SIDE, "a register has eight lanes");
     __mmask8::MAX.checked_shr(u32::try_from(SIDE - lanes).expect("at most eight")).unwrap_or(0)

@@ -1,5 +1,5 @@
-//! Rows of floats to rows of codes: turned by the block Hadamard transform, then quantised. The bits
-//! are those of `rotate.rs` and of `linear::quantize`.
+//! Conversion of rows of floats to int8 codes: block Hadamard rotation, then quantization. The bits are those of
+//! `rotate.rs` and of `linear::quantize`.
 
 use std::arch::x86_64::*;
 
@@ -10,13 +10,12 @@ use crate::product::{LINE_BYTES, quantized};
 use crate::rows::Rows;
 use crate::workspace::CacheLine;
 
-/// The block that is turned here: eight registers.
+/// Block that is rotated here: eight registers.
 const BLOCK: usize = 128;
-/// Registers of a block.
 const REGISTERS: usize = BLOCK / LANES;
 
-/// Quad after quad, one per row of the tile; shifted by 128, since `vpdpbusd` wants one side
-/// without a sign.
+/// Stores the left codes quad after quad, one quad per row of the tile, shifted by 128, since `vpdpbusd` needs one
+/// unsigned operand.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 pub(super) fn prepare_quads(
     rows: Rows<'_>,
@@ -37,7 +36,7 @@ pub(super) fn prepare_quads(
     lay_across(quads, bytemuck::cast_slice_mut(lines));
 }
 
-/// As `linear::turned_codes`, which does the rows that are not made of whole blocks.
+/// Computes `linear::turned_codes`, and calls it for rows that are not made of whole blocks.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline]
 pub(in crate::x86_64) fn codes_of(row: &[f32], turned: &mut [f32], codes: &mut [i8]) -> f32 {
@@ -49,7 +48,7 @@ pub(in crate::x86_64) fn codes_of(row: &[f32], turned: &mut [f32], codes: &mut [
     top / CODE_MAX
 }
 
-/// Turns a row of whole blocks, and returns its largest magnitude.
+/// Rotates a row of whole blocks, and returns its largest magnitude.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline]
 fn turn(row: &[f32], turned: &mut [f32]) -> f32 {
@@ -79,8 +78,8 @@ fn turn(row: &[f32], turned: &mut [f32]) -> f32 {
     _mm512_reduce_max_ps(tops)
 }
 
-/// The rounds at distances 1, 2, 4 and 8. A lane whose partner comes before it is subtracted from
-/// it: its product with -1 is exact, and so is the sum as rounded once.
+/// The rounds at distances 1, 2, 4 and 8. A lane that comes second in its pair is subtracted from its partner: the
+/// product with -1 is exact, so each sum is rounded once.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline]
 fn turn_register(x: __m512) -> __m512 {
@@ -95,7 +94,6 @@ fn turn_register(x: __m512) -> __m512 {
     _mm512_fmadd_ps(x, signs(0b1111_1111_0000_0000), other)
 }
 
-/// The codes of a turned row.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline]
 fn quantize(turned: &[f32], per_unit: f32, codes: &mut [i8]) {
@@ -103,7 +101,7 @@ fn quantize(turned: &[f32], per_unit: f32, codes: &mut [i8]) {
     let (turned, _) = turned.as_chunks::<LANES>();
     let (codes, _) = codes.as_chunks_mut::<LANES>();
     for (x, codes) in turned.iter().zip(codes) {
-        // Rounds to nearest, ties to even, which is what is set.
+        // Rounds to nearest, ties to even: the default rounding mode.
         let whole = _mm512_cvtps_epi32(_mm512_mul_ps(load(x), per_unit));
         let bytes = _mm512_cvtepi32_epi8(whole);
         // SAFETY: `codes` is 16 writable bytes, and this store accepts any alignment.

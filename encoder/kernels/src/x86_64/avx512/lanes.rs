@@ -1,10 +1,10 @@
-//! One register: sixteen floats, or some of them.
+//! Full and partial loads and stores of one register of sixteen floats.
 
 use std::arch::x86_64::*;
 
 use crate::linear::COLUMNS;
 
-/// Floats in one register: a panel's line.
+/// Floats in one register, which is a panel line.
 pub(super) const LANES: usize = 16;
 
 const _: () = assert!(LANES == COLUMNS);
@@ -23,8 +23,8 @@ pub(super) fn store(to: &mut [f32; LANES], v: __m512) {
     unsafe { _mm512_storeu_ps(to.as_mut_ptr(), v) };
 }
 
-/// The first floats of a register, as many as `from` has, at most sixteen; the others are `rest`.
-/// Most have sixteen, and a look at that costs less than to make a mask.
+/// Loads as many floats as `from` has, at most sixteen; the other lanes are those of `rest`. Most slices have sixteen,
+/// and the check for this costs less than a mask.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline]
 pub(super) fn load_some(from: &[f32], rest: __m512) -> __m512 {
@@ -35,7 +35,7 @@ pub(super) fn load_some(from: &[f32], rest: __m512) -> __m512 {
     unsafe { _mm512_mask_loadu_ps(rest, mask_of(from.len()), from.as_ptr()) }
 }
 
-/// Writes as many lanes as `to` has floats, at most sixteen.
+/// Stores as many lanes as `to` has floats, at most sixteen.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline]
 pub(super) fn store_some(to: &mut [f32], v: __m512) {
@@ -47,7 +47,7 @@ pub(super) fn store_some(to: &mut [f32], v: __m512) {
     unsafe { _mm512_mask_storeu_ps(to.as_mut_ptr(), mask, v) };
 }
 
-/// The first `lanes` lanes.
+/// Mask of the first `lanes` lanes.
 pub(in crate::x86_64) fn mask_of(lanes: usize) -> __mmask16 {
     assert!(lanes <= LANES, "a register has sixteen lanes");
     let ones = (1_u32 << lanes) - 1;

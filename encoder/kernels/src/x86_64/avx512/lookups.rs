@@ -1,4 +1,4 @@
-//! Sums of table entries by shuffles of 64 bytes: two bytes of each of 32 rows.
+//! LUT sums by 64-byte shuffles: two bytes of each of 32 rows.
 
 use std::arch::x86_64::*;
 
@@ -10,8 +10,8 @@ use crate::workspace::CacheLine;
 /// Bytes in one register.
 const BYTES: usize = 64;
 
-/// The sums of the rows of one block, in two parts: of each pair of neighbours the first, with the second
-/// 256 times; and the second alone.
+/// Returns the LUT sums of one block in two parts. For each pair of adjacent rows, the first part has the sum of the
+/// first row plus 256 times the sum of the second, and the second part has the sum of the second row alone.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline]
 fn block(lines: &[[CacheLine; 2]], bytes: &[[u8; BYTES]]) -> [__m256i; 2] {

@@ -1,8 +1,7 @@
-//! AVX-512 F, BW, DQ, VL and VNNI: sixteen floats or sixty-four codes at a time, thirty-two
-//! registers.
+//! AVX-512 F, BW, DQ, VL and VNNI: sixteen floats or sixty-four codes at a time, thirty-two registers.
 //!
-//! Same names and meanings as `scalar.rs`. Dot products of rows of halves are bound by memory, and
-//! are those of the AVX2 level.
+//! Names and meanings are those of `scalar.rs`. Dot products of f16 rows are bound by memory, and are those of the AVX2
+//! level.
 
 mod across;
 mod codes;

@@ -1,4 +1,4 @@
-//! Products of tiles of rows with panels.
+//! GEMM tiles of rows with panels, and products of activations.
 
 use std::arch::x86_64::*;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use crate::product::{LINE_BYTES, Product, Task, Tiles};
 use crate::rows::{Rows, RowsMut};
 use crate::workspace::{CacheLine, PANELS_WIDENED};
 
-/// See `Precision::F32`.
+/// Product at `Precision::F32`.
 pub(in crate::x86_64) const FLOATS: Product = Product {
     tile_rows: TILE_ROWS,
     panels_together: PANELS,
@@ -24,9 +24,9 @@ pub(in crate::x86_64) const FLOATS: Product = Product {
     prepare: prepare_floats,
     multiply: multiply_f32,
 };
-/// See `Precision::F16`.
+/// Product at `Precision::F16`.
 pub(in crate::x86_64) const HALVES: Product = Product { multiply: multiply_f16, ..FLOATS };
-/// See `Precision::Int8`.
+/// Product at `Precision::Int8`.
 pub(in crate::x86_64) const CODES: Product = Product {
     tile_rows: TILE_ROWS,
     panels_together: PANELS,
@@ -35,19 +35,18 @@ pub(in crate::x86_64) const CODES: Product = Product {
     multiply: multiply_codes,
 };
 
-/// Rows per tile, and panels that it takes at once. Of the thirty-two registers twenty-four are
-/// sums, three are lines and one is a broadcast: eleven loads for twenty-four multiplications. A
-/// query of sixteen tokens is two such tiles; sixteen rows by one panel would take seventeen loads
-/// for sixteen, and run at three quarters of this rate.
+/// Rows per tile, and panels per tile. Twenty-four of the thirty-two registers are sums, three are lines and one is a
+/// broadcast: eleven loads for twenty-four multiplications. A query of sixteen tokens is two such tiles; sixteen rows
+/// by one panel would take seventeen loads for sixteen multiplications, and run at three quarters of this rate.
 const TILE_ROWS: usize = 8;
-/// See [`TILE_ROWS`].
+/// Panels per tile; see [`TILE_ROWS`].
 const PANELS: usize = 3;
 const _: () = assert!(PANELS <= PANELS_WIDENED, "a thread has room for a tile's panels");
-/// Steps of depth between looks at whether the loop is over and a line ahead is due.
+/// Steps of depth between two checks of the loop condition and of the prefetch.
 const STEPS_TOGETHER: usize = 4;
-/// Tiles from which on halves are widened once for all of them, and not by each for itself.
+/// Tiles from which on f16 weights are converted once for all tiles, and not once per tile.
 const WIDENED_TILES_MIN: usize = 12;
-/// Rows of a tile of activations; they are taken where they lie, so each needs a pointer.
+/// Rows of a tile of activations; the rows are not packed, so each needs a pointer.
 const SMALL_TILE_ROWS: usize = 8;
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
@@ -82,13 +81,13 @@ fn multiply_f16(task: &Task<'_>, own: &mut [CacheLine]) {
     }
 }
 
-/// The task's panels, as many at once as a tile takes.
+/// The task's panels in groups of at most [`PANELS`].
 fn groups(task: &Task<'_>) -> impl Iterator<Item = Range<usize>> {
     let Range { start, end } = task.panels;
     (start..end).step_by(PANELS).map(move |first| first..end.min(first + PANELS))
 }
 
-/// Every sum starts from its bias and takes its products in order of depth.
+/// Every sum starts from its bias and adds its products in order of depth.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline]
 fn multiply_floats<'a, T: 'a>(
@@ -110,7 +109,7 @@ fn multiply_floats<'a, T: 'a>(
     multiply(task, panels, way);
 }
 
-/// The left codes are 128 too large, so each sum starts from what that makes too much.
+/// The left codes are shifted up by 128, so each sum starts from the offset that cancels the shift.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 fn multiply_codes(task: &Task<'_>, _own: &mut [CacheLine]) {
     let Cells::Int8(codes) = task.layer.cells() else { unreachable!("chosen by precision") };
@@ -132,8 +131,8 @@ fn multiply_codes(task: &Task<'_>, _own: &mut [CacheLine]) {
     }
 }
 
-/// What a row's sums of codes are worth, with the bias; the operations are those of the scalar
-/// level, so the bits are too. `scales` are the layer's.
+/// Dequantizes a row's sums of codes and adds the bias. The operations are those of the scalar level, so the results
+/// are equal bit for bit. `scales` are the layer's.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline]
 pub(in crate::x86_64) fn worth(
@@ -149,22 +148,22 @@ pub(in crate::x86_64) fn worth(
     _mm512_add_ps(load(task.layer.bias(panel)), worth)
 }
 
-/// How a kind of cells is multiplied. A register holds sixteen 32-bit lanes of whatever kind.
+/// Functions that define the product of one cell type. A register has sixteen 32-bit lanes of either type.
 #[derive(Clone, Copy)]
 struct Way<Lines, Start, Load, Add, Worth> {
-    /// The lines of a panel.
+    /// Returns the lines of a panel.
     lines: Lines,
-    /// What a panel's sums start from.
+    /// Returns the initial sums of a panel.
     start: Start,
-    /// A line, ready to be multiplied.
+    /// Loads a line and converts it for the multiplication.
     load: Load,
-    /// A sum, with the products of a left cell (or quad, in all lanes) and a line.
+    /// Adds the products of a left cell (or quad, in all lanes) and a line to a sum.
     add: Add,
-    /// The values that a row's sums stand for.
+    /// Converts a row's sums to values.
     worth: Worth,
 }
 
-/// Calls `tile` for a height that is known only now.
+/// Calls `tile` with a height known at run time.
 macro_rules! tile_of_height {
     ($panels:literal, $rows:expr, $task:expr, $way:expr, $at:expr) => {
         match $rows {
@@ -181,8 +180,7 @@ macro_rules! tile_of_height {
     };
 }
 
-/// All of the task's rows with a group of panels, whose lines stay in the near caches while every
-/// row passes by.
+/// Multiplies all of the task's rows with a group of panels, whose lines stay in the near caches for all rows.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline]
 fn multiply<'a, L: 'a>(
@@ -208,16 +206,15 @@ fn multiply<'a, L: 'a>(
     }
 }
 
-/// Which tile of the left side, and which panel first.
+/// Tile of the left side, and first panel.
 #[derive(Clone, Copy)]
 struct Place {
     tile: usize,
     panel: usize,
 }
 
-/// A tile, `M` rows by `P` panels. Meanwhile a share of the next panels' lines is asked for: a
-/// model's weights are larger than the near caches, and without this the first tile of each panel
-/// waits for memory.
+/// A tile of `M` rows by `P` panels. Meanwhile a share of the next panels' lines is prefetched: a model's weights are
+/// larger than the near caches, and without the prefetch the first tile of each panel waits for memory.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline]
 fn tile<'a, L: 'a, const M: usize, const P: usize>(
@@ -233,7 +230,7 @@ fn tile<'a, L: 'a, const M: usize, const P: usize>(
 ) {
     let (rows, left) = task.tile(at.tile);
     let (left, _) = bytemuck::cast_slice::<_, i32>(left).as_chunks::<M>();
-    // Loops and no iterators: a closure of this level is not inlined into code of none.
+    // Loops and not iterators: a closure with this level's features is not inlined into code without them.
     let (mut here, mut start): ([&[L]; P], _) = ([&[]; P], [_mm512_setzero_si512(); P]);
     for p in 0..P {
         here[p] = (way.lines)(at.panel + p);
@@ -248,8 +245,8 @@ fn tile<'a, L: 'a, const M: usize, const P: usize>(
     }
 }
 
-/// The inner loop, on its own so that its sums stay in registers. The lines ahead are asked for
-/// evenly, since many at once hold up those that are needed now.
+/// The inner loop, a function of its own so that its sums stay in registers. The prefetches are spread evenly, since
+/// many at once delay the loads that are needed now.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline(never)]
 fn add_products<L, const M: usize, const P: usize>(
@@ -285,7 +282,7 @@ fn add_products<L, const M: usize, const P: usize>(
     *sums = now;
 }
 
-/// The products of one step of depth.
+/// Adds the products of one step of depth.
 ///
 /// # Safety
 /// `k` is less than the length of `left` and of all of `here`.
@@ -314,7 +311,7 @@ unsafe fn add_step<L, const M: usize, const P: usize>(
     }
 }
 
-/// Does what is to be done with the values of a panel's columns in some rows, and writes them.
+/// Applies the activation to the values of a panel's columns in some rows, and stores them.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline]
 pub(in crate::x86_64) fn finish(
@@ -323,7 +320,7 @@ pub(in crate::x86_64) fn finish(
     rows: Range<usize>,
     value: impl Fn(usize) -> __m512,
 ) {
-    // SAFETY: the panel is this task's, and no other strip of it is in use.
+    // SAFETY: the panel is this task's, and no other strip of the panel is in use.
     let strip = unsafe { task.strip(panel) };
     if task.then == Then::Gelu {
         for row in rows {
@@ -340,7 +337,7 @@ pub(in crate::x86_64) fn finish(
     }
 }
 
-/// A line of halves as floats. The array reference is the proof that the load stays inside.
+/// Converts a line of f16 values to f32. The array reference proves that the load stays inside.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline]
 pub(in crate::x86_64) fn widen(line: &[f16; LANES]) -> __m512 {
@@ -356,7 +353,7 @@ fn load_codes(line: &[i8; QUAD_LINE]) -> __m512i {
     unsafe { _mm512_loadu_si512(line.as_ptr().cast()) }
 }
 
-/// Calls `small_tile` for a height that is known only now.
+/// Calls `small_tile` with a height known at run time.
 macro_rules! small_tile_of_height {
     ([$($height:literal)+], $rows:expr, $left:expr, $right:expr, $at:expr, $out:expr) => {
         match $rows {
@@ -366,7 +363,7 @@ macro_rules! small_tile_of_height {
     };
 }
 
-/// The product of two matrices of activations: small, and used once. Rows are taken where they lie.
+/// Multiplies two matrices of activations: small and used once, so the rows are not packed.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 pub(in crate::x86_64) fn matmul(left: Rows<'_>, right: &Panels, mut out: RowsMut<'_>) {
     let tiles = Tiles::of(left.count(), SMALL_TILE_ROWS);
@@ -379,7 +376,7 @@ pub(in crate::x86_64) fn matmul(left: Rows<'_>, right: &Panels, mut out: RowsMut
     }
 }
 
-/// `M` rows from `at.tile` on, and two panels; where there is but one, it is taken twice.
+/// A tile of `M` rows from `at.tile` on and two panels; a single last panel is used twice.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline]
 fn small_tile<const M: usize>(left: Rows<'_>, right: &Panels, at: Place, out: &mut RowsMut<'_>) {

@@ -1,9 +1,9 @@
-//! Questions of 16-bit codes and rows of 8-bit ones, by dot products of bytes.
+//! Dot products of 16-bit query codes with rows of 8-bit codes, by dot products of bytes.
 //!
-//! A question's code is `256 * high + low`, the high byte with a sign and the low one without. The
-//! instruction multiplies bytes without a sign by bytes with one: so the low bytes meet the row's
-//! codes as they are, and the high ones meet the row's codes raised by 128, which adds 128 times
-//! the sum of the high bytes, a number of the question alone. All of it is modulo 2^32.
+//! A query's code is `256 * high + low`, with a signed high byte and an unsigned low byte. The instruction multiplies
+//! unsigned by signed bytes. So the low bytes are multiplied with the row's codes as they are, and the high bytes with
+//! the row's codes raised by 128. The raise adds 128 times the sum of the high bytes, a constant of the query. All sums
+//! are modulo 2^32.
 
 use std::arch::x86_64::*;
 
@@ -13,13 +13,13 @@ use crate::questions::{Bars, CodeQueries, QUESTIONS_MAX, RowFacts};
 use crate::scalar::dot_of_codes;
 use crate::workspace::CacheLine;
 
-/// Codes in one register.
+/// int8 codes in one register.
 pub(in crate::x86_64) const CODES: usize = 64;
-/// Rows at once: they share each load of a question's bytes, and eight sums hide the latency.
+/// Rows scored at once: they share each load of a query's bytes, and eight sums hide the latency.
 const ROWS: usize = 4;
 
-/// For each whole register of a question, question after question: its high bytes, its low bytes.
-/// Codes beyond the last whole register are left to plain arithmetic.
+/// Arranges, for each whole register of a query, query after query, its high bytes and its low bytes. Codes past the
+/// last whole register are left to scalar arithmetic.
 pub(in crate::x86_64) fn arrange(codes: &[i16], count: usize) -> Vec<CacheLine> {
     let width = codes.len() / count;
     let mut lines = Vec::with_capacity(count * (width / CODES) * 2);
@@ -42,7 +42,7 @@ pub(super) fn load(from: &[u8; CODES]) -> __m512i {
     unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }
 }
 
-/// What the raised codes of any row add to the dot product of a question.
+/// Returns the amount that the raise by 128 adds to each dot product of a query.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 fn raised_by(lines: &[[CacheLine; 2]]) -> i32 {
     let mut sums = _mm512_setzero_si512();
@@ -52,7 +52,7 @@ fn raised_by(lines: &[[CacheLine; 2]]) -> i32 {
     _mm512_reduce_add_epi32(sums) << 8
 }
 
-/// The sums of four registers, one in each lane.
+/// Sums each of four registers, one sum per lane.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline]
 fn sum_lanes([a, b, c, d]: [__m512i; ROWS]) -> __m128i {
@@ -64,11 +64,11 @@ fn sum_lanes([a, b, c, d]: [__m512i; ROWS]) -> __m128i {
     _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256::<1>(half))
 }
 
-/// The dot products of four rows with one question, as far as there are whole registers.
+/// Returns the dot products of four rows with one query, over the whole registers.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline]
 fn block(lines: &[[CacheLine; 2]], rows: [&[i8]; ROWS]) -> [i32; ROWS] {
-    // Cut to one length, so that the loop needs no bounds checks.
+    // Sliced to one length, so that the loop needs no bounds checks.
     let rows: [&[[u8; CODES]]; ROWS] =
         rows.map(|row| &bytemuck::cast_slice::<i8, u8>(row).as_chunks().0[..lines.len()]);
     let mut high_sums = [_mm512_setzero_si512(); ROWS];
@@ -92,7 +92,7 @@ fn block(lines: &[[CacheLine; 2]], rows: [&[i8]; ROWS]) -> [i32; ROWS] {
     out
 }
 
-/// Four rows at a time for each question, so that the rows come from memory once.
+/// Scores four rows at a time for every query, so that the rows are read from memory once.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 pub(in crate::x86_64) fn dot_codes(queries: &CodeQueries, rows: &[i8], out: &mut [i32]) {
     let (width, count) = (queries.width, queries.count);
@@ -105,7 +105,7 @@ pub(in crate::x86_64) fn dot_codes(queries: &CodeQueries, rows: &[i8], out: &mut
     for (at, sums) in out.chunks_mut(ROWS * count).enumerate() {
         let (first, here) = (at * ROWS, sums.len() / count);
         prefetch(&rows[first * width..], here * width);
-        // Where there are fewer than four, the last one stands for those that are missing.
+        // If there are fewer than four rows, the last row is repeated.
         let these: [&[i8]; ROWS] =
             std::array::from_fn(|r| &rows[(first + r.min(here - 1)) * width..][..width]);
         for q in 0..count {
@@ -123,7 +123,7 @@ pub(in crate::x86_64) fn dot_codes(queries: &CodeQueries, rows: &[i8], out: &mut
 const LANES: usize = 16;
 const _: () = assert!(LANES == QUESTIONS_MAX, "a question to a lane");
 
-/// One question: a row to a lane. Several: a question to a lane.
+/// With one query, each lane is a row; with several, each lane is a query.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 pub(super) fn reaching(products: &[i32], facts: RowFacts<'_>, bars: &Bars, out: &mut [u16]) {
     let RowFacts { scales, errors, norms } = facts;
@@ -164,7 +164,7 @@ pub(super) fn reaching(products: &[i32], facts: RowFacts<'_>, bars: &Bars, out: 
     }
 }
 
-/// The lanes in which the bar is reached, or something is not a number.
+/// Returns the lanes in which the threshold is reached, or an operand is NaN.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline]
 fn compare(
@@ -177,7 +177,7 @@ fn compare(
     _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(most, _mm512_mul_ps(norm, least))
 }
 
-/// The integers of the lanes of `lanes`, as many as `from` has at least; the others are zero.
+/// Loads the integers of the lanes in `lanes`, of which `from` has at least as many; the others are zero.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline]
 fn load_integers(from: &[i32], lanes: __mmask16) -> __m512i {

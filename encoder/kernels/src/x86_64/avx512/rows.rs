@@ -1,4 +1,4 @@
-//! What is done to rows of floats: softmax, normalisation, GELU, sums.
+//! Operations on rows of floats: softmax, layer norm, GELU, sums.
 
 use std::arch::x86_64::*;
 
@@ -6,8 +6,8 @@ use super::lanes::{LANES, load_some, store_some};
 use crate::rows::RowsMut;
 use crate::scalar::{EXP, LN_2, TAIL, TAIL_PULL};
 
-/// `exp(x)` for `x <= 0`, see [`EXP`]; below -87 it stays at the smallest normal float, and
-/// the scale is one instruction.
+/// `exp(x)` for `x <= 0`, see [`EXP`]; below -87 the result stays at the smallest normal float, and the scaling by
+/// `2^n` is one instruction.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline]
 fn exp_lanes(x: __m512) -> __m512 {
@@ -25,8 +25,8 @@ fn exp_lanes(x: __m512) -> __m512 {
     _mm512_scalef_ps(sum, n)
 }
 
-/// `1 / x`, within 2e-7 of itself, for `x >= 1`: an estimate of 14 bits and one step of Newton's, as
-/// a division of sixteen lanes takes as long as all the rest of a GELU.
+/// `1 / x` with a relative error of 2e-7, for `x >= 1`: an estimate of 14 bits and one Newton step, as a division of
+/// sixteen lanes takes as long as all the rest of a GELU.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline]
 fn reciprocal(x: __m512) -> __m512 {
@@ -35,7 +35,7 @@ fn reciprocal(x: __m512) -> __m512 {
     _mm512_fmadd_ps(near, off, near)
 }
 
-/// See `scalar::gelu`, step for step the same.
+/// `scalar::gelu` in vector form, with the same steps.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 #[inline]
 pub(in crate::x86_64) fn gelu_lanes(x: __m512) -> __m512 {
@@ -123,7 +123,7 @@ fn norm_row(row: &mut [f32], gain: &[f32], bias: &[f32], epsilon: f32) {
 
     let mut spreads = zero;
     for some in row.chunks(LANES) {
-        // Lanes past the end are as far from the mean as it is from itself.
+        // Lanes past the end contain the mean, so their deviation is zero.
         let off = _mm512_sub_ps(load_some(some, mean), mean);
         spreads = _mm512_fmadd_ps(off, off, spreads);
     }
