@@ -1,5 +1,5 @@
-//! Administration by the command line, beside a running server and without one: what it does counts at once, is in
-//! the ledger, and leaves no secret in any file.
+//! Administration by the command line, with and without a running server: changes apply at once, are in the ledger, and
+//! leave no secret in any file.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use support_wire::kept::assert_fails;
 use support_wire::service::{Service, run, run_json, scratch};
 use support_wire::wire::{self, Answer, Ask};
 
-/// One MCP message on the hosted listener with a bearer, in a session if there is one.
+/// Sends one MCP message to the hosted listener with a bearer token, in a session if there is one.
 fn post(service: &Service, bearer: &str, session: Option<&str>, message: &Value) -> Answer {
     let ask = Ask::post("/mcp", message)
         .header("Accept", "application/json, text/event-stream")
@@ -21,7 +21,7 @@ fn post(service: &Service, bearer: &str, session: Option<&str>, message: &Value)
     wire::ask(service.hosted(), &ask)
 }
 
-/// The answer to the first message of a session.
+/// Returns the response to the first message of a session.
 fn begin(service: &Service, bearer: &str) -> Answer {
     let client = json!({"name": "test", "version": "1"});
     let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
@@ -33,7 +33,7 @@ fn status(service: &Service, bearer: &str) -> u16 {
     begin(service, bearer).status
 }
 
-/// Calls a tool, for which the workspace is opened.
+/// Calls a tool that opens the workspace.
 fn recall(service: &Service, bearer: &str) -> Answer {
     let begun = begin(service, bearer);
     let session = begun.header("mcp-session-id").unwrap();
@@ -42,7 +42,7 @@ fn recall(service: &Service, bearer: &str) -> Answer {
     post(service, bearer, Some(session), &message)
 }
 
-/// Outcomes of the entries of a tool in the operator's ledger, the oldest first.
+/// Outcomes of a tool's entries in the operator's ledger, oldest first.
 fn outcomes(data: &Path, tool: &str) -> Vec<String> {
     let shown = run(data, &["ledger", "show", "--json", "--tool", tool]);
     let text = String::from_utf8(shown.stdout).unwrap();
@@ -54,7 +54,7 @@ fn secret_of(issued: &Value) -> String {
     issued["secret"].as_str().unwrap().to_owned()
 }
 
-/// No file beneath `folder` holds any of `secrets`.
+/// Asserts that no file below `folder` contains any of `secrets`.
 fn assert_in_no_file(folder: &Path, secrets: &[String]) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -81,7 +81,7 @@ fn what_is_administered_beside_a_server_counts_at_once() {
     let issued = run_json(&data, &issue);
     let bearer = secret_of(&issued);
     assert_eq!(status(&service, &bearer), 200);
-    // To speak for others has to be named.
+    // The scope to act for another identity must be named explicitly.
     let everyday = ["tenant:read", "brain:proxy", "memory:write", "ingest:write", "agent:state"];
     assert_eq!(issued["scopes"], json!(everyday));
     let named = ["--scopes", "brain:proxy,identity:assert"];
@@ -128,7 +128,7 @@ fn what_is_administered_beside_a_server_counts_at_once() {
 
     assert_eq!(outcomes(&data, "recalld tenant suspend"), ["done"]);
     assert_eq!(outcomes(&data, "recalld key rotate"), ["done"; 4]);
-    // What was refused is on record as that, and not as done.
+    // A rejected call is recorded as refused, not as done.
     assert_eq!(outcomes(&data, "recalld tenant delete"), ["refused", "done"]);
     assert_eq!(outcomes(&data, "recalld tenant create"), ["done", "refused"]);
     assert_eq!(outcomes(&data, "recalld tenant create: begun"), ["done", "done"]);
@@ -145,14 +145,14 @@ fn the_same_is_done_where_no_server_runs() {
     run_json(&data, &["tenant", "create", "acme", "--title", "Acme", "--email", "a@example.org"]);
     let shown = run_json(&data, &["tenant", "show", "acme"]);
     assert_eq!((&shown["plan"], &shown["title"]), (&json!("free"), &json!("Acme")));
-    // A making that was cut short between the record and the folders is finished.
+    // A repeated create completes a creation that was interrupted between record and folders.
     let folder = data.join("tenants/acme");
     fs::remove_dir_all(&folder).unwrap();
     assert_fails(&run(&data, &["tenant", "create", "acme", "--plan", "team"]), 2, &["`plan`"]);
     assert_fails(&run(&data, &["tenant", "create", "acme", "--title", "A"]), 2, &["`title`"]);
     run_json(&data, &["tenant", "create", "acme"]);
     assert!(folder.join("store").is_dir());
-    // A store that is lost is not made anew: a disk may be missing.
+    // A lost store is not recreated: a disk may be missing.
     fs::remove_dir(folder.join("store")).unwrap();
     fs::create_dir(folder.join("ledger")).unwrap();
     assert!(!run(&data, &["tenant", "create", "acme"]).status.success());
@@ -190,7 +190,7 @@ fn the_same_is_done_where_no_server_runs() {
     let plans = run_json(&data, &["plan", "list"]);
     assert_eq!(plans["plans"].as_array().unwrap().len(), 3);
 
-    // On standard output the secret is alone; that it is not shown again is said beside it.
+    // Standard output has only the secret; the note that it is not shown again goes to standard error.
     let printed = run(&data, &["key", "issue", "acme", "--kind", "once"]);
     let secret = String::from_utf8(printed.stdout).unwrap().trim_end().to_owned();
     assert!(secret.starts_with("recalld_once_") && !secret.contains(char::is_whitespace));

@@ -1,6 +1,6 @@
-//! A writer and two replicas over one folder, through the real program: what is erased, what waits for whom, and what is
-//! collected. That nothing is left once an erasure is everywhere is shown by `server/replication/tests/it/stores`, whose time passes
-//! as it is told.
+//! A leader and two replicas over one folder, through the real program: erasure, the nodes that an erasure waits for,
+//! and garbage collection. The proof that nothing is left once an erasure is complete everywhere is in
+//! `server/replication/tests/it/stores`, where time is simulated.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -12,7 +12,7 @@ use support_wire::service::{Service, binary, run, run_json, scratch};
 
 const PHRASE: &str = "quincunx zephyrine";
 
-/// A command of the program that has no data directory.
+/// Runs a command of the program that has no data directory.
 fn remote(arguments: &[&str]) -> Output {
     Command::new(binary()).arg("remote").args(arguments).output().unwrap()
 }
@@ -21,7 +21,7 @@ fn printed(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
-/// How far the last erasure of the only workspace came.
+/// Returns the progress of the last erasure of the only workspace.
 fn erased(address: &str) -> Value {
     printed(&remote(&["status", address, "--json"]))["workspaces"][0]["erased"].clone()
 }
@@ -58,7 +58,7 @@ fn an_erasure_waits_by_name_for_each_node_that_has_it() {
     for folder in [&one, &two, &three, &bucket] {
         assert!(!holding(folder, PHRASE).is_empty(), "{}", folder.display());
     }
-    // It goes away before the erasure.
+    // The third node stops before the erasure.
     third.kill();
 
     let asked = ["erase", &id, "--reason", "asked for", "--yes", "--json"];
@@ -79,7 +79,7 @@ fn an_erasure_waits_by_name_for_each_node_that_has_it() {
     let is_there = remote(&["verify", &address, "--erased", &id, "--phrase", PHRASE]);
     assert_fails(&is_there, 1, &["is still in"]);
 
-    // It comes back, and loses it before it answers.
+    // The third node restarts, and erases before it serves.
     let third = replica_again(&three, &address);
     assert_gone(&three, PHRASE);
     wait_until("the third says so", || erased(&address)["behind"] == json!([]));
@@ -104,7 +104,7 @@ fn an_erasure_that_ended_before_is_proven_of_the_remote() {
     wait_until("it is carried", || !holding(&bucket, "it abides").is_empty());
     let proven = proof(&ids("secret"));
     assert_eq!(proven.status.code(), Some(0), "{proven:?}");
-    // Its tombstone has been carried: no other object could have the id.
+    // Its tombstone has been replicated: an object of this id can only be the item itself.
     assert_fails(&proof(&ids("other")), 1, &["is still in", "nothing says that it was erased"]);
     let unknown = remote(&["verify", &address, "--erased", "itm_01m8c35d29fja6jxnpxt5k4f28"]);
     assert_fails(&unknown, 1, &["says that itm_01m8c35d29fja6jxnpxt5k4f28 was ever erased"]);
@@ -125,7 +125,7 @@ fn what_no_longer_counts_is_collected_by_whoever_has_the_workspace() {
     let lease = "remote.lease_seconds=5";
     let writer =
         Service::start(&one, &["--remote", &address, "--set", &named("box-1"), "--set", lease]);
-    // The workspace is carried once the first record stands.
+    // The workspace is replicated once the first record exists.
     wait_until("it is carried", || {
         remote(&["status", &address, "--json"]).stdout.starts_with(b"{")
             && printed(&remote(&["status", &address, "--json"]))["workspaces"] != json!([])
@@ -133,7 +133,7 @@ fn what_no_longer_counts_is_collected_by_whoever_has_the_workspace() {
     let report = run_json(&one, &["remote", "gc"]);
     assert_eq!(report["workspaces"][0]["workspace"], "local", "{report}");
     assert_eq!(report["workspaces"][0]["records"], 0);
-    // Its sign of life is watched, and whoever asks is told.
+    // The leader's heartbeat is fresh, so the collection is refused and names the leader.
     let held = remote(&["gc", &address]);
     assert_fails(&held, 1, &["1 workspace not collected"]);
     let said = String::from_utf8(held.stdout.clone()).unwrap();
@@ -143,7 +143,7 @@ fn what_no_longer_counts_is_collected_by_whoever_has_the_workspace() {
     );
     assert!(writer.terminate().success());
 
-    // Given away, it is nobody's, and stays so.
+    // A released workspace has no leader, and gets none by the collection.
     let report = printed(&remote(&["gc", &address, "--json"]));
     assert_eq!(report["workspaces"][0]["why"], Value::Null, "{report}");
     let status = String::from_utf8(remote(&["status", &address]).stdout).unwrap();

@@ -1,4 +1,4 @@
-//! The command line of the real program: beside a running server and alone, and how it fails.
+//! The command line of the real program, with and without a running server, and its failures.
 
 use std::fs::{self, OpenOptions, Permissions};
 use std::net::TcpListener;
@@ -18,7 +18,7 @@ fn ids(answer: &Value) -> Vec<&str> {
     items.iter().map(|item| item["id"].as_str().unwrap()).collect()
 }
 
-/// Every way to ask, and what must hold of its answer.
+/// Runs every query command and checks its answer.
 fn ask_all(data: &Path) -> Vec<Value> {
     let question = "when may the keeper's boat cross the reef?";
     let plain = run_json(data, &["recall", question]);
@@ -62,7 +62,7 @@ fn answers_are_the_same_beside_a_server_and_without_one() {
     for (alone, beside) in alone.iter().zip(&beside) {
         assert_eq!(ids(alone), ids(beside));
     }
-    // Through the server, a new folder becomes a root at once.
+    // If the server runs, a new folder becomes an allowed root at once.
     let other = scratch.path().join("other");
     write(&other, "auks.md", "# Auks\n\nRazorbills are auks.\n");
     let report = run_json(&data, &["ingest", other.to_str().unwrap()]);
@@ -84,7 +84,7 @@ fn answers_are_the_same_beside_a_server_and_without_one() {
     assert!(answer["items"][0]["text"].as_str().unwrap().contains("Razorbills"), "{answer}");
 }
 
-/// It fails so, and says nothing on standard output.
+/// Asserts the exit code and message, and that standard output is empty.
 #[track_caller]
 fn assert_fails(output: &Output, code: i32, words: &[&str]) {
     kept::assert_fails(output, code, words);
@@ -143,7 +143,7 @@ fn what_cannot_be_done_ends_with_3_and_says_what_to_do() {
     assert_fails(&run(&data, &arguments), 3, &["no-model", "--model"]);
 }
 
-/// Whoever mistypes the data directory is told so, and is left no empty store in its place.
+/// A mistyped data directory is reported, and no empty store is created there.
 #[test]
 fn a_command_that_reads_makes_no_store_and_says_that_there_is_none() {
     let scratch = scratch();
@@ -197,7 +197,7 @@ fn a_command_that_reads_makes_no_store_and_says_that_there_is_none() {
     assert!(!Path::new(&other).exists());
 }
 
-/// The first workspace may come before the first start, which goes on with what is there.
+/// The first workspace may be created before the first start, which uses it.
 #[test]
 fn a_workspace_can_be_made_before_the_first_start() {
     let scratch = scratch();
@@ -218,7 +218,7 @@ fn a_workspace_can_be_made_before_the_first_start() {
     assert_eq!(run_json(&data, &["ledger", "verify", "--all"])["ok"], true);
 }
 
-/// Where there is one of a thing, no report speaks of several.
+/// No report uses a plural for a count of one.
 #[test]
 fn one_thing_is_told_as_one() {
     let scratch = scratch();
@@ -237,7 +237,7 @@ fn one_thing_is_told_as_one() {
         for line in text.lines() {
             let words: Vec<&str> = line.split(|c: char| !c.is_alphanumeric()).collect();
             for pair in words.windows(2).filter(|pair| pair[0] == "1") {
-                // The last digits of a time may be a 1 as well.
+                // The last digits of a time may be 1 as well.
                 let is_other = ["is", "was", "verifies", "ms", "s"].contains(&pair[1]);
                 assert!(is_other || !pair[1].ends_with('s'), "1 {}: {text}", pair[1]);
             }
@@ -271,7 +271,7 @@ fn one_thing_is_told_as_one() {
     assert!(erased.contains("1 item was erased from the store"), "{erased}");
 }
 
-/// Bars and lines of progress are for people: whoever asks for JSON gets that, and nothing beside it.
+/// Progress output is for people: with `--json`, standard error stays empty.
 #[test]
 fn a_program_is_told_of_no_progress() {
     let scratch = scratch();
@@ -299,14 +299,14 @@ fn a_program_is_told_of_no_progress() {
     quiet(&scratch.path().join("restored"), &["restore", &at("backup")]);
 }
 
-/// How a command ends whose standard output goes there.
+/// Runs a command with the given standard output, and returns its exit code and standard error.
 fn ends(data: &Path, arguments: &[&str], stdout: Stdio) -> (Option<i32>, String) {
     let mut command = command(data, arguments);
     let output = command.stdin(Stdio::null()).stdout(stdout).output().unwrap();
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
 }
 
-/// The work is done by then: whoever read the report may have gone, but it must not be lost unsaid.
+/// The work is done before the report: a reader that has gone is no failure, but a lost report is reported.
 #[test]
 fn a_report_that_nobody_reads_is_no_failure_and_one_that_is_lost_is() {
     let scratch = scratch();
@@ -377,7 +377,7 @@ fn the_data_directory_is_private_and_credentials_stay() {
     }
 }
 
-/// A bound may be lowered and not raised, and the refusal says what is allowed.
+/// A limit may be lowered but not raised, and the error states the allowed range.
 #[test]
 fn the_bounds_of_a_server_are_held_to_their_range() {
     let scratch = scratch();
@@ -394,8 +394,8 @@ fn the_bounds_of_a_server_are_held_to_their_range() {
     assert!(!data.exists());
 }
 
-/// The level and the precision are forced by flags or variables, and shown; what there is not is
-/// refused before anything is opened. Vectors of one precision find those of another.
+/// Flags or variables force the level and the precision, and the status shows them; unsupported values are rejected
+/// before anything is opened. Vectors of one precision find vectors of another.
 #[test]
 fn level_and_precision_are_forced() {
     let scratch = scratch();
@@ -469,7 +469,7 @@ fn a_policy_file_is_checked_and_explained_without_a_store() {
     let plan = [&base[..], &["--plan", "tema", "--action", "read"]].concat();
     assert_fails(&run(&data, &plan), 2, &["tema", "team"]);
 
-    // The initial rules, printed, are a file that would be taken.
+    // The initial rules as printed are a valid policy file.
     let shown = run(&data, &["policy", "show"]);
     write(at, "initial.toml", String::from_utf8(shown.stdout).unwrap());
     assert_eq!(run_json(&data, &["policy", "check", &path("initial.toml")])["good"], true);

@@ -1,4 +1,4 @@
-//! `recalld eval`: its layouts, its measures on sets whose answers are plain, and what it refuses.
+//! `recalld eval`: its dataset layouts, its metrics on sets with known results, and its errors.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use support_wire::service::{binary, scratch, write};
 use support_wire::tiny_model::Tiny;
 
-/// A scratch folder with a tiny model and a ranked set: each question has one word of its document.
+/// Makes a tiny model and a ranked set in a folder: each query has one word of its document.
 fn scene(folder: &Path) {
     Tiny::new(1, 16).write(folder, "model");
     let mut corpus = String::new();
@@ -92,7 +92,7 @@ fn a_kept_store_is_used_again_and_only_for_its_documents() {
     assert_eq!(fs::read_to_string(folder.join("mine/letter.txt")).unwrap(), "not yours");
 }
 
-/// A supersession set in `versions`.
+/// Makes a supersession set in `versions`.
 fn versions(folder: &Path) {
     let set = folder.join("versions");
     let documents = [(1, "Old ways"), (2, "Newer habits"), (3, "Something else")];
@@ -118,7 +118,7 @@ fn a_kept_store_is_of_its_relations_and_its_layout_too() {
     assert_refused(&ask(), &["kept", "other relations"]);
     fs::write(&relations, before).unwrap();
     assert!(ask().status.success(), "it was left as it is");
-    // The same documents, as a ranked set: nothing replaces anything there.
+    // A ranked set of these documents, in which nothing is superseded.
     let set = folder.join("versions");
     fs::remove_file(set.join("supersession_queries.jsonl")).unwrap();
     write(&set, "queries.jsonl", "{\"_id\": \"1\", \"text\": \"Old ways\"}\n");

@@ -1,4 +1,4 @@
-//! The ledgers of two nodes of one workspace, on a folder that both share.
+//! The ledgers of two nodes of one workspace over a shared folder.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ fn entries_of_writes_survive_their_machine_and_those_of_a_replica_come_too() {
     let writer = Service::start(&one, &["--remote", &address]);
     let said = "Staging runs in Stockholm.";
     run_json(&one, &["remember", said, "--kind", "decision"]);
-    // At once: nothing that the end of the server would do has been done.
+    // A kill right away, so that no shutdown work is done.
     writer.kill();
     let verified = run_json(&at("none"), &["remote", "verify", &address, "--bytes"]);
     let [ledger] = ledgers(&verified).as_slice() else { panic!("{verified}") };
@@ -48,7 +48,7 @@ fn entries_of_writes_survive_their_machine_and_those_of_a_replica_come_too() {
         let folder = folder.to_str().unwrap();
         let of =
             |data: &Path| run(data, &["ledger", "verify", "--folder", folder]).status.success();
-        // The writer was killed before it signed anything.
+        // The leader was killed before it signed anything.
         let is_of_replica = folder.contains(fs::read_to_string(two.join("node")).unwrap().trim());
         assert_eq!((of(&one), of(&two)), (!is_of_replica, true), "{folder}");
         let shown = run(&one, &["ledger", "show", "--folder", folder, "--last", "100"]);
@@ -57,7 +57,7 @@ fn entries_of_writes_survive_their_machine_and_those_of_a_replica_come_too() {
     assert!(tools.iter().any(|text| text.contains("remember")), "{tools:?}");
     assert!(tools.iter().any(|text| text.contains("recall")), "{tools:?}");
 
-    // What is cut off there is found.
+    // A truncated ledger is detected.
     let mut pieces = Vec::new();
     files(&bucket.join("t/local/ledger"), &mut pieces);
     pieces.sort();

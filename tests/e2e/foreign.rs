@@ -1,4 +1,4 @@
-//! What other programs export, imported: each shape whole and damaged, again, and after it changed.
+//! Import of exports of other programs: each format intact, damaged, repeated, and changed.
 
 use std::fs::File;
 use std::io::Write;
@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use support_wire::kept::{assert_fails, erase};
 use support_wire::service::{run, run_json, scratch, write};
 
-/// Imports, and gives what became of it.
+/// Imports a file and returns the report.
 fn import(data: &Path, path: &Path, more: &[&str]) -> Value {
     let arguments = [&["import", path.to_str().unwrap()], more].concat();
     run_json(data, &arguments)
 }
 
-/// All lines of a store of this type.
+/// All exported lines of this type.
 fn lines(data: &Path, kind: &str) -> Vec<Value> {
     let output = run(data, &["export"]);
     let text = String::from_utf8(output.stdout).unwrap();
@@ -59,7 +59,7 @@ fn edge(from: &str, relation: &str, to: &str) -> (String, String, String) {
 fn entities_and_relations_of_the_reference_server() {
     let scratch = scratch();
     let data = scratch.path().join("data");
-    // Two objects on one line, keys of older versions, an end that is no entity, a last line that was cut off.
+    // Two objects on one line, keys of older versions, an edge end that is no entity, a truncated last line.
     let text = concat!(
         r#"{"type":"entity","name":"Alice","entityType":"person","observations":["Trims the wick","Owes Bob a lamp"]}"#,
         r#"{"type":"entity","entityName":"Bob","entityType":"person","observations":["Rows"],"colour":"blue"}"#,
@@ -93,7 +93,7 @@ fn entities_and_relations_of_the_reference_server() {
         json!({"colour": "blue", "entity_type": "person"})
     );
     assert_eq!(edges(&data), [edge("Alice", "works_with", "Bob")]);
-    // Again: nothing. With another observation: a newer version.
+    // A repeated import changes nothing; with another observation it adds a newer version.
     let again = import(&data, &file, &[]);
     assert_eq!((&again["items"], &again["edges"]), (&json!(0), &json!(0)), "{again}");
     let more = text.replace("Rows", "Rows\",\"Sings");
@@ -104,7 +104,7 @@ fn entities_and_relations_of_the_reference_server() {
     assert_eq!(items[2]["supersedes"], json!([item(&items, "Bob")["id"]]));
 }
 
-/// What `read_graph` of the reference server answers: the same graph, on one line and on many, in any order.
+/// The response of the reference server's `read_graph`: the same graph, on one line and on many, in any order.
 #[test]
 fn a_graph_of_the_reference_server_in_one_object() {
     let graph = json!({
@@ -190,7 +190,7 @@ fn memories_of_mcp_memory_service_with_what_replaces_them() {
             {"content": "", "content_hash": "c"},
         ],
     });
-    // What replaces may stand before what it replaces.
+    // A successor may come before the item that it supersedes.
     let mut turned = export.clone();
     turned["memories"].as_array_mut().unwrap().swap(0, 1);
     for (name, export) in [("a.json", &export), ("b.json", &turned)] {
@@ -425,7 +425,7 @@ fn plain_objects_of_any_keys() {
     let kelp = item(&items, "Kelp grows by the pier");
     assert_eq!((&kelp["tags"], &kelp["attributes"]), (&json!(["sea"]), &json!({"depth": 3})));
     assert_eq!(kelp["recorded_at"], "2025-05-01T00:00:00.000000Z");
-    // A kind that the service keeps for itself becomes another.
+    // A kind that the service reserves is renamed.
     assert_eq!(item(&items, "Gulls nest in May")["kind"], "job_note");
     let list = write(scratch.path(), "list.json", r#"["one thing", {"body": "another thing"}, 3]"#);
     let report = import(&data, &list, &[]);

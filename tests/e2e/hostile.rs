@@ -1,5 +1,5 @@
-//! Every hostile request of `tests/hostile/` before the real program, over loopback: whole, in two pieces
-//! cut at every byte, byte by byte, broken off at every byte; plain and with TLS.
+//! Every hostile request of `tests/hostile/` against the real program, over loopback: whole, in two pieces cut at every
+//! byte, byte by byte, aborted at every byte; plain and with TLS.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -16,17 +16,17 @@ use support_wire::tls;
 use support_wire::tree::workspace;
 use support_wire::wire::{Ask, Client};
 
-/// Clients at a time.
+/// Concurrent clients.
 const TOGETHER: usize = 4;
 
-/// Connections that may be open when a test has ended: those of the others, some of them closed a moment ago.
+/// Most connections open at the end of a test: those of concurrent tests, and some that were closed just before.
 const LEFT_MAX: u64 = 16 * TOGETHER as u64;
 
-/// Cases of at most so many bytes are cut at every one of them; longer ones at `CUTS_OF_LONG`, evenly.
+/// Cases of at most this many bytes are cut at every byte; longer ones at `CUTS_OF_LONG` evenly spaced bytes.
 const CUT_EVERYWHERE_MAX: usize = 400;
 const CUTS_OF_LONG: usize = 48;
 
-/// A bound that only a broken program reaches.
+/// A timeout that only a broken program reaches.
 const TIME_MAX: Duration = Duration::from_secs(60);
 
 struct Target {
@@ -46,7 +46,7 @@ fn target() -> &'static Target {
     })
 }
 
-/// A stream whose client can say that nothing more will come.
+/// A stream whose client can half-close.
 trait Half: Read + Write {
     fn half_close(&mut self) -> io::Result<()>;
 }
@@ -59,7 +59,7 @@ impl Half for TcpStream {
 
 impl Half for StreamOwned<ClientConnection, TcpStream> {
     fn half_close(&mut self) -> io::Result<()> {
-        // There is no session to close before there is one.
+        // A session can be closed only after its handshake.
         while self.conn.is_handshaking() {
             self.conn.complete_io(&mut self.sock)?;
         }
@@ -68,7 +68,7 @@ impl Half for StreamOwned<ClientConnection, TcpStream> {
     }
 }
 
-/// How the bytes of a case are handed over.
+/// Fragmentation of a case's bytes.
 #[derive(Debug, Clone, Copy)]
 enum Pieces {
     Whole,
@@ -76,7 +76,7 @@ enum Pieces {
     Bytes,
 }
 
-/// Where a case is played.
+/// The listener that a case runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Listener {
     Local,
@@ -121,7 +121,7 @@ fn cases(listener: Listener) -> Vec<Case> {
     cases
 }
 
-/// All that a case sends. Names of sessions are not known yet, and are as long as any.
+/// All bytes that a case sends. Session ids are not known yet, so placeholders of the same length are used.
 fn sent(listener: Listener, case: &Case) -> Vec<u8> {
     let sessions = vec!["A".repeat(32); 2];
     let names = Names { sessions, ..listener.names() };
@@ -132,7 +132,7 @@ fn sent(listener: Listener, case: &Case) -> Vec<u8> {
     texts.flatten().collect()
 }
 
-/// Plays a case on a new connection, and says how it went otherwise than it must.
+/// Runs a case on a new connection, and returns how the outcome differs from the expected one.
 fn played<S: Half>(
     mut client: Client<S>,
     mut names: Names,
@@ -144,7 +144,7 @@ fn played<S: Half>(
         match step {
             Step::Send(text) => {
                 let bytes = text.bytes(&names);
-                // Who is refused before all is said finds the connection closed.
+                // A client that is rejected before it has sent everything finds the connection closed.
                 if let Err(error) = send(&mut client, &bytes, before, pieces)
                     && !case.closes
                 {
@@ -193,7 +193,7 @@ fn send<S: Half>(
     }
 }
 
-/// Reads one answer and gives the session that it names.
+/// Reads one response and returns its session id.
 fn answered<S: Half>(client: &mut Client<S>, wanted: &Wanted) -> Result<Option<String>, String> {
     let answer = client
         .read(wanted.is_head)
@@ -205,7 +205,7 @@ fn answered<S: Half>(client: &mut Client<S>, wanted: &Wanted) -> Result<Option<S
     Ok(answer.header("mcp-session-id").map(str::to_owned))
 }
 
-/// Does something with each case, by several clients at a time, and tells everything that went wrong.
+/// Runs a function on each case, with several clients at a time, and reports all faults.
 fn with_each(cases: &[Case], what: impl Fn(&Case) -> Vec<String> + Sync) {
     let next = AtomicUsize::new(0);
     let mut faults: Vec<String> = Vec::new();
@@ -229,14 +229,14 @@ fn with_each(cases: &[Case], what: impl Fn(&Case) -> Vec<String> + Sync) {
     assert_nobody_is_left();
 }
 
-/// Every connection is given back, and the program answers as ever.
+/// Asserts that every connection is released, and that the program still responds.
 fn assert_nobody_is_left() {
     let began = Instant::now();
     loop {
         let page = target().service.ask(&Ask::get("/metrics")).text();
         let lines = page.lines().filter_map(|line| line.strip_prefix("recalld_connections "));
         let open: Vec<u64> = lines.map(|count| count.parse().unwrap()).collect();
-        // The other tests of this file have theirs.
+        // Concurrent tests of this file have connections, too.
         if open.iter().all(|open| *open <= LEFT_MAX) {
             return;
         }
@@ -245,7 +245,7 @@ fn assert_nobody_is_left() {
     }
 }
 
-/// Where a case of so many bytes is cut in two.
+/// Positions at which a case of this length is cut in two.
 fn cuts(length: usize) -> Vec<usize> {
     match length {
         0..=CUT_EVERYWHERE_MAX => (1..length).collect(),
@@ -283,12 +283,12 @@ fn where_the_bytes_are_cut_changes_nothing() {
             let fault = Listener::Local.play(case, Pieces::CutAt(cut)).err()?;
             Some(format!("cut at {cut}: {fault}"))
         };
-        // One is enough to be told of.
+        // A single fault per case is enough.
         cuts.filter_map(fault).take(1).collect()
     });
 }
 
-/// What a client sends that ends in the middle: `kind` is how. All answers up to there are whole ones.
+/// Sends a request that ends in the middle, by an end or by a reset. All responses until then are complete.
 fn broken_off(bytes: &[u8], resets: bool) -> Result<(), String> {
     let authority = Listener::Local.authority();
     let mut client = Client::open(authority).map_err(|error| error.to_string())?;
@@ -299,7 +299,7 @@ fn broken_off(bytes: &[u8], resets: bool) -> Result<(), String> {
     first.extend(bytes);
     let _refused_already = client.write(&first);
     if resets {
-        // Closing with unread bytes is a reset, so an answer must be there.
+        // Closing with unread bytes causes a reset, so a response must have arrived.
         let mut byte = [0];
         return client.stream().peek(&mut byte).map(|_| ()).map_err(|error| error.to_string());
     }
@@ -317,7 +317,7 @@ fn a_client_may_leave_at_every_byte() {
     with_each(&cases(Listener::Local), |case| {
         let bytes = sent(Listener::Local, case);
         let fault = |cut: usize| {
-            // By an end and by a reset, in turn.
+            // Ends and resets alternate.
             let fault = broken_off(&bytes[..cut], cut % 2 == 1).err()?;
             Some(format!("left at {cut}: {fault}"))
         };

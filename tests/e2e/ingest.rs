@@ -1,4 +1,4 @@
-//! Ingest and restart: what is stored once stays as it is, what changed supersedes.
+//! Ingest and restart: stored items stay unchanged, changed documents supersede.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -20,7 +20,7 @@ const QUERIES: [&str; 6] = [
     "salted herring",
 ];
 
-/// Ids and statuses of what each question finds.
+/// Ids and statuses of each query's results.
 fn found(service: &Service) -> BTreeMap<&'static str, Vec<(String, String)>> {
     let seeds = |query: &'static str| {
         let seeds = service.post("/recall", &json!({"query": query, "limit": 10}));
@@ -33,7 +33,7 @@ fn found(service: &Service) -> BTreeMap<&'static str, Vec<(String, String)>> {
 
 fn first(service: &Service, query: &str) -> Value {
     let mut seed = service.post("/recall", &json!({"query": query, "limit": 1}))[0].take();
-    // How rare a word is depends on all that is stored, so scores move with every write.
+    // Word rarity depends on the whole store, so scores change with every write.
     seed["score"] = Value::Null;
     seed
 }
@@ -90,8 +90,8 @@ fn a_second_start_finds_nothing_new_and_everything_old() {
     assert_eq!(old_now["superseded_by"], new["id"]);
     let still = first(&service, "Three short flashes tell the harbour master");
     assert_eq!(still, unchanged, "another file's items are as they were");
-    // A section that did not change is in the new version as well, to the letter: it is given once,
-    // as it stands now, whether replacements are asked for or not.
+    // An unchanged section is in the new version as well, verbatim. The section is returned once, in its current
+    // version, with or without `prefer_replacements`.
     for prefer in [true, false] {
         let asked = json!({"query": "diaphone compressor needs two men", "limit": 5,
             "prefer_replacements": prefer});
@@ -105,7 +105,7 @@ fn a_second_start_finds_nothing_new_and_everything_old() {
         let same = horns.as_array().unwrap().iter().filter(|horn| &horn["text"] == text);
         assert_eq!(same.count(), 1, "{horns}");
     }
-    // The old words still lead to what stands now, on the governed path.
+    // On the governed path, the old words still find the current version.
     let asked = json!({"query": "does the undersea cable fail?"});
     let answer = McpClient::open(&service).call("retrieval_arbitrate_tool", &asked);
     let ids: Vec<&Value> =

@@ -1,4 +1,4 @@
-//! SIGKILL in the middle of writing: what was acknowledged is there after the next start.
+//! SIGKILL during writes: acknowledged writes exist after the next start.
 
 use std::fs::File;
 use std::io::Read;
@@ -14,13 +14,13 @@ use support_wire::wire::Client;
 
 const ROUNDS: usize = 4;
 const WRITERS: usize = 3;
-/// Acknowledged writes before the kill: drawn below this, so that it comes at another point each time.
+/// Bound of the acknowledged writes before the kill, drawn at random so that the kill point varies.
 const ACKNOWLEDGED_MAX: u64 = 24;
 
-/// The id and text of an item that the service said is stored.
+/// The id and text of an item that the service acknowledged.
 type Acknowledged = (String, String);
 
-/// Numbers that a seed decides (splitmix64).
+/// A generator of random numbers from a seed (splitmix64).
 struct Dice(u64);
 
 impl Dice {
@@ -42,7 +42,7 @@ fn seed() -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// Writes until the service is gone; tells each acknowledged item at once.
+/// Writes until the service is gone, and sends each acknowledged item at once.
 fn write_until_killed(local: &str, name: &str, told: &Sender<Acknowledged>) {
     let mut client = Client::open(local).unwrap();
     for count in 0.. {
@@ -58,7 +58,7 @@ fn write_until_killed(local: &str, name: &str, told: &Sender<Acknowledged>) {
     }
 }
 
-/// Ingests one file after another until the service is gone; gives those that were acknowledged.
+/// Ingests one file after another until the service is gone, and returns the acknowledged files.
 fn ingest_until_killed(
     local: &str,
     folder: &Path,
@@ -86,7 +86,7 @@ fn take(acknowledged: &Receiver<Acknowledged>, count: u64) -> Vec<Acknowledged> 
     (0..count).map(|_| acknowledged.recv().unwrap()).collect()
 }
 
-/// The current text of an item: its successor says what it replaced and answers for its id.
+/// Returns the current text of an item: its successor names the superseded item and is found by its id.
 fn assert_all_there(service: &Service, items: &[Acknowledged], files: &[String]) {
     let mut client = service.connect();
     for (id, text) in items {
@@ -165,7 +165,7 @@ fn a_kill_in_the_middle_of_a_long_ingest_leaves_whole_documents() {
         request.len(),
     );
     client.write(format!("{head}{request}").as_bytes()).unwrap();
-    // The head of the stream has come: the job is under way.
+    // The head of the stream has arrived, so the job is running.
     assert_eq!(client.read(true).unwrap().status, 200);
     service.kill();
     let service = Service::start(&data, &[]);

@@ -1,4 +1,4 @@
-//! The real program as its users meet it: over sockets and on the command line. Nothing of ours is linked.
+//! End-to-end tests of the real program over sockets and on the command line. They link none of our crates.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

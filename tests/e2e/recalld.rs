@@ -1,5 +1,5 @@
-//! `recalld` as the tests start it. The program's own target would be built a second time for them: what they need of
-//! its dependencies is more than it needs by itself.
+//! The `recalld` binary for the tests. The program's own target would be built a second time, since the tests enable
+//! more features of its dependencies than the program does.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What needs no taste: the look of the sources, and that documents name what is there.
+//! Style checks that need no judgement: layout of the sources, and documents that name only existing things.
 
 use std::fs;
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::path::Path;
 use support_wire::markdown::quoted;
 use support_wire::tree::{ending, files, none, workspace};
 
-/// Longest line of a source file. rustfmt keeps code to 100; a string may be a little longer.
+/// Longest line of a source file. rustfmt limits code to 100; a string may be a little longer.
 const LINE_CHARS_MAX: usize = 120;
 
-/// The part of a file above its tests, whose tables may be as wide as they must.
+/// The part of a file above its tests, whose tables may be wide.
 fn above_tests(text: &str) -> &str {
     text.find("\nmod tests {").map_or(text, |at| &text[..at])
 }
@@ -34,7 +34,7 @@ fn sources_are_ascii_and_not_too_wide() {
     none("write \\u{..} for other characters, and break long lines", &faults);
 }
 
-/// A folder of sources says in its `lib.rs`, `main.rs` or `mod.rs` what it owns; a single file need not.
+/// A folder of sources has docs in its `lib.rs`, `main.rs` or `mod.rs`; a single file needs none.
 #[test]
 fn every_folder_says_what_it_owns() {
     let is_door = |path: &Path| {
@@ -47,12 +47,12 @@ fn every_folder_says_what_it_owns() {
     none("begin these with a //! header", &faults);
 }
 
-/// What stands in backticks.
+/// Returns the texts in backticks.
 fn spans(text: &str) -> Vec<String> {
     quoted(text).into_iter().map(|(_, span)| span.to_owned()).collect()
 }
 
-/// Whether a quoted text names a file or folder of this repository.
+/// Returns true if a quoted text is a path of this repository.
 fn is_path(text: &str) -> bool {
     const ROOMS: [&str; 10] = [
         "engine/",
@@ -79,7 +79,7 @@ fn paths_in_the_architecture_exist() {
     none("ARCHITECTURE.md names what is not there", &gone.collect::<Vec<_>>());
 }
 
-/// What `docs/security-tests.md` says is shown: each row names a test as `FILE::TEST`, or a file that is there.
+/// Each row of `docs/security-tests.md` names a test as `FILE::TEST`, or a file, that exists.
 #[test]
 fn what_is_said_to_be_shown_is_shown() {
     let page = fs::read_to_string(workspace().join("docs/security-tests.md")).unwrap();
@@ -108,7 +108,7 @@ fn what_is_said_to_be_shown_is_shown() {
     none("docs/security-tests.md names what is not there", &faults);
 }
 
-/// Whether a source has a test of this name, in `proptest!` or not.
+/// Returns true if a source has a test of this name, in `proptest!` or not.
 fn is_test(text: &str, name: &str) -> bool {
     let Some((before, _)) = text.split_once(&format!("fn {name}(")) else { return false };
     let lines = before.trim_end().lines().rev().map(str::trim_start);
@@ -118,11 +118,11 @@ fn is_test(text: &str, name: &str) -> bool {
 
 #[test]
 fn no_file_knows_the_machine_it_was_written_on() {
-    // Put together here, so that this file is not one of its own findings.
+    // Concatenated here, so that this file is not one of its own findings.
     let words = [["/ro", "ot/"], ["/wo", "rk/"], ["../sha", "red"]].map(|two| two.concat());
     let mut faults = Vec::new();
     for path in files() {
-        // Files that are not text hold no such words worth reading.
+        // Files that are not UTF-8 are skipped.
         let Ok(text) = fs::read_to_string(workspace().join(&path)) else { continue };
         for (number, line) in (1..).zip(text.lines()) {
             for word in words.iter().filter(|word| line.contains(*word)) {
@@ -133,7 +133,7 @@ fn no_file_knows_the_machine_it_was_written_on() {
     none("these names belong to a machine", &faults);
 }
 
-/// Floors of the engine, lowest first; what is in none of these folders is below all of them.
+/// Layers of the engine, lowest first; modules outside of these folders are below all of them.
 const FLOORS: [&str; 3] = ["reading", "store", "keeping"];
 
 #[test]
@@ -141,7 +141,7 @@ fn no_floor_of_the_engine_knows_one_above_it() {
     let mut faults = Vec::new();
     for (path, text) in ending("rs") {
         let Ok(inside) = path.strip_prefix("engine/src") else { continue };
-        // The door names all of them.
+        // `lib.rs` names all layers.
         if inside == Path::new("lib.rs") {
             continue;
         }
@@ -153,7 +153,7 @@ fn no_floor_of_the_engine_knows_one_above_it() {
                 let next = text[at + door.len()..].chars().next();
                 !next.is_some_and(|letter| letter.is_alphanumeric() || letter == '_')
             });
-            // Tests of a low floor may build what they read by a higher one.
+            // Tests of a low layer may build their input by a higher one.
             if (is_named || text.contains("use crate::{")) && !inside.ends_with("tests.rs") {
                 faults.push(format!("{} names {above}", path.display()));
             }

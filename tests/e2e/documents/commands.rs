@@ -1,5 +1,5 @@
-//! Each command of the program in a document has subcommands and flags that the program has, whether it is run or not;
-//! and each script that is named is there.
+//! Each `recalld` command in a document, executed or not, has subcommands and flags that the program has; and each
+//! script that a document names exists.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,16 +9,16 @@ use support_wire::markdown::{Block, blocks, quoted};
 use support_wire::service::binary;
 use support_wire::tree::{ending, none, workspace};
 
-/// Words behind the program's name that are no commands of people: the child that reads PDFs, and texts under a MAC.
+/// Words after the program's name that are no user commands: the child that reads PDFs, and texts under a MAC.
 const NO_COMMANDS: [&str; 2] = ["read-pdf", "sign-in"];
 
-/// What `--help` says of a command.
+/// Subcommands and flags of a command, from its `--help`.
 struct Help {
     commands: Vec<String>,
     flags: Vec<String>,
 }
 
-/// Looks up each page of help once.
+/// Cache of help pages, each read once.
 #[derive(Default)]
 struct Helps(BTreeMap<Vec<String>, Help>);
 
@@ -36,7 +36,7 @@ impl Helps {
 fn read(text: &str) -> Help {
     let under = text.lines().skip_while(|line| *line != "Commands:").skip(1);
     let rows = under.take_while(|line| !line.is_empty());
-    // What an entry says may go on in lines that stand further to the right.
+    // The description of an entry may continue on lines that are indented further.
     let rows = rows.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     let commands = rows.filter_map(|line| line.split_whitespace().next()).map(str::to_owned);
     let options = text.lines().map(str::trim_start).filter(|line| line.starts_with('-'));
@@ -45,12 +45,12 @@ fn read(text: &str) -> Help {
     Help { commands: commands.collect(), flags: flags.map(str::to_owned).collect() }
 }
 
-/// The words of each call of the program in a piece of shell, without the program itself. A call ends where another
-/// command, a redirection, or the line does; what stands in quotes is one word.
+/// Returns the words of each call of the program in a piece of shell, without the program's name. A call ends at
+/// another command, a redirection, or the end of the line; a quoted string is one word.
 fn calls(code: &str) -> Vec<Vec<String>> {
     let code = code.replace("\\\n", " ");
     let (mut found, mut words, mut word) = (Vec::new(), Vec::new(), String::new());
-    // The quote that is open, and those that are open around a command within them.
+    // The open quote, and the quotes that are open around a nested command.
     let (mut quote, mut outer) = (None, Vec::new());
     let mut letters = code.chars().chain(['\n']).peekable();
     while let Some(letter) = letters.next() {
@@ -88,7 +88,7 @@ fn take(word: &mut String) -> Option<String> {
     Some(std::mem::take(word)).filter(|word| !word.is_empty())
 }
 
-/// What the program is called with, where one of the words is the program.
+/// Returns the arguments of the program if one of the words is the program.
 fn call(words: &[String]) -> Option<Vec<String>> {
     let is_program = |word: &String| word == "recalld" || word.ends_with("/release/recalld");
     let by_cargo = words.iter().position(|word| word == "--").filter(|_| {
@@ -107,7 +107,6 @@ fn call(words: &[String]) -> Option<Vec<String>> {
     by_cargo.or(own).map(|at| words[at + 1..].to_vec())
 }
 
-/// What is wrong with a call.
 fn faults(helps: &mut Helps, words: &[String]) -> Vec<String> {
     let mut path = Vec::new();
     let mut rest = words.iter().peekable();
@@ -133,7 +132,7 @@ fn faults(helps: &mut Helps, words: &[String]) -> Vec<String> {
     faults
 }
 
-/// Documents that say what the program of today takes; the changes of former times are not among them.
+/// Documents of the current version; the changelog describes former versions.
 fn documents() -> Vec<(std::path::PathBuf, String)> {
     let pages = ending("md").into_iter();
     pages.filter(|(path, _)| !["CHANGELOG.md"].iter().any(|name| path == Path::new(name))).collect()
@@ -164,7 +163,7 @@ fn every_command_is_one_of_the_program() {
     none("commands that the program does not have", &wrong);
 }
 
-/// What is not run says why, in a comment above it that readers of the page do not see.
+/// A block that is not executed has a comment above, invisible in the rendered page, that states why.
 #[test]
 fn what_is_not_run_says_why() {
     let mut wrong = Vec::new();
@@ -184,7 +183,7 @@ fn what_is_not_run_says_why() {
     none("blocks that the campaign does not know what to do with", &wrong);
 }
 
-/// A script that a document names by its place in the repository.
+/// Scripts that documents name by their path in the repository exist.
 #[test]
 fn scripts_that_are_named_are_there() {
     let (mut gone, mut count) = (Vec::new(), 0);

@@ -1,4 +1,4 @@
-//! Links between documents, their anchors, and the contents of the book.
+//! Links between documents, their anchors, and the table of contents of the book.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use support_wire::markdown::{anchors, links};
 use support_wire::tree::{ending, none, workspace};
 
-/// `docs/../README.md` as `README.md`; nothing where it leads out of the repository.
+/// Normalizes `docs/../README.md` to `README.md`; `None` if the path leaves the repository.
 fn resolved(folder: &Path, target: &str) -> Option<PathBuf> {
     let mut path = folder.to_owned();
     for part in Path::new(target).components() {
@@ -24,7 +24,7 @@ fn resolved(folder: &Path, target: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-/// Why a link leads nowhere, if it does.
+/// Returns why a link is broken, if it is.
 fn fault(
     page: &Path,
     target: &str,
@@ -67,7 +67,7 @@ fn every_link_leads_to_a_file_and_every_anchor_to_a_heading() {
     none("links that lead nowhere", &faults);
 }
 
-/// Pages in a folder, without those beneath it.
+/// Pages in a folder, without its subfolders.
 fn pages_in(folder: &str) -> BTreeSet<PathBuf> {
     let pages = ending("md").into_iter().map(|(path, _)| path);
     pages.filter(|path| path.parent() == Some(Path::new(folder))).collect()

@@ -1,6 +1,6 @@
-//! The documents: what they link to is there, and the commands in them are those of the program.
+//! The documents: link targets exist, and commands match the program.
 //!
-//! That the commands do what the page says is shown by `tests/campaigns/documents.sh`, which runs them.
+//! `tests/campaigns/documents.sh` executes the commands, which shows that their results match the page.
 
 mod commands;
 mod links;

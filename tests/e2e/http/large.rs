@@ -1,15 +1,15 @@
-//! Answers made of large texts: what fits is given whole, and what does not is told.
+//! Responses with large texts: texts that fit are included whole, and omitted ones are counted.
 
 use serde_json::{Value, json};
 use support_wire::service::{Service, run_json, scratch, write};
 use support_wire::tiny_model::Tiny;
 use support_wire::wire::Ask;
 
-/// Items, each linked with each.
+/// Items, each linked with every other.
 const ITEMS: usize = 14;
-/// Bytes of each text as it is stored; in JSON a quotation mark takes two.
+/// Bytes of each text as stored; in JSON a quotation mark takes two bytes.
 const TEXT_BYTES: usize = 900 * 1024;
-/// As many as 12 MiB have room for.
+/// Items that fit a response of 12 MiB.
 const FITTING: usize = 6;
 
 /// Items that the word `beacon` ranks by their number.
@@ -29,7 +29,7 @@ fn lines() -> String {
     lines.map(|line| format!("{line}\n")).collect()
 }
 
-/// What `POST` answers, and how much it says it left out.
+/// Returns the response to a `POST`, and the number of omitted items by its header.
 fn asked(service: &Service, path: &str, body: &Value) -> (Value, Option<usize>) {
     let answer = service.ask(&service.signed(Ask::post(path, body)));
     assert_eq!(answer.status, 200, "{path} {body}");
@@ -70,7 +70,7 @@ fn what_has_no_room_is_left_out_and_told() {
     assert_eq!(numbers(found["results"].as_array().unwrap()).len(), FITTING);
     assert!(found.get("left_out").is_none(), "the header says it");
 
-    // Seeds come before neighbours, and of these the strongest.
+    // Seeds come before neighbours, and strong neighbours before weak ones.
     let body = json!({"query": "beacon", "limit": 2, "graph": true, "neighbor_limit": 20});
     let (seeds, left_out) = asked(&service, "/recall", &body);
     assert_eq!(numbers(seeds.as_array().unwrap()), [0, 1]);
@@ -84,7 +84,7 @@ fn what_has_no_room_is_left_out_and_told() {
     batches(&service, all.as_array().unwrap());
 }
 
-/// The governed path says it in `routing`.
+/// The governed path reports omitted items in `routing`.
 fn operators(service: &Service) {
     let asked = |limit: usize| {
         let body = json!({"query": "beacon", "limit": limit, "graph": true});
@@ -99,7 +99,7 @@ fn operators(service: &Service) {
     assert_eq!(asked(3), (6, Some(3)));
 }
 
-/// Of a batch, what is too much beside the others is refused by itself.
+/// Requests of a batch that exceed the response's size get an error of their own.
 fn batches(service: &Service, items: &[Value]) {
     let read = |item: &Value| {
         let uri = format!("memory://item/{}", item["id"].as_str().unwrap());
@@ -114,7 +114,7 @@ fn batches(service: &Service, items: &[Value]) {
     let answers = answer.json();
     for (at, answer) in answers.as_array().unwrap().iter().enumerate() {
         assert_eq!(answer["id"], at.to_string());
-        // A quotation mark in JSON in JSON takes four bytes.
+        // A quotation mark in JSON within JSON takes four bytes.
         assert_eq!(answer["result"].is_object(), at < 3, "{at}");
         if at >= 3 {
             assert_eq!(answer["error"]["data"]["reason"], "answer_too_large");

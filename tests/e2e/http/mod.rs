@@ -1,4 +1,4 @@
-//! The HTTP API of the real program: who may ask, what is asked, what comes back.
+//! The HTTP API of the real program: authentication, requests, responses.
 
 mod large;
 
@@ -13,14 +13,14 @@ use support_wire::service::{Service, scratch, with_documents};
 use support_wire::tree::workspace;
 use support_wire::wire::{self, Answer, Ask};
 
-/// `Bearer` alone where none was sent, and what was wrong with one that was.
+/// `Bearer` alone if no token was sent; with an error if the token was invalid.
 const CHALLENGE: &str = "Bearer";
 const CHALLENGE_WRONG: &str = "Bearer error=\"invalid_token\"";
 
 fn service() -> &'static Service {
     static SERVICE: OnceLock<Service> = OnceLock::new();
     SERVICE.get_or_init(|| {
-        // Embedding the whole specification would be waited for a minute and more.
+        // Embedding the whole specification would take more than a minute.
         let mut arguments = Vec::new();
         for page in ["ledger.md", "log.md", "mcp.md"] {
             let page = documents::specification().join(page);
@@ -139,7 +139,7 @@ fn faulty_bodies_are_told_apart_just_as_fastapi_does() {
     let mut client = service().connect();
     let mut refused = 0;
     for case in cases.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
-        // Bytes that are no text are held to the same answers by the server's own tests.
+        // Server tests cover bodies that are not UTF-8.
         let Some(body) = case["body"].as_str().filter(|_| case["status"] != 200) else { continue };
         let mut ask = Ask::new("POST", case["path"].as_str().unwrap());
         if let Some(kind) = case["content_type"].as_str() {
@@ -147,7 +147,7 @@ fn faulty_bodies_are_told_apart_just_as_fastapi_does() {
         }
         let answer = client.send(&service().signed(ask.body(body.as_bytes().to_vec())));
         assert_eq!(json!(answer.status), case["status"], "{body}");
-        // As text: some of them hold numbers that only a few parsers take.
+        // Compared as text: some responses contain numbers that few parsers accept.
         assert_eq!(answer.text(), case["response"], "{body}");
         refused += 1;
     }
@@ -182,7 +182,7 @@ fn limits_hold_and_have_their_defaults() {
     assert_eq!(answer.json()["detail"][0]["ctx"], json!({"le": 20}));
 }
 
-/// Every documented field, with its type.
+/// Asserts every documented field with its type.
 fn assert_seed(seed: &Value) {
     let text = |value: &Value| assert!(value.is_string(), "{seed}");
     let text_or_null = |value: &Value| assert!(value.is_string() || value.is_null(), "{seed}");
@@ -370,7 +370,7 @@ fn a_replacement_steps_above_what_it_replaced() {
 
 #[test]
 fn what_is_titled_as_the_question_comes_first_and_each_keeps_its_own_score() {
-    // Of its own: what other tests remember meanwhile changes how much a word weighs.
+    // A service of its own: writes of other tests would change the word weights.
     let scratch = scratch();
     let service = Service::start(scratch.path(), &[]);
     let mut mcp = McpClient::open(&service);
@@ -387,7 +387,7 @@ fn what_is_titled_as_the_question_comes_first_and_each_keeps_its_own_score() {
     let asked = seeds("samphire BEDS?");
     assert_eq!((&asked[0]["id"], &asked[1]["id"]), (&titled, &worded));
     assert!(score(&asked, &titled) < score(&asked, &worded), "{asked:?}");
-    // The same words, though nothing is titled so: by score alone, and that is the same.
+    // A query of the same words that is no title: the order is by score, and the scores are equal.
     let turned = seeds("beds samphire");
     assert_eq!((&turned[0]["id"], &turned[1]["id"]), (&worded, &titled));
     for id in [&titled, &worded] {
@@ -537,7 +537,7 @@ fn a_body_that_is_too_large_is_refused() {
     let answer = service.ask(&service.signed(Ask::post("/recall", &large)));
     assert_eq!(answer.status, 413);
     assert!(answer.json()["detail"].as_str().unwrap().contains("1048576"), "{}", answer.text());
-    // Announced and never sent: refused by its length alone.
+    // An announced body that is never sent is rejected by its length.
     let announced = Ask::new("POST", "/recall").header("Content-Length", "999999999");
     assert_eq!(service.ask(&service.signed(announced)).status, 413);
 }
@@ -607,7 +607,7 @@ fn the_local_listener_refuses_other_hosts_and_origins() {
 fn mcp_on_the_hosted_listener_needs_the_bearer() {
     let service = service();
     let ping = mcp_client::ask(&json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}));
-    // Where to get a token is said, and what for (RFC 9728, section 5.1).
+    // The response states where to get a token, and for which resource (RFC 9728, section 5.1).
     let document = format!("http://{}/.well-known/oauth-protected-resource/mcp", service.hosted());
     let challenge = |error: &str| {
         let scopes = "tenant:read brain:proxy memory:write ingest:write agent:state";

@@ -1,4 +1,4 @@
-//! A `recalld serve` with all that a service manager can give it.
+//! A `recalld serve` process started as a service manager does.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -13,17 +13,17 @@ use serde_json::Value;
 use support_wire::service::binary;
 use support_wire::wire::{self, Ask};
 
-/// A bound that only a broken program reaches.
+/// A timeout that only a broken program reaches.
 pub(crate) const TIME_MAX: Duration = Duration::from_secs(60);
 
-/// The program becomes the shell, so that its number is known and is the one that is signalled. The two
-/// sockets come as the shell's standard input and error; what the program says goes to a file.
+/// The shell replaces itself by the program, so that the known process id is the one to signal. The two sockets come as
+/// the shell's standard input and error; the program's log goes to a file.
 const SHELL: &str = "export LISTEN_PID=$$; exec 3<&0 4<&2 0</dev/null 2>\"$SAID\"; exec \"$@\"";
 
-/// The same without sockets.
+/// [`SHELL`] without sockets.
 const SHELL_ALONE: &str = "exec 0</dev/null 2>\"$SAID\"; exec \"$@\"";
 
-/// A running program; killed when dropped.
+/// A running program, killed on drop.
 pub(crate) struct Launched {
     child: Child,
     _stdout: BufReader<ChildStdout>,
@@ -32,7 +32,7 @@ pub(crate) struct Launched {
     pub(crate) ready: Value,
 }
 
-/// What a program said, which can be read once it has ended.
+/// The log of a program, read after its exit.
 pub(crate) struct Said(PathBuf);
 
 impl Said {
@@ -63,7 +63,7 @@ fn command<const N: usize>(
 }
 
 impl Launched {
-    /// Starts it and waits until it is ready.
+    /// Starts the program and waits until it is ready.
     pub(crate) fn start<const N: usize>(
         data: &Path,
         arguments: &[&str],
@@ -73,7 +73,7 @@ impl Launched {
         Self::ready(command.stdin(Stdio::null()).spawn().unwrap(), said)
     }
 
-    /// The same with two sockets as its descriptors 3 and 4.
+    /// Starts the program with two sockets as its descriptors 3 and 4.
     pub(crate) fn with_sockets<const N: usize>(
         data: &Path,
         arguments: &[&str],
@@ -84,7 +84,7 @@ impl Launched {
         Self::ready(give(&mut command, sockets).spawn().unwrap(), said)
     }
 
-    /// The same for one that must not start: its exit code, and what it said.
+    /// Runs a program that must not start, and returns its exit code and log.
     pub(crate) fn refused<const N: usize>(
         data: &Path,
         arguments: &[&str],
@@ -110,7 +110,7 @@ impl Launched {
         &self.local
     }
 
-    /// What it says, for when it has ended.
+    /// The log, to be read after the exit.
     pub(crate) fn said(&self) -> Said {
         Said(self.said.clone())
     }
@@ -129,19 +129,18 @@ impl Launched {
         self.wait()
     }
 
-    /// Its page of metrics.
     pub(crate) fn metrics(&self) -> String {
         let answer = wire::ask(self.local(), &Ask::get("/metrics"));
         assert_eq!(answer.status, 200, "{}", answer.text());
         answer.text()
     }
 
-    /// What it says of itself to anyone.
+    /// Fetches the unauthenticated health response.
     pub(crate) fn health(&self) -> Value {
         wire::ask(self.local(), &Ask::get("/health")).json()
     }
 
-    /// Waits until its page of metrics says so.
+    /// Waits until the metrics page satisfies the condition.
     pub(crate) fn until(&self, says: impl Fn(&str) -> bool) {
         let began = Instant::now();
         while !says(&self.metrics()) {
@@ -150,7 +149,7 @@ impl Launched {
         }
     }
 
-    /// Waits until it has said this.
+    /// Waits until the log contains `what`.
     pub(crate) fn until_said(&self, what: &str) {
         let began = Instant::now();
         while !self.said().read().contains(what) {
@@ -166,7 +165,7 @@ fn give(command: &mut Command, (three, four): (TcpListener, TcpListener)) -> &mu
 
 impl Drop for Launched {
     fn drop(&mut self) {
-        // It may have ended already, which is as good.
+        // The process may have exited already.
         let _ended = self.child.kill();
         let _reaped = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! The page of metrics, by the rules of its format and of ours.
+//! The metrics page, by the rules of its format and our own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,8 +8,8 @@ use support_wire::wire::{self, Ask};
 
 use super::launched::Launched;
 
-/// A page as a strict reader sees it: families with their kind, and the value of each sample by its
-/// name and labels as they are written.
+/// A page as a strict parser sees it: families with their type, and the value of each sample by its name and labels as
+/// written.
 struct Read {
     kinds: BTreeMap<String, String>,
     samples: BTreeMap<String, f64>,
@@ -49,7 +49,7 @@ fn read(page: &str) -> Read {
     Read { kinds, samples }
 }
 
-/// Each histogram's buckets grow with their bounds, and the last holds all.
+/// Asserts that each histogram's buckets are cumulative, and that the last one counts all samples.
 fn check_histograms(page: &Read) {
     let mut last: BTreeMap<String, (f64, f64)> = BTreeMap::new();
     let mut buckets: Vec<(String, f64, f64)> = Vec::new();
@@ -121,7 +121,7 @@ fn the_page_keeps_the_format_and_counts_what_happened() {
     };
     wanted(&total("/mcp", "POST", "2xx"), 4.0);
     wanted(&total("/health", "GET", "2xx"), 1.0);
-    // The one of an address that is not there, and the one of a wrong method.
+    // A request for an unknown path, and one with a wrong method.
     wanted(&total("other", "other", "4xx"), 2.0);
     wanted("recalld_http_refused_total{code=\"501\"}", 1.0);
     for stage in ["encode", "words", "meaning", "graph", "fuse", "evidence", "render"] {
@@ -149,7 +149,7 @@ fn the_page_keeps_the_format_and_counts_what_happened() {
     ] {
         assert!(page.samples[some] > 0.0, "{some}");
     }
-    // Those who asked have gone, and only the one who asks for the page is there.
+    // Earlier clients have disconnected, and only the metrics client is connected.
     service.until(|page| page.contains("recalld_connections 1\n"));
     assert!(page.kinds.contains_key("recalld_encoder_info"));
     for secret in ["zither", "attic", data.to_str().unwrap(), "operator@", "Bearer"] {

@@ -1,5 +1,5 @@
-//! `recalld serve` as a service manager sees it: sockets handed over, readiness told, signals obeyed,
-//! certificates read again, lines logged, numbers shown.
+//! `recalld serve` under a service manager: socket activation, readiness notification, signals, certificate reload, log
+//! lines, metrics.
 
 mod launched;
 mod metrics;
@@ -17,7 +17,7 @@ use support_wire::wire::{self, Ask, Client};
 
 use launched::{Launched, TIME_MAX};
 
-/// A place where a service manager listens.
+/// Makes a socket on which a service manager receives notifications.
 fn manager(folder: &std::path::Path) -> (UnixDatagram, String) {
     let path = folder.join("notify");
     let socket = UnixDatagram::bind(&path).unwrap();
@@ -38,7 +38,7 @@ fn sockets_are_taken_over_and_the_manager_is_told() {
     let local = TcpListener::bind("127.0.0.1:0").unwrap();
     let hosted = TcpListener::bind("127.0.0.1:0").unwrap();
     let addresses = [&local, &hosted].map(|socket| socket.local_addr().unwrap().to_string());
-    // Whoever connects before the program runs waits, and is answered.
+    // A client that connects before the program runs waits, and is answered.
     let mut early = Client::open(&addresses[0]).unwrap();
     early
         .write(format!("GET /health HTTP/1.1\r\nHost: {}\r\n\r\n", addresses[0]).as_bytes())
@@ -109,7 +109,7 @@ fn a_drain_answers_what_was_begun_and_takes_nothing_new() {
         service.local(),
         body.len()
     );
-    // Answered once, so the server has the connection; then half of the next request.
+    // After the first response the server has the connection; then half of the next request is sent.
     begun.write(&[head.as_bytes(), body].concat()).unwrap();
     assert_eq!(begun.read(false).unwrap().status, 200);
     begun.write(&[head.as_bytes(), &body[..10]].concat()).unwrap();

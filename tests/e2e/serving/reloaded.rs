@@ -1,4 +1,4 @@
-//! Settings from flags, variables and a file; read again on SIGHUP; and the backups that they have the server make.
+//! Settings from flags, variables and a file; their reload on SIGHUP; and scheduled backups.
 
 use std::fs;
 use std::path::Path;
@@ -36,14 +36,14 @@ fn settings_are_read_again_and_what_takes_a_restart_is_said() {
     service.signal(Signal::HUP);
     service.until_said("the settings were read again changed=\"");
     service.until_said("backup.to, ");
-    // The address was the file's, and the next start has none.
+    // The address came from the file, and the next start has none.
     service.until_said("count from the next start settings=\"audit.sync, hosted.address\"");
-    // A file that is wrong changes nothing, and is told with its place.
+    // An invalid file changes nothing, and the error has its position.
     settings("[log]\nlevel = \"loud\"\n");
     service.signal(Signal::HUP);
     service.until_said("the new settings cannot be used; the old ones stay why=\"");
     service.until_said("recalld.toml: line 2, column 9: `log.level`");
-    // What was taken before is done meanwhile: the first backup is due at once.
+    // Settings accepted before take effect meanwhile: the first backup is due at once.
     service.until_said("a backup was made on schedule path=");
     let known = listed(&data);
     assert_eq!(known["schedule"]["every"], "day", "{known}");
@@ -56,7 +56,7 @@ fn settings_are_read_again_and_what_takes_a_restart_is_said() {
     assert_eq!(service.health()["backups"], json!({"state": "ok"}));
     assert!(page.contains("recalld_backup_newest_timestamp_seconds "), "{page}");
     assert_eq!(service.terminate().code(), Some(0));
-    // It is a backup as any other: checked, and restored.
+    // A scheduled backup is verified and restored like any other.
     let made = folders(&known)[0];
     assert_eq!(run_json(&data, &["verify", made])["clean"], true);
     let restored = folder.path().join("restored");
@@ -68,7 +68,7 @@ fn settings_are_read_again_and_what_takes_a_restart_is_said() {
 fn a_backup_on_schedule_that_cannot_be_made_is_said_and_the_doctor_tells() {
     let folder = scratch();
     let data = folder.path().join("data");
-    // A file is where the folder should be.
+    // A file is in place of the folder.
     let to = write(folder.path(), "kept", "no folder");
     let wanted = format!("backup.to={}", to.display());
     let service = Launched::start(&data, &["--set", &wanted], []);

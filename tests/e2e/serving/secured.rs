@@ -1,4 +1,4 @@
-//! TLS on the hosted listener of the program, and its certificates read again while it serves.
+//! TLS on the hosted listener of the program, and certificate reload while it serves.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -22,7 +22,7 @@ impl Secured {
         Secured(tls::connect(address, trusted).unwrap())
     }
 
-    /// The status of `GET /health`, on a connection that stays open; `None` where TLS fails.
+    /// Status of `GET /health` on a persistent connection; `None` if TLS fails.
     fn health(&mut self) -> Option<String> {
         self.0.write_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n").ok()?;
         let mut head = Vec::new();
@@ -41,7 +41,7 @@ impl Secured {
 
 const OK: Option<&str> = Some("HTTP/1.1 200 OK");
 
-/// SIGHUP, and what the manager is told of it.
+/// Sends SIGHUP and checks the notifications to the manager.
 fn reload(service: &Launched, manager: &UnixDatagram) {
     service.signal(Signal::HUP);
     let reloading = told(manager);
@@ -79,7 +79,7 @@ fn a_certificate_is_served_and_read_again_on_sighup() {
     assert_eq!(before.health().as_deref(), OK);
     assert_eq!(Secured::open(hosted, &new).health().as_deref(), OK);
 
-    // A pipe that nobody writes to, in the certificate's place, keeps nobody: signals are still heard.
+    // A pipe without a writer, in the certificate's place, blocks nothing: signals are still handled.
     fs::remove_file(&certificate).unwrap();
     mknodat(CWD, &certificate, FileType::Fifo, Mode::from_bits_truncate(0o600), 0).unwrap();
     reload(&service, &manager);

@@ -1,4 +1,4 @@
-//! Both tokenizers under one setting, and making a text smaller on which they differ.
+//! Both tokenizers under one setting, and minimization of a text on which they differ.
 
 use encoder::Encoder;
 use tokenizers::{Tokenizer, TruncationParams};
@@ -10,12 +10,12 @@ use crate::settings::Setting;
 #[expect(dead_code, reason = "fuzz targets need more of it")]
 mod model;
 
-/// Most texts tried while one is made smaller.
+/// Most texts tried during one minimization.
 const TRIES_MAX: usize = 3000;
-/// Most bytes tokenized while one is made smaller.
+/// Most bytes tokenized during one minimization.
 const TRIED_BYTES_MAX: usize = 200 << 20;
 
-/// Two tokenizers of the same file.
+/// Two tokenizers of one file.
 pub struct Pair {
     name: String,
     reference: Tokenizer,
@@ -23,7 +23,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Opens both. Ours comes with a network of the smallest kind, which is not asked.
+    /// Opens both tokenizers. Ours needs a network, which is minimal and unused.
     pub fn open(setting: &Setting) -> Outcome<Pair> {
         let tokenizer = setting.tokenizer();
         let mut reference = Tokenizer::from_bytes(tokenizer.to_string())?;
@@ -32,7 +32,7 @@ impl Pair {
         Ok(Pair { name: setting.name.clone(), reference, ours: files.open()? })
     }
 
-    /// The setting's name.
+    /// Name of the setting.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -45,13 +45,13 @@ impl Pair {
         Ok(self.reference.encode_fast(text, true)?.get_ids().to_vec())
     }
 
-    /// Our ids.
+    /// Ids of our tokenizer.
     pub fn ours(&self, text: &str, limit: Option<usize>) -> Vec<u32> {
         self.ours.ids(text, limit.unwrap_or(usize::MAX))
     }
 
-    /// A text on which both still differ, and that does not once more of it is gone: pieces of
-    /// halving length are taken out, down to one character.
+    /// Returns a minimal text on which both still differ: pieces of halving length, down to one character, are removed
+    /// while the difference remains.
     pub fn shrink(&mut self, text: &str, limit: Option<usize>) -> Outcome<String> {
         let mut chars: Vec<char> = text.chars().collect();
         let mut width = chars.len().div_ceil(2);

@@ -1,10 +1,10 @@
-//! Random numbers that can be had again: SplitMix64 (Steele, Lea and Flood 2014).
+//! Repeatable random numbers: SplitMix64 (Steele, Lea and Flood 2014).
 
-/// One string's source of chance.
+/// The generator of one string.
 pub struct Dice(u64);
 
 impl Dice {
-    /// Dice that depend on these three and nothing else.
+    /// Makes a generator that depends on these three values only.
     pub fn new(seed: u64, name: &str, number: usize) -> Dice {
         let mut dice = Dice(seed);
         for byte in name.bytes() {
@@ -21,27 +21,27 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `end`, which is not zero.
+    /// Returns a number below `end`, which is not zero.
     pub fn below(&mut self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }
 
-    /// A number of the range.
+    /// Returns a number of the inclusive range.
     pub fn within(&mut self, first: usize, last: usize) -> usize {
         first + self.below(last - first + 1)
     }
 
-    /// One of a list that is not empty.
+    /// Returns an element of a non-empty list.
     pub fn pick<'a, T>(&mut self, list: &'a [T]) -> &'a T {
         &list[self.below(list.len())]
     }
 
-    /// One of some fixed texts.
+    /// Returns one of some fixed texts.
     pub fn piece(&mut self, list: &[&'static str]) -> &'static str {
         list[self.below(list.len())]
     }
 
-    /// A scalar value of the range; U+FFFD in place of a surrogate.
+    /// Returns a scalar value of the inclusive range, or U+FFFD in place of a surrogate.
     pub fn scalar(&mut self, first: u32, last: u32) -> char {
         let point = first + u32::try_from(self.below((last - first + 1) as usize)).unwrap_or(0);
         char::from_u32(point).unwrap_or('\u{FFFD}')

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use crate::Outcome;
 
-/// Folders whose content nobody here wrote.
+/// Folders of generated or third-party files.
 const PASSED_OVER: [&str; 5] = ["target", ".git", "corpus", "artifacts", "__pycache__"];
 const KINDS: [&str; 4] = ["md", "rs", "py", "jsonl"];
 
-/// All of them.
+/// Reads all documents.
 pub fn read() -> Outcome<Vec<String>> {
     let mut texts = Vec::new();
     walk(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."), &mut texts)?;

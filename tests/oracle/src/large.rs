@@ -1,13 +1,13 @@
-//! Long texts that are as hard as one kind of content can make them.
+//! Long texts, each as hard to tokenize as one kind of content can be.
 
 use crate::dice::Dice;
 use crate::strings;
 
-/// How long they are, and how long for a short run: what grows faster than its text is seen there as well.
+/// Length of the long texts, and for a short run, which still shows superlinear cost.
 pub const BYTES: usize = 1 << 20;
 pub const SHORT_BYTES: usize = 1 << 18;
 
-/// Each by its name, of so many bytes at least.
+/// Returns the texts by name, each of at least `bytes` bytes.
 pub fn all(seed: u64, words: &[String], bytes: usize) -> Vec<(&'static str, String)> {
     let mut dice = Dice::new(seed, "large", 0);
     let mut texts: Vec<(&'static str, String)> = [

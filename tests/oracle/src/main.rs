@@ -1,14 +1,13 @@
-//! The encoder's tokenizer beside the published implementation, the crate `tokenizers`: the same
-//! ids for every text, whatever the settings.
+//! The encoder's tokenizer compared with the published implementation, the crate `tokenizers`: the same ids for every
+//! text, under all settings.
 //!
 //!     oracle TOKENIZER_JSON [--strings N] [--seed S] [--short] [--setting TEXT]
 //!     oracle TOKENIZER_JSON --speed
 //!
-//! Compares every Unicode scalar value in its contexts, `N` random strings, documents of this
-//! repository and texts of a mebibyte, under many settings. A difference is made as small as it
-//! gets, printed escaped, and ends the program with 1. `--short` leaves out most settings, most of
-//! what is not assigned and most documents, and its long texts are shorter; `--setting` takes only those with the text in their names; `--speed`
-//! measures instead.
+//! Compares every Unicode scalar value in its contexts, `N` random strings, documents of this repository and texts of a
+//! mebibyte, under many settings. A difference is minimized, printed escaped, and the program exits with 1. `--short`
+//! leaves out most settings, most unassigned scalar values and most documents, and shortens the long texts. `--setting`
+//! selects the settings with the text in their names. `--speed` measures instead.
 
 mod compare;
 mod dice;
@@ -31,12 +30,12 @@ use crate::dice::Dice;
 use crate::settings::Setting;
 use crate::tally::Tally;
 
-/// What the parts of the program fail with: a text for people.
+/// Result of a program step; the error is a text for people.
 type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// Random strings for all settings together, where no number is given.
+/// Random strings for all settings together, if no number is given.
 const STRINGS: usize = 200_000;
-/// A short run takes each of so many documents.
+/// A short run uses every eighth document.
 const SHORT_RUN_TAKES_EACH: usize = 8;
 
 struct Arguments {
@@ -95,7 +94,7 @@ fn run() -> Outcome<bool> {
     Ok(tally.differences() == 0)
 }
 
-/// All comparisons under one setting.
+/// Runs all comparisons under one setting.
 fn one(
     arguments: &Arguments,
     setting: &Setting,
@@ -109,7 +108,7 @@ fn one(
         tally.add("scalars in context", &mut pair, &block, None)?;
     }
     for number in 0..share {
-        // Each string has dice of its own, so it does not depend on those before it.
+        // Each string has its own generator, so it does not depend on the strings before.
         let mut dice = Dice::new(arguments.seed, &setting.name, number);
         let text = strings::any(&mut dice, words, documents);
         let limit = strings::limit(&mut dice);

@@ -1,11 +1,11 @@
-//! Every Unicode scalar value among neighbours that could change what becomes of it.
+//! Every Unicode scalar value between neighbours that could affect its tokens.
 
 use crate::settings::Scalars;
 
-/// Scalar values a text.
+/// Scalar values per text.
 const BLOCK: u32 = 64;
-/// All that is assigned, and the edges of what is not; of the ideographs from U+20000 on, which are
-/// alike, their edges and those of their blocks.
+/// All assigned ranges, and the edges of unassigned ones. The ideographs from U+20000 on are alike, so only their edges
+/// and those of their blocks are included.
 const ASSIGNED: [(u32, u32); 13] = [
     (0, 0x18FFF),
     (0x1AFF0, 0x2003F),
@@ -22,7 +22,7 @@ const ASSIGNED: [(u32, u32); 13] = [
     (0x10FFC0, 0x10FFFF),
 ];
 
-/// The texts, each of them some scalar values in all contexts.
+/// Returns the texts, each with some scalar values in all contexts.
 pub fn blocks(which: Scalars) -> impl Iterator<Item = String> {
     let ranges = match which {
         Scalars::None => Vec::new(),
@@ -37,8 +37,8 @@ pub fn blocks(which: Scalars) -> impl Iterator<Item = String> {
     })
 }
 
-/// Alone, inside a word, by punctuation, doubled, with marks that stay and marks that go (of
-/// combining classes 9, 224 and 1, 220, 230) on either side, and by what is taken out.
+/// Returns `c` alone, inside a word, by punctuation, doubled, with marks that stay and marks that are dropped (of
+/// combining classes 9, 224 and 1, 220, 230) on either side, and by dropped characters.
 fn contexts(c: char) -> String {
     format!(
         "{c} x{c}y !{c}? {c}{c} {c}\u{301} a\u{302e}{c}\u{1b44}b \u{1d16d}{c}\u{302e}\u{323}{c} \

@@ -1,5 +1,5 @@
-//! The settings under which both are compared: the published `tokenizer.json`, and what becomes of
-//! it when its switches are turned and its vocabulary is replaced.
+//! The settings of the comparison: the published `tokenizer.json`, and variants with other switches and another
+//! vocabulary.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,23 +8,23 @@ use serde_json::{Map, Value, json};
 
 /// A tokenizer to compare.
 pub struct Setting {
-    /// What is turned.
+    /// Names of the changed switches.
     pub name: String,
-    /// The file, but for the normaliser.
+    /// The file without the normalizer.
     base: Arc<Value>,
     normalizer: Value,
-    /// All ids are below this.
+    /// Bound of all ids.
     pub ids: usize,
-    /// Which scalar values are tried in their contexts.
+    /// Scalar values to test in their contexts.
     pub scalars: Scalars,
-    /// Documents are tried.
+    /// True if documents are tested.
     pub documents: bool,
-    /// Long texts are tried.
+    /// True if long texts are tested.
     pub large: bool,
 }
 
 impl Setting {
-    /// The whole file.
+    /// Returns the whole file.
     pub fn tokenizer(&self) -> Value {
         let mut tokenizer = Value::clone(&self.base);
         tokenizer["normalizer"] = self.normalizer.clone();
@@ -32,23 +32,23 @@ impl Setting {
     }
 }
 
-/// Which scalar values.
+/// Selection of scalar values.
 #[derive(Clone, Copy)]
 pub enum Scalars {
-    /// None.
+    /// No scalar values.
     None,
-    /// All that are assigned and unlike their neighbours, and the edges of what is not.
+    /// All assigned values unlike their neighbours, and the edges of unassigned ranges.
     Assigned,
-    /// All.
+    /// All scalar values.
     All,
 }
 
-/// Switches of a short run beside those as published: each is turned in one of them.
+/// Switch settings of a short run besides the published ones: each switch is changed in one of them.
 const FEW: [usize; 4] = [1, 6, 15, 16];
-/// Longest word of the vocabulary of letters, in characters. The most that ours takes.
+/// Longest word of the letter vocabulary, in characters: the largest limit of our tokenizer.
 const WORD_CHARS_MAX: usize = 1000;
 
-/// All settings, or the few for a short run.
+/// Returns all settings, or a few for a short run.
 pub fn all(published: &Value, short: bool) -> Vec<Setting> {
     let mut settings = Vec::new();
     let letters = Arc::new(of_letters(published));
@@ -89,13 +89,13 @@ pub fn all(published: &Value, short: bool) -> Vec<Setting> {
     settings
 }
 
-/// How many words a tokenizer has.
+/// Number of words of a tokenizer.
 fn words(tokenizer: &Value) -> usize {
     tokenizer["model"]["vocab"].as_object().map_or(0, Map::len)
 }
 
-/// The published tokenizer with more special tokens: of letters, of what is dropped and normalised
-/// elsewhere, one the start of another, one with another id than the word that it is. Words are
+/// Returns the published tokenizer with more special tokens. Some consist of letters, or of characters that are
+/// otherwise dropped or normalized; one is a prefix of another; one has another id than its word. The word limit is
 /// short.
 fn with_odd_tokens(published: &Value) -> Setting {
     let mut tokenizer = published.clone();
@@ -120,7 +120,7 @@ fn with_odd_tokens(published: &Value) -> Setting {
             "\u{200b}",
             " \u{ff3b}",
         ] {
-            // The reference numbers those that are no words by itself, as they come.
+            // The reference itself numbers the tokens that are no words, in file order.
             add(new, ids);
             ids += usize::from(published["model"]["vocab"][new].is_null());
         }
@@ -132,15 +132,15 @@ fn with_odd_tokens(published: &Value) -> Setting {
     Setting { name, base, normalizer, ids, scalars, documents: true, large: false }
 }
 
-/// The published words, without the marks of continuation.
+/// The published words, without continuation prefixes.
 pub fn plain_words(published: &Value) -> Vec<String> {
     let vocabulary = published["model"]["vocab"].as_object();
     let words = vocabulary.into_iter().flatten();
     words.map(|(word, _)| word.trim_start_matches("##").to_owned()).collect()
 }
 
-/// The published tokenizer with another vocabulary: nearly every scalar value is a word, at the
-/// start and later, so that no normalised text hides behind `[UNK]`.
+/// Returns the published tokenizer with another vocabulary: nearly every scalar value is a word, at the start and as a
+/// continuation, so that no difference of normalization is hidden by `[UNK]`.
 fn of_letters(published: &Value) -> Value {
     let mut tokenizer = published.clone();
     let mut words: BTreeSet<String> = BTreeSet::new();

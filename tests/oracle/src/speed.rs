@@ -1,4 +1,4 @@
-//! How long both take for the same text.
+//! Time of both tokenizers for the same text.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -9,13 +9,13 @@ use crate::Outcome;
 use crate::compare::Pair;
 use crate::{large, settings};
 
-/// Turns of each; the median is told.
+/// Rounds of each tokenizer, of which the median is printed.
 const TURNS: usize = 15;
-/// A turn repeats a short text until it takes this long.
+/// A round repeats a short text until it takes this long.
 const TURN: Duration = Duration::from_millis(4);
 const SENTENCE: &str = "We decided to keep the write-ahead log on a separate disk. ";
 
-/// Prints a line for each text.
+/// Measures each text and prints a line for it.
 pub fn measure(published: &Value) -> Outcome<()> {
     let settings = settings::all(published, true);
     let setting = settings.first().ok_or("there are no settings")?;
@@ -45,11 +45,11 @@ pub fn measure(published: &Value) -> Outcome<()> {
     Ok(())
 }
 
-/// Microseconds of one call.
+/// Returns the median microseconds of one call.
 fn median(mut act: impl FnMut()) -> f64 {
     let once = time(1, &mut act);
     let repeats = (TURN.as_secs_f64() / once.as_secs_f64().max(1e-7)).ceil().max(1.0) as u32;
-    // A call that takes half a second need not be repeated as often as one that takes less.
+    // A call that takes half a second needs fewer repetitions than a faster one.
     let turns = if once > Duration::from_millis(500) { 1 } else { TURNS };
     let mut turns: Vec<f64> = (0..turns)
         .map(|_| time(repeats, &mut act).as_secs_f64() * 1e6 / f64::from(repeats))

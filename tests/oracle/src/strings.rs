@@ -1,8 +1,8 @@
-//! Random texts of every kind that has ever been cut up wrongly.
+//! Random texts of every kind that was ever tokenized wrongly.
 
 use crate::dice::Dice;
 
-/// Blocks that share a script, or the look of one.
+/// Blocks that share a script, or are similar in appearance.
 const SCRIPTS: [(u32, u32); 40] = [
     (0x20, 0x7E),
     (0xA0, 0x17F),
@@ -45,7 +45,7 @@ const SCRIPTS: [(u32, u32); 40] = [
     (0x1D000, 0x1D7FF),
     (0x1E000, 0x1F0FF),
 ];
-/// Marks: of class 0 and above, that go and that stay, known to the reference and younger.
+/// Marks: of class 0 and above, dropped and retained, known to the reference and younger.
 const MARKS: [(u32, u32); 22] = [
     (0x300, 0x36F),
     (0x300, 0x36F),
@@ -75,7 +75,7 @@ const SPACES: [char; 25] = [
     '\u{1680}', '\u{180e}', '\u{2000}', '\u{2001}', '\u{2007}', '\u{200a}', '\u{200b}', '\u{2028}',
     '\u{2029}', '\u{202f}', '\u{205f}', '\u{2060}', '\u{3000}',
 ];
-/// Letters that change in number, class or kind when they are normalised.
+/// Letters that change in number, class or kind when normalized.
 const LETTERS: [&str; 44] = [
     "I",
     "i",
@@ -157,12 +157,12 @@ const EMOJI: [&str; 14] = [
     "\u{2122}",
 ];
 const LIMITS: [usize; 10] = [2, 3, 4, 8, 16, 32, 64, 128, 256, 512];
-/// Longest random text of each kind, in pieces.
+/// Most pieces of a random text of each kind.
 const PIECES_MAX: usize = 24;
-/// Longest part of a document.
+/// Most bytes of a part of a document.
 const PART_BYTES_MAX: usize = 3000;
 
-/// A text of any kind, or several in a row.
+/// Returns a text of any kind, or several in a row.
 pub fn any(dice: &mut Dice, words: &[String], documents: &[String]) -> String {
     let mut text = String::new();
     for _ in 0..*dice.pick(&[1, 1, 1, 2, 3]) {
@@ -185,13 +185,13 @@ pub fn any(dice: &mut Dice, words: &[String], documents: &[String]) -> String {
     text
 }
 
-/// Where to cut the text off: half of the time nowhere.
+/// Returns a token limit, or none in half of the cases.
 pub fn limit(dice: &mut Dice) -> Option<usize> {
     let limit = *dice.pick(&LIMITS);
     (dice.below(2) == 0).then_some(limit)
 }
 
-/// A part of a text, cut between any two characters.
+/// Returns a part of a text, cut between any two characters.
 pub fn cut<'a>(dice: &mut Dice, text: &'a str) -> &'a str {
     let start = text.ceil_char_boundary(dice.below(text.len() + 1));
     let length = dice.below(PART_BYTES_MAX);
@@ -203,20 +203,20 @@ fn part<'a>(dice: &mut Dice, documents: &'a [String]) -> &'a str {
     cut(dice, document)
 }
 
-/// Scalar values from everywhere, near and far.
+/// Returns scalar values from all ranges.
 pub fn scalars(dice: &mut Dice) -> String {
     let last = *dice.pick(&[0x7F, 0x2FF, 0xFFFF, 0x1FFFF, 0x10_FFFF]);
     (0..dice.within(1, PIECES_MAX)).map(|_| dice.scalar(0, last)).collect()
 }
 
-/// Letters of one script, with a space now and then.
+/// Returns letters of one script, with occasional spaces.
 fn script(dice: &mut Dice) -> String {
     let &(first, last) = dice.pick(&SCRIPTS);
     let one = |_| if dice.below(8) == 0 { ' ' } else { dice.scalar(first, last) };
     (0..4 * PIECES_MAX).map(one).collect()
 }
 
-/// Words of the vocabulary run together, so that where each ends is for the tokenizer to find.
+/// Returns words of the vocabulary without spaces, so that the tokenizer has to find their ends.
 pub fn glued(dice: &mut Dice, words: &[String]) -> String {
     let count = dice.within(1, PIECES_MAX);
     let glue = *dice.pick(&["", "", " ", "-", "\u{301}", "\u{200b}"]);
@@ -233,7 +233,7 @@ fn mark(dice: &mut Dice) -> char {
     dice.scalar(first, last)
 }
 
-/// Letters under marks of all classes in any order: a few, or hundreds.
+/// Returns letters with marks of all classes in any order: a few, or hundreds.
 pub fn marks(dice: &mut Dice) -> String {
     let mut text = String::new();
     for _ in 0..dice.within(1, 6) {
@@ -242,7 +242,7 @@ pub fn marks(dice: &mut Dice) -> String {
         for _ in 0..dice.below(most) {
             text.push(mark(dice));
         }
-        // A mark that stays, many times: what is left of a run is long, too.
+        // A retained mark, many times, so that the rest of a run is long, too.
         let stays = *dice.pick(&['\u{302e}', '\u{1b44}', '\u{1d16d}', '\u{f71}']);
         if dice.below(4) == 0 {
             text.extend(
@@ -253,7 +253,7 @@ pub fn marks(dice: &mut Dice) -> String {
     text
 }
 
-/// Ideographs, kana and Latin in turn, as Japanese has them.
+/// Returns alternating ideographs, kana and Latin, as in Japanese.
 fn japanese(dice: &mut Dice) -> String {
     let blocks =
         [(0x4E00, 0x9FFF), (0x3041, 0x30FF), (0x61, 0x7A), (0xFF01, 0xFF9F), (0x3001, 0x303F)];
@@ -267,7 +267,7 @@ fn japanese(dice: &mut Dice) -> String {
     text
 }
 
-/// Pieces one after the other, with something in between now and then.
+/// Returns the pieces one after the other, with occasional separators.
 fn strung(dice: &mut Dice, pieces: &[&'static str]) -> String {
     let mut text = String::new();
     for _ in 0..dice.within(1, PIECES_MAX) {
@@ -282,7 +282,7 @@ fn strung(dice: &mut Dice, pieces: &[&'static str]) -> String {
     text
 }
 
-/// Controls and formats among letters.
+/// Returns controls and formats among letters.
 fn controls(dice: &mut Dice) -> String {
     let blocks = [
         (0x0, 0x1F),
@@ -309,7 +309,7 @@ fn controls(dice: &mut Dice) -> String {
     text
 }
 
-/// Words between spaces of all kinds.
+/// Returns words between spaces of all kinds.
 fn spaced(dice: &mut Dice, words: &[String]) -> String {
     let mut text = String::new();
     for _ in 0..dice.within(1, PIECES_MAX) {
@@ -319,7 +319,7 @@ fn spaced(dice: &mut Dice, words: &[String]) -> String {
     text
 }
 
-/// A word of about the longest length that is looked up, counted in every way.
+/// Returns a word of about the length limit, by each way of counting.
 fn long_word(dice: &mut Dice, words: &[String]) -> String {
     let length = dice.within(97, 103) * *dice.pick(&[1, 1, 1, 10]);
     let unit =
@@ -336,7 +336,7 @@ fn long_word(dice: &mut Dice, words: &[String]) -> String {
     text
 }
 
-/// Words between punctuation of all blocks that have any.
+/// Returns words between punctuation of all blocks that have punctuation.
 fn punctuated(dice: &mut Dice, words: &[String]) -> String {
     let blocks = [
         (0x21, 0x2F),

@@ -1,4 +1,4 @@
-//! What was compared and what was found.
+//! Counts of compared texts and differences.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -6,10 +6,10 @@ use std::sync::Mutex;
 use crate::Outcome;
 use crate::compare::Pair;
 
-/// After this many differences the rest is most likely the same ones again.
+/// After this many differences, the rest most likely repeats them.
 const DIFFERENCES_MAX: usize = 20;
 
-/// Counts for all threads.
+/// Counts of all threads.
 #[derive(Default)]
 pub struct Tally {
     counts: Mutex<BTreeMap<&'static str, Count>>,
@@ -24,7 +24,7 @@ struct Count {
 }
 
 impl Tally {
-    /// Compares one text and counts it; a difference is printed at its smallest.
+    /// Compares one text and counts it; a difference is printed in minimized form.
     pub fn add(
         &self,
         kind: &'static str,
@@ -56,12 +56,12 @@ impl Tally {
         Ok(())
     }
 
-    /// How many differences there were.
+    /// Number of differences.
     pub fn differences(&self) -> usize {
         *self.found.lock().expect("no thread panics")
     }
 
-    /// The counts, a line a kind.
+    /// Prints the counts, one line per kind.
     pub fn print(&self) {
         for (kind, count) in self.counts.lock().expect("no thread panics").iter() {
             let Count { strings, bytes, ids } = count;
@@ -71,7 +71,7 @@ impl Tally {
     }
 }
 
-/// A text as a Rust literal, all in ASCII.
+/// Formats a text as an ASCII Rust literal.
 fn escaped(text: &str) -> String {
     format!("\"{}\"", text.escape_default())
 }

@@ -1,4 +1,4 @@
-//! Makes the golden stores of the newest format version again: `cargo run -p support-engine --example golden`.
+//! Regenerates the golden stores of the newest format version: `cargo run -p support-engine --example golden`.
 
 fn main() -> std::io::Result<()> {
     for golden in support_engine::golden::made() {

@@ -1,8 +1,8 @@
-//! Simulates power cuts, faults and spoilt bytes for as long as one likes:
-//! `cargo run -p support-engine --example simulate -- --seeds N --start S --minutes M`.
+//! Simulates power cuts, faults and corrupt bytes for any length of time: `cargo run -p support-engine --example
+//! simulate -- --seeds N --start S --minutes M`.
 //!
-//! Runs every scenario (`--scenario NAME`: that one) on each seed, goes on after failures (`--failures N`:
-//! at most so many), and prints how much was tried.
+//! Runs every scenario (`--scenario NAME`: only this one) on each seed, continues after failures (`--failures N`: at
+//! most this many), and prints the amount of work done.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -13,9 +13,9 @@ use support_engine::sim::{Scenario, Tally};
 
 const USAGE: &str = "usage: simulate [--seeds N] [--start S] [--minutes M] [--failures N] \
                      [--scenario PowerCuts|Faults|Spoilt]";
-/// Failures after which a run ends where nothing else is said: there is enough to look at.
+/// Default number of failures after which a run ends.
 const FAILURES_MAX: usize = 32;
-/// Seeds between two lines that say how far it is.
+/// Seeds between two progress lines.
 const SEEDS_A_LINE: u64 = 64;
 
 struct Wish {

@@ -1,4 +1,4 @@
-//! A far that brings what a store has on disk to another directory, in the store's order.
+//! A replication sink that mirrors a store's files to another directory, in the store's order.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -12,24 +12,24 @@ use engine::os::disk::{Disk, DiskRead};
 
 use crate::memory_disk::MemoryDisk;
 
-/// What is brought, one after the other.
+/// A change of the mirrored directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Delivery {
-    /// Bytes of a file that grows, from a place on.
+    /// Bytes of a growing file, from an offset on.
     Bytes(String, usize, Vec<u8>),
-    /// A whole file, which gets its name once it is there.
+    /// A whole file, which gets its name once it is complete.
     File(String, Vec<u8>),
-    /// A file that is not needed any more.
+    /// A file that is no longer needed.
     Gone(String),
 }
 
-/// A directory that deliveries are brought to.
+/// A directory that deliveries are applied to.
 pub trait Place {
-    /// Puts bytes into a file from a place on.
+    /// Writes bytes into a file from an offset on.
     fn put_at(&self, name: &str, at: usize, bytes: &[u8]);
-    /// Puts a whole file there.
+    /// Writes a whole file.
     fn put(&self, name: &str, bytes: &[u8]);
-    /// Takes a file away.
+    /// Removes a file.
     fn take(&self, name: &str);
 }
 
@@ -66,7 +66,7 @@ impl Place for Path {
 }
 
 impl Delivery {
-    /// Brings it there.
+    /// Applies the delivery to a directory.
     pub fn bring(&self, to: &(impl Place + ?Sized)) {
         match self {
             Self::Bytes(name, at, bytes) => to.put_at(name, *at, bytes),
@@ -75,7 +75,7 @@ impl Delivery {
         }
     }
 
-    /// The same in two pieces, where it is bytes of a file that grows.
+    /// Splits the delivery in two if it consists of bytes of a growing file.
     pub fn split(self, at: usize) -> Vec<Self> {
         match self {
             Self::Bytes(name, from, bytes) if at > 0 && at < bytes.len() => {
@@ -88,16 +88,16 @@ impl Delivery {
     }
 }
 
-/// Notes all deliveries; acknowledges nothing.
+/// Collects all deliveries; acknowledges nothing.
 #[derive(Debug, Default)]
 pub struct Courier(Mutex<Notes>);
 
 #[derive(Debug, Default)]
 struct Notes {
     deliveries: Vec<Delivery>,
-    /// Logs, and how much of each was delivered.
+    /// Logs, each with the number of bytes delivered.
     logs: BTreeMap<u64, (usize, Box<dyn DiskRead>)>,
-    /// What is there once all is delivered.
+    /// Files in the directory once everything is delivered.
     names: Vec<String>,
 }
 
@@ -106,7 +106,7 @@ impl Courier {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All that is to be delivered since this was asked last.
+    /// Returns all deliveries since the last call.
     pub fn deliveries(&self) -> Vec<Delivery> {
         std::mem::take(&mut self.notes().deliveries)
     }

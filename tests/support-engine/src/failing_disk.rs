@@ -1,4 +1,4 @@
-//! A disk that refuses: some of the operations that change it fail, and some bytes cannot be read.
+//! A disk with fault injection: some changing operations fail, and some bytes are unreadable.
 
 use std::fmt;
 use std::io;
@@ -9,16 +9,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use engine::DiskError;
 use engine::os::disk::{Disk, DiskFile, DiskLock, DiskRead, FileBytes};
 
-/// How long the disk goes on refusing.
+/// Duration of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refuses {
-    /// One operation; the next ones work. A writer that tries again would seem to succeed.
+    /// A single operation fails, and the next ones work. A writer that retried would appear to succeed.
     Once,
-    /// That operation and every later one.
+    /// The chosen operation and all later ones fail.
     FromThenOn,
 }
 
-/// Another disk, of which some operations fail.
+/// Wraps another disk, some of whose operations fail.
 #[derive(Debug, Clone)]
 pub struct FailingDisk {
     beneath: Arc<dyn Disk>,
@@ -26,10 +26,10 @@ pub struct FailingDisk {
     bad: Arc<Mutex<Bad>>,
 }
 
-/// Ranges of files that cannot be read.
+/// Unreadable ranges of files.
 type Bad = Vec<(String, Range<u64>)>;
 
-/// Whether the operation of a number, an action and a name fails.
+/// Returns true if the operation of this number, action and file name fails.
 type Rule = dyn Fn(u64, &str, &str) -> bool + Send + Sync;
 
 struct Turn {
@@ -45,15 +45,14 @@ impl fmt::Debug for Turn {
 }
 
 impl FailingDisk {
-    /// Refuses operation `at` of those that change `beneath`, counted from 0.
+    /// Fails operation `at` among those that change `beneath`, counted from 0.
     pub fn new(beneath: Arc<dyn Disk>, at: u64, refuses: Refuses) -> Self {
         Self::of(beneath, move |now, action, _| {
             action != "map" && (now == at || now > at && refuses == Refuses::FromThenOn)
         })
     }
 
-    /// Refuses operations that change `beneath`, and maps, where `fails` says so of an action and a
-    /// name.
+    /// Fails the operations that change `beneath`, and maps, for which `fails` returns true by action and file name.
     pub fn when(
         beneath: Arc<dyn Disk>,
         fails: impl Fn(&str, &str) -> bool + Send + Sync + 'static,
@@ -70,13 +69,13 @@ impl FailingDisk {
         Self { beneath, turn, bad: Arc::default() }
     }
 
-    /// Whether an operation has failed.
+    /// Returns true if an operation has failed.
     pub fn has_refused(&self) -> bool {
         self.turn.has_refused.load(Ordering::SeqCst)
     }
 
-    /// From now on these bytes of a file cannot be read. A map of it would end the process at the
-    /// first touch, so whoever makes one panics.
+    /// Makes these bytes of a file unreadable from now on. A map of them would end the process at the first access, so
+    /// mapping the file panics.
     pub fn spoil(&self, name: &str, bytes: Range<u64>) {
         self.bad().push((name.to_owned(), bytes));
     }
@@ -136,7 +135,7 @@ struct FailingFile {
 }
 
 impl DiskFile for FailingFile {
-    /// A write that fails has put half of its bytes there, as a full disk does.
+    /// A failing write has written half of its bytes, as on a full disk.
     fn append(&self, bytes: &[u8]) -> Result<(), DiskError> {
         if let Err(error) = self.turn.take("write", &self.name) {
             self.file.append(&bytes[..bytes.len() / 2])?;

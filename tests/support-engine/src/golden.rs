@@ -1,8 +1,7 @@
-//! The golden stores of `format-spec/vectors/`: how they are made, kept and listed.
+//! The golden stores of `format-spec/vectors/`: their generation, storage and listing.
 //!
-//! Each is a folder of files as a build of its format version wrote them, a `.json` with what a
-//! reader must find in it, and a `.txt` for people. The folders of older versions stay as they
-//! are; only those of the newest can be made again.
+//! Each is a folder of files as a build of its format version wrote them, a `.json` with the expected contents, and a
+//! `.txt` for people. The folders of older versions never change; only those of the newest version can be regenerated.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,23 +23,23 @@ const SEED: u64 = 1;
 /// Rows of the store with an index.
 const INDEXED_ROWS: usize = 240;
 
-/// A golden store: its files and what they show.
+/// A golden store: its files and their expected contents.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Golden {
-    /// Name of its folder.
+    /// Name of the folder.
     pub name: String,
-    /// What lies in it.
+    /// Files in the folder.
     pub files: Files,
-    /// What to ask it for, and what it shows then.
+    /// Queries, with their expected results.
     pub wanted: Value,
 }
 
-/// Where they are kept.
+/// Path of the folder of all golden stores.
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../format-spec/vectors")
 }
 
-/// The golden stores that this build makes.
+/// Generates the golden stores of this build.
 pub fn made() -> Vec<Golden> {
     let small = furnished();
     let mut torn = small.clone();
@@ -53,7 +52,7 @@ pub fn made() -> Vec<Golden> {
         .into()
 }
 
-/// Chains that run through erased items: sealed, in a log, and one that was erased elsewhere.
+/// Chains through erased items: sealed, in a log, and with an item that was erased in another store.
 fn erased() -> Files {
     let disk = MemoryDisk::default();
     let store = open(disk.clone());
@@ -75,7 +74,7 @@ fn erased() -> Files {
     erase(second);
     erase(third);
     erase(newest);
-    // As an import of another store's export brings it.
+    // As in an import of another store's export.
     let elsewhere = TombstoneDraft {
         erase: true,
         gone: true,
@@ -90,8 +89,8 @@ fn erased() -> Files {
     disk.files()
 }
 
-/// Rows of one of 16 directions each, in a segment with an index. They are apart by whole numbers, so
-/// that no rounding of a machine decides between them.
+/// Rows of one of 16 directions each, in a segment with an index. The directions differ by integers, so that rounding
+/// differences of CPUs do not affect the order.
 fn indexed() -> Files {
     let disk = MemoryDisk::default();
     let store = open_as(disk.clone(), indexed_options());
@@ -112,7 +111,7 @@ fn indexed() -> Files {
     disk.files()
 }
 
-/// How a store is opened that goes through an index however small it is.
+/// Options that use an index however small the store is.
 pub fn indexed_options() -> Options {
     let mode = SearchMode::Approximate;
     let searching = Searching { mode, approximate_rows_min: 0, index_rows_min: 1 };
@@ -153,8 +152,7 @@ fn golden(name: &str, files: Files) -> Golden {
     Golden { name: name.to_owned(), files, wanted }
 }
 
-/// A listing in which searches give ids in order of id: a golden store holds the format still, not
-/// the ranking.
+/// Lists a store with search results in order of id: a golden store fixes the format, not the ranking.
 fn shows(snapshot: &Snapshot, asked: &Asked) -> Value {
     let mut value = listing(snapshot, asked).expect("no damage");
     let found = &mut value["found"];
@@ -197,7 +195,7 @@ fn asked_of_json(value: &Value) -> Asked {
 }
 
 impl Golden {
-    /// All that are kept, in order of name: a store's begins with its version.
+    /// Reads all golden stores in order of name; a name begins with the format version.
     pub fn kept() -> io::Result<Vec<Self>> {
         let mut kept = Vec::new();
         for entry in fs::read_dir(folder())? {
@@ -213,7 +211,7 @@ impl Golden {
         Ok(kept)
     }
 
-    /// Writes its folder and its `.json`.
+    /// Writes the folder and the `.json`.
     pub fn keep(&self) -> io::Result<()> {
         let home = folder().join(&self.name);
         if home.exists() {
@@ -227,7 +225,7 @@ impl Golden {
         fs::write(folder().join(format!("{}.json", self.name)), text)
     }
 
-    /// What this build finds in its files when it asks what `wanted` says.
+    /// Runs the queries of `wanted` on the files with this build.
     pub fn shown(&self) -> Value {
         let store = open(MemoryDisk::holding(self.files.clone()));
         shows(&store.snapshot(), &asked_of_json(&self.wanted["asked"]))

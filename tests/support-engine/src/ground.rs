@@ -1,4 +1,4 @@
-//! A ground that repeats itself: time and randomness that give the same from the same seed.
+//! A deterministic env: one seed gives the same time and randomness each time.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use engine::{Ground, Micros};
 const START_MICROS: i64 = 1_735_689_600_000_000;
 const STEP_MICROS: i64 = 1_000_000;
 
-/// A clock that moves one second at each look.
+/// A clock that advances by one second at each read.
 #[derive(Debug)]
 pub struct SteppingClock(AtomicI64);
 
@@ -23,7 +23,7 @@ impl Default for SteppingClock {
 }
 
 impl SteppingClock {
-    /// A clock for the `opened`th opening of a store: a day later each time.
+    /// Makes a clock for the `opened`th opening of a store: a day later each time.
     pub fn after(opened: u64) -> Self {
         let days = i64::try_from(opened).expect("a test opens a store a few times");
         Self(AtomicI64::new(START_MICROS + days * 86_400 * STEP_MICROS))
@@ -36,17 +36,17 @@ impl Clock for SteppingClock {
     }
 }
 
-/// SplitMix64 (Steele, Lea, Flood 2014): small, and every seed gives a full period.
+/// SplitMix64 (Steele, Lea, Flood 2014): small, and every seed has a full period.
 #[derive(Debug, Clone)]
 pub struct Dice(u64);
 
 impl Dice {
-    /// Dice that always fall the same way for the same seed.
+    /// Makes a generator that repeats for the same seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// 64 random bits.
+    /// Next 64 random bits.
     pub fn roll(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.0;
@@ -55,23 +55,23 @@ impl Dice {
         bits ^ (bits >> 31)
     }
 
-    /// A number below `sides`.
+    /// Next number below `sides`.
     pub fn below(&mut self, sides: u64) -> u64 {
         self.roll() % sides
     }
 
-    /// An index into something of this length, which is not 0.
+    /// Next index into a collection of this length, which is not 0.
     pub fn index(&mut self, length: usize) -> usize {
         usize::try_from(self.below(length as u64)).expect("it is below a length")
     }
 }
 
-/// Randomness that a seed repeats.
+/// Repeatable randomness from a seed.
 #[derive(Debug)]
 pub struct SeededRandom(std::sync::Mutex<Dice>);
 
 impl SeededRandom {
-    /// The same bytes for the same seed.
+    /// Makes a source that returns the same bytes for the same seed.
     pub fn new(seed: u64) -> Self {
         Self(std::sync::Mutex::new(Dice::new(seed)))
     }
@@ -86,7 +86,7 @@ impl Random for SeededRandom {
     }
 }
 
-/// A ground on `disk` with a stepping clock and seeded randomness.
+/// Makes an env on `disk` with a stepping clock and seeded randomness.
 pub fn still(disk: Arc<dyn Disk>, seed: u64) -> Ground {
     Ground {
         disk,
@@ -96,13 +96,12 @@ pub fn still(disk: Arc<dyn Disk>, seed: u64) -> Ground {
     }
 }
 
-/// The same on a real folder.
+/// Makes an env on a real folder with a stepping clock and seeded randomness.
 pub fn folder(root: &Path, seed: u64) -> Ground {
     still(Arc::new(RealDisk::open(root).expect("a scratch folder can be made")), seed)
 }
 
-/// A seed for a test that wants another one at every run: taken from `RECALLD_TEST_SEED` where
-/// that is set. Whoever takes it prints it.
+/// Returns a test's seed: `RECALLD_TEST_SEED` if set, else a random one. The test MUST print the seed.
 pub fn fresh_seed() -> u64 {
     static TAKEN: AtomicU64 = AtomicU64::new(0);
     let given = std::env::var("RECALLD_TEST_SEED").ok().and_then(|text| text.parse().ok());
@@ -113,7 +112,7 @@ pub fn fresh_seed() -> u64 {
     })
 }
 
-/// A store that leaves every sealed segment as it is, for tests that look at several.
+/// Options under which sealed segments are never merged, for tests of several segments.
 pub fn unmerged() -> engine::Options {
     engine::Options { merge_bytes_max: 0, ..engine::Options::default() }
 }

@@ -1,5 +1,5 @@
-//! What tests of the engine share: a still ground, disks in memory that fail on demand, small stores and what they show,
-//! a simulated disk, and a load that is killed.
+//! Test support of the engine: a deterministic env, disks in memory with fault injection, small stores and their
+//! listings, a simulated disk, and a load for kills.
 
 pub mod courier;
 pub mod failing_disk;

@@ -1,4 +1,4 @@
-//! Everything that a snapshot shows, as one JSON value: two stores hold the same when these agree.
+//! Everything visible in a snapshot as one JSON value: two stores with equal listings have equal contents.
 
 use std::collections::BTreeSet;
 
@@ -9,24 +9,24 @@ use engine::{
 use kernels::Kernels;
 use serde_json::{Value, json};
 
-/// More than any test's items.
+/// More than the items of any test.
 pub const ALL: usize = 10_000;
 
-/// What a snapshot gives only to those who ask for it by name.
+/// Names of objects that a snapshot returns only on request.
 #[derive(Debug, Clone, Default)]
 pub struct Asked {
-    /// Sources to look up, besides those that items name.
+    /// Sources to look up, besides those that items reference.
     pub sources: Vec<SourceId>,
     /// Edges to look up, besides the neighbours of items.
     pub edges: Vec<EdgeId>,
     /// Words to search for.
     pub words: Vec<String>,
-    /// An embedding to look near, or nothing.
+    /// Query of a vector search; empty for none.
     pub query: Vec<f32>,
 }
 
 impl Asked {
-    /// Everything in what was written, the first word of every text, and one embedding.
+    /// Collects all written objects, the first word of every text, and one embedding.
     pub fn of<'a>(
         snapshot: &Snapshot,
         written: impl IntoIterator<Item = &'a engine::Written>,
@@ -43,8 +43,8 @@ impl Asked {
     }
 }
 
-/// All of a snapshot. Ids stand as their text; places and numbers of parts are left out, since
-/// sealing changes those.
+/// Lists all of a snapshot. Ids are listed as text; row addresses and segment counts are left out, since sealing
+/// changes them.
 pub fn listing(snapshot: &Snapshot, asked: &Asked) -> Result<Value, SearchError> {
     let mut items = Vec::new();
     let mut sources = asked.sources.clone();
@@ -108,7 +108,7 @@ pub fn listing(snapshot: &Snapshot, asked: &Asked) -> Result<Value, SearchError>
     }))
 }
 
-/// Ids of places.
+/// Ids of row addresses.
 pub fn ids(snapshot: &Snapshot, places: &[Place]) -> Result<Vec<ItemId>, Damage> {
     places.iter().map(|&place| snapshot.id(place)).collect()
 }
@@ -204,7 +204,7 @@ fn listed_edge(edge: &EdgeView<'_>) -> Value {
     })
 }
 
-/// What the searches give, best first. Scores are left out: CPUs may differ in their last bits.
+/// Lists search results, best first. Scores are left out: CPUs may differ in their last bits.
 fn found(snapshot: &Snapshot, asked: &Asked) -> Result<Value, SearchError> {
     let everything = Filter::default();
     let ids = |hits: Vec<engine::Hit>| {

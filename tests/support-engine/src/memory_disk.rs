@@ -1,7 +1,7 @@
-//! A disk in memory: a flat map of names to bytes that a test can look into and spoil.
+//! A disk in memory: a flat map of names to bytes that a test can inspect and corrupt.
 //!
-//! It keeps everything that was appended, synced or not. A disk that loses what was not synced
-//! can be built on the same map.
+//! The map retains everything that was appended, synced or not. A disk that loses unsynced bytes can be built on the
+//! same map.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,7 +14,7 @@ use engine::os::disk::{Disk, DiskFile, DiskLock, DiskRead, FileBytes};
 /// Names and contents of a directory.
 pub type Files = BTreeMap<String, Vec<u8>>;
 
-/// A file, with a name or without.
+/// The contents of a file, with a name or without.
 #[derive(Debug, Clone, Default)]
 struct Held(Arc<Mutex<Vec<u8>>>);
 
@@ -36,21 +36,21 @@ impl Held {
 pub struct MemoryDisk {
     files: Arc<Mutex<BTreeMap<String, Held>>>,
     locked: Arc<AtomicBool>,
-    /// What is not free of `u64::MAX` bytes; what is written takes nothing of it.
+    /// Bytes that are not free, of `u64::MAX`; writes do not change it.
     taken: Arc<AtomicU64>,
     /// Bytes that were read or mapped so far.
     read: Arc<AtomicU64>,
 }
 
 impl MemoryDisk {
-    /// A directory that holds `files`.
+    /// Makes a directory with `files`.
     pub fn holding(files: Files) -> Self {
         let held = |(name, bytes)| (name, Held(Arc::new(Mutex::new(bytes))));
         let files = files.into_iter().map(held).collect();
         Self { files: Arc::new(Mutex::new(files)), ..Self::default() }
     }
 
-    /// Says from now on that so many bytes are free.
+    /// Sets the free space to `bytes`.
     pub fn leave_free(&self, bytes: u64) {
         self.taken.store(u64::MAX - bytes, Ordering::SeqCst);
     }
@@ -64,18 +64,18 @@ impl MemoryDisk {
         self.read.fetch_add(bytes as u64, Ordering::SeqCst);
     }
 
-    /// A copy of all it holds.
+    /// Copies all files.
     pub fn files(&self) -> Files {
         self.held().iter().map(|(name, file)| (name.clone(), file.bytes().clone())).collect()
     }
 
-    /// Makes a file hold these bytes, whatever it held.
+    /// Replaces the contents of a file.
     pub fn put(&self, name: &str, bytes: &[u8]) {
         let file = Held(Arc::new(Mutex::new(bytes.to_vec())));
         self.held().insert(name.to_owned(), file);
     }
 
-    /// Puts bytes into a file, which is made where it is not there.
+    /// Writes bytes into a file at an offset, and creates the file if it is missing.
     pub fn put_at(&self, name: &str, at: usize, bytes: &[u8]) {
         let file = self.held().entry(name.to_owned()).or_default().clone();
         file.put(at, bytes);
@@ -109,7 +109,7 @@ impl Drop for MemoryLock {
 #[derive(Debug)]
 struct MemoryFile {
     file: Held,
-    /// Bytes appended so far: the file may be longer.
+    /// Bytes appended so far; the file may be longer.
     end: Mutex<usize>,
 }
 
@@ -125,14 +125,14 @@ impl DiskFile for MemoryFile {
         Ok(())
     }
 
-    /// Leaves the file as it is, as a file system without such a call does: a test that copies all
-    /// files for each byte it spoils would copy mostly zeros.
+    /// Does nothing, as on a file system without preallocation: a test that copies all files for each corrupted byte
+    /// would otherwise copy mostly zeros.
     fn reserve(&self, _bytes: u64) -> Result<(), DiskError> {
         Ok(())
     }
 }
 
-/// It shows what is appended later, too.
+/// A reader that sees later appends, too.
 #[derive(Debug)]
 struct MemoryRead {
     disk: MemoryDisk,

@@ -1,6 +1,6 @@
-//! Models that a store can move to: a number decides a model and every embedding of it.
+//! Models for migrations: a number determines a model and every embedding of the model.
 //!
-//! So an oracle, or the judge of a load that was cut short, knows what each item must have.
+//! So an oracle, or the checker of an interrupted load, knows the embedding of each item.
 
 use engine::{ItemId, ItemView, Model, Reencoder};
 use half::f16;
@@ -8,31 +8,31 @@ use half::f16;
 use crate::ground::Dice;
 use crate::sample::DIMENSIONS;
 
-/// Widths of the models, from [`DIMENSIONS`] on: what fits an old one and what does not.
+/// Widths of the models, from [`DIMENSIONS`] on: equal to an old width, or different.
 const WIDTHS: u64 = 4;
 
-/// A model.
+/// A model, determined by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OtherModel(u64);
 
 impl OtherModel {
-    /// That of a number; no two have the same.
+    /// Returns the model of a number; distinct numbers give distinct models.
     pub fn new(number: u64) -> Self {
         Self(number)
     }
 
-    /// The one that a store is bound to.
+    /// Returns the model that a store is bound to.
     pub fn of(model: Model) -> Self {
         let number = model.fingerprint.first_chunk().expect("it is longer");
         Self(u64::from_le_bytes(*number))
     }
 
-    /// Another one.
+    /// Returns another model.
     pub fn next(self) -> Self {
         Self(self.0.wrapping_add(1))
     }
 
-    /// As the store knows it.
+    /// Returns the model as a store identifies it.
     pub fn model(&self) -> Model {
         let mut fingerprint = [9; 32];
         fingerprint[..8].copy_from_slice(&self.0.to_le_bytes());
@@ -40,7 +40,7 @@ impl OtherModel {
         Model { fingerprint, dimensions: u32::try_from(DIMENSIONS).expect("a few") + more }
     }
 
-    /// What it makes of an item.
+    /// Computes the embedding of an item.
     pub fn embedding(&self, id: ItemId) -> Vec<f16> {
         let low = u64::try_from(id.0 & u128::from(u64::MAX)).expect("64 bits");
         embedding(self.model().dimensions, &mut Dice::new(self.0 ^ low))
@@ -57,7 +57,7 @@ impl Reencoder for OtherModel {
     }
 }
 
-/// An embedding that hardly any other row has: halves from 1/8 to 2, of either sign, no byte of them 0.
+/// Returns an embedding that hardly any other row has: f16 values from 1/8 to 2, of either sign, without a zero byte.
 pub fn embedding(dimensions: u32, dice: &mut Dice) -> Vec<f16> {
     let half = |_| {
         let bits = u16::try_from(dice.below(0x1000)).expect("twelve bits");

@@ -1,9 +1,9 @@
-//! Tables of the specification's pages, as tests compare them with the code.
+//! Tables of the specification, for tests that compare them with the code.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The repository.
+/// Path of the repository.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -11,7 +11,7 @@ pub fn root() -> PathBuf {
 /// The text of a page of the specification.
 ///
 /// # Panics
-/// When there is no such page.
+/// The page does not exist.
 pub fn page(name: &str) -> String {
     fs::read_to_string(root().join("format-spec").join(name)).expect("the page is there")
 }
@@ -19,7 +19,7 @@ pub fn page(name: &str) -> String {
 /// Rows of the table whose head starts with `head`, without their outer bars, cells trimmed.
 ///
 /// # Panics
-/// When no table starts so.
+/// No table starts with `head`.
 pub fn table(text: &str, head: &str) -> Vec<Vec<String>> {
     let cells = |line: &str| {
         let inner = line.trim().trim_start_matches('|').trim_end_matches('|');
@@ -31,10 +31,10 @@ pub fn table(text: &str, head: &str) -> Vec<Vec<String>> {
     rows
 }
 
-/// `1 MiB`, `256 B`, `65,536` or `2^31` as a number.
+/// Parses `1 MiB`, `256 B`, `65,536` or `2^31` as a number.
 ///
 /// # Panics
-/// When the text is none of these.
+/// The text has none of these forms.
 pub fn value(text: &str) -> u64 {
     let number = |digits: &str| digits.replace(',', "").parse::<u64>().expect(text);
     if let Some((base, power)) = text.split_once('^') {

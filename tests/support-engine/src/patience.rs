@@ -1,15 +1,15 @@
-//! Waiting for what another thread or process does, within a bound that only a machine that stands still exceeds.
+//! Waiting for another thread or process, with a timeout that only a stalled machine exceeds.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long anything is waited for.
+/// Timeout of every wait.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Asks again and again until it is so.
+/// Polls until the condition is true.
 ///
 /// # Panics
-/// It is not so within [`PATIENCE`].
+/// The condition is false for longer than [`PATIENCE`].
 #[track_caller]
 pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let began = Instant::now();

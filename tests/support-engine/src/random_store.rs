@@ -1,4 +1,4 @@
-//! Stores of random rows: odd texts, extreme times and weights, replaced and hidden rows, seals.
+//! Stores of random rows: odd texts, extreme times and weights, superseded and hidden rows, seals.
 
 use engine::{
     Batch, EdgeDraft, EdgeId, ItemDraft, ItemId, Micros, Sensitivity, SourceDraft, SourceId, Span,
@@ -8,7 +8,7 @@ use engine::{
 use crate::ground::Dice;
 use crate::sample::{DIMENSIONS, MODEL, halves, note};
 
-/// Texts that a careless writer or reader gets wrong.
+/// Texts that a careless writer or reader corrupts.
 const ODD_TEXTS: [&str; 12] = [
     "",
     "plain",
@@ -41,22 +41,22 @@ const KINDS: [&str; 5] = ["note", "document", "chunk", "job", "decision"];
 const ATTRIBUTES: [&str; 6] =
     ["", "{}", "{ \"a\" : 1.50e3 }", "{\"b\":1,\n\"a\":2}", "{\"\\u00e9\":\"\u{e9}\"}", "{\t}\r"];
 
-/// What a store may be asked to take next.
+/// Objects that later batches may refer to.
 #[derive(Debug, Default)]
 struct Known {
     sources: Vec<SourceId>,
     standing: Vec<(ItemId, Option<String>)>,
     edges: Vec<EdgeId>,
-    /// Items of the batch that is being made.
+    /// Items of the batch in progress.
     fresh: Vec<ItemId>,
-    /// Whether some tombstones are to erase what they hide.
+    /// True if some tombstones also erase their targets.
     erase: bool,
 }
 
-/// Writes `commits` random commits and seals now and then. With `erase` some tombstones ask for it.
+/// Writes `commits` random commits with occasional seals. With `erase`, some tombstones request erasure.
 ///
 /// # Panics
-/// When the store refuses one.
+/// The store rejects a commit.
 pub fn fill(store: &Store, seed: u64, commits: usize, erase: bool) {
     let mut dice = Dice::new(seed);
     let mut known = Known { erase, ..Known::default() };
@@ -137,7 +137,7 @@ fn item(store: &Store, dice: &mut Dice, known: &mut Known) -> ItemDraft {
         let at = usize::try_from(dice.below(known.standing.len() as u64)).expect("an index");
         let (old, old_reference) = known.standing.swap_remove(at);
         supersedes.push(old);
-        // A batch gives a ref once.
+        // A batch assigns a ref once.
         let old_reference = old_reference.filter(|_| !known.fresh.contains(&old));
         reference = old_reference.or(reference);
     }
@@ -199,7 +199,7 @@ impl Known {
         self.standing.iter().map(|(id, _)| *id).collect()
     }
 
-    /// Takes an item or an edge of an earlier commit out of what stands.
+    /// Picks an item or an edge of an earlier commit to hide, and removes the item from the current ones.
     fn hide(&mut self, dice: &mut Dice) -> Option<u128> {
         if dice.below(2) == 0 && !self.edges.is_empty() {
             return Some(one_of(dice, &self.edges).0);
@@ -213,7 +213,7 @@ impl Known {
 fn batch(store: &Store, dice: &mut Dice, known: &mut Known) -> Batch {
     let mut batch = Batch::default();
     known.fresh.clear();
-    // First: it can only hide what was there before.
+    // Tombstones are drawn first, since they can only hide objects of earlier commits.
     for _ in 0..dice.below(3) {
         if let Some(target) = known.hide(dice) {
             let (at, by, reason) = (time(dice), text(dice), text(dice));
@@ -229,7 +229,7 @@ fn batch(store: &Store, dice: &mut Dice, known: &mut Known) -> Batch {
         }
     }
     batch.sources = (0..dice.below(3)).map(|_| source(store, dice, known)).collect();
-    // At least one, so that an edge has where to start.
+    // At least one item, so that an edge has a source.
     batch.items = (0..=dice.below(4)).map(|_| item(store, dice, known)).collect();
     batch.edges = (0..dice.below(4)).map(|_| edge(dice, known)).collect();
     batch

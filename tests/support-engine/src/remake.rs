@@ -1,24 +1,22 @@
-//! Manifests made right for files that a test has changed, as a fault of another program would leave
-//! them.
+//! Manifests recomputed for files that a test has changed, as a bug of another program would leave them.
 
 use sha2::{Digest, Sha256};
 
 use crate::memory_disk::Files;
 use crate::reseal;
 
-/// Makes the newest manifest right for the segments and states that are there now: lengths and
-/// hashes, and its own.
+/// Updates the newest manifest for the current segments and states: their lengths and hashes, and its own hash.
 ///
 /// # Panics
-/// When there is no manifest.
+/// There is no manifest.
 pub fn reseal_manifest(files: &mut Files) {
     remake_manifest(files, |_| {});
 }
 
-/// The same, with other changes.
+/// Updates the newest manifest as [`reseal_manifest`] does, with further changes.
 ///
 /// # Panics
-/// When there is no manifest.
+/// There is no manifest.
 pub fn remake_manifest(files: &mut Files, change: impl FnOnce(&mut serde_json::Value)) {
     let name = files.keys().rfind(|name| name.starts_with("manifest-")).expect("a manifest");
     let name = name.clone();

@@ -1,15 +1,15 @@
-//! Checksums made right again over bytes that are wrong, so that a test comes past the first check.
+//! Checksum fix-up: recomputes checksums over corrupt bytes, so that a test passes the first check.
 //!
-//! For logs, segments, states, indexes and manifests as `format-spec/` describes them. Whatever the bytes hold,
-//! nothing here panics: the fuzz targets use it on bytes that may be anything.
+//! For logs, segments, states, indexes and manifests as `format-spec/` describes them. No function panics for any
+//! bytes, since the fuzz targets call them with arbitrary bytes.
 
 use std::ops::Range;
 
 use sha2::{Digest, Sha256};
 
-/// Bytes of a log's header and of a frame's head.
+/// Bytes of a log's header.
 pub const LOG_HEADER_BYTES: usize = 64;
-/// Bytes of a frame's head.
+/// Bytes of a frame's header.
 pub const FRAME_HEAD_BYTES: usize = 32;
 const FRAME_HEAD_CRC: usize = 28;
 const PAGE_BYTES: usize = 64 << 10;
@@ -22,13 +22,13 @@ fn seal_at(bytes: &mut [u8], at: usize, covered: Range<usize>) -> Option<()> {
     Some(())
 }
 
-/// The `u64` at a place.
+/// Reads the `u64` at an offset.
 pub fn number(bytes: &[u8], at: usize) -> Option<usize> {
     let cell = bytes.get(at..at + 8)?;
     usize::try_from(u64::from_le_bytes(cell.try_into().ok()?)).ok()
 }
 
-/// Makes both checksums of a frame right. `None` where there is no room for a frame.
+/// Recomputes both checksums of a frame. `None` if a frame does not fit.
 pub fn frame(log: &mut [u8], frame: &Range<usize>) -> Option<()> {
     let place = [log.get(16..40)?, &(frame.start as u64).to_le_bytes()].concat();
     let place = crc32c::crc32c(&place);
@@ -41,7 +41,7 @@ pub fn frame(log: &mut [u8], frame: &Range<usize>) -> Option<()> {
     Some(())
 }
 
-/// Where the frames of a log lie: as far as their lengths make sense.
+/// Returns the frames of a log, as far as their lengths are valid.
 pub fn frames(log: &[u8]) -> Vec<Range<usize>> {
     let mut frames = Vec::new();
     let mut at = LOG_HEADER_BYTES;
@@ -57,12 +57,12 @@ pub fn frames(log: &[u8]) -> Vec<Range<usize>> {
     frames
 }
 
-/// Makes the checksum of a log's header right.
+/// Recomputes the checksum of a log's header.
 pub fn log_header(log: &mut [u8]) -> Option<()> {
     seal_at(log, 60, 0..60)
 }
 
-/// Makes page checks and trailer of a segment right, as far as the trailer makes sense.
+/// Recomputes page checksums and trailer of a segment, as far as the trailer is valid.
 pub fn segment(bytes: &mut [u8]) -> Option<()> {
     let trailer = bytes.len().checked_sub(SEGMENT_TRAILER_BYTES)?;
     let checks = number(bytes, trailer + 16)?.min(trailer);
@@ -73,19 +73,19 @@ pub fn segment(bytes: &mut [u8]) -> Option<()> {
     segment_trailer(bytes)
 }
 
-/// Makes the checksum of a segment's trailer right, and no other.
+/// Recomputes the checksum of a segment's trailer only.
 pub fn segment_trailer(bytes: &mut [u8]) -> Option<()> {
     let trailer = bytes.len().checked_sub(SEGMENT_TRAILER_BYTES)?;
     seal_at(bytes, trailer + 52, trailer..trailer + 52)
 }
 
-/// Makes both checksums of a state file right.
+/// Recomputes both checksums of a state file.
 pub fn state(bytes: &mut [u8]) -> Option<()> {
     seal_at(bytes, 56, STATE_HEADER_BYTES..bytes.len())?;
     seal_at(bytes, 60, 0..60)
 }
 
-/// Makes header, page checks and their checksum of an index right.
+/// Recomputes the header checksum and the page checksums of an index, and the checksum over them.
 pub fn index(bytes: &mut [u8]) -> Option<()> {
     seal_at(bytes, 124, 0..124)?;
     let sum = bytes.len().checked_sub(4)?;
@@ -96,13 +96,13 @@ pub fn index(bytes: &mut [u8]) -> Option<()> {
     seal_at(bytes, sum, checks..sum)
 }
 
-/// A manifest whose first line is `line`.
+/// Returns a manifest whose first line is `line`.
 pub fn manifest(line: &[u8]) -> Vec<u8> {
     let hash: String = Sha256::digest(line).iter().map(|byte| format!("{byte:02x}")).collect();
     [line, b"\nsha256 ", hash.as_bytes(), b"\n"].concat()
 }
 
-/// The cells of a segment's column, by its number in format-spec/segment.md.
+/// Returns the cells of a segment's column, by its number in format-spec/segment.md.
 pub fn column(segment: &[u8], wanted: u16) -> Option<Range<usize>> {
     let trailer = segment.len().checked_sub(SEGMENT_TRAILER_BYTES)?;
     let (start, end) = (number(segment, trailer)?, number(segment, trailer + 16)?);
@@ -112,8 +112,8 @@ pub fn column(segment: &[u8], wanted: u16) -> Option<Range<usize>> {
     Some(at..at.checked_add(number(entry, 16)?)?)
 }
 
-/// Makes the checksums of packed weights right: those of the sections that lie inside the file, of
-/// the directory, and of the header.
+/// Recomputes the checksums of packed weights: those of the sections inside the file, of the directory, and of the
+/// header.
 pub fn weights(file: &mut [u8]) -> Option<()> {
     const HEADER_CRC: usize = 124;
     const DIRECTORY_CRC: usize = 100;
@@ -125,7 +125,7 @@ pub fn weights(file: &mut [u8]) -> Option<()> {
         for entry in directory.clone().step_by(ENTRY_BYTES) {
             let start = number(file, entry + 8)?;
             if let Some(end) = start.checked_add(number(file, entry + 16)?) {
-                // A section over the directory seals what changes yet: it stays wrong, as it is.
+                // A section that overlaps the directory changes while checksums are written; its checksum stays wrong.
                 let _outside = seal_at(file, entry + 4, start..end);
             }
         }

@@ -1,4 +1,4 @@
-//! Drafts of small, telling records, and a small store that has something of everything.
+//! Drafts of small example records, and a small store with every kind of row.
 
 use engine::{
     Batch, EdgeDraft, EdgeId, ItemDraft, ItemId, Micros, Model, Sensitivity, SourceDraft, Span,
@@ -11,12 +11,12 @@ pub const DIMENSIONS: usize = 4;
 /// The encoder that sample stores are bound to.
 pub const MODEL: Model = Model { fingerprint: [7; 32], dimensions: 4 };
 
-/// An embedding.
+/// Makes an embedding.
 pub fn halves(values: [f32; DIMENSIONS]) -> Vec<f16> {
     values.into_iter().map(f16::from_f32).collect()
 }
 
-/// A searchable note.
+/// Makes a searchable note.
 pub fn note(text: &str) -> ItemDraft {
     ItemDraft {
         kind: "note".to_owned(),
@@ -29,7 +29,7 @@ pub fn note(text: &str) -> ItemDraft {
     }
 }
 
-/// An item that has every field but the links.
+/// Makes an item with every field except links.
 pub fn full_item() -> ItemDraft {
     ItemDraft {
         reference: Some("adr/7".to_owned()),
@@ -53,7 +53,7 @@ pub fn full_item() -> ItemDraft {
     }
 }
 
-/// A file that items came from.
+/// Makes a file source.
 pub fn file(uri: &str) -> SourceDraft {
     SourceDraft {
         kind: "file".to_owned(),
@@ -67,7 +67,7 @@ pub fn file(uri: &str) -> SourceDraft {
     }
 }
 
-/// An edge.
+/// Makes an edge.
 pub fn link(from: ItemId, to: ItemId, weight: f32) -> EdgeDraft {
     EdgeDraft {
         id: None,
@@ -84,7 +84,7 @@ pub fn link(from: ItemId, to: ItemId, weight: f32) -> EdgeDraft {
     }
 }
 
-/// A tombstone of an item.
+/// Makes a tombstone of an item.
 pub fn hide(item: ItemId) -> TombstoneDraft {
     TombstoneDraft {
         target: item.0,
@@ -94,31 +94,30 @@ pub fn hide(item: ItemId) -> TombstoneDraft {
     }
 }
 
-/// A tombstone of an edge.
+/// Makes a tombstone of an edge.
 pub fn hide_edge(edge: EdgeId) -> TombstoneDraft {
     hide(ItemId(edge.0))
 }
 
-/// A batch of items only.
+/// Makes a batch of items only.
 pub fn items(items: impl IntoIterator<Item = ItemDraft>) -> Batch {
     Batch { items: items.into_iter().collect(), ..Batch::default() }
 }
 
-/// A batch of tombstones only.
+/// Makes a batch of tombstones only.
 pub fn tombstones(tombstones: impl IntoIterator<Item = TombstoneDraft>) -> Batch {
     Batch { tombstones: tombstones.into_iter().collect(), ..Batch::default() }
 }
 
-/// Which steps of [`furnish`] are followed by a seal.
+/// Steps of [`furnish`] that a seal follows.
 #[derive(Debug, Clone, Copy)]
 pub struct Seals(pub &'static [usize]);
 
-/// Steps of [`furnish`]: each is one commit.
+/// Number of steps of [`furnish`]; each is one commit.
 pub const STEPS: usize = 6;
 
-/// Fills an empty store with two sources, items with all their fields, a replaced, a split and a
-/// tombstoned item, edges, a tombstoned edge and embeddings. `after` is told of every
-/// acknowledged commit.
+/// Fills an empty store with two sources, items with all their fields, a superseded, a split and a tombstoned item,
+/// edges, a tombstoned edge and embeddings. `after` is called after every acknowledged commit.
 pub fn furnish(
     store: &Store,
     seals: Seals,
@@ -137,7 +136,7 @@ pub fn furnish(
     Ok(done)
 }
 
-/// Step `step` of [`furnish`], given what the earlier ones wrote.
+/// Makes the batch of step `step` of [`furnish`], from the results of the earlier steps.
 fn batch(step: usize, done: &[Written]) -> Batch {
     let item = |step: usize, at: usize| done[step].items[at];
     let with = |text: &str, embedding| ItemDraft { embedding: halves(embedding), ..note(text) };

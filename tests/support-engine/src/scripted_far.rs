@@ -1,4 +1,4 @@
-//! A far that does as it is told, and keeps what a store tells it.
+//! A replication sink with scripted outcomes, which records the store's calls.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,39 +10,38 @@ use engine::os::disk::{Disk, DiskRead};
 
 use crate::patience::PATIENCE;
 
-/// What a store told or asked, in order.
+/// A call of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Told {
-    /// Whether it may log a batch, while so many wait.
+    /// Admission of a batch, with the number of waiting batches.
     Admits(usize),
     /// A log began.
     BeganLog(LogMark),
-    /// A log is synced.
+    /// A log was synced.
     Synced(LogMark),
-    /// A manifest is in place: its number, logs, newest commit, whether it must lead and whether it ends
-    /// an erasure.
+    /// A manifest was published: its number, logs, newest commit, whether it must lead and whether it ends an erasure.
     Published(u64, Vec<LogMark>, Seq, [bool; 2]),
-    /// An index is there.
+    /// An index was published.
     Indexed(String),
-    /// All up to a commit is to be carried.
+    /// Replication of all commits up to this one was requested.
     Carry(Seq),
 }
 
-/// How a call of `carry` ends.
+/// Outcome of a `carry` call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Carries {
-    /// At once, and well.
+    /// Success at once.
     AtOnce,
-    /// Once this changes.
+    /// Blocks until the outcome is changed.
     Later,
-    /// Not.
+    /// Failure.
     Never(NotCarried),
 }
 
-/// What is done when a commit is to be carried, before it is.
+/// Callback before the replication of a commit.
 type Look = Box<dyn Fn(Seq) + Send + Sync>;
 
-/// A far for tests. Clones share what they were told.
+/// A sink for tests. Clones share the recorded calls.
 #[derive(Clone)]
 pub struct ScriptedFar {
     acknowledges: bool,
@@ -65,7 +64,7 @@ impl fmt::Debug for ScriptedFar {
 }
 
 impl ScriptedFar {
-    /// One that carries all at once, whether or not that is what acknowledges.
+    /// Makes a sink that replicates everything at once. `acknowledges` decides if writes wait for the replication.
     pub fn new(acknowledges: bool) -> Self {
         let state = State {
             told: Vec::new(),
@@ -82,36 +81,36 @@ impl ScriptedFar {
         self.state.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All that it was told since this was asked last.
+    /// Returns the calls since the last call of this method.
     pub fn told(&self) -> Vec<Told> {
         std::mem::take(&mut self.state().told)
     }
 
-    /// Refuses batches from now on, or takes them.
+    /// Rejects batches from now on, or admits them.
     pub fn refuse(&self, why: Option<NotAdmitted>) {
         self.state().refuses = why;
     }
 
-    /// Says how `carry` ends from now on, for those too that wait.
+    /// Sets the outcome of `carry` calls from now on, including waiting ones.
     pub fn carries(&self, how: Carries) {
         self.state().carries = how;
         self.state.1.notify_all();
     }
 
-    /// Has carried all up to a commit, without anybody waiting for it.
+    /// Marks all commits up to `seq` as replicated without a `carry` call.
     pub fn has_carried(&self, seq: Seq) {
         self.state().carried = seq;
     }
 
-    /// Has this done whenever a commit is to be carried.
+    /// Sets the callback before each replication.
     pub fn at_carry(&self, look: impl Fn(Seq) + Send + Sync + 'static) {
         self.state().look = Some(Box::new(look));
     }
 
-    /// The bytes of a log up to the newest mark that was told of it.
+    /// The bytes of a log up to the newest mark that was reported.
     ///
     /// # Panics
-    /// When there is no such log, or it cannot be read.
+    /// There is no such log, or it is unreadable.
     pub fn log(&self, number: u64) -> Vec<u8> {
         let state = self.state();
         let (mark, file) = state.logs.get(&number).expect("the log was told of");

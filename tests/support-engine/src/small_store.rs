@@ -14,33 +14,33 @@ use serde_json::Value;
 const SEED: u64 = 11;
 const SEALS: Seals = Seals(&[1, 2]);
 
-/// The store's files, and what it must show.
+/// The store's files, and its expected contents.
 pub struct SmallStore {
-    /// As a killed writer leaves them.
+    /// Files as a killed writer leaves them.
     pub files: Files,
-    /// As a writer leaves them that closes in good order.
+    /// Files as an orderly closed writer leaves them.
     pub closed: Files,
-    /// What to ask it for.
+    /// Names to look up in the listing.
     pub asked: Asked,
-    /// The listing after each commit; that of commit `n` at `n - 1`.
+    /// The listing after each commit; commit `n` is at `n - 1`.
     pub shown: Vec<Value>,
-    /// How many of the commits are in segments.
+    /// Number of commits in segments.
     pub sealed: usize,
 }
 
 impl SmallStore {
-    /// Makes it; always the same.
+    /// Makes the store; the result is always the same.
     ///
     /// # Panics
-    /// When the engine refuses what it is made of.
+    /// The engine rejects a step.
     #[expect(clippy::new_without_default, reason = "making it takes time")]
     pub fn new() -> Self {
         let first = made(&Asked::default());
-        // Ids repeat, so a second making can be asked for what the first has written.
+        // Ids repeat, so the second store can be listed with the names of the first.
         Self { asked: first.asked.clone(), ..made(&first.asked) }
     }
 
-    /// Opens files and reads all there is.
+    /// Opens the files and lists everything.
     pub fn read(&self, files: Files) -> Result<Value, String> {
         let ground = ground::still(Arc::new(MemoryDisk::holding(files)), SEED);
         let store = Store::open(ground, ground::unmerged()).map_err(|error| error.to_string())?;
@@ -50,16 +50,16 @@ impl SmallStore {
     /// Name of the newest log.
     ///
     /// # Panics
-    /// When there is none.
+    /// There is no log.
     pub fn log_name(&self) -> &str {
         let mut logs = self.files.keys().filter(|name| name.starts_with("log-"));
         logs.next_back().expect("the last commits are in a log")
     }
 
-    /// Where the frames of the log lie.
+    /// Byte ranges of the log's frames.
     ///
     /// # Panics
-    /// When the log is not one.
+    /// The log is invalid.
     pub fn frames(&self) -> Vec<Range<usize>> {
         reseal::frames(&self.files[self.log_name()])
     }

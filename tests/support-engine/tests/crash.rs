@@ -1,8 +1,8 @@
-//! A process that is killed at any moment of opening, writing, sealing, compacting and erasing, again
-//! and again over the same store: every acknowledged commit is there, every batch is whole, what was
-//! erased is gone, and the next process goes on from there.
+//! A process is killed at arbitrary moments of opening, writing, sealing, compacting and erasing, again and again over
+//! the same store. Every acknowledged commit exists, every batch is complete, erased items are gone, and the next
+//! process continues from there.
 //!
-//! `RECALLD_KILLS` says how often (`tests/campaigns/kill.sh` does it by hundreds).
+//! `RECALLD_KILLS` sets the number of kills (`tests/campaigns/kill.sh` runs hundreds).
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -13,24 +13,24 @@ use support_engine::ground::{self, Dice};
 use support_engine::load::{Heard, check};
 
 const KILLS: u64 = 30;
-/// Kills of one store; then a new one is begun, so that checking stays cheap.
+/// Kills of one store, after which a new store is used, so that checking stays cheap.
 const KILLS_OF_A_STORE: u64 = 25;
-/// Writers of a load that is not a lone one.
+/// Writer threads of a load with several writers.
 const WRITERS: u64 = 4;
 /// Far more than any round waits for.
 const BATCHES_MAX: u64 = 2_000;
 /// The load is killed some time after it has acknowledged fewer than this many commits.
 const COMMITS_MAX: u64 = 160;
-/// One load in so many is killed while it opens the store.
+/// Kills one load in this many while it opens the store.
 const KILLED_OPENING: u64 = 4;
-/// An opening takes about as long, and so does a seal or a merge.
+/// Approximate duration of an opening, a seal or a merge.
 const MOMENT_MICROS_MAX: u64 = 8_000;
 
 fn kills() -> u64 {
     std::env::var("RECALLD_KILLS").map_or(KILLS, |text| text.parse().expect("a number of kills"))
 }
 
-/// Runs a load and kills it (SIGKILL); adds what it said before it died to `heard`.
+/// Runs a load and kills it (SIGKILL); adds its output to `heard`.
 fn killed_load(folder: &Path, round: u64, dice: &mut Dice, heard: &mut Heard) -> u64 {
     let writers = if dice.below(3) == 0 { 1 } else { WRITERS };
     let commits =
@@ -45,7 +45,7 @@ fn killed_load(folder: &Path, round: u64, dice: &mut Dice, heard: &mut Heard) ->
     let mut out = BufReader::new(load.stdout.take().expect("it is piped"));
     let mut line = String::new();
     let mut left = commits;
-    // The line `open` comes first, so that `Some(0)` waits for that.
+    // The line `open` comes first, so that `Some(0)` waits for it.
     while left.is_some() {
         line.clear();
         out.read_line(&mut line).expect("a pipe can be read");
@@ -53,7 +53,7 @@ fn killed_load(folder: &Path, round: u64, dice: &mut Dice, heard: &mut Heard) ->
         let is_commit = heard.hear(whole);
         left = left.and_then(|left| left.checked_sub(u64::from(is_commit || whole == "open")));
     }
-    // Not a wait for anything: it is what makes the moment of the kill any moment.
+    // The sleep waits for nothing: it makes the moment of the kill arbitrary.
     std::thread::sleep(Duration::from_micros(dice.below(MOMENT_MICROS_MAX)));
     load.kill().expect("it runs, or has died just now");
     loop {
@@ -80,7 +80,7 @@ fn a_killed_load_loses_nothing_it_acknowledged() {
             let before = heard.commits();
             let writers = killed_load(folder.path(), round, &mut dice, &mut heard);
             let seq = check(folder.path(), &heard).unwrap_or_else(|why| panic!("{round}: {why}"));
-            // Each writer can have one commit whole on disk without its line having been printed.
+            // Each writer can have one commit complete on disk before its line was printed.
             let unheard = seq - last - (heard.commits() - before);
             assert!(unheard <= writers, "{round}: {unheard} commits that nobody acknowledged");
             last = seq;

@@ -1,5 +1,5 @@
-//! Writes the pinned model's `tokenizer.json` to standard output, found or fetched as the service
-//! does it: `cargo run -p support-server --example tokenizer_json`.
+//! Writes the pinned model's `tokenizer.json` to standard output, found or downloaded as the server does: `cargo run -p
+//! support-server --example tokenizer_json`.
 
 use std::io::Write;
 

@@ -1,5 +1,5 @@
-//! An MCP server of nothing but tools, on a port of its own: what a test of calls needs of a host, and no
-//! more. Knows nothing of the product's.
+//! An MCP server with tools only, on a port of its own: the minimal host for tests of calls, independent of the
+//! product's server.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -11,9 +11,9 @@ use recalld_http_server::{Call, Limits, Listen, NetConfig, Reply, Server, Shutdo
 use recalld_mcp_protocol::{Capabilities, Client, Endpoint, Fault, Host, Listing, Outcome, Page};
 use serde_json::{Map, Value, json};
 
-/// What its tools do. Any name is one of a tool.
+/// The server's tools. Any name is a tool.
 pub trait Tools: Send + Sync + 'static {
-    /// Whether a call of this tool waits on a thread of its own.
+    /// Returns true if a call of this tool waits on a thread of its own.
     fn waits(&self, _tool: &str) -> bool {
         false
     }
@@ -85,16 +85,16 @@ impl<T: Tools> recalld_http_server::Service for Served<T> {
     }
 }
 
-/// A running server. Dropped, it drains and ends.
+/// A running server. Dropping it drains and ends it.
 pub struct BareMcp {
-    /// Where it listens.
+    /// Address of the server.
     pub at: String,
     handle: ShutdownHandle,
     thread: Option<JoinHandle<()>>,
 }
 
 impl BareMcp {
-    /// Serves these tools.
+    /// Starts a server with these tools.
     pub fn start(tools: impl Tools, workers: usize, call_time_max: Duration) -> Self {
         let settings =
             recalld_mcp_protocol::Settings { call_time_max, random: Arc::new(SystemRandom) };
@@ -114,12 +114,12 @@ impl BareMcp {
         Self { at, handle, thread: Some(thread) }
     }
 
-    /// Lets nothing new begin.
+    /// Rejects new calls from now on.
     pub fn drain(&self) {
         self.handle.drain();
     }
 
-    /// Ends it, and comes back when all that was under way is done.
+    /// Ends the server, and returns when all calls are done.
     pub fn end(&mut self) {
         self.drain();
         if let Some(thread) = self.thread.take() {

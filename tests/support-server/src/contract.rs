@@ -1,8 +1,8 @@
-//! The catalog that was agreed on: the names of its tools, their families, and the scopes that they want.
+//! The agreed catalog: tool names, their families, and their required scopes.
 
 use recalld_common::scope::Scope;
 
-/// A tool of the catalog: its name, and the scope that it wants.
+/// A tool of the catalog: its name and its required scope.
 pub type Agreed = (&'static str, Option<Scope>);
 
 const RECALL: Option<Scope> = Some(Scope::BrainProxy);
@@ -13,7 +13,7 @@ const STATE: Option<Scope> = Some(Scope::AgentState);
 const AUDIT: Option<Scope> = Some(Scope::AuditRead);
 const BENCH: Option<Scope> = Some(Scope::BenchRun);
 
-/// Every family, in the order of the catalog, with its tools.
+/// Every family, in catalog order, with its tools.
 pub const FAMILIES: [(&str, &[Agreed]); 13] = [
     (
         "recall",
@@ -151,7 +151,7 @@ pub const FAMILIES: [(&str, &[Agreed]); 13] = [
     ("tenant", &[("tenant_info", None), ("quota_status_tool", None)]),
 ];
 
-/// All of them: family, name, scope.
+/// All tools: family, name, scope.
 pub fn agreed() -> impl Iterator<Item = (&'static str, &'static str, Option<Scope>)> {
     let families = FAMILIES.iter();
     families

@@ -1,5 +1,5 @@
-//! A service without a socket, with a quick model whose weights mean nothing and a clock that a test sets: where the
-//! tools of the catalog are tried one by one.
+//! A service without a socket, with a fast model of meaningless weights and a clock that a test sets, for tests of
+//! single tools of the catalog.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -26,14 +26,14 @@ use crate::settings::settings;
 use support_wire::service::scratch;
 use support_wire::tiny_model::Tiny;
 
-/// When it is at a desk until a test says otherwise.
+/// Initial time of the clock.
 pub const NOW: &str = "2026-01-14T09:30:00Z";
-/// Items with this gate are redacted for members.
+/// Gate whose items are redacted for members.
 pub const VEILED: &str = "veiled";
-/// Bytes of a result, unless its row says otherwise.
+/// Most bytes of a result, except for the tools of `LONGER`.
 const RESULT_BYTES_MAX: usize = 64 << 10;
-/// Those whose rows do: a text of 64 KiB with what is known of it, a value of as much, one line of an export however
-/// long it is, rows of as many bytes as were asked for, the result of any of these.
+/// Tools with a larger limit of their own. Their results are a text of 64 KiB with its metadata, a value of that size,
+/// one line of an export of any length, rows up to a requested size, and the result of any of these.
 const LONGER: [&str; 6] = [
     "docstore_get_document_tool",
     "fetch",
@@ -42,10 +42,9 @@ const LONGER: [&str; 6] = [
     "brain_startup_context_tool",
     "brain_command",
 ];
-/// The longest that a call may take here.
 const CALL_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// A clock that stands where it was put.
+/// A clock that shows a set time.
 #[derive(Debug)]
 struct Still(AtomicI64);
 
@@ -59,16 +58,16 @@ impl Clock for Still {
 pub struct Desk {
     started: Started,
     clock: Arc<Still>,
-    /// What was told of progress by the calls so far.
+    /// Progress reports of all calls so far.
     told: Mutex<Vec<(u64, u64, String)>>,
-    /// Goes when the store is closed.
+    /// Temporary directory, removed after the store is closed.
     scratch: TempDir,
 }
 
-/// A time in RFC 3339.
+/// Parses a time in RFC 3339.
 ///
 /// # Panics
-/// When it is none.
+/// The text is no such time.
 pub fn time(text: &str) -> Micros {
     names::parse_time(text).expect("a time")
 }
@@ -78,7 +77,7 @@ pub fn operator() -> Caller {
     Caller::local_operator("local")
 }
 
-/// Someone of a team: [`VEILED`] items are redacted for them, restricted ones are denied.
+/// A team member: [`VEILED`] items are redacted for this caller, restricted ones are denied.
 pub fn member() -> Caller {
     Caller { principal: "user:ada".to_owned(), plan: "team".to_owned(), ..operator() }
 }
@@ -90,19 +89,18 @@ impl Default for Desk {
 }
 
 impl Desk {
-    /// With an empty store.
+    /// Makes a service with an empty store.
     ///
     /// # Panics
-    /// When the system refuses.
+    /// A system call fails.
     pub fn new() -> Self {
         Self::in_folder(scratch())
     }
 
-    /// The same, of a scratch folder in which something lies already: what is beneath its folder `files` may be
-    /// ingested.
+    /// Makes a service in a temporary directory that has files already: the folder `files` may be ingested.
     ///
     /// # Panics
-    /// When the system refuses.
+    /// A system call fails.
     pub fn in_folder(scratch: TempDir) -> Self {
         let model = Tiny::new(1, 16).write(scratch.path(), "model");
         let files = scratch.path().join("files");
@@ -130,7 +128,7 @@ impl Desk {
         Self { started, clock, told: Mutex::default(), scratch }
     }
 
-    /// The folder that may be ingested from.
+    /// The folder that may be ingested.
     pub fn files(&self) -> std::path::PathBuf {
         self.scratch.path().join("files")
     }
@@ -140,7 +138,7 @@ impl Desk {
         &self.started
     }
 
-    /// What was told of progress by the calls so far: done, of how many, and at what.
+    /// Progress reports of all calls so far: done, total, and the current work.
     pub fn told(&self) -> Vec<(u64, u64, String)> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -150,18 +148,18 @@ impl Desk {
         self.clock.0.store(time(text).0, Ordering::SeqCst);
     }
 
-    /// Writes a batch into the store as it is.
+    /// Writes a batch into the store directly.
     ///
     /// # Panics
-    /// When the store refuses it.
+    /// The store rejects the batch.
     pub fn write(&self, batch: Batch) {
         self.started.parts.local.get().encoders.write(batch).expect("the batch is written");
     }
 
-    /// Replaces an item by one that is like it but for an edit: as an import would, and by no tool.
+    /// Supersedes an item by an edited copy, as an import would and no tool does.
     ///
     /// # Panics
-    /// When there is no such item, or the store refuses.
+    /// There is no such item, or the store rejects the copy.
     pub fn revise(&self, id: &str, edit: impl FnOnce(&mut ItemDraft)) {
         let snapshot = self.started.parts.local.get().store.snapshot();
         let id = names::parse_item(id).expect("an id");
@@ -190,7 +188,7 @@ impl Desk {
         self.write(Batch { items: vec![draft], ..Batch::default() });
     }
 
-    /// Runs something with the context of a call.
+    /// Runs a function with the context of a call.
     pub fn with_context<T>(&self, caller: &Caller, run: impl FnOnce(&Context<'_>) -> T) -> T {
         let told = |done: u64, of: u64, what: &str| {
             let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
@@ -207,10 +205,10 @@ impl Desk {
         })
     }
 
-    /// A governed call.
+    /// Makes a governed call.
     ///
     /// # Panics
-    /// When the arguments are no object, or the caller may not use the tool.
+    /// The arguments are no object, or the caller may not use the tool.
     pub fn try_call(
         &self,
         caller: &Caller,
@@ -227,19 +225,19 @@ impl Desk {
         answer
     }
 
-    /// What a call of the operator's gives.
+    /// Returns the result of a call by the operator.
     ///
     /// # Panics
-    /// When it is refused.
+    /// The call is refused.
     #[track_caller]
     pub fn call(&self, tool: &str, arguments: Value) -> Value {
         self.call_as(&operator(), tool, arguments)
     }
 
-    /// What a call of somebody's gives.
+    /// Returns the result of a call by `caller`.
     ///
     /// # Panics
-    /// When it is refused.
+    /// The call is refused.
     #[track_caller]
     pub fn call_as(&self, caller: &Caller, tool: &str, arguments: Value) -> Value {
         match self.try_call(caller, tool, arguments.clone()) {
@@ -252,19 +250,19 @@ impl Desk {
         }
     }
 
-    /// Why a call of the operator's is refused.
+    /// Returns the refusal of a call by the operator.
     ///
     /// # Panics
-    /// When it is not.
+    /// The call is not refused.
     #[track_caller]
     pub fn refusal(&self, tool: &str, arguments: Value) -> String {
         self.refusal_as(&operator(), tool, arguments)
     }
 
-    /// Why a call of somebody's is refused.
+    /// Returns the refusal of a call by `caller`.
     ///
     /// # Panics
-    /// When it is not.
+    /// The call is not refused.
     #[track_caller]
     pub fn refusal_as(&self, caller: &Caller, tool: &str, arguments: Value) -> String {
         match self.try_call(caller, tool, arguments.clone()) {
@@ -273,10 +271,10 @@ impl Desk {
         }
     }
 
-    /// The ledger's entry that a receipt stands for.
+    /// Returns the ledger entry of a receipt.
     ///
     /// # Panics
-    /// When there is none.
+    /// There is no such entry.
     #[track_caller]
     pub fn entry(&self, receipt: &Value) -> Entry {
         self.started.parts.local.get().audit.settled_files().expect("the ledger takes entries");
@@ -287,19 +285,19 @@ impl Desk {
         entry.expect("it is sound")
     }
 
-    /// Remembers a text, and gives the item's id.
+    /// Remembers a text, and returns the item's id.
     ///
     /// # Panics
-    /// When it is refused.
+    /// The call is refused.
     #[track_caller]
     pub fn remember(&self, text: &str) -> String {
         self.remember_as(text, Sensitivity::Internal)
     }
 
-    /// The same with a sensitivity.
+    /// Remembers a text with a sensitivity, and returns the item's id.
     ///
     /// # Panics
-    /// When it is refused.
+    /// The call is refused.
     #[track_caller]
     pub fn remember_as(&self, text: &str, sensitivity: Sensitivity) -> String {
         let arguments = serde_json::json!({"text": text, "sensitivity": sensitivity.name()});

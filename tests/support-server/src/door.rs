@@ -1,4 +1,4 @@
-//! What the workspaces of tenants are opened with, around a tiny model.
+//! Openers of tenant workspaces with a tiny model.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -14,13 +14,13 @@ use recalld_policy::Rules;
 use recalld_recall::Threads;
 use recalld_workspace::tenants::Door;
 
-/// The control store of a data directory.
+/// The metastore of a data directory.
 pub fn control(data: &Path) -> Arc<Control> {
     let file = data.join("control.redb");
     Arc::new(Control::at(&file, Arc::new(SystemClock), Arc::new(SystemRandom)))
 }
 
-/// A door to the workspaces of a data directory; with `seats` they have their places on a remote.
+/// Makes an opener for the workspaces of a data directory; with `seats`, they are replicated to a remote.
 pub fn door(data: &Path, embedder: Arc<Embedder>, seats: Option<Arc<Seats>>) -> Door {
     Door {
         data: data.to_owned(),

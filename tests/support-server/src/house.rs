@@ -1,4 +1,4 @@
-//! A data directory with tenants, a server on it, and what clients of its hosted listener do.
+//! A multi-tenant data directory, its server, and client calls to the hosted listener.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,29 +15,29 @@ use support_wire::service::{Service, run, scratch};
 use support_wire::tiny_model::Tiny;
 use support_wire::wire::{self, Answer, Ask};
 
-/// What keys have that need nothing special.
+/// Scopes of ordinary keys.
 pub const SCOPES: [&str; 3] = ["tenant:read", "brain:proxy", "memory:write"];
 
-/// The plan `open` of quick houses: everything but a bound for how often.
+/// The plan `open` of fast test servers, which has no rate limit.
 const SETTINGS: &str = "[plans.open]\nfamilies = [\"recall\", \"docstore\", \"items\", \"status\", \"ingest\"]\n\
     scopes = [\"tenant:read\", \"brain:proxy\", \"memory:write\", \"ingest:write\"]\n\
     rate_per_second = \"none\"\n";
 
-/// A data directory with tenants, before a server has it.
+/// A data directory with tenants, before a server opens it.
 pub struct House {
-    /// Everything is beneath it.
+    /// Temporary directory of all files.
     pub scratch: TempDir,
-    /// Who may ask; the server's once it is started.
+    /// The metastore, which the server opens once started.
     pub control: Control,
-    /// What every server of it is started with.
+    /// Arguments of every server on this directory.
     own: Vec<String>,
 }
 
 impl House {
-    /// Without any tenant.
+    /// Makes a directory without tenants.
     ///
     /// # Panics
-    /// When the system refuses.
+    /// A system call fails.
     pub fn new() -> Self {
         let scratch = scratch();
         let data = scratch.path().join("data");
@@ -48,7 +48,7 @@ impl House {
         Self { scratch, control, own: ["--hosted", "127.0.0.1:0"].map(str::to_owned).to_vec() }
     }
 
-    /// Without any tenant, and with a model that is quick.
+    /// Makes a directory without tenants, with a fast model.
     ///
     /// # Panics
     /// As [`House::new`].
@@ -64,20 +64,20 @@ impl House {
         house
     }
 
-    /// A file beside the data directory.
+    /// Path of a file beside the data directory.
     pub fn beside(&self, name: &str) -> PathBuf {
         self.scratch.path().join(name)
     }
 
-    /// The data directory.
+    /// Path of the data directory.
     pub fn data(&self) -> PathBuf {
         self.scratch.path().join("data")
     }
 
-    /// Makes a workspace, and gives a bearer of its own.
+    /// Creates a workspace, and returns a bearer token for it.
     ///
     /// # Panics
-    /// When it cannot be made.
+    /// The workspace cannot be created.
     pub fn tenant(&self, slug: &str, plan: &str) -> String {
         let new = NewTenant { slug, title: slug, plan };
         self.control.create_tenant(&new).expect("a workspace is made");
@@ -85,18 +85,18 @@ impl House {
         self.bearer(slug, Kind::Bearer, &SCOPES)
     }
 
-    /// A credential of a person, `ada`.
+    /// Issues a credential of a person, `ada`.
     ///
     /// # Panics
-    /// When it is not issued.
+    /// The credential is not issued.
     pub fn bearer(&self, slug: &str, kind: Kind, scopes: &[&str]) -> String {
         self.issue(slug, kind, Some("ada"), scopes)
     }
 
-    /// A credential.
+    /// Issues a credential.
     ///
     /// # Panics
-    /// When it is not issued.
+    /// The credential is not issued.
     pub fn issue(&self, slug: &str, kind: Kind, name: Option<&str>, scopes: &[&str]) -> String {
         let scopes: Vec<String> = scopes.iter().map(|scope| (*scope).to_owned()).collect();
         let new = NewCredential { kind, name, scopes: &scopes, expires_at: None };
@@ -105,7 +105,7 @@ impl House {
         issued.secret.expose().to_owned()
     }
 
-    /// Starts the server, which has the control store from then on.
+    /// Starts the server, which opens the metastore from then on.
     ///
     /// # Panics
     /// As [`Service::start`].
@@ -114,7 +114,7 @@ impl House {
         (service, scratch)
     }
 
-    /// The same, to be started anew later.
+    /// Starts a server that can be restarted later.
     ///
     /// # Panics
     /// As [`Service::start`].
@@ -122,7 +122,7 @@ impl House {
         self.run_by(Service::start, arguments)
     }
 
-    /// The same, by [`Service::start_on_a_small_disk`].
+    /// Starts a restartable server by [`Service::start_on_a_small_disk`].
     ///
     /// # Panics
     /// As [`Service::start`].
@@ -137,10 +137,10 @@ impl House {
         Served { service, scratch: self.scratch, own: self.own }
     }
 
-    /// The same, with settings.
+    /// Starts the server with settings.
     ///
     /// # Panics
-    /// When they cannot be written.
+    /// The settings cannot be written.
     pub fn serve_with(self, settings: &str) -> (Service, TempDir) {
         let file = self.scratch.path().join("settings.toml");
         fs::write(&file, settings).expect("settings are written");
@@ -149,16 +149,16 @@ impl House {
     }
 }
 
-/// The server of a house.
+/// The running server of a [`House`].
 pub struct Served {
-    /// It.
+    /// The server process.
     pub service: Service,
     scratch: TempDir,
     own: Vec<String>,
 }
 
 impl Served {
-    /// Ends it as `end` does, and starts another one on the same data.
+    /// Ends the server by `end`, and starts another one on the same data.
     ///
     /// # Panics
     /// As [`Service::start`].
@@ -168,7 +168,7 @@ impl Served {
         self.moved_to(&data, |service, _| end(service))
     }
 
-    /// The same, on the data that `end` leaves in another place.
+    /// Ends the server by `end`, which moves the data, and starts another one on the new place.
     ///
     /// # Panics
     /// As [`Service::start`].
@@ -179,41 +179,41 @@ impl Served {
         Self { service, ..self }
     }
 
-    /// A file beside the data directory.
+    /// Path of a file beside the data directory.
     pub fn beside(&self, name: &str) -> PathBuf {
         self.scratch.path().join(name)
     }
 
-    /// The server, and the folder that all of it is in.
+    /// Returns the server, and the folder of all files.
     pub fn into_parts(self) -> (Service, TempDir) {
         (self.service, self.scratch)
     }
 
-    /// One MCP request of a tenant, without a session.
+    /// Sends one MCP request of a tenant, without a session.
     pub fn mcp(&self, bearer: &str, method: &str, params: &Value) -> Answer {
         wire::ask(self.service.hosted(), &mcp(bearer, method, params))
     }
 
-    /// The call of a tool.
+    /// Calls a tool.
     pub fn call(&self, bearer: &str, tool: &str, arguments: &Value) -> Answer {
         call(&self.service, bearer, tool, arguments)
     }
 
-    /// What a tool gives.
+    /// Calls a tool and returns its structured result.
     ///
     /// # Panics
-    /// When it gives an error.
+    /// The tool returns an error.
     pub fn given(&self, bearer: &str, tool: &str, arguments: &Value) -> Value {
         given(&self.service, bearer, tool, arguments)
     }
 
-    /// A request with the gateway's token and this bearer, at one of the listeners.
+    /// Sends a request with the gateway's credentials and this bearer token to one of the listeners.
     pub fn api(&self, at: &str, bearer: &str, ask: Ask) -> Answer {
         api(&self.service, at, bearer, ask)
     }
 }
 
-/// A server on a data directory.
+/// Starts a server on a data directory.
 fn started(
     by: impl FnOnce(&Path, &[&str]) -> Service,
     data: &Path,
@@ -224,10 +224,10 @@ fn started(
     by(data, &[&own, arguments].concat())
 }
 
-/// The entries of a tool in a workspace's ledger, the oldest first.
+/// Ledger entries of a tool in a workspace, oldest first.
 ///
 /// # Panics
-/// When they cannot be read.
+/// The entries are unreadable.
 pub fn entries(data: &Path, workspace: &str, tool: &str) -> Vec<Value> {
     let arguments =
         ["ledger", "show", "--workspace", workspace, "--json", "--last", "1000", "--tool", tool];
@@ -235,17 +235,17 @@ pub fn entries(data: &Path, workspace: &str, tool: &str) -> Vec<Value> {
     shown.lines().map(|line| serde_json::from_str(line).expect("each line is JSON")).collect()
 }
 
-/// A folder for its owner alone, and those that it is in.
+/// Creates a folder, and its missing parents, for the owner only.
 ///
 /// # Panics
-/// When the system refuses.
+/// A system call fails.
 pub fn make_private(folder: &Path) {
     use std::os::unix::fs::DirBuilderExt;
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.expect("folders are made");
 }
 
-/// A message to `/mcp`.
+/// Makes a request to `/mcp`.
 pub fn mcp(bearer: &str, method: &str, params: &Value) -> Ask {
     let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
     mcp_client::ask(&message).header("Authorization", &format!("Bearer {bearer}"))
@@ -257,10 +257,10 @@ pub fn call(service: &Service, bearer: &str, tool: &str, arguments: &Value) -> A
     wire::ask(service.hosted(), &mcp(bearer, "tools/call", &params))
 }
 
-/// What a tool gives.
+/// Calls a tool and returns its structured result.
 ///
 /// # Panics
-/// When it refuses.
+/// The tool returns an error.
 pub fn given(service: &Service, bearer: &str, tool: &str, arguments: &Value) -> Value {
     let answer = call(service, bearer, tool, arguments);
     let mut body = answer.json();
@@ -268,22 +268,22 @@ pub fn given(service: &Service, bearer: &str, tool: &str, arguments: &Value) -> 
     body["result"]["structuredContent"].take()
 }
 
-/// Names of the tools that a caller is shown.
+/// Names of the tools that a caller sees.
 ///
 /// # Panics
-/// When it is shown none.
+/// There is no list of tools.
 pub fn tools(service: &Service, bearer: &str) -> Vec<String> {
     let listed = wire::ask(service.hosted(), &mcp(bearer, "tools/list", &json!({}))).json();
     let tools = listed["result"]["tools"].as_array().unwrap_or_else(|| panic!("{listed}")).clone();
     tools.iter().map(|tool| tool["name"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
-/// The HTTP API, with the gateway's token and this bearer.
+/// Sends an HTTP API request with the gateway's credentials and this bearer token.
 pub fn api(service: &Service, at: &str, bearer: &str, ask: Ask) -> Answer {
     wire::ask(at, &signed(service, bearer, ask))
 }
 
-/// Adds the gateway's token and a bearer.
+/// Adds the gateway's credentials and a bearer token.
 pub fn signed(service: &Service, bearer: &str, ask: Ask) -> Ask {
     let known = service.credentials();
     ask.header("x-gateway-client-id", &known.gateway_id)

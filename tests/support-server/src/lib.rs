@@ -1,4 +1,4 @@
-//! What tests that link the server share.
+//! Support for tests that link the server crates.
 
 pub mod bare_mcp;
 pub mod contract;

@@ -1,4 +1,4 @@
-//! The pinned model, found or fetched just as the service does it.
+//! The pinned model, found or downloaded as the server does.
 
 use std::sync::OnceLock;
 
@@ -8,10 +8,10 @@ use recalld_embedding::encoding::model_request;
 use recalld_embedding::model;
 use recalld_embedding::model::{ModelFiles, Silent};
 
-/// The model's files; a test without them fails and says what to do.
+/// The model's files; without them a test fails with instructions.
 ///
 /// # Panics
-/// When they are nowhere.
+/// The files are not found.
 pub fn files() -> &'static ModelFiles {
     static FILES: OnceLock<ModelFiles> = OnceLock::new();
     FILES.get_or_init(|| {
@@ -20,15 +20,15 @@ pub fn files() -> &'static ModelFiles {
     })
 }
 
-/// The files as the encoder takes them.
+/// Borrows the files for the encoder.
 pub fn borrowed() -> Borrowed<'static> {
     files().borrowed()
 }
 
-/// The encoder, as the service has it.
+/// The encoder as the server opens it.
 ///
 /// # Panics
-/// When the model does not open.
+/// The model does not open.
 pub fn embedder() -> &'static Embedder {
     static EMBEDDER: OnceLock<Embedder> = OnceLock::new();
     EMBEDDER.get_or_init(|| {

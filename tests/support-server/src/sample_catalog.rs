@@ -1,4 +1,4 @@
-//! A small store in which the example of every row of the catalog finds what it names.
+//! A small store in which the example of every catalog row finds its objects.
 
 use std::path::{Path, PathBuf};
 use support_wire::tree::workspace;
@@ -9,29 +9,29 @@ use serde_json::json;
 use crate::desk::{Desk, operator};
 use support_wire::service::{run_json, write};
 
-/// The same text as the sample's document, for a folder that is ingested.
+/// The text of the sample's document, for a folder to ingest.
 const README: &str = "# Sample\n\nThe beacon of Gull Rock is lit by paraffin.\n\n\
                       ## Relief\n\nThe relief boat comes on the first Monday of the month.\n";
 
-/// The sample, in the form of an export.
+/// Path of the sample, in export format.
 pub fn lines() -> PathBuf {
     workspace().join("tests/golden/sample.jsonl")
 }
 
-/// Writes the sample into the store of a data directory that no service has open.
+/// Imports the sample into the store of a data directory that no server has open.
 ///
 /// # Panics
-/// When a line is bad.
+/// A line is invalid.
 pub fn import_into(data: &Path) {
     let path = lines();
     let report = run_json(data, &["import", path.to_str().expect("a plain name")]);
     assert_eq!(report["bad_count"], 0, "{report}");
 }
 
-/// A desk with the sample, and a file `README.md` that was ingested.
+/// Makes a [`Desk`] with the sample, and an ingested file `README.md`.
 ///
 /// # Panics
-/// When it is refused.
+/// The import or the ingest fails.
 pub fn desk() -> Desk {
     let desk = Desk::new();
     let raw = json!({"path": lines(), "strict": true});

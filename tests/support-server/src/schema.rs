@@ -1,4 +1,4 @@
-//! Answers against the rows of the catalog.
+//! Results checked against the rows of the catalog.
 
 use recalld_tool_framework::Tool;
 use recalld_tool_framework::results::RECEIPT;
@@ -6,16 +6,16 @@ use recalld_tools::CATALOG;
 use serde_json::Value;
 use support_wire::schema::conforms;
 
-/// The rows of the catalog, in its order.
+/// The rows of the catalog, in order.
 pub fn rows() -> impl Iterator<Item = &'static Tool> {
     CATALOG.tools()
 }
 
-/// A tool's structured answer conforms to its output schema, has what the row says is always there,
-/// and nothing that the row does not name.
+/// Asserts that a tool's structured result conforms to its output schema, has all required fields of the row, and no
+/// field that the row does not name.
 ///
 /// # Panics
-/// Where it does not.
+/// The result does not conform.
 #[track_caller]
 pub fn assert_conforms(tool: &str, structured: &Value) {
     let row = rows().find(|row| row.name == tool).expect("a tool of the catalog");

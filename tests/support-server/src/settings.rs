@@ -1,4 +1,4 @@
-//! Settings of a service in this process.
+//! Settings of an in-process service.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use engine::Durability;
 use recalld_cli::app::Settings;
 use recalld_embedding::encoding::Encoding;
 
-/// Durable, with one thread to embed. `model` of `None` is the default.
+/// Durable settings with one embedding thread. `None` for `model` is the default model.
 pub fn settings(data: &Path, model: Option<PathBuf>, call_time_max: Duration) -> Settings {
     Settings {
         data: data.to_owned(),

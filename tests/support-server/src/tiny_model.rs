@@ -1,4 +1,4 @@
-//! Tiny models as the service has them.
+//! Tiny models as the server opens them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,19 +8,19 @@ use engine::{Ground, Options, Store};
 use recalld_embedding::embed::Embedder;
 use recalld_embedding::encoders::Encoders;
 
-/// The model in a folder, as the service has it.
+/// Opens the model in a folder as the server does.
 ///
 /// # Panics
-/// When it does not open.
+/// The model does not open.
 pub fn embedder(folder: &Path) -> Embedder {
     let encoder = Encoder::open_dir(folder).expect("a model that we wrote opens");
     Embedder::new(encoder, "tiny".to_owned(), 1)
 }
 
-/// A new store on the disk, bound to that model.
+/// Makes a new store on disk, bound to that model.
 ///
 /// # Panics
-/// When the folder has one already.
+/// The folder has a store already.
 pub fn encoders(folder: &Path, embedder: Arc<Embedder>) -> Encoders {
     let folder = folder.join("store");
     std::fs::create_dir(&folder).expect("a folder of its own");

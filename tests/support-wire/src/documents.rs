@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use crate::service::write;
 
-/// Files of [`write_all`] that can be read.
+/// Readable files of [`write_all`].
 pub const READABLE: u64 = 8;
-/// Files of [`write_all`] that must be passed over.
+/// Files of [`write_all`] that must be skipped.
 pub const UNREADABLE: u64 = 2;
 
-/// Markdown with links to its neighbours.
+/// Markdown with links to neighbouring documents.
 pub const README: &str = "\
 # The lighthouse keeper's handbook
 
@@ -108,7 +108,7 @@ Deliveries to the north shed
 4 April: no delivery, the swell was too high for the supply boat.
 ";
 
-/// Plain text, no two paragraphs alike.
+/// Plain text without two equal paragraphs.
 pub fn weather_log() -> String {
     let winds = ["north", "east", "south", "west"];
     let day = |day: usize| {
@@ -123,7 +123,7 @@ pub fn weather_log() -> String {
     (1..=60).map(day).collect()
 }
 
-/// Plain text of more than 64 KiB with few words, so that it is quick to embed.
+/// Plain text of more than 64 KiB with few words, which is fast to embed.
 pub fn code_book() -> String {
     let page = |page: usize| {
         let group = |at: usize| char::from(b'a' + u8::try_from(at % 26).expect("below 26"));
@@ -133,7 +133,7 @@ pub fn code_book() -> String {
     (1..=420).map(page).collect()
 }
 
-/// Writes all of them, and two files that are not documents.
+/// Writes all documents, and two files that are no documents.
 pub fn write_all(folder: &Path) {
     write(folder, "README.md", README);
     write(folder, "decisions.md", DECISIONS);
@@ -147,10 +147,10 @@ pub fn write_all(folder: &Path) {
     write(folder, "clockwork.bin", [0u8, 159, 146, 150, 0, 1, 2, 3].repeat(64));
 }
 
-/// The folder of the format's specification, which is real prose about this very service.
+/// Path of the format specification: real prose about this service.
 ///
 /// # Panics
-/// When it is not where the repository has it.
+/// The specification is not at its place in the repository.
 pub fn specification() -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../format-spec");
     folder.canonicalize().expect("the repository has its format-spec folder")

@@ -1,65 +1,65 @@
-//! The corpus of hostile requests, read from `tests/hostile/`; its README says how a file is written.
+//! The corpus of hostile requests, read from `tests/hostile/`; its README describes the file format.
 //!
-//! Knows the form of the files and needs nothing but the standard library, because the server's own
-//! tests take this file in as well. Must not know how a case is played.
+//! This module parses the files with the standard library only, because the server's own tests include it as well. The
+//! module MUST NOT depend on how a case runs.
 
 use std::fs;
 use std::path::Path;
 
-/// What a case does, in order.
+/// A step of a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Bytes are sent, once the names in them are known.
+    /// Sends bytes, after replacing the names in them.
     Send(Text),
-    /// The client says that nothing more will come.
+    /// The client half-closes.
     HalfClose,
-    /// An answer must come.
+    /// A response is expected.
     Answer(Wanted),
 }
 
-/// What is sent, as it is written in the file.
+/// Text to send, as written in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Text(String);
 
-/// The answer that must come.
+/// An expected response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
-    /// Its status.
+    /// Expected status.
     pub status: u16,
-    /// Whether it is one without a body, to HEAD.
+    /// True for a response to HEAD, which has no body.
     pub is_head: bool,
-    /// What its head or its body must hold.
+    /// Text that the head or the body must contain.
     pub text: String,
 }
 
-/// One case.
+/// A request sequence of the corpus.
 #[derive(Debug, Clone)]
 pub struct Case {
-    /// File and name, to be found by.
+    /// File and name of the case.
     pub name: String,
-    /// The listener it is for: `local`, `hosted`, or empty for both.
+    /// Listener of the case: `local`, `hosted`, or empty for both.
     pub listener: String,
-    /// What is done.
+    /// Steps in order.
     pub steps: Vec<Step>,
-    /// Whether the connection closes at the end, or can be used again.
+    /// True if the connection closes at the end; otherwise it stays usable.
     pub closes: bool,
 }
 
-/// What the names in a case stand for.
+/// Values of the names in a case.
 #[derive(Debug, Clone, Default)]
 pub struct Names {
-    /// The listener's address.
+    /// Address of the listener.
     pub host: String,
-    /// The operator's credential.
+    /// Credential of the operator.
     pub bearer: String,
-    /// Sessions that answers have named, in order.
+    /// Session ids of earlier responses, in order.
     pub sessions: Vec<String>,
 }
 
-/// All cases of all files.
+/// Reads all cases of all files.
 ///
 /// # Panics
-/// When a file is not written as the README has it.
+/// A file does not follow the format of the README.
 pub fn cases(folder: &Path) -> Vec<Case> {
     let entries = fs::read_dir(folder).expect("the corpus is there");
     let mut files: Vec<_> = entries.map(|entry| entry.expect("it can be listed").path()).collect();
@@ -93,7 +93,7 @@ fn of_file(path: &Path) -> Vec<Case> {
     cases
 }
 
-/// Where the reading of a case stands.
+/// State of parsing a case.
 struct Reading {
     fields: Vec<String>,
     is_over: bool,
@@ -123,7 +123,7 @@ impl Reading {
         Some(())
     }
 
-    /// A POST of a body to `/mcp`, with the fields that were gathered for it.
+    /// Makes a POST of a body to `/mcp`, with the fields collected for it.
     fn post(&mut self, body: &str) -> String {
         let mut fields = std::mem::take(&mut self.fields);
         for usual in
@@ -134,7 +134,7 @@ impl Reading {
                 fields.push(usual.to_owned());
             }
         }
-        // A body names nobody, so its length is known here.
+        // A body contains no names, so its length is known here.
         let length = Text(body.to_owned()).bytes(&Names::default()).len();
         let fields: String = fields.iter().map(|field| format!("{field}\\r\\n")).collect();
         format!(
@@ -157,10 +157,10 @@ fn wanted(text: &str) -> Option<Wanted> {
 }
 
 impl Text {
-    /// The bytes: names first, then what is repeated, then escapes.
+    /// Returns the bytes: names are replaced first, then repetitions, then escapes.
     ///
     /// # Panics
-    /// When an escape is none.
+    /// An escape is invalid.
     pub fn bytes(&self, names: &Names) -> Vec<u8> {
         let mut text = self.0.replace("{host}", &names.host).replace("{bearer}", &names.bearer);
         for (number, session) in names.sessions.iter().enumerate() {
@@ -170,7 +170,7 @@ impl Text {
     }
 }
 
-/// The text with every `{N*TEXT}` written out.
+/// Expands every `{N*TEXT}` in the text.
 fn repeated(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! Data directories that the program was given things to keep in, and what is left of them.
+//! Data directories with stored contents, and checks of their files.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use crate::documents;
 use crate::service::{run, run_json, write};
 
-/// What the documents answer.
+/// Questions that the documents answer.
 const QUESTIONS: [&str; 3] =
     ["when may the keeper's boat cross the reef?", "diaphone compressor", "rule of twelfths"];
 
-/// Ids that each of three questions finds, in order.
+/// Ids that each of the three questions finds, in order.
 pub fn answers(data: &Path) -> Vec<Vec<String>> {
     let ids = |question: &&str| {
         let answer = run_json(data, &["recall", question]);
@@ -25,7 +25,7 @@ pub fn answers(data: &Path) -> Vec<Vec<String>> {
     QUESTIONS.iter().map(ids).collect()
 }
 
-/// A data directory with documents in it.
+/// Makes a data directory with documents in it.
 pub fn documented(scratch: &Path) -> PathBuf {
     let (data, folder) = (scratch.join("data"), scratch.join("documents"));
     documents::write_all(&folder);
@@ -33,7 +33,7 @@ pub fn documented(scratch: &Path) -> PathBuf {
     data
 }
 
-/// Imports lines, and gives their ids by ref.
+/// Imports lines, and returns a lookup of their ids by ref.
 pub fn imported(data: &Path, lines: &[Value]) -> impl Fn(&str) -> String + use<> {
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
     let file = write(data.parent().unwrap(), "lines.jsonl", text);
@@ -45,7 +45,7 @@ pub fn imported(data: &Path, lines: &[Value]) -> impl Fn(&str) -> String + use<>
     }
 }
 
-/// Every line of an export.
+/// Returns every line of an export.
 pub fn exported(data: &Path) -> Vec<Value> {
     let output = run(data, &["export"]);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
@@ -53,12 +53,12 @@ pub fn exported(data: &Path) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// A line of an item.
+/// Makes the import line of an item.
 pub fn item(reference: &str, text: &str) -> Value {
     json!({"type": "item", "ref": reference, "title": format!("About {reference}"), "text": text})
 }
 
-/// Files beneath a folder.
+/// Files below a folder.
 pub fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut open = vec![folder.to_owned()];
@@ -72,7 +72,7 @@ pub fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Files beneath a folder that hold these bytes.
+/// Files below a folder that contain these bytes.
 pub fn holding(folder: &Path, needle: &str) -> Vec<PathBuf> {
     let holds = |path: &PathBuf| {
         let bytes = fs::read(path).unwrap();
@@ -81,14 +81,14 @@ pub fn holding(folder: &Path, needle: &str) -> Vec<PathBuf> {
     files(folder).into_iter().filter(holds).collect()
 }
 
-/// No file beneath a folder holds these bytes.
+/// Asserts that no file below a folder contains these bytes.
 #[track_caller]
 pub fn assert_gone(folder: &Path, needle: &str) {
     let found = holding(folder, needle);
     assert!(found.is_empty(), "{needle} is still in {found:?}");
 }
 
-/// The exit code, and each word in what it said on standard error.
+/// Asserts the exit code, and each word in standard error.
 #[track_caller]
 pub fn assert_fails(output: &Output, code: i32, words: &[&str]) {
     let said = String::from_utf8_lossy(&output.stderr);
@@ -98,7 +98,7 @@ pub fn assert_fails(output: &Output, code: i32, words: &[&str]) {
     }
 }
 
-/// Erases, and gives the report.
+/// Erases items, and returns the report.
 pub fn erase(data: &Path, ids: &[&str], more: &[&str]) -> Value {
     let arguments = [&["erase"], ids, &["--reason", "asked to be forgotten", "--yes"], more];
     run_json(data, &arguments.concat())

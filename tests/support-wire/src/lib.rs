@@ -1,5 +1,5 @@
-//! What tests of the program share: the real program and its data, a client's side of the wire, documents, models of a few
-//! letters, and this repository's files. Must not depend on anything of ours.
+//! Support for tests of the program: the real program and its data, the client side of the wire, documents, tiny
+//! models, and this repository's files. The crate MUST NOT depend on any crate of this workspace.
 
 pub mod documents;
 pub mod hostile;

@@ -1,4 +1,4 @@
-//! A mail server for tests: takes letters on a port of its own and hands them over.
+//! A mail server for tests, which receives mails on a port of its own.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -6,20 +6,20 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-/// Who waits longer for a letter waits for one that does not come.
+/// Longest wait for a mail that will arrive.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// The server; it takes connections until the test ends.
+/// The server; it accepts connections until the test ends.
 pub struct MailSink {
     port: u16,
     letters: Receiver<String>,
 }
 
 impl MailSink {
-    /// Listens on this machine.
+    /// Listens on the loopback address.
     ///
     /// # Panics
-    /// When the system gives no port.
+    /// No port is available.
     pub fn open() -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
         let port = listener.local_addr().expect("it has an address").port();
@@ -35,7 +35,7 @@ impl MailSink {
         Self { port, letters }
     }
 
-    /// The section of the settings that leads here.
+    /// The settings section that sends mails to this server.
     pub fn settings(&self) -> String {
         let port = self.port;
         format!(
@@ -43,21 +43,21 @@ impl MailSink {
         )
     }
 
-    /// The next letter: its fields and its text, lines ended by LF.
+    /// The next mail: its fields and its text, lines ended by LF.
     ///
     /// # Panics
-    /// When none comes.
+    /// No mail arrives.
     pub fn letter(&self) -> String {
         self.letters.recv_timeout(WAIT_MAX).expect("a letter comes")
     }
 
-    /// Whether a letter is there that nobody has taken.
+    /// Returns true if an unread mail is there.
     pub fn has_another(&self) -> bool {
         self.letters.try_recv().is_ok()
     }
 }
 
-/// One connection: the letter that came by it.
+/// Handles one connection and returns its mail.
 fn talk(stream: &TcpStream) -> io::Result<String> {
     let mut lines = BufReader::new(stream).lines();
     let say = |line: &str| { stream }.write_all(format!("{line}\r\n").as_bytes());

@@ -1,23 +1,23 @@
-//! Markdown as far as tests of documents read it: blocks of code, words in backticks, headings and links.
+//! A Markdown parser for tests of documents: code blocks, words in backticks, headings and links.
 //!
-//! Must not know which document it is.
+//! The parser MUST NOT depend on specific documents.
 
 use std::collections::BTreeMap;
 
-/// A fenced block of code.
+/// A fenced code block.
 #[derive(Debug)]
 pub struct Block {
-    /// What stands behind the opening fence, such as `sh no-run`.
+    /// Info string of the opening fence, such as `sh no-run`.
     pub kind: String,
-    /// Its lines.
+    /// Lines of the block.
     pub code: String,
-    /// The line of its opening fence, from 1.
+    /// Line number of the opening fence, from 1.
     pub line: usize,
-    /// The comments (`<!-- -->`) that stand right above it.
+    /// The comments (`<!-- -->`) directly above.
     pub above: String,
 }
 
-/// A line of a document, and whether it belongs to a block of code.
+/// Lines of a document, each with its number and true if it belongs to a code block.
 fn lines(text: &str) -> impl Iterator<Item = (usize, &str, bool)> {
     let mut fence: Option<usize> = None;
     (1..).zip(text.lines()).map(move |(number, line)| {
@@ -62,7 +62,7 @@ pub fn blocks(text: &str) -> Vec<Block> {
     found
 }
 
-/// Comments are kept until something else follows.
+/// Collects comments until another line follows.
 fn comments(above: &mut String, line: &str) {
     let goes_on = above.rfind("<!--").is_some_and(|at| !above[at..].contains("-->"));
     if goes_on || line.trim_start().starts_with("<!--") {
@@ -73,7 +73,7 @@ fn comments(above: &mut String, line: &str) {
     }
 }
 
-/// What stands in backticks outside of blocks, with its line.
+/// Texts in backticks outside of blocks, with their line numbers.
 pub fn quoted(text: &str) -> Vec<(usize, &str)> {
     let plain = lines(text).filter(|(_, _, is_code)| !is_code);
     plain
@@ -96,7 +96,7 @@ fn prose(text: &str) -> String {
     parts.fold(first, |prose, part| prose + part.split_once("-->").map_or("", |(_, rest)| rest))
 }
 
-/// The targets of links and pictures, without those to other places of the web.
+/// Targets of links and images, without web addresses.
 pub fn links(text: &str) -> Vec<String> {
     let prose = prose(text);
     let starts = prose.match_indices("](").map(|(at, _)| &prose[at + 2..]);
@@ -105,7 +105,7 @@ pub fn links(text: &str) -> Vec<String> {
     local.map(str::to_owned).collect()
 }
 
-/// The anchors of the headings, as the hosts of repositories and mdBook make them.
+/// The anchors of the headings, as repository hosts and mdBook generate them.
 pub fn anchors(text: &str) -> Vec<String> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     let headings = lines(text).filter(|(_, line, is_code)| !is_code && is_heading(line));

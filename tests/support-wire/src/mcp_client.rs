@@ -1,4 +1,4 @@
-//! A plain MCP client: JSON-RPC over POST, answered with JSON.
+//! A plain MCP client: JSON-RPC over POST, with JSON responses.
 
 use serde_json::{Value, json};
 
@@ -6,10 +6,10 @@ use crate::schema::assert_conforms;
 use crate::service::Service;
 use crate::wire::{Answer, Ask, Client};
 
-/// What polite clients send.
+/// The usual `Accept` header.
 pub const ACCEPT: &str = "application/json, text/event-stream";
 
-/// One connection to `/mcp` of the local listener.
+/// A connection to `/mcp` of the local listener.
 pub struct McpClient {
     client: Client,
     id: u64,
@@ -21,15 +21,15 @@ impl McpClient {
         Self { client: service.connect(), id: 0 }
     }
 
-    /// A message as it is, with the answer as it is.
+    /// Sends a message unchanged, and returns the response unchanged.
     pub fn send(&mut self, message: &Value) -> Answer {
         self.client.send(&ask(message))
     }
 
-    /// A request's whole answer.
+    /// Sends a request and returns the whole JSON-RPC response.
     ///
     /// # Panics
-    /// When it is not answered with 200 and the same id.
+    /// The response does not have status 200 and the same id.
     pub fn request(&mut self, method: &str, params: &Value) -> Value {
         let id = self.id;
         self.id += 1;
@@ -41,10 +41,10 @@ impl McpClient {
         answer
     }
 
-    /// A tool's result, be it good or an error that the caller can mend.
+    /// Returns a tool's result, which may be a tool error.
     ///
     /// # Panics
-    /// When the protocol refuses the call.
+    /// The response is a protocol error.
     pub fn result(&mut self, tool: &str, arguments: &Value) -> Value {
         let params = json!({"name": tool, "arguments": arguments});
         let mut answer = self.request("tools/call", &params);
@@ -52,10 +52,10 @@ impl McpClient {
         answer["result"].take()
     }
 
-    /// What a tool gives, which its output schema describes.
+    /// Returns a tool's structured result, which its output schema describes.
     ///
     /// # Panics
-    /// When it refuses, or gives something else.
+    /// The tool returns an error, or another form of result.
     pub fn call(&mut self, tool: &str, arguments: &Value) -> Value {
         let mut result = self.result(tool, arguments);
         assert_eq!(result["isError"], json!(false), "{tool} {arguments}: {result}");
@@ -63,10 +63,10 @@ impl McpClient {
         result["structuredContent"].take()
     }
 
-    /// Why a tool refuses.
+    /// Returns the text of a tool error.
     ///
     /// # Panics
-    /// When it does not.
+    /// The tool succeeds.
     pub fn refusal(&mut self, tool: &str, arguments: &Value) -> String {
         let result = self.result(tool, arguments);
         assert_eq!(result["isError"], json!(true), "{tool} {arguments}: {result}");
@@ -76,7 +76,7 @@ impl McpClient {
     }
 }
 
-/// A message as a request.
+/// Makes an HTTP request of a message.
 pub fn ask(message: &Value) -> Ask {
     Ask::post("/mcp", message).header("Accept", ACCEPT)
 }

@@ -1,6 +1,6 @@
-//! PDFs made by hand, whole and hostile.
+//! Handmade PDFs, valid and hostile.
 
-/// Objects, the first numbered 1, put together with a table of where each lies. The catalog is the first.
+/// Makes a PDF of objects, numbered from 1, with a cross-reference table. The catalog is the first object.
 pub fn of_objects(objects: &[Vec<u8>], trailer: &str) -> Vec<u8> {
     let mut out = b"%PDF-1.4\n".to_vec();
     let mut places = Vec::new();
@@ -22,13 +22,13 @@ pub fn of_objects(objects: &[Vec<u8>], trailer: &str) -> Vec<u8> {
     out
 }
 
-/// An object that is a stream.
+/// Makes a stream object.
 pub fn stream(entries: &str, bytes: &[u8]) -> Vec<u8> {
     let head = format!("<< /Length {} {entries} >>\nstream\n", bytes.len());
     [head.as_bytes(), bytes, b"\nendstream"].concat()
 }
 
-/// What a page draws: a line of text for each line.
+/// Returns the content stream of a page: one line of text for each line.
 fn drawing(text: &str) -> Vec<u8> {
     let mut out = "BT /F1 12 Tf 72 720 Td\n".to_owned();
     for line in text.lines() {
@@ -38,7 +38,7 @@ fn drawing(text: &str) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// The objects of a document with a page for each text; its fourth is the title's, its third the font's.
+/// The objects of a document with a page for each text; the third is the font, the fourth the title.
 pub fn objects(title: &str, pages: &[&str]) -> Vec<Vec<u8>> {
     let first = 5;
     let kids: Vec<String> = (0..pages.len()).map(|at| format!("{} 0 R", first + 2 * at)).collect();
@@ -57,7 +57,7 @@ pub fn objects(title: &str, pages: &[&str]) -> Vec<Vec<u8>> {
     objects
 }
 
-/// A page that draws the stream of this number.
+/// Makes a page that draws the stream of this number.
 pub fn page(drawing: usize, resources: &str) -> Vec<u8> {
     format!(
         "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents {drawing} 0 R /Resources \
@@ -66,12 +66,12 @@ pub fn page(drawing: usize, resources: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// A document with a page for each text.
+/// Makes a document with a page for each text.
 pub fn of_pages(title: &str, pages: &[&str]) -> Vec<u8> {
     of_objects(&objects(title, pages), "/Info 4 0 R")
 }
 
-/// One whose words are locked by a password.
+/// Makes a document whose text needs a password.
 pub fn locked() -> Vec<u8> {
     let mut all = objects("Secret", &["secret words"]);
     let lock = format!(
@@ -85,7 +85,7 @@ pub fn locked() -> Vec<u8> {
     of_objects(&all, &format!("/Info 4 0 R /Encrypt {number} 0 R /ID [<{id}> <{id}>]"))
 }
 
-/// One whose page is a picture.
+/// Makes a document whose page is an image.
 pub fn scanned() -> Vec<u8> {
     let mut all = objects("", &[]);
     all[1] = b"<< /Type /Pages /Kids [5 0 R] /Count 1 >>".to_vec();
@@ -96,7 +96,7 @@ pub fn scanned() -> Vec<u8> {
     of_objects(&all, "")
 }
 
-/// Some that lead a reader in circles, or where it must not go: each with what is wrong with it.
+/// Makes documents that lead a reader into cycles or out of bounds, each with a description.
 pub fn hostile() -> Vec<(&'static str, Vec<u8>)> {
     let changed = |at: usize, object: &[u8]| {
         let mut all = objects("T", &["words"]);
@@ -129,9 +129,9 @@ pub fn hostile() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// One whose page is inflated to more than a process may have.
+/// Makes a document whose page inflates beyond the memory limit of a process.
 pub fn bomb() -> Vec<u8> {
-    // A last block of fixed codes, `a`, and then copies of 258 bytes of 13 bits each: eight of them are 13 bytes.
+    // A final block of fixed codes: `a`, and then copies of 258 bytes, of 13 bits each; eight of them are 13 bytes.
     let code = |value: u32, bits: u32| (0..bits).rev().map(move |at| value >> at & 1 == 1);
     let head = [true, true, false].into_iter().chain(code(0x30 + 0x61, 8));
     let copy = || code(0xC5, 8).chain(code(0, 5));
@@ -141,7 +141,7 @@ pub fn bomb() -> Vec<u8> {
             |eight: &[bool]| eight.iter().rev().fold(0, |sum, bit| sum << 1 | u8::from(*bit));
         bits.chunks(8).map(byte).collect()
     };
-    // The copies begin with the bit after the head, wherever that is in a byte.
+    // The copies begin with the bit after the head, at any position in a byte.
     let head: Vec<bool> = head.collect();
     let one: Vec<bool> = copies.collect();
     let start = bytes([&head[..], &one].concat()[..104].to_vec());

@@ -1,4 +1,4 @@
-//! Answers against the schemas that the catalog and the description of the HTTP API give.
+//! Results checked against the schemas of the catalog and of the OpenAPI description.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,10 +8,10 @@ use serde_json::{Map, Value, json};
 
 use crate::tree::workspace;
 
-/// Fields of a tool's result: name, type, whether they are always there.
+/// Fields of a tool's result: name, type, and true if always present.
 type Fields = Vec<(String, String, bool)>;
 
-/// What `docs/tools.md` says of each tool's result. The page is made from the rows of the catalog.
+/// Result fields of each tool in `docs/tools.md`, which is generated from the rows of the catalog.
 fn results() -> &'static BTreeMap<String, Fields> {
     static RESULTS: OnceLock<BTreeMap<String, Fields>> = OnceLock::new();
     RESULTS.get_or_init(|| {
@@ -34,14 +34,14 @@ fn results() -> &'static BTreeMap<String, Fields> {
     })
 }
 
-/// How the page says that a field is not always there.
+/// Marker of the page for an optional field.
 const SOMETIMES: &str = ", where there is something to say";
 
-/// A tool's structured answer is what the page of tools says of it: each field has its type, what is always there is
-/// there, and nothing else is.
+/// Asserts that a tool's structured result matches the page of tools: each field has its type, all required fields are
+/// present, and no other field is.
 ///
 /// # Panics
-/// Where it is not.
+/// The result does not match.
 #[track_caller]
 pub fn assert_conforms(tool: &str, structured: &Value) {
     let fields = results().get(tool).expect("a tool of the page");
@@ -54,10 +54,10 @@ pub fn assert_conforms(tool: &str, structured: &Value) {
     conforms(tool, "its result", &schema, structured);
 }
 
-/// A value conforms to a schema of the catalog, as JSON Schema 2020-12 has it.
+/// Asserts that a value conforms to a schema of the catalog, by JSON Schema 2020-12.
 ///
 /// # Panics
-/// Where it does not.
+/// The value does not conform.
 #[track_caller]
 pub fn conforms(tool: &str, which: &str, schema: &Value, value: &Value) {
     let schema = jsonschema::draft202012::new(schema)
@@ -67,11 +67,11 @@ pub fn conforms(tool: &str, which: &str, schema: &Value, value: &Value) {
     }
 }
 
-/// A value is what a schema of the description of the HTTP API says; `root` is that description,
-/// whose components its references point at.
+/// Asserts that a value conforms to a schema of the OpenAPI description; `root` is the whole description, whose
+/// components the references point to.
 ///
 /// # Panics
-/// Where it is not.
+/// The value does not conform.
 #[track_caller]
 pub fn assert_fits(what: &str, value: &Value, schema: &Value, root: &Value) {
     let mut whole = schema.clone();
@@ -79,10 +79,10 @@ pub fn assert_fits(what: &str, value: &Value, schema: &Value, root: &Value) {
     conforms(what, "its schema", &whole, value);
 }
 
-/// No object of a schema is closed: clients must expect fields that are not named.
+/// Asserts that no object of a schema is closed: clients must expect unknown fields.
 ///
 /// # Panics
-/// Where one is.
+/// An object is closed.
 #[track_caller]
 pub fn assert_open(name: &str, schema: &Value) {
     match schema {

@@ -1,4 +1,4 @@
-//! The real program on a scratch directory, started and ended by tests.
+//! The real program on a temporary directory, started and ended by tests.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};
@@ -13,11 +13,11 @@ use tempfile::TempDir;
 use crate::documents;
 use crate::wire::{self, Answer, Ask, Client};
 
-/// The bins of the packages `recalld-cli` and `e2e`.
+/// Binaries of the packages `recalld-cli` and `e2e`.
 const BINARIES: [&str; 2] = ["recalld", "recalld-e2e"];
 
-/// A service for all tests of a process, with a hosted listener and the documents of `documents::write_all`
-/// ingested, which lie beneath its scratch folder.
+/// Starts a service for all tests of a process, with a hosted listener. The documents of `documents::write_all`, below
+/// its temporary directory, are ingested.
 ///
 /// # Panics
 /// As [`Service::start_shared`].
@@ -30,11 +30,11 @@ pub fn with_documents(arguments: &[&str]) -> Service {
     Service::start_shared(scratch, &[&own, arguments].concat())
 }
 
-/// `recalld` as a program: a bin of the package whose tests these are, which cargo builds before them. Where two packages
-/// have built one, the newer.
+/// Path of the `recalld` program: a binary of the tests' package, which cargo builds before them. If two packages have
+/// built one, the newer is used.
 ///
 /// # Panics
-/// When it is not there.
+/// The program is missing.
 pub fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| {
@@ -47,23 +47,23 @@ pub fn binary() -> &'static Path {
     })
 }
 
-/// A folder that goes away with the test.
+/// Makes a temporary directory that is removed with the test.
 ///
 /// # Panics
-/// When the system makes none.
+/// The directory cannot be made.
 pub fn scratch() -> TempDir {
     tempfile::Builder::new().prefix("recalld-test-").tempdir().expect("a scratch folder")
 }
 
-/// A command of the program on a data directory, not yet run.
+/// Makes a command of the program on a data directory, without running it.
 pub fn command(data: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(binary());
     command.args(arguments).arg("--data").arg(data).env("RECALLD_CACHE", cache());
     command
 }
 
-/// A cache of the tests' own, beside the program: what they pack and remember is not the operator's,
-/// and what the operator has packed is nothing to them. The default model is where it always is.
+/// A cache of the tests' own beside the program, so that tests and operator do not share packed weights and remembered
+/// state. The downloaded models are shared.
 fn cache() -> &'static Path {
     static CACHE: OnceLock<PathBuf> = OnceLock::new();
     CACHE.get_or_init(|| {
@@ -79,7 +79,7 @@ fn cache() -> &'static Path {
     })
 }
 
-/// The operator's cache: where `RECALLD_CACHE` says, else in `XDG_CACHE_HOME` if that is absolute, else in `HOME`.
+/// The operator's cache: `RECALLD_CACHE` if set, else below `XDG_CACHE_HOME` if that is absolute, else below `HOME`.
 fn home() -> Option<PathBuf> {
     let path = |name| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
     let xdg = || path("XDG_CACHE_HOME").filter(|it| it.is_absolute()).map(|it| it.join("recalld"));
@@ -89,15 +89,15 @@ fn home() -> Option<PathBuf> {
 /// Runs a command to its end.
 ///
 /// # Panics
-/// When it does not start.
+/// The command does not start.
 pub fn run(data: &Path, arguments: &[&str]) -> Output {
     command(data, arguments).stdin(Stdio::null()).output().expect("recalld starts")
 }
 
-/// Runs a command that must succeed, and gives its standard output as JSON.
+/// Runs a command that must succeed, and returns its standard output as JSON.
 ///
 /// # Panics
-/// When it fails or prints something else.
+/// The command fails or prints something else.
 pub fn run_json(data: &Path, arguments: &[&str]) -> Value {
     let output = run(data, &[arguments, &["--json"]].concat());
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -106,12 +106,12 @@ pub fn run_json(data: &Path, arguments: &[&str]) -> Value {
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stdout)))
 }
 
-/// A running `recalld serve`; killed when dropped.
+/// A running `recalld serve`, killed on drop.
 pub struct Service {
     child: Child,
     /// Held open, as a terminal would.
     _stdout: BufReader<ChildStdout>,
-    /// Waits for the end of its standard input, which the system closes with this process.
+    /// A process that waits for the end of its standard input, which the system closes when this process ends.
     _guard: Option<Child>,
     data: PathBuf,
     local: String,
@@ -122,26 +122,26 @@ pub struct Service {
 /// The credentials of the HTTP API.
 #[derive(Debug, Clone)]
 pub struct Credentials {
-    /// `x-gateway-client-id`.
+    /// Value of `x-gateway-client-id`.
     pub gateway_id: String,
-    /// `x-gateway-client-secret`.
+    /// Value of `x-gateway-client-secret`.
     pub gateway_secret: String,
-    /// The bearer.
+    /// Bearer token.
     pub bearer: String,
 }
 
 impl Service {
-    /// Starts `serve` on free ports and waits until it says that it is ready.
+    /// Starts `serve` on free ports and waits until it is ready.
     ///
     /// # Panics
-    /// When it ends before it is ready; with what it said.
+    /// The process ends before it is ready; the message has its output.
     pub fn start(data: &Path, arguments: &[&str]) -> Self {
         let serve = [&["serve", "--local", "127.0.0.1:0"], arguments].concat();
         Self::start_as(data, command(data, &serve))
     }
 
-    /// The same, by a shell that has files which may not grow refuse a write instead of ending the process
-    /// (`SIGXFSZ`): then [`Service::let_files_grow`] makes a full disk of it, and an empty one again.
+    /// Starts `serve` by a shell that ignores `SIGXFSZ`, so that a write beyond the file size limit fails and does not
+    /// end the process. [`Service::let_files_grow`] then simulates a full disk, and a disk with space again.
     ///
     /// # Panics
     /// As [`Service::start`].
@@ -190,11 +190,11 @@ impl Service {
         Self { child, _stdout: stdout, _guard: None, data, local, hosted, credentials }
     }
 
-    /// A service for all tests of this process. Statics are not dropped, so a guard outside ends it
-    /// and removes `scratch` when this process is gone, however it went.
+    /// Starts a service for all tests of this process. Statics are not dropped, so a guard process ends the service and
+    /// removes `scratch` when this process has ended in any way.
     ///
     /// # Panics
-    /// When the guard does not start.
+    /// The guard does not start.
     pub fn start_shared(scratch: TempDir, arguments: &[&str]) -> Self {
         let mut service = Self::start(&scratch.path().join("data"), arguments);
         let guard = Command::new("sh")
@@ -215,15 +215,15 @@ impl Service {
         &self.local
     }
 
-    /// The same of the hosted listener.
+    /// `127.0.0.1:PORT` of the hosted listener.
     ///
     /// # Panics
-    /// When it is off.
+    /// The hosted listener is off.
     pub fn hosted(&self) -> &str {
         self.hosted.as_deref().expect("started with --hosted")
     }
 
-    /// The data directory.
+    /// Path of the data directory.
     pub fn data(&self) -> &Path {
         &self.data
     }
@@ -241,59 +241,60 @@ impl Service {
             .header("Authorization", &format!("Bearer {bearer}"))
     }
 
-    /// One request on the local listener, on a connection of its own.
+    /// Sends one request to the local listener, on a connection of its own.
     pub fn ask(&self, ask: &Ask) -> Answer {
         wire::ask(&self.local, ask)
     }
 
-    /// `POST` with both credentials; must be answered with 200.
+    /// Sends a `POST` with both credentials and returns the body.
     ///
     /// # Panics
-    /// When it is not.
+    /// The status is not 200.
     pub fn post(&self, path: &str, body: &Value) -> Value {
         let answer = self.ask(&self.signed(Ask::post(path, body)));
         assert_eq!(answer.status, 200, "{path} {body}: {}", answer.text());
         answer.json()
     }
 
-    /// A connection to the local listener.
+    /// Connects to the local listener.
     ///
     /// # Panics
-    /// When it is refused.
+    /// The connection is refused.
     pub fn connect(&self) -> Client {
         Client::open(&self.local).expect("the local listener takes connections")
     }
 
-    /// SIGTERM, and how the process ended.
+    /// Sends SIGTERM, and returns the exit status.
     ///
     /// # Panics
-    /// When it cannot be told to end.
+    /// The signal cannot be sent.
     pub fn terminate(mut self) -> ExitStatus {
         self.signal(Signal::TERM);
         self.child.wait().expect("the child can be waited for")
     }
 
-    /// SIGKILL: no more than a power cut leaves behind. Writers may go on trying meanwhile.
+    /// Sends SIGKILL, which leaves no more than a power cut does. Client threads may still be writing meanwhile.
     ///
     /// # Panics
-    /// When it cannot be told to end.
+    /// The signal cannot be sent.
     pub fn kill(mut self) {
         self.signal(Signal::KILL);
         self.child.wait().expect("the child can be waited for");
     }
 
-    /// Whether its files may grow beyond their first byte. Where they may not, every write beyond it fails.
+    /// Sets whether files may grow beyond their first byte. If not, every write beyond it fails.
     ///
     /// # Panics
-    /// When the system refuses.
+    /// A system call fails.
     pub fn let_files_grow(&self, may: bool) {
         self.let_files_grow_to(if may { None } else { Some(1) });
     }
 
-    /// How many bytes its files may have; `None` for as many as ours. Every write beyond them fails, and no other.
+    /// Sets the largest size of files in bytes; `None` for the limit of this process. Only writes beyond the limit
+    /// fail.
     ///
     /// # Panics
-    /// When the system refuses.
+    /// A system call fails.
     pub fn let_files_grow_to(&self, bytes: Option<u64>) {
         let ours = getrlimit(Resource::Fsize);
         let current = bytes.or(ours.current);
@@ -313,16 +314,16 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        // It may have ended already, which is as good.
+        // The process may have exited already.
         let _ended = self.child.kill();
         let _reaped = self.child.wait();
     }
 }
 
-/// Writes a file and the folders it is in.
+/// Writes a file, and creates its missing parent folders.
 ///
 /// # Panics
-/// When the system refuses.
+/// A system call fails.
 pub fn write(folder: &Path, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
     let path = folder.join(name);
     fs::create_dir_all(path.parent().expect("a file is in a folder")).expect("folders are made");

@@ -1,5 +1,5 @@
-//! Models small enough to make on the spot, as folders that the program takes: letters in, vectors of
-//! any width out. They mean nothing, but the same text always gives the same vector.
+//! Tiny models made at run time, as folders that the program accepts: letters in, vectors of any width out. The vectors
+//! are meaningless, but equal texts always have equal vectors.
 
 use std::path::{Path, PathBuf};
 
@@ -7,36 +7,36 @@ use serde_json::{Map, Value, json};
 
 use crate::service::write;
 
-/// Tokens in front of the letters: `[PAD]`, `[UNK]`, `[CLS]`, `[SEP]`, `[MASK]`.
+/// Special tokens before the letters: `[PAD]`, `[UNK]`, `[CLS]`, `[SEP]`, `[MASK]`.
 const SPECIAL: [&str; 5] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
 const LETTERS: &str = "abcdefghijklmnopqrstuvwxyz0123456789";
 const POSITIONS: usize = 128;
 const HEADS: usize = 2;
 
-/// What a model is made of: two with other numbers are two models.
+/// Parameters of a model: different parameters give different models.
 #[derive(Debug, Clone, Copy)]
 pub struct Tiny {
-    /// Of its weights.
+    /// Seed of the weights.
     pub seed: u32,
-    /// Of its vectors; even.
+    /// Width of the vectors; even.
     pub width: usize,
-    /// How slow it is.
+    /// Number of layers, which decides the speed.
     pub layers: usize,
-    /// Tokens read of a text, at most [`Tiny::TOKENS_MAX`]. In its fingerprint, though no vector of a
-    /// shorter text depends on it.
+    /// Token limit, at most [`Tiny::TOKENS_MAX`]. Part of the fingerprint, though vectors of shorter texts do not
+    /// depend on it.
     pub tokens: usize,
 }
 
 impl Tiny {
-    /// The most tokens that a model can read.
+    /// Largest token limit of a model.
     pub const TOKENS_MAX: usize = POSITIONS;
 
-    /// A model of one layer that reads as many tokens as it can.
+    /// Makes a model of one layer with the largest token limit.
     pub fn new(seed: u32, width: usize) -> Self {
         Self { seed, width, layers: 1, tokens: POSITIONS }
     }
 
-    /// Writes the model's files into a folder of this name, and gives its path.
+    /// Writes the model's files into a folder of this name, and returns its path.
     pub fn write(self, folder: &Path, name: &str) -> PathBuf {
         let folder = folder.join(name);
         write(&folder, "config.json", self.config().to_string());

@@ -1,4 +1,4 @@
-//! A client's side of TLS, and certificates to serve.
+//! The client side of TLS, and certificates for servers.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -16,10 +16,10 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 /// A server that is silent for this long fails the test instead of hanging it.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 
-/// Writes a new pair, `certificate.pem` and `key.pem`, for `localhost`, and gives its certificate.
+/// Writes a new pair, `certificate.pem` and `key.pem`, for `localhost`, and returns its certificate.
 ///
 /// # Panics
-/// When it cannot be made or written.
+/// The pair cannot be made or written.
 pub fn renew(folder: &Path) -> CertificateDer<'static> {
     let pair = generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a pair is made");
     fs::write(folder.join("certificate.pem"), pair.cert.pem()).expect("it is written");
@@ -29,10 +29,10 @@ pub fn renew(folder: &Path) -> CertificateDer<'static> {
     pair.cert.der().clone()
 }
 
-/// What a client needs to trust this certificate and no other.
+/// Makes client settings that trust this certificate only.
 ///
 /// # Panics
-/// When it is none.
+/// The certificate is invalid.
 pub fn trusting(trusted: &CertificateDer<'static>) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     roots.add(trusted.clone()).expect("a certificate");
@@ -44,13 +44,13 @@ pub fn trusting(trusted: &CertificateDer<'static>) -> Arc<ClientConfig> {
     Arc::new(settings)
 }
 
-/// A connection that has not said anything yet.
+/// Opens a connection without sending anything yet.
 ///
 /// # Errors
-/// Those of the system.
+/// A system call fails.
 ///
 /// # Panics
-/// When the settings fit no session.
+/// The settings fit no session.
 pub fn connect_with(
     address: &str,
     settings: &Arc<ClientConfig>,
@@ -63,10 +63,10 @@ pub fn connect_with(
     Ok(StreamOwned::new(session, socket))
 }
 
-/// The same, trusting one certificate.
+/// Opens a connection that trusts one certificate.
 ///
 /// # Errors
-/// Those of the system.
+/// A system call fails.
 pub fn connect(
     address: &str,
     trusted: &CertificateDer<'static>,

@@ -1,28 +1,28 @@
-//! The files of this repository, as tests of its sources and documents read them.
+//! The files of this repository, for tests of its sources and documents.
 //!
-//! Must not know what any file has to say.
+//! This module MUST NOT depend on the contents of a file.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Folders whose content nobody here wrote.
+/// Folders of generated or third-party files.
 const PASSED_OVER: [&str; 6] =
     ["target", ".git", "corpus", "artifacts", "__pycache__", "node_modules"];
 
-/// The folder of the repository.
+/// Path of the repository.
 ///
 /// # Panics
-/// When this package is in no folder.
+/// This package is not inside a folder.
 pub fn workspace() -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
     folder.expect("the package is in tests").to_owned()
 }
 
-/// Every file of the repository, by its path in it.
+/// All files of the repository, by relative path.
 ///
 /// # Panics
-/// When a folder cannot be read.
+/// A folder is unreadable.
 pub fn files() -> BTreeSet<PathBuf> {
     fn walk(root: &Path, folder: &Path, found: &mut BTreeSet<PathBuf>) {
         for entry in fs::read_dir(folder).expect("folders can be read") {
@@ -45,10 +45,10 @@ pub fn files() -> BTreeSet<PathBuf> {
     found
 }
 
-/// Every file whose name ends so, with its text.
+/// All files with this extension, with their text.
 ///
 /// # Panics
-/// When one cannot be read, or is no text.
+/// A file is unreadable, or no text.
 pub fn ending(extension: &str) -> Vec<(PathBuf, String)> {
     let of_kind = |path: &PathBuf| path.extension().is_some_and(|found| found == extension);
     let named = files().into_iter().filter(of_kind);
@@ -64,7 +64,7 @@ pub fn ending(extension: &str) -> Vec<(PathBuf, String)> {
 /// Fails with all faults, if there are any.
 ///
 /// # Panics
-/// When there are.
+/// There are faults.
 pub fn none(what: &str, faults: &[String]) {
     assert!(faults.is_empty(), "{what}:\n{}", faults.join("\n"));
 }

@@ -1,6 +1,6 @@
-//! A client's side of HTTP/1.1, plain enough to send what a polite library would not.
+//! The client side of HTTP/1.1, plain enough to send invalid requests.
 //!
-//! Knows bytes and headers; must not know what the service means by them.
+//! This module handles bytes and headers; it MUST NOT depend on their meaning to the service.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -21,39 +21,39 @@ pub struct Ask {
 }
 
 impl Ask {
-    /// A request without a body.
+    /// Makes a request without a body.
     pub fn new(method: &str, target: &str) -> Self {
         let (method, target) = (method.to_owned(), target.to_owned());
         Self { method, target, headers: Vec::new(), body: Vec::new() }
     }
 
-    /// `GET`.
+    /// Makes a `GET` request.
     pub fn get(target: &str) -> Self {
         Self::new("GET", target)
     }
 
-    /// `POST` with a JSON body.
+    /// Makes a `POST` request with a JSON body.
     pub fn post(target: &str, body: &Value) -> Self {
         Self::new("POST", target)
             .header("Content-Type", "application/json")
             .body(body.to_string().into_bytes())
     }
 
-    /// Another target.
+    /// Replaces the target.
     #[must_use]
     pub fn to(mut self, target: &str) -> Self {
         target.clone_into(&mut self.target);
         self
     }
 
-    /// One header more.
+    /// Adds a header.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// Headers more.
+    /// Adds headers.
     #[must_use]
     pub fn headers(mut self, pairs: &[(&str, &str)]) -> Self {
         for (name, value) in pairs {
@@ -62,28 +62,28 @@ impl Ask {
         self
     }
 
-    /// Without a header.
+    /// Removes a header.
     #[must_use]
     pub fn without(mut self, name: &str) -> Self {
         self.headers.retain(|(key, _)| !key.eq_ignore_ascii_case(name));
         self
     }
 
-    /// With a query behind its target.
+    /// Adds a query to the target.
     #[must_use]
     pub fn with_query(mut self, query: &str) -> Self {
         self.target = format!("{}?{query}", self.target);
         self
     }
 
-    /// Another body.
+    /// Replaces the body.
     #[must_use]
     pub fn body(mut self, body: Vec<u8>) -> Self {
         self.body = body;
         self
     }
 
-    /// What goes over the wire to a server of this name.
+    /// Serializes the request for a server of this name.
     pub fn bytes(&self, authority: &str) -> Vec<u8> {
         let has = |name: &str| self.headers.iter().any(|(key, _)| key.eq_ignore_ascii_case(name));
         let mut head = format!("{} {} HTTP/1.1\r\n", self.method, self.target);
@@ -102,10 +102,10 @@ impl Ask {
     }
 }
 
-/// What came back.
+/// A response.
 #[derive(Debug, Clone)]
 pub struct Answer {
-    /// The status.
+    /// Status code.
     pub status: u16,
     headers: Vec<(String, String)>,
     /// The body, decoded.
@@ -113,13 +113,13 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// A header's value.
+    /// Returns a header's value.
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut named = self.headers.iter().filter(|(key, _)| key.eq_ignore_ascii_case(name));
         named.next().map(|(_, value)| value.as_str())
     }
 
-    /// The header fields, one a line, their names as they were sent.
+    /// The header fields, one a line, with their names as received.
     pub fn head(&self) -> String {
         self.headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect()
     }
@@ -132,7 +132,7 @@ impl Answer {
     /// The body as JSON.
     ///
     /// # Panics
-    /// When it is none.
+    /// The body is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body)
             .unwrap_or_else(|error| panic!("status {}, {error}: {}", self.status, self.text()))
@@ -141,7 +141,7 @@ impl Answer {
     /// The data of each event of a stream, as JSON.
     ///
     /// # Panics
-    /// When the body is no event stream of JSON.
+    /// The body is no event stream of JSON.
     pub fn events(&self) -> Vec<Value> {
         assert_eq!(self.header("content-type"), Some("text/event-stream"), "{}", self.text());
         let text = self.text();
@@ -154,7 +154,7 @@ impl Answer {
     }
 }
 
-/// One connection, kept open between requests; plain, or what another protocol makes of it.
+/// A persistent connection, plain or over another protocol.
 pub struct Client<S = TcpStream> {
     authority: String,
     stream: S,
@@ -162,10 +162,10 @@ pub struct Client<S = TcpStream> {
 }
 
 impl Client {
-    /// Connects.
+    /// Connects to a server.
     ///
     /// # Errors
-    /// Those of the system.
+    /// A system call fails.
     pub fn open(authority: &str) -> io::Result<Self> {
         let stream = TcpStream::connect(authority)?;
         stream.set_read_timeout(Some(SILENCE_MAX))?;
@@ -173,10 +173,10 @@ impl Client {
         Ok(Self::over(authority, stream))
     }
 
-    /// Sends, and gives the events of the answer as they come.
+    /// Sends a request, and returns the events of the response as they arrive.
     ///
     /// # Panics
-    /// When the answer is no event stream.
+    /// The response is no event stream.
     pub fn follow(mut self, ask: &Ask) -> Events {
         self.write(&ask.bytes(&self.authority)).expect("the connection takes the request");
         let head = self.until(b"\r\n\r\n").expect("an answer begins");
@@ -187,46 +187,46 @@ impl Client {
 }
 
 impl<S: Read + Write> Client<S> {
-    /// On a stream that is open.
+    /// Makes a client over an open stream.
     pub fn over(authority: &str, stream: S) -> Self {
         Self { authority: authority.to_owned(), stream, unread: Vec::new() }
     }
 
-    /// What it speaks over.
+    /// The underlying stream.
     pub fn stream(&mut self) -> &mut S {
         &mut self.stream
     }
 
-    /// Sends and waits for the whole answer.
+    /// Sends a request and waits for the whole response.
     ///
     /// # Panics
-    /// When the connection breaks.
+    /// The connection breaks.
     pub fn send(&mut self, ask: &Ask) -> Answer {
         self.try_send(ask).unwrap_or_else(|error| panic!("{} {}: {error}", ask.method, ask.target))
     }
 
-    /// The same, for a server that may die meanwhile.
+    /// Sends a request to a server that may die meanwhile, and waits for the whole response.
     ///
     /// # Errors
-    /// When the connection breaks before the answer is whole.
+    /// The connection breaks before the response is complete.
     pub fn try_send(&mut self, ask: &Ask) -> io::Result<Answer> {
         self.write(&ask.bytes(&self.authority))?;
         self.read(ask.method == "HEAD")
     }
 
-    /// Sends bytes as they are.
+    /// Sends bytes unchanged.
     ///
     /// # Errors
-    /// Those of the system.
+    /// A system call fails.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.write_all(bytes)?;
         self.stream.flush()
     }
 
-    /// Reads one answer.
+    /// Reads one response.
     ///
     /// # Errors
-    /// When the connection ends before the answer is whole.
+    /// The connection ends before the response is complete.
     pub fn read(&mut self, head_only: bool) -> io::Result<Answer> {
         let mut answer = self.read_head()?;
         if !head_only {
@@ -235,10 +235,10 @@ impl<S: Read + Write> Client<S> {
         Ok(answer)
     }
 
-    /// Reads the head of an answer, whose body is read next or never.
+    /// Reads the head of a response, whose body is read next or never.
     ///
     /// # Errors
-    /// When the connection ends before the head is whole.
+    /// The connection ends before the head is complete.
     pub fn read_head(&mut self) -> io::Result<Answer> {
         let head = self.until(b"\r\n\r\n")?;
         let head = String::from_utf8_lossy(&head).into_owned();
@@ -252,10 +252,10 @@ impl<S: Read + Write> Client<S> {
         Ok(Answer { status, headers, body: Vec::new() })
     }
 
-    /// Reads the body of an answer whose head was read.
+    /// Reads the body of a response whose head was read.
     ///
     /// # Errors
-    /// When the connection ends before it is whole.
+    /// The connection ends before the body is complete.
     pub fn read_body(&mut self, answer: &mut Answer) -> io::Result<()> {
         if answer.status < 200 || answer.status == 204 {
             return Ok(());
@@ -271,10 +271,10 @@ impl<S: Read + Write> Client<S> {
         Ok(())
     }
 
-    /// Whether the server has closed its side and sent nothing more.
+    /// Returns true if the server has closed its side without sending more.
     ///
     /// # Errors
-    /// Those of the system.
+    /// A system call fails.
     pub fn is_closed(&mut self) -> io::Result<bool> {
         Ok(self.remainder()?.is_empty())
     }
@@ -330,14 +330,14 @@ impl<S: Read + Write> Client<S> {
                 self.unread.extend_from_slice(&bytes[..count]);
                 Ok(())
             }
-            // A read with a time-out is not begun again by the system, whatever a signal was for.
+            // The system does not restart a read with a timeout after a signal.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
             Err(error) => Err(error),
         }
     }
 }
 
-/// The events of an answer that is under way. Dropping it leaves the server alone with its work.
+/// The events of a response in progress. Dropping the value closes the connection; the server continues its work.
 pub struct Events {
     client: Client,
     text: String,
@@ -345,18 +345,18 @@ pub struct Events {
 }
 
 impl Events {
-    /// The id of the last event that had one, be it without data.
+    /// The id of the last event with an id, even one without data.
     pub fn last_id(&self) -> Option<&str> {
         self.last_id.as_deref()
     }
 
-    /// The next event's name and data.
+    /// Returns the next event's name and data.
     ///
     /// # Errors
-    /// When the stream ends, in good order or not.
+    /// The stream ends, in an orderly way or not.
     ///
     /// # Panics
-    /// When its data is not JSON.
+    /// The data is not JSON.
     pub fn next_event(&mut self) -> io::Result<(String, Value)> {
         loop {
             if let Some((event, rest)) = self.text.split_once("\n\n") {
@@ -386,10 +386,10 @@ fn broken(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, why)
 }
 
-/// One request on a connection of its own.
+/// Sends one request on a connection of its own.
 ///
 /// # Panics
-/// When the server does not answer it.
+/// The server does not respond.
 pub fn ask(authority: &str, ask: &Ask) -> Answer {
     let mut client = Client::open(authority).expect("the server takes connections");
     client.send(ask)

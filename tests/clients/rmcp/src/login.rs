@@ -1,5 +1,5 @@
 //! The Rust client (package `rmcp`) signs in: `login-rmcp WALK URL WORKSPACE ONCE KEY BEARER`, with WALK the path of
-//! `../logins/walk.py`. Prints one line of JSON, what it came to on each way (`../logins/README.md`).
+//! `../logins/walk.py`. Prints the result of each sign-in flow as one line of JSON (`../logins/README.md`).
 
 use std::error::Error;
 use std::process::Command;
@@ -19,10 +19,9 @@ type Failure = Box<dyn Error + Send + Sync>;
 type Client = RunningService<RoleClient, ()>;
 
 const CALLBACK: &str = "http://127.0.0.1:8978/callback";
-/// Longest that the whole account may take: a server that hangs is a finding, not a wait.
+/// Most time of the whole run: a server that hangs is a finding.
 const ACCOUNT_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// Who signs in where.
 struct Login {
     walk: String,
     url: String,
@@ -39,7 +38,7 @@ async fn call(client: &Client, tool: &str, arguments: Value) -> Result<Value, Fa
     Ok(serde_json::to_value(result)?)
 }
 
-/// What the service shows a client.
+/// Returns the service's view of a client.
 async fn told(client: Client, word: &str) -> Result<Value, Failure> {
     let mut tools: Vec<String> =
         client.list_all_tools().await?.into_iter().map(|tool| tool.name.into_owned()).collect();
@@ -60,7 +59,7 @@ async fn with_tokens(login: &Login, manager: AuthorizationManager) -> Result<Cli
     Ok(().serve(StreamableHttpClientTransport::with_client(http, config)).await?)
 }
 
-/// Signs in by the page, having nothing but the address; and once more by the refresh token.
+/// Signs in by the browser page with only the service's address, and again by the refresh token.
 async fn by_browser(login: &Login) -> Result<(Value, Value), Failure> {
     let mut state = OAuthState::new(format!("{}/mcp", login.url), None).await?;
     let request = AuthorizationRequest::new(CALLBACK)

@@ -1,6 +1,5 @@
-//! The Rust client (package `rmcp`): `client-rmcp URL ERA WORD`, with ERA `handshake`, `per-request`
-//! or `auto`. Does what every client here does, and prints its account as one line of JSON
-//! (../README.md).
+//! The Rust client (package `rmcp`): `client-rmcp URL ERA WORD`, with ERA `handshake`, `per-request` or `auto`. Runs
+//! the scenario of every client here, and prints its report as one line of JSON (../README.md).
 
 #![expect(
     deprecated,
@@ -29,13 +28,13 @@ type Client = RunningService<RoleClient, Ears>;
 
 const BRIEF: &str = "memory://brief/today";
 
-/// What the server says by itself.
+/// Notifications of the server.
 enum Heard {
     Progress,
     Updated(String),
 }
 
-/// Hands on what the server says by itself.
+/// Forwards the notifications of the server.
 struct Ears(UnboundedSender<Heard>);
 
 impl ClientHandler for Ears {
@@ -52,7 +51,7 @@ impl ClientHandler for Ears {
     }
 }
 
-/// Longest that the whole account may take: a server that hangs is a finding, not a wait.
+/// Most time of the whole report: a server that hangs is a finding.
 const ACCOUNT_TIME_MAX: Duration = Duration::from_secs(60);
 
 fn lifecycle(era: &str) -> Result<ClientLifecycleMode, Failure> {
@@ -77,7 +76,7 @@ fn request(tool: &str, arguments: Value) -> CallToolRequestParams {
     CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments)
 }
 
-/// What a tool answers, in the form of the account.
+/// Calls a tool and returns its result in the form of the report.
 async fn call(client: &Client, tool: &str, arguments: Value) -> Result<Value, Failure> {
     let result: CallToolResult = client.call_tool(request(tool, arguments)).await?;
     let result = serde_json::to_value(result)?;
@@ -97,7 +96,7 @@ async fn refusal(client: &Client, tool: &str) -> Result<Value, Failure> {
     }
 }
 
-/// The URI that a client which follows the brief is told of once something is written.
+/// Subscribes to the brief, writes an item, and returns the URI of the update notification.
 async fn updated(
     client: &Client,
     heard: &mut UnboundedReceiver<Heard>,
@@ -118,7 +117,7 @@ async fn updated(
     }
     client.subscribe(SubscribeRequestParams::new(BRIEF)).await?;
     loop {
-        // The stream that brings it may not be open at the first write.
+        // The notification stream may not be open yet at the first write.
         call(client, "brain_remember", note.clone()).await?;
         match tokio::time::timeout(Duration::from_secs(1), heard.recv()).await {
             Ok(Some(Heard::Updated(uri))) => return Ok(uri),
@@ -128,7 +127,7 @@ async fn updated(
     }
 }
 
-/// Calls a long job off as soon as it has told how far it is; what it has left to do then.
+/// Cancels a long job after its first progress notification, and returns the remaining work.
 async fn called_off(
     client: &Client,
     heard: &mut UnboundedReceiver<Heard>,
@@ -143,7 +142,7 @@ async fn called_off(
     Ok(json!({"ended": true, "again": call(client, "ingest_paths_tool", again).await?}))
 }
 
-/// Resources, prompts, completions, and what goes on while a call is under way.
+/// Resources, prompts, completions, and notifications during a call.
 async fn beyond_tools(
     client: &Client,
     heard: &mut UnboundedReceiver<Heard>,

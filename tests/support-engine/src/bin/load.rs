@@ -1,11 +1,11 @@
-//! The victim of kills, power cuts and failing system calls, and the judge afterwards.
+//! The load program for kills, power cuts and failing system calls, and its checker.
 //!
 //! ```text
 //! load write FOLDER TAG WRITERS BATCHES [unsynced]    writes; says on standard output what is acknowledged
 //! load check FOLDER FILE                              opens the store and compares with what was said
 //! ```
 //!
-//! Ends with 1 and the error where writing stopped or the store is not as it must be.
+//! Exits with 1 and an error if writing stopped, or if the store differs from the acknowledged writes.
 
 use std::path::Path;
 use std::process::ExitCode;

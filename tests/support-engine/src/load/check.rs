@@ -1,4 +1,4 @@
-//! What must be there after a load was cut short: all that it acknowledged, and nothing half.
+//! Check of a store after an interrupted load: all acknowledged writes exist, and no batch is partial.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -8,7 +8,7 @@ use engine::{Ground, ItemId, Options, Snapshot, Status, Store};
 use super::{Acknowledged, Heard, token};
 use crate::other_model::OtherModel;
 
-/// The items of a batch that the store has, by their place in the batch.
+/// The items of a batch that the store has, by their position in the batch.
 #[derive(Debug, Default)]
 struct Found {
     seq: u64,
@@ -16,8 +16,8 @@ struct Found {
     items: BTreeMap<usize, ItemId>,
 }
 
-/// Opens the store in `folder` and compares; gives its newest commit. The error says what is lost,
-/// half, or still there.
+/// Opens the store in `folder`, compares it with the load's output and returns its newest commit. The error names the
+/// lost, partial or unerased data.
 pub fn check(folder: &Path, heard: &Heard) -> Result<u64, String> {
     let ground = Ground::real(folder).map_err(|error| error.to_string())?;
     let store = Store::open(ground, Options::default());
@@ -44,7 +44,7 @@ fn damage(error: engine::Damage) -> String {
     format!("damage: {error}")
 }
 
-/// All that the store has, by batch.
+/// Returns everything in the store, by batch.
 fn batches(snapshot: &Snapshot) -> Result<BTreeMap<String, Found>, String> {
     let mut batches: BTreeMap<String, Found> = BTreeMap::new();
     for place in snapshot.places().map_err(damage)? {
@@ -65,7 +65,7 @@ fn batches(snapshot: &Snapshot) -> Result<BTreeMap<String, Found>, String> {
     Ok(batches)
 }
 
-/// A batch has all its items but those whose erasure was asked for.
+/// A batch has all its items, except those whose erasure was requested.
 fn check_whole(name: &str, found: &Found, heard: &Heard) -> Result<(), String> {
     for at in 1..=found.count {
         if found.items.contains_key(&at) {
@@ -80,7 +80,7 @@ fn check_whole(name: &str, found: &Found, heard: &Heard) -> Result<(), String> {
     Ok(())
 }
 
-/// What was acknowledged is there as it was written; what was hidden is, what was erased is gone.
+/// Acknowledged items are as they were written; hidden items are hidden, erased items are gone.
 fn check_there(
     snapshot: &Snapshot,
     name: &str,
@@ -110,7 +110,7 @@ fn check_there(
     Ok(())
 }
 
-/// Each writer's batches follow one another without a gap, each replacing the one before.
+/// Each writer's batches are consecutive, and each supersedes the one before.
 fn check_chains(snapshot: &Snapshot, batches: &BTreeMap<String, Found>) -> Result<(), String> {
     let mut writers: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
     for name in batches.keys() {
@@ -133,7 +133,7 @@ fn check_chains(snapshot: &Snapshot, batches: &BTreeMap<String, Found>) -> Resul
     Ok(())
 }
 
-/// Every embedding is the one that the store's model makes: a move is whole or did not happen.
+/// Every embedding is that of the store's model: a migration is complete or did not happen.
 fn check_embeddings(snapshot: &Snapshot) -> Result<(), String> {
     let model = snapshot.model().map(OtherModel::of);
     for place in snapshot.places().map_err(damage)? {
@@ -146,7 +146,7 @@ fn check_embeddings(snapshot: &Snapshot) -> Result<(), String> {
     Ok(())
 }
 
-/// No file has a byte of what was erased.
+/// No file contains bytes of erased items.
 fn check_erased(folder: &Path, heard: &Heard) -> Result<(), String> {
     let mut gone = BTreeSet::new();
     for (name, batch) in &heard.batches {
@@ -159,7 +159,7 @@ fn check_erased(folder: &Path, heard: &Heard) -> Result<(), String> {
     for entry in std::fs::read_dir(folder).map_err(|error| error.to_string())? {
         let path = entry.map_err(|error| error.to_string())?.path();
         let bytes = std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        // Tokens stand between angle brackets.
+        // Tokens are enclosed in angle brackets.
         for piece in bytes.split_inclusive(|&byte| byte == b'>') {
             let start = piece.iter().rposition(|&byte| byte == b'<').unwrap_or_default();
             if gone.contains(&piece[start..]) {

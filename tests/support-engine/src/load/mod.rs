@@ -1,7 +1,7 @@
-//! A load for a store that will be cut short: by a kill, a power cut, a system call that fails.
+//! A load for a store that is interrupted by a kill, a power cut or a failing system call.
 //!
-//! Owns what the load writes, what it says has been acknowledged, and what must be there afterwards. Knows
-//! nothing of how it is cut short: `tests/support-engine/tests/crash.rs` and the scripts of `tests/campaigns/` do that.
+//! This module defines the writes, the output that acknowledges them, and the required state afterwards. The
+//! interruption is up to `tests/support-engine/tests/crash.rs` and the scripts of `tests/campaigns/`.
 
 mod check;
 mod work;
@@ -15,43 +15,42 @@ pub use work::{Plan, run};
 
 /// Heap bytes of the tail at which the load's stores are sealed: every few batches.
 const TAIL_BYTES_SEAL: usize = 24 << 10;
-/// Bytes of what a seal merges, so that some small tails join the segment before and others do not.
+/// Most bytes that a seal merges, so that some small tails join the segment before and others do not.
 const MERGE_BYTES_MAX: usize = 96 << 10;
-/// Items of a batch: one, two, ... and again one.
+/// Items per batch: one, two, ... up to this many, then one again.
 const ITEMS_MAX: usize = 4;
 
-/// What stands in the text of every item, and nowhere else in a store: when the item is erased, no
-/// file may have it.
+/// Token in the text of each item, found nowhere else in a store: once the item is erased, no file may contain it.
 fn token(batch: &str, item: usize) -> String {
     format!("<{batch}:{item}>")
 }
 
-/// A batch that was acknowledged.
+/// An acknowledged batch.
 #[derive(Debug, Clone)]
 pub struct Acknowledged {
-    /// Its commit.
+    /// Sequence number of the commit.
     pub seq: u64,
-    /// Ids of its items, in their order.
+    /// Ids of the batch's items, in order.
     pub items: Vec<ItemId>,
 }
 
-/// All that a load has said on its standard output, line by line.
+/// Everything that a load has printed, line by line.
 #[derive(Debug, Clone, Default)]
 pub struct Heard {
     /// `wrote NAME SEQ ID,ID,...`: batches by name.
     pub batches: BTreeMap<String, Acknowledged>,
-    /// `maybe NAME SEQ ID,ID,...`: the same where a power cut had begun, so that it need not be there.
+    /// `maybe NAME SEQ ID,ID,...`: batches acknowledged after a power cut began, which need not exist.
     pub maybe: BTreeMap<String, Acknowledged>,
     /// `hid ID`: a tombstone was acknowledged.
     pub hidden: BTreeSet<ItemId>,
-    /// `erasing ID`: an erasure was asked for and may have happened.
+    /// `erasing ID`: an erasure was requested and may have happened.
     pub erasing: BTreeSet<ItemId>,
-    /// `erased ID`: and was acknowledged.
+    /// `erased ID`: the erasure was acknowledged.
     pub erased: BTreeSet<ItemId>,
 }
 
 impl Heard {
-    /// Takes a whole line, without its line feed; says whether it acknowledged a commit.
+    /// Parses a whole line without its line feed; returns true if the line acknowledges a commit.
     pub fn hear(&mut self, line: &str) -> bool {
         let words: Vec<&str> = line.split(' ').collect();
         let id = |text: &str| text.parse::<ItemId>().expect("an id of the load");
@@ -75,7 +74,7 @@ impl Heard {
         }
     }
 
-    /// Takes a file of lines, the last of which may have been cut.
+    /// Parses a file of lines, the last of which may be truncated.
     pub fn hear_all(&mut self, text: &str) {
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
         for line in whole.lines() {
@@ -83,7 +82,7 @@ impl Heard {
         }
     }
 
-    /// How many commits were acknowledged.
+    /// Number of acknowledged commits.
     pub fn commits(&self) -> u64 {
         (self.batches.len() + self.hidden.len() + self.erased.len()) as u64
     }

@@ -1,5 +1,4 @@
-//! The writing: several threads, seals, compaction, tombstones, erasures and moves to another model at
-//! the same time.
+//! The writes of a load: several threads, seals, compaction, tombstones, erasures and model migrations concurrently.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -16,43 +15,43 @@ use super::{ITEMS_MAX, MERGE_BYTES_MAX, TAIL_BYTES_SEAL, token};
 use crate::other_model::OtherModel;
 use crate::sample::{hide, items, link, note, tombstones};
 
-/// Every so many batches of a writer, its last item is hidden, or erased.
+/// Every fifth batch of a writer, its last item is hidden; every 23rd, erased.
 const HIDE_EVERY: usize = 5;
 const ERASE_EVERY: usize = 23;
-/// The first writer has the store move to another model every so often.
+/// Every eleventh batch, the first writer migrates the store to another model.
 const MOVE_EVERY: usize = 11;
-/// A lone writer compacts by itself every so often; several have upkeep beside them.
+/// Every seventh batch, a lone writer compacts; several writers have a maintenance thread.
 const COMPACT_EVERY: usize = 7;
-/// Makes an item as long as a paragraph.
+/// Filler that makes an item as long as a paragraph.
 const FILLING: &str = "what was decided and why, and who was there to say so; ";
 const FILLINGS: usize = 6;
 
-/// How much is written.
+/// Amount of work.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Stands in the names of all batches, so that loads into one store differ.
+    /// Part of all batch names, so that loads into one store differ.
     pub tag: String,
-    /// Threads that write; a lone one also does by itself what upkeep would do, in the same order
-    /// each time.
+    /// Number of writer threads; a lone writer also does the work of the maintenance thread, in the same order each
+    /// time.
     pub writers: usize,
-    /// Batches of each of them.
+    /// Batches of each writer.
     pub batches: usize,
-    /// Whether a write is acknowledged before it is on disk: then a power cut must lose some. Nothing is
-    /// sealed or erased, since that brings all that was written before it to disk.
+    /// If true, a write is acknowledged before it is on disk, so a power cut must lose some. Nothing is sealed or
+    /// erased, since both would sync all earlier writes.
     pub is_unsynced: bool,
 }
 
-/// Opens the store in `folder` and writes; tells `out` of each commit once it is acknowledged.
+/// Opens the store in `folder` and writes; reports each acknowledged commit to `out`.
 pub fn run(folder: &Path, plan: &Plan, out: impl Write + Send) -> Result<(), Box<dyn Error>> {
-    // An hour: never, as far as a load is concerned.
+    // An hour is longer than any load.
     let durability = match plan.is_unsynced {
         true => Durability::Interval(Duration::from_secs(3600)),
         false => Durability::Sync,
     };
     let options = Options {
         durability,
-        // A lone writer makes many small segments and leaves them, so that compaction has work soon. One
-        // that does not sync does not seal either: that would sync.
+        // A lone writer makes many small segments and does not merge them at seals, so that compaction has work soon. A
+        // writer that does not sync does not seal either, since sealing syncs.
         tail_bytes_seal: match (plan.is_unsynced, plan.writers) {
             (true, _) => Options::default().tail_bytes_seal,
             (false, 1) => TAIL_BYTES_SEAL / 4,
@@ -80,7 +79,7 @@ pub fn run(folder: &Path, plan: &Plan, out: impl Write + Send) -> Result<(), Box
     Ok(())
 }
 
-/// Why a writer ends early.
+/// Reason for which a writer ends early.
 #[derive(Debug)]
 enum End {
     Writing(WriteError),
@@ -110,14 +109,14 @@ impl From<io::Error> for End {
     }
 }
 
-/// One line, at once.
+/// Prints one line and flushes.
 fn say(out: &Mutex<impl Write>, line: &str) -> io::Result<()> {
     let mut out = out.lock().expect("a writer does not panic");
     out.write_all(format!("{line}\n").as_bytes())?;
     out.flush()
 }
 
-/// Work in the background may fail and be tried again later; nothing else may.
+/// Background work may fail and be retried later; nothing else may fail.
 fn unless_postponed<T>(result: Result<T, WriteError>) -> Result<Option<T>, WriteError> {
     match result {
         Ok(done) => Ok(Some(done)),
@@ -129,7 +128,7 @@ fn unless_postponed<T>(result: Result<T, WriteError>) -> Result<Option<T>, Write
     }
 }
 
-/// Each batch replaces the one before and is linked to it.
+/// Each batch supersedes the one before and is linked to it.
 fn write(store: &Store, plan: &Plan, writer: usize, out: &Mutex<impl Write>) -> Result<(), End> {
     let mut head = None;
     for n in 0..plan.batches {
@@ -160,7 +159,7 @@ fn write(store: &Store, plan: &Plan, writer: usize, out: &Mutex<impl Write>) -> 
     Ok(())
 }
 
-/// Has the store move to the model after its own.
+/// Migrates the store to the model after its current one.
 fn move_on(store: &Store) -> Result<(), WriteError> {
     let mut next = match store.snapshot().model() {
         Some(model) => OtherModel::of(model).next(),
@@ -176,7 +175,7 @@ fn move_on(store: &Store) -> Result<(), WriteError> {
     }
 }
 
-/// Writes a batch, with the embeddings of another model where the store has moved meanwhile.
+/// Writes a batch, with the embeddings of another model if the store has migrated meanwhile.
 fn write_batch(
     store: &Store,
     name: &str,

@@ -1,6 +1,7 @@
-//! Backups and restored stores: on disks of their own, which fail and are cut as well.
+//! Backups and restored stores on disks of their own, with faults and power cuts as well.
 //!
-//! Owns what a backup's directory may hold at each moment: the older backup or the newer one, whole.
+//! This module defines the allowed contents of a backup's directory at each moment: the older backup or the newer one,
+//! complete.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use super::state::DiskState;
 use super::workload::{Manner, Version, open};
 use crate::ground::Dice;
 
-/// A fault comes at one of this many operations of a copy.
+/// A fault hits one of this many operations of a copy.
 const FAULT_OPERATIONS: u64 = 40;
 
 /// A version, or no store at all.
@@ -24,31 +25,31 @@ type Held = Option<Arc<Version>>;
 pub struct Copies {
     state: DiskState,
     allowed: Vec<Held>,
-    /// Every moment between two operations on it, and on disks of restored stores.
+    /// Crash points between two operations on the backup's disk, and on disks of restored stores.
     pub points: Vec<CopyPoint>,
 }
 
-/// A moment at which the power of a copy's disk may be cut.
+/// A crash point of a copy's disk.
 #[derive(Debug)]
 pub struct CopyPoint {
-    /// The disk.
+    /// State of the disk.
     pub state: DiskState,
-    /// What it may hold afterwards.
+    /// Contents that the disk may have afterwards.
     pub allowed: Vec<Held>,
-    /// Whether the next backup may go there.
+    /// True if the next backup may go to this disk.
     pub is_backup: bool,
-    /// What was going on.
+    /// Description of the current operation.
     pub during: String,
 }
 
-/// How a copy ended.
+/// Outcome of a copy.
 #[derive(Debug)]
 pub enum Copy {
-    /// It was made.
+    /// The copy was made.
     Made,
-    /// Its own disk failed.
+    /// The copy's own disk failed.
     Failed,
-    /// The store that was to be copied has failed.
+    /// The source store has failed.
     Stopped(WriteError),
 }
 
@@ -59,13 +60,13 @@ impl Default for Copies {
 }
 
 impl Copies {
-    /// What was erased is not given away by the file system: see [`DiskState::wipe`].
+    /// Stops the file system from exposing erased bytes: see [`DiskState::wipe`].
     pub fn wipe(&mut self) {
         self.state.wipe();
     }
 
-    /// Copies the store on a disk, which shows `newest`. The power of the backup's disk may have been
-    /// cut since the last time.
+    /// Copies the store, whose newest version is `newest`, to a disk. The backup's disk may have had a power cut since
+    /// the last backup.
     pub fn backup(
         &mut self,
         (store, source): (&Store, &SimDisk),
@@ -107,14 +108,14 @@ impl Copies {
                 self.allowed = before;
                 Ok(Copy::Stopped(error))
             }
-            // A file of the store that cannot be read once: the backup is not made, the store goes on.
+            // If a file of the store is unreadable once, the backup fails, and the store continues.
             Err(CopyError::Source(OpenError::Disk(_))) if source.has_failed() => {
                 held(&self.state, &self.allowed).map(|_| Copy::Failed)
             }
             Err(CopyError::Target(OpenError::Disk(_))) if disk.has_failed() => {
                 held(&self.state, &self.allowed)?;
                 if self.state.has_lost() {
-                    // What the failed sync has lost may stay readable until the power is cut.
+                    // The bytes lost by the failed sync may stay readable until the power cut.
                     self.state = self.state.after_cut(manner.cut, dice);
                     self.allowed = vec![held(&self.state, &self.allowed)?];
                 }
@@ -173,7 +174,7 @@ fn failing(state: &DiskState, with_faults: bool, dice: &mut Dice) -> SimDisk {
     SimDisk::failing(state.clone(), has_fault.then_some(fault), dice.roll())
 }
 
-/// What a disk holds, read as another process would; an error where it is not among `allowed`.
+/// Returns the contents of a disk, read as another process would; an error if they are not among `allowed`.
 pub fn held(state: &DiskState, allowed: &[Held]) -> Result<Held, String> {
     let told = |why: String| format!("a copy: {why}\n{}", state.describe());
     let reader = match Reader::open(Arc::new(SimDisk::on(state.clone()))) {
@@ -192,8 +193,8 @@ pub fn held(state: &DiskState, allowed: &[Held]) -> Result<Held, String> {
     })
 }
 
-/// Cuts the power of a copy's disk: the older copy or the newer one is there, all of its hashes are
-/// right, it opens for writing, and the next backup finds its place.
+/// Cuts the power of a copy's disk. The older or the newer copy exists with correct hashes, opens for writing, and the
+/// next backup succeeds.
 pub fn crash(
     point: &CopyPoint,
     manner: Manner,

@@ -1,7 +1,7 @@
 //! The simulated disk: the engine's [`Disk`] over a [`DiskState`], with one fault at one operation.
 //!
-//! Owns the count of operations, the fault, and the record of states that power cuts are drawn
-//! from; what a cut leaves belongs to [`super::state`].
+//! This module counts operations, injects the fault, and records the states that power cuts start from; the effects of
+//! a cut are in [`super::state`].
 
 use std::fmt;
 use std::io;
@@ -14,39 +14,39 @@ use rustix::io::Errno;
 use super::state::DiskState;
 use crate::ground::Dice;
 
-/// What goes wrong at an operation.
+/// Fault of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// EIO, and nothing is done.
+    /// EIO without an effect.
     Refused,
-    /// EIO, though it was done.
+    /// EIO after the full effect.
     DoneButRefused,
     /// An append that writes some of its bytes and then fails with EIO.
     ShortWrite,
-    /// The disk is full from this operation on: an append writes what fits, and what makes files
-    /// or room fails.
+    /// The disk is full from this operation on: an append writes the bytes that fit, and operations that create files
+    /// or need space fail.
     Full,
-    /// A sync that fails once: reads still see what was written, later syncs succeed, and some of
-    /// it is never brought to disk (ext4 and XFS mark the pages clean).
+    /// A sync that fails once: reads still see the written bytes, later syncs succeed, and some of the bytes never
+    /// reach the disk (ext4 and XFS mark the pages clean).
     SyncForgets,
 }
 
 impl Fault {
-    /// All of them.
+    /// Every fault.
     pub const ALL: [Self; 5] =
         [Self::Refused, Self::DoneButRefused, Self::ShortWrite, Self::Full, Self::SyncForgets];
 }
 
-/// A simulated disk, as one process has it. Clones share it.
+/// A simulated disk as seen by one process. Clones share it.
 #[derive(Debug, Clone)]
 pub struct SimDisk {
     shared: Arc<Mutex<Shared>>,
     meanwhile: Arc<Mutex<Meanwhile>>,
-    /// Whether this is another process's look, which takes no part in faults.
+    /// True for the view of another process, which is excluded from faults.
     is_beside: bool,
 }
 
-/// What is done, once, in the middle of a job: when the first piece of its segment is written.
+/// Work that runs once in the middle of a job: when the first piece of its segment is written.
 #[derive(Default)]
 struct Meanwhile(Option<Box<dyn FnOnce() + Send>>);
 
@@ -59,18 +59,18 @@ impl fmt::Debug for Meanwhile {
 #[derive(Debug)]
 struct Shared {
     state: DiskState,
-    /// Operations so far, those that only read included.
+    /// Number of operations so far, reads included.
     operations: u64,
     fault: Option<(u64, Fault)>,
     has_failed: bool,
     dice: Dice,
-    /// The state before the first operation, and after each one that changed it.
+    /// The state before the first operation, and after each changing operation.
     states: Vec<DiskState>,
     is_locked: bool,
     is_dead: bool,
 }
 
-/// What an operation does, as far as faults care.
+/// Kind of an operation, as far as faults distinguish it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Read,
@@ -80,7 +80,7 @@ enum Kind {
     Other,
 }
 
-/// How an operation is to go.
+/// Injected outcome of an operation.
 enum Turn {
     Works,
     Fails(Fault),
@@ -99,13 +99,13 @@ impl Fault {
 }
 
 impl SimDisk {
-    /// A process's first look at a disk in this state.
+    /// Makes a new process's view of a disk in this state.
     pub fn on(state: DiskState) -> Self {
         Self::failing(state, None, 0)
     }
 
-    /// The same, with a fault at the first operation it can come to from that number on, counted
-    /// from 0; the seed decides how much of the operation is done.
+    /// Makes a disk with a fault at the first applicable operation from a number on, counted from 0; the seed decides
+    /// how much of the operation takes effect.
     pub fn failing(state: DiskState, fault: Option<(u64, Fault)>, seed: u64) -> Self {
         let states = vec![state.clone()];
         let shared = Shared {
@@ -121,48 +121,47 @@ impl SimDisk {
         Self { shared: Arc::new(Mutex::new(shared)), meanwhile: Arc::default(), is_beside: false }
     }
 
-    /// The same disk, as another process sees it: its reads are not counted and do not fail.
+    /// Returns the view of another process, whose reads are not counted and do not fail.
     pub fn beside(&self) -> Self {
         Self { is_beside: true, ..self.clone() }
     }
 
-    /// Has something done in the middle of the next job, or of none.
+    /// Sets the work for the middle of the next job, or clears it.
     pub fn meanwhile(&self, act: Option<Box<dyn FnOnce() + Send>>) {
         self.meanwhile.lock().unwrap_or_else(PoisonError::into_inner).0 = act;
     }
 
-    /// See [`DiskState::wipe`].
+    /// Calls [`DiskState::wipe`].
     pub fn wipe(&self) {
         self.held().state.wipe();
     }
 
-    /// How it stands now.
+    /// The current state.
     pub fn state(&self) -> DiskState {
         self.held().state.clone()
     }
 
-    /// The state before the first operation, and after each that changed it, without the first
-    /// `seen` of these.
+    /// The state before the first operation, and after each changing operation, without the first `seen` of these.
     pub fn states_from(&self, seen: usize) -> Vec<DiskState> {
         self.held().states[seen..].to_vec()
     }
 
-    /// How many states there are so far.
+    /// Number of states so far.
     pub fn states_count(&self) -> usize {
         self.held().states.len()
     }
 
-    /// Operations so far.
+    /// Number of operations so far.
     pub fn operations(&self) -> u64 {
         self.held().operations
     }
 
-    /// Whether the fault has come.
+    /// Returns true if the fault has occurred.
     pub fn has_failed(&self) -> bool {
         self.held().has_failed
     }
 
-    /// Kills the process: whatever it still asks for is not done.
+    /// Kills the process: its later operations have no effect.
     pub fn kill(&self) -> DiskState {
         let mut shared = self.held();
         shared.is_dead = true;
@@ -173,7 +172,7 @@ impl SimDisk {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An operation that reads.
+    /// Runs a read operation.
     fn look<T>(
         &self,
         action: &'static str,
@@ -191,7 +190,7 @@ impl SimDisk {
         turn.and_then(|()| read(&shared.state)).map_err(error(action, name))
     }
 
-    /// An operation that changes something.
+    /// Runs a changing operation.
     fn change<T>(
         &self,
         (kind, action): (Kind, &'static str),
@@ -227,7 +226,7 @@ impl Shared {
         Ok(Turn::Fails(fault))
     }
 
-    /// A change that takes no more room on the disk.
+    /// Runs a changing operation that needs no space.
     fn without_room<T>(
         &mut self,
         turn: Turn,
@@ -243,7 +242,7 @@ impl Shared {
         }
     }
 
-    /// A change that needs room.
+    /// Runs a changing operation that needs space.
     fn with_room<T>(
         &mut self,
         turn: Turn,
@@ -283,13 +282,13 @@ impl Drop for SimLock {
     }
 }
 
-/// A file that one process is writing; it stays the same file when it is renamed.
+/// A file that one process is writing; it stays the same file when renamed.
 #[derive(Debug)]
 struct SimHandle {
     disk: SimDisk,
     name: String,
     file: u64,
-    /// Bytes appended so far: the file may be longer.
+    /// Bytes appended so far; the file may be longer.
     end: Mutex<usize>,
 }
 
@@ -326,8 +325,8 @@ impl DiskFile for SimHandle {
     }
 }
 
-/// A file that is read while it may grow, and after its name is gone. What is read of it counts as no
-/// operation: opening it did.
+/// A file that is read while it may grow, and after its name is removed. Its reads do not count as operations; its
+/// opening did.
 #[derive(Debug)]
 struct SimRead {
     disk: SimDisk,

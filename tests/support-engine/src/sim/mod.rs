@@ -1,36 +1,38 @@
-//! Deterministic simulation of the disk: a seed decides a workload, where the power is cut, what the
-//! cut leaves, and what goes wrong; the store is then compared with a plain model.
+//! Deterministic simulation of the disk: a seed decides a workload, the crash points, the effects of power cuts, and
+//! the faults; the store is then compared with a plain model.
 //!
-//! After TigerBeetle's simulator and SQLite's crash tests. Everything runs in one thread over a disk
-//! in memory, so a seed repeats a failure exactly. The layers, upward: [`state`] (what a disk holds,
-//! what a cut leaves), [`disk`] (the engine's trait, faults), [`shown`] (all that a store shows),
-//! [`oracle`] (what it should show), [`step`] (what is done to it), [`workload`] (a run of steps and
-//! the points where a cut is tried), [`copies`] (backups on disks of their own), [`recovery`] (what
-//! must hold after a cut).
+//! After TigerBeetle's simulator and SQLite's crash tests. Everything runs in one thread over a disk in memory, so a
+//! seed repeats a failure exactly. The layers, upward:
 //!
-//! # What is modelled
+//! - [`state`]: contents of a disk, and effects of a cut;
+//! - [`disk`]: the engine's trait, and faults;
+//! - [`shown`]: observation of a store;
+//! - [`oracle`]: the expected observation;
+//! - [`step`]: operations;
+//! - [`workload`]: a run of steps and its crash points;
+//! - [`copies`]: backups on disks of their own;
+//! - [`recovery`]: requirements after a cut.
+//!
+//! # Power-cut model
 //!
 //! A write is in memory until its file is synced, a name until the directory is. At a power cut:
 //!
-//! - each write that is not synced is kept, lost or torn at sectors of 512 bytes, in any subset: a
-//!   later one may survive an earlier one. A torn sector may hold garbage where it was being
-//!   written; bytes beside that range stay as they are (SQLite's "powersafe overwrite");
-//! - a file may have grown without its data and then shows zeros (XFS, unwritten extents) or stale
-//!   bytes of files that were removed (ext4 `data=writeback`). With ext4 `data=ordered` a length
-//!   grows only with its data;
-//! - names that were made, changed or removed since the directory was synced survive up to some
-//!   point in their order, as the journals of ext4 and XFS have it: a rename whose file was synced
-//!   may be lost, a file that was removed may come back, a file may be there without its data. Or
-//!   (`FileSystem::Posix`) in any subset in which each has what it builds on, which is all that
-//!   POSIX promises. A rename is never half done.
+//! - Each unsynced write is kept, lost or torn at sectors of 512 bytes, in any subset: a later write may survive an
+//!   earlier one. A torn sector may contain garbage in the written range; bytes outside of that range stay as they are
+//!   (SQLite's "powersafe overwrite").
+//! - A file may have grown without its data and then shows zeros (XFS, unwritten extents) or stale bytes of removed
+//!   files (ext4 `data=writeback`). With ext4 `data=ordered` a length grows only with its data.
+//! - Names that were created, changed or removed since the directory was synced survive up to some point in their
+//!   order, as in the journals of ext4 and XFS. A rename whose file was synced may be lost, a removed file may come
+//!   back, a file may exist without its data. With `FileSystem::Posix`, any subset survives in which each change has
+//!   its prerequisites, which is all that POSIX promises. A rename is never partial.
 //!
-//! A sync of a file is not taken to bring its name to disk, though ext4 and XFS do so.
+//! A sync of a file does not sync its name, though ext4 and XFS do so.
 //!
-//! Faults are EIO of any operation (with or without its effect), short writes, a disk that is full,
-//! and a sync that fails once while what it should have written is lost for good. When a process
-//! ends, what it wrote stays with the operating system, as it does on a machine that stays up; what
-//! a failed sync has lost can still be read then, or is lost to reads too: both are tried.
-//! Spoilt bytes model a disk that forgets what it had stored.
+//! Faults are EIO of any operation (with or without its effect), short writes, a full disk, and a sync that fails once
+//! while its bytes are lost for good. When a process ends, its writes stay with the operating system, as on a machine
+//! that stays up. The bytes lost by a failed sync are then readable or unreadable: both are tried. Corrupt bytes model
+//! a disk that loses stored data.
 
 pub mod copies;
 pub mod disk;
@@ -45,22 +47,22 @@ use std::fmt;
 use std::ops::AddAssign;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What a seed is run through.
+/// Simulation of a seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scenario {
     /// The power is cut after every operation of a workload.
     PowerCuts,
     /// Operations fail; the power is cut at some of them and afterwards.
     Faults,
-    /// Bytes that were on disk change.
+    /// Bytes on disk change.
     Spoilt,
 }
 
 impl Scenario {
-    /// All of them.
+    /// Every scenario.
     pub const ALL: [Self; 3] = [Self::PowerCuts, Self::Faults, Self::Spoilt];
 
-    /// The test of `engine/tests/it/simulation.rs` that runs it.
+    /// Name of the test in `engine/tests/it/simulation.rs` that runs the scenario.
     pub fn test(self) -> &'static str {
         match self {
             Self::PowerCuts => "a_power_cut_at_any_operation_loses_nothing",
@@ -86,14 +88,14 @@ impl Scenario {
     }
 }
 
-/// A seed whose run went wrong.
+/// A seed whose run failed.
 #[derive(Debug)]
 pub struct Failure {
-    /// What it was run through.
+    /// Scenario of the run.
     pub scenario: Scenario,
-    /// The seed.
+    /// Seed of the run.
     pub seed: u64,
-    /// What was found and what was wanted.
+    /// Found and expected results.
     pub what: String,
 }
 
@@ -109,32 +111,32 @@ impl fmt::Display for Failure {
     }
 }
 
-/// How much was tried.
+/// Counts of the work done.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Tally {
-    /// Seeds.
+    /// Seeds run.
     pub seeds: u64,
     /// Steps of workloads.
     pub steps: u64,
-    /// Operations of the disk in workloads.
+    /// Disk operations in workloads.
     pub operations: u64,
     /// Operations after which the power was cut.
     pub crash_points: u64,
-    /// States of the disk, after a cut, that a store was opened on.
+    /// States of the disk after a cut on which a store was opened.
     pub crash_states: u64,
-    /// Of these, cuts or kills during a recovery or just after one.
+    /// Crash states whose cut or kill came during a recovery or just after it.
     pub second_crashes: u64,
-    /// Faults that came.
+    /// Injected faults.
     pub faults: u64,
-    /// Spoilt files that a store was opened on.
+    /// Corrupted files with which a store was opened.
     pub spoilt: u64,
     /// Compactions that merged segments.
     pub compactions: u64,
-    /// Erasures that ended.
+    /// Completed erasures.
     pub erasures: u64,
-    /// Moves to another model that ended.
+    /// Completed migrations to another model.
     pub moves: u64,
-    /// Jobs in the middle of which something else was done.
+    /// Jobs with other work in their middle.
     pub interleaved: u64,
     /// Backups and restores.
     pub copies: u64,

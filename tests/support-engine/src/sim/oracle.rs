@@ -1,7 +1,7 @@
-//! What a store should show: plain lists of what was written, in order, and nothing clever.
+//! The expected contents of a store: plain lists of the written rows, in order.
 //!
-//! Knows what the rows mean to a reader (who is current, who holds a ref, what an edge joins); knows
-//! neither files nor segments.
+//! The oracle knows the meaning of rows (current items, holders of refs, ends of edges), independent of files and
+//! segments.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use engine::{
 use super::shown::{Names, Near, Shown, ShownChain, ShownItem, ShownSource};
 use crate::other_model::OtherModel;
 
-/// All that was written up to some moment. Every draft has its id and its time.
+/// Everything written up to some moment. Every draft has its id and its time.
 #[derive(Debug, Clone, Default)]
 pub struct Oracle {
     seq: Seq,
@@ -21,15 +21,15 @@ pub struct Oracle {
     sources: Vec<(Seq, SourceDraft)>,
     edges: Vec<(Seq, EdgeDraft)>,
     tombstones: Vec<(Seq, TombstoneDraft)>,
-    /// Rows that were ever written, erased ones included.
+    /// Rows ever written, erased ones included.
     written: usize,
-    /// Names of all that was ever written.
+    /// Names of all objects ever written.
     named: Names,
-    /// What is to be erased and may be there in part.
+    /// Objects to be erased, which may exist in part.
     pending: BTreeSet<u128>,
-    /// Items that were erased, and what each replaced: chains run on through them.
+    /// Erased items, with the items that each replaced: chains continue through them.
     erased: BTreeMap<ItemId, Vec<ItemId>>,
-    /// Bytes that no file may hold any more.
+    /// Marks of erased bytes, which no file may contain.
     gone: BTreeSet<u64>,
 }
 
@@ -38,7 +38,7 @@ fn id(item: &ItemDraft) -> ItemId {
 }
 
 impl Oracle {
-    /// The next commit.
+    /// Applies the next commit.
     pub fn write(&mut self, batch: &Batch) {
         self.seq += 1;
         let seq = self.seq;
@@ -62,25 +62,24 @@ impl Oracle {
         self.pending.extend(erasures.map(|stone| stone.target));
     }
 
-    /// Whether erasures have begun and not ended.
+    /// Returns true if an erasure has begun and not ended.
     pub fn is_erasing(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    /// Marks of all that was erased, as [`super::step::mark`] and [`super::step::embedding_mark`]
-    /// give them.
+    /// Marks of everything erased, made by [`super::step::mark`] and [`super::step::embedding_mark`].
     pub fn gone(&self) -> &BTreeSet<u64> {
         &self.gone
     }
 
-    /// What an item that is there replaced.
+    /// Items that an existing item replaced.
     fn replaced_by(&self, of: ItemId) -> Vec<ItemId> {
         let item = self.items().find(|item| id(item) == of);
         item.map(|item| item.supersedes.clone()).unwrap_or_default()
     }
 
-    /// What leaves with what is to be erased: the edges of an item, and the sources that only what
-    /// goes names.
+    /// Returns everything that an erasure removes: its targets, the edges of its items, and the sources that only
+    /// removed rows reference.
     pub fn going(&self) -> BTreeSet<u128> {
         let mut ids = self.pending.clone();
         let goes = |ids: &BTreeSet<u128>, edge: &EdgeDraft| {
@@ -108,7 +107,7 @@ impl Oracle {
         ids
     }
 
-    /// All that is to be erased has left.
+    /// Completes all pending erasures.
     pub fn erase(&mut self) {
         let ids = self.going();
         self.gone.extend(ids.iter().map(|&id| super::step::mark(id)));
@@ -127,7 +126,7 @@ impl Oracle {
         self.model = Some(model);
     }
 
-    /// Every embedding is another model's, which the store is bound to from now on.
+    /// Replaces every embedding by that of another model, to which the store is bound from now on.
     pub fn move_to(&mut self, encoder: OtherModel) {
         self.model = Some(encoder.model());
         for (_, item) in self.items.iter_mut().filter(|(_, item)| !item.embedding.is_empty()) {
@@ -135,27 +134,27 @@ impl Oracle {
         }
     }
 
-    /// The encoder that it is bound to.
+    /// The encoder that the store is bound to.
     pub fn model(&self) -> Option<Model> {
         self.model
     }
 
-    /// How many rows of all kinds there are: ids are made from it.
+    /// Number of rows of all kinds ever written, from which ids are made.
     pub fn rows(&self) -> usize {
         self.written
     }
 
-    /// Every item.
+    /// All items.
     pub fn items(&self) -> impl ExactSizeIterator<Item = &ItemDraft> {
         self.items.iter().map(|(_, item)| item)
     }
 
-    /// Every source.
+    /// All sources.
     pub fn sources(&self) -> impl ExactSizeIterator<Item = &SourceDraft> {
         self.sources.iter().map(|(_, source)| source)
     }
 
-    /// Every edge.
+    /// All edges.
     pub fn edges(&self) -> impl ExactSizeIterator<Item = &EdgeDraft> {
         self.edges.iter().map(|(_, edge)| edge)
     }
@@ -181,7 +180,7 @@ impl Oracle {
         self.items().map(id).filter(|id| !hidden.contains(&id.0)).collect()
     }
 
-    /// Who holds a ref: the newest current item that has it.
+    /// The holder of a ref: the newest current item that has it.
     pub fn holder(&self, reference: &str) -> Option<ItemId> {
         let (hidden, newer) = (self.hidden(), self.replaced());
         let named = self.items().filter(|item| item.reference.as_deref() == Some(reference));
@@ -189,12 +188,12 @@ impl Oracle {
         named.map(id).filter(current).last()
     }
 
-    /// What to ask a store by name, to see all of it, and what it no longer has.
+    /// Names for an observation of the whole store, erased objects included.
     pub fn names(&self) -> Names {
         self.named.clone()
     }
 
-    /// What the store should show.
+    /// The expected observation.
     pub fn shown(&self) -> Shown {
         let (hidden, newer) = (self.hidden(), self.replaced());
         let status = |id: ItemId| match () {
@@ -258,7 +257,7 @@ impl Oracle {
         }
     }
 
-    /// Of every item that was ever written its current successors and its chain.
+    /// Computes the current successors and the chain of every item ever written.
     fn chains(
         &self,
         newer: &BTreeMap<ItemId, BTreeSet<ItemId>>,
@@ -285,7 +284,7 @@ impl Oracle {
         older.keys().map(chain).collect()
     }
 
-    /// Strongest first, then in order of edge; of an edge to itself, first out, then in.
+    /// Strongest first, then in order of edges; an edge to itself is listed first as outgoing, then as incoming.
     fn near(&self, id: ItemId, hidden: &BTreeSet<u128>) -> Vec<Near> {
         let mut near = Vec::new();
         for edge in self.edges() {

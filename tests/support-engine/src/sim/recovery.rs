@@ -1,7 +1,7 @@
-//! What must hold after a power cut, a fault, or a change of stored bytes.
+//! Requirements after a power cut, a fault, or a change of stored bytes.
 //!
-//! Every commit that was promised is there, at most the one in flight besides, none in part; the
-//! store then takes a write, and shows it when it is opened again.
+//! Every promised commit exists, at most one in-flight commit besides, and none in part. The store then accepts a
+//! write, and shows it after reopening.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,18 +16,18 @@ use super::workload::{Manner, Point, Version, Workload, check_gone, open, which}
 use super::{Scenario, Tally, copies};
 use crate::ground::Dice;
 
-/// States that are drawn at each point of a workload.
+/// States drawn at each point of a workload.
 const DRAWS: u64 = 3;
-/// One recovery of so many is followed by a write, a second crash and another opening: these cost
-/// three times as much as the recovery itself.
+/// After one recovery in this many, a write, a second crash and another opening follow, which cost three times as much
+/// as the recovery itself.
 const FOLLOWED: u64 = 3;
-/// Cuts and kills that are tried during each recovery that is followed.
+/// Cuts and kills during each such recovery.
 const SECOND_CRASHES: u64 = 2;
 /// Points of a workload with faults at which the power is cut, anywhere in it.
 const FAULT_POINTS: u64 = 24;
-/// The same behind each fault that stopped a process.
+/// Points after each fault that stopped a process at which the power is cut.
 const NEAR_POINTS: usize = 24;
-/// Files of a workload that are spoilt.
+/// Files of a workload that are corrupted.
 const SPOILT: u64 = 64;
 
 /// Cuts the power after every operation of a workload.
@@ -36,7 +36,7 @@ pub fn power_cuts(seed: u64, tally: &mut Tally) -> Result<(), String> {
     let mut dice = Dice::new(!seed);
     for (n, point) in run.points.iter().enumerate() {
         tally.crash_points += 1;
-        // Where nothing is pending, every draw is the same.
+        // If nothing is pending, every draw is the same.
         let draws = if point.state.is_settled() { 1 } else { DRAWS };
         for _ in 0..draws {
             crash(point, run.manner, &mut dice, tally).map_err(|why| at(n, point, &run, &why))?;
@@ -60,7 +60,7 @@ fn copies_cut(run: &Workload, dice: &mut Dice, tally: &mut Tally) -> Result<(), 
     Ok(())
 }
 
-/// Has operations fail, and cuts the power at some points and at the end.
+/// Injects faults, and cuts the power at some points and at the end.
 pub fn faults(seed: u64, tally: &mut Tally) -> Result<(), String> {
     let run = Workload::run(Scenario::Faults, seed, tally)?;
     let mut dice = Dice::new(!seed);
@@ -81,7 +81,7 @@ fn at(n: usize, point: &Point, run: &Workload, why: &str) -> String {
     format!("point {n}, during {during}: {why}\n{manner:?}\nthe disk before it:\n{state}")
 }
 
-/// A power cut or the end of the process at a point, what follows, and a second one.
+/// Simulates a power cut or the end of the process at a point, the recovery, and a second crash.
 fn crash(point: &Point, manner: Manner, dice: &mut Dice, tally: &mut Tally) -> Result<(), String> {
     let is_cut = dice.below(4) > 0;
     let how = if is_cut { "after a power cut" } else { "after the process was killed" };
@@ -93,7 +93,7 @@ fn crash(point: &Point, manner: Manner, dice: &mut Dice, tally: &mut Tally) -> R
     tally.crash_states += 1;
     let told = |why: String| format!("{how}: {why}\nthe disk then:\n{}", left.describe());
     if !is_cut && dice.clone().below(FOLLOWED) == 0 {
-        // A process that only reads may come at any moment.
+        // A read-only process may open the store at any moment.
         let held = allowed.iter().cloned().map(Some);
         copies::held(&left, &std::iter::once(None).chain(held).collect::<Vec<_>>())?;
     }
@@ -135,8 +135,8 @@ fn crash(point: &Point, manner: Manner, dice: &mut Dice, tally: &mut Tally) -> R
         let n = dice.index(states.len());
         let is_last = n + 1 == states.len();
         let allowed = match () {
-            // What a cut left is on disk, so a recovery that is cut short cannot lose it. What a
-            // process left is not.
+            // The state after a cut is on disk, so an interrupted recovery cannot lose it. The state after a killed
+            // process is not.
             () if n < opened && is_cut => vec![found.clone()],
             () if n < opened => point.allowed.clone(),
             () if is_last && is_synced => vec![next.clone()],
@@ -170,7 +170,7 @@ fn second(
     check_gone(&disk, &found).map_err(told)
 }
 
-/// Changes bytes that were on disk: the store says so, or shows what it showed.
+/// Changes bytes on disk: the store reports damage, or shows the same contents.
 pub fn spoilt(seed: u64, tally: &mut Tally) -> Result<(), String> {
     let run = Workload::run(Scenario::Spoilt, seed, tally)?;
     let mut dice = Dice::new(!seed);
@@ -197,7 +197,7 @@ fn spoil(
 ) -> Result<(), String> {
     let names: Vec<String> = state.names().map(str::to_owned).collect();
     let logs: Vec<String> = names.iter().filter(|name| name.starts_with("log-")).cloned().collect();
-    // Only a log may end earlier than it did, so what is spoilt in one is the hardest to judge.
+    // Only a log may end earlier than before, so corruption of a log is the hardest to judge.
     let some = if !logs.is_empty() && dice.below(3) == 0 { &logs } else { &names };
     if some.is_empty() {
         return Ok(());
@@ -222,15 +222,15 @@ fn spoil(
         return Ok(());
     }
     let may_be_older = if is_lost {
-        // A store whose newest manifest is gone cannot know that there was one: an older one counts, and
-        // with neither rows nor an older one there was none.
+        // If its newest manifest is lost, a store cannot know that it existed: an older manifest is then valid, and
+        // without rows and manifests the store is empty.
         let others = names.iter().filter(|other| *other != name);
         let mut others = others.filter(|other| !other.ends_with(".new"));
         name.starts_with("manifest-")
             && (others.clone().count() == 0 || others.any(|other| other.starts_with("manifest-")))
     } else {
-        // The end of the newest log cannot be told from writes that were never synced, unless a manifest
-        // says that it was (LOG-08).
+        // The end of the newest log cannot be distinguished from unsynced writes, unless a manifest records that it was
+        // synced (LOG-08).
         name.starts_with("log-")
             && last.is_some_and(|last| range.end > last)
             && found.seq >= on_disk_at_manifest(run, n)
@@ -242,8 +242,8 @@ fn spoil(
     Err(told(&found.differs_from(&right.shown).unwrap_or_default()))
 }
 
-/// The newest commit that was on disk, as far as had been promised, when the manifest that a point has was
-/// put in place. The manifest says so itself, but is not asked.
+/// Returns the newest promised commit that was on disk when the newest manifest of a point was published. The
+/// manifest's own record of it is not used.
 fn on_disk_at_manifest(run: &Workload, n: usize) -> Seq {
     let manifest = newest_manifest(&run.points[n]);
     let same = run.points[..n].iter().rev().take_while(|point| newest_manifest(point) == manifest);
@@ -256,8 +256,8 @@ fn newest_manifest(point: &Point) -> Option<&str> {
     manifests.filter(|name| !name.ends_with(".new")).max()
 }
 
-/// Flips a bit, clears a sector or fills it with garbage: one time in four anywhere in the file, the room
-/// that a log reserves included, one time in its newest write, otherwise in all that was written.
+/// Flips a bit, clears a sector or fills it with garbage. The position is one time in four anywhere in the file,
+/// reserved space of a log included; one time in four in the newest write; otherwise in all written bytes.
 fn spoil_file(state: &mut DiskState, name: &str, dice: &mut Dice) -> Range<usize> {
     let bytes = state.bytes(name).unwrap_or_default();
     let length = bytes.len();

@@ -1,7 +1,7 @@
-//! Everything that a store shows, in a form that two of can be compared cheaply.
+//! Observation: everything visible in a store, in a form that is cheap to compare.
 //!
-//! Rows are given back as the drafts they were written from, so a field that changes on its way
-//! through log, segment and merge is noticed. Where rows lie is left out: sealing changes it.
+//! Rows are converted back to the drafts that they were written from, so a field that changes on its way through log,
+//! segment and merge is detected. Row addresses are left out, since sealing changes them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,55 +15,55 @@ use crate::listing::ALL;
 
 /// A word of every searchable item.
 pub const EVERYONE: &str = "everyone";
-/// Who erases; the time of that is the store's own.
+/// Author of erasures, whose time is the store's own.
 pub const ERASER: &str = "eraser";
 
-/// An edge as an item sees it.
+/// An edge as seen from an item.
 pub type Near = (EdgeId, Direction, ItemId);
 
-/// An item and what others make of it.
+/// An item with its status and edges.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ShownItem {
-    /// Its commit.
+    /// Sequence number of the item's commit.
     pub seq: Seq,
-    /// As it was written.
+    /// The item as it was written.
     pub draft: ItemDraft,
     /// `current`, `superseded` or `tombstoned`.
     pub status: &'static str,
-    /// Its edges.
+    /// The item's edges.
     pub near: Vec<Near>,
 }
 
-/// What replaces an item and what it replaced: the same before and after any of them is erased.
+/// Successors and chain of an item, unchanged by the erasure of any member.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ShownChain {
-    /// The current ends of its chain.
+    /// The current successors.
     pub successors: Vec<ItemId>,
-    /// Its chain, itself included.
+    /// All members of the chain, the item itself included.
     pub members: BTreeSet<ItemId>,
 }
 
-/// A source and what came from it.
+/// A source with its items.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ShownSource {
-    /// Its commit.
+    /// Sequence number of the source's commit.
     pub seq: Seq,
-    /// As it was written.
+    /// The source as it was written.
     pub draft: SourceDraft,
-    /// Items that name it.
+    /// Items that reference the source.
     pub items: Vec<ItemId>,
-    /// Sources of the same uri.
+    /// Sources of the same URI.
     pub versions: Vec<SourceId>,
 }
 
-/// All that a snapshot shows.
+/// Everything visible in a snapshot.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shown {
-    /// Its newest commit.
+    /// Sequence number of the newest commit.
     pub seq: Seq,
-    /// The encoder that it is bound to.
+    /// The encoder that the store is bound to.
     pub model: Option<Model>,
-    /// Items, superseded, tombstoned, edges, sources, vectors.
+    /// Counts of items, superseded, tombstoned, edges, sources, vectors.
     pub counts: [u64; 6],
     /// Items in order of writing.
     pub items: Vec<ShownItem>,
@@ -73,26 +73,26 @@ pub struct Shown {
     pub edges: BTreeMap<EdgeId, (Seq, EdgeDraft)>,
     /// Tombstones by target, with their commits.
     pub tombstones: BTreeMap<u128, Vec<(Seq, TombstoneDraft)>>,
-    /// Chains of all items, of erased ones too.
+    /// Chains of all items, erased ones included.
     pub chains: BTreeMap<ItemId, ShownChain>,
-    /// Who holds a ref.
+    /// Holders of refs.
     pub refs: BTreeMap<String, ItemId>,
-    /// What the word that everyone has finds, and what it finds among current items, by id.
+    /// Results of [`EVERYONE`], and its current results, by id.
     pub found: [Vec<ItemId>; 2],
 }
 
-/// What a snapshot gives only to those who ask for it by name.
+/// Names of objects that a snapshot returns only on request.
 #[derive(Debug, Clone, Default)]
 pub struct Names {
-    /// Ids of items, those too that may have been erased.
+    /// Ids of items, possibly erased ones included.
     pub items: Vec<ItemId>,
-    /// Ids of sources, those too that may not be there.
+    /// Ids of sources, possibly missing ones included.
     pub sources: Vec<SourceId>,
     /// Ids of edges.
     pub edges: Vec<EdgeId>,
-    /// Refs.
+    /// Refs of items.
     pub refs: BTreeSet<String>,
-    /// What tombstones name, whether it has a row or not.
+    /// Targets of tombstones, with a row or without.
     pub targets: Vec<u128>,
 }
 
@@ -183,7 +183,7 @@ impl Shown {
         Ok(shown)
     }
 
-    /// The same without rows that are being erased: these may be there or not.
+    /// Returns the observation without rows that are being erased, which may exist or not.
     pub fn without(&self, going: &BTreeSet<u128>) -> Self {
         let mut left = self.clone();
         let stays = |id: u128| !going.contains(&id);
@@ -204,7 +204,7 @@ impl Shown {
         left
     }
 
-    /// The first difference to `wanted`; `None` when they are the same.
+    /// Returns the first difference from `wanted`; `None` if they are equal.
     pub fn differs_from(&self, wanted: &Self) -> Option<String> {
         if self == wanted {
             return None;
@@ -222,8 +222,8 @@ impl Shown {
     }
 }
 
-/// The members of a chain, once it is sure that what is replaced comes before what replaces it, and
-/// that those without a row are erased.
+/// Returns the members of a chain, after a check that predecessors come before successors, and that members without a
+/// row are erased.
 fn chain(snapshot: &Snapshot, id: ItemId) -> Result<BTreeSet<ItemId>, Damage> {
     let wrong = |why: String| Err(Damage::new("none", format!("the chain of {id}: {why}")));
     let mut before = BTreeSet::new();

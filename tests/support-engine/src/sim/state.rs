@@ -1,6 +1,6 @@
-//! What a simulated disk holds at one moment, and what a power cut can leave of it.
+//! The contents of a simulated disk at one moment, and the effects of a power cut.
 //!
-//! Owns contents, names and what of them is not synced yet; knows no store. See [`super`] for the
+//! This module defines contents, names and which of them are unsynced, independent of stores. See [`super`] for the
 //! file systems that are modelled.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,16 +10,16 @@ use std::sync::Arc;
 
 use crate::ground::Dice;
 
-/// The piece of a write that a disk writes whole or not at all.
+/// Unit of a write that a disk writes completely or not at all.
 pub const SECTOR_BYTES: usize = 512;
-/// Contents of removed files that are kept, to turn up again as stale bytes.
+/// Contents of removed files that are retained, to reappear as stale bytes.
 const BURIED_MAX: usize = 8;
-/// From this version of the format on, a frame's checksum tells which log it belongs to. Before, a
-/// log that had grown without its data over the blocks of an old one could show the old one's
-/// frames, so stale bytes are only noise there.
+/// Format version from which on a frame's checksum identifies its log. Before that version, a log that had grown
+/// without its data over the blocks of an old log could show the old log's frames, so stale bytes are random noise
+/// there.
 const FRAMES_KNOW_THEIR_LOG: u16 = 2;
 
-/// Which promises are kept at a power cut.
+/// Guarantees of a file system at a power cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileSystem {
     /// ext4 with `data=ordered`: a length grows only with its data.
@@ -28,21 +28,21 @@ pub enum FileSystem {
     Ext4Writeback,
     /// XFS: a length may grow without its data and show zeros.
     Xfs,
-    /// Only what POSIX says: names too survive in any subset.
+    /// POSIX only: names, too, survive in any subset.
     Posix,
 }
 
 impl FileSystem {
-    /// All of them.
+    /// Every file system.
     pub const ALL: [Self; 4] = [Self::Ext4Ordered, Self::Ext4Writeback, Self::Xfs, Self::Posix];
 }
 
-/// How the power is cut.
+/// Effects of a power cut.
 #[derive(Debug, Clone, Copy)]
 pub struct Cut {
-    /// What the file system keeps.
+    /// Guarantees of the file system.
     pub file_system: FileSystem,
-    /// Whether a torn sector may hold garbage in the place of what was being written to it.
+    /// True if the written range of a torn sector may contain garbage.
     pub garbage: bool,
 }
 
@@ -55,13 +55,13 @@ enum Change {
 /// A file, with a name or without.
 #[derive(Debug, Clone, Default)]
 struct SimFile {
-    /// What reads see.
+    /// The contents that reads see.
     newest: Arc<Vec<u8>>,
-    /// What is on disk for certain.
+    /// The contents that are on disk for certain.
     durable: Arc<Vec<u8>>,
-    /// What was changed since, in order.
+    /// Unsynced changes, in order.
     pending: Vec<Change>,
-    /// Where the newest write that was synced begins.
+    /// Offset of the newest synced write.
     last_synced_write: usize,
 }
 
@@ -72,7 +72,7 @@ enum NameChange {
     Remove { name: String, file: u64 },
 }
 
-/// All of a disk at one moment. Clones share the contents until one of them is changed.
+/// The whole state of a disk at one moment. Clones share the contents until one of them is changed.
 #[derive(Debug, Clone, Default)]
 pub struct DiskState {
     files: BTreeMap<u64, SimFile>,
@@ -91,27 +91,27 @@ impl DiskState {
         self.names.keys().map(String::as_str)
     }
 
-    /// The file of this name.
+    /// Number of the file of this name.
     pub(super) fn file(&self, name: &str) -> Option<u64> {
         self.names.get(name).copied()
     }
 
-    /// What a file shows to those who read it.
+    /// The contents of a file as reads see them.
     pub fn bytes(&self, name: &str) -> Option<&[u8]> {
         self.files.get(&self.file(name)?).map(|file| file.newest.as_slice())
     }
 
-    /// The same of a file that may have lost its name.
+    /// The contents of a file that may have lost its name.
     pub(super) fn bytes_of(&self, file: u64) -> &[u8] {
         self.files.get(&file).map(|file| file.newest.as_slice()).unwrap_or_default()
     }
 
-    /// Where in a file the newest write begins that was synced.
+    /// Offset of the newest synced write of a file.
     pub fn last_synced_write(&self, name: &str) -> Option<usize> {
         Some(self.files.get(&self.file(name)?)?.last_synced_write)
     }
 
-    /// Whether a power cut now would leave all as it is.
+    /// Returns true if a power cut now would change nothing.
     pub fn is_settled(&self) -> bool {
         self.pending_names.is_empty() && self.files.values().all(|file| file.pending.is_empty())
     }
@@ -135,14 +135,14 @@ impl DiskState {
         self.change_names(NameChange::Remove { name: name.to_owned(), file });
     }
 
-    /// From now on the file system does not give away the bytes of files that are gone: what is
-    /// erased leaves the files, and blocks that belong to none are not the engine's to wipe.
+    /// Stops the file system from exposing the bytes of removed files from now on. Erased bytes leave the files, and
+    /// unused blocks are not the engine's to wipe.
     pub fn wipe(&mut self) {
         self.buried.clear();
         self.is_wiped = true;
     }
 
-    /// A file that shows one of these marks, each of eight bytes, to those who read it.
+    /// Returns a file whose visible contents have one of these marks of eight bytes each.
     pub fn holder_of(&self, marks: &BTreeSet<u64>) -> Option<&str> {
         let mut firsts = [false; 256];
         marks.iter().for_each(|mark| firsts[usize::from(mark.to_le_bytes()[0])] = true);
@@ -150,7 +150,7 @@ impl DiskState {
             firsts[usize::from(window[0])]
                 && marks.contains(&u64::from_le_bytes(window.try_into().expect("eight bytes")))
         };
-        // Most of a log is room that is zero.
+        // Most of a log is reserved space of zeros.
         let holds = |bytes: &[u8]| {
             (0..bytes.len()).step_by(SECTOR_BYTES).any(|at| {
                 let end = bytes.len().min(at + SECTOR_BYTES + 7);
@@ -162,7 +162,7 @@ impl DiskState {
         names.find(|name| self.bytes(name).is_some_and(holds))
     }
 
-    /// Takes a file away, on disk and in memory.
+    /// Removes a file, on disk and in memory.
     pub fn lose(&mut self, name: &str) {
         self.names.remove(name);
         self.durable_names.remove(name);
@@ -208,20 +208,20 @@ impl DiskState {
         self.durable_names = self.names.clone();
     }
 
-    /// A sync that fails: some of what was to be synced is forgotten, though reads still see it,
-    /// and a later sync will not bring it to disk.
+    /// Simulates a failed sync: some of the unsynced bytes are lost, though reads still see them, and a later sync will
+    /// not write them to disk.
     pub(super) fn forget(&mut self, file: u64, dice: &mut Dice) {
         let Some(file) = self.files.get_mut(&file) else { return };
         file.pending.truncate(dice.index(file.pending.len() + 1));
         self.has_lost = true;
     }
 
-    /// Whether a failed sync has lost what reads still see.
+    /// Returns true if a failed sync has lost bytes that reads still see.
     pub fn has_lost(&self) -> bool {
         self.has_lost
     }
 
-    /// What a failed sync has lost is dropped from memory too: reads see what is on disk or will be.
+    /// Drops the bytes lost by a failed sync from memory, too: reads see the bytes that are or will be on disk.
     pub fn forget_lost(&mut self) {
         for file in self.files.values_mut() {
             let mut settled = file.clone();
@@ -231,13 +231,13 @@ impl DiskState {
         self.has_lost = false;
     }
 
-    /// Everything reaches the disk.
+    /// Syncs everything.
     pub fn settle(&mut self) {
         self.sync_names();
         self.files.values_mut().for_each(SimFile::sync);
     }
 
-    /// Spoils bytes of a file, on disk and in memory.
+    /// Corrupts bytes of a file, on disk and in memory.
     pub fn spoil(&mut self, name: &str, range: Range<usize>, mut spoil: impl FnMut(&mut u8)) {
         let file = self.file(name).and_then(|file| self.files.get_mut(&file));
         let Some(file) = file else { return };
@@ -248,7 +248,7 @@ impl DiskState {
         }
     }
 
-    /// One of the states that a power cut now can leave; which one, the dice say.
+    /// Draws one of the states that a power cut now can leave.
     pub fn after_cut(&self, cut: Cut, dice: &mut Dice) -> Self {
         let mut names = self.durable_names.clone();
         let plan = Plan::draw(self.pending_names.len(), dice);
@@ -281,7 +281,7 @@ impl DiskState {
         }
     }
 
-    /// A few lines for a person: names, lengths, and what is not synced.
+    /// Describes the disk for people: names, lengths, and unsynced changes.
     pub fn describe(&self) -> String {
         let mut text = String::new();
         for (name, number) in &self.names {
@@ -300,7 +300,7 @@ impl DiskState {
 }
 
 impl NameChange {
-    /// Does nothing where an earlier change that this one builds on was lost.
+    /// Applies the change, or does nothing if its prerequisite was lost.
     fn apply(&self, names: &mut BTreeMap<String, u64>) {
         match self {
             Self::Create { name, file } => {
@@ -388,7 +388,7 @@ fn put(bytes: &mut Vec<u8>, at: usize, new: &[u8]) {
     bytes[at..end].copy_from_slice(new);
 }
 
-/// Makes `bytes` at least `to` long with what a file system shows where nothing was written.
+/// Extends `bytes` to at least `to` with the contents that a file system shows for unwritten ranges.
 fn fill_hole(
     bytes: &mut Vec<u8>,
     to: usize,
@@ -412,13 +412,13 @@ fn fill_hole(
     let known = if engine::WRITE_VERSION < FRAMES_KNOW_THEIR_LOG { &[] } else { buried };
     let old = known.get(dice.index(known.len() + 1));
     for (n, byte) in bytes[from..].iter_mut().enumerate() {
-        // An old file's bytes come back where they were in it: on the same place of a sector.
+        // Bytes of an old file reappear at their old offset, modulo its length: at the same place of a sector.
         let place = (from + n) % old.map_or(1, |old| old.len());
         *byte = old.map_or_else(|| random_byte(dice), |old| old[place]);
     }
 }
 
-/// The parts of a range that lie in one sector each.
+/// Splits a range at sector boundaries.
 fn sectors(at: usize, length: usize) -> impl Iterator<Item = Range<usize>> {
     let end = at + length;
     let mut from = at;
@@ -436,17 +436,17 @@ enum Fate {
     Lost,
 }
 
-/// What happens to each of several changes. Drawn so that the telling cases are frequent: all,
-/// nothing, a cut between two changes, one that is missing.
+/// Fate of each of several changes. The distribution favours the revealing cases: all, nothing, a cut between two
+/// changes, one missing change.
 #[derive(Debug)]
 enum Plan {
     All,
     Nothing,
-    /// Those before are kept, this one is torn, those behind are lost.
+    /// Earlier changes are kept, this one is torn, later ones are lost.
     UpTo(usize),
-    /// Each for itself; a change may be torn, `None`.
+    /// An independent fate for each change; `None` for a torn one.
     Each(Vec<Option<Fate>>),
-    /// Each sector of each change for itself.
+    /// An independent fate for each sector of each change.
     Sectors,
     AllBut(usize),
 }

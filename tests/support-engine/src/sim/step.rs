@@ -1,7 +1,7 @@
-//! The steps of a workload: what they are, how the dice choose them, and how a store takes them.
+//! The steps of a workload: their kinds, their random choice, and their execution by a store.
 //!
-//! A new operation of the store becomes a step in this file alone: a variant, a line in [`Step::draw`],
-//! a line in [`Step::take`], and one in [`Step::expect`] where it changes what the store shows.
+//! A new operation of the store becomes a step in this file alone: a variant, a line in [`Step::draw`], a line in
+//! [`Step::take`], and one in [`Step::expect`] if it changes the contents of the store.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,53 +20,53 @@ use crate::sample::{self, MODEL, hide, link, note};
 const REFS: u64 = 4;
 const URIS: u64 = 3;
 
-/// What is done to the store.
+/// An operation on the store.
 #[derive(Debug, Clone)]
 pub enum Step {
-    /// A batch is written; if that seals the tail, it does so in the middle of other things.
+    /// Writes a batch; if the write seals the tail, other work runs in the middle of the seal.
     Write(Box<Batch>, Meanwhile),
-    /// The store is bound to an encoder.
+    /// Binds the store to an encoder.
     Bind,
-    /// The tail is sealed.
+    /// Seals the tail.
     Seal(Meanwhile),
-    /// Everything that is written is brought to disk.
+    /// Syncs everything written.
     Sync,
-    /// Segments are merged.
+    /// Merges segments.
     Compact(EndAt, Meanwhile),
-    /// Items and edges are erased.
+    /// Erases items and edges.
     Erase(Vec<u128>, EndAt, Meanwhile),
-    /// An erasure that was cut short goes on.
+    /// Continues an interrupted erasure.
     ErasePending(EndAt, Meanwhile),
-    /// The store moves to another model.
+    /// Migrates the store to another model.
     Reembed(OtherModel, EndAt, Meanwhile),
-    /// The store is copied to another disk.
+    /// Copies the store to another disk.
     Backup,
-    /// The backup is copied to an empty disk.
+    /// Copies the backup to an empty disk.
     Restore,
-    /// The store is closed and opened again.
+    /// Closes and reopens the store.
     Reopen,
-    /// The process is killed, and another one opens the store.
+    /// Kills the process; another process opens the store.
     Kill,
 }
 
-/// At which piece a pace ends a job; `None` lets it run to its end.
+/// Piece at which the throttle cancels a job; `None` lets the job finish.
 pub type EndAt = Option<usize>;
 
-/// What is done in the middle of a step's job.
+/// Work in the middle of a step's job.
 #[derive(Debug, Clone, Default)]
 pub struct Meanwhile {
-    /// Batches that are written.
+    /// Batches to write.
     pub batches: Vec<Batch>,
-    /// Whether another job is then run, of the kind that may run beside this one.
+    /// True if another job runs then, of a kind that may run beside this one.
     pub job: bool,
 }
 
-/// Ends a job at one of its pieces.
+/// Cancels a job at one of its pieces.
 #[derive(Debug)]
 struct Ending<'a> {
     at: EndAt,
     seen: AtomicUsize,
-    /// What is compacted wherever a move lets others pass.
+    /// The store to compact whenever a migration lets other jobs run.
     passing: Option<&'a Store>,
 }
 
@@ -80,7 +80,7 @@ impl Pace for Ending<'_> {
 }
 
 impl Step {
-    /// A step that may be taken after what the oracle knows.
+    /// Draws a step that is possible after the state of the oracle.
     pub fn draw(oracle: &Oracle, options: &Options, dice: &mut Dice) -> Self {
         match dice.below(52) {
             0..=3 => Self::Seal(meanwhile(oracle, is_roomy(options), dice)),
@@ -115,8 +115,8 @@ impl Step {
         Self::Write(Box::new(batch(oracle, dice)), meanwhile(oracle, false, dice))
     }
 
-    /// Has the store do it. A step that needs another process or disk is not one for a store. Gives
-    /// how many segments were merged.
+    /// Runs the step on the store, and returns the number of merged segments. Steps that need another process or disk
+    /// do nothing here.
     pub fn take(&self, store: &Store) -> Result<usize, WriteError> {
         let ending = |&at: &EndAt| Ending { at, seen: AtomicUsize::new(0), passing: None };
         match self {
@@ -148,8 +148,8 @@ impl Step {
         }
     }
 
-    /// What the store should show as it goes on, with so many batches written meanwhile. Only a step
-    /// that [`Self::may_end_early`] may stop before the last.
+    /// Returns the expected states during the step, with `meanwhile` batches written in its middle. Only a step with
+    /// [`Self::may_end_early`] may stop before the last state.
     pub fn expect(&self, before: &Oracle, meanwhile: usize) -> Vec<Oracle> {
         let mut now = before.clone();
         let mut seen = Vec::new();
@@ -176,7 +176,7 @@ impl Step {
         seen
     }
 
-    /// What is done in the middle of it.
+    /// The work in the middle of the step.
     pub fn meanwhile(&self) -> Option<&Meanwhile> {
         match self {
             Self::Write(_, meanwhile)
@@ -189,17 +189,17 @@ impl Step {
         }
     }
 
-    /// Whether its success does not say that all of it was done.
+    /// Returns true if success does not imply that the whole step was done.
     pub fn may_end_early(&self) -> bool {
         self.erases() || matches!(self, Self::Reembed(..))
     }
 
-    /// Whether bytes are to leave all files.
+    /// Returns true if the step removes bytes from all files.
     pub fn erases(&self) -> bool {
         matches!(self, Self::Erase(..) | Self::ErasePending(..))
     }
 
-    /// Whether the store, which took it and gave no error, has done all of it.
+    /// Returns true if the store, which ran the step without an error, has done all of it.
     pub fn is_done(&self, store: &Store) -> Result<bool, WriteError> {
         match self {
             Self::Reembed(encoder, ..) => Ok(store.snapshot().model() == Some(encoder.model())),
@@ -208,7 +208,7 @@ impl Step {
         }
     }
 
-    /// Runs the job that may run in the middle of this one.
+    /// Runs the job that may run in the middle of this step.
     pub fn run_beside(&self, store: &Store) -> Result<(), WriteError> {
         match self {
             Self::Write(..) | Self::Seal(_) => store.compact(&FullSpeed).map(drop),
@@ -217,17 +217,17 @@ impl Step {
         }
     }
 
-    /// Whether its success says that all that was written before it is on disk, itself included.
+    /// Returns true if success implies that the step and all earlier writes are on disk.
     pub fn makes_durable(&self) -> bool {
         match self {
             Self::Write(..) | Self::Compact(..) | Self::Restore => false,
-            // An opening brings to disk what it shows.
+            // Opening a store syncs the contents that it shows.
             Self::Bind | Self::Seal(_) | Self::Sync | Self::Reopen | Self::Kill => true,
             Self::Backup | Self::Erase(..) | Self::ErasePending(..) | Self::Reembed(..) => true,
         }
     }
 
-    /// A few words for a person.
+    /// Name of the step for people.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Write(..) => "write",
@@ -246,7 +246,7 @@ impl Step {
     }
 }
 
-/// Whether a few batches can be written while a flush holds the tail: a full one would wait for it.
+/// Returns true if a few batches fit while a flush holds the tail: a write to a full tail would wait for the flush.
 fn is_roomy(options: &Options) -> bool {
     options.tail_bytes_seal >= 1 << 20
 }
@@ -267,7 +267,7 @@ fn meanwhile(oracle: &Oracle, may_write: bool, dice: &mut Dice) -> Meanwhile {
     meanwhile
 }
 
-/// A few items and edges, tombstoned ones among them.
+/// Draws a few items and edges to erase, tombstoned ones included.
 fn to_erase(oracle: &Oracle, dice: &mut Dice) -> Vec<u128> {
     let going = oracle.going();
     let items = oracle.items().filter_map(|item| item.id).map(|id| id.0);
@@ -281,7 +281,7 @@ fn to_erase(oracle: &Oracle, dice: &mut Dice) -> Vec<u128> {
     ids.into_iter().collect()
 }
 
-/// The commit that an erasure begins with.
+/// Makes the first commit of an erasure.
 fn erasure(ids: &[u128]) -> Batch {
     let stone = |&target: &u128| TombstoneDraft {
         target,
@@ -293,11 +293,11 @@ fn erasure(ids: &[u128]) -> Batch {
     Batch { tombstones: ids.iter().map(stone).collect(), ..Batch::default() }
 }
 
-/// Random letters of a mark; two more end it.
+/// Random letters of a mark, followed by two fixed ones.
 const MARK_LETTERS: usize = 6;
 
-/// A word that only this row has. Its end is what files are searched for: a dictionary may leave out
-/// how a word begins.
+/// Returns a word that only this row has. Files are searched for its end, since a dictionary may omit the beginning of
+/// a word.
 fn mark_word(id: u128) -> String {
     let noise = u64::try_from(id & u128::from(u64::MAX)).expect("64 bits");
     let mut dice = Dice::new(noise);
@@ -305,13 +305,13 @@ fn mark_word(id: u128) -> String {
     format!("zq{}qz", letters.collect::<String>())
 }
 
-/// The eight bytes by which a file is seen to hold something of a row.
+/// Returns the eight bytes that identify data of a row in a file.
 pub fn mark(id: u128) -> u64 {
     let word = mark_word(id);
     u64::from_le_bytes(word.as_bytes()[2..].try_into().expect("six letters and two"))
 }
 
-/// The same for its embedding, which is at least four halves wide.
+/// Returns the eight bytes that identify an item's embedding, which is at least four f16 values wide.
 pub fn embedding_mark(item: &ItemDraft) -> Option<u64> {
     let bytes: Vec<u8> = item.embedding.iter().flat_map(|half| half.to_le_bytes()).collect();
     bytes.first_chunk().map(|&first| u64::from_le_bytes(first))
@@ -321,13 +321,13 @@ fn pick<T: Copy>(from: &[T], dice: &mut Dice) -> Option<T> {
     (!from.is_empty()).then(|| from[dice.index(from.len())])
 }
 
-/// Ids that have not been given yet: most rise, some fall.
+/// Unused ids: most ascend, some descend.
 struct Ids<'a> {
     next: u128,
     dice: &'a mut Dice,
 }
 
-/// Where ids that rise begin, and those that fall.
+/// Start of ascending and descending ids.
 const MIDDLE: u128 = 1 << 100;
 
 impl Ids<'_> {
@@ -338,14 +338,14 @@ impl Ids<'_> {
         if self.dice.below(8) == 0 { MIDDLE - place + noise } else { MIDDLE + place + noise }
     }
 
-    /// A time that no other row has.
+    /// Returns a time that no other row has.
     fn time(&self) -> Option<Micros> {
         let rows = i64::try_from(self.next).expect("a simulation has few rows");
         Some(Micros(1_700_000_000_000_000 + rows))
     }
 }
 
-/// A batch that a store takes.
+/// Draws a batch that a store accepts.
 pub fn batch(oracle: &Oracle, dice: &mut Dice) -> Batch {
     let mut batch = Batch::default();
     let mut shape = Dice::new(dice.roll());
@@ -404,7 +404,7 @@ fn source(ids: &mut Ids<'_>, shape: &mut Dice) -> SourceDraft {
 
 fn plain_item(ids: &mut Ids<'_>, shape: &mut Dice) -> ItemDraft {
     let id = ids.next();
-    // Some texts are longer than a sector, so that a write of one can be torn.
+    // Some texts are longer than a sector, so that their write can be torn.
     let words = if shape.below(4) == 0 { 20 + shape.index(300) } else { shape.index(12) };
     let mark = mark_word(id);
     let text = format!("{EVERYONE} {:x} {mark} {}", ids.next, "silent ".repeat(words));
@@ -418,7 +418,7 @@ fn plain_item(ids: &mut Ids<'_>, shape: &mut Dice) -> ItemDraft {
     }
 }
 
-/// Sources that a row may name: none that goes with what is erased.
+/// Sources that a row may reference: sources that no pending erasure removes.
 fn staying(oracle: &Oracle) -> impl Iterator<Item = SourceId> {
     let going = oracle.going();
     let sources = oracle.sources().filter_map(|source| source.id);

@@ -1,7 +1,6 @@
-//! A workload: steps that a seed decides, run on a simulated disk, and the points where it can be cut.
+//! A workload: random steps on a simulated disk, and their crash points.
 //!
-//! Owns what was promised at each moment; what must hold after a cut is checked in
-//! [`super::recovery`].
+//! This module records the promises at each moment; [`super::recovery`] checks the requirements after a cut.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,22 +19,22 @@ use crate::sample::{items, note};
 
 const STEPS_MIN: u64 = 12;
 const STEPS_SPREAD: u64 = 16;
-/// A fault comes at one of this many operations of a process.
+/// A fault hits one of this many operations of a process.
 const FAULT_OPERATIONS: u64 = 48;
 
-/// What a store should show after some step.
+/// The expected contents of a store after some step.
 #[derive(Debug)]
 pub struct Version {
-    /// What was written.
+    /// Everything written.
     pub oracle: Oracle,
-    /// All that is to be seen of it.
+    /// The expected observation.
     pub shown: Shown,
-    /// While something is being erased: what goes, and what is to be seen without it.
+    /// During an erasure: the rows to remove, and the observation without them.
     erasing: Option<(BTreeSet<u128>, Shown)>,
 }
 
 impl Version {
-    /// What should be shown of what was written.
+    /// Computes the expected observation of an oracle.
     pub fn of(oracle: Oracle) -> Arc<Self> {
         let shown = oracle.shown();
         let erasing = oracle.is_erasing().then(|| {
@@ -46,8 +45,8 @@ impl Version {
         Arc::new(Self { shown, oracle, erasing })
     }
 
-    /// Whether a store that shows this is right. Rows that are being erased may be there or not, but
-    /// those that are there are whole, and hidden.
+    /// Returns true if a store with this observation is correct. Rows that are being erased may exist or not, but
+    /// existing ones are complete, and hidden.
     pub fn is_shown_by(&self, found: &Shown) -> bool {
         let Some((going, left)) = &self.erasing else { return *found == self.shown };
         if found.seq != self.shown.seq || found.without(going) != *left {
@@ -63,23 +62,23 @@ impl Version {
     }
 }
 
-/// A moment at which the power may be cut.
+/// A crash point.
 #[derive(Debug)]
 pub struct Point {
-    /// The disk.
+    /// State of the disk.
     pub state: DiskState,
-    /// What may be found afterwards: the last one that was promised, and those begun since.
+    /// Versions that may be found afterwards: the last promised one, and those begun since.
     pub allowed: Vec<Arc<Version>>,
-    /// How many of these are no longer allowed when only the process ends: what was acknowledged is
-    /// with the operating system.
+    /// Number of these that are not allowed if only the process ends, since acknowledged writes are with the operating
+    /// system.
     pub outdated: usize,
-    /// What was going on.
+    /// Description of the current step.
     pub during: String,
 }
 
 impl Point {
-    /// What the end of the process leaves, and what may be found then. What a failed sync has lost can
-    /// still be read (ext4 and XFS), so an opening that only synced it again would not bring it to disk.
+    /// Returns the state after the end of the process, and the versions allowed then. Bytes lost by a failed sync can
+    /// still be read (ext4 and XFS), so an open that only synced them again would not write them to disk.
     pub fn killed(&self) -> (DiskState, &[Arc<Version>]) {
         let left = self.state.clone();
         let first = if left.has_lost() { 0 } else { self.outdated };
@@ -87,12 +86,12 @@ impl Point {
     }
 }
 
-/// How the store and the disk of one seed behave.
+/// Random configuration of the store and the disk of one seed.
 #[derive(Debug, Clone, Copy)]
 pub struct Manner {
-    /// The store's.
+    /// Options of the store.
     pub options: Options,
-    /// The disk's.
+    /// Power-cut model of the disk.
     pub cut: Cut,
 }
 
@@ -110,7 +109,7 @@ impl Manner {
         let file_system = FileSystem::ALL[one(&[0, 1, 2, 3, 3])];
         let garbage = one(&[0, 1]) == 1;
         let compact_bytes_max = one(&[48 << 10, 1 << 20, 1 << 20]);
-        // An index of every segment, so that crashes meet them; what is compared is found without.
+        // Every segment is indexed, so that crashes hit indexes, too; the compared results do not depend on them.
         let (mode, approximate_rows_min, index_rows_min) = (SearchMode::Approximate, 0, 1);
         let searching = Searching { mode, approximate_rows_min, index_rows_min };
         let options =
@@ -119,41 +118,41 @@ impl Manner {
     }
 }
 
-/// A run of steps, as far as it came.
+/// A run of steps, up to its current step.
 #[derive(Debug)]
 pub struct Workload {
     seed: u64,
-    /// How store and disk behave.
+    /// Configuration of store and disk.
     pub manner: Manner,
     dice: Dice,
     with_faults: bool,
     disk: SimDisk,
-    /// States of `disk` that points were made of.
+    /// Number of states of `disk` that are points already.
     seen: usize,
     versions: Vec<Arc<Version>>,
-    /// The last of the versions that a power cut must leave.
+    /// Index of the last version that must survive a power cut.
     durable: usize,
-    /// The last of the versions that was acknowledged.
+    /// Index of the last acknowledged version.
     acknowledged: usize,
     /// Every moment between two operations.
     pub points: Vec<Point>,
-    /// The first point after each fault that stopped a process.
+    /// Index of the first point after each fault that stopped a process.
     pub restarts: Vec<usize>,
-    /// The backup.
+    /// The disk of the backups.
     pub copies: Copies,
     /// Another process that reads the same directory.
     reader: Option<Reader>,
 }
 
-/// What was done in the middle of a step.
+/// Results of the work in the middle of a step.
 #[derive(Debug, Default)]
 struct Beside {
-    /// States of the disk when each batch was acknowledged.
+    /// Number of disk states when each batch was acknowledged.
     acknowledged: Vec<usize>,
     has_run: bool,
-    /// What a fault ended a write with: it may be there or not.
+    /// Error of a write that a fault ended, which may exist or not.
     in_flight: Option<WriteError>,
-    /// What should not have happened.
+    /// An unexpected error.
     trouble: Option<String>,
 }
 
@@ -162,7 +161,7 @@ pub fn open(disk: &SimDisk, seed: u64, options: Options) -> Result<Store, OpenEr
     Store::open(ground::still(Arc::new(disk.clone()), seed), options)
 }
 
-/// Which of `allowed` a store shows; an error where it is none of them.
+/// Returns the version of `allowed` that a store shows, or an error if there is none.
 pub fn which(store: &Store, allowed: &[Arc<Version>]) -> Result<Arc<Version>, String> {
     let newest = allowed.last().expect("something is always allowed");
     let found = Shown::of(&store.snapshot(), &newest.oracle.names());
@@ -182,7 +181,7 @@ pub fn which(store: &Store, allowed: &[Arc<Version>]) -> Result<Arc<Version>, St
     Err(format!("commits {seqs:?} were allowed, {seq} was found, {erasing}: {difference}"))
 }
 
-/// Once a store is open that has nothing left to erase, no file holds what was erased.
+/// Checks that no file contains erased bytes once an open store has no pending erasure.
 pub fn check_gone(disk: &SimDisk, version: &Version) -> Result<(), String> {
     match disk.state().holder_of(version.oracle.gone()) {
         Some(name) if !version.oracle.is_erasing() => {
@@ -198,7 +197,7 @@ impl Workload {
         let mut dice = Dice::new(seed);
         let mut manner = Manner::draw(&mut dice);
         if scenario == Scenario::Spoilt {
-            // What no sync has confirmed may change unseen.
+            // Corruption of unsynced bytes could not be detected.
             manner.options.durability = Durability::Sync;
         }
         let mut run = Self {
@@ -232,7 +231,7 @@ impl Workload {
         Ok(run)
     }
 
-    /// Everything that it has shown, in order.
+    /// All versions so far, in order.
     pub fn versions(&self) -> &[Arc<Version>] {
         &self.versions
     }
@@ -242,7 +241,7 @@ impl Workload {
         self.disk.state()
     }
 
-    /// Looks at what is there between two steps, as this process and another one see it.
+    /// Checks the contents between two steps, in this process and in another one.
     fn look(&mut self, store: &Store) -> Result<(), String> {
         let newest = self.newest();
         which(store, std::slice::from_ref(&newest))?;
@@ -265,12 +264,12 @@ impl Workload {
         Ok(())
     }
 
-    /// What the store shows now.
+    /// The current version.
     pub fn newest(&self) -> Arc<Version> {
         self.versions.last().expect("there is a first one").clone()
     }
 
-    /// Takes the states that came since as points, all of them with the promises of before.
+    /// Records the states since the last call as points, all with the current promises.
     fn see(&mut self, during: &str) {
         self.see_until(self.disk.states_count(), during);
     }
@@ -286,7 +285,7 @@ impl Workload {
         self.seen += end;
     }
 
-    /// A step has succeeded: from its last operation on, these versions are acknowledged or on disk.
+    /// Records the success of a step: from its last operation on, these versions are acknowledged or on disk.
     fn promise(&mut self, acknowledged: usize, durable: usize) {
         self.acknowledged = acknowledged;
         let is_synced = self.manner.options.durability == Durability::Sync;
@@ -297,13 +296,13 @@ impl Workload {
         }
     }
 
-    /// All that is there is acknowledged and on disk.
+    /// Marks all versions as acknowledged and on disk.
     fn promise_all(&mut self) {
         let last = self.versions.len() - 1;
         self.promise(last, last);
     }
 
-    /// A process opens the store. An opening that a fault ends is tried again without one.
+    /// Opens the store in a new process. If a fault ends the open, it is retried without faults.
     fn start(
         &mut self,
         state: DiskState,
@@ -311,7 +310,7 @@ impl Workload {
         tally: &mut Tally,
     ) -> Result<Arc<Store>, String> {
         let fault = Fault::ALL[self.dice.index(Fault::ALL.len())];
-        // Half of them come early, where an opening still recovers.
+        // Half of the faults come early, during the recovery of an open.
         let most = if self.dice.below(2) == 0 { FAULT_OPERATIONS } else { FAULT_OPERATIONS / 4 };
         let fault = (self.dice.below(most), fault);
         let has_fault = self.with_faults && self.dice.below(3) > 0;
@@ -322,7 +321,7 @@ impl Workload {
         self.see(&format!("{during}, opening"));
         match opened {
             Ok(store) if store.stopped().is_some() && self.disk.has_failed() => {
-                // There is no room for what it must write anew: it answers until it is opened again.
+                // The disk has no room for the recovery's writes: the store serves reads until it is reopened.
                 let told = |why: String| format!("{during}, on a full disk: {why}");
                 which(&store, &[self.newest()]).map_err(told)?;
                 check_stopped(&store, &WriteError::Stopped(String::new())).map_err(told)?;
@@ -337,7 +336,7 @@ impl Workload {
         }
     }
 
-    /// A process ends; gives the disk as it leaves it.
+    /// Ends a process, and returns the disk as it leaves it.
     fn end(&mut self, store: Arc<Store>, during: &str, tally: &mut Tally) -> DiskState {
         drop(store);
         self.see(during);
@@ -346,8 +345,7 @@ impl Workload {
         self.disk.kill()
     }
 
-    /// Opens the store once more after a fault, on a disk that works; what was in flight may be
-    /// there or not.
+    /// Reopens the store after a fault, on a working disk; in-flight writes may exist or not.
     fn restart(&mut self, during: &str, tally: &mut Tally) -> Result<Arc<Store>, String> {
         tally.operations += self.disk.operations();
         tally.faults += u64::from(self.disk.has_failed());
@@ -424,7 +422,7 @@ impl Workload {
         }
     }
 
-    /// A step that the store itself takes.
+    /// Runs a step of the store itself.
     fn take(
         &mut self,
         step: &Step,
@@ -446,7 +444,7 @@ impl Workload {
         }
         tally.interleaved += u64::from(beside.has_run);
         let in_flight = usize::from(beside.in_flight.is_some());
-        // A job that was ended early says nothing of a writer that stopped meanwhile.
+        // The result of a cancelled job does not show if the writer stopped meanwhile.
         let taken = match beside.in_flight {
             Some(error) => taken.and(Err(error)),
             None => taken,
@@ -485,7 +483,7 @@ impl Workload {
         self.go_on(taken, store, before, during, tally)
     }
 
-    /// Has the step's batches written, and its other job run, in the middle of its job.
+    /// Schedules the step's batches and its other job for the middle of its job.
     fn set_meanwhile(&self, step: &Step, store: &Arc<Store>) -> Arc<Mutex<Beside>> {
         let beside = Arc::<Mutex<Beside>>::default();
         let Some(meanwhile) = step.meanwhile().cloned() else { return beside };
@@ -515,7 +513,7 @@ impl Workload {
         beside
     }
 
-    /// After a step: with the same process, or with another one if its writer has stopped.
+    /// Continues after a step: with the same process, or with another one if its writer has stopped.
     fn go_on(
         &mut self,
         taken: Result<usize, WriteError>,
@@ -529,7 +527,7 @@ impl Workload {
             return Err(format!("it is refused: {error}"));
         }
         if matches!(error, WriteError::Postponed { .. }) && store.stopped().is_none() {
-            // What had not begun did not happen.
+            // Versions that the postponed step had not begun do not exist.
             let found = which(&store, &self.versions[before..])?;
             let at = self.versions.iter().position(|version| Arc::ptr_eq(version, &found));
             self.versions.truncate(at.expect("it is one of them") + 1);
@@ -546,8 +544,8 @@ impl Workload {
     }
 }
 
-/// The first error tells of the disk, or of the writer when the disk failed behind a write that
-/// stands; all later ones tell of the writer.
+/// The first error reports the disk, or the stopped writer if the disk failed after a successful write; all later
+/// errors report the stopped writer.
 fn check_stopped(store: &Store, error: &WriteError) -> Result<(), String> {
     if !matches!(error, WriteError::Disk(_) | WriteError::Stopped(_)) {
         return Err(format!("a fault of the disk gives another error: {error}"));
