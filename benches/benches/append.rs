@@ -1,5 +1,5 @@
-//! Durable writes: one item at a time, a hundred in a batch, and without waiting for the disk;
-//! beside a plain file that is appended to and synced.
+//! Durable writes: one item a batch, a hundred items a batch, and writes without fsync. The baseline is a plain file
+//! that is appended to and synced.
 
 use std::fs::File;
 use std::io::Write;

@@ -1,8 +1,7 @@
-//! The encoder with the real model, at every level and precision this CPU has: one text of 16, 32
-//! and 128 tokens, and a batch of 32 texts of 32 tokens. The scalar level, whose plain loops are the
-//! meaning of the others, is the baseline.
+//! The encoder with the real model, at every kernel level and precision of this CPU. The inputs are one text of 16, 32
+//! and 128 tokens, and a batch of 32 texts of 32 tokens. The baseline is the scalar level.
 //!
-//! `benches/encoder` compares the same with other runtimes, and says how faithful it is.
+//! `benches/encoder` compares the same cases with other runtimes and measures how close the vectors are.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use encoder::{Encoder, ModelFiles, Precision};
@@ -11,14 +10,14 @@ use recalld_embedding::encoding::model_request;
 use recalld_embedding::model;
 use recalld_embedding::model::{Bar, Unit};
 
-/// How long the single texts are.
+/// Token counts of the single texts.
 const TOKENS: [usize; 3] = [16, 32, 128];
 const BATCH_TEXTS: usize = 32;
 const BATCH_TOKENS: usize = 32;
-/// One token each.
+/// Words of one token each.
 const WORDS: [&str; 8] = ["the", "storm", "came", "by", "night", "and", "lamp", "burned"];
 
-/// A text of so many tokens; another `start`, another text.
+/// Returns a text of `tokens` tokens; different values of `start` give different texts.
 fn text_of(encoder: &Encoder, tokens: usize, start: usize) -> String {
     let mut text = String::new();
     for word in WORDS.iter().cycle().skip(start % WORDS.len()) {
@@ -31,7 +30,7 @@ fn text_of(encoder: &Encoder, tokens: usize, start: usize) -> String {
     text
 }
 
-/// Every way this CPU can encode, widest level first, by a name for its lines.
+/// Returns an encoder for each level and precision of this CPU, widest level first, with its name in the results.
 fn encoders<'a>(files: &'a ModelFiles<'a>) -> impl Iterator<Item = (String, Encoder)> + 'a {
     let levels = Level::ALL.iter().filter_map(|level| Kernels::for_level(*level));
     let ways = levels

@@ -1,5 +1,5 @@
-//! What lies within two hops, and the way between two items, in a graph of 120,000 items and 500,000
-//! edges whose degrees follow a power law, beside the same walk over plain lists in memory.
+//! The items within two hops, and the shortest path between two items, in a graph of 120,000 items and 500,000 edges
+//! whose degrees follow a power law. The baseline is the same traversal over adjacency lists in memory.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use engine::{
@@ -12,7 +12,7 @@ const EDGES: usize = 500_000;
 const BATCH: usize = 50_000;
 const SEEDS: usize = 64;
 
-/// A number below `ITEMS` of which small ones come much more often: the cube of an even draw.
+/// Returns a number below `ITEMS`, small numbers far more often: the cube of a uniform draw.
 fn popular(numbers: &mut benches::Numbers) -> usize {
     let draw = f64::from(numbers.bits()) / f64::from(u32::MAX);
     #[expect(
@@ -25,7 +25,7 @@ fn popular(numbers: &mut benches::Numbers) -> usize {
     at.min(ITEMS - 1)
 }
 
-/// From, to and weight of each edge.
+/// Source, target and weight of each edge.
 fn joined(numbers: &mut benches::Numbers) -> Vec<(usize, usize, f32)> {
     let even = |numbers: &mut benches::Numbers| {
         usize::try_from(numbers.bits()).expect("32 bits fit") % ITEMS
@@ -66,7 +66,7 @@ fn filled(folder: &std::path::Path, edges: &[(usize, usize, f32)]) -> (Store, Ve
     (store, made)
 }
 
-/// Items within two hops, by lists of neighbours.
+/// Counts the items within two hops by adjacency lists.
 fn plain_walk(lists: &[Vec<usize>], seed: usize) -> usize {
     let mut seen = std::collections::HashSet::from([seed]);
     let mut level = vec![seed];
@@ -88,7 +88,7 @@ fn bench(criterion: &mut Criterion) {
         lists[from].push(to);
         lists[to].push(from);
     }
-    // Seeds as questions find them: any item, not the hubs.
+    // Seeds as real queries find them: any item, not the hubs.
     let seeds: Vec<usize> = (0..SEEDS).map(|n| n * (ITEMS / SEEDS) + 7).collect();
     let (which, limits) = (EdgeFilter::default(), WalkLimits::default());
     let parts = snapshot.counts().expect("sound").parts;

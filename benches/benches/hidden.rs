@@ -1,9 +1,10 @@
-//! What it takes to answer one from whom some of a store is hidden: 50,000 made-up texts, of which nothing, one in
-//! ten or one in two is hidden.
+//! Cost of a visibility mask over 50,000 synthetic texts, of which none, one in ten or one in two is hidden.
 //!
-//! A question's words are searched for, and 50 items then looked up, as recall does. Beside a caller from whom
-//! nothing is hidden stand one whose question is counted twice and for the first time, one whose question is
-//! counted once, and one who has asked with these words before.
+//! As in recall, the words of a query are searched for, and then 50 items are scored by them. Four cases are compared:
+//! - a caller without a mask;
+//! - a new mask, with the term statistics of the query counted twice;
+//! - a new mask, with the statistics counted once;
+//! - a mask that has counted the words of the query before.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -21,9 +22,9 @@ const WORDS_PER_ROW: usize = 80;
 const WIDTH: usize = 384;
 const BATCH: usize = 2_500;
 const BEST: usize = 50;
-/// Items of an answer.
+/// Items of a response.
 const SHOWN: usize = 8;
-/// The most hidden items in which recall looks words up, and the most that it compares, one by one.
+/// Most hidden items that recall scores by words one by one, and most that it scores by vectors.
 const LOOKED_UP: usize = 256;
 const COMPARED: usize = 4096;
 
@@ -37,7 +38,7 @@ fn filled(folder: &Path) -> Store {
         let items = (from..from + BATCH).map(|at| {
             let document = texts.document(&mut numbers);
             ItemDraft {
-                // Of ten, one is hidden from some, and four more from others.
+                // Kind `tenth` is one item in ten, kind `half` four in ten.
                 kind: ["tenth", "half", "half", "half", "half"]
                     .get(at % 10)
                     .unwrap_or(&"note")
@@ -56,7 +57,7 @@ fn filled(folder: &Path) -> Store {
     store
 }
 
-/// From whom these kinds are hidden, anew: nothing was asked of it.
+/// Returns a filter that hides `kinds` with a new mask, which has counted no query words yet.
 fn filter(snapshot: &Snapshot, kinds: &[&str]) -> Filter {
     if kinds.is_empty() {
         return Filter::default();
@@ -67,7 +68,7 @@ fn filter(snapshot: &Snapshot, kinds: &[&str]) -> Filter {
     };
     let hidden = Arc::new(snapshot.hide(&Hidden::default(), sight).expect("sound"));
     let filter = Filter { hidden: Some(hidden), ..Filter::default() };
-    // How long its texts are is known from another question.
+    // A query with an unrelated word computes the text lengths under the mask, so that no case below pays for them.
     snapshot.search_words("nowhere", 1, &filter).expect("sound");
     filter
 }
@@ -106,8 +107,8 @@ fn words(group: &mut BenchmarkGroup<'_, WallTime>, snapshot: &Snapshot, kinds: &
     });
 }
 
-/// The hidden items that would have been given, as recall looks for them: by the worst of the items shown, and
-/// for whatever there is.
+/// Measures the search for withheld matches as recall runs it: once with the worst shown item as threshold, and once
+/// without a threshold.
 fn kept_back(group: &mut BenchmarkGroup<'_, WallTime>, snapshot: &Snapshot, kinds: &[&str]) {
     let question = [3, 40, 9_000].map(benches::word).join(" ");
     let kernels = Kernels::detect();

@@ -1,9 +1,9 @@
-//! The exact nearest of 120,000 stored vectors: the store's scan, which looks at 8-bit codes first,
-//! beside a scan of all halves by the same kernels and a plain loop over floats, both without a
-//! store; and all questions in one scan, on one thread and on two.
+//! Exact nearest neighbours among 120,000 stored vectors. The scan of the store filters by 8-bit codes first. The
+//! baselines, both without a store, are a scan of all f16 rows by the same kernels and a plain loop over f32. A batch
+//! scan of all queries runs on one thread and on two.
 //!
-//! Once for vectors as texts have them, in topics and documents, each of a common direction and of
-//! its own, and once for even noise, where nothing is near anything.
+//! The vectors are once distributed as those of texts are, with common directions for topics and documents, and once
+//! uniform noise, where no vector is near another.
 
 use std::cmp::Reverse;
 
@@ -17,12 +17,11 @@ const ROWS: usize = 120_000;
 const WIDTH: usize = 384;
 const BATCH: usize = 4_000;
 const BEST: usize = 50;
-/// Different questions find different rows; each measurement asks all of them.
+/// Different queries find different rows; each measurement runs all of them.
 const QUERIES: usize = 8;
-/// Rows that a scan of halves scores before it looks at them, as the store's does.
+/// Rows that the f16 scan scores before it checks the scores, as in the store's scan.
 const BLOCK_ROWS: usize = 256;
 
-/// Vectors and questions about them.
 struct Corpus {
     name: &'static str,
     vectors: Vec<Vec<f32>>,
@@ -69,13 +68,13 @@ fn filled(folder: &std::path::Path, vectors: &[Vec<f32>]) -> Store {
     store
 }
 
-/// A cosine of unit vectors as a whole number, in the same order.
+/// Returns a cosine of unit vectors as an integer of the same order.
 fn ordered(cosine: f32) -> i32 {
     let bits = cosine.to_bits().cast_signed();
     if bits < 0 { bits ^ i32::MAX } else { bits }
 }
 
-/// The rows nearest to `query`, every one scored from its halves.
+/// Returns the rows nearest to `query`, with every row scored from its f16 values.
 fn scan_of_halves(kernels: Kernels, rows: &[f16], query: &[f32]) -> Vec<(i32, usize)> {
     let mut top = Top::new(BEST);
     let mut scores = [0.0; BLOCK_ROWS];

@@ -1,5 +1,5 @@
-//! BM25 over one segment of made-up texts, beside reading every text for the same words; and what
-//! segments of all sizes cost to build and to merge, where the smallest is the price of one write.
+//! BM25 over one segment of synthetic texts, compared with a scan of every text for the same words. Also the cost to
+//! build and merge segments of several sizes; the smallest size is the cost of one write.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use engine::Top;
@@ -14,7 +14,7 @@ const BEST: usize = 10;
 
 /// Rows of the segments that are built and merged.
 const SIZES: [u32; 4] = [1, 10, 1_000, 50_000];
-/// Segments of one row that a tail may hold.
+/// Most segments of one row in a tail.
 const TAIL_PARTS: usize = 64;
 
 fn build(texts: &[String]) -> (WordColumns, u32) {
@@ -65,7 +65,7 @@ fn bench(criterion: &mut Criterion) {
     let texts: Vec<String> = (0..ROWS).map(|_| numbers.text(WORDS_PER_ROW)).collect();
     let (columns, _) = build(&texts);
     let view = PostingsView::open(columns.as_ref(), ROWS).expect("just written");
-    // Two common words and two that a few hundred rows have.
+    // Two common words, and two that occur in a few hundred rows.
     let wanted = [3, 40, 2_000, 9_000].map(benches::word);
     let question = wanted.join(" ");
     let mut group = criterion.benchmark_group("words, 50,000 texts of 80 words, best 10");

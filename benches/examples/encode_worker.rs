@@ -1,7 +1,7 @@
-//! Our side of `benches/encoder`: one process that encodes what it is told to, line by line.
+//! Our side of `benches/encoder`: a process that encodes the texts of requests, line by line.
 //!
-//! The first line it writes says what it runs on, or why it cannot: `{"ready": {...}}` or
-//! `{"error": "..."}`. After that each line read is a request, and each line written its answer:
+//! The first line of output reports the setup, or why the worker cannot run: `{"ready": {...}}` or `{"error": "..."}`.
+//! After that, each input line is a request, and each output line its response:
 //!
 //! ```text
 //! {"time": {"texts": ["..."], "calls": 20, "read_between": false}}
@@ -10,10 +10,9 @@
 //!     -> {"texts": 500, "seconds": 1.5}
 //! ```
 //!
-//! `texts.json` is an array of strings; `vectors.f32` gets one vector per text, little-endian. With
-//! several threads, they share the passes of a single text, and of several texts each takes some:
-//! that is how the encoder is meant to be used.
-//! Knows nothing of the peers or of what the figures are for.
+//! `texts.json` is an array of strings; `vectors.f32` receives one vector per text, little-endian. If there are several
+//! threads, all of them work on the forward pass of a single text, and several texts are divided among them: the
+//! intended use of the encoder. The worker MUST NOT depend on the peers or on the use of the figures.
 
 use std::hint::black_box;
 use std::io::{BufRead, BufWriter, Write};
@@ -28,9 +27,9 @@ use recalld_embedding::model;
 use recalld_embedding::model::{Bar, Unit};
 use serde_json::{Value, json};
 
-/// What is read between two calls when asked for: 120,000 rows of 384 halves, as a scan does.
+/// Bytes read between two calls on request: 120,000 rows of 384 f16 values, as in a scan.
 const READ_BYTES: usize = 120_000 * 384 * 2;
-/// Texts handed over at once when a file is embedded.
+/// Texts of one encoder call when a file is embedded.
 const EMBED_TEXTS: usize = 256;
 /// Most calls of one request.
 const CALLS_MAX: usize = 100_000;
@@ -38,7 +37,7 @@ const CALLS_MAX: usize = 100_000;
 #[derive(Parser)]
 #[command(about = "Encodes what it is told to, line by line; started by benches/encoder/run")]
 struct Arguments {
-    /// A level by its name, or `best`: the one this CPU would be given.
+    /// Kernel level by name, or `best`: the level that detection would choose on this CPU.
     #[arg(long, default_value = "best")]
     level: String,
     #[arg(long, default_value = "f32")]
@@ -46,7 +45,7 @@ struct Arguments {
     /// Threads that encode, and that read between calls.
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// A model directory; without it, the model that the server would use.
+    /// Model directory; default: the model that the server would use.
     #[arg(long)]
     model: Option<PathBuf>,
 }
@@ -76,11 +75,11 @@ fn main() {
 
 struct Worker {
     encoder: Encoder,
-    /// For one text: all threads work on it together.
+    /// Scratch for one text, on which all threads work together.
     together: Scratch,
-    /// For several texts: one per thread, each of which works alone.
+    /// Scratches for several texts: one per thread, each used by that thread alone.
     apart: Vec<Scratch>,
-    /// What is read between calls; made when first asked for.
+    /// Memory read between calls; allocated on first use.
     read: Vec<u64>,
 }
 
@@ -136,7 +135,7 @@ impl Worker {
         Err("a request is {\"time\": {...}} or {\"embed\": {...}}".into())
     }
 
-    /// Times each call alone; two calls before the first one warm up.
+    /// Times each call separately, after two warm-up calls.
     fn time(&mut self, request: &Value) -> Result<Value, Failure> {
         const WARM_UP: usize = 2;
         let texts = strings(request.get("texts").unwrap_or(&Value::Null))?;
@@ -205,7 +204,7 @@ impl Worker {
     }
 }
 
-/// The precisions of this build, by name.
+/// Names of the precisions of this build.
 fn precisions() -> Vec<&'static str> {
     Precision::ALL.iter().copied().map(Precision::name).collect()
 }
@@ -214,7 +213,7 @@ fn precision_of(name: &str) -> Result<Precision, Failure> {
     Precision::named(name).ok_or_else(|| not_one_of("--precision", name, &precisions()))
 }
 
-/// The levels that this CPU has, widest first.
+/// Kernel levels of this CPU, widest first.
 fn levels() -> impl Iterator<Item = Level> {
     Level::ALL.iter().copied().filter(|level| Kernels::for_level(*level).is_some())
 }

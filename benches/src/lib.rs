@@ -1,19 +1,19 @@
-//! What the benchmarks share: numbers and texts that are the same in every run.
+//! Helpers of the benchmarks: numbers and texts that are the same in every run.
 
 use half::f16;
 
-/// A small generator (xorshift64*, Vigna 2016); the benchmarks need repeatable, not good.
+/// A small generator (xorshift64*, Vigna 2016): the benchmarks need repeatable numbers, not good ones.
 #[derive(Debug, Clone)]
 pub struct Numbers(u64);
 
 impl Numbers {
-    /// Starts from a seed that is not 0.
+    /// Starts from a seed other than 0.
     pub fn new(seed: u64) -> Self {
         assert_ne!(seed, 0, "xorshift stands still at 0");
         Self(seed)
     }
 
-    /// 32 bits.
+    /// Next 32 bits.
     pub fn bits(&mut self) -> u32 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -22,19 +22,19 @@ impl Numbers {
         u32::from_le_bytes([mixed[4], mixed[5], mixed[6], mixed[7]])
     }
 
-    /// From -1 to 1.
+    /// Next number, uniform from -1 to 1.
     pub fn unit(&mut self) -> f32 {
         let signed = i16::try_from(i32::try_from(self.bits() >> 16).unwrap_or(0) - 32_768);
         f32::from(signed.unwrap_or(0)) / 32_768.0
     }
 
-    /// A vector of unit length.
+    /// Next vector of unit length.
     pub fn vector(&mut self, width: usize) -> Vec<f32> {
         unit_length(&(0..width).map(|_| self.unit()).collect::<Vec<_>>())
     }
 
-    /// A text of `words` words. Common words come often and rare ones rarely: the rank is the
-    /// product of two even draws, which falls off about as Zipf's law does.
+    /// Next text, of `words` words. Common words come often: the rank is the product of two uniform draws, which falls
+    /// off approximately as Zipf's law does.
     pub fn text(&mut self, words: usize) -> String {
         let mut text = String::with_capacity(words * 7);
         for _ in 0..words {
@@ -47,23 +47,23 @@ impl Numbers {
     }
 }
 
-/// Vectors as those of texts are: none points just anywhere. All share a direction, each belongs to
-/// a topic and to a document, and a few coordinates are larger than the rest.
+/// Vectors distributed as those of texts. All share a direction, each belongs to a topic and to a document, and a few
+/// coordinates are larger than the rest.
 #[derive(Debug)]
 pub struct Texts {
     common: Vec<f32>,
     topics: Vec<Vec<f32>>,
-    /// How large each coordinate is.
+    /// Magnitude of each coordinate.
     sizes: Vec<f32>,
 }
 
 impl Texts {
-    /// How much of a vector is the same in all, in its topic, in its document, and its own. Two
-    /// parts of a document then have a cosine of about 0.7, two of a topic 0.45, any two 0.15.
+    /// Weights of the direction that all vectors share, of the topic, of the document, and of the vector's own part.
+    /// Two parts of a document then have a cosine of about 0.7, two of a topic 0.45, any two 0.15.
     const SHARES: [f32; 4] = [0.39, 0.55, 0.5, 0.55];
     const TOPICS: usize = 400;
 
-    /// Topics for vectors of this width.
+    /// Draws the topics for vectors of this width.
     pub fn new(numbers: &mut Numbers, width: usize) -> Self {
         let sizes = (0..width).map(|_| 0.5 + 1.5 * numbers.unit().powi(8)).collect();
         let common = numbers.vector(width);
@@ -71,7 +71,7 @@ impl Texts {
         Self { common, topics, sizes }
     }
 
-    /// What the parts of a new document share.
+    /// Draws the part that all vectors of a new document share.
     pub fn document(&self, numbers: &mut Numbers) -> Vec<f32> {
         let topic = &self.topics[numbers.bits() as usize % Self::TOPICS];
         let own = numbers.vector(topic.len());
@@ -82,7 +82,7 @@ impl Texts {
             .collect()
     }
 
-    /// One part of a document, of unit length.
+    /// Draws one vector of a document, of unit length.
     pub fn part(&self, numbers: &mut Numbers, document: &[f32]) -> Vec<f32> {
         let own = numbers.vector(document.len());
         let [.., share] = Self::SHARES;
@@ -98,10 +98,10 @@ fn unit_length(raw: &[f32]) -> Vec<f32> {
     raw.iter().map(|x| x / length).collect()
 }
 
-/// Words that texts are made of.
+/// Distinct words of the texts.
 const VOCABULARY: u64 = 30_000;
 
-/// The word of a rank: syllables, so that it looks like one to the analyser.
+/// Returns the word of a rank, made of syllables so that the analyzer treats it as a word.
 pub fn word(rank: u64) -> String {
     const SYLLABLES: [&str; 16] = [
         "ba", "ce", "di", "fo", "gu", "ka", "le", "mi", "no", "pu", "ra", "se", "ti", "vo", "wu",
@@ -117,7 +117,7 @@ pub fn word(rank: u64) -> String {
     word
 }
 
-/// The same vector as halves.
+/// Converts a vector to f16.
 pub fn halves(vector: &[f32]) -> Vec<f16> {
     vector.iter().copied().map(f16::from_f32).collect()
 }

@@ -1,5 +1,5 @@
-//! Whole calls over HTTP: of tenants on the hosted listener, and the same of the operator on the local one, in turns on
-//! connections that stay open.
+//! Whole calls over HTTP on persistent connections: tenants call on the hosted listener, and the operator makes the
+//! same call on the local one, alternately.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use crate::made::{Made, Place};
 use crate::{Failure, Times};
 
-/// A governed call that reads and needs no encoder: what is around it is most of what it takes.
+/// A governed read call that needs no encoder, so that governance is most of its cost.
 const TOOL: &str = "recall_stats";
 
-/// A running server with a data directory; ended when it is dropped.
+/// A running server with a data directory; killed on drop.
 pub(crate) struct Served {
     child: Child,
     _stdout: BufReader<ChildStdout>,
@@ -29,7 +29,7 @@ pub(crate) struct Served {
 impl Served {
     pub(crate) fn start(recalld: &Path, made: Made) -> Result<Self, Failure> {
         let Made { control, callers, size, place } = made;
-        // The server has it from here on.
+        // The server opens the metastore from here on.
         drop(control);
         let mut child = Command::new(recalld)
             .args(["serve", "--local", "127.0.0.1:0", "--hosted", "127.0.0.1:0", "--data"])
@@ -64,7 +64,7 @@ impl Served {
         let bearers = callers.iter().map(|caller| caller.bearer.clone()).collect();
         let mut served =
             Self { child, _stdout: stdout, local, hosted, bearers, tokens, size, _place: place };
-        // Every store is opened once.
+        // Opens every store once before the measurement.
         for bearer in served.bearers.clone() {
             served.hosted.call(Some(&bearer))?;
         }
@@ -72,7 +72,7 @@ impl Served {
         Ok(served)
     }
 
-    /// One round: operator and tenants in turns, call by call, so that all have the same machine.
+    /// Runs one round. Calls of the operator and of tenants alternate, so that both meet the same machine load.
     pub(crate) fn measure(&mut self, calls: u32) -> Result<(), Failure> {
         let (mut local, mut bearer, mut token) = (Vec::new(), Vec::new(), Vec::new());
         for number in 0..calls {
@@ -100,13 +100,12 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        // It may have ended already, which is as good.
+        // The process may have exited already.
         let _ended = self.child.kill();
         let _reaped = self.child.wait();
     }
 }
 
-/// A connection that stays open.
 struct Connection {
     authority: String,
     stream: BufReader<TcpStream>,
@@ -119,7 +118,10 @@ impl Connection {
         Ok(Self { authority: authority.to_owned(), stream: BufReader::new(stream) })
     }
 
-    /// Calls the tool; anything but a good answer is a failure.
+    /// Calls the tool.
+    ///
+    /// # Errors
+    /// The response is not a success.
     fn call(&mut self, bearer: Option<&str>) -> Result<(), Failure> {
         let params = json!({"name": TOOL, "arguments": {}});
         let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});

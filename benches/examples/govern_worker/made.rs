@@ -1,4 +1,4 @@
-//! A data directory with so many workspaces and credentials on record.
+//! A data directory with a given number of workspaces and credentials.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
@@ -12,14 +12,14 @@ use tempfile::TempDir;
 
 use crate::Failure;
 
-/// Workspaces whose credentials call: as many as stay open at once with room to spare.
+/// Most workspaces whose credentials make calls: fewer than the limit of open workspaces.
 const CALLERS_MAX: u32 = 32;
 pub(crate) const SCOPES: [&str; 2] = ["tenant:read", "brain:proxy"];
-/// A rate that is asked and never reached.
+/// A plan whose rate limit is checked on each call and never reached.
 const SETTINGS: &str = "[plans.measured]\nfamilies = [\"recall\", \"docstore\", \"items\", \"status\"]\n\
     scopes = [\"tenant:read\", \"brain:proxy\"]\nrate_per_second = 10000\nburst = 1000000\n";
 
-/// Who calls: a bearer of a workspace, and its workspace key.
+/// A calling workspace with its bearer token and its workspace key.
 pub(crate) struct Caller {
     pub(crate) slug: String,
     pub(crate) id: String,
@@ -27,16 +27,15 @@ pub(crate) struct Caller {
     pub(crate) key: String,
 }
 
-/// The directory.
 pub(crate) struct Made {
     pub(crate) control: Arc<Control>,
     pub(crate) callers: Vec<Caller>,
-    /// `1 workspaces of 1 credentials`.
+    /// Label of the size, such as `1 workspaces of 1 credentials`.
     pub(crate) size: String,
     pub(crate) place: Place,
 }
 
-/// Where it is; gone with the measurement.
+/// Temporary directory, removed after the measurement.
 pub(crate) struct Place(TempDir);
 
 impl Place {
@@ -73,7 +72,7 @@ impl Made {
                 issue(Kind::Bearer)?;
             }
             let issued = issue(Kind::Bearer)?;
-            // Spread over all there are.
+            // Callers are spread evenly over all workspaces.
             if number % tenants.div_ceil(CALLERS_MAX) == 0 {
                 private(&data.join("tenants").join(&slug).join("store"))?;
                 let key = issue(Kind::Workspace)?.secret.expose().to_owned();

@@ -1,12 +1,12 @@
-//! Our side of `benches/govern`: what authenticate, admit, policy and audit cost a call, stage by stage, and what a
-//! tenant's call costs beside the same call of the operator, who shows no credential.
+//! Our side of `benches/govern`: the cost of authentication, admission, policy and audit per call, stage by stage. The
+//! cost of a tenant's call is compared with the same call of the operator, which presents no credential.
 //!
 //! ```text
 //! govern_worker --recalld PROGRAM [--rounds N] [--calls N] [--tenants N] [--each N]
 //! ```
 //!
-//! Each line that it writes is `{"case", "of", "p50_us", "p99_us"}` of one round: `of` is how many workspaces and
-//! credentials are on record. Both sizes have their turn in each round. Knows nothing of bars.
+//! Each output line is `{"case", "of", "p50_us", "p99_us"}` of one round, where `of` is the number of workspaces and
+//! credentials on record. Each round measures both sizes. The worker MUST NOT depend on the thresholds.
 
 mod calls;
 mod made;
@@ -20,13 +20,13 @@ use serde_json::json;
 
 use made::Made;
 
-/// Whatever goes wrong ends a measurement; it is said once.
+/// Any error ends a measurement and is printed once.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 #[derive(Parser)]
 #[command(about = "What it costs to know who asks; started by benches/govern/run")]
 struct Arguments {
-    /// The program.
+    /// Path of the `recalld` program.
     #[arg(long)]
     recalld: PathBuf,
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1_000))]
@@ -34,15 +34,15 @@ struct Arguments {
     /// Calls of each case in a round.
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(10..=100_000))]
     calls: u32,
-    /// Workspaces of the larger size; the smaller one has one, with one credential.
+    /// Workspaces of the larger size; the smaller size is one workspace with one credential.
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     tenants: u32,
-    /// Credentials of each of them.
+    /// Credentials of each workspace of the larger size.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100))]
     each: u32,
 }
 
-/// Times of single acts in one round.
+/// Durations of single operations in one round.
 struct Times(Vec<Duration>);
 
 impl Times {
@@ -78,7 +78,7 @@ fn main() -> Result<(), Failure> {
     let made = [one?, many?];
     let stages = made.iter().map(stages::Stages::new).collect::<Result<Vec<_>, _>>()?;
     for round in 0..rounds {
-        // Another one begins in each round.
+        // The order rotates by one in each round.
         for at in 0..stages.len() {
             let at = (at + round as usize) % stages.len();
             stages[at].measure(calls, round)?;

@@ -1,4 +1,4 @@
-//! Each stage by itself, without a server around it.
+//! Each stage measured separately, without a server.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -23,11 +23,11 @@ use crate::{Failure, Times};
 const ISSUER: &str = "https://recall.example";
 const AUDIENCE: &str = "https://recall.example/mcp";
 
-/// What the stages of one size work with.
+/// State that the stages of one size work with.
 pub(crate) struct Stages<'a> {
     made: &'a Made,
     authority: Authority,
-    /// One for each caller, seen before.
+    /// Tokens that the stages have seen before, one per caller.
     tokens: Vec<String>,
     meter: Meter,
     rates: Buckets,
@@ -57,7 +57,6 @@ impl<'a> Stages<'a> {
         })
     }
 
-    /// One round of every stage.
     pub(crate) fn measure(&self, calls: u32, round: u32) -> Result<(), Failure> {
         let (made, size) = (self.made, &*self.made.size);
         let at = |number: u32| number as usize % made.callers.len();
@@ -145,7 +144,7 @@ fn trace() -> Trace {
     }
 }
 
-/// A token of a caller that no other one is like.
+/// Issues a token for `caller` whose id is unique by `name`.
 fn token(made: &Made, authority: &Authority, caller: usize, name: &str) -> Result<String, Failure> {
     let caller = &made.callers[caller];
     let now = seconds(SystemClock.now());

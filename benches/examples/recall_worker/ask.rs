@@ -1,7 +1,7 @@
-//! The store's own answers, without a server around it, timed one by one.
+//! Queries to the store itself, without a server, timed one by one.
 //!
-//! The first line written is `{"ready": {...}}` or `{"error": "..."}`. After that each line read is a
-//! request, and each line written its answer:
+//! The first line of output is `{"ready": {...}}` or `{"error": "..."}`. After that, each input line is a request, and
+//! each output line its response:
 //!
 //! ```text
 //! {"embed": {"texts": "texts.json", "vectors": "vectors.f32"}}
@@ -27,11 +27,11 @@ use serde_json::{Value, json};
 
 use crate::Failure;
 
-/// Most questions of one request, and most answers to each.
+/// Most queries of one request, and most results of each.
 const COUNT_MAX: usize = 100_000;
 const LIMIT_MAX: usize = 1_000;
 
-/// Answers until the input ends.
+/// Answers requests until the input ends.
 pub(crate) fn answer_lines(data: &Path) -> Result<(), Failure> {
     let started = match crate::open(data) {
         Ok(started) => started,
@@ -53,7 +53,7 @@ pub(crate) fn answer_lines(data: &Path) -> Result<(), Failure> {
 struct Asked<'a> {
     started: &'a Started,
     snapshot: Snapshot,
-    /// The file of vectors that was asked from last, and its vectors.
+    /// The vector file of the last request, with its vectors.
     vectors: (PathBuf, Vec<f32>),
 }
 
@@ -135,7 +135,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// Asks each question once; what was found is named outside the time.
+/// Runs and times each query once; ids of the results are formatted outside the timed part.
 fn timed<Q>(
     snapshot: &Snapshot,
     questions: &[Q],

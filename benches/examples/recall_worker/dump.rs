@@ -1,4 +1,4 @@
-//! What a data directory holds, as files: the peers get what our store has, vectors included.
+//! Exports a data directory as files, vectors included, so that the peers store the same items.
 //!
 //! ```text
 //! ids.txt        one id a line, in the order of the vectors
@@ -63,7 +63,7 @@ pub(crate) fn dump(data: &Path, folder: &Path, vectors_only: bool) -> Result<(),
     Ok(())
 }
 
-/// Writes ids and vectors in the order of records; gives each item's place in it.
+/// Writes ids and vectors in row order; returns the position of each item in that order.
 fn vectors(snapshot: &Snapshot, folder: &Path) -> Result<HashMap<ItemId, usize>, Failure> {
     let mut rows = HashMap::new();
     let mut ids = written(folder, "ids.txt")?;

@@ -1,11 +1,10 @@
-//! Made-up items: texts of the model's own words, and vectors that lie as those of texts do.
+//! Synthetic items: texts of words of the model's vocabulary, and vectors distributed as those of real texts.
 //!
-//! Every word is one of the model's vocabulary, so that a question of so many words has so many tokens.
-//! Common words come often (the vocabulary is about in order of that). An item belongs to a topic: a
-//! third of its words are the topic's, and its vector is the topic's, which the encoder made of the
-//! topic's words, with a noise of its own. Two items of a topic then have a cosine of about 0.55, and
-//! real questions lie among them as real questions do.
-//! Item `n` is the same in every run.
+//! Every word is one token, so a query of n words has n tokens. Frequent words come often, as the vocabulary is
+//! approximately in order of frequency. Each item belongs to a topic: a third of its words are the topic's, and its
+//! vector is the topic's vector, which the encoder made from the topic's words, with noise added. Two items of a topic
+//! then have a cosine of about 0.55, and real queries lie among the items as they do among real texts. Item `n` is the
+//! same in every run.
 
 use std::path::Path;
 
@@ -20,24 +19,24 @@ use serde_json::Value;
 use crate::Failure;
 
 const TOPICS: usize = 2_000;
-/// Words that a topic has for its own, which are also the text that its vector is made of.
+/// Words of a topic, which are also the text that the topic's vector is encoded from.
 const TOPIC_WORDS: usize = 24;
-/// Words of a text, from and below.
+/// Words of a text (half-open range).
 const TEXT_WORDS: std::ops::Range<u32> = 30..80;
 const TITLE_WORDS: u32 = 5;
-/// How much of an item's vector is its topic's; the rest is its own.
+/// Weight of the topic's vector in an item's vector; the rest is noise.
 const TOPIC_SHARE: f32 = 0.75;
-/// Every so many items, one replaces an earlier one.
+/// Every 50th item supersedes an earlier one.
 const REPLACING_EVERY: u64 = 50;
 const REPLACED_BEFORE: u64 = 25;
 const BATCH_ITEMS: usize = 4_000;
 const BATCH_EDGES: usize = 20_000;
-/// 2023-11-14: ids and times only have to look like such.
+/// 2023-11-14: ids and times only need to be plausible.
 const START_MILLIS: u64 = 1_700_000_000_000;
-/// Between two items.
+/// Milliseconds between two items.
 const STEP_MILLIS: u64 = 1_000;
 
-/// Makes a data directory of `rows` items and `edges` edges between them.
+/// Creates a data directory of `rows` items and `edges` edges between them.
 pub(crate) fn make(data: &Path, rows: u32, edges: u32) -> Result<(), Failure> {
     let started = crate::open(data)?;
     let workspace = started.parts.local.get();
@@ -128,7 +127,7 @@ impl Corpus {
     }
 }
 
-/// The words of letters in the vocabulary of the default model, in its order.
+/// Words of the default model's vocabulary that consist of letters, in vocabulary order.
 fn vocabulary() -> Result<Vec<String>, Failure> {
     let dir = model::ensure(&model_request(None), &mut Silent)?.dir;
     let file = dir.join("tokenizer.json");
@@ -152,8 +151,8 @@ fn joined(words: &[String], chosen: &[usize]) -> String {
     chosen.iter().map(|&at| words[at].as_str()).collect::<Vec<_>>().join(" ")
 }
 
-/// A place in a list; early ones often, late ones rarely: the product of two even draws falls off about
-/// as Zipf's law does.
+/// Returns a list index, early ones far more often: the product of two uniform draws falls off approximately as Zipf's
+/// law does.
 fn drawn(numbers: &mut Numbers, among: usize) -> usize {
     let product = u64::from(numbers.bits() >> 16) * u64::from(numbers.bits() >> 16);
     usize::try_from((product * among as u64) >> 32).unwrap_or(0)
@@ -163,7 +162,7 @@ fn below(numbers: &mut Numbers, among: usize) -> usize {
     usize::try_from((u64::from(numbers.bits()) * among as u64) >> 32).unwrap_or(0)
 }
 
-/// A vector of unit length near another one.
+/// Returns a vector of unit length near `topic`.
 fn near(numbers: &mut Numbers, topic: &[f32]) -> Vec<f32> {
     let own = numbers.vector(topic.len());
     let own_share = (1.0 - TOPIC_SHARE * TOPIC_SHARE).sqrt();
@@ -173,8 +172,8 @@ fn near(numbers: &mut Numbers, topic: &[f32]) -> Vec<f32> {
     mixed.iter().map(|x| x / length).collect()
 }
 
-/// A seed for item or edge `number`; never 0, and far from those of its neighbours (splitmix64's last
-/// step, Steele, Lea and Flood 2014).
+/// Returns a seed for item or edge `number`, never 0 and far from the seeds of its neighbours (the last step of
+/// splitmix64, Steele, Lea and Flood 2014).
 fn scatter(number: u64, salt: u64) -> u64 {
     let mut z = number.wrapping_add(salt << 56).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -186,12 +185,12 @@ fn millis(number: u64) -> u64 {
     START_MILLIS + number * STEP_MILLIS
 }
 
-/// Milliseconds that rise, then bits that look random, as in every id.
+/// An id as the store makes them: ascending milliseconds, then bits that look random.
 fn id_of(number: u64) -> ItemId {
     ItemId(u128::from(millis(number)) << 80 | u128::from(scatter(number, 2)))
 }
 
-/// Edges start anywhere and end more often at some items than at others.
+/// Edges start at uniformly drawn items and end more often at some items than at others.
 fn edge(number: u64, rows: u64) -> EdgeDraft {
     let mut numbers = Numbers::new(scatter(number, 3));
     let rows = usize::try_from(rows).unwrap_or(usize::MAX);
@@ -199,7 +198,7 @@ fn edge(number: u64, rows: u64) -> EdgeDraft {
     EdgeDraft {
         id: Some(EdgeId(u128::from(millis(number)) << 80 | u128::from(scatter(number, 4)))),
         from: id_of(from as u64),
-        // An edge from an item to itself says nothing.
+        // An edge from an item to itself carries no information.
         to: id_of(if to == from { (to + 1) % rows } else { to } as u64),
         relation: "links_to".to_owned(),
         weight: f32::from(u8::try_from(number % 100).unwrap_or(0)) / 100.0,

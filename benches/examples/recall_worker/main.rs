@@ -1,5 +1,5 @@
-//! Our side of `benches/recall`: makes data directories, tells what is in them, and times the store's
-//! own answers without a server around it.
+//! Our side of `benches/recall`: creates data directories, exports their contents, and times queries to the store
+//! without a server.
 //!
 //! ```text
 //! recall_worker make --data DIR --rows N --edges M     a data directory with made-up items
@@ -7,8 +7,8 @@
 //! recall_worker ask --data DIR                         answers lines; `ask.rs` has the protocol
 //! ```
 //!
-//! A data directory is one that `recalld serve` opens: its store is bound to the encoder that the
-//! server would use. Knows nothing of the peers or of what the figures are for.
+//! A data directory here can be opened by `recalld serve`: its store is bound to the encoder that the server would use.
+//! The worker MUST NOT depend on the peers or on the use of the figures.
 
 mod ask;
 mod dump;
@@ -24,7 +24,7 @@ use recalld_cli::app::{Settings, Started};
 use recalld_embedding::encoding::Encoding;
 use recalld_embedding::model::Silent;
 
-/// Whatever goes wrong ends a measurement; it is said once.
+/// Any error ends a measurement and is printed once.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 #[derive(Parser)]
@@ -36,7 +36,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Act {
-    /// Makes a data directory with made-up items.
+    /// Creates a data directory with synthetic items.
     Make {
         #[arg(long)]
         data: PathBuf,
@@ -45,17 +45,17 @@ enum Act {
         #[arg(long, default_value_t = 0)]
         edges: u32,
     },
-    /// Writes what a data directory holds into files that a peer reads.
+    /// Exports a data directory into files that a peer reads.
     Dump {
         #[arg(long)]
         data: PathBuf,
         #[arg(long)]
         folder: PathBuf,
-        /// Ids and vectors, but neither items nor edges.
+        /// Exports ids and vectors, but neither items nor edges.
         #[arg(long)]
         vectors_only: bool,
     },
-    /// Answers lines on standard input.
+    /// Answers requests from standard input, one a line.
     Ask {
         #[arg(long)]
         data: PathBuf,
@@ -77,7 +77,7 @@ fn main() -> std::process::ExitCode {
     }
 }
 
-/// The parts of a data directory, as a server opens them; made where there is none.
+/// Opens a data directory as a server does, and creates it if it is missing.
 fn open(data: &Path) -> Result<Started, Failure> {
     let settings = Settings {
         data: data.to_owned(),

@@ -15,12 +15,12 @@ use crate::report::{OURS, Sample, Unit};
 use crate::setting::Setting;
 use crate::sqlite::{SqliteWriter, Words};
 
-/// How one case writes.
+/// Batch size, threads and amount of one case.
 #[derive(Debug, Clone, Copy)]
 struct Case {
     threads: usize,
     items_per_append: usize,
-    /// Of each thread in each round.
+    /// Appends of each thread in each round.
     appends: usize,
 }
 
@@ -31,11 +31,10 @@ const CASES: [Case; 4] = [
     Case { threads: 8, items_per_append: 1, appends: 20 },
 ];
 
-/// Short rounds and many of them: a disk that others use too is busy in spells, and each spell
-/// then meets all engines.
+/// Rounds are short and many: a disk that others use too is busy in bursts, and each burst then meets all engines.
 const ROUNDS: usize = 15;
 
-/// A file that is appended to and synced: what the disk itself allows.
+/// A file that is appended to and synced: the limit of the disk.
 #[derive(Debug)]
 struct PlainFile {
     file: Mutex<File>,
@@ -115,7 +114,7 @@ fn note(setting: &mut Setting, case: Case, name: &'static str, rates: &Sample, w
     add(format!("{what}: wait, p99"), waits.quantile(0.99), Unit::Micros, waits.len());
 }
 
-/// What each thread writes: appends of items that no earlier round had.
+/// Appends of each thread, of items that no earlier round used.
 type Work = Vec<Vec<Vec<Item>>>;
 
 fn items_of(setting: &Setting, case: Case, next: &mut u64) -> Outcome<Work> {
@@ -132,7 +131,7 @@ fn items_of(setting: &Setting, case: Case, next: &mut u64) -> Outcome<Work> {
     }
 }
 
-/// Appends per second of all threads together, and how long each append took in microseconds.
+/// Returns appends per second of all threads together, and the microseconds of each append.
 fn round(engine: &dyn Appender, work: &Work) -> Outcome<(f64, Vec<f64>)> {
     let start = Instant::now();
     let waits: Outcome<Vec<Vec<f64>>> = thread::scope(|scope| {

@@ -1,7 +1,7 @@
-//! tantivy's side of `benches/recall`: an index of its documents, asked line by line.
+//! tantivy's side of `benches/recall`: an index of its documents, queried line by line.
 //!
-//! The first line written is `{"ready": {...}}`. After that each line read is a request, and each line
-//! written its answer, as `benches/examples/recall_worker` speaks:
+//! The first line of output is `{"ready": {...}}`. After that, each input line is a request and each output line its
+//! response, in the protocol of `benches/examples/recall_worker`:
 //!
 //! ```text
 //! {"words": {"questions": ["..."], "limit": 10}}
@@ -20,13 +20,13 @@ use crate::corpus::Outcome;
 use crate::peer::Appender;
 use crate::tantivy_index::{Tantivy, TantivyWriter};
 
-/// Most answers to a question.
+/// Most results of a query.
 const LIMIT_MAX: u64 = 1_000;
 
-/// Answers until the input ends.
+/// Answers requests until the input ends.
 pub fn answer_lines(documents: &Path, index: &Path) -> Outcome<()> {
     if !index.exists() {
-        // Under another name until it is whole.
+        // Indexes under a temporary name until the index is complete.
         let unfinished = index.with_extension("unfinished");
         if unfinished.exists() {
             std::fs::remove_dir_all(&unfinished)?;

@@ -1,7 +1,7 @@
-//! What all engines are given: the same items, and the same edges between them.
+//! The items and edges that all engines store.
 //!
-//! Item `n` is the same in every run, whoever asks for it and in whatever order. Must not know any
-//! engine.
+//! Item `n` is the same in every run, independent of the engine and of the order of access. The corpus MUST NOT depend
+//! on any engine.
 
 use std::error::Error;
 use std::fs;
@@ -10,31 +10,31 @@ use std::path::{Path, PathBuf};
 use benches::Numbers;
 use half::f16;
 
-/// What can go wrong in a benchmark: said once, at the end.
+/// Result of a benchmark step; errors are printed once, at the end.
 pub type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 /// Width of an embedding.
 pub const DIMENSIONS: usize = 384;
-/// Different words of the made-up texts.
+/// Distinct words of the synthetic texts.
 const VOCABULARY: u64 = 50_000;
-/// Words of a made-up text, from and below: about 400 bytes.
+/// Words of a synthetic text (half-open range): about 400 bytes.
 const TEXT_WORDS: std::ops::Range<u32> = 30..80;
 const TITLE_WORDS: u32 = 5;
-/// Bytes of a real paragraph, from and to; others are left out.
+/// Bytes of a real paragraph, inclusive; other paragraphs are dropped.
 const PARAGRAPH_BYTES: std::ops::RangeInclusive<usize> = 120..=2_000;
-/// Bytes of real files that are read in all.
+/// Most bytes of real files that are read in all.
 const FILES_BYTES_MAX: u64 = 512 << 20;
-/// Files whose name ends like this are texts.
+/// File extensions of texts.
 const TEXT_FILES: [&str; 6] = ["txt", "md", "rst", "rs", "py", "html"];
-/// 2023-11-14, in milliseconds and microseconds: times only have to look like times.
+/// 2023-11-14 in milliseconds and microseconds: times only need to be plausible.
 const START_MILLIS: u128 = 1_700_000_000_000;
 const START_MICROS: i64 = 1_700_000_000_000_000;
 
-/// One item, as every engine stores it.
+/// An item, as every engine stores it.
 #[derive(Debug, Clone)]
 pub struct Item {
     pub number: u64,
-    /// Rises with the item's number, as a ULID does.
+    /// Ascending with the item's number, as a ULID.
     pub id: u128,
     pub kind: &'static str,
     pub modality: &'static str,
@@ -46,27 +46,27 @@ pub struct Item {
     pub embedding: Vec<f16>,
 }
 
-/// One edge, between items by number.
+/// An edge, whose items are given by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Edge {
     pub id: u128,
     pub from: u64,
     pub to: u64,
-    /// In hundredths.
+    /// Weight in hundredths.
     pub weight: u8,
 }
 
-/// Where the texts come from.
+/// Source of the texts: synthetic, or the paragraphs of files.
 #[derive(Debug)]
 pub struct Corpus {
-    /// Running sums of the words' chances, of the whole 2^32.
+    /// Cumulative probabilities of the words, scaled to 2^32.
     chances: Vec<u32>,
     words: Vec<String>,
     paragraphs: Vec<String>,
 }
 
 impl Corpus {
-    /// Made-up texts whose words follow Zipf's law with exponent 1.
+    /// Makes a corpus of synthetic texts whose words follow Zipf's law with exponent 1.
     pub fn synthetic() -> Self {
         let weights = (1..=VOCABULARY).map(|rank| 1.0 / rank as f64);
         let whole: f64 = weights.clone().sum();
@@ -78,7 +78,7 @@ impl Corpus {
         Self { chances: chances.collect(), words, paragraphs: Vec::new() }
     }
 
-    /// The paragraphs of the text files under `folder`, in the order of their paths.
+    /// Reads the paragraphs of the text files under `folder`, in the order of their paths.
     pub fn of_folder(folder: &Path) -> Outcome<Self> {
         let mut files = Vec::new();
         list(folder, &mut files)?;
@@ -93,7 +93,7 @@ impl Corpus {
             let Some(rest) = left.checked_sub(text.len() as u64) else { break };
             left = rest;
         }
-        // The same heading at the top of every file is no collection of documents.
+        // Repeated paragraphs, such as one header at the top of every file, are dropped.
         let mut seen = std::collections::HashSet::new();
         corpus.paragraphs.retain(|paragraph| seen.insert(paragraph.clone()));
         if corpus.paragraphs.is_empty() {
@@ -104,7 +104,7 @@ impl Corpus {
         Ok(corpus)
     }
 
-    /// How many of `wanted` items there are: made-up ones never end.
+    /// Returns how many of `wanted` items exist; synthetic items are unlimited.
     pub fn items(&self, wanted: u64) -> u64 {
         match self.paragraphs.len() as u64 {
             0 => wanted,
@@ -112,7 +112,7 @@ impl Corpus {
         }
     }
 
-    /// Item `number`.
+    /// Returns item `number`.
     pub fn item(&self, number: u64) -> Item {
         let mut numbers = Numbers::new(scatter(number, 1));
         let (title, text) = self.texts(number, &mut numbers);
@@ -137,7 +137,7 @@ impl Corpus {
         }
     }
 
-    /// Title and text of item `number`, without the work of an embedding.
+    /// Title and text of item `number`, without computing its embedding.
     pub fn words_of(&self, number: u64) -> (String, String) {
         self.texts(number, &mut Numbers::new(scatter(number, 1)))
     }
@@ -178,8 +178,8 @@ fn list(folder: &Path, files: &mut Vec<PathBuf>) -> Outcome<()> {
     Ok(())
 }
 
-/// A seed for item or edge `number`; never 0, and far from the seeds of its neighbours
-/// (splitmix64's last step, Steele, Lea and Flood 2014).
+/// Returns a seed for item or edge `number`, never 0 and far from the seeds of its neighbours (the last step of
+/// splitmix64, Steele, Lea and Flood 2014).
 fn scatter(number: u64, salt: u64) -> u64 {
     let mut z = number.wrapping_add(salt << 56).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -191,13 +191,13 @@ fn pick(numbers: &mut Numbers, among: u64) -> usize {
     ((u64::from(numbers.bits()) * among) >> 32) as usize
 }
 
-/// The id of item `number`: milliseconds that rise, then bits that look random.
+/// Id of item `number`: ascending milliseconds, then bits that look random.
 pub fn id_of(number: u64) -> u128 {
     (START_MILLIS + u128::from(number)) << 80 | u128::from(scatter(number, 2))
 }
 
-/// Edges among `items` items. Where they start is even; where they end, some items are asked for
-/// much more often than others (the product of three even draws), but none by thousands.
+/// Edges among `items` items. Sources are uniform. Targets follow the product of three uniform draws, so some items are
+/// far more popular than others, but none by thousands.
 pub fn edges(items: u64, count: u64) -> impl Iterator<Item = Edge> {
     (0..count).map(move |number| {
         let mut numbers = Numbers::new(scatter(number, 3));
@@ -206,7 +206,7 @@ pub fn edges(items: u64, count: u64) -> impl Iterator<Item = Edge> {
         let even = (draw() * draw()) >> 32;
         let uneven = (even * draw()) >> 32;
         let to = (uneven * items) >> 32;
-        // An edge from an item to itself says nothing.
+        // An edge from an item to itself carries no information.
         let to = if to == from { (to + 1) % items } else { to };
         let id = (START_MILLIS + (1 << 40) + u128::from(number)) << 80 | 1;
         Edge { id, from, to, weight: (number % 100) as u8 }

@@ -1,4 +1,4 @@
-//! Items at most two edges away from one.
+//! Items at most two edges away from one item.
 
 use std::time::Instant;
 
@@ -13,7 +13,7 @@ use crate::setting::Setting;
 use crate::sqlite::SqliteReader;
 use crate::stores::{Engine, ensure};
 
-/// The same graph in memory, without ids, rows or checks: what walking alone costs.
+/// The graph in memory, without ids, rows or checks: the cost of the traversal alone.
 #[derive(Debug)]
 struct InMemory {
     graph: DiGraph<(), ()>,

@@ -1,16 +1,16 @@
-//! What the figures were measured on: the processor, the memory, the kernel, the file system, the
-//! versions of the peers. No host names, no paths.
+//! The machine of a run: processor, memory, kernel, file system and peer versions. The report MUST NOT contain host
+//! names or paths.
 
 use std::fs;
 use std::path::Path;
 
-/// This workspace's lock file: the versions that were really linked.
+/// Lock file of this workspace, which has the versions that were linked.
 const LOCK: &str = include_str!("../Cargo.lock");
 
-/// Packages whose versions are worth a line.
+/// Packages whose versions are reported.
 const PACKAGES: [&str; 6] = ["engine", "rusqlite", "libsqlite3-sys", "redb", "tantivy", "petgraph"];
 
-/// The machine and the folder's file system.
+/// The machine, and the file system of the folder.
 #[derive(Debug, Clone)]
 pub struct Machine {
     processor: String,
@@ -21,10 +21,10 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Heads of the columns that [`Machine::csv`] fills.
+    /// Names of the columns that [`Machine::csv`] fills.
     pub const CSV_HEAD: &str = "cpu,cores,memory_gib,kernel,filesystem";
 
-    /// Asks the system; `folder` is where the stores will lie.
+    /// Queries the system; the stores are made in `folder`.
     pub fn look(folder: &Path) -> Self {
         let field = |file: &str, name: &str| {
             let text = fs::read_to_string(file).unwrap_or_default();
@@ -44,12 +44,12 @@ impl Machine {
         }
     }
 
-    /// Whether the folder is only memory, where durable writes cost nothing.
+    /// Returns true if the folder is on a memory file system, where durable writes cost nothing.
     pub fn is_memory_only(&self) -> bool {
         self.file_system == "tmpfs" || self.file_system == "ramfs"
     }
 
-    /// For people.
+    /// Formats the machine for people.
     pub fn lines(&self) -> String {
         let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
         let load = load.split(' ').take(3).collect::<Vec<_>>().join(" ");
@@ -66,7 +66,7 @@ impl Machine {
         )
     }
 
-    /// For the records.
+    /// Formats the machine as CSV columns.
     pub fn csv(&self) -> String {
         format!(
             "{},{},{},{},{}",
@@ -75,7 +75,7 @@ impl Machine {
     }
 }
 
-/// The name of the file system under `folder`, by its magic number (linux/magic.h).
+/// Name of the file system under `folder`, by its magic number (linux/magic.h).
 fn file_system(folder: &Path) -> String {
     let Ok(found) = rustix::fs::statfs(folder) else { return "unknown".to_owned() };
     match found.f_type {

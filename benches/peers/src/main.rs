@@ -1,7 +1,7 @@
-//! The engine beside its peers in one run: SQLite, redb, tantivy, petgraph.
+//! The engine and its peers in one run: SQLite, redb, tantivy, petgraph.
 //!
-//! Prints Markdown tables and one CSV line per figure to standard output, progress to standard
-//! error. What is compared, and what is fair about it, is in `benches/README.md`.
+//! Markdown tables and one CSV line per figure go to standard output, progress to standard error. `benches/README.md`
+//! describes the comparisons and why they are fair.
 
 mod append;
 mod ask;
@@ -39,17 +39,16 @@ use crate::stores::Engine;
 struct Arguments {
     #[command(subcommand)]
     act: Act,
-    /// Where stores are made and kept for the next run; a folder beside the program, removed at
-    /// the end, where none is given.
+    /// Folder for stores, which are reused by the next run; default: a folder beside the program, removed at the end.
     #[arg(long, global = true)]
     folder: Option<PathBuf>,
-    /// Takes the texts from the .txt, .md, .rst, .rs, .py and .html files under this folder.
+    /// Reads the texts from the .txt, .md, .rst, .rs, .py and .html files under this folder.
     #[arg(long, global = true)]
     corpus: Option<PathBuf>,
-    /// Seconds instead of minutes: shows that everything works, measures nothing well.
+    /// Runs for seconds instead of minutes: a smoke test whose figures mean nothing.
     #[arg(long, global = true)]
     quick: bool,
-    /// Numbers of items, instead of those that each benchmark has.
+    /// Numbers of items, instead of the defaults of each benchmark.
     #[arg(long, global = true, value_delimiter = ',')]
     items: Vec<u64>,
 }
@@ -66,17 +65,17 @@ enum Act {
     Graph,
     /// Bytes on disk for each item.
     Size,
-    /// Resident memory after a hundred questions.
+    /// Resident memory after a hundred queries.
     Memory,
-    /// Makes stores; with --folder they stay.
+    /// Makes stores, which are retained with --folder.
     Build {
-        /// Only of this engine.
+        /// Makes stores of this engine only.
         #[arg(long)]
         engine: Option<Engine>,
     },
-    /// All of these.
+    /// All benchmarks.
     All,
-    /// One process of `memory`.
+    /// The child process of `memory`.
     #[command(hide = true)]
     MemoryOfOne {
         #[arg(long)]
@@ -84,13 +83,13 @@ enum Act {
         #[arg(long)]
         store: PathBuf,
     },
-    /// tantivy's side of `benches/recall`: answers lines on standard input.
+    /// tantivy's side of `benches/recall`: answers requests from standard input, one a line.
     #[command(hide = true)]
     Ask {
-        /// The documents: an object with `title` and `text` on each line.
+        /// File of documents: an object with `title` and `text` on each line.
         #[arg(long)]
         documents: PathBuf,
-        /// Their index; made where there is none.
+        /// Index of the documents; created if missing.
         #[arg(long)]
         index: PathBuf,
     },

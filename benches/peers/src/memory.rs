@@ -1,7 +1,6 @@
-//! Resident memory of a process that has opened a store and answered a hundred questions.
+//! Resident memory of a process that has opened a store and answered a hundred queries.
 //!
-//! Each engine gets a process of its own: this program once more, which takes the questions from
-//! its standard input.
+//! Each engine has its own process: this program again, with the queries on standard input.
 
 use std::fmt;
 use std::fs;
@@ -26,14 +25,14 @@ use crate::tantivy_index::Tantivy;
 const QUESTIONS: usize = 100;
 const QUESTION_WORDS: usize = 3;
 const BEST: usize = 10;
-/// Documents that the questions' words are drawn from.
+/// Documents that the words of the queries are drawn from.
 const VOCABULARY_ITEMS_MAX: u64 = 20_000;
 
-/// What the process does.
+/// Work of the child process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Task {
     Ours,
-    /// Ours, and the embeddings are searched too.
+    /// Our engine, with a search of the embeddings too.
     OursNearest,
     Sqlite,
     Tantivy,
@@ -108,7 +107,7 @@ pub fn run(setting: &mut Setting, sizes: &[u64]) -> Outcome<()> {
     Ok(())
 }
 
-/// What the process grew by, from before it opened the store.
+/// Returns the memory growth of a child process from before it opens the store.
 fn in_a_process(task: Task, folder: &Path, questions: &[String]) -> Outcome<Resident> {
     let mut child = Command::new(std::env::current_exe()?)
         .args(["memory-of-one", "--task", &task.to_string(), "--store"])
@@ -128,7 +127,7 @@ fn in_a_process(task: Task, folder: &Path, questions: &[String]) -> Outcome<Resi
     }
 }
 
-/// The process itself: opens, answers, says by how many bytes it grew.
+/// The child process: opens the store, answers the queries and prints its growth in bytes.
 pub fn of_one(task: Task, folder: &Path) -> Outcome<()> {
     let questions = std::io::stdin().lock().lines().collect::<Result<Vec<_>, _>>()?;
     let before = Resident::now()?;

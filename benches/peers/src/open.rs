@@ -1,4 +1,4 @@
-//! Time from nothing to the first item: opening a store and reading one row by its id.
+//! Time to the first item: opening a store and reading one row by its id.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::setting::{Setting, disk_reads, forget};
 use crate::sqlite::SqliteReader;
 use crate::stores::{Engine, ensure};
 
-/// Items that a writer left in the log when it ended without sealing.
+/// Items left in the write-ahead log by a writer that ended without sealing.
 const UNSEALED_ITEMS: u64 = 5_000;
 const UNSEALED_BATCH: u64 = 100;
 
@@ -28,11 +28,11 @@ pub fn run(setting: &mut Setting, sizes: &[u64]) -> Outcome<()> {
     unsealed(setting)
 }
 
-/// Opens, reads the item in the middle, and says how long that took.
+/// Opens the store, reads the middle item and returns the elapsed time.
 fn once(engine: Engine, folder: &Path, items: u64) -> Outcome<Duration> {
     let start = Instant::now();
     let number = items / 2;
-    // What was opened is dropped after the clock was read.
+    // The store is returned too, so that it is dropped outside the timed part.
     let (bytes, time, _opened): (usize, Duration, Box<dyn std::any::Any>) = match engine {
         Engine::Ours => {
             let store = Ours::open(folder)?;
@@ -78,7 +78,7 @@ fn measure(setting: &mut Setting, engine: Engine, folder: &Path, items: u64) -> 
     Ok(())
 }
 
-/// What an opening costs that has a log to replay. The store is dropped without sealing.
+/// Measures opening with a log to replay. The store is dropped without sealing.
 fn unsealed(setting: &mut Setting) -> Outcome<()> {
     let items = setting.corpus.items(setting.pick(UNSEALED_ITEMS, 500));
     let folder = setting.folder.join("open-unsealed");

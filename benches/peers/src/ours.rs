@@ -1,4 +1,4 @@
-//! The engine of this house. All use of its API is in this file.
+//! Our engine; the only file of this program that uses its API.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -23,7 +23,7 @@ pub struct Ours {
 }
 
 impl Ours {
-    /// Opens the store in `folder`, making it where there is none. Writes are synced.
+    /// Opens the store in `folder`, and creates it if it is missing. Writes are synced.
     pub fn open(folder: &Path) -> Outcome<Self> {
         let store = Store::open(Ground::real(folder)?, Options::default())?;
         if store.snapshot().model().is_none() {
@@ -33,7 +33,7 @@ impl Ours {
         Ok(Self { store })
     }
 
-    /// What there is to read now.
+    /// Returns a reader over the current snapshot.
     pub fn reader(&self) -> OursReader {
         OursReader { snapshot: self.store.snapshot() }
     }
@@ -100,7 +100,7 @@ impl OursReader {
         Ok(self.snapshot.counts()?.parts)
     }
 
-    /// The `limit` items nearest to a vector.
+    /// Returns the `limit` items nearest to a vector.
     pub fn nearest(&self, kernels: &Kernels, query: &[f32], limit: usize) -> Outcome<usize> {
         Ok(self.snapshot.nearest(kernels, query, limit, &Filter::default())?.len())
     }
@@ -128,13 +128,13 @@ impl Reader for OursReader {
         if around.truncated {
             return Err("the walk met a limit".into());
         }
-        // The start is its own nearest item.
+        // The start node is counted as its own nearest item.
         Ok(around.nodes.len() - 1)
     }
 }
 
-/// The words of items in one segment, held on the heap: what the index costs without the store
-/// around it, and without the store's other segments.
+/// The words of items in one segment on the heap: the cost of the full-text index alone, without the store and its
+/// other segments.
 pub struct OneSegment {
     columns: WordColumns,
     rows: u32,
@@ -153,7 +153,7 @@ impl OneSegment {
         Ok(Self { columns: builder.finish(rows), rows, working: RefCell::default() })
     }
 
-    /// Bytes of all word columns.
+    /// Bytes of all full-text columns.
     pub fn bytes(&self) -> usize {
         let it = &self.columns;
         [&it.dictionary, &it.entries, &it.blocks, &it.postings, &it.lengths]

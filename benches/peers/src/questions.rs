@@ -1,4 +1,4 @@
-//! Questions: words of the documents, by how many documents have them.
+//! Queries: words of the documents, chosen by document frequency.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,32 +6,32 @@ use benches::Numbers;
 
 use crate::corpus::{Corpus, Outcome};
 
-/// Words shorter than this are no subject of a question.
+/// Shorter words are not used in queries.
 const WORD_BYTES_MIN: usize = 3;
 const WORD_BYTES_MAX: usize = 24;
-/// Share of the documents from which a word counts as common, and from which as middling.
+/// Least document frequency of a common word, and of a middling one.
 const COMMON: f64 = 0.02;
 const MIDDLING: f64 = 0.001;
-/// However few documents there are, a middling word is in this many.
+/// Least number of documents that contain a middling word, in collections of any size.
 const MIDDLING_DOCUMENTS: u32 = 6;
 
-/// How many documents have a word.
+/// Document frequency of a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
     /// 2% of the documents or more.
     Common,
-    /// 0.1% to 2%.
+    /// 0.1% to 2% of the documents.
     Middling,
-    /// Fewer, but two documents at least.
+    /// Less than 0.1%, but two documents at least.
     Rare,
-    /// Each word of any class, with equal chances.
+    /// Each word of a random class, with equal probability.
     Mixed,
 }
 
 impl Class {
     pub const ALL: [Self; 4] = [Self::Common, Self::Middling, Self::Rare, Self::Mixed];
 
-    /// As the tables call it.
+    /// Name in the tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Common => "common",
@@ -42,15 +42,15 @@ impl Class {
     }
 }
 
-/// The words of some documents, by class.
+/// Words of some documents, by class.
 #[derive(Debug)]
 pub struct Vocabulary {
     classes: [Vec<String>; 3],
 }
 
 impl Vocabulary {
-    /// Counts the words of the first `items` items: runs of lower case ASCII letters, which every
-    /// analyser here takes for one word.
+    /// Counts the words of the first `items` items: runs of lower case ASCII letters, which every analyzer here treats
+    /// as one word.
     pub fn of(corpus: &Corpus, items: u64) -> Outcome<Self> {
         let mut counts: HashMap<String, u32> = HashMap::new();
         for number in 0..items {
@@ -76,7 +76,7 @@ impl Vocabulary {
                 _ => (),
             }
         }
-        // A map gives its words in an order of its own in every run.
+        // The iteration order of a map differs in every run.
         classes.iter_mut().for_each(|words| words.sort_unstable());
         match classes.iter().all(|words| words.len() >= 8) {
             true => Ok(Self { classes }),
@@ -84,7 +84,7 @@ impl Vocabulary {
         }
     }
 
-    /// `count` questions of `words` different words.
+    /// Returns `count` queries of `words` distinct words.
     pub fn questions(&self, class: Class, words: usize, count: usize, seed: u64) -> Vec<String> {
         let mut numbers = Numbers::new(seed);
         let mut below = |most: usize| ((u64::from(numbers.bits()) * most as u64) >> 32) as usize;

@@ -1,4 +1,4 @@
-//! redb: one table from id to the item's bytes. No words, no edges.
+//! redb: one table from id to the item's bytes, without full text or edges.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ pub struct Redb {
 }
 
 impl Redb {
-    /// Opens the database in `folder`, making it where there is none.
+    /// Opens the database in `folder`, and creates it if it is missing.
     pub fn open(folder: &Path) -> Outcome<Self> {
         std::fs::create_dir_all(folder)?;
         Ok(Self { database: Database::create(folder.join(FILE))? })
@@ -48,7 +48,7 @@ impl Reader for Redb {
     }
 }
 
-/// The length of the text, then all fields one after another.
+/// Serializes an item: the length of the text, then all fields one after another.
 fn bytes_of(item: &Item) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(item.text.len() + 1_024);
     bytes.extend(u32::try_from(item.text.len()).unwrap_or(u32::MAX).to_le_bytes());

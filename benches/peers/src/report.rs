@@ -1,16 +1,16 @@
-//! Figures: collected while a benchmark runs, printed as Markdown tables and as CSV lines.
+//! Figures, collected while a benchmark runs, printed as Markdown tables and CSV lines.
 //!
-//! Owns what a figure is and how two of them are compared. Must not know how they were measured.
+//! This module defines the units and how two figures are compared; it MUST NOT depend on how they were measured.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::machine::Machine;
 
-/// What a value counts, and which end of it is good.
+/// Unit of a value, and which direction is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Things done in a second: more is better.
+    /// Operations per second: more is better.
     PerSecond,
     /// Microseconds: less is better.
     Micros,
@@ -20,7 +20,7 @@ pub enum Unit {
     Bytes,
     /// Mebibytes: less is better.
     Mebibytes,
-    /// A plain number that nobody competes in.
+    /// A plain number without a better direction.
     Count,
 }
 
@@ -36,7 +36,7 @@ impl Unit {
         }
     }
 
-    /// How many times better `ours` is than `peer`; below 1 the peer is ahead.
+    /// Returns how many times better `ours` is than `peer`; below 1 the peer is ahead.
     fn lead(self, ours: f64, peer: f64) -> Option<f64> {
         match self {
             Self::Count => None,
@@ -46,7 +46,6 @@ impl Unit {
     }
 }
 
-/// One number.
 #[derive(Debug, Clone)]
 struct Figure {
     bench: &'static str,
@@ -57,7 +56,7 @@ struct Figure {
     runs: usize,
 }
 
-/// The column that the others are compared with.
+/// Name of the column that the others are compared with.
 pub const OURS: &str = "ours";
 
 /// All figures of one run.
@@ -68,12 +67,12 @@ pub struct Report {
 }
 
 impl Report {
-    /// Nothing measured yet.
+    /// Makes an empty report.
     pub fn new(machine: Machine) -> Self {
         Self { machine, figures: Vec::new() }
     }
 
-    /// Adds a figure that stands for `runs` measurements.
+    /// Adds a figure that summarizes `runs` measurements.
     pub fn add(
         &mut self,
         bench: &'static str,
@@ -88,7 +87,7 @@ impl Report {
         self.figures.push(Figure { bench, case, engine, value, unit, runs });
     }
 
-    /// The tables, then the machine, then one CSV line per figure.
+    /// Prints the tables, then the machine, then one CSV line per figure.
     pub fn print(&self) {
         let mut benches: Vec<&str> = Vec::new();
         for figure in &self.figures {
@@ -115,7 +114,7 @@ impl Report {
         }
     }
 
-    /// One row per case, one column per engine; in brackets how many times better ours is.
+    /// Formats a table with a row per case and a column per engine; the factor by which ours is better is in brackets.
     fn table(&self, bench: &str) -> String {
         let rows: Vec<&Figure> = self.figures.iter().filter(|it| it.bench == bench).collect();
         let mut engines: Vec<&str> = Vec::new();
@@ -159,7 +158,7 @@ fn push(text: &mut String, more: std::fmt::Arguments<'_>) {
     text.write_fmt(more).expect("a String takes all that is written");
 }
 
-/// Three digits that say something, without an exponent.
+/// Formats a value with three significant digits, without an exponent.
 fn shown(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 => format!("{value:.0}"),
@@ -169,32 +168,32 @@ fn shown(value: f64) -> String {
     }
 }
 
-/// Measurements of one thing.
+/// Measurements of one quantity.
 #[derive(Debug, Clone, Default)]
 pub struct Sample {
     values: Vec<f64>,
 }
 
 impl Sample {
-    /// Adds one.
+    /// Adds a measurement.
     pub fn push(&mut self, value: f64) {
         self.values.push(value);
     }
 
-    /// Adds a time, in microseconds.
+    /// Adds a duration, in microseconds.
     pub fn push_time(&mut self, time: Duration) {
         self.push(time.as_secs_f64() * 1e6);
     }
 
-    /// How many there are.
+    /// Number of measurements.
     pub fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// The value that `share` of all are not above (nearest rank).
+    /// Quantile `share` (nearest rank).
     ///
     /// # Panics
-    /// When nothing was measured.
+    /// The sample is empty.
     pub fn quantile(&self, share: f64) -> f64 {
         let mut sorted = self.values.clone();
         sorted.sort_by(f64::total_cmp);
@@ -202,7 +201,7 @@ impl Sample {
         sorted[rank.clamp(1, sorted.len()) - 1]
     }
 
-    /// The middle one.
+    /// Median (nearest rank).
     pub fn median(&self) -> f64 {
         self.quantile(0.5)
     }

@@ -1,4 +1,4 @@
-//! What every benchmark is handed, and the small acts that all of them share.
+//! Settings of every benchmark, and the helpers that they share.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,19 +10,19 @@ use rustix::time::ClockId;
 use crate::corpus::{Corpus, Outcome};
 use crate::report::Report;
 
-/// One run of the program.
+/// State and results of one run of the program.
 #[derive(Debug)]
 pub struct Setting {
-    /// Where stores are made.
+    /// Folder of the stores.
     pub folder: PathBuf,
-    /// A run that only shows that everything works.
+    /// True in a smoke test, whose figures mean nothing.
     pub quick: bool,
     pub corpus: Corpus,
     pub report: Report,
 }
 
 impl Setting {
-    /// `full`, or `quick` in a quick run.
+    /// Returns `full`, or `quick` in a quick run.
     pub fn pick<T>(&self, full: T, quick: T) -> T {
         if self.quick { quick } else { full }
     }
@@ -37,9 +37,8 @@ pub fn folder_bytes(folder: &Path) -> Outcome<u64> {
     Ok(bytes)
 }
 
-/// Asks the system to forget what it has cached of a folder's files. It needs no privilege, works
-/// on pages that are on disk and that nobody maps, and is only advice: `disk_reads` says what came
-/// of it.
+/// Asks the system to drop its cached pages of a folder's files. The call needs no privilege and affects only clean,
+/// unmapped pages. As it is only advice, `disk_reads` shows its effect.
 pub fn forget(folder: &Path) -> Outcome<()> {
     for entry in fs::read_dir(folder)? {
         let file = fs::File::open(entry?.path())?;
@@ -49,14 +48,14 @@ pub fn forget(folder: &Path) -> Outcome<()> {
     Ok(())
 }
 
-/// Bytes that this process has had read from disk so far.
+/// Bytes that this process has read from disk.
 pub fn disk_reads() -> u64 {
     let text = fs::read_to_string("/proc/self/io").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("read_bytes: "));
     line.and_then(|bytes| bytes.parse().ok()).unwrap_or(0)
 }
 
-/// Processor time of this process, all threads together.
+/// CPU time of all threads of this process.
 pub fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))

@@ -1,7 +1,7 @@
-//! SQLite: a table of items, an FTS5 index over it, a table of edges with an index each way.
+//! SQLite: a table of items, an FTS5 index over the items, and a table of edges with an index for each direction.
 //!
-//! One connection behind a lock for all writing threads: connections of their own would meet
-//! SQLite's busy handler, which sleeps, and come out slower.
+//! All writing threads share one connection behind a lock: separate connections would wait in SQLite's busy handler,
+//! which sleeps, and be slower.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -12,10 +12,9 @@ use sha2::{Digest, Sha256};
 use crate::corpus::{Edge, Item, Outcome, id_of};
 use crate::peer::{Appender, Reader};
 
-/// Name of the database in its folder.
 const FILE: &str = "items.sqlite";
 
-/// Whether the words of an item are indexed in the transaction that stores it.
+/// Full-text indexing of items in the transaction that stores them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Words {
     Indexed,
@@ -46,7 +45,7 @@ const TABLES: &str = "
     CREATE INDEX IF NOT EXISTS edges_from ON edges (from_number, to_number);
     CREATE INDEX IF NOT EXISTS edges_to ON edges (to_number, from_number);";
 
-/// The analyser nearest to ours that SQLite has. The texts stay in `items` alone.
+/// The SQLite tokenizer nearest to ours. The texts are stored in `items` alone.
 const WORDS: &str = "
     CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5 (
         title, text, content = 'items', content_rowid = 'number',
@@ -58,8 +57,8 @@ const INSERT: &str = "
         sha256, embedding)
     VALUES (NULL, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
 
-/// Both ways through the indexes; UNION drops what was found twice. CROSS JOIN keeps the planner,
-/// which cannot know that few are near, from reading all edges.
+/// Both directions by their indexes; UNION removes duplicates. CROSS JOIN keeps the planner, which cannot know that few
+/// items are near, from reading all edges.
 const TWO_HOPS: &str = "
     WITH near (number) AS (
         SELECT to_number FROM edges WHERE from_number = ?1
@@ -79,7 +78,7 @@ pub struct SqliteWriter {
 }
 
 impl SqliteWriter {
-    /// Opens the database in `folder`, making it where there is none. WAL, synced at each commit.
+    /// Opens the database in `folder`, and creates it if it is missing. WAL mode, synced at each commit.
     pub fn open(folder: &Path, words: Words) -> Outcome<Self> {
         std::fs::create_dir_all(folder)?;
         let connection = Connection::open(folder.join(FILE))?;
@@ -155,12 +154,12 @@ impl Appender for SqliteWriter {
     }
 }
 
-/// Rows count from 1 in the order of writing, items from 0.
+/// Row numbers count from 1 in the order of writing, item numbers from 0.
 fn row_of(number: u64) -> Outcome<i64> {
     Ok(i64::try_from(number)? + 1)
 }
 
-/// A database open for reading: mapped, with 64 MiB of its own cache.
+/// A database open for reading: memory-mapped, with a 64 MiB cache of its own.
 #[derive(Debug)]
 pub struct SqliteReader {
     connection: Connection,
@@ -171,12 +170,12 @@ impl SqliteReader {
     pub fn open(folder: &Path) -> Outcome<Self> {
         let connection = Connection::open(folder.join(FILE))?;
         connection.pragma_update(None, "cache_size", -65_536)?;
-        // The most that a build allows by default.
+        // The largest value that a default build allows.
         connection.pragma_update(None, "mmap_size", 0x7fff_0000)?;
         Ok(Self { connection })
     }
 
-    /// Bytes of the pages that the word index takes.
+    /// Bytes of the pages of the full-text index.
     pub fn word_bytes(&self) -> Outcome<u64> {
         let sum = "SELECT sum(pgsize) FROM dbstat WHERE name LIKE 'words%'";
         let bytes: i64 = self.connection.query_row(sum, [], |row| row.get(0))?;
@@ -196,7 +195,7 @@ impl Reader for SqliteReader {
     fn best(&self, question: &str, limit: usize) -> Outcome<Vec<u128>> {
         let words: Vec<String> =
             question.split_whitespace().map(|word| format!("\"{word}\"")).collect();
-        // A title counts twice, as in ours. `rank` with a limit is FTS5's own fast path.
+        // A title counts twice, as in ours. `rank` with a limit is FTS5's fast path.
         let mut statement = self.connection.prepare_cached(
             "SELECT (SELECT id FROM items WHERE number = words.rowid) FROM words
              WHERE words MATCH ?1 AND rank MATCH 'bm25(2.0, 1.0)' ORDER BY rank LIMIT ?2",

@@ -1,4 +1,4 @@
-//! Stores of a given size: made once in a folder, then used by every benchmark that wants them.
+//! Stores of a given size: created once in a folder and shared by all benchmarks.
 
 use std::fs;
 use std::path::PathBuf;
@@ -15,12 +15,12 @@ use crate::setting::{Setting, processor_time};
 use crate::sqlite::{SqliteWriter, Words};
 use crate::tantivy_index::TantivyWriter;
 
-/// Items of one transaction while a store is made.
+/// Items of one transaction while a store is created.
 const BATCH_ITEMS: u64 = 500;
-/// Edges of one transaction.
+/// Edges of one transaction while a store is created.
 const BATCH_EDGES: usize = 5_000;
 
-/// An engine that stores can be made of.
+/// An engine that stores are created with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Engine {
     Ours,
@@ -32,7 +32,7 @@ pub enum Engine {
 impl Engine {
     pub const ALL: [Self; 4] = [Self::Ours, Self::Sqlite, Self::Redb, Self::Tantivy];
 
-    /// As the tables call it.
+    /// Name in the tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ours => OURS,
@@ -43,8 +43,8 @@ impl Engine {
     }
 }
 
-/// The folder of `engine`'s store with the first `items` items and `edge_count` edges between
-/// them; made now if it is not there yet.
+/// Returns the folder of `engine`'s store with the first `items` items and `edge_count` edges between them, and creates
+/// the store if it is missing.
 pub fn ensure(
     setting: &mut Setting,
     engine: Engine,

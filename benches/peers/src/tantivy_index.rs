@@ -1,4 +1,4 @@
-//! tantivy: an index of the words alone, one segment, read by one thread.
+//! tantivy: a full-text index of one segment, read by one thread.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -20,13 +20,12 @@ use tantivy::{Index, Searcher, TantivyDocument, Term};
 use crate::corpus::{Item, Outcome, id_of};
 use crate::peer::{Appender, Reader};
 
-/// Heap of the writer: all of 1.2 million documents in one segment.
+/// Heap of the writer, large enough for 1.2 million documents in one segment.
 const WRITER_BYTES: usize = 2 << 30;
 const ANALYSER: &str = "as_ours";
 const TERM_BYTES_MAX: usize = 64;
 
-/// What comes nearest to our analyser: words of letters and digits, no accents, lower case,
-/// Snowball English.
+/// The analyzer nearest to ours: words of letters and digits, accents removed, lower case, Snowball English.
 fn analyser() -> TextAnalyzer {
     TextAnalyzer::builder(SimpleTokenizer::default())
         .filter(RemoveLongFilter::limit(TERM_BYTES_MAX))
@@ -36,8 +35,8 @@ fn analyser() -> TextAnalyzer {
         .build()
 }
 
-/// Title and text are one field, so that a question costs one posting list a word, as in ours;
-/// counts but no positions, as in ours.
+/// Title and text are one field, so that a query reads one posting list per word, as in ours; the field has term
+/// frequencies but no positions, as in ours.
 fn schema() -> (Schema, Field, Field) {
     let mut schema = Schema::builder();
     let indexing = TextFieldIndexing::default()
@@ -49,7 +48,7 @@ fn schema() -> (Schema, Field, Field) {
     (schema.build(), words, number)
 }
 
-/// An index being made: one segment, on disk once it is finished.
+/// An index being written: one segment, on disk when finished.
 pub struct TantivyWriter {
     writer: Mutex<Option<SingleSegmentIndexWriter>>,
     words: Field,
@@ -57,7 +56,7 @@ pub struct TantivyWriter {
 }
 
 impl TantivyWriter {
-    /// A new index in `folder`.
+    /// Creates an index in `folder`.
     pub fn create(folder: &Path) -> Outcome<Self> {
         std::fs::create_dir_all(folder)?;
         let (schema, words, number) = schema();
@@ -78,7 +77,7 @@ impl TantivyWriter {
         Ok(())
     }
 
-    /// A word of the title counts as two, as in ours and in SQLite's question.
+    /// A word of the title counts twice, as in ours and in the SQLite query.
     fn document(&self, number: u64, title: &str, text: &str) -> TantivyDocument {
         let mut document = TantivyDocument::new();
         document.add_text(self.words, format!("{title}\n{title}\n{text}"));
@@ -129,12 +128,12 @@ impl Tantivy {
         Ok(Self { searcher, analyser: RefCell::new(analyser()), words, numbers })
     }
 
-    /// Segments of the index.
+    /// Number of segments of the index.
     pub fn segments(&self) -> usize {
         self.numbers.len()
     }
 
-    /// Numbers of the `limit` documents that answer a question best, best first.
+    /// Returns the numbers of the `limit` best documents for a query, best first.
     pub fn best_numbers(&self, question: &str, limit: usize) -> Outcome<Vec<u64>> {
         let mut clauses: Vec<Box<dyn Query>> = Vec::new();
         self.analyser.borrow_mut().token_stream(question).process(&mut |token| {

@@ -1,4 +1,4 @@
-//! The ten best documents for the words of a question, by BM25.
+//! The ten best documents for the words of a query, by BM25.
 
 use std::time::Instant;
 
@@ -50,8 +50,8 @@ pub fn run(setting: &mut Setting, items: u64) -> Outcome<()> {
     Ok(())
 }
 
-/// Every question to every engine in turn, so that noise hits all alike. What counts for a
-/// question is the middle of its rounds; SQLite, which takes longest, has one.
+/// Runs every query on every engine in turn, so that noise affects all alike. The result of a query is the median of
+/// its rounds; SQLite, which is slowest, has one round.
 fn measure(
     setting: &mut Setting,
     case: &str,

@@ -1,7 +1,7 @@
-//! What both peers answer, so that neither does more than the other.
+//! The responses of both peers, shared so that neither does more work than the other.
 //!
-//! `GET /health` is a fixed text, given when they start. `POST /mcp` reads a message of JSON-RPC, looks at
-//! its method and makes the answer to a `ping`; anything else is answered 400.
+//! `GET /health` returns a fixed text from the command line. `POST /mcp` parses a JSON-RPC message, checks its method
+//! and responds to a `ping`; any other message is answered 400.
 
 use std::env;
 use std::io;
@@ -10,21 +10,21 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-/// How a peer is started: `PORT HEALTH`.
+/// Arguments of a peer: `PORT HEALTH`.
 pub struct Start {
-    /// Where it listens, on this machine alone.
+    /// Loopback address to listen on.
     pub address: SocketAddr,
     /// The body of `GET /health`.
     pub health: &'static str,
-    /// As many threads as there are cores.
+    /// Worker threads: one per core.
     pub threads: usize,
 }
 
 impl Start {
-    /// Of the process's arguments.
+    /// Parses the arguments of the process.
     ///
     /// # Errors
-    /// They are not a port and a body, or the number of cores is not to be had.
+    /// The arguments are not a port and a body, or the number of cores is unknown.
     pub fn from_arguments() -> io::Result<Start> {
         let mut arguments = env::args().skip(1);
         let port = arguments.next().and_then(|text| text.parse().ok());
@@ -37,7 +37,7 @@ impl Start {
     }
 }
 
-/// The answer to a message; `None` for all but a `ping` with an id.
+/// Returns the response to a message, or `None` unless the message is a `ping` with an id.
 pub fn pong(message: &Value) -> Option<Vec<u8>> {
     let id = message.get("id")?;
     if message["jsonrpc"] != "2.0" || message["method"] != "ping" {

@@ -1,4 +1,4 @@
-//! actix-web, a runtime for each thread.
+//! actix-web with one runtime per thread.
 
 use std::io;
 

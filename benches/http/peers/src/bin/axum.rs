@@ -1,4 +1,4 @@
-//! axum on hyper and tokio's threads.
+//! axum on hyper and the threads of tokio.
 
 use std::io;
 
@@ -28,7 +28,8 @@ async fn serve(start: Start) -> io::Result<()> {
         .route("/mcp", post(mcp));
     let listener = tokio::net::TcpListener::bind(start.address).await?;
     let listener = listener.tap_io(|socket| {
-        // As ours and actix-web; a socket that does not take it is served all the same.
+        // TCP_NODELAY is set as in our server and actix-web; if the socket refuses it, the connection is served all the
+        // same.
         let _set = socket.set_nodelay(true);
     });
     axum::serve(listener, app).await
