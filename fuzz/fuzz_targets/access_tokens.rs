@@ -1,4 +1,4 @@
-//! The target `access_tokens` as a binary of its own; `fuzz/src/targets/access_tokens.rs` says what it does.
+//! Binary of the fuzz target `access_tokens`, which `fuzz/src/targets/access_tokens.rs` describes.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::targets::access_tokens::run(data));

@@ -1,5 +1,6 @@
-//! Every target in one binary, for short runs: linking one for each takes longer than running them. The
-//! environment names the target. Long runs have a binary for each, whose table of counters is smaller.
+//! Every target in one binary, for short runs: linking one binary per target takes longer than running them. An
+//! environment variable names the target. Long runs use one binary per target, with a smaller table of coverage
+//! counters.
 #![no_main]
 
 use std::sync::OnceLock;

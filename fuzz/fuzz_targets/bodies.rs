@@ -1,4 +1,4 @@
-//! The target `bodies` as a binary of its own; `fuzz/src/targets/bodies.rs` says what it does.
+//! Binary of the fuzz target `bodies`, which `fuzz/src/targets/bodies.rs` describes.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::targets::bodies::run(data));

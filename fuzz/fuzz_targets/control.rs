@@ -1,4 +1,4 @@
-//! The target `control` as a binary of its own; `fuzz/src/targets/control.rs` says what it does.
+//! Binary of the fuzz target `control`, which `fuzz/src/targets/control.rs` describes.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::targets::control::run(data));

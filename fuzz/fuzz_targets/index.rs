@@ -1,4 +1,4 @@
-//! The target `index` as a binary of its own; `fuzz/src/targets/index.rs` says what it does.
+//! Binary of the fuzz target `index`, which `fuzz/src/targets/index.rs` describes.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::targets::index::run(data));

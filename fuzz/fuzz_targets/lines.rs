@@ -1,4 +1,4 @@
-//! The target `lines` as a binary of its own; `fuzz/src/targets/lines.rs` says what it does.
+//! Binary of the fuzz target `lines`, which `fuzz/src/targets/lines.rs` describes.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::targets::lines::run(data));

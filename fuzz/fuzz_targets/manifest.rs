@@ -1,4 +1,4 @@
-//! The target `manifest` as a binary of its own; `fuzz/src/targets/manifest.rs` says what it does.
+//! Binary of the fuzz target `manifest`, which `fuzz/src/targets/manifest.rs` describes.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::targets::manifest::run(data));

@@ -1,4 +1,4 @@
-//! The target `mcp` as a binary of its own; `fuzz/src/targets/mcp.rs` says what it does.
+//! Binary of the fuzz target `mcp`, which `fuzz/src/targets/mcp.rs` describes.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::targets::mcp::run(data));

@@ -1,4 +1,4 @@
-//! The target `operations` as a binary of its own; `fuzz/src/targets/operations.rs` says what it does.
+//! Binary of the fuzz target `operations`, which `fuzz/src/targets/operations.rs` describes.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::targets::operations::run(data));

@@ -1,4 +1,4 @@
-//! The target `readers` as a binary of its own; `fuzz/src/targets/readers.rs` says what it does.
+//! Binary of the fuzz target `readers`, which `fuzz/src/targets/readers.rs` describes.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::targets::readers::run(data));

@@ -1,4 +1,4 @@
-//! The target `remote_record` as a binary of its own; `fuzz/src/targets/remote_record.rs` says what it does.
+//! Binary of the fuzz target `remote_record`, which `fuzz/src/targets/remote_record.rs` describes.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::targets::remote_record::run(data));

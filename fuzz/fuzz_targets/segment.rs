@@ -1,4 +1,4 @@
-//! The target `segment` as a binary of its own; `fuzz/src/targets/segment.rs` says what it does.
+//! Binary of the fuzz target `segment`, which `fuzz/src/targets/segment.rs` describes.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::targets::segment::run(data));

@@ -1,4 +1,4 @@
-//! The target `tls` as a binary of its own; `fuzz/src/targets/tls.rs` says what it does.
+//! Binary of the fuzz target `tls`, which `fuzz/src/targets/tls.rs` describes.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::targets::tls::run(data));

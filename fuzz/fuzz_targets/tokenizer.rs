@@ -1,4 +1,4 @@
-//! The target `tokenizer` as a binary of its own; `fuzz/src/targets/tokenizer.rs` says what it does.
+//! Binary of the fuzz target `tokenizer`, which `fuzz/src/targets/tokenizer.rs` describes.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::targets::tokenizer::run(data));

@@ -1,4 +1,4 @@
-//! The target `weights` as a binary of its own; `fuzz/src/targets/weights.rs` says what it does.
+//! Binary of the fuzz target `weights`, which `fuzz/src/targets/weights.rs` describes.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::targets::weights::run(data));

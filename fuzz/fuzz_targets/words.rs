@@ -1,4 +1,4 @@
-//! The target `words` as a binary of its own; `fuzz/src/targets/words.rs` says what it does.
+//! Binary of the fuzz target `words`, which `fuzz/src/targets/words.rs` describes.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::targets::words::run(data));

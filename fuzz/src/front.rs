@@ -1,4 +1,4 @@
-//! A front end in this process, and clients that send it any bytes.
+//! An in-process HTTP server, and clients that send arbitrary bytes to it.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -10,7 +10,7 @@ use recalld_http_server::{Identity, Limits, Listen, ListenerId, NetConfig, Serve
 /// A server that is silent for this long has failed.
 pub const SILENCE_MAX: Duration = Duration::from_secs(20);
 
-/// Serves on two free ports; with an identity the second speaks TLS.
+/// Serves on two free ports; with an identity, the second speaks TLS.
 pub fn start<S: Service>(service: Arc<S>, identity: Option<&Arc<Identity>>) -> [SocketAddr; 2] {
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
     let listeners = [0, 1].map(|id| Listen { id: ListenerId(id), address }).to_vec();
@@ -26,7 +26,7 @@ pub fn start<S: Service>(service: Arc<S>, identity: Option<&Arc<Identity>>) -> [
     [addresses[0].1, addresses[1].1]
 }
 
-/// A connection; `None` where the system has no socket left.
+/// Connects to a server; `None` if the system has no socket left.
 pub fn connect(address: SocketAddr) -> Option<TcpStream> {
     let socket = TcpStream::connect(address).ok()?;
     socket.set_read_timeout(Some(SILENCE_MAX)).ok()?;
@@ -34,11 +34,11 @@ pub fn connect(address: SocketAddr) -> Option<TcpStream> {
     Some(socket)
 }
 
-/// All that is answered to these pieces and the end behind them.
+/// Sends the pieces, then the end of the stream, and returns the whole response.
 pub fn ask(address: SocketAddr, pieces: &[&[u8]]) -> Option<Vec<u8>> {
     let mut socket = connect(address)?;
     for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
-        // A server that has refused the first piece may have closed already.
+        // A server that has rejected the first piece may have closed already.
         let _closed = socket.write_all(piece);
     }
     let _closed = socket.shutdown(Shutdown::Write);
@@ -47,7 +47,7 @@ pub fn ask(address: SocketAddr, pieces: &[&[u8]]) -> Option<Vec<u8>> {
     Some(answer)
 }
 
-/// An answer without the names of its requests, which are never twice the same.
+/// Removes the request ids, which differ in every response.
 pub fn without_names(answer: &[u8]) -> Vec<u8> {
     let field = b"x-request-id: ";
     let lines = answer.split_inclusive(|byte| *byte == b'\n');
@@ -56,8 +56,8 @@ pub fn without_names(answer: &[u8]) -> Vec<u8> {
     lines.flat_map(|line| line.iter().copied()).collect()
 }
 
-/// Whether a call waited for a worker longer than `HALF_CLOSED_GRACE`: on a machine that stood still, and
-/// no matter of the bytes.
+/// Returns true if a call waited for a worker longer than `HALF_CLOSED_GRACE`. The cause is a stalled machine, not the
+/// input.
 pub fn was_given_up(answer: &[u8]) -> bool {
     let why = b"the client left before its turn";
     answer.windows(why.len()).any(|piece| piece == why)

@@ -1,7 +1,7 @@
-//! The fuzz targets and what they share: bytes made from bytes, a store in memory, a tiny model, a front end.
+//! The fuzz targets and their shared helpers: derived inputs, a store in memory, a tiny model, an HTTP server.
 //!
-//! Most formats carry checksums, so bytes made up from nothing get no further than the first
-//! check. Targets therefore patch a good file and mend its checksums afterwards.
+//! Most formats have checksums, so arbitrary bytes get no further than the first check. Targets therefore patch a good
+//! file and recompute its checksums afterwards.
 
 pub mod front;
 #[path = "../../tests/support-engine/src/ground.rs"]
@@ -16,11 +16,11 @@ pub mod targets;
 #[path = "../../tests/support-wire/src/wire.rs"]
 pub mod wire;
 
-/// Bytes that one patch takes from the input: where, and what to put there.
+/// Input bytes of one patch: a position and the new byte.
 const PATCH_BYTES: usize = 4;
 
-/// `good` with patches: each four bytes of `data` are a place (24 bits, modulo the length) and a
-/// byte. The last bytes that make no patch cut the end off.
+/// Returns `good` with patches: each four bytes of `data` are a position (24 bits, modulo the length) and a byte. The
+/// remaining bytes, fewer than a patch, truncate the end.
 pub fn patched(good: &[u8], data: &[u8]) -> Vec<u8> {
     let mut bytes = good.to_vec();
     if bytes.is_empty() {

@@ -1,4 +1,4 @@
-//! A model small enough to write down: a few words, wide enough for a forward pass.
+//! A tiny model: a few words, wide enough for a forward pass.
 
 use encoder::{Encoder, ModelFiles};
 use serde_json::{Value, json};
@@ -11,21 +11,21 @@ const WORDS: [&str; 12] =
 
 /// The files of the model.
 pub struct Files {
-    /// `config.json`.
+    /// Contents of `config.json`.
     pub config: Vec<u8>,
-    /// `tokenizer.json`.
+    /// Contents of `tokenizer.json`.
     pub tokenizer: Vec<u8>,
-    /// `model.safetensors`.
+    /// Contents of `model.safetensors`.
     pub weights: Vec<u8>,
 }
 
 impl Files {
-    /// Opens it.
+    /// Opens the model.
     pub fn open(&self) -> Result<Encoder, encoder::OpenError> {
         Encoder::open(&self.borrowed())
     }
 
-    /// As the encoder takes them.
+    /// Borrows the files for the encoder.
     pub fn borrowed(&self) -> ModelFiles<'_> {
         ModelFiles {
             config: &self.config,
@@ -38,17 +38,17 @@ impl Files {
     }
 }
 
-/// How many words it knows.
+/// Number of words of the vocabulary.
 pub fn words() -> usize {
     WORDS.len()
 }
 
-/// A good model.
+/// Makes a valid model.
 pub fn good() -> Files {
     with(&tokenizer(), WORDS.len())
 }
 
-/// A good model around a tokenizer with ids below `words`.
+/// Makes a valid model around a tokenizer with ids below `words`.
 pub fn with(tokenizer: &Value, words: usize) -> Files {
     let config = json!({
         "model_type": "bert", "hidden_act": "gelu", "hidden_size": HIDDEN,
@@ -63,7 +63,7 @@ pub fn with(tokenizer: &Value, words: usize) -> Files {
     }
 }
 
-/// What `tokenizer.json` holds.
+/// Contents of `tokenizer.json` as a JSON value.
 pub fn tokenizer() -> Value {
     let vocabulary: serde_json::Map<String, Value> =
         WORDS.iter().enumerate().map(|(id, word)| ((*word).to_owned(), json!(id))).collect();

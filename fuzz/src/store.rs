@@ -1,4 +1,4 @@
-//! A small good store, and reading everything that a store gives.
+//! A small valid store, and a function that reads everything in a store.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ pub fn golden(name: &str) -> Files {
         .collect()
 }
 
-/// The files of a store: a sealed segment with its state, or, if `logged`, all of it in a log.
+/// The files of a store: a sealed segment with its state, or everything in a write-ahead log if `logged`.
 pub fn good(logged: bool) -> Files {
     let memory = MemoryDisk::default();
     let store = Store::open(ground::still(Arc::new(memory.clone()), 1), Options::default())
@@ -83,8 +83,8 @@ pub fn good(logged: bool) -> Files {
     memory.files()
 }
 
-/// Has all that is there rewritten: by a seal that merges, a compaction, an erasure, a backup. Damage
-/// may stop it; what was made of damaged bytes must not panic either.
+/// Rewrites everything: by a seal that merges, a compaction, an erasure, a backup. Damage may stop a rewrite, but
+/// neither damaged bytes nor files made from them may panic.
 pub fn rewrite_all(store: &Store) {
     let draft = ItemDraft { embedding: Vec::new(), ..ItemDraft::default() };
     let draft = ItemDraft { kind: "note".to_owned(), text: "one more storm".to_owned(), ..draft };
@@ -121,13 +121,13 @@ fn item(at: usize, id: ItemId, source: SourceId, ids: &[ItemId]) -> ItemDraft {
     }
 }
 
-/// Reads all there is through the doors. Damage is an answer; a panic is not.
+/// Reads everything through the public API. Damage is a valid result; a panic is not.
 pub fn read_all(store: &Store) {
     let snapshot = store.snapshot();
     let _ = snapshot.census();
     let _ = snapshot.counts();
     let Ok(places) = snapshot.places() else { return };
-    // Ends after damage.
+    // The iterator ends after damage.
     for record in snapshot.records().take(1024) {
         if record.is_err() {
             break;

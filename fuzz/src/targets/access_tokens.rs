@@ -1,5 +1,5 @@
-//! Access tokens: nothing but what the key signed passes, each has one spelling, and whoever remembers one
-//! says what the check says.
+//! Access tokens: only tokens that the key signed pass, each has one spelling, and the cache returns the result of the
+//! check.
 
 use recalld_auth::token::{Claims, check, mint};
 use recalld_auth::{TokenCache, TokenKey, TokenKeys};
@@ -8,7 +8,7 @@ const ISSUER: &str = "https://recall.example";
 const AUDIENCE: &str = "https://recall.example/mcp";
 const NOW: u64 = 1_790_000_000;
 
-/// One input.
+/// Runs one input.
 pub fn run(data: &[u8]) {
     let key = TokenKey::from_seed(&[42; 32]);
     let keys = TokenKeys::new(&[key.public()]).expect("it is a key");
@@ -28,7 +28,7 @@ pub fn run(data: &[u8]) {
         },
     );
     let cache = TokenCache::default();
-    // As it came, and as a patch of a good token, which keeps most of it right.
+    // The input itself, and a patch of a valid token, which leaves most of the token intact.
     let patched = crate::patched(good.as_bytes(), data);
     for token in [data, &patched] {
         let Ok(token) = std::str::from_utf8(token) else { continue };

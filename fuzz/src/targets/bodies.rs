@@ -1,6 +1,6 @@
-//! Bodies of the HTTP API: whatever comes, an answer in bounds or a body that says what is wrong.
+//! Bodies of the HTTP API: any bytes give a request within its limits, or an error body.
 
-/// One input.
+/// Runs one input.
 pub fn run(data: &[u8]) {
     for kind in [Some("application/json"), Some("text/plain"), None] {
         match recalld_pydantic_compat::recall(kind, data) {
@@ -15,7 +15,7 @@ pub fn run(data: &[u8]) {
 
 fn check(invalid: &recalld_pydantic_compat::Invalid) {
     assert!((400..500).contains(&invalid.status()), "{}", invalid.status());
-    // Lone surrogates may be echoed, which serde_json does not read back; all else must be JSON.
+    // Lone surrogates may be echoed, which serde_json does not parse; everything else must be JSON.
     let body = invalid.body();
     assert!(body.starts_with(b"{\"detail\":"), "{}", String::from_utf8_lossy(&body));
 }

@@ -1,8 +1,8 @@
-//! Records of the control store: any bytes are refused, or can be written again and stay what they are.
+//! Records of the metastore: any bytes are rejected, or are stable when written again.
 
 use recalld_metastore::{TABLE_NAMES, check_record};
 
-/// One input: the number of a table, then JSON, which gets a right checksum; and as it came.
+/// Runs one input: the number of a table, then JSON, once with a correct checksum and once unchanged.
 pub fn run(data: &[u8]) {
     let Some((number, json)) = data.split_first() else { return };
     let (table, _) = TABLE_NAMES[usize::from(*number) % TABLE_NAMES.len()];

@@ -1,6 +1,6 @@
-//! Opening a model: a patched or made-up file is refused with words, and a model that opens encodes.
+//! Opening a model: a patched or arbitrary file is rejected with an error, and a model that opens encodes.
 
-/// One input.
+/// Runs one input.
 pub fn run(data: &[u8]) {
     let Some((&which, bytes)) = data.split_first() else { return };
     let mut files = crate::model::good();

@@ -1,12 +1,12 @@
-//! What clients of the authorization server send: forms, who they say they are, redirect URIs, scopes,
-//! registrations and the URLs of documents. Nothing panics, and what is taken is what it says it is.
+//! Input of the authorization server's clients: forms, client credentials, redirect URIs, scopes, registrations and
+//! client metadata URLs. Nothing panics, and accepted input reads back the same.
 
 use recalld_oauth::{
     Challenge, ClientMetadata, ClientUrl, Form, Redirect, Registered, Scopes, ShownClient,
 };
 use serde_json::Value;
 
-/// One input: the first byte says what it is.
+/// Runs one input; the first byte selects its kind.
 pub fn run(data: &[u8]) {
     let Some((&kind, rest)) = data.split_first() else { return };
     match kind % 4 {
@@ -53,7 +53,7 @@ fn uris(bytes: &[u8]) {
         let answer = redirect.with_code("a b&c", Some("\u{e9}#"), "https://i.example");
         let (place, query) = answer.split_once('?').expect("it has a query");
         assert!(text.starts_with(place) && !answer.contains(['#', ' ', '\r', '\n']), "{answer}");
-        // What stood there may be no UTF-8, which forms of ours are; then it is only known to end so.
+        // The URI's own query may be no UTF-8, which forms require; then only the end of the query is checked.
         assert!(
             query.ends_with("code=a+b%26c&state=%C3%A9%23&iss=https%3A%2F%2Fi.example"),
             "{answer}"

@@ -1,14 +1,14 @@
-//! Grounding tokens: nothing but what the key signed passes, and each has one spelling.
+//! Grounding tokens: only tokens that the key signed pass, and each has one spelling.
 
 use recalld_audit::{check, mint, tenant_hash};
 use recalld_auth::Signer;
 
-/// One input.
+/// Runs one input.
 pub fn run(data: &[u8]) {
     let signer = Signer::from_seed(&[42; 32]);
     let tenant = tenant_hash("local");
     let good = mint(&signer, &tenant, &[1; 16], &[2; 32], 1_770_000_000);
-    // As it came, and as a patch of a good token, which keeps most of it right.
+    // The input itself, and a patch of a valid token, which leaves most of the token intact.
     let patched = crate::patched(good.as_bytes(), data);
     for token in [data, &patched] {
         let Ok(token) = std::str::from_utf8(token) else { continue };

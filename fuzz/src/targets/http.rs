@@ -1,5 +1,5 @@
-//! The front end from outside: any bytes over a socket, whole or in two pieces, get HTTP answers or
-//! a closed connection, and the same ones however they were cut.
+//! The HTTP server over a socket: any bytes, whole or in two pieces, get HTTP responses or a closed connection, and the
+//! same responses wherever the bytes are cut.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -8,7 +8,7 @@ use recalld_http_server::{Call, Reply, Response, Service};
 
 use crate::front::{self, ask, was_given_up, without_names};
 
-/// Answers with the length of the body, so that framing shows in the answer.
+/// Responds with the length of the body, so that framing is visible in the response.
 pub(super) struct Count;
 
 impl Service for Count {
@@ -26,7 +26,7 @@ fn address() -> SocketAddr {
     *ADDRESS.get_or_init(|| front::start(Arc::new(Count), None)[0])
 }
 
-/// One input. First byte: where the bytes are cut in two.
+/// Runs one input. The first byte selects the cut.
 pub fn run(data: &[u8]) {
     let Some((&cut, bytes)) = data.split_first() else { return };
     let cut = usize::from(cut) * bytes.len() / 256;
@@ -38,6 +38,6 @@ pub fn run(data: &[u8]) {
         return;
     }
     let (whole, cut) = (without_names(&whole), without_names(&cut));
-    // A reset can lose the end of an answer, never change what came before.
+    // A reset can lose the end of a response, but never change the bytes before.
     assert!(whole.starts_with(&cut) || cut.starts_with(&whole), "{whole:?} {cut:?}");
 }

@@ -1,4 +1,4 @@
-//! A damaged index whose checksums are right: it is not used, or it answers; never a panic.
+//! A damaged vector index with correct checksums: it is ignored, or it answers, and never panics.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,9 +8,9 @@ use half::f16;
 use crate::ground;
 use crate::memory::{Files, MemoryDisk};
 
-/// Width of the embeddings: codes of narrower ones gain nothing over their halves.
+/// Width of the embeddings: below it, codes are no faster to scan than f16 values.
 const WIDTH: u32 = 48;
-/// Rows around so many centres, so that the nearest of each row are few of all: an index gains.
+/// Rows around `CENTRES` centres, so that the neighbours of each row are few: the index is then worth its use.
 const ROWS: usize = 200;
 const CENTRES: usize = 8;
 
@@ -23,7 +23,7 @@ fn options() -> Options {
 fn opened(files: Files) -> (MemoryDisk, Store) {
     let memory = MemoryDisk::holding(files);
     let ground = ground::still(Arc::new(memory.clone()), 2);
-    // No manifest names an index, so nothing of one keeps a store from opening.
+    // No manifest lists an index, so a damaged index does not keep a store from opening.
     (memory, Store::open(ground, options()).expect("all but the index is sound"))
 }
 
@@ -42,7 +42,7 @@ fn row(at: usize) -> ItemDraft {
     }
 }
 
-/// A store that is searched through an index, and the name of its file.
+/// Returns a store that is searched through an index, and the name of the index file.
 fn good() -> &'static (Files, String) {
     static GOOD: OnceLock<(Files, String)> = OnceLock::new();
     GOOD.get_or_init(|| {
@@ -63,7 +63,7 @@ fn good() -> &'static (Files, String) {
     })
 }
 
-/// One input.
+/// Runs one input.
 pub fn run(data: &[u8]) {
     let (files, name) = good();
     let mut files = files.clone();

@@ -1,4 +1,4 @@
-//! A damaged ledger: opening, reading and verifying end in words, and only the good one is whole.
+//! A damaged ledger: opening, reading and verifying end with errors, and only the original is valid.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use engine::ledger::{
     VerifyWith, verify,
 };
 
-/// A seal without a key: what is fuzzed is the ledger, not Ed25519.
+/// A signer without a key: the target is the ledger, not Ed25519.
 struct Plain;
 
 impl Seal for Plain {
@@ -33,7 +33,7 @@ fn with() -> OpenWith {
     OpenWith { tenant: [3; 32], seal: Box::new(Plain), anchor: None }
 }
 
-/// A folder of this process, the name of the volume in it, and the volume.
+/// Returns a folder of this process, the name of the volume in it, and the volume.
 fn good() -> &'static (PathBuf, PathBuf, Vec<u8>) {
     static GOOD: OnceLock<(PathBuf, PathBuf, Vec<u8>)> = OnceLock::new();
     GOOD.get_or_init(|| {
@@ -63,7 +63,7 @@ fn good() -> &'static (PathBuf, PathBuf, Vec<u8>) {
     })
 }
 
-/// One input.
+/// Runs one input.
 pub fn run(data: &[u8]) {
     let Some((&how, bytes)) = data.split_first() else { return };
     let (folder, volume, whole) = good();
@@ -74,7 +74,7 @@ pub fn run(data: &[u8]) {
         && let Ok(reader) = ledger.reader()
         && let Ok(entries) = reader.entries(1)
     {
-        // Damage ends the walk.
+        // Damage ends the iteration.
         for entry in entries.take(16) {
             if entry.is_err() {
                 break;

@@ -1,4 +1,4 @@
-//! JSON Lines to import: whatever they say, a report; a second import of the same finds a whole store.
+//! Import of JSON Lines: any input gives a report; a second import of the same input finds everything stored.
 
 use std::fs::File;
 use std::io::Write;
@@ -20,7 +20,7 @@ fn embedder() -> Arc<Embedder> {
     Arc::clone(made)
 }
 
-/// One input.
+/// Runs one input.
 pub fn run(data: &[u8]) {
     let Some((&how, lines)) = data.split_first() else { return };
     let file = memfd_create("lines", MemfdFlags::CLOEXEC).expect("the system has memory files");
@@ -41,7 +41,7 @@ pub fn run(data: &[u8]) {
         };
         match import.run(&file) {
             Ok(_) => {}
-            // Lines are checked one by one; no batch made of them may be refused.
+            // Lines are validated one by one, so no batch of valid lines may be rejected.
             Err(ImportError::Writing(error)) => panic!("{error}"),
             Err(ImportError::Damaged(damage)) => panic!("{damage}"),
             Err(ImportError::Reading(error)) => panic!("{error}"),

@@ -1,5 +1,5 @@
-//! Replay: a log whose frames are whole but whose payloads are anything, or patched good ones, or whose
-//! heads are patched. What is taken must be readable, before it is sealed and after.
+//! Replay of a write-ahead log: the frames are valid but their payloads are arbitrary or patched, or their headers are
+//! patched. Every accepted row must be readable, before it is sealed and after.
 
 use std::sync::OnceLock;
 
@@ -19,7 +19,7 @@ fn good() -> &'static Vec<(Files, String)> {
     })
 }
 
-/// The log's header and one frame around `payload`, in place of all its frames.
+/// Returns the log's header and one frame around `payload`, in place of all its frames.
 fn framed(log: &[u8], records: u32, payload: &[u8]) -> Vec<u8> {
     let mut made = log[..LOG_HEADER_BYTES + FRAME_HEAD_BYTES].to_vec();
     let length = u32::try_from(payload.len()).expect("fuzz inputs are short");
@@ -29,7 +29,7 @@ fn framed(log: &[u8], records: u32, payload: &[u8]) -> Vec<u8> {
     made
 }
 
-/// One input.
+/// Runs one input.
 pub fn run(data: &[u8]) {
     let [which, records, data @ ..] = data else { return };
     let stores = good();

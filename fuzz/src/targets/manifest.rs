@@ -1,4 +1,4 @@
-//! A manifest whose hash is right and whose fields are anything: an error or an answer, never a panic.
+//! A manifest with a correct hash and arbitrary fields: an error or an answer, never a panic.
 
 use std::sync::OnceLock;
 
@@ -21,7 +21,7 @@ fn good() -> &'static Vec<(Files, String, Value)> {
     })
 }
 
-/// Every value in `value`, itself first, until `count` have been passed.
+/// Returns the value at position `count` in a depth-first walk of `value`, itself first.
 fn nth<'a>(value: &'a mut Value, count: &mut usize) -> Option<&'a mut Value> {
     if *count == 0 {
         return Some(value);
@@ -34,7 +34,7 @@ fn nth<'a>(value: &'a mut Value, count: &mut usize) -> Option<&'a mut Value> {
     }
 }
 
-/// Changes one value: four bytes say which and how.
+/// Changes one value; four bytes select the value and the change.
 fn change(fields: &mut Value, [which, how, low, high]: [u8; 4]) {
     let Some(value) = nth(fields, &mut usize::from(which)) else { return };
     let small = u64::from(u16::from_le_bytes([low, high]));
@@ -70,7 +70,7 @@ fn change(fields: &mut Value, [which, how, low, high]: [u8; 4]) {
     };
 }
 
-/// One input.
+/// Runs one input.
 pub fn run(data: &[u8]) {
     let Some((&which, data)) = data.split_first() else { return };
     let stores = good();

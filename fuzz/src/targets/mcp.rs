@@ -1,5 +1,5 @@
-//! The MCP endpoint from outside: JSON-RPC messages of any kind, under any headers, in sessions that are
-//! there or not. Each gets an answer of the protocol; nothing panics and nothing is a fault of ours.
+//! The MCP endpoint over a socket: JSON-RPC messages of any kind, under any headers, with or without a session. Each
+//! gets a response of the protocol; nothing panics, and no response is an internal error.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -16,11 +16,11 @@ use serde_json::{Map, Value, json};
 use crate::front;
 use crate::wire;
 
-/// What a client may name as the revision, beside what the bytes say.
+/// Protocol revisions that a request may name.
 const REVISIONS: [&str; 6] =
     ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28", "1999-01-01"];
 
-/// Headers that the bytes fill in.
+/// Headers with values from the input.
 const FILLED: [&str; 8] = [
     "Last-Event-ID",
     "Mcp-Session-Id",
@@ -32,7 +32,7 @@ const FILLED: [&str; 8] = [
     "Mcp-Param-Region",
 ];
 
-/// A host with one of everything.
+/// A host with one tool, resource and prompt of each kind.
 struct Small;
 
 impl Host for Small {
@@ -134,20 +134,19 @@ fn address() -> SocketAddr {
     })
 }
 
-/// A connection that is kept from one input to the next.
+/// A connection that is reused from one input to the next.
 fn connection() -> &'static Mutex<Option<wire::Client<TcpStream>>> {
     static CONNECTION: OnceLock<Mutex<Option<wire::Client<TcpStream>>>> = OnceLock::new();
     CONNECTION.get_or_init(Mutex::default)
 }
 
-/// The session that inputs may use, and make an end of.
+/// The session that inputs may use and end.
 fn session() -> &'static Mutex<Option<String>> {
     static SESSION: OnceLock<Mutex<Option<String>>> = OnceLock::new();
     SESSION.get_or_init(Mutex::default)
 }
 
-/// Sends, and reads the answer, of a stream no more than its head; `None` where the system has no
-/// socket left.
+/// Sends a request and reads the response, only the head if it is a stream; `None` if the system has no socket left.
 fn answer(bytes: &[u8]) -> Option<wire::Answer> {
     let mut kept = connection().lock().unwrap_or_else(PoisonError::into_inner);
     let mut client = match kept.take() {
@@ -166,13 +165,13 @@ fn answer(bytes: &[u8]) -> Option<wire::Answer> {
     Some(answer)
 }
 
-/// Visible ASCII, so that the request stays one.
+/// Maps bytes to visible ASCII, so that the input cannot add a header.
 fn value(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| char::from(byte % 95 + b' ')).collect()
 }
 
-/// One input. Bytes: the method; the revision that is named, if any; whether the session is; which
-/// header is filled in. Then a line that it is filled with, and the body.
+/// Runs one input. The first bytes select the method; the revision, if any; the session, if any; and the header to set.
+/// The rest is a line with the header's value, and the body.
 pub fn run(data: &[u8]) {
     let [method, revision, has_session, filled, rest @ ..] = data else { return };
     let end = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
@@ -217,7 +216,7 @@ pub fn run(data: &[u8]) {
     check(&answer, read.ok().as_ref());
 }
 
-/// An answer of the protocol: the statuses that format-spec/mcp.md has, and JSON-RPC within.
+/// Checks that the status is listed in format-spec/mcp.md, and that the body is JSON-RPC.
 fn check(answer: &wire::Answer, asked: Option<&Value>) {
     let statuses = [200, 202, 204, 400, 404, 405, 406, 409, 415, 429];
     assert!(statuses.contains(&answer.status), "{} {}", answer.status, answer.text());

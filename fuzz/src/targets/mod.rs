@@ -1,4 +1,4 @@
-//! The targets: what is done with one input of each.
+//! The fuzz targets, each a function of one input.
 
 pub mod access_tokens;
 pub mod bodies;
@@ -25,10 +25,10 @@ pub mod tokens;
 pub mod weights;
 pub mod words;
 
-/// What is done with one input.
+/// Runs one input.
 pub type Target = fn(&[u8]);
 
-/// The target of this name.
+/// Returns the target of this name.
 pub fn named(name: &str) -> Option<Target> {
     let target: Target = match name {
         "access_tokens" => access_tokens::run,

@@ -1,6 +1,6 @@
-//! A store driven by steps, on a disk in memory, beside a model that fits a screen: whatever is sealed,
-//! merged, reopened, killed, erased or copied, both show the same; so do snapshots that were taken
-//! before, another process's reader, and the walk over all files at the end.
+//! A store on a disk in memory, driven by random steps, beside a small model. After sealing, merging, reopening,
+//! killing, erasing and copying, both show the same; so do earlier snapshots, the reader of another process, and a full
+//! verification at the end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,14 +14,13 @@ use engine::{
     verify,
 };
 
-/// Steps of one input; each takes two bytes of it, behind the one that says how the store is opened.
+/// Most steps of one input. Each step takes two bytes, after the byte that selects the options of the store.
 const STEPS_MAX: usize = 40;
-/// Snapshots that are held at once.
+/// Most snapshots held at once.
 const HELD_MAX: usize = 2;
-/// Refs that items may take from each other.
+/// Distinct refs of items.
 const REFS: usize = 3;
 
-/// An item as the model sees it.
 #[derive(Debug, Clone)]
 struct Item {
     id: ItemId,
@@ -46,31 +45,31 @@ struct Model {
     items: Vec<Item>,
     edges: Vec<Edge>,
     seq: u64,
-    /// Whether the rows of an erasure may still be there.
+    /// True if the rows of an erasure may still exist.
     is_erasing: bool,
 }
 
 impl Model {
-    /// The item that a byte means, if there is one that stands.
+    /// Returns the item that a byte selects, unless it is tombstoned.
     fn standing(&self, byte: u8) -> Option<usize> {
         let at = usize::from(byte).checked_rem(self.items.len())?;
         (!self.items[at].is_tombstoned).then_some(at)
     }
 
-    /// The item that a byte means, if it has not been erased.
+    /// Returns the item that a byte selects, unless it is erased.
     fn present(&self, byte: u8) -> Option<usize> {
         let at = usize::from(byte).checked_rem(self.items.len())?;
         (!self.items[at].is_erased).then_some(at)
     }
 
-    /// Who has a ref: the newest current item with it.
+    /// Returns the holder of a ref: the newest current item with this ref.
     fn holder(&self, number: usize) -> Option<usize> {
         self.items.iter().rposition(|item| {
             item.reference == Some(number) && !item.is_superseded && !item.is_tombstoned
         })
     }
 
-    /// The edge that a byte means, if it and its ends stand.
+    /// Returns the edge that a byte selects, unless it or one of its ends is tombstoned.
     fn standing_edge(&self, byte: u8) -> Option<usize> {
         let at = usize::from(byte).checked_rem(self.edges.len())?;
         let stands = |edge: &Edge| {
@@ -123,7 +122,7 @@ impl Model {
         }
     }
 
-    /// Ends of edges at an item, as others see them; an edge to itself has two.
+    /// Counts the visible edge ends at an item; an edge to itself has two.
     fn degree(&self, at: usize) -> usize {
         let seen = self.edges.iter().filter(|edge| !edge.is_tombstoned);
         let ends = seen.flat_map(|edge| [(edge.from, edge.to), (edge.to, edge.from)]);
@@ -135,19 +134,19 @@ fn reference(number: usize) -> String {
     format!("ref/{number}")
 }
 
-/// A word that no other item has; no digits, which would be words of their own.
+/// Returns a distinct word per item, without digits, which would be words of their own.
 fn word(n: usize) -> String {
     let letter = |n: usize| char::from(b"abcdefghij"[n % 10]);
     format!("zq{}{}{}qz", letter(n / 100), letter(n / 10), letter(n))
 }
 
-/// How a store behaves, as a byte says.
+/// Returns the options that a byte selects.
 fn options(byte: u8) -> Options {
     let durability =
         if byte & 1 == 0 { Durability::Sync } else { Durability::Interval(Duration::ZERO) };
-    // A tail that each write seals, one that some do, and one that none does.
+    // A tail that every write seals, that some writes seal, and that no write seals.
     let tail_bytes_seal = [1, 8 << 10, 1 << 20][usize::from(byte >> 1) % 3];
-    // Without merges at a flush there are segments for compaction to merge.
+    // Without merges at a flush, compaction has segments to merge.
     let merge_bytes_max = [0, 0, 24 << 10, 1 << 20][usize::from(byte >> 3) % 4];
     let compact_bytes_max = [48 << 10, 1 << 20][usize::from(byte >> 5) % 2];
     Options {
@@ -159,7 +158,7 @@ fn options(byte: u8) -> Options {
     }
 }
 
-/// A pace that ends a job after so many pieces.
+/// A throttle that cancels a job after a number of pieces.
 #[derive(Debug)]
 struct Ending(AtomicUsize, usize);
 
@@ -175,7 +174,7 @@ struct Run {
     disk: MemoryDisk,
     store: Option<Store>,
     model: Model,
-    /// Snapshots, with what was there when they were taken.
+    /// Snapshots, each with the model at its time.
     held: Vec<(Snapshot, Model)>,
     reader: Option<Reader>,
     backup: MemoryDisk,
@@ -212,7 +211,7 @@ impl Run {
         self.store().write(batch).expect("the batch is right")
     }
 
-    /// A batch of items, the first of which may replace another or take a ref.
+    /// Writes a batch of items, the first of which may supersede another or take a ref.
     fn items(&mut self, count: usize, supersedes: Option<usize>, number: Option<usize>) {
         let first = self.model.items.len();
         let draft = |at: usize| ItemDraft {
@@ -277,7 +276,7 @@ impl Run {
     fn reopen(&mut self, is_killed: bool) {
         self.reader = None;
         if is_killed {
-            // What it had written is there, no mark is.
+            // A killed writer leaves its bytes, but no mark.
             self.disk = MemoryDisk::holding(self.disk.files());
         } else {
             self.store = None;
@@ -307,7 +306,7 @@ impl Run {
     fn step(&mut self, what: u8, which: u8) {
         let item = self.model.standing(which);
         let edge = self.model.standing_edge(which);
-        // The upper bits of `what` choose among variants of a step.
+        // The upper bits of `what` select among variants of a step.
         let (what, how) = (what % 20, usize::from(what / 20));
         match (what, item, edge) {
             (0 | 1, ..) => self.items(1 + how % 4, None, None),
@@ -360,18 +359,18 @@ impl Run {
             (19, ..) => self.read_beside(),
             _ => return,
         }
-        // A comparison costs more than a write, and whatever a write spoils is seen a few steps later.
+        // A comparison costs more than a write, and the corruption by a write is seen a few steps later.
         if what > 3 {
             self.compare();
         }
-        // Files have come and gone.
+        // These steps create and remove files.
         if (8..18).contains(&what) {
             self.held.iter().for_each(|(snapshot, model)| model.compare(snapshot));
         }
     }
 }
 
-/// One input.
+/// Runs one input.
 pub fn run(data: &[u8]) {
     let Some((&manner, steps)) = data.split_first() else { return };
     let mut run = Run::begin(options(manner));

@@ -1,9 +1,9 @@
-//! Origins that an operator lists, and escapes in targets: what is taken is in its one form.
+//! Configured origins and percent-escapes in request targets: accepted input is in canonical form.
 
 use recalld_common::target::percent_decode;
 use recalld_http_server::origin::Origin;
 
-/// One input.
+/// Runs one input.
 pub fn run(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if text.parse::<Origin>().is_ok() {

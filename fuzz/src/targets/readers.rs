@@ -1,4 +1,4 @@
-//! Files of every format: sections tile the text, and chunks lie in it within their bounds.
+//! Files of every format: sections tile the text, and chunks lie in it within their size limits.
 
 use recalld_documents::chunk::chunk;
 use recalld_documents::limits::CHUNK_CHARS_MAX;
@@ -10,7 +10,7 @@ const NAMES: [&str; 12] = [
     "a.jsonl",
 ];
 
-/// One input.
+/// Runs one input.
 pub fn run(data: &[u8]) {
     let Some((&which, bytes)) = data.split_first() else { return };
     let name = NAMES[usize::from(which) % NAMES.len()];

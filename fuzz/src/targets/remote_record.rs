@@ -1,11 +1,11 @@
-//! What lies on a remote, by whoever put it there: records whose hashes are right and whose fields are anything, edges,
-//! beats, pins, what nodes hold and names of objects. A fault or the same bytes again, never a panic.
+//! Objects of a remote, from any writer: records with correct hashes and arbitrary fields, low watermarks, heartbeats,
+//! pins, node inventories and object names. Each gives an error or the same bytes again, never a panic.
 
 use recalld_replication::core::Pin;
 use recalld_replication::{Beat, Edge, Hash, Holds, Key, Record};
 use serde_json::Value;
 
-/// One input.
+/// Runs one input.
 pub fn run(data: &[u8]) {
     let Some((&how, rest)) = data.split_first() else { return };
     match how % 3 {
@@ -15,7 +15,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// A line that says what is in the rest, under right hashes.
+/// Returns a header line for the rest of the input, with correct hashes.
 fn hashed(data: &[u8]) -> Vec<u8> {
     let end = data.iter().position(|&byte| byte == b'\n').unwrap_or(data.len());
     let (line, body) = (&data[..end], data.get(end + 1..).unwrap_or_default());
@@ -31,7 +31,7 @@ fn hashed(data: &[u8]) -> Vec<u8> {
 
 fn record(bytes: &[u8]) {
     let Ok((record, hash)) = Record::decode(bytes) else { return };
-    // Other blanks and orders are read, too; what is written is read as the same.
+    // Other whitespace and field orders are accepted, too; the encoded form decodes to the same record.
     let (again, _) = record.encode().expect("what was read can be written");
     let (read, _) = Record::decode(&again).expect("what was written can be read");
     assert_eq!(read, record);

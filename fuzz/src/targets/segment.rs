@@ -1,11 +1,11 @@
-//! A damaged segment whose checksums are right, of this version or of an older one that is converted:
-//! an error or an answer, never a panic.
+//! A damaged segment with correct checksums, of this version or of an older one that is converted: an error or an
+//! answer, never a panic.
 
 use std::sync::OnceLock;
 
 use crate::memory::Files;
 
-/// Segments, each with the store that it is of.
+/// Segments, each with its store.
 fn good() -> &'static Vec<(Files, String)> {
     static GOOD: OnceLock<Vec<(Files, String)>> = OnceLock::new();
     GOOD.get_or_init(|| {
@@ -19,7 +19,7 @@ fn good() -> &'static Vec<(Files, String)> {
     })
 }
 
-/// One input.
+/// Runs one input.
 pub fn run(data: &[u8]) {
     let Some((&which, patches)) = data.split_first() else { return };
     let segments = good();
@@ -32,7 +32,7 @@ pub fn run(data: &[u8]) {
     }
     if let Ok(store) = crate::store::open(files) {
         crate::store::read_all(&store);
-        // Merging reads what reading leaves out, and writes it.
+        // Merging reads bytes that a read skips, and writes them.
         if which & 0x40 == 0 {
             crate::store::rewrite_all(&store);
             crate::store::read_all(&store);

@@ -1,4 +1,4 @@
-//! A damaged state file whose checksums are right: an error or an answer, never a panic.
+//! A damaged state file with correct checksums: an error or an answer, never a panic.
 
 use std::sync::OnceLock;
 
@@ -13,7 +13,7 @@ fn good() -> &'static (Files, String) {
     })
 }
 
-/// One input.
+/// Runs one input.
 pub fn run(data: &[u8]) {
     let (files, name) = good();
     let mut files = files.clone();

@@ -1,5 +1,5 @@
-//! The listener with TLS: any bytes where records should be, any bytes within a good session in records of
-//! any size, and a good session one record of which is spoilt.
+//! The TLS listener: arbitrary bytes in place of records, arbitrary bytes within a valid session in records of any
+//! size, and a valid session with one corrupt record.
 
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};
@@ -46,8 +46,8 @@ fn scene() -> &'static Scene {
     })
 }
 
-/// All that a session says to `bytes` in records of at most `record` bytes; `spoil` is done to what
-/// goes over the wire once the handshake is over.
+/// Sends `bytes` in a session, in records of at most `record` bytes, and returns the response. `spoil` changes the
+/// bytes on the wire after the handshake.
 fn within(bytes: &[u8], record: usize, spoil: impl FnOnce(&mut Vec<u8>)) -> Option<Vec<u8>> {
     let scene = scene();
     let mut socket = front::connect(scene.secured)?;
@@ -67,14 +67,14 @@ fn within(bytes: &[u8], record: usize, spoil: impl FnOnce(&mut Vec<u8>)) -> Opti
     session.send_close_notify();
     session.write_tls(&mut wire).ok()?;
     spoil(&mut wire);
-    // A server that has refused a piece may have closed already.
+    // A server that has rejected a piece may have closed already.
     let _closed = socket.write_all(&wire);
     let mut answer = Vec::new();
     let _broken = Stream::new(&mut session, &mut socket).read_to_end(&mut answer);
     Some(answer)
 }
 
-/// One input. First byte: what is done. Second: the size of a record, or what is spoilt.
+/// Runs one input. The first byte selects the case, the second the record size or the corrupt byte.
 pub fn run(data: &[u8]) {
     let [how, size, bytes @ ..] = data else { return };
     match how % 3 {
@@ -82,7 +82,7 @@ pub fn run(data: &[u8]) {
             let cut = usize::from(*size) * bytes.len() / 256;
             let (first, second) = bytes.split_at(cut);
             let Some(answer) = ask(scene().secured, &[first, second]) else { return };
-            // Handshake and alert are the only records before a session; HTTP is told in its own words.
+            // Handshake and alert are the only records before a session; an HTTP client gets an HTTP error.
             let is_record = matches!(answer.as_slice(), [20..=22, 3, ..]);
             let is_ours = answer.is_empty() || is_record || answer.starts_with(b"HTTP/1.1 400 ");
             assert!(is_ours, "{answer:?}");
@@ -103,7 +103,7 @@ pub fn run(data: &[u8]) {
             let body = usize::from(*size);
             let request = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
             let spoil = |wire: &mut Vec<u8>| {
-                // Everything of the first record behind its header, which is the request's.
+                // Any byte after the header of the first record, which has the request.
                 let at = 5 + body % request.len();
                 wire[at] ^= bytes.first().copied().unwrap_or_default().max(1);
             };

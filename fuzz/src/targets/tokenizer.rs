@@ -1,5 +1,5 @@
-//! Any text under any settings: known ids within their frame, cut off where they should be, and no
-//! word that knows what is on the other side of a space.
+//! Any text under any settings: valid ids between the template tokens, cut off at the limit, and words independent of
+//! the text on the other side of a space.
 
 use std::sync::OnceLock;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 const CLS: u32 = 2;
 const SEP: u32 = 3;
-/// The first words are the special tokens of the model; more of them where the settings say so.
+/// The first words are the special tokens of the model; some settings add more.
 const WORDS: [&str; 36] = [
     "[PAD]",
     "[UNK]",
@@ -48,8 +48,8 @@ const WORDS: [&str; 36] = [
     "!",
 ];
 const MORE_SPECIAL: std::ops::Range<usize> = 5..9;
-/// Settings: a bit each for case, cleaning, ideographs, more special tokens and short words, two
-/// for accents.
+/// Number of settings: one bit each for case, cleaning, ideographs, more special tokens and short words, two bits for
+/// accents.
 const SETTINGS: usize = 1 << 7;
 
 fn model(settings: usize) -> &'static Encoder {
@@ -71,7 +71,7 @@ fn model(settings: usize) -> &'static Encoder {
     })
 }
 
-/// The ids of a text without its frame.
+/// Returns the ids of a text without its template tokens.
 fn ids(model: &Encoder, text: &str) -> Vec<u32> {
     let ids = model.ids(text, usize::MAX);
     assert!(ids.len() >= 2 && ids[0] == CLS && ids[ids.len() - 1] == SEP, "{ids:?}");
@@ -80,7 +80,7 @@ fn ids(model: &Encoder, text: &str) -> Vec<u32> {
     ids[1..ids.len() - 1].to_vec()
 }
 
-/// One input.
+/// Runs one input.
 pub fn run(data: &[u8]) {
     let [settings, limit, place, bytes @ ..] = data else { return };
     let text = String::from_utf8_lossy(bytes);

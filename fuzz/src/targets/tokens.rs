@@ -1,4 +1,4 @@
-//! Text to token ids and to a vector: ids of the vocabulary, within the limit, of unit length.
+//! Text to token ids and to a vector: ids of the vocabulary, within the limit; vectors of unit length.
 
 use std::sync::OnceLock;
 
@@ -9,7 +9,7 @@ fn model() -> &'static Encoder {
     MODEL.get_or_init(|| crate::model::good().open().expect("a good model"))
 }
 
-/// One input.
+/// Runs one input.
 pub fn run(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let model = model();

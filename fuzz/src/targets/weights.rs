@@ -1,11 +1,11 @@
-//! Packed weights that are patched, under right checksums or wrong ones, or made up: they are refused
-//! with the rule that they break, or make vectors.
+//! Packed weights, patched or arbitrary, under correct or wrong checksums: they are rejected with the broken rule, or
+//! encode.
 
 use std::sync::OnceLock;
 
 use encoder::{Encoder, Kernels, OpenError, Precision, Remedy};
 
-/// The good model's weights at each precision.
+/// The valid model's weights at each precision.
 fn good() -> &'static [Vec<u8>; 3] {
     static GOOD: OnceLock<[Vec<u8>; 3]> = OnceLock::new();
     GOOD.get_or_init(|| {
@@ -17,7 +17,7 @@ fn good() -> &'static [Vec<u8>; 3] {
     })
 }
 
-/// One input.
+/// Runs one input.
 pub fn run(data: &[u8]) {
     let Some((&how, bytes)) = data.split_first() else { return };
     let which = usize::from(how & 0x3f) % Precision::ALL.len();
@@ -27,7 +27,7 @@ pub fn run(data: &[u8]) {
         let _unreadable = crate::reseal::weights(&mut packed);
     }
     let files = crate::model::good();
-    // Whatever source a file names, it is asked for as that.
+    // The expected source hash is the file's own, so that the source check passes.
     let source = packed.get(48..80).and_then(|source| source.try_into().ok()).unwrap_or_default();
     let (settings, kernels) = (files.borrowed().settings(), Kernels::detect());
     let precision = Precision::ALL[which];

@@ -1,4 +1,4 @@
-//! Damaged word columns: opening, searching, verifying, merging, and counting without some of the rows end in
+//! Damaged full-text columns: opening, searching, verifying, merging, and counting without some of the rows end in
 //! damage or in rows of the segment.
 
 use std::sync::OnceLock;
@@ -24,7 +24,7 @@ fn good() -> &'static WordColumns {
     })
 }
 
-/// One input.
+/// Runs one input.
 pub fn run(data: &[u8]) {
     let Some((&which, patches)) = data.split_first() else { return };
     let mut columns = good().clone();
@@ -38,7 +38,7 @@ pub fn run(data: &[u8]) {
     *column = crate::patched(column, patches);
     let Ok(view) = PostingsView::open(columns.as_ref(), ROWS) else { return };
     let _damaged = view.verify();
-    // Beside a good segment, every other row dropped.
+    // Merged with a good segment; every other row is dropped.
     let other = PostingsView::open(good().as_ref(), ROWS).expect("nobody changed it");
     let place = |first: u32| move |row: u32| row.is_multiple_of(2).then_some(first + row / 2);
     if let Ok(merged) = merge(&[(view, place(0)), (other, place(ROWS / 2))], ROWS) {
@@ -57,7 +57,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// Searches for the best rows, then asks for rows of each block one by one, and for one that comes before.
+/// Searches for the best rows, then scores rows of each block one by one, and one row out of order.
 fn rank<B: Bytes>(query: &Query, stats: &Stats, found: &Found<B>) {
     let ranker = Ranker::new(query, stats, Parameters::default());
     let mut top: Top<Score, u32> = Top::new(10);
@@ -73,7 +73,7 @@ fn rank<B: Bytes>(query: &Query, stats: &Stats, found: &Found<B>) {
     }
 }
 
-/// The same, as if every other row were not there: counted anew, then by what was kept.
+/// Ranks with every other row excluded: first with new statistics, then with the cached ones.
 fn rank_without<B: Bytes>(view: &PostingsView<B>, query: &Query) -> Result<(), SearchError> {
     let (rows, kept, stop) = (EveryOther, Kept::default(), Stop::default());
     let (documents, length_total) = view.words_of(&rows, &stop)?;
