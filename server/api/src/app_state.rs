@@ -1,4 +1,4 @@
-//! What a running service is made of: long-lived components, handed to every call.
+//! Long-lived components of a running service, shared by all calls.
 
 use std::net::IpAddr;
 use std::ops::Deref;
@@ -34,68 +34,69 @@ use recalld_workspace::local::Local;
 use recalld_workspace::tenants::{Closed, Lease, Tenants};
 use recalld_workspace::workspace::Workspace;
 
-/// Everything that calls need.
+/// Components of the service that calls use.
 pub struct AppState {
-    /// The parts that jobs on whole stores use.
+    /// Components for jobs on whole stores.
     pub admin: Arc<StoreAdmin>,
     /// The data directory.
     pub data: PathBuf,
-    /// The operator's workspace, `local`; open all the time.
+    /// The operator's workspace, `local`; always open.
     pub local: Arc<Local>,
-    /// Those of tenants, opened when they are needed.
+    /// Workspaces of tenants, opened on demand.
     pub tenants: Arc<Tenants>,
-    /// Tenants, credentials, clients, grants, usage; opened by the first who needs it.
+    /// The metastore: tenants, credentials, clients, grants, usage. Opened on first use.
     pub control: Arc<Control>,
-    /// What makes that store one of several nodes', where they share a secret.
+    /// Replicates the metastore between nodes; `None` if the node has no cluster secret.
     pub control_chain: Option<Arc<ControlChain>>,
-    /// The secret that this node shares with others, if it does.
+    /// The secret shared by all nodes of the cluster, if one is configured.
     pub secret: Option<Arc<ClusterSecret>>,
-    /// Issues access tokens, where the hosted listener has an address known from outside.
+    /// Issues access tokens; `None` if the hosted listener has no public URL.
     pub authority: Option<Authority>,
-    /// Sends letters, where the settings say by which server.
+    /// Sends mails; `None` if the settings name no mail server.
     pub mail: Option<MailQueue>,
     /// The settings.
     pub config: Config,
-    /// How often each credential called lately.
+    /// Token buckets by credential.
     pub rates: Buckets,
-    /// How often each site asked lately for what anybody may: apart, so that strangers push out no credential's.
+    /// Token buckets by site, for public endpoints. Separate from `rates`, so that strangers evict no bucket of a
+    /// credential.
     pub strangers: Buckets,
-    /// Wrong credentials lately.
+    /// Recent failed credentials by client address.
     pub guesses: Guesses,
-    /// Who administers in a browser.
+    /// Sessions of the operator in the console.
     pub console: Sessions,
-    /// Calls out of quotas.
+    /// Quotas of calls.
     pub meter: Meter,
-    /// Backups that are made again and again.
+    /// Scheduled backups.
     pub scheduled: Arc<Scheduled>,
-    /// The workspaces' places on a remote, where there is one.
+    /// Replicas of the workspaces on this node; `None` if no remote is configured.
     pub seats: Option<Arc<Seats>>,
-    /// Share out the rows of a pass.
+    /// Threads that scan the rows of a vector search in parallel.
     pub threads: Threads,
-    /// This node among others; `None` where every workspace is written here.
+    /// The cluster of this node; `None` if this node is the leader of every workspace.
     pub cluster: Option<Cluster>,
-    /// What reads PDFs, in a process of its own.
+    /// Reads PDFs in a separate process.
     pub pdf: Option<PdfReader>,
-    /// How texts become vectors, and how vectors are compared.
+    /// Configuration of the embedding and of the vector comparison.
     pub encoding: Encoding,
-    /// Who a credential belongs to.
+    /// Finds the owner of a credential.
     pub checker: Checker,
-    /// What the log was told of faults that everybody meets.
+    /// Throttles log messages about faults that affect every request.
     pub said: Said,
-    /// How long each step of answering took.
+    /// Latencies of the stages of a call.
     pub stages: Stages,
-    /// The longest that a tool call may take.
+    /// Maximum duration of a tool call.
     pub call_time_max: Duration,
-    /// The time.
+    /// Wall clock.
     pub clock: Arc<dyn Clock>,
-    /// Randomness.
+    /// Source of random bytes.
     pub random: Arc<dyn Random>,
-    /// When the service started.
+    /// Start time of the service.
     pub started: Instant,
 }
 
 impl AppState {
-    /// The parts that tools use.
+    /// Components that tools use.
     pub fn tool_services(&self) -> ToolServices<'_> {
         ToolServices {
             catalog: CATALOG,
@@ -115,7 +116,7 @@ impl AppState {
         }
     }
 
-    /// The parts that the authorization server uses for a call from `client_address`.
+    /// Components that the authorization server uses for a call from `client_address`.
     pub fn oauth(&self, client_address: IpAddr) -> OAuthContext<'_> {
         OAuthContext {
             authority: self.authority.as_ref(),
@@ -131,10 +132,10 @@ impl AppState {
         }
     }
 
-    /// The workspace of a caller, which stays open while this is there.
+    /// Returns the caller's workspace, open as long as the guard lives.
     ///
     /// # Errors
-    /// It is not open, and could not be opened.
+    /// The workspace is not open and cannot be opened.
     pub fn workspace_of(&self, caller: &Caller) -> Result<Held, Closed> {
         if caller.workspace == self.local.name() {
             return Ok(Held::Local(self.local.get()));
@@ -142,7 +143,7 @@ impl AppState {
         self.tenants.open(&caller.workspace).map(Held::Tenant)
     }
 
-    /// The same, only if it is open.
+    /// Returns the caller's workspace if it is open already.
     pub fn workspace_if_open(&self, caller: &Caller) -> Option<Held> {
         if caller.workspace == self.local.name() {
             return Some(Held::Local(self.local.get()));
@@ -150,10 +151,10 @@ impl AppState {
         self.tenants.if_open(&caller.workspace).map(Held::Tenant)
     }
 
-    /// Opens a workspace that is not, where this node is one of several: who writes it is known only then.
+    /// In a cluster, opens the workspace if it is closed: its leader is known only while the workspace is open.
     ///
     /// # Errors
-    /// It does not open.
+    /// The workspace cannot be opened.
     pub fn locate(&self, workspace: &str) -> Result<(), Closed> {
         match self.is_located(workspace) {
             true => Ok(()),
@@ -161,26 +162,26 @@ impl AppState {
         }
     }
 
-    /// Whether who writes a workspace is known, as long as it stays open.
+    /// Returns true if the leader of an open workspace is known. The result is valid until the workspace is closed.
     pub fn is_located(&self, workspace: &str) -> bool {
         let is_known = self.cluster.is_none() || workspace == self.local.name();
         is_known || self.tenants.if_open(workspace).is_some()
     }
 
-    /// Lets a call work with a workspace that was located. Gives how many seconds old what is here is, where another
-    /// node writes it.
+    /// Checks that a call may use a located workspace on this node. Returns the staleness in seconds if another node is
+    /// the leader.
     ///
     /// # Errors
-    /// It belongs to another node, or what is here is too old.
+    /// The workspace belongs to another node, or the local copy is too stale.
     pub fn reach(&self, workspace: &str, wants: Wants) -> Result<Option<u64>, NotHere> {
         self.cluster.as_ref().map_or(Ok(None), |cluster| cluster.reach(workspace, wants))
     }
 
-    /// The workspace of a caller who works with it here, and how many seconds old what is here is, where another node
-    /// writes it.
+    /// Opens the caller's workspace on this node. Returns the staleness in seconds as well if another node is the
+    /// leader.
     ///
     /// # Errors
-    /// It does not open, it belongs to another node, or what is here is too old.
+    /// The workspace cannot be opened, it belongs to another node, or the local copy is too stale.
     pub fn enter(
         &self,
         caller: &Caller,
@@ -188,17 +189,18 @@ impl AppState {
     ) -> Result<(Held, Option<u64>), ServiceError> {
         let closed = |closed| self.elsewhere(&caller.workspace, closed);
         if wants == Wants::Reads {
-            // Held first: how old it is is told of what is read.
+            // The workspace is pinned first, because the staleness must hold for the data that is read afterwards.
             let held = self.workspace_of(caller).map_err(closed)?;
             return Ok((held, self.reach(&caller.workspace, wants)?));
         }
         self.locate(&caller.workspace).map_err(closed)?;
-        // Not held, for whoever waits until this node may write it: what is in use is not opened anew.
+        // The workspace is not pinned while `reach` waits for the lease: a workspace in use cannot be reopened as the
+        // leader.
         let stale = self.reach(&caller.workspace, wants)?;
         Ok((self.workspace_of(caller).map_err(closed)?, stale))
     }
 
-    /// Why a workspace is not entered that does not open: another node writes it, where that is known.
+    /// Builds the error for a workspace that cannot be opened. If the leader is known, the error names the leader.
     fn elsewhere(&self, workspace: &str, closed: Closed) -> ServiceError {
         match self.reach(workspace, Wants::Reads) {
             Err(by @ NotHere::WrittenBy(_)) => by.into(),
@@ -206,16 +208,16 @@ impl AppState {
         }
     }
 
-    /// Closes the ledgers, and the workspaces that nobody uses: no call is answered from then on.
+    /// Closes the ledgers and all unused workspaces. No call is answered afterwards.
     pub fn close(&self) {
         self.local.get().audit.close();
         self.tenants.close_idle(Duration::ZERO);
     }
 
-    /// Takes one call from the bucket of the caller's credential.
+    /// Takes one call from the token bucket of the caller's credential.
     ///
     /// # Errors
-    /// There is none now: how long to wait.
+    /// The bucket is empty; the error contains the time to wait.
     pub fn limit(&self, caller: &Caller) -> Result<(), RetryAfter> {
         let (Some(metered), Some(rate)) = (&caller.metered, caller.entitled.rate) else {
             return Ok(());
@@ -224,11 +226,11 @@ impl AppState {
     }
 }
 
-/// A workspace that somebody works with.
+/// A guard that keeps a workspace open.
 pub enum Held {
-    /// The operator's.
+    /// The operator's workspace.
     Local(Arc<Workspace>),
-    /// A tenant's.
+    /// A tenant's workspace.
     Tenant(Lease),
 }
 

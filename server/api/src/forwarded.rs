@@ -1,8 +1,8 @@
-//! From where somebody asks, where something that is trusted stands before the server.
+//! The client's IP address behind trusted proxies.
 //!
-//! Owns which address counts for guesses, registrations and documents (GOV-07). What clients write into the same fields
-//! stands to the left of what a trusted one adds: so they are read from the right, and no further than to the first
-//! address that nobody vouches for.
+//! Defines which address counts for failed credentials, registrations and documents (GOV-07). A trusted proxy appends
+//! to the right of values that the client wrote. The fields are therefore read from the right, up to the first address
+//! that is no trusted proxy.
 
 use std::net::IpAddr;
 
@@ -14,11 +14,11 @@ use recalld_http_server::{Call, Headers};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Addresses that are looked at: those that stand one behind the other before the server, and one more.
+    /// Maximum number of addresses read: those of a chain of proxies, and one more.
     pub const FORWARDED_MAX: usize = 16;
 }
 
-/// The address that counts as that of whoever calls. Nothing stands before the local listener.
+/// Returns the client's address. The local listener has no proxies, so the peer's address counts there.
 pub(crate) fn asks_from(parts: &AppState, call: &Call) -> IpAddr {
     let peer = call.peer.ip();
     match call.listener {
@@ -27,8 +27,8 @@ pub(crate) fn asks_from(parts: &AppState, call: &Call) -> IpAddr {
     }
 }
 
-/// The address that counts as that of whoever asks. It is `peer`, the other end of the connection, where that is none
-/// of the `proxies`, and where these do not say, or not in one way, for whom they ask.
+/// Returns the client's address. Falls back to `peer`, the other end of the connection, if `peer` is not one of the
+/// `proxies`, or if the fields name no client or contradict each other.
 fn stands_for(peer: IpAddr, headers: &Headers, proxies: &[Network]) -> IpAddr {
     if !is_trusted(peer, proxies) {
         return peer;
@@ -37,7 +37,7 @@ fn stands_for(peer: IpAddr, headers: &Headers, proxies: &[Network]) -> IpAddr {
     let named = last_untrusted(headers, "x-forwarded-for", proxies, node);
     match (forwarded, named) {
         (Some(Said::Address(one)), Some(Said::Address(other))) if one == other => one,
-        // A proxy that adds one of them may pass on the other as its client wrote it.
+        // A proxy that sets only one of the two fields may pass the other on as the client wrote it.
         (Some(_), Some(_)) => peer,
         (Some(Said::Address(only)), None) | (None, Some(Said::Address(only))) => only,
         _ => peer,
@@ -48,14 +48,14 @@ fn is_trusted(address: IpAddr, proxies: &[Network]) -> bool {
     proxies.iter().any(|network| network.contains(address))
 }
 
-/// What a field says.
+/// Result of reading a field.
 enum Said {
     Address(IpAddr),
-    /// Nothing that can be used.
+    /// No usable address.
     Nothing,
 }
 
-/// The last address of a field that is no trusted one's; `None` where the field is not there.
+/// Returns the last address of a field that is no trusted proxy; `None` if the field is absent.
 fn last_untrusted(
     headers: &Headers,
     name: &str,
@@ -78,7 +78,8 @@ fn last_untrusted(
     Some(Said::Nothing)
 }
 
-/// The elements of a list (RFC 9110, section 5.6.1), the last one first. A comma between double quotes parts nothing.
+/// Iterates over the elements of a list from the last to the first (RFC 9110, section 5.6.1). A comma between double
+/// quotes does not separate.
 struct Elements<'a>(Option<&'a str>);
 
 impl<'a> Iterator for Elements<'a> {
@@ -92,7 +93,7 @@ impl<'a> Iterator for Elements<'a> {
     }
 }
 
-/// What is before the last of these characters that is not between double quotes, and what is behind it.
+/// Splits `text` at the last `at` outside double quotes. Returns the text before and the text after the separator.
 fn rsplit_unquoted(text: &str, at: u8) -> (Option<&str>, &str) {
     let mut is_quoted = false;
     for (place, byte) in text.bytes().enumerate().rev() {
@@ -107,7 +108,7 @@ fn rsplit_unquoted(text: &str, at: u8) -> (Option<&str>, &str) {
     (None, text)
 }
 
-/// The address of `for` in an element of `Forwarded` (RFC 7239, sections 4 and 6).
+/// Returns the address of `for` in an element of `Forwarded` (RFC 7239, sections 4 and 6).
 fn of_forwarded(element: &str) -> Option<IpAddr> {
     let mut found = None;
     let mut rest = Some(element);
@@ -126,7 +127,7 @@ fn of_forwarded(element: &str) -> Option<IpAddr> {
     found
 }
 
-/// An address, with a port behind it or without; IPv6 in brackets, or bare where there is no port.
+/// Parses an address with or without a port. IPv6 is in brackets, or bare if there is no port.
 fn node(text: &str) -> Option<IpAddr> {
     let (address, port): (IpAddr, &str) = match text.strip_prefix('[') {
         Some(rest) => {
@@ -197,7 +198,7 @@ mod tests {
             (&[("Forwarded", "for=\"not closed, for=203.0.113.7")], CLIENT),
             (&[("Forwarded", "for=203.0.113.7;x=\"a,b;c\"")], CLIENT),
             (&[("Forwarded", "for=203.0.113.7"), ("X-Forwarded-For", "203.0.113.7")], CLIENT),
-            // Where they do not say it, or not in one way, it is their own address.
+            // If the fields are missing or contradictory, the peer's address counts.
             (&[], PEER),
             (&[("X-Forwarded-For", "")], PEER),
             (&[("X-Forwarded-For", "10.0.0.9")], PEER),
@@ -219,7 +220,7 @@ mod tests {
         assert_eq!(asked(PEER, &[("X-Forwarded-For", &format!("{CLIENT},{many}"))]), PEER);
     }
 
-    /// What a client might write, with what could be taken for an address, a list and quotes.
+    /// Generates values a client might send, with parts that resemble addresses, lists and quotes.
     fn written() -> impl Strategy<Value = String> {
         let piece = prop_oneof![
             Just("198.51.100.1".to_owned()),
@@ -242,7 +243,7 @@ mod tests {
             is_forwarded in any::<bool>(), is_line in any::<bool>(), is_through_two in any::<bool>(),
         ) {
             let (mut named, mut forwarded) = (named, forwarded);
-            // What the proxies add, to the last line or in a line of their own.
+            // The proxies append to the last line or add a line.
             let added = if is_forwarded { &mut forwarded } else { &mut named };
             let mut hops = vec![CLIENT];
             hops.extend(is_through_two.then_some("10.9.9.9"));

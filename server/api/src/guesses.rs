@@ -1,4 +1,4 @@
-//! Guesses at credentials, counted for whoever makes them.
+//! Counts failed credentials by client address.
 
 use std::time::Instant;
 
@@ -7,7 +7,8 @@ use crate::forwarded::asks_from;
 use recalld_http_server::Call;
 use recalld_http_server::refusal::Refusal;
 
-/// The answer to a wrong credential. Whoever guesses too often is told to wait, and not whether this guess was wrong.
+/// Returns the response to a wrong credential. After too many failures, the response only asks the client to wait, and
+/// does not reveal that this credential was wrong.
 pub(crate) fn wrong_credential(
     parts: &AppState,
     call: &Call,

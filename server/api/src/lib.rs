@@ -1,6 +1,7 @@
-//! The interfaces of a running service: routes, the HTTP API, MCP, the console and the operator's own routes.
+//! Interfaces of a running service: routes, the HTTP API, MCP, the console and the operator's routes.
 //!
-//! [`app_state::AppState`] holds every part of the service; the crates below are handed what they use.
+//! [`app_state::AppState`] owns all components of the service. The crates below receive only the components that they
+//! use.
 #![forbid(unsafe_code)]
 
 pub mod app_state;

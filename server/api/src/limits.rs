@@ -1,4 +1,4 @@
-//! Caps and timeouts of this crate, each with the reason for its size.
+//! Limits and timeouts of this crate, with the reason for each value.
 
 use std::time::Duration;
 
@@ -8,15 +8,17 @@ use recalld_tools::limits::TEXT_BYTES_MAX;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// The body of a call whose caller is not known yet, in bytes: the longest text of letters of two bytes,
-    /// each escaped as six, as writers of ASCII do. A tenant's credential is looked up once its body is there.
+    /// Maximum body size of a call from a caller not yet authenticated, in bytes. Sized for the longest text of letters
+    /// of two bytes, each escaped as six bytes, as ASCII-only JSON writers do. A tenant's credential is looked up only
+    /// after the body has arrived.
     pub const TENANT_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-    /// Body of one call of the HTTP API, in bytes: its questions are short, and checking a hostile body
-    /// takes many times its size.
+    /// Maximum body size of an HTTP API call, in bytes. Questions are short, and validating a hostile body takes many
+    /// times its size.
     pub const API_BODY_BYTES_MAX: usize = 1024 * 1024;
 
-    /// How long a browser may remember what a preflight said; a shorter list takes that long to be noticed.
+    /// Maximum time that a browser may cache a preflight response. A shortened list of origins takes effect only after
+    /// this time.
     pub const PREFLIGHT_AGE: Duration = Duration::from_secs(600);
 }
 

@@ -1,7 +1,7 @@
-//! What the command line asks of a running server: recall, ingest and export in the operator's name,
-//! and the keeping of the store: backup, compaction, erasure, the move to another model.
+//! Endpoints of the command line on a running server: recall, ingest and export in the operator's name, and store jobs
+//! (backup, compaction, erasure, model migration).
 //!
-//! On the local listener only, and with the operator's bearer. Not a part of the public contract.
+//! Served on the local listener only, with the operator's bearer. Not part of the public contract.
 
 pub mod admin;
 pub mod call;
@@ -47,14 +47,14 @@ use recalld_store_admin::keeping::{Keeper, record_export};
 use recalld_store_admin::reembed::{Reembed, reembed};
 pub use whose::Whose;
 
-/// An operator's ingest or import may take long: it is watched, and can be called off.
+/// Maximum duration of an operator's ingest or import. Long, because these jobs report progress and can be cancelled.
 pub const INGEST_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// Lines between two words of an import's progress.
+/// Imported lines between two progress events.
 const PROGRESS_LINES: u64 = 256;
 
 args! {
-    /// What `POST /operator/recall` takes.
+    /// Body of `POST /operator/recall`.
     pub struct Recall {
         query: Text<1, 4096> => "The question.",
         limit: Option<Int<1, 50>> => "Items wanted.",
@@ -66,7 +66,7 @@ args! {
 }
 
 args! {
-    /// What `POST /operator/ingest` takes.
+    /// Body of `POST /operator/ingest`.
     pub struct Ingest {
         paths: List<Text<1, 4096>, 1, 64> => "Absolute paths.",
         include: Option<List<Text<1, 512>, 0, 64>> => "Globs to keep.",
@@ -77,7 +77,7 @@ args! {
 }
 
 args! {
-    /// What `POST /operator/import` takes.
+    /// Body of `POST /operator/import`.
     pub struct Import {
         path: Text<1, 4096> => "Absolute path of the file.",
         strict: bool = false => "Import nothing if any line is bad.",
@@ -87,13 +87,13 @@ args! {
 }
 
 args! {
-    /// What `POST /operator/export` takes.
+    /// Body of `POST /operator/export`.
     pub struct Export {
         workspace: Option<Text<1, 40>> => "Whose; the operator's own without it.",
     }
 }
 
-/// The name of a workspace, if one was given.
+/// Returns the name of a workspace, if given.
 pub fn named(workspace: &Option<Text<1, 40>>) -> Option<&str> {
     workspace.as_ref().map(|name| &*name.0)
 }
@@ -105,7 +105,7 @@ pub(crate) fn arguments(call: &Call) -> Result<Map<String, Value>, Refusal> {
     }
 }
 
-/// `POST /operator/recall`: the governed path, with the operator's own bounds.
+/// `POST /operator/recall`: an audited recall with the operator's limits.
 pub fn recall(ask: &Ask<'_>) -> Result<Response, Refusal> {
     let raw = arguments(ask.call)?;
     let wanted = Recall::parse(&raw).map_err(over_http)?;
@@ -118,7 +118,7 @@ pub fn recall(ask: &Ask<'_>) -> Result<Response, Refusal> {
     Ok(whose.aged(Response::json(200, body.to_string().into_bytes())))
 }
 
-/// The same, for a command line that has the store to itself.
+/// Recalls as the operator; also called in-process by a command that has opened the store itself.
 pub fn recall_as_operator(
     context: &Context<'_>,
     raw: &Map<String, Value>,
@@ -137,7 +137,7 @@ pub fn recall_as_operator(
     })
 }
 
-/// `POST /operator/ingest`: an event for each file, then one with the report.
+/// `POST /operator/ingest`: streams one event per file, then one event with the report.
 pub fn ingest(parts: &AppState, caller: &Caller, call: &Call, reply: Reply) {
     let raw = match arguments(call) {
         Ok(raw) => raw,
@@ -176,19 +176,19 @@ fn event(stream: &StreamSender, name: &str, data: &Value) {
     let data = data.to_string();
     let event = sse::Event { name: Some(name), data: Some(&data), ..sse::Event::default() };
     if let Ok(bytes) = event.encode() {
-        // A client that left cancels the call, which ends the job.
+        // If the client has left, the call is cancelled, which ends the job.
         let _gone = stream.send(&bytes);
     }
 }
 
-/// Says that an ingest or an import has to wait for another one, which may take hours.
+/// Reports that an ingest or an import waits for another job, possibly for hours.
 fn tell_of_waiting(stream: &StreamSender, whose: &Whose) {
     if whose.workspace.ingesting.is_taken() {
         event(stream, "progress", &json!({"done": 0, "total": 0, "waiting": true}));
     }
 }
 
-/// Ingests any folder of this machine, which becomes a root: the operator asked for it.
+/// Ingests any folder of this machine. The folder becomes an allowed root, because the operator requested the ingest.
 pub fn ingest_as_operator(
     context: &Context<'_>,
     raw: &Map<String, Value>,
@@ -215,8 +215,8 @@ pub fn ingest_as_operator(
     })
 }
 
-/// The service's roots and the folders of `paths`; kept unless this is only to see what would be. A tenant has no
-/// roots: its store gets what the operator reads for it, once.
+/// Returns the service's roots and the folders of `paths`. Stores the new roots unless `keep` is false (dry run). A
+/// tenant has no stored roots: the operator's folders are allowed for this ingest only.
 fn allow(context: &Context<'_>, paths: &[String], keep: bool) -> Result<Arc<Roots>, ServiceError> {
     let (data, refuse) = (context.services.data, |why| ServiceError::argument("paths", why));
     if !context.is_local() {
@@ -230,7 +230,7 @@ fn allow(context: &Context<'_>, paths: &[String], keep: bool) -> Result<Arc<Root
     roots::with(&roots, paths).map(Arc::new).map_err(refuse)
 }
 
-/// `POST /operator/import`: events as it goes, then one with the report.
+/// `POST /operator/import`: streams progress events, then one event with the report.
 pub fn import(parts: &AppState, caller: &Caller, call: &Call, reply: Reply) {
     let wanted = arguments(call).and_then(|raw| Ok((Import::parse(&raw).map_err(over_http)?, raw)));
     let (wanted, raw) = match wanted {
@@ -271,8 +271,8 @@ fn regular(path: &Path) -> io::Result<File> {
     regular_file::open(path)?.ok_or_else(|| io::Error::other(why))
 }
 
-/// Imports a file of this machine. One import or ingest runs at a time: two that read the same rows
-/// would both find them new.
+/// Imports a file of this machine. Only one import or ingest runs at a time, because two concurrent jobs with equal
+/// rows would both treat the rows as new.
 pub fn import_as_operator(
     context: &Context<'_>,
     raw: &Map<String, Value>,
@@ -309,7 +309,7 @@ pub fn import_as_operator(
     })
 }
 
-/// `POST /operator/backup`: events as it goes, then one with the report.
+/// `POST /operator/backup`: streams progress events, then one event with the report.
 pub fn serve_backup(parts: &AppState, caller: &Caller, call: &Call, reply: Reply) {
     keep(parts, caller, call, reply, |keeper, raw| {
         let wanted = Backup::parse(raw).map_err(wrong)?;
@@ -317,12 +317,12 @@ pub fn serve_backup(parts: &AppState, caller: &Caller, call: &Call, reply: Reply
     });
 }
 
-/// `POST /operator/compact`: the same.
+/// `POST /operator/compact`: streams progress events, then one event with the report.
 pub fn serve_compact(parts: &AppState, caller: &Caller, call: &Call, reply: Reply) {
     keep(parts, caller, call, reply, |keeper, _| compact(keeper));
 }
 
-/// `POST /operator/erase`: the same.
+/// `POST /operator/erase`: streams progress events, then one event with the report.
 pub fn serve_erase(parts: &AppState, caller: &Caller, call: &Call, reply: Reply) {
     keep(parts, caller, call, reply, |keeper, raw| {
         let wanted = Erase::parse(raw).map_err(wrong)?;
@@ -330,7 +330,7 @@ pub fn serve_erase(parts: &AppState, caller: &Caller, call: &Call, reply: Reply)
     });
 }
 
-/// `POST /operator/reembed`: the same.
+/// `POST /operator/reembed`: streams progress events, then one event with the report.
 pub fn serve_reembed(parts: &AppState, caller: &Caller, call: &Call, reply: Reply) {
     keep(parts, caller, call, reply, |keeper, raw| {
         let wanted = Reembed::parse(raw).map_err(wrong)?;
@@ -344,7 +344,7 @@ fn wrong(error: ServiceError) -> KeepError {
     KeepError::Wrong(error.to_string())
 }
 
-/// Does a job on the whole store, told as it goes.
+/// Runs a job on the whole store and streams its progress.
 fn keep(
     parts: &AppState,
     caller: &Caller,
@@ -371,10 +371,10 @@ fn keep(
     }
 }
 
-/// Why an export ended before its end.
+/// Reason for an incomplete export.
 enum Cut {
     Damaged(Damage),
-    /// The server closes down.
+    /// The server shuts down.
     CalledOff,
     Gone,
 }
@@ -394,7 +394,7 @@ impl From<Gone> for Cut {
     }
 }
 
-/// `POST /operator/export`: events with lines of `format-spec/export.md`, then one with the counts.
+/// `POST /operator/export`: streams events with lines of `format-spec/export.md`, then one event with the counts.
 pub fn export(parts: &AppState, caller: &Caller, call: &Call, reply: Reply) {
     let wanted = arguments(call).and_then(|raw| Export::parse(&raw).map_err(over_http));
     let whose = wanted.and_then(|wanted| {

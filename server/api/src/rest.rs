@@ -1,7 +1,7 @@
 //! The HTTP API: health, statistics, recall by words, recall by meaning.
 //!
-//! What is said of each operation is in `operations`, the page for it in `page`; the description that is made
-//! of it is the pipeline's.
+//! Descriptions of the operations are in `operations`, the documentation page is in `page`. The pipeline generates the
+//! OpenAPI document from them.
 
 pub mod operations;
 pub mod page;
@@ -32,10 +32,10 @@ use recalld_workspace::workspace::Workspace;
 
 pub use operations::Operation;
 
-/// The header that says how many seeds and neighbours an answer had no room for.
+/// Header with the number of seeds and neighbours omitted for lack of room.
 pub const LEFT_OUT: &str = "x-recalld-left-out";
 
-/// A tool, which an operation stands for: what a plan does not give as a tool, it does not give so either.
+/// The tool that corresponds to an operation. If a plan lacks the tool, the operation is forbidden as well.
 #[derive(Clone, Copy)]
 struct Named {
     family: &'static str,
@@ -45,25 +45,25 @@ struct Named {
 const STATS: Named = Named { family: "status", tool: "recall_stats" };
 const RECALL: Named = Named { family: "recall", tool: "brain_recall" };
 
-/// What answers an operation.
+/// Handler of an operation.
 pub type Run = fn(&Ask<'_>) -> Result<Response, Refusal>;
 
-/// One call of an operation.
+/// A call of an operation.
 pub struct Ask<'a> {
-    /// The service.
+    /// Components of the service.
     pub parts: &'a AppState,
     /// The caller's workspace.
     pub workspace: &'a Workspace,
-    /// Who calls.
+    /// The authenticated caller.
     pub caller: &'a Caller,
     /// The request.
     pub call: &'a Call,
-    /// When the answer must have left.
+    /// Time by which the response must have been sent.
     pub deadline: Instant,
 }
 
 impl Ask<'_> {
-    /// What tools work with.
+    /// Builds the context of a tool call.
     pub fn context(&self) -> Context<'_> {
         Context {
             services: self.parts.tool_services(),
@@ -75,7 +75,7 @@ impl Ask<'_> {
         }
     }
 
-    /// Whether the caller has the tool that an operation stands for; `scope` beside it.
+    /// Checks that the caller has `scope` and the corresponding tool.
     fn needs(
         &self,
         scope: Scope,
@@ -101,7 +101,7 @@ impl Ask<'_> {
     }
 }
 
-/// The answer to a body of more than `API_BODY_BYTES_MAX`, whether it was read or not.
+/// The response to a body longer than `API_BODY_BYTES_MAX`, read or not.
 pub(crate) fn body_too_large() -> Refusal {
     Refusal::new(413, &format!("Body too large: at most {API_BODY_BYTES_MAX} bytes are allowed"))
 }
@@ -113,9 +113,8 @@ pub fn health(parts: &AppState) -> Response {
     let status = if writable && !workspace.audit.is_failing() { "ok" } else { "degraded" };
     let embedder = workspace.encoders.view().embedder;
     let (kernel, precision) = (embedder.kernel(), embedder.precision());
-    // Anyone may ask; why it takes no writes is in `GET /stats`, for it may name a file. Written out and
-    // not by `json!`, whose maps take longer than all else on the way of this answer; only the model's
-    // name is not ours.
+    // Public, so the reason for rejected writes is only in `GET /stats`: it may name a file. Formatted by hand, because
+    // `json!` would take longer than the rest of this response; only the model's name needs escaping.
     let schedule = parts.scheduled.told(parts.clock.now());
     let backups = schedule.map_or_else(String::new, |told| {
         format!("\"backups\":{{\"state\":\"{}\"}},", told.standing.word())
@@ -132,7 +131,7 @@ pub fn health(parts: &AppState) -> Response {
     Response::json(200, body.into_bytes())
 }
 
-/// What this node is to the operator's workspace, where there are others; nothing where there are none.
+/// Returns this node's role for the operator's workspace; empty if the node has no cluster.
 fn role(parts: &AppState) -> String {
     match parts.cluster.as_ref().map(|cluster| cluster.of(parts.local.name())) {
         None => String::new(),
@@ -199,7 +198,7 @@ pub fn semantic_recall(ask: &Ask<'_>) -> Result<Response, Refusal> {
     })
 }
 
-/// An item as both ways of recalling give it.
+/// An item in the responses of both recall operations.
 #[derive(Serialize)]
 struct Seed<'s> {
     #[serde(flatten)]
@@ -209,8 +208,8 @@ struct Seed<'s> {
 
 type Seeds<'s> = Vec<WithNeighbours<'s, Seed<'s>>>;
 
-/// Runs a plan as a governed call, and answers with what it found. How much more there was no room for is told in a
-/// header, because an array has no place for it.
+/// Runs a plan as an audited call and returns its hits. A header states the number of omitted hits, because an array
+/// has no field for it.
 fn seeds(
     ask: &Ask<'_>,
     (operation, arguments): (&'static str, &Value),
@@ -240,7 +239,7 @@ fn seeds(
     })
 }
 
-/// The HTTP API's bodies have no receipt; the entry in the ledger is there all the same.
+/// Removes the receipt, which HTTP API bodies do not contain. The ledger entry exists all the same.
 fn without_receipt(mut answer: Answer) -> Value {
     if let Some(fields) = answer.structured.as_object_mut() {
         fields.remove("receipt");
@@ -255,7 +254,7 @@ fn respond(ask: &Ask<'_>, body: Value) -> Response {
     Response::json(200, body)
 }
 
-/// The answer to a body that means nothing. It has its entry, as a tool's wrong argument has.
+/// Returns the response to an invalid body and records a ledger entry, as for a tool's invalid argument.
 fn unprocessable(
     ask: &Ask<'_>,
     operation: &'static str,

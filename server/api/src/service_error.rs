@@ -1,7 +1,7 @@
-//! The renderers of a failure: one for HTTP, one for MCP.
+//! Rendering of errors: one renderer for HTTP, one for MCP.
 //!
-//! Owns the status, the headers and the facts of both, side by side. What a failure is, and its words, are
-//! [`ServiceError`]'s.
+//! Defines status, headers and facts of both protocols side by side. [`ServiceError`] defines the errors and their
+//! messages.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ use recalld_http_server::refusal::Refusal;
 use recalld_mcp_protocol::Fault;
 use recalld_tool_framework::ServiceError;
 
-/// As an answer over HTTP.
+/// Renders an error as an HTTP response.
 pub(crate) fn over_http(error: impl Into<ServiceError>) -> Refusal {
     let error = &error.into();
     let mut body = json!({"detail": error.to_string()});
@@ -33,13 +33,14 @@ pub(crate) fn over_http(error: impl Into<ServiceError>) -> Refusal {
     }
 }
 
-/// As an error of MCP; `None` where the caller can mend it, which a tool's result says instead.
+/// Renders an error as an MCP error. Returns `None` if the caller can correct the call; then the tool's result reports
+/// the error.
 pub(crate) fn over_mcp(error: &ServiceError) -> Option<Fault> {
     let plain = || Fault::server(error.reason(), error.to_string());
     match error {
         ServiceError::TimedOut { limit } => Some(Fault::timed_out(*limit)),
         ServiceError::Panicked => Some(Fault::internal()),
-        // With status 200: it is for the client's people, and nothing is wrong with what stands between.
+        // Status 200: the message is for the client's user, and nothing between client and server is at fault.
         ServiceError::NotHere(NotHere::WrittenBy(_)) => Some(match writer(error) {
             Some(url) => plain().with_fact("writer", url.into()),
             None => plain(),
@@ -59,12 +60,12 @@ pub(crate) fn over_mcp(error: &ServiceError) -> Option<Fault> {
     }
 }
 
-/// As an error of MCP, of a call that has no result which could say it.
+/// Renders an error as an MCP error for a method without a result that could report it.
 pub(crate) fn as_fault(error: &ServiceError) -> Fault {
     over_mcp(error).unwrap_or_else(|| Fault::server(error.reason(), error.to_string()))
 }
 
-/// The answer to a request over HTTP, or to a message of MCP, which has an id; null where the message has none.
+/// Renders an error for HTTP, or for an MCP message with an id; null if the message has no id.
 pub(crate) fn answer(message: Option<&Value>, error: impl Into<ServiceError>) -> Response {
     match message {
         None => over_http(error).into(),
@@ -78,10 +79,10 @@ fn http_status(error: &ServiceError) -> u16 {
         ServiceError::Missing { .. } | ServiceError::Denied { .. } => 404,
         ServiceError::Unverified | ServiceError::Unidentified(_) => 403,
         ServiceError::QuotaExceeded { .. } => 429,
-        // Of a request that came to a server which will not answer it, and another will: a proxy or a client that
-        // tries again here, as after 503, would never come to an end.
+        // 421 Misdirected Request: another server will answer. With 503, a proxy or client would retry here without
+        // end.
         ServiceError::NotHere(NotHere::WrittenBy(_)) => 421,
-        // Not 503: whoever tries again by himself may have it done twice.
+        // Not 503: an automatic retry could repeat an action that was already done.
         ServiceError::Unsure(_) | ServiceError::NotHere(NotHere::Lost(_)) => 502,
         ServiceError::NotHere(_)
         | ServiceError::Unaudited(_)
@@ -94,7 +95,7 @@ fn http_status(error: &ServiceError) -> u16 {
     }
 }
 
-/// Where the workspace is written, if that is what it says.
+/// Returns the leader's URL if the error names the leader.
 fn writer(error: &ServiceError) -> Option<&str> {
     match error {
         ServiceError::NotHere(NotHere::WrittenBy(peer)) => peer.url.as_deref(),

@@ -1,4 +1,4 @@
-//! Tools that need something from their client first.
+//! Tools that require input from their client.
 
 use recalld_mcp_protocol::{Client, Fault, NeedsInput, Outcome};
 use serde_json::{Map, Value, json};
@@ -146,7 +146,7 @@ fn text<'a>(arguments: &'a Map<String, Value>, name: &str) -> &'a str {
     arguments.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The answer to one question, or the question.
+/// Returns the client's answer to one question, or the outcome that asks the question.
 fn asked(client: &Client<'_>, key: &str, question: Value) -> Result<Result<Value, Outcome>, Fault> {
     Ok(match client.input().responses.get(key) {
         Some(answer) => Ok(answer.clone()),
@@ -164,7 +164,7 @@ fn elicitation(message: &str, schema: &Value) -> Value {
     json!({"method": "elicitation/create", "params": params})
 }
 
-/// Asks for one value.
+/// Builds a question for one value.
 pub(super) fn question(message: &str, field: &str, kind: &str) -> Value {
     let schema = json!({
         "type": "object", "properties": {field: {"type": kind}}, "required": [field],

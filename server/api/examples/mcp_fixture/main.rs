@@ -1,6 +1,6 @@
-//! The MCP library with the tools, resources and prompts that the conformance suite asks for, and none
-//! of the product: `cargo run -p recalld-api --example mcp_fixture -- --local 127.0.0.1:0`. Prints one line,
-//! `ready http://ADDRESS/mcp`, and serves until it is killed. Loopback only, without credentials.
+//! Serves the MCP library with the tools, resources and prompts that the conformance suite requires, and without the
+//! product: `cargo run -p recalld-api --example mcp_fixture -- --local 127.0.0.1:0`. Prints one line, `ready
+//! http://ADDRESS/mcp`, and serves until killed. Loopback only, without credentials.
 
 mod asking;
 mod plain;
@@ -25,15 +25,13 @@ use recalld_mcp_protocol::{
 use recalld_policy::limits::CALL_TIME_MAX;
 use serde_json::{Map, Value, json};
 
-/// What a tool does.
 type Run = fn(&Fixture, &Map<String, Value>, &Client<'_>) -> Result<Outcome, Fault>;
 
-/// One tool.
 struct Tool {
     name: &'static str,
     about: &'static str,
     schema: fn() -> Value,
-    /// Whether it waits, for its client or for time to pass.
+    /// True if the tool waits, for its client or for time to pass.
     waits: bool,
     run: Run,
 }
@@ -41,15 +39,15 @@ struct Tool {
 /// The host of the fixtures.
 #[derive(Default)]
 struct Fixture {
-    /// Called when a list has changed.
+    /// Callback for a changed list.
     changed: OnceLock<Box<dyn Fn(List) + Send + Sync>>,
-    /// Whether a tool, and a prompt, are there that come and go.
+    /// True while the temporary tool is listed; the next field is for the temporary prompt.
     tool_is_there: AtomicBool,
     prompt_is_there: AtomicBool,
 }
 
 impl Fixture {
-    /// Makes the tool or the prompt come or go.
+    /// Adds or removes the temporary tool or prompt.
     fn toggle(&self, list: List) {
         let flag = match list {
             List::Tools => &self.tool_is_there,
@@ -66,12 +64,12 @@ fn tools() -> impl Iterator<Item = &'static Tool> {
     plain::TOOLS.iter().chain(asking::TOOLS)
 }
 
-/// A schema without arguments.
+/// The schema of a tool without arguments.
 fn nothing() -> Value {
     json!({"type": "object", "properties": {}})
 }
 
-/// A result of one text.
+/// Builds a result of one text.
 fn said(text: impl Into<String>) -> Outcome {
     Outcome::Done(json!({"content": [{"type": "text", "text": text.into()}]}))
 }

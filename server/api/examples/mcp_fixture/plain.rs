@@ -1,4 +1,4 @@
-//! Tools that answer by themselves.
+//! Tools that answer without input from their client.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -194,7 +194,7 @@ fn image() -> Value {
     json!({"type": "image", "data": PNG, "mimeType": "image/png"})
 }
 
-/// The schema that the suite wants to see again, keyword for keyword.
+/// The schema that the suite expects back, keyword for keyword.
 fn schema_2020_12() -> Value {
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",

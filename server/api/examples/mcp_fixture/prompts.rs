@@ -1,5 +1,3 @@
-//! Prompts.
-
 use recalld_mcp_protocol::{Client, Fault, NeedsInput, Outcome};
 use serde_json::{Map, Value, json};
 

@@ -1,5 +1,3 @@
-//! Resources.
-
 use serde_json::{Value, json};
 
 use super::plain::PNG;

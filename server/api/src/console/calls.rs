@@ -1,7 +1,7 @@
-//! What pages ask of the tools: to read in any workspace, and to change an item.
+//! Tool calls of the console's pages: reads in any workspace, and changes of an item.
 //!
-//! Owns which tools a page may call, and when that takes a session. Must not know what a tool does: each is the
-//! governed call that a client makes of it.
+//! Defines which tools a page may call and which calls require a session. Independent of the tools: each call is the
+//! audited call of a client.
 
 use serde_json::{Map, Value};
 
@@ -22,7 +22,7 @@ const FORGET: &str = "forget_item_tool";
 const CHANGING: [&str; 2] = ["supersede_item_tool", FORGET];
 
 args! {
-    /// What `POST /console/call` takes.
+    /// Body of `POST /console/call`.
     pub struct Wanted {
         tool: Text<1, 128> => "Its name.",
         arguments: Option<AnyObject<CONSOLE_BODY_BYTES_MAX>> => "What the tool takes.",
@@ -31,7 +31,7 @@ args! {
 }
 
 args! {
-    /// What `POST /console/change` takes.
+    /// Body of `POST /console/change`.
     pub struct Changed {
         tool: Text<1, 128> => "Its name.",
         arguments: Option<AnyObject<CONSOLE_BODY_BYTES_MAX>> => "What the tool takes.",
@@ -40,10 +40,10 @@ args! {
     }
 }
 
-/// `POST /console/call`: one call of a tool that reads.
+/// `POST /console/call`: calls a read-only tool.
 ///
 /// # Errors
-/// There is no such tool, it does more than read, it is about a tenant and nobody is signed in, or it refuses.
+/// The tool is unknown or not read-only, a tenant's workspace is named without a session, or the tool rejects the call.
 pub fn call(ask: &Ask<'_>) -> Result<Response, Refusal> {
     let wanted = Wanted::parse(&body(ask.call)?).map_err(over_http)?;
     let tool = known(ask, &wanted.tool.0)?;
@@ -59,10 +59,10 @@ pub fn call(ask: &Ask<'_>) -> Result<Response, Refusal> {
     within(ask, workspace, Wants::Reads, |context| tool.call(context, &given))
 }
 
-/// `POST /console/change`: an item is corrected or forgotten, or what would go is told.
+/// `POST /console/change`: corrects or forgets an item, or previews a deletion.
 ///
 /// # Errors
-/// It is another tool, or it refuses.
+/// The tool may not be called by a page, or rejects the call.
 pub fn change(ask: &Ask<'_>) -> Result<Response, Refusal> {
     let wanted = Changed::parse(&body(ask.call)?).map_err(over_http)?;
     let tool = known(ask, &wanted.tool.0)?;
@@ -90,7 +90,7 @@ fn given(arguments: Option<AnyObject<CONSOLE_BODY_BYTES_MAX>>) -> Map<String, Va
     arguments.and_then(|given| given.0.as_object().cloned()).unwrap_or_default()
 }
 
-/// Does the call as the operator in that workspace, and gives its structured result.
+/// Runs `work` as the operator in the workspace and returns the structured result.
 fn within(
     ask: &Ask<'_>,
     workspace: Option<&str>,

@@ -1,7 +1,7 @@
-//! The console: pages for the operator in a browser, and what they ask for (format-spec/console.md).
+//! The console: pages for the operator in a browser, and the endpoints of these pages (format-spec/console.md).
 //!
-//! On the local listener only. What it shows it gets by the tools of the catalog, and what it administers by the
-//! operator's acts: both are governed there, and it must not reach the engine or the control store by itself.
+//! Served on the local listener only. All data comes from tools of the catalog, and all administration goes through the
+//! operator's acts. Both are audited there; the console must not access the engine or the metastore directly.
 
 #[cfg(feature = "console")]
 pub mod assets;
@@ -32,23 +32,24 @@ use sessions::{SESSION_IDLE, SESSION_TIME_MAX};
 limit_table::limits! {
     pub(crate) const LIMITS = [sessions];
 
-    /// The longest body that a page sends: the longest text of a correction, however it is escaped, and room around it.
+    /// Maximum size of a request body in bytes: the longest text of a correction, fully escaped, plus room for the
+    /// other fields.
     pub const CONSOLE_BODY_BYTES_MAX: usize = 256 << 10;
 }
 
-/// The header of the token.
+/// Header of the session token.
 const TOKEN: &str = "x-recalld-console";
 const SIGN_IN: &str = "recalld console sign-in";
 
 args! {
-    /// What `POST /console/session` takes.
+    /// Body of `POST /console/session`.
     pub struct SignIn {
         bearer: Text<1, 8192> => "The operator's.",
     }
 }
 
-/// Refuses whom no page of ours sent, as far as a browser tells (CSL-02). That an `Origin` is this listener's own was
-/// seen before, since no other page may ask here.
+/// Rejects requests that no page of the console sent, as far as a browser reports the sender (CSL-02). The `Origin` was
+/// checked before: the local listener rejects pages of other origins here.
 pub(crate) fn check_page(call: &Call) -> Result<(), Refusal> {
     let headers = &call.request.headers;
     let site = headers.get("sec-fetch-site");
@@ -67,7 +68,7 @@ pub(crate) fn check_page(call: &Call) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Refuses whom no session lets administer, and uses the session of whom one does.
+/// Rejects requests without a valid session, and marks the session as used.
 pub(crate) fn check_session(parts: &AppState, call: &Call) -> Result<(), Refusal> {
     let is_in = |(key, token)| parts.console.take(key, token, Instant::now());
     match secrets(call).is_some_and(is_in) {
@@ -76,7 +77,7 @@ pub(crate) fn check_session(parts: &AppState, call: &Call) -> Result<(), Refusal
     }
 }
 
-/// The answer to a body that is longer than a page of ours sends.
+/// The response to a body longer than [`CONSOLE_BODY_BYTES_MAX`].
 pub(crate) fn body_too_large() -> Refusal {
     let max = CONSOLE_BODY_BYTES_MAX;
     Refusal::new(413, &format!("Body too large: at most {max} bytes are allowed"))
@@ -86,7 +87,7 @@ fn signed_out(why: &str) -> Refusal {
     Refusal::new(401, why).with("WWW-Authenticate", "Bearer").with("Cache-Control", "no-store")
 }
 
-/// Cookie and token of a request that has both, each once.
+/// Returns the cookie and the token of a request if each is present exactly once.
 fn secrets(call: &Call) -> Option<(&str, &str)> {
     let headers = &call.request.headers;
     let key = cookie(headers, &cookie_name(call)).ok().flatten()?;
@@ -95,15 +96,16 @@ fn secrets(call: &Call) -> Option<(&str, &str)> {
     tokens.next().is_none().then_some((key, token))
 }
 
-/// A browser gives cookies of a host to all its ports: servers side by side have one each.
+/// The cookie's name contains the port, because a browser sends the cookies of a host to all its ports. Servers on one
+/// machine thus have separate sessions.
 fn cookie_name(call: &Call) -> String {
     let host = call.request.headers.get("host").unwrap_or_default();
-    // A `Host` without a port means the one of HTTP.
+    // A `Host` without a port means port 80, the default of HTTP.
     let port = host.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or(80_u16);
     format!("recalld-console-{port}")
 }
 
-/// The body as an object; as bytes it is no longer than `CONSOLE_BODY_BYTES_MAX`.
+/// Parses the body as an object of at most [`CONSOLE_BODY_BYTES_MAX`] bytes.
 fn body(call: &Call) -> Result<Map<String, Value>, Refusal> {
     if call.request.body.len() > CONSOLE_BODY_BYTES_MAX {
         return Err(body_too_large());
@@ -115,12 +117,12 @@ fn answer(value: &Value) -> Response {
     guarded(Response::json(200, value.to_string().into_bytes()))
 }
 
-/// The same answer, which no cache keeps and nobody takes for anything but what it says it is.
+/// Forbids caching and content type sniffing of a response.
 fn guarded(answer: Response) -> Response {
     answer.header("cache-control", "no-store").header("x-content-type-options", "nosniff")
 }
 
-/// `GET /console/session`: whether there is one.
+/// `GET /console/session`: returns the state of the session.
 ///
 /// # Errors
 /// None.
@@ -133,10 +135,10 @@ pub fn look(ask: &Ask<'_>) -> Result<Response, Refusal> {
     }))
 }
 
-/// `POST /console/session`: the operator's bearer begins one.
+/// `POST /console/session`: starts a session for the operator's bearer.
 ///
 /// # Errors
-/// It is another one, or the ledger takes no entry.
+/// The bearer is not the operator's, or the ledger accepts no entry.
 pub fn sign_in(ask: &Ask<'_>) -> Result<Response, Refusal> {
     let (parts, call) = (ask.parts, ask.call);
     let SignIn { bearer } = SignIn::parse(&body(call)?).map_err(over_http)?;
@@ -157,7 +159,7 @@ pub fn sign_in(ask: &Ask<'_>) -> Result<Response, Refusal> {
     Ok(answer(&said).header("set-cookie", set))
 }
 
-/// That somebody signed in is on record before anybody is.
+/// Records the sign-in in the ledger, before the session starts.
 fn record(parts: &AppState, principal: Principal) -> Result<(), Refusal> {
     let trace = Trace {
         tool: SIGN_IN,
@@ -174,7 +176,7 @@ fn record(parts: &AppState, principal: Principal) -> Result<(), Refusal> {
     })
 }
 
-/// `DELETE /console/session`: it ends, if there was one.
+/// `DELETE /console/session`: ends the session, if there is one.
 ///
 /// # Errors
 /// None.
@@ -186,10 +188,10 @@ pub fn sign_out(ask: &Ask<'_>) -> Result<Response, Refusal> {
     Ok(answer(&json!({"ended": ended})).header("set-cookie", gone))
 }
 
-/// `POST /console/admin`: one act of administration.
+/// `POST /console/admin`: runs one act of administration.
 ///
 /// # Errors
-/// Why it was not done.
+/// The act failed or was rejected.
 pub fn admin(ask: &Ask<'_>) -> Result<Response, Refusal> {
     body(ask.call)?;
     crate::operator::admin::serve_admin(ask).map(guarded)

@@ -1,7 +1,7 @@
-//! Who administers in a browser: sessions that the operator's bearer began.
+//! Sessions of the operator in a browser, started with the operator's bearer.
 //!
-//! A session is known by two secrets, of which the browser sends one by itself and the page the other (CSL-22).
-//! Must not know requests, nor where the time comes from.
+//! Two secrets identify a session: the browser sends the cookie by itself, and the page sends the token (CSL-22).
+//! Independent of requests; the time is a parameter.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,19 +13,19 @@ use recalld_common::secret::{Secret, SecretHash};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Sessions at a time: one operator has a few browsers.
+    /// Maximum number of concurrent sessions; one operator has a few browsers.
     const CONSOLE_SESSIONS_MAX: usize = 16;
-    /// How long one stands that nobody uses.
+    /// Idle time after which a session expires.
     pub(super) const SESSION_IDLE: Duration = Duration::from_secs(1_800);
-    /// How long one stands at the most: a working day.
+    /// Maximum lifetime of a session: a working day.
     pub(super) const SESSION_TIME_MAX: Duration = Duration::from_secs(43_200);
 }
 
-/// What a browser and a page are told when a session begins.
+/// The secrets of a new session, for the browser and for the page.
 pub(super) struct Begun {
-    /// The value of the cookie.
+    /// Value of the cookie.
     pub(super) key: Secret,
-    /// What the page sends.
+    /// Value of the header that the page sends.
     pub(super) token: Secret,
 }
 
@@ -37,19 +37,19 @@ struct Session {
 }
 
 impl Session {
-    /// How much longer it stands if nobody uses it; `None` once it does not.
+    /// Returns the remaining lifetime of an idle session; `None` if the session has expired.
     fn left(&self, now: Instant) -> Option<Duration> {
         let ends = (self.used + SESSION_IDLE).min(self.began + SESSION_TIME_MAX);
         ends.checked_duration_since(now).filter(|left| !left.is_zero())
     }
 }
 
-/// The sessions that stand.
+/// Active sessions.
 #[derive(Default)]
 pub struct Sessions(Mutex<Vec<Session>>);
 
 impl Sessions {
-    /// Begins one. Where there are as many as there may be, the one that was idle longest ends.
+    /// Starts a session. If the maximum is reached, the session that was idle longest ends.
     pub(super) fn begin(&self, random: &dyn Random, now: Instant) -> Begun {
         let secret = || Secret::generate("", &mut |bytes: &mut [u8]| random.fill(bytes));
         let begun = Begun { key: secret(), token: secret() };
@@ -65,13 +65,13 @@ impl Sessions {
         begun
     }
 
-    /// How much longer the session of these two stands, without using it; `None` where there is none.
+    /// Returns the remaining lifetime of a session without marking it as used; `None` if the session does not exist.
     pub(super) fn left(&self, key: &str, token: &str, now: Instant) -> Option<Duration> {
         let open = self.standing(now);
         found(&open, key, token).and_then(|at| open[at].left(now))
     }
 
-    /// Uses the session of these two. Whether there is one.
+    /// Marks a session as used. Returns true if the session exists.
     pub(super) fn take(&self, key: &str, token: &str, now: Instant) -> bool {
         let mut open = self.standing(now);
         let found = found(&open, key, token);
@@ -81,7 +81,7 @@ impl Sessions {
         found.is_some()
     }
 
-    /// Ends the session of these two. Whether there was one.
+    /// Ends a session. Returns true if the session existed.
     pub(super) fn end(&self, key: &str, token: &str, now: Instant) -> bool {
         let mut open = self.standing(now);
         let found = found(&open, key, token);
@@ -91,7 +91,8 @@ impl Sessions {
         found.is_some()
     }
 
-    /// Those that stand; the others are forgotten. A list that a panic left is whole after each step.
+    /// Locks the list and removes expired sessions. The list is consistent after each step, so a poisoned lock is
+    /// usable.
     fn standing(&self, now: Instant) -> MutexGuard<'_, Vec<Session>> {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|session| session.left(now).is_some());
@@ -99,7 +100,7 @@ impl Sessions {
     }
 }
 
-/// Where the session of these two is; both are compared with each.
+/// Returns the index of the session with both secrets. Both secrets are always compared, even if the first one differs.
 fn found(open: &[Session], key: &str, token: &str) -> Option<usize> {
     let is_it = |session: &Session| {
         let (key, token) =
@@ -148,7 +149,7 @@ mod tests {
         let (sessions, began) = (Sessions::default(), Instant::now());
         let (key, token) = begin(&sessions, began);
         let mut now = began;
-        // To ask whether it stands is not to use it.
+        // Querying the state does not extend the session.
         assert_eq!(sessions.left(&key, &token, now + A_MINUTE), Some(SESSION_IDLE - A_MINUTE));
         while now + SESSION_IDLE < began + SESSION_TIME_MAX {
             now += SESSION_IDLE - A_MINUTE;

@@ -1,6 +1,6 @@
-//! What recalld offers over MCP: its tools, memories as resources, and prompts.
+//! The MCP server of recalld: its tools, memories as resources, and prompts.
 //!
-//! Knows the catalog and the store; the protocol is `mcp`'s. Every read goes the way of a tool:
+//! Depends on the catalog and the store; `mcp` implements the protocol. Every read is processed like a tool call:
 //! scope, policy, an entry in the ledger.
 
 mod prompts;
@@ -31,7 +31,7 @@ use recalld_tool_framework::{
 use recalld_tools::instructions::INSTRUCTIONS;
 use recalld_tools::{CATALOG, brief};
 
-/// Who calls, and how much of the catalog the address it calls asks for.
+/// A caller, and the part of the catalog that the caller's URL selects.
 #[derive(Debug, Clone)]
 pub struct Visitor {
     caller: Arc<Caller>,
@@ -39,10 +39,10 @@ pub struct Visitor {
 }
 
 impl Visitor {
-    /// A caller at an address with this query.
+    /// Creates a visitor from a caller and the query of the URL.
     ///
     /// # Errors
-    /// The query names no profile that there is.
+    /// The query names an unknown profile.
     pub fn of(caller: Arc<Caller>, query: Option<&str>) -> Result<Self, Fault> {
         let profile = Profile::from_query(query)
             .map_err(|why| Fault::server("unknown_profile", why).with_status(400))?;
@@ -50,19 +50,19 @@ impl Visitor {
     }
 }
 
-/// The product, as MCP shows it.
+/// The MCP server handler of the product.
 pub struct Product {
     parts: Arc<AppState>,
 }
 
 impl Product {
-    /// Shows these parts.
+    /// Creates a handler for these components.
     pub fn new(parts: Arc<AppState>) -> Self {
         Self { parts }
     }
 
-    /// Does `work`, which reads, as a governed call of a client, until it is called off or its time is over. Gives
-    /// beside the answer how old it may be.
+    /// Runs the read-only `work` as an audited call until the call is cancelled or its deadline has passed. Returns the
+    /// staleness of the answer as well.
     fn governed(
         &self,
         caller: &Caller,
@@ -83,7 +83,7 @@ impl Product {
         governed(&context, operation, arguments, false, work).map(|answer| (answer, stale))
     }
 
-    /// Leaves the entry of a call that is refused before anything is looked at. Gives a fault where it cannot.
+    /// Records the entry of a call that is rejected before any data is read. Returns a fault if recording fails.
     fn refused(
         &self,
         caller: &Caller,
@@ -105,7 +105,7 @@ impl Host for Product {
     }
 
     fn in_turn(&self, visitor: &Visitor, params: &Value) -> Visitor {
-        // Without it the call is the caller's own, with what policy said to it so far.
+        // Without an asserted identity, the call is the caller's own and reuses the caller's cached policy decisions.
         let Some(asserted) = params["_meta"].get(TURN_IDENTITY) else { return visitor.clone() };
         let turn = visitor.caller.turn.asserting(Some(asserted));
         let caller = Arc::new(visitor.caller.in_turn(turn));
@@ -119,7 +119,7 @@ impl Host for Product {
         if let Some(fault) = self.refused(caller, ("tools/call", &json!({"name": name}))) {
             return Some(fault.with_status(503));
         }
-        // With what it has, so that one sign-in more is enough.
+        // The challenge includes the granted scopes, so that a single sign-in suffices.
         let needed: Scopes = caller.scopes.iter().copied().chain([lacking]).collect();
         let at = authority.places.resource_metadata();
         let why = format!("{name} takes the scope {}", lacking.name());
@@ -150,7 +150,7 @@ impl Host for Product {
     }
 
     fn capabilities(&self) -> Capabilities {
-        // What a caller may use does not change while the server runs.
+        // The lists of a caller do not change while the server runs.
         let fixed = Some(Listing { list_changed: false });
         Capabilities {
             tools: fixed,
@@ -287,7 +287,7 @@ impl Host for Product {
             .map(|(name, held, snapshot)| (name, resources::Look::at(snapshot, held, now)))
             .collect();
         let version = |Followed { caller: Visitor { caller, .. }, uri, version }: &Followed<_>| {
-            // Nobody has written to what is closed.
+            // A closed workspace has received no writes.
             let Some(look) = looks.get(&*caller.workspace) else { return *version };
             resources::Named::of(caller, uri)?.version(look, caller)
         };
@@ -368,7 +368,7 @@ fn until<'a>(client: &'a Client<'_>) -> (&'a CancellationToken, Instant) {
     (client.cancel(), client.deadline())
 }
 
-/// The fault of a call that names a resource, which may be missing.
+/// Returns the fault of a call that names a resource; the resource may be missing.
 fn read_fault(error: &ServiceError, not_found: impl FnOnce() -> Fault) -> Fault {
     match error {
         ServiceError::Argument { .. }
@@ -378,7 +378,7 @@ fn read_fault(error: &ServiceError, not_found: impl FnOnce() -> Fault) -> Fault 
     }
 }
 
-/// A result that says how old it may be, where the node follows another one.
+/// Adds the staleness to a result if this node is a follower.
 fn aged(mut result: Value, stale: Option<u64>) -> Value {
     if let Some(seconds) = stale {
         result["_meta"][STALE_SECONDS_META] = seconds.into();
@@ -386,7 +386,7 @@ fn aged(mut result: Value, stale: Option<u64>) -> Value {
     result
 }
 
-/// Whether a POST calls a tool that may change something, as far as its caller has it.
+/// Returns true if a POST calls a tool that may change data and that the caller may use.
 pub(crate) fn changes(caller: &Caller, body: &Value) -> bool {
     messages(body).iter().any(|message| {
         let name = message["params"]["name"].as_str().filter(|_| message["method"] == "tools/call");
@@ -395,11 +395,11 @@ pub(crate) fn changes(caller: &Caller, body: &Value) -> bool {
     })
 }
 
-/// What asks a workspace.
+/// Methods that access a workspace.
 const ASKING: [&str; 5] =
     ["tools/call", "resources/read", "resources/subscribe", "prompts/get", "completion/complete"];
 
-/// Whether a POST asks its workspace.
+/// Returns true if a POST accesses its workspace.
 pub(crate) fn asks_workspace(body: &Value) -> bool {
     let asks =
         |message: &Value| message["method"].as_str().is_some_and(|method| ASKING.contains(&method));
@@ -410,7 +410,7 @@ fn messages(body: &Value) -> &[Value] {
     body.as_array().map_or_else(|| std::slice::from_ref(body), Vec::as_slice)
 }
 
-/// A result whose receipt stands in `_meta`.
+/// Moves the receipt of a result into `_meta`.
 fn with_receipt(mut answer: Answer) -> Value {
     let mut result = answer.structured.take();
     let receipt = result.as_object_mut().and_then(|fields| fields.remove("receipt"));

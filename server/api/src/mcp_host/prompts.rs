@@ -1,4 +1,4 @@
-//! Prompts: how to work with a memory, ready to be put to a model.
+//! MCP prompts: instructions for a model to work with a memory.
 
 use serde_json::{Map, Value, json};
 
@@ -7,9 +7,8 @@ use recalld_common::scope::Scope;
 use recalld_mcp_protocol::Fault;
 use recalld_policy::Caller;
 
-/// Bytes of all of a prompt's arguments together.
+/// Maximum total size of a prompt's arguments in bytes.
 const ARGUMENTS_BYTES_MAX: usize = 16 * 1024;
-/// One argument of a prompt.
 struct Argument {
     name: &'static str,
     about: &'static str,
@@ -17,10 +16,10 @@ struct Argument {
     completes: Wanted,
 }
 
-/// What is given for an argument, where something is.
+/// Returns the value of an argument, if present.
 type Given<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// One prompt.
+/// Definition of a prompt.
 struct Row {
     name: &'static str,
     title: &'static str,
@@ -116,7 +115,7 @@ static ROWS: &[Row] = &[
     },
 ];
 
-/// The prompts as lists show them.
+/// Returns the entries of `prompts/list`.
 pub(super) fn listed() -> Vec<Value> {
     let argument = |one: &Argument| {
         let Argument { name, about, required, .. } = one;
@@ -139,7 +138,7 @@ fn find(name: &str) -> Result<&'static Row, Fault> {
     })
 }
 
-/// What completes a prompt's argument.
+/// Returns the source of completions for a prompt's argument.
 pub(super) fn completing(name: &str, argument: &str) -> Result<Wanted, Fault> {
     let row = find(name).map_err(|_| Fault::invalid_params("ref.name: no such prompt"))?;
     let found = row.arguments.iter().find(|one| one.name == argument);
@@ -149,14 +148,14 @@ pub(super) fn completing(name: &str, argument: &str) -> Result<Wanted, Fault> {
     })
 }
 
-/// A prompt and what was given for its arguments.
+/// A prompt and its arguments.
 pub(super) struct Prompt<'a> {
     row: &'static Row,
     given: &'a Map<String, Value>,
 }
 
 impl<'a> Prompt<'a> {
-    /// The prompt of this name, if these are its arguments.
+    /// Finds the prompt and validates the arguments.
     pub(super) fn find(name: &str, given: &'a Map<String, Value>) -> Result<Self, Fault> {
         let row = find(name)?;
         let known = |name: &str| row.arguments.iter().any(|one| one.name == name);
@@ -182,12 +181,12 @@ impl<'a> Prompt<'a> {
         Ok(Self { row, given })
     }
 
-    /// Whether the day's brief goes with it, for this caller.
+    /// Returns true if the prompt includes the day's brief for this caller.
     pub(super) fn wants_brief(&self, caller: &Caller) -> bool {
         self.row.has_brief && caller.scopes.contains(&Scope::TenantRead)
     }
 
-    /// As `prompts/get` gives it.
+    /// Builds the result of `prompts/get`.
     pub(super) fn show(&self, brief: Option<&str>) -> Value {
         let given = |name: &str| {
             let text = self.given.get(name)?.as_str()?.trim();

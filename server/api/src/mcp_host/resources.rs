@@ -19,13 +19,13 @@ use recalld_tool_framework::{ANSWER_KIND, Answer, Context, ServiceError, decisio
 use recalld_tools::{brief, docstore};
 use recalld_workspace::workspace::Workspace;
 
-/// Bytes of a document in one answer; docstore_get_document_tool reads what is longer in pieces.
+/// Maximum bytes of a document in one response. Longer documents are read in parts with docstore_get_document_tool.
 const DOCUMENT_BYTES_MAX: usize = 1024 * 1024;
 const ITEM: &str = "memory://item/";
 const DOCUMENT: &str = "memory://document/";
 const BRIEF: &str = "memory://brief/today";
 
-/// What a URI names.
+/// A resource named by a URI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Named {
     Item(ItemId),
@@ -34,7 +34,7 @@ pub(super) enum Named {
 }
 
 impl Named {
-    /// The resource of a URI, if this caller may read any; whether it is there is found by reading.
+    /// Parses a URI if this caller may read resources. The existence of the resource is checked on read.
     pub(super) fn of(caller: &Caller, uri: &str) -> Option<Self> {
         may_read(caller).then(|| Self::parse(uri)).flatten()
     }
@@ -50,7 +50,7 @@ impl Named {
         }
     }
 
-    /// Reads it: `{contents}`.
+    /// Reads the resource: `{contents}`.
     pub(super) fn read(self, context: &Context<'_>, uri: &str) -> Result<Answer, ServiceError> {
         match self {
             Self::Item(id) => item(context, id, uri),
@@ -63,7 +63,8 @@ impl Named {
         }
     }
 
-    /// Lets a client follow it, as reading it would: what policy denies is not there. Gives its version.
+    /// Checks a subscription like a read and returns the resource's version. A resource denied by policy is reported as
+    /// missing.
     pub(super) fn follow(
         self,
         context: &Context<'_>,
@@ -80,8 +81,8 @@ impl Named {
         Ok((version.ok_or_else(|| missing(uri))?, answer))
     }
 
-    /// A number that is another one when the resource is superseded, tombstoned or erased, or, for
-    /// the brief, when it says something else. `None` where there is none for this caller.
+    /// Returns a number that changes when the resource is superseded, tombstoned or erased. The number of the brief
+    /// changes with the brief's content. Returns `None` if this caller has no such resource.
     pub(super) fn version(self, at: &Look<'_>, caller: &Caller) -> Option<u64> {
         let Look { snapshot, workspace, .. } = at;
         let mut hasher = DefaultHasher::new();
@@ -103,7 +104,7 @@ impl Named {
                 }
                 status.name().hash(&mut hasher);
                 for newer in snapshot.direct_successors(id).ok()? {
-                    // What the caller may not know of changes nothing that it can see.
+                    // A successor whose existence is hidden from the caller must not change the version.
                     let is_hidden = snapshot.status(newer).ok()? == Status::Tombstoned;
                     let newer = snapshot.item(newer).ok()?;
                     if !is_hidden && judged(workspace, caller, &newer) != Verdict::Deny {
@@ -116,17 +117,16 @@ impl Named {
     }
 }
 
-/// One look at the versions of what is followed.
+/// Versions of subscribed resources in one snapshot.
 pub(super) struct Look<'a> {
     snapshot: &'a Snapshot,
     workspace: &'a Workspace,
     now: Micros,
-    /// The brief's version, once somebody has asked: it is the same for all.
+    /// The brief's version, computed on first use; equal for all callers.
     brief: OnceCell<Option<u64>>,
 }
 
 impl<'a> Look<'a> {
-    /// A look at a snapshot.
     pub(super) fn at(snapshot: &'a Snapshot, workspace: &'a Workspace, now: Micros) -> Self {
         Self { snapshot, workspace, now, brief: OnceCell::new() }
     }
@@ -137,7 +137,7 @@ impl<'a> Look<'a> {
     }
 }
 
-/// Whether this caller may read anything by its URI: what a plan does not give as a tool, it does not give so either.
+/// Returns true if this caller may read resources by URI. A caller whose plan lacks the tool to read documents may not.
 pub(super) fn may_read(caller: &Caller) -> bool {
     let (family, tool) = (docstore::FAMILY.name, docstore::GET_DOCUMENT);
     caller.scopes.contains(&Scope::TenantRead) && caller.entitled.has_tool(family, tool)
@@ -153,7 +153,7 @@ fn judged(workspace: &Workspace, caller: &Caller, item: &ItemView<'_>) -> Verdic
     caller.judge(&workspace.rules, &what, Action::Read).0
 }
 
-/// Those with a URI of their own.
+/// Returns the resources with a fixed URI.
 pub(super) fn listed(caller: &Caller) -> Vec<Value> {
     if !may_read(caller) {
         return Vec::new();
@@ -164,7 +164,7 @@ pub(super) fn listed(caller: &Caller) -> Vec<Value> {
     })]
 }
 
-/// Those of a kind.
+/// Returns the resource templates.
 pub(super) fn templates(caller: &Caller) -> Vec<Value> {
     if !may_read(caller) {
         return Vec::new();
@@ -202,7 +202,7 @@ fn missing(uri: &str) -> ServiceError {
     ServiceError::Missing { field: "uri", why: format!("there is no {uri}") }
 }
 
-/// An item that the caller may know of, and how far; `answer` takes the decision.
+/// Returns an item whose existence the caller may know, with verdict and effect. Records the decision in `answer`.
 fn known(
     context: &Context<'_>,
     snapshot: &Snapshot,
@@ -218,7 +218,7 @@ fn known(
     let (verdict, rule) = context.judge(&item, Action::Read);
     let effect = match verdict {
         Verdict::Deny => {
-            // In the words that a missing one gets.
+            // Same text as for a missing item, so that the existence does not leak.
             let why = format!("there is no {uri}");
             return Err(ServiceError::Denied {
                 field: "uri",
@@ -235,7 +235,8 @@ fn known(
     Ok((place, verdict, effect))
 }
 
-/// Whether policy lets something of an item be shown; where it does not, the answer's ledger entry says so.
+/// Returns true if policy allows an item's content to be shown. Otherwise the answer's ledger entry records the
+/// decision.
 fn may_be_shown(context: &Context<'_>, item: &ItemView<'_>, answer: &mut Answer) -> bool {
     let (verdict, rule) = context.judge(item, Action::Read);
     if verdict == Verdict::Allow {
@@ -265,20 +266,19 @@ fn document(context: &Context<'_>, id: ItemId, uri: &str) -> Result<Answer, Serv
     Ok(answer)
 }
 
-/// Where the values of a completion come from.
+/// Source of the values of a completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// Ids of items that are no part of another.
+    /// Ids of items that are not part of another item.
     Items,
     /// Ids of documents.
     Documents,
-    /// Tags.
     Tags,
-    /// Nothing is known about it.
+    /// No known values.
     Nothing,
 }
 
-/// What completes a template's variable.
+/// Returns the source of completions for a template's variable.
 pub(super) fn completing(template: &str, variable: &str) -> Result<Wanted, Fault> {
     match (template.strip_suffix("{id}"), variable) {
         (Some(ITEM), "id") => Ok(Wanted::Items),
@@ -289,8 +289,8 @@ pub(super) fn completing(template: &str, variable: &str) -> Result<Wanted, Fault
 }
 
 impl Wanted {
-    /// Values that begin with `value`, the newest first, of what this caller may read: as many as are
-    /// shown, and one more where there are more.
+    /// Collects values with the prefix `value` from items that this caller may read, newest first. Collects one value
+    /// more than are shown, to signal that there are more.
     pub(super) fn complete(
         self,
         context: &Context<'_>,
@@ -329,7 +329,7 @@ impl Wanted {
     }
 }
 
-/// The items that were written last, the newest first; tombstoned ones too.
+/// Returns the most recently written items, newest first, including tombstoned items.
 fn newest_first(snapshot: &Snapshot) -> Result<impl Iterator<Item = Place>, SearchError> {
     let counts = snapshot.counts()?;
     let count = usize::try_from(counts.items + counts.tombstoned).unwrap_or(usize::MAX);

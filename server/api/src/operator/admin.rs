@@ -1,8 +1,7 @@
 //! Administration: workspaces, their keys, clients, plans and quotas.
 //!
-//! Every act goes through `administer`, whether a server has the data or a command. One that changes something leaves
-//! an entry in the operator's ledger before it begins; each leaves one that says how it ended. Must not know how an
-//! act was sent.
+//! Every act goes through `administer`, in a server or in a command. An act that changes data records an entry in the
+//! operator's ledger before it begins; every act records an entry with its outcome. Independent of the act's transport.
 
 mod act;
 mod grants;
@@ -36,7 +35,7 @@ use recalld_metastore::LISTED_MAX;
 use recalld_policy::Caller;
 use recalld_workspace::opening::{Kept, open_or_make, open_with_control};
 
-/// `POST /operator/admin`: one act.
+/// `POST /operator/admin`: runs one act.
 pub fn serve_admin(ask: &Ask<'_>) -> Result<Response, Refusal> {
     let raw = super::arguments(ask.call)?;
     check_node(ask.parts, &raw)?;
@@ -54,7 +53,7 @@ pub fn serve_admin(ask: &Ask<'_>) -> Result<Response, Refusal> {
     Ok(Response::json(200, done.to_string().into_bytes()))
 }
 
-/// That this node may change what an act changes, before anything is done for it.
+/// Checks that this node is the leader of the metastore, before a changing act does anything.
 fn check_node(parts: &AppState, raw: &Map<String, Value>) -> Result<(), Refusal> {
     let act = Act::parse(&Value::Object(raw.clone()));
     if !act.is_ok_and(|act| act.begun().is_some()) {
@@ -74,11 +73,11 @@ fn check_node(parts: &AppState, raw: &Map<String, Value>) -> Result<(), Refusal>
     }
 }
 
-/// The same for a command, where no server has the data. The first workspace of a tenant may come before the first
-/// start: then what a start would make is made.
+/// Runs an act in-process if no server has opened the data. The first tenant may be created before the first start of a
+/// server: then the data directory is initialized as by a start.
 ///
 /// # Errors
-/// The data cannot be opened, [`StartError::Busy`] where a server has it; within, why the act was not done.
+/// The data cannot be opened, or [`StartError::Busy`] if a server has opened it. The inner error is that of the act.
 pub fn administer_alone(
     data: &Path,
     config: &Config,
@@ -94,7 +93,7 @@ pub fn administer_alone(
     Ok(administer(&office, raw))
 }
 
-/// Does one act: `{act, ...}`.
+/// Runs one act: `{act, ...}`.
 fn administer(office: &Office<'_>, raw: &Map<String, Value>) -> Result<Value, AdminError> {
     let raw = Value::Object(raw.clone());
     let (tool, done) = match Act::parse(&raw) {
@@ -109,7 +108,7 @@ fn administer(office: &Office<'_>, raw: &Map<String, Value>) -> Result<Value, Ad
     };
     let outcome = done.as_ref().err().map_or(Outcome::Done, AdminError::outcome);
     office.record(tool, &raw, outcome).map_err(|unrecorded| match &done {
-        // That it began is on record, and that how it ended is not.
+        // The ledger contains the beginning of the act but not its outcome.
         Ok(_) => AdminError::Failed(format!("it was done, but {unrecorded}")),
         Err(why) => AdminError::Failed(format!("{why}; and {unrecorded}")),
     })?;
@@ -150,7 +149,7 @@ impl Office<'_> {
         }
     }
 
-    /// The last checkpoints of ledgers that are on record.
+    /// Returns the recorded last checkpoints of ledgers.
     fn list_anchors(&self, after: Option<&str>) -> Result<Value, AdminError> {
         let found = self.control.anchors(after, LISTED_MAX)?;
         let last = found.last().map(|(workspace, _)| workspace.clone());

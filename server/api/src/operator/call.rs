@@ -1,6 +1,6 @@
-//! `POST /operator/call`: any tool of the catalog, by the operator, in any workspace.
+//! `POST /operator/call`: calls any tool of the catalog as the operator, in any workspace.
 //!
-//! It is the same governed call that a client makes; only who calls, and for whom, is the operator's to say.
+//! The call is audited like a client's; the operator only chooses the workspace.
 
 use serde_json::{Map, json};
 
@@ -18,7 +18,7 @@ use recalld_tool_framework::{Answer, Context, ServiceError, Tool};
 use recalld_tools::CATALOG;
 
 args! {
-    /// What `POST /operator/call` takes.
+    /// Body of `POST /operator/call`.
     pub struct Call {
         tool: Text<1, 128> => "Its name.",
         arguments: Option<AnyObject<BODY_BYTES_MAX>> => "What the tool takes.",
@@ -37,10 +37,10 @@ pub fn serve_call(ask: &Ask<'_>) -> Result<Response, Refusal> {
     Ok(whose.aged(Response::json(200, body.to_string().into_bytes())))
 }
 
-/// The same, for a command line that has the store to itself.
+/// Calls a tool as the operator; also called in-process by a command that has opened the store itself.
 ///
 /// # Errors
-/// There is no such tool, or it refuses.
+/// The tool is unknown or rejects the call.
 pub fn call_as_operator(context: &Context<'_>, wanted: Call) -> Result<Answer, ServiceError> {
     let tool = CATALOG
         .find(context.caller, &wanted.tool.0)
@@ -52,12 +52,12 @@ pub fn call_as_operator(context: &Context<'_>, wanted: Call) -> Result<Answer, S
     tool.call(context, &arguments).map_err(|refused| refused.error)
 }
 
-/// The workspace that a call is about, and the operator as its caller.
+/// Opens the workspace of a call, with the operator as the caller.
 ///
 /// # Errors
-/// There is none of that name, or it cannot be opened.
+/// The workspace does not exist or cannot be opened.
 pub fn whose(parts: &AppState, caller: &Caller, wanted: &Call) -> Result<Whose, ServiceError> {
-    // Who names no tool that there is, is told so where the call is made.
+    // An unknown tool is reported by the call itself.
     let wants = CATALOG.find(caller, &wanted.tool.0).map_or(Wants::Reads, Tool::wants);
     Whose::of(parts, caller, named(&wanted.workspace), wants)
 }

@@ -1,5 +1,5 @@
-//! `POST /operator/collect`: removes from the remote what no longer counts, of the workspaces that this node writes,
-//! and what is there of deleted ones.
+//! `POST /operator/collect`: collects garbage on the remote for workspaces led by this node, and purges deleted
+//! workspaces.
 
 use engine::ledger::Outcome;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ use recalld_store_admin::keeping::{Keeper, Note};
 use recalld_tool_framework::args::{Text, args};
 
 args! {
-    /// What `POST /operator/collect` takes.
+    /// Body of `POST /operator/collect`.
     pub struct Collect {
         workspace: Option<Text<1, 63>> => "Whose; all that are written here without it.",
     }
@@ -50,7 +50,7 @@ fn collect(
     let probes = seats.clear_probes();
     let goes_on = || !keeper.cancel.is_cancelled();
     let which = only.map_or(Which::Told, Which::One);
-    // A large workspace takes many requests: none more once nobody waits for the answer.
+    // A large workspace requires many requests; none are sent after the client has left.
     let cancel = keeper.cancel.clone();
     let halt = seats.halt_of(move || cancel.is_cancelled());
     let (Pass { all: emptied, put_off }, unread) =

@@ -1,7 +1,7 @@
-//! In which workspace the operator acts: their own, or a tenant's.
+//! The workspace in which the operator acts: `local` or a tenant's.
 //!
-//! Whoever has the machine may act in any of them, suspended ones too. It is audited where it is done, in the
-//! operator's name. Must not know what is done.
+//! The operator of the machine may act in every workspace, including suspended ones. Each action is audited in that
+//! workspace in the operator's name. Independent of the action.
 
 use crate::app_state::{AppState, Held};
 use recalld_common::age::STALE_SECONDS;
@@ -12,21 +12,21 @@ use recalld_policy::Caller;
 use recalld_tool_framework::ServiceError;
 use recalld_workspace::tenants::Closed;
 
-/// The workspace, open as long as this is there, and the operator as a caller of it.
+/// An open workspace, and the operator as its caller.
 pub struct Whose {
-    /// The workspace.
+    /// The workspace, kept open.
     pub workspace: Held,
     /// The operator.
     pub caller: Caller,
-    /// How many seconds old what is here may be, where another node writes it.
+    /// Staleness in seconds if another node is the leader.
     stale: Option<u64>,
 }
 
 impl Whose {
-    /// That of this name; the operator's own without one.
+    /// Opens the named workspace, or `local` without a name.
     ///
     /// # Errors
-    /// There is none of that name, it belongs to another node, or it cannot be opened.
+    /// The workspace does not exist, belongs to another node, or cannot be opened.
     pub fn of(
         parts: &AppState,
         caller: &Caller,
@@ -50,12 +50,12 @@ impl Whose {
         Ok(Self { workspace, caller, stale })
     }
 
-    /// What an answer says of its age, as header fields.
+    /// Returns the header fields that state the staleness.
     pub fn fields(&self) -> Vec<(&'static str, String)> {
         self.stale.iter().map(|seconds| (STALE_SECONDS, seconds.to_string())).collect()
     }
 
-    /// An answer that says it.
+    /// Adds the staleness to a response.
     pub fn aged(&self, answer: Response) -> Response {
         self.fields().into_iter().fold(answer, |answer, (name, value)| answer.header(name, value))
     }

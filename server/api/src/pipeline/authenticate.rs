@@ -1,4 +1,4 @@
-//! Who calls: by credential, or by being the operator of this machine.
+//! Authentication of callers: by credential, or as the operator of this machine.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,12 +19,12 @@ use recalld_policy::Caller;
 use recalld_policy::identity::Turn;
 use recalld_policy::plans::Plan;
 
-/// The header of the gateway token's id.
+/// Header of the gateway token's id.
 pub const GATEWAY_ID: &str = "x-gateway-client-id";
-/// The header of the gateway token's secret.
+/// Header of the gateway token's secret.
 pub const GATEWAY_SECRET: &str = "x-gateway-client-secret";
 
-/// What a route asks of its caller.
+/// Credentials that a route requires of its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gate {
     /// Nothing.
@@ -35,13 +35,13 @@ pub enum Gate {
     Bearer,
     /// Nothing on the local listener, a bearer token elsewhere.
     LocalOrBearer,
-    /// That a page of ours asks (CSL-02).
+    /// A request from a page of this server (CSL-02).
     OwnPage,
-    /// The same in a session of administration.
+    /// A request from a page of this server, in a session of administration.
     Session,
 }
 
-/// The caller of a route. The gateway token is checked first, then the bearer.
+/// Authenticates the caller of a route. Checks the gateway token first, then the bearer.
 pub(super) fn caller(
     parts: &AppState,
     gate: Gate,
@@ -56,7 +56,7 @@ pub(super) fn caller(
         }
         Gate::LocalOrBearer => bearer(parts, call, early(), true),
         Gate::OwnPage | Gate::Session => {
-            // Anew, where the head was judged: a session may have ended since.
+            // Checked again after the head: a session may have ended since.
             at_once(parts, gate, call, &mut None)?;
             Ok(operator(parts, call, Caller::local_operator(parts.local.name())))
         }
@@ -69,24 +69,24 @@ pub(super) fn caller(
     }
 }
 
-/// What the head of a call tells of its caller without a look at the disk.
+/// Knowledge about the caller from the head alone, without disk access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Known {
     /// The operator of this machine.
     Operator,
-    /// Nobody, or somebody whose credential has to be looked up.
+    /// No credential required, or a credential that must be looked up.
     Nobody,
 }
 
-/// The credentials of a head, compared with those of `credentials.toml`: hashes in memory, so that an event loop
-/// may ask, and asked once for each request.
+/// The credentials of a head, compared with those of `credentials.toml`. The comparison uses hashes in memory, so an
+/// event loop may do it. Computed once per request.
 pub(super) struct EarlyAuth {
     is_gateways: bool,
     bearer: Bearer,
 }
 
 impl EarlyAuth {
-    /// Compares what a route's gate asks for.
+    /// Compares the credentials that the gate requires.
     pub(super) fn of(parts: &AppState, gate: Gate, call: &Call) -> Self {
         let is_gateways = gate == Gate::GatewayAndBearer && {
             let id = only(call, GATEWAY_ID).unwrap_or_default();
@@ -102,7 +102,7 @@ impl EarlyAuth {
         matches!(self.bearer, Bearer::Ok(_))
     }
 
-    /// A wrong gateway token is no guess (GOV-04).
+    /// A wrong gateway token does not count as a failed credential (GOV-04).
     fn check_gateway(&self) -> Result<(), Refusal> {
         match self.is_gateways {
             true => Ok(()),
@@ -111,7 +111,7 @@ impl EarlyAuth {
     }
 }
 
-/// The same as [`caller`] as far as it needs no disk, so that an event loop may ask.
+/// Performs the checks of [`caller`] that need no disk access, so that an event loop may run them.
 pub(super) fn at_once(
     parts: &AppState,
     gate: Gate,
@@ -136,13 +136,14 @@ pub(super) fn at_once(
     match early.bearer {
         Bearer::Ok(_) => Ok(Known::Operator),
         Bearer::Missing => Err(unauthorized(parts, takes_tokens, false)),
-        // Who may do this is known by now.
+        // Only `credentials.toml` is valid for this gate, so no lookup follows.
         Bearer::Wrong if gate == Gate::Bearer => Err(wrong(parts, call, takes_tokens)),
         Bearer::Wrong => Ok(Known::Nobody),
     }
 }
 
-/// The operator, who is nobody in particular to the service, and bound by no enforcement at the machine itself.
+/// Builds the operator's caller, who has no turn identity. Enforcement of turn identities does not apply at the machine
+/// itself.
 fn operator(parts: &AppState, call: &Call, caller: Caller) -> Caller {
     let enforcement = match call.listener == LOCAL {
         true => parts.config.identity.at_the_machine(),
@@ -151,7 +152,7 @@ fn operator(parts: &AppState, call: &Call, caller: Caller) -> Caller {
     Caller { turn: Turn::of(enforcement, None, true), ..caller }
 }
 
-/// What is for the command line is for the operator's own bearer: a tenant's is as good as none.
+/// Restricts the command line's routes to the operator's bearer: a tenant's bearer is rejected like an invalid one.
 fn operators_own(caller: Caller) -> Result<Caller, Refusal> {
     match caller.metered {
         None => Ok(caller),
@@ -172,13 +173,13 @@ fn nobody() -> Caller {
     }
 }
 
-/// 401 to a caller whose credential is not good under the host that it named (GOV-61).
+/// Returns 401 for a credential that is not valid under the requested host (GOV-61).
 pub(super) fn not_here(parts: &AppState, gate: Gate) -> Refusal {
     unauthorized(parts, gate == Gate::LocalOrBearer, true)
 }
 
-/// The only value of a header; a repeated one counts as missing, so that two readers of the same
-/// request can never take different ones.
+/// Returns the only value of a header. A repeated header counts as missing, so that two parsers of one request never
+/// use different values.
 pub(super) fn only<'a>(call: &'a Call, name: &str) -> Option<&'a str> {
     let mut values = call.request.headers.get_all(name);
     let first = values.next()?;
@@ -214,7 +215,8 @@ fn bearer(
     }
 }
 
-/// 401. A client of the resource that access tokens are for is told where to get one.
+/// Returns 401. On the resource for which access tokens are issued, the challenge names the authorization server's
+/// metadata.
 fn unauthorized(parts: &AppState, takes_tokens: bool, was_sent: bool) -> Refusal {
     let challenge = match &parts.authority {
         Some(authority) if takes_tokens => {
@@ -230,14 +232,14 @@ fn unauthorized(parts: &AppState, takes_tokens: bool, was_sent: bool) -> Refusal
     Refusal::new(401, "Not authenticated").with("WWW-Authenticate", challenge)
 }
 
-/// A wrong bearer.
+/// Returns the response to a wrong bearer, which counts as a failed credential.
 fn wrong(parts: &AppState, call: &Call, takes_tokens: bool) -> Refusal {
     wrong_credential(parts, call, || unauthorized(parts, takes_tokens, true))
 }
 
-/// The local listener is for programs of this machine that mean it: a peer that is not loopback, a
-/// `Host` that names another machine (DNS rebinding) and a page of another origin are refused.
-/// `ports` are those of the listener's sockets; pages of the `listed` origins may ask as well, where there are any.
+/// Restricts the local listener to programs of this machine. Rejects a peer that is not loopback, a `Host` that names
+/// another machine (DNS rebinding), and a page of another origin. `ports` are those of the listener's sockets. Pages of
+/// the `listed` origins are allowed as well, if a list is given.
 pub fn check_local(call: &Call, ports: &[u16], listed: Option<&Origins>) -> Result<(), Refusal> {
     if !call.peer.ip().is_loopback() {
         return Err(Refusal::new(403, "The local listener answers this machine only"));
@@ -248,7 +250,7 @@ pub fn check_local(call: &Call, ports: &[u16], listed: Option<&Origins>) -> Resu
         let detail = format!("Host must be localhost, 127.0.0.1 or [::1], with port {ports}");
         return Err(Refusal::new(403, &detail));
     }
-    // A page must come from this very listener, or from where the operator said.
+    // A page must have the listener's own origin or a configured origin.
     let is_welcome = |origin: &str| {
         let authority = origin.strip_prefix("http://");
         authority.is_some_and(|authority| is_local_authority(authority, ports))
@@ -260,10 +262,10 @@ pub fn check_local(call: &Call, ports: &[u16], listed: Option<&Origins>) -> Resu
     Err(Refusal::new(403, "Requests from other origins are refused"))
 }
 
-/// MCP has servers look at `Origin` on every connection, and refuse a wrong one with 403 (revision
-/// 2025-11-25, Streamable HTTP, security warning). A page may ask the hosted listener from the address
-/// that the request was sent to, or from one of the `listed` origins. Where the listener has no TLS of
-/// its own (`speaks_tls`), what stands before it may, so that such an address may be of either scheme.
+/// Checks `Origin`. MCP requires servers to validate `Origin` on every connection and to reject a wrong value with 403
+/// (revision 2025-11-25, Streamable HTTP, security warning). Allowed are the origin of the request's own address and
+/// the `listed` origins. If the listener has no TLS (`speaks_tls`), a proxy in front may have TLS, so either scheme is
+/// allowed.
 pub(super) fn check_hosted_origin(
     call: &Call,
     speaks_tls: bool,
@@ -277,7 +279,7 @@ pub(super) fn check_hosted_origin(
     Err(Refusal::new(403, "Requests from other origins are refused"))
 }
 
-/// Whether an origin is of this very `Host`; the port of the scheme may be left out of either.
+/// Returns true if an origin equals the request's `Host`. The scheme's default port may be omitted from either.
 fn is_same_origin(origin: &str, host: &str, speaks_tls: bool) -> bool {
     let of = |scheme: &str, port: &str| {
         let authority = origin.strip_prefix(scheme)?.strip_prefix("://")?;
@@ -287,7 +289,7 @@ fn is_same_origin(origin: &str, host: &str, speaks_tls: bool) -> bool {
     of("https", ":443") == Some(true) || (!speaks_tls && of("http", ":80") == Some(true))
 }
 
-/// Whether a host and port are this machine's own names and one of `ports`; port 80 may be left out.
+/// Returns true if an authority is a loopback name of this machine with one of `ports`; port 80 may be omitted.
 fn is_local_authority(authority: &str, ports: &[u16]) -> bool {
     let (name, given) = match authority.rsplit_once(':') {
         Some((name, given)) if !given.contains(']') => (name, given.parse().ok()),
@@ -323,7 +325,7 @@ mod tests {
             assert!(!is_local_authority(host, &[8788]), "{host}");
         }
         assert!(is_local_authority("localhost", &[80]));
-        // Each of two sockets is reached by its own port.
+        // Each of the two sockets accepts its own port.
         for host in ["localhost:8788", "127.0.0.1:9000"] {
             assert!(is_local_authority(host, &[8788, 9000]), "{host}");
         }

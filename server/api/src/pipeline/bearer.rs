@@ -1,7 +1,7 @@
-//! Whom a tenant's bearer stands for: an access token, or a key that is sent by itself.
+//! Lookup of a tenant's bearer: an access token, or an API key.
 //!
-//! Owns the way from a presented text to a [`Caller`]. The control store is asked on every request: what was revoked a
-//! moment ago opens nothing.
+//! Maps a presented credential to a [`Caller`]. Reads the metastore on every request, so that a revocation takes effect
+//! immediately.
 
 use std::sync::Arc;
 
@@ -19,27 +19,31 @@ use recalld_policy::{Caller, Credential, Metered, Token};
 use recalld_telemetry::log;
 use recalld_telemetry::log::{Level, Value};
 
-/// Why a bearer opens nothing.
+/// Reason for rejecting a bearer.
 #[derive(Debug)]
 pub(super) enum NoCaller {
-    /// It is none of ours, over, revoked, or for something else: all the same from outside.
+    /// No credential of ours, or issued for another purpose; the response does not reveal which. Counts as a failed
+    /// credential.
     Wrong,
-    /// It is one of ours whose time is over, or is not yet, as it says itself: no guess, and nobody knows better.
+    /// An access token of ours outside its period of validity, by its own claims. Does not count as a failed
+    /// credential, and no other node knows better.
     OutOfTime,
-    /// It is one of ours that is over or was taken back: no guess.
+    /// A credential of ours that has ended or was revoked. Does not count as a failed credential.
     Ended,
-    /// It is one of ours, and what it hangs on is not on record: no guess either.
+    /// A credential of ours whose grant or credential is not on record. Does not count as a failed credential.
     NotHere,
-    /// Its workspace is stopped.
+    /// The workspace is suspended.
     Suspended,
-    /// It cannot be told.
+    /// The credential cannot be checked now.
     Unavailable,
 }
 
-/// The caller of an access token or a key. `takes_tokens` where the route is the resource that access tokens are for.
-/// What is not known here may have been issued on another node a moment ago, so it is looked for there once: where that
-/// cannot be done, nobody can tell whether it is good (NOD-30). `may_guess` says whether who shows it has a guess left:
-/// a look takes a worker's time, which nobody gets for one guess after another.
+/// Returns the caller of an access token or an API key. `takes_tokens` is true if the route is the resource for which
+/// access tokens are issued.
+///
+/// An unknown credential may have been issued on another node a moment ago, so it triggers one catch-up with the
+/// leader. If the catch-up fails, the result is [`NoCaller::Unavailable`] (NOD-30). `may_guess` returns true if the
+/// client has failed attempts left: a catch-up occupies a worker, which a series of guesses must not do.
 pub(super) fn caller(
     parts: &AppState,
     presented: &str,
@@ -55,7 +59,7 @@ pub(super) fn caller(
     }
 }
 
-/// Whether another node may know better.
+/// Returns true if another node may know better.
 fn is_looked_for<T>(found: &Result<T, NoCaller>, may_guess: impl FnOnce() -> bool) -> bool {
     match found {
         Err(NoCaller::Ended | NoCaller::NotHere) => true,
@@ -64,14 +68,14 @@ fn is_looked_for<T>(found: &Result<T, NoCaller>, may_guess: impl FnOnce() -> boo
     }
 }
 
-/// What is so once it was looked for what others changed. What is known to be over stays that.
+/// Returns the result after the catch-up. If the catch-up failed, an ended credential stays ended.
 fn settled<T>(
     caught_up: CaughtUp,
     found: Result<T, NoCaller>,
     again: impl FnOnce() -> Result<T, NoCaller>,
 ) -> Result<T, NoCaller> {
     match (caught_up, &found) {
-        // A node that writes the store may have begun to a moment ago, and know more than it did.
+        // `Needless` repeats the lookup too: a node that became the leader a moment ago may know more now.
         (CaughtUp::Here | CaughtUp::Needless, _) => again(),
         (CaughtUp::Unknown, Err(NoCaller::Wrong | NoCaller::NotHere)) => Err(NoCaller::Unavailable),
         (CaughtUp::Unknown, _) => found,
@@ -80,7 +84,7 @@ fn settled<T>(
 
 fn caller_here(parts: &AppState, presented: &str, takes_tokens: bool) -> Result<Caller, NoCaller> {
     match &parts.authority {
-        // No key has a dot in it, and every token has two.
+        // An API key contains no dot, and an access token contains two.
         Some(authority) if presented.contains('.') && takes_tokens => {
             of_token(parts, authority, presented)
         }
@@ -100,7 +104,7 @@ fn of_token(parts: &AppState, authority: &Authority, token: &str) -> Result<Call
         principal: subject.clone(),
         subject: Some(subject),
         id: sid,
-        // However often somebody signs in with one credential, its rate is one.
+        // All sign-ins with one credential share the rate of that credential.
         counts_for: match &standing.hold {
             Hold::Grant(grant) => &grant.credential,
             Hold::Credential(credential) => &credential.id,
@@ -119,7 +123,7 @@ fn of_key(parts: &AppState, key: &str) -> Result<Caller, NoCaller> {
     let found = parts.control.find_credential(key.as_bytes(), &[Kind::Bearer, Kind::User]);
     let (credential, tenant) = found.map_err(|fault| of_credential(parts, fault))?;
     let scopes = credential.scopes.iter().map(String::as_str);
-    // One without a name is nobody's in particular (GOV-30).
+    // A key without a name has no subject (GOV-30).
     let principal = credential.principal();
     let subject = credential.name.is_some().then(|| principal.clone());
     let (id, issued_at) = (&*credential.id, credential.made_at);
@@ -127,18 +131,18 @@ fn of_key(parts: &AppState, key: &str) -> Result<Caller, NoCaller> {
     of_tenant(parts, &tenant, shown, scopes)
 }
 
-/// What a presented credential says of its caller.
+/// Claims of a presented credential about its caller.
 struct Shown<'a> {
     principal: String,
-    /// Who it is for, if anybody in particular.
+    /// The person for whom the credential was issued, if any.
     subject: Option<String>,
-    /// What it hangs on.
+    /// Id of the grant or credential on which the validity depends.
     id: &'a str,
-    /// The credential whose rate it is.
+    /// Id of the credential whose rate limit applies.
     counts_for: &'a str,
     /// In seconds since 1970.
     issued_at: u64,
-    /// Where it is an access token.
+    /// Set for an access token.
     token: Option<Token>,
 }
 
@@ -178,20 +182,20 @@ fn micros(seconds: u64) -> Micros {
     Micros(i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1_000_000))
 }
 
-/// What the control store could not say is told to whoever runs it; callers are told of no file.
+/// Logs a fault of the metastore for the operator. The response to the caller names no file.
 fn unavailable(parts: &AppState, error: &ControlError) -> NoCaller {
     parts.said.say("a credential could not be looked up", &error.to_string());
     NoCaller::Unavailable
 }
 
-/// What a token that opens nothing is answered.
+/// Maps the rejection of an access token.
 fn of_no_token(parts: &AppState, why: NoToken) -> NoCaller {
     match why {
         NoToken::Refused(refusal) => {
             let reason: &str = TokenRefusal::reason(&refusal);
             let fields = [("reason", Value::Text(&reason))];
             log::event(Level::Debug, "an access token was refused", &fields);
-            // Times are looked at once the signature was good (ATT-04, ATT-07).
+            // Times are checked after the signature (ATT-04, ATT-07), so the token is ours.
             match refusal {
                 TokenRefusal::Expired | TokenRefusal::NotYet => NoCaller::OutOfTime,
                 _ => NoCaller::Wrong,
@@ -215,7 +219,7 @@ fn of_credential(parts: &AppState, fault: CredentialFault) -> NoCaller {
         CredentialFault::Suspended => NoCaller::Suspended,
         CredentialFault::Control(error) if error.is_fault() => unavailable(parts, &error),
         CredentialFault::Unknown => NoCaller::Wrong,
-        // One of ours that is over is no guess (GOV-04): whoever has it has to learn that it is.
+        // An ended credential of ours is no failed credential (GOV-04): its owner must learn that it has ended.
         _ => NoCaller::Ended,
     }
 }

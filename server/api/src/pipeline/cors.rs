@@ -1,7 +1,7 @@
-//! Which pages of other origins may ask, and what browsers are told about it (the CORS protocol of Fetch).
+//! Cross-origin requests: the CORS protocol of Fetch.
 //!
-//! The operator lists origins; nobody else's page may read an answer. Owns the header fields and the answers to
-//! OPTIONS; must not know credentials, which browsers send only once a preflight has said yes.
+//! Only pages of origins listed by the operator may read a response. This module sets the header fields and answers
+//! OPTIONS. Independent of credentials, which browsers send only after a successful preflight.
 
 use super::authenticate::{GATEWAY_ID, GATEWAY_SECRET};
 use super::route;
@@ -12,7 +12,7 @@ use recalld_http_server::origin::Origin;
 use recalld_http_server::refusal::Refusal;
 use recalld_http_server::{Call, Method, Response};
 
-/// Fields that a page may send beside those that need no leave.
+/// Request fields that a page may send besides the CORS-safelisted ones.
 const ALLOWED_FIELDS: [&str; 11] = [
     "authorization",
     "content-type",
@@ -27,31 +27,30 @@ const ALLOWED_FIELDS: [&str; 11] = [
     "x-request-id",
 ];
 
-/// Fields of an answer that a page may read beside those that need no leave.
+/// Response fields that a page may read besides the CORS-safelisted ones.
 const EXPOSED_FIELDS: [&str; 6] =
     ["mcp-session-id", "www-authenticate", "retry-after", "x-request-id", LEFT_OUT, STALE_SECONDS];
 
 /// Request fields that pages of any origin may send to the authorization server.
 const FIELDS_OF_ANY_PAGE: [&str; 3] = ["authorization", "content-type", "mcp-protocol-version"];
 
-/// The origins that the operator lists.
+/// Origins listed by the operator.
 #[derive(Debug, Clone, Default)]
 pub struct Origins(Vec<Origin>);
 
 impl Origins {
-    /// These and no others.
+    /// Creates the list.
     pub fn new(listed: Vec<Origin>) -> Self {
         Self(listed)
     }
 
-    /// Whether this is one of them, to the letter.
+    /// Returns true if the list contains exactly this origin.
     pub(super) fn contains(&self, origin: &str) -> bool {
         self.0.iter().any(|listed| listed.as_str() == origin)
     }
 
-    /// The fields that answers to this call carry. Where origins are listed, an answer depends on
-    /// `Origin`, and says so to caches even when none was sent. `is_shared` is the path's
-    /// (`route::PathMatch`).
+    /// Returns the fields that responses to this call carry. If origins are listed, a response depends on `Origin`:
+    /// `Vary` tells caches so even if no `Origin` was sent. `is_shared` is a property of the path (`route::PathMatch`).
     pub(super) fn fields(&self, call: &Call, is_shared: bool) -> Vec<(&'static str, String)> {
         if self.0.is_empty() || !is_shared {
             return Vec::new();
@@ -64,15 +63,15 @@ impl Origins {
         fields
     }
 
-    /// The only `Origin` of a call, if it is listed.
+    /// Returns the only `Origin` of a call if it is listed.
     fn listed<'a>(&self, call: &'a Call) -> Option<&'a str> {
         let mut sent = call.request.headers.get_all("origin");
         let origin = sent.next().filter(|origin| self.contains(origin))?;
         sent.next().is_none().then_some(origin)
     }
 
-    /// Answers OPTIONS: the methods of the path, and to a preflight of a listed origin what it may send.
-    /// Nobody's credentials are looked at. The fields of [`Origins::fields`] come on top.
+    /// Answers OPTIONS with the methods of the path. A preflight of a listed origin also receives the allowed fields.
+    /// Credentials are not checked. The caller adds the fields of [`Origins::fields`].
     pub(super) fn options(&self, call: &Call, is_shared: bool) -> Result<Response, Refusal> {
         let methods = if call.request.target == "*" {
             route::methods(|route| route.on.is_for(call))
@@ -101,7 +100,7 @@ impl Origins {
     }
 }
 
-/// Whether this is OPTIONS, which is answered before a route is looked for.
+/// Returns true for OPTIONS, which is answered before routing.
 pub(super) fn is_options(call: &Call) -> bool {
     call.request.method == Method::Options
 }

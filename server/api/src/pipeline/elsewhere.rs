@@ -1,8 +1,8 @@
-//! A call that belongs to another node: passed on, or told where it belongs, before anything is done for it here.
+//! Leader forwarding: a call that belongs to another node is proxied or redirected before this node acts on it.
 //!
-//! Owns which calls can be passed on, after their caller is known and was counted. What works on the local listener
-//! finds out for itself (`AppState::reach`), since nothing that comes in there leaves this machine. Must not know who
-//! writes what.
+//! Decides which calls can be forwarded, after authentication and rate limiting. Calls of the local listener never
+//! leave this machine, so their handlers check the leader themselves (`AppState::reach`). Independent of how leaders
+//! are found.
 
 use std::sync::Arc;
 
@@ -24,32 +24,32 @@ use recalld_mcp_protocol::Endpoint;
 use recalld_policy::Caller;
 use recalld_workspace::tenants::Closed;
 
-/// How often a workspace is opened to find out where a call belongs.
+/// Maximum attempts to open a workspace in order to find the leader.
 const LOCATE_TRIES_MAX: usize = 2;
 
-/// What a call is, for whoever passes it on.
+/// Properties of a call that decide how to forward it.
 struct Asked {
-    /// Whether it is for the control store, not for its caller's workspace.
+    /// True if the call targets the metastore and not its caller's workspace.
     is_for_control: bool,
     wants: Wants,
-    /// Whether it asks its workspace, which is opened then.
+    /// True if the call accesses its workspace, which is then opened.
     opens: bool,
-    /// Of a message of MCP: its id, or null.
+    /// Id of an MCP message, or null; `None` for other calls.
     mcp: Option<Json>,
-    /// Whether its answer goes on until somebody leaves.
+    /// True if the response is a stream that ends only when one side leaves.
     listens: bool,
 }
 
 impl Asked {
-    /// An operation of the HTTP API: they all read.
+    /// An operation of the HTTP API; all of them are reads.
     const READS: Self =
         Self { is_for_control: false, wants: Wants::Reads, opens: true, mcp: None, listens: false };
 
-    /// Signing in, and all that comes of it: what is remembered of one step is where the next one goes.
+    /// All steps of a sign-in. State of one step is in the memory of a node, so the next step must reach that node.
     const SIGNS_IN: Self =
         Self { is_for_control: true, wants: Wants::Writes, opens: false, ..Self::READS };
 
-    /// `None` where it is no call for a workspace, or one that finds out for itself.
+    /// Returns `None` for a call that needs no workspace, or whose handler checks the leader itself.
     fn of(target: &Target, caller: &Caller, call: &Call, body: &Json) -> Option<Self> {
         match target {
             Target::Api(_) if !target.is_health() => Some(Self::READS),
@@ -74,8 +74,8 @@ impl Asked {
     }
 }
 
-/// Gives a call back that is answered here, with what its answer says of its age; another one is on its way then.
-/// `body` is the parsed one of a call of MCP, or null.
+/// Returns a call that this node answers, with the staleness added to its response. Otherwise forwards or answers the
+/// call and returns `None`. `body` is the parsed body of an MCP call, or null.
 pub(super) fn steer(
     (parts, endpoint): (&AppState, &Endpoint<Product>),
     (target, body): (&Target, &Json),
@@ -89,7 +89,7 @@ pub(super) fn steer(
         reply.send(answer(asked.mcp.as_ref(), why));
         None
     };
-    // What only reads is told by itself that it cannot be answered, and how old its answer is.
+    // The handler of a read reports itself that it cannot answer, or the staleness of its answer.
     let finds_out = asked.wants == Wants::Reads;
     let workspace = if asked.is_for_control { CONTROL } else { &caller.workspace };
     let place = match asked.opens {
@@ -100,13 +100,13 @@ pub(super) fn steer(
         Ok(Place::At { peer, is_followed }) => (peer, is_followed),
         Ok(Place::Here) => return Some((call, reply)),
         Ok(Place::Follows(age)) => {
-            // Of the HTTP API each answer says it by itself, and what asks no workspace has no age.
+            // HTTP API responses state the staleness themselves, and calls that access no workspace have none.
             let says_it = asked.opens && asked.mcp.is_some();
             let seconds = cluster.fresh(age).ok().filter(|_| says_it);
             let field = seconds.map(|seconds| (STALE_SECONDS, seconds.to_string()));
             return Some((call, reply.with_fields(field.into_iter().collect())));
         }
-        // One that is being opened was waited for.
+        // `located` has already waited for a workspace that is being opened.
         Ok(Place::Nowhere(_)) | Err(Closed::Missing | Closed::Failed(_)) if finds_out => {
             return Some((call, reply));
         }
@@ -119,7 +119,7 @@ pub(super) fn steer(
     let is_of_session =
         is_followed && asked.mcp.is_some() && recalld_mcp_protocol::names_session(&call);
     if is_of_session && !knows(endpoint, caller, &call) {
-        // A client whose session is over has to learn it, whatever it calls.
+        // A client whose session has ended must learn so on every call.
         return Some((call, reply));
     }
     match cluster.wrong_node().filter(|_| call.listener != LOCAL) {
@@ -142,7 +142,7 @@ pub(super) fn steer(
     }
 }
 
-/// Where a call belongs, whose workspace is opened first, so that it is known.
+/// Opens the workspace, so that its leader is known, and returns where the call belongs.
 fn located(
     parts: &AppState,
     cluster: &Cluster,
@@ -151,7 +151,7 @@ fn located(
 ) -> Result<Place, Closed> {
     for _ in 0..LOCATE_TRIES_MAX {
         if let Err(closed) = parts.locate(workspace) {
-            // Nobody waits for it a second time.
+            // The open has already waited; there is no second wait.
             return match cluster.of(workspace) {
                 Where::Elsewhere { writer: Some(peer) } => {
                     Ok(Place::At { peer, is_followed: false })
@@ -160,22 +160,22 @@ fn located(
             };
         }
         match cluster.place(workspace, wants) {
-            // It was closed meanwhile, since it can be had for writing: by this node, or by one that is faster.
+            // The workspace was closed meanwhile, because its lease is available to this node or to a faster one.
             Place::Here if !parts.is_located(workspace) => {}
             place => return Ok(place),
         }
     }
-    // Whoever works with it opens it once more.
+    // The handler opens the workspace again.
     Ok(Place::Here)
 }
 
-/// Whether the session that a call names is this node's, and its caller's.
+/// Returns true if the session named by a call exists on this node and belongs to the caller.
 fn knows(endpoint: &Endpoint<Product>, caller: &Arc<Caller>, call: &Call) -> bool {
     let visitor = Visitor::of(Arc::clone(caller), None);
     visitor.is_ok_and(|visitor| endpoint.has_session(call, &visitor))
 }
 
-/// Tells a client where to ask the same; `None` where nobody knows.
+/// Redirects a client to the leader; `None` if the leader's URL is unknown.
 fn redirected(peer: &Peer, call: &Call) -> Option<Response> {
     let url = peer.url.as_deref()?.trim_end_matches('/');
     let location = format!("{url}{}", call.request.target);
@@ -184,7 +184,8 @@ fn redirected(peer: &Peer, call: &Call) -> Option<Response> {
     Some(refusal.with("Location", location).into())
 }
 
-/// Passes a call on. A session of this node means nothing to another one: what changes something there stands alone.
+/// Proxies a call to the leader. If this node follows the workspace, a named session is this node's and unknown to the
+/// leader, so the session fields are removed.
 fn pass(
     (cluster, parts): (&Cluster, &AppState),
     asked: Asked,

@@ -1,7 +1,7 @@
-//! Hosts of before the migration: what is still answered under their names, and until when.
+//! Legacy hosts from before the migration: which calls they still accept, and until when.
 //!
-//! Owns which host a request names and how it is spelled (GOV-60 to GOV-63). Must not know how a credential was
-//! recognised, only when it was issued.
+//! Defines how a request names a host and how host names compare (GOV-60 to GOV-63). Uses only the time of issue of a
+//! credential, not its kind.
 
 use engine::Micros;
 
@@ -10,21 +10,21 @@ use recalld_config::Legacy;
 use recalld_http_server::refusal::Refusal;
 use recalld_policy::Caller;
 
-/// How a request's host stands.
+/// Status of a request's host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HostStatus {
-    /// It is none of before the migration.
+    /// Not a legacy host.
     Current,
-    /// It is one, for credentials that were issued before this moment.
+    /// A legacy host that still accepts credentials issued before the migration.
     Waning {
-        /// None is that old where the settings do not say when it was.
+        /// Time of the migration. `None` if not configured; then no credential is accepted.
         migrated_at: Option<Micros>,
     },
-    /// It was one.
+    /// A legacy host whose time is over.
     Gone,
 }
 
-/// How the host of a `Host` field stands at a moment.
+/// Returns the status of the host in a `Host` field at a time.
 pub(super) fn standing(legacy: &Legacy, host: Option<&str>, now: Micros) -> HostStatus {
     let is_listed = |host: &str| {
         let name = name_of(host);
@@ -39,7 +39,7 @@ pub(super) fn standing(legacy: &Legacy, host: Option<&str>, now: Micros) -> Host
     }
 }
 
-/// The name alone: without a port, and without the dot that ends an absolute name.
+/// Strips the port and the trailing dot of an absolute name.
 pub fn name_of(host: &str) -> &str {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if !port.contains(']') => name,
@@ -49,7 +49,7 @@ pub fn name_of(host: &str) -> &str {
 }
 
 impl HostStatus {
-    /// Whether a caller's credential is good under this host.
+    /// Returns true if a caller's credential is valid under this host.
     pub(super) fn takes(self, caller: &Caller) -> bool {
         match self {
             Self::Current => true,
@@ -62,7 +62,7 @@ impl HostStatus {
     }
 }
 
-/// 410, with where the service is now.
+/// Returns 410 with the current address of the service.
 pub(super) fn gone(parts: &AppState) -> Refusal {
     match &parts.authority {
         None => Refusal::new(410, "This host is no longer in use"),

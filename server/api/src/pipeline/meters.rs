@@ -1,7 +1,7 @@
-//! `GET /metrics`: what the service counts, for the operator of this machine.
+//! `GET /metrics`: metrics for the operator of this machine.
 //!
-//! Owns the counts of answered calls, and the page. Labels are ours: routes of the table, methods,
-//! classes of status, stages. Nothing on the page comes from a request, a tenant or a stored text.
+//! Counts answered calls and renders the page. Labels are constants: routes of the table, methods, status classes,
+//! stages. Nothing on the page originates from a request, a tenant or a stored text.
 
 mod far;
 
@@ -18,19 +18,19 @@ use recalld_mcp_protocol::Figures;
 use recalld_store_admin::Standing;
 use recalld_telemetry::metrics::{Kind, Latencies, Page, Stage};
 
-/// Classes of status, and calls whose client left before the answer.
+/// Status classes; `gone` counts calls whose client left before the response.
 const CLASSES: [&str; 5] = ["2xx", "3xx", "4xx", "5xx", "gone"];
 
-/// Counts of one route.
+/// Counters of one route.
 #[derive(Default)]
 struct Row {
     classes: [Counter; CLASSES.len()],
     took: Latencies,
 }
 
-/// What is counted of calls, and where the other numbers are.
+/// Counters of calls, and the counters of the HTTP server.
 pub(super) struct Meters {
-    /// One for each route, and one for what has none.
+    /// A row per route, and one for requests without a route.
     rows: Box<[Row]>,
     net: Option<Arc<Counters>>,
 }
@@ -42,12 +42,12 @@ impl Default for Meters {
 }
 
 impl Meters {
-    /// The same, which also shows what the front end counts.
+    /// Adds the counters of the HTTP server to the page.
     pub(super) fn with(self, net: Arc<Counters>) -> Self {
         Self { net: Some(net), ..self }
     }
 
-    /// Counts a call that is over.
+    /// Counts an answered call.
     pub(super) fn count(&self, answered: &Answered) {
         let row = &self.rows[usize::from(answered.route).min(route::count())];
         let class = match answered.status {
@@ -58,7 +58,7 @@ impl Meters {
         row.took.record(answered.took);
     }
 
-    /// The page.
+    /// Renders the page.
     pub(super) fn page(&self, parts: &AppState, figures: Figures) -> Response {
         let mut page = Page::default();
         self.calls(&mut page);
@@ -78,7 +78,7 @@ impl Meters {
         response
     }
 
-    /// Rows that nobody has called are left out, so that the page stays short.
+    /// Renders the counters of calls. Routes without calls are omitted, so that the page stays short.
     fn calls(&self, page: &mut Page) {
         let used = || {
             let rows = self.rows.iter().enumerate().map(|(at, row)| {
@@ -177,7 +177,7 @@ fn store(page: &mut Page, parts: &AppState) {
     let figures = store.figures();
     let takes_writes = u64::from(store.stopped().is_none());
     page.single("recalld_store_takes_writes", Gauge, "1 while it does.", takes_writes);
-    // What is damaged is told by `verify`; here it is only not counted.
+    // A damaged store is reported by `verify`; here its counts are only omitted.
     if let Ok(counts) = store.snapshot().counts() {
         page.family("recalld_store_records", Gauge, "What is stored, by kind of record.");
         page.count(&[("record", "items")], counts.items);
@@ -205,7 +205,7 @@ fn store(page: &mut Page, parts: &AppState) {
     }
 }
 
-/// Backups that are made by themselves, where they are.
+/// Renders the metrics of scheduled backups, if configured.
 fn backups(page: &mut Page, parts: &AppState) {
     use Kind::{Counter, Gauge};
     let Some(told) = parts.scheduled.told(parts.clock.now()) else { return };
@@ -261,12 +261,12 @@ fn process(page: &mut Page, parts: &AppState) {
     let cpu = Duration::new(cpu.tv_sec.unsigned_abs(), u32::try_from(cpu.tv_nsec).unwrap_or(0));
     page.family("process_cpu_seconds_total", Kind::Counter, "Processor time.");
     page.sample(&[], cpu.as_secs_f64());
-    // Where there is no /proc these two are not told.
+    // Without /proc, these two metrics are omitted.
     if let Some(bytes) = resident_bytes() {
         page.single("process_resident_memory_bytes", Kind::Gauge, "Memory in use.", bytes);
     }
     if let Ok(descriptors) = std::fs::read_dir("/proc/self/fd") {
-        // Less the one that this look takes.
+        // Excludes the descriptor of this directory listing.
         let open = descriptors.count().saturating_sub(1) as u64;
         page.single("process_open_fds", Kind::Gauge, "Open files and sockets.", open);
     }

@@ -1,8 +1,7 @@
-//! The whole life of one call, in order: parse, authenticate, admit, execute, render.
+//! The life of one call, in order: parse, authenticate, admit, execute, render.
 //!
-//! Each stage takes the previous one's type and gives the next or a [`Refusal`]. A [`Caller`] is
-//! made here, from a credential or from the local listener, so nothing behind this point can be
-//! reached without one.
+//! Each stage consumes the previous stage's type and returns the next, or a [`Refusal`]. A [`Caller`] is created only
+//! here, from a credential or from the local listener, so that no code behind this point runs without a caller.
 
 mod authenticate;
 mod bearer;
@@ -56,7 +55,7 @@ use meters::Meters;
 use route::PathMatch;
 pub use route_match::RouteMatch;
 
-/// The service, as the network front end sees it.
+/// The service behind the HTTP server.
 pub struct Pipeline {
     parts: Arc<AppState>,
     local_ports: Box<[u16]>,
@@ -67,11 +66,11 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// Serves calls with these parts. `local_ports` are those of the local listener's sockets; calls
-    /// that come from it must name one.
+    /// Serves calls with these components. `local_ports` are those of the local listener's sockets; each call of that
+    /// listener must name one of them.
     ///
     /// # Errors
-    /// The system gives no threads.
+    /// The system cannot start a thread.
     pub fn new(parts: Arc<AppState>, local_ports: &[u16]) -> io::Result<Self> {
         let settings = recalld_mcp_protocol::Settings {
             call_time_max: parts.call_time_max,
@@ -87,25 +86,25 @@ impl Pipeline {
         Ok(Self { parts, local_ports, hosted_speaks_tls: false, origins, meters, mcp })
     }
 
-    /// Lets pages of these origins ask too.
+    /// Allows cross-origin requests from pages of these origins.
     #[must_use]
     pub fn sharing_with(self, origins: Origins) -> Self {
         Self { origins, ..self }
     }
 
-    /// The same, whose hosted listener speaks TLS, or does not.
+    /// Sets whether the hosted listener has TLS.
     #[must_use]
     pub fn with_hosted_tls(self, hosted_speaks_tls: bool) -> Self {
         Self { hosted_speaks_tls, ..self }
     }
 
-    /// The same, which also shows what the front end counts.
+    /// Adds the counters of the HTTP server to the metrics.
     #[must_use]
     pub fn counting(self, counters: Arc<Counters>) -> Self {
         Self { meters: self.meters.with(counters), ..self }
     }
 
-    /// Refuses whom the listener is not for.
+    /// Rejects calls that the listener does not serve.
     fn check_listener(
         &self,
         call: &Call,
@@ -122,7 +121,7 @@ impl Pipeline {
         }
     }
 
-    /// How the host that a call names stands; the local listener has none of before the migration.
+    /// Returns the status of the host named by a call. The local listener has no legacy hosts.
     fn host(&self, call: &Call) -> HostStatus {
         let legacy = &self.parts.config.legacy;
         if call.listener == LOCAL || legacy.hosts.is_empty() {
@@ -131,13 +130,13 @@ impl Pipeline {
         legacy::standing(legacy, authenticate::only(call, "host"), self.parts.clock.now())
     }
 
-    /// An answer that does not go by a [`Reply`], with the fields that one would add.
+    /// Adds the CORS fields to a response sent without a [`Reply`].
     fn shared(&self, call: &Call, is_shared: bool, answer: Response) -> Response {
         let fields = self.origins.fields(call, is_shared).into_iter();
         fields.fold(answer, |answer, (name, value)| answer.header(name, value))
     }
 
-    /// The answer to a call whose body is not read, or how long that body may be.
+    /// Returns the maximum body size of a call, or the response if the body need not be read.
     fn judged(
         &self,
         call: &Call,
@@ -149,7 +148,7 @@ impl Pipeline {
         };
         let known = authenticate::at_once(&self.parts, route.gate, call, &mut matched.early)?;
         match &route.target {
-            // Anyone may ask these, on any listener; they read no body, so none is taken.
+            // Public on every listener; these routes read no body, so no body is accepted.
             target if target.is_health() => Err(rest::health(&self.parts)),
             Target::OpenApi => Err(openapi::openapi()),
             Target::Asset(asset) => Err(asset.answer()),
@@ -157,7 +156,7 @@ impl Pipeline {
                 0..=CONSOLE_BODY_BYTES_MAX => Ok(CONSOLE_BODY_BYTES_MAX),
                 _ => Err(console::body_too_large().into()),
             },
-            // These may ask the control store.
+            // These handlers may access the metastore.
             Target::OAuth(_) | Target::OAuthForm(_) => Ok(FORM_BYTES_MAX),
             Target::Registration(_) => Ok(REGISTRATION_BYTES_MAX),
             Target::SignIn(_) => Ok(SIGN_IN_FORM_BYTES_MAX),
@@ -172,7 +171,7 @@ impl Pipeline {
         }
     }
 
-    /// What an operation of the HTTP API makes of a call, with how old that is.
+    /// Runs an operation of the HTTP API and adds the staleness to its response.
     fn read(&self, run: rest::Run, caller: &Caller, call: &Call) -> Response {
         let (workspace, stale) = match self.parts.enter(caller, Wants::Reads) {
             Ok(entered) => entered,
@@ -184,7 +183,7 @@ impl Pipeline {
         stale.into_iter().fold(answer, aged)
     }
 
-    /// What an operation of this machine's operator makes of a call.
+    /// Runs an operation of this machine's operator.
     fn run(&self, run: rest::Run, caller: &Caller, call: &Call) -> Response {
         match self.parts.workspace_of(caller) {
             Ok(workspace) => self.run_in(run, &workspace, caller, call),
@@ -204,17 +203,17 @@ impl Pipeline {
             .unwrap_or_else(Response::from)
     }
 
-    /// Takes one call from the credential's bucket.
+    /// Takes one call from the credential's token bucket.
     fn limit(&self, caller: &Caller) -> Result<(), Refusal> {
         self.parts.limit(caller).map_err(|wait| Refusal::too_many(wait.seconds))
     }
 
-    /// The answer to OPTIONS.
+    /// Answers OPTIONS.
     fn options(&self, call: &Call, is_shared: bool) -> Response {
         self.origins.options(call, is_shared).unwrap_or_else(Response::from)
     }
 
-    /// The route of a call, if where it comes from may ask for it; `None` for OPTIONS, which every path has.
+    /// Returns the route of a call if the call's origin is allowed; `None` for OPTIONS, which every path accepts.
     fn routed(
         &self,
         call: &Call,
@@ -235,7 +234,7 @@ impl Pipeline {
         Ok(Some(route))
     }
 
-    /// Answers a call that is answered here.
+    /// Runs the handler of a call that this node answers.
     fn answer(&self, target: &Target, body: Body, caller: Arc<Caller>, call: Call, reply: Reply) {
         match target {
             Target::Metrics => reply.send(self.meters.page(&self.parts, self.mcp.figures())),
@@ -269,7 +268,7 @@ impl Pipeline {
         }
     }
 
-    /// The caller of a route.
+    /// Authenticates the caller of a route and checks the host.
     fn authenticated(
         &self,
         call: &Call,
@@ -329,7 +328,7 @@ impl Service for Pipeline {
         let Ok(Some(route)) = &matched.route else { return None };
         let answer = match &route.target {
             target if target.is_health() => rest::health(&self.parts),
-            // Elsewhere `/mcp` asks for a bearer, which is looked up by a worker.
+            // On the hosted listener `/mcp` requires a bearer, which a worker looks up.
             Target::Mcp if call.listener == LOCAL && call.request.query().is_none() => {
                 Endpoint::<Product>::quick(call)?
             }
@@ -338,8 +337,8 @@ impl Service for Pipeline {
         Some(self.shared(call, matched.is_shared, answer))
     }
 
-    /// From the head alone: route, listener, `Host`, `Origin`, and the credentials of `credentials.toml`, which are
-    /// compared as hashes in memory. A tenant's are looked up by a worker, since the control store is on disk.
+    /// Decides by the head alone: route, listener, `Host`, `Origin`, and the credentials of `credentials.toml`,
+    /// compared as hashes in memory. A tenant's credential is looked up by a worker, because the metastore is on disk.
     fn admit(&self, call: &Call, matched: &mut RouteMatch, body_bytes: usize) -> Admission {
         match self.judged(call, matched, body_bytes) {
             Ok(bytes_max) => Admission::UpTo(bytes_max),
@@ -347,8 +346,8 @@ impl Service for Pipeline {
         }
     }
 
-    /// A job of one who may ask for it; everybody else is refused by a worker, and takes no thread or
-    /// place in a queue from the operator.
+    /// Returns true for a store job of the operator. All other callers are rejected by a worker, so that they occupy no
+    /// thread or queue slot of the operator.
     fn takes_long(&self, call: &Call, matched: &mut RouteMatch) -> bool {
         let Ok(Some(route)) = matched.route else { return false };
         let early = || EarlyAuth::of(&self.parts, route.gate, call);
@@ -371,8 +370,8 @@ impl Service for Pipeline {
     }
 }
 
-/// One line for a request. What the client chose is left out but for its request id, which is of plain
-/// characters: the route stands for the path, which may hold what nobody should read.
+/// Logs one line per request. Text chosen by the client is omitted, except the request id, which has safe characters
+/// only. The route replaces the path, which may contain confidential data.
 fn log_access(answered: &Answered) {
     let (method, path) = route::name(answered.route);
     let listener = if answered.listener == LOCAL { "local" } else { "hosted" };

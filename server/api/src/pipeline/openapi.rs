@@ -1,7 +1,7 @@
-//! `GET /openapi.json`: the description of the HTTP API, made from the rows of its routes.
+//! `GET /openapi.json`: the description of the HTTP API, generated from its routes.
 //!
-//! Owns the form (OpenAPI 3.1.0) and what every operation may answer besides its own; must not know what any
-//! operation does. It is made once and never changes while the process runs.
+//! Defines the form (OpenAPI 3.1.0) and the responses common to all operations. Independent of the operations'
+//! behavior. Generated once per process and constant afterwards.
 
 use std::sync::LazyLock;
 
@@ -14,17 +14,17 @@ use crate::limits::API_BODY_BYTES_MAX;
 use crate::rest::operations::Operation;
 use recalld_http_server::Response;
 
-/// The version of the HTTP API, which is not that of the program.
+/// Version of the HTTP API, independent of the program's version.
 const API_VERSION: &str = "0.1.0";
 
 static DOCUMENT: LazyLock<Vec<u8>> = LazyLock::new(|| document().to_string().into_bytes());
 
-/// Answers `GET /openapi.json`.
+/// Handles `GET /openapi.json`.
 pub(super) fn openapi() -> Response {
     Response::json(200, DOCUMENT.clone()).header("cache-control", "no-cache")
 }
 
-/// The whole description.
+/// Builds the description.
 fn document() -> Value {
     let mut paths: Map<String, Value> = Map::new();
     for (route, operation) in described() {
@@ -50,7 +50,7 @@ fn document() -> Value {
     })
 }
 
-/// The routes that are operations of the HTTP API.
+/// Returns the routes that are operations of the HTTP API.
 fn described() -> impl Iterator<Item = (&'static Route, &'static Operation)> {
     routes().filter_map(|route| Some((route, route.target.operation()?)))
 }
@@ -75,7 +75,7 @@ fn security_schemes() -> Value {
     })
 }
 
-/// One operation with all that it may answer.
+/// Describes one operation with all its responses.
 fn of(route: &Route, operation: &Operation) -> Value {
     let is_behind_gateway = route.gate == Gate::GatewayAndBearer;
     let mut described = json!({
@@ -88,7 +88,7 @@ fn of(route: &Route, operation: &Operation) -> Value {
     if is_behind_gateway {
         described["security"] =
             json!([{"gatewayClientId": [], "gatewayClientSecret": [], "bearer": []}]);
-        // Declared by the contract; by the rules of OpenAPI, tools take it from `bearer` instead.
+        // Declared by the contract. By the rules of OpenAPI, tools derive this field from `bearer` instead.
         described["parameters"] = json!([{
             "name": "authorization", "in": "header", "required": false,
             "description": "`Bearer` and the token. What security asks for above.",
@@ -138,12 +138,12 @@ fn parsed(example: &str) -> Value {
     serde_json::from_str(example).expect("the tests parse every example")
 }
 
-/// One answer that several operations share.
+/// A response shared by several operations.
 struct Shared {
     status: u16,
     name: &'static str,
     about: &'static str,
-    /// Whether only operations that ask for credentials give it.
+    /// True if only operations that require credentials have this response.
     behind_gateway: bool,
     detail: &'static str,
     headers: &'static [(&'static str, &'static str)],

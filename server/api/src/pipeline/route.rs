@@ -1,4 +1,4 @@
-//! Which row of the table a request belongs to.
+//! The route table, and routing of requests by method and path.
 
 use super::authenticate::Gate;
 use crate::app_state::AppState;
@@ -17,45 +17,45 @@ use crate::rest;
 use crate::rest::{Operation, operations};
 use recalld_http_server::own_page::Asset;
 
-/// What answers a route.
+/// Handler of a route.
 pub enum Target {
-    /// What is counted.
+    /// The metrics page.
     Metrics,
     /// An operation of the HTTP API.
     Api(&'static Operation),
     /// The description of the HTTP API.
     OpenApi,
-    /// A file of a page of ours.
+    /// A static file of a page.
     Asset(&'static Asset),
-    /// What the console asks for.
+    /// An endpoint of the console.
     Console(rest::Run),
     /// A document of the authorization server.
     OAuth(fn(&OAuthContext<'_>, &Call) -> Response),
-    /// An endpoint of the authorization server that takes a form.
+    /// An endpoint of the authorization server with a form body.
     OAuthForm(fn(&OAuthContext<'_>, &Call) -> Response),
-    /// The endpoint that takes what a client says of itself.
+    /// The registration endpoint, whose body is client metadata.
     Registration(fn(&OAuthContext<'_>, &Call) -> Response),
-    /// A page of the sign-in, or one that confirms an address; no other page may ask it, and it may wait for a
-    /// stranger's server.
+    /// A page of the sign-in or of the address confirmation. Other pages may not request it, and it may wait for a
+    /// third party's server.
     SignIn(fn(&OAuthContext<'_>, &Call) -> Response),
-    /// What another node asks, which shares a secret with this one.
+    /// Requests of other nodes that share the cluster secret.
     Nodes,
     /// The MCP endpoint.
     Mcp,
-    /// A question or a call of the operator's, or an act of administration: answered at once.
+    /// An operator's question, call or act of administration, answered without a stream.
     Operator(rest::Run),
-    /// Ingest on behalf of the operator, told as it goes.
+    /// Ingest on behalf of the operator, with progress events.
     OperatorIngest,
-    /// Lines of a file into the store, for the operator.
+    /// Import of a file's lines for the operator.
     OperatorImport,
-    /// All that the store holds, for the operator.
+    /// Export of the whole store for the operator.
     OperatorExport,
-    /// A job on the whole store, for the operator, told as it goes.
+    /// A job on the whole store for the operator, with progress events.
     OperatorJob(fn(&AppState, &Caller, &Call, Reply)),
 }
 
 impl Target {
-    /// The operation of the HTTP API that it is, if it is one.
+    /// Returns the operation of the HTTP API, if this is one.
     pub fn operation(&self) -> Option<&'static Operation> {
         match self {
             Self::Api(operation) => Some(operation),
@@ -63,12 +63,12 @@ impl Target {
         }
     }
 
-    /// Whether pages of every origin may ask it.
+    /// Returns true if pages of every origin may send requests to this target.
     pub fn is_for_any_page(&self) -> bool {
         matches!(self, Self::OAuth(_) | Self::OAuthForm(_) | Self::Registration(_))
     }
 
-    /// Whether people and programs come to credentials by it: only under the canonical address.
+    /// Returns true if this target issues credentials, which happens only under the canonical address.
     pub(super) fn issues_credentials(&self) -> bool {
         self.is_for_any_page() || matches!(self, Self::SignIn(_))
     }
@@ -79,7 +79,7 @@ impl Target {
             .is_some_and(|operation| std::ptr::eq(operation, &raw const operations::HEALTH))
     }
 
-    /// Whether it may take hours, or wait that long.
+    /// Returns true if a call may run, or wait, for hours.
     pub(super) fn takes_long(&self) -> bool {
         match self {
             Self::Metrics
@@ -102,19 +102,19 @@ impl Target {
     }
 }
 
-/// Which listeners have a route; on another one its path is not there.
+/// Listeners that serve a route; on the others its path does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum On {
-    /// That of this machine's operator.
+    /// The listener of this machine's operator.
     Local,
-    /// That of tenants.
+    /// The listener of tenants.
     Hosted,
-    /// Both.
+    /// Both listeners.
     Both,
 }
 
 impl On {
-    /// Whether a call came in by one of them.
+    /// Returns true if a call arrived on one of these listeners.
     pub(super) fn is_for(self, call: &Call) -> bool {
         match self {
             Self::Local => call.listener == LOCAL,
@@ -124,30 +124,30 @@ impl On {
     }
 }
 
-/// One row: method, path, who may, what answers.
+/// A row of the route table.
 pub struct Route {
     /// `GET` also answers `HEAD`.
     pub method: Method,
-    /// The whole path.
+    /// The exact path.
     pub path: &'static str,
-    /// What the caller must show.
+    /// Credentials required of the caller.
     pub gate: Gate,
-    /// Which listener has it.
+    /// Listeners that serve the route.
     pub on: On,
-    /// What answers.
+    /// The handler.
     pub target: Target,
 }
 
 impl Route {
-    /// Returns true if pages of listed origins may ask this route; the operator's own never are, nor what people
-    /// sign in by. Those of the authorization server say themselves who may.
+    /// Returns true if pages of listed origins may send requests to this route. The operator's routes and the sign-in
+    /// pages never allow it; endpoints of the authorization server define their own rule.
     fn is_shareable(&self) -> bool {
         let is_sign_in = matches!(self.target, Target::SignIn(_));
         self.on != On::Local && !self.target.is_for_any_page() && !is_sign_in
     }
 }
 
-/// The routes of the service.
+/// Routes of the service.
 static SERVICE: &[Route] = &[
     Route {
         method: Method::Get,
@@ -288,7 +288,7 @@ static SERVICE: &[Route] = &[
     },
 ];
 
-/// Those of the console.
+/// Routes of the console.
 #[cfg(feature = "console")]
 static CONSOLE: &[Route] = &[
     asset(&assets::PAGE, On::Local),
@@ -321,17 +321,17 @@ static CONSOLE: &[Route] = &[
 #[cfg(not(feature = "console"))]
 static CONSOLE: &[Route] = &[];
 
-/// Every route: a method and a path have one row at most.
+/// Returns every route. Each pair of method and path occurs at most once.
 pub fn routes() -> impl Iterator<Item = &'static Route> {
     SERVICE.iter().chain(CONSOLE)
 }
 
-/// How many there are.
+/// Returns the number of routes.
 pub(super) fn count() -> usize {
     SERVICE.len() + CONSOLE.len()
 }
 
-/// The row at a position in [`routes`].
+/// Returns the row at a position in [`routes`].
 fn at(position: usize) -> Option<&'static Route> {
     SERVICE.get(position).or_else(|| CONSOLE.get(position.checked_sub(SERVICE.len())?))
 }
@@ -368,19 +368,19 @@ const fn published(path: &'static str) -> Route {
     Route { method: Method::Get, path, gate: Gate::Open, on: On::Hosted, target }
 }
 
-/// The rows of a request's path, from one pass over the table.
+/// The rows that match a request's path, from one pass over the table.
 pub(super) struct PathMatch {
-    /// The position of the request's row, for counting; one past the last where it has none.
+    /// Position of the matching row, for metrics; one past the last row if no row matches.
     pub position: u16,
-    /// That row, where the listener has it.
+    /// The matching row, if the listener serves it.
     pub route: Option<&'static Route>,
-    /// Returns true if pages of other origins may be given leave to ask this path. One that is not here is no
-    /// secret: they may learn as much, and on the hosted listener it must not be told from the operator's.
+    /// True if pages of listed origins may send requests to this path. True for unknown paths too: their absence is no
+    /// secret, and the hosted listener must not distinguish them from the operator's paths.
     pub is_shared: bool,
 }
 
 impl PathMatch {
-    /// Looks a request's path up.
+    /// Matches a request's path.
     pub(super) fn of(call: &Call) -> Self {
         let (method, path) = (method_of(call), call.request.path());
         let (mut position, mut is_here, mut is_shareable) = (count(), false, false);
@@ -399,7 +399,7 @@ impl PathMatch {
     }
 }
 
-/// The method whose row is meant: that of `GET` answers `HEAD` as well.
+/// Returns the method to match: a row of `GET` answers `HEAD` as well.
 fn method_of(call: &Call) -> &Method {
     match &call.request.method {
         Method::Head => &Method::Get,
@@ -407,25 +407,26 @@ fn method_of(call: &Call) -> &Method {
     }
 }
 
-/// Method and path of the row at that position.
+/// Returns method and path of the row at a position.
 pub(super) fn name(position: u16) -> (&'static str, &'static str) {
     let row = at(usize::from(position));
     row.map_or(("other", "other"), |route| (route.method.name(), route.path))
 }
 
-/// Whether a row is for the path of this call, on the listener it came in by.
+/// Returns true if a row has the path of this call and the call's listener serves it.
 pub(super) fn is_here(route: &Route, call: &Call) -> bool {
     route.path == call.request.path() && route.on.is_for(call)
 }
 
-/// Whether pages of every origin may ask this path: what the authorization server tells is for any client.
+/// Returns true if pages of every origin may request this path: responses of the authorization server are for any
+/// client.
 pub(super) fn is_for_any_page(call: &Call) -> bool {
     let mut here = routes().filter(|route| is_here(route, call));
     here.any(|route| route.target.is_for_any_page())
 }
 
-/// The methods of the rows that are wanted, in order of the alphabet: each once, with `HEAD` beside `GET`, and
-/// with `OPTIONS`, which every path has. Empty without rows.
+/// Returns the methods of the selected rows in alphabetical order without duplicates. Adds `HEAD` for `GET`, and
+/// `OPTIONS`, which every path accepts. Empty if no row is selected.
 pub(super) fn methods(wanted: impl Fn(&Route) -> bool) -> Vec<&'static str> {
     let rows = routes().filter(|route| wanted(route));
     let mut methods: Vec<&str> = rows.map(|route| route.method.as_str()).collect();
@@ -440,7 +441,7 @@ pub(super) fn methods(wanted: impl Fn(&Route) -> bool) -> Vec<&'static str> {
     methods
 }
 
-/// The answer to a request that has no row: 404 for an unknown path, 405 for a known one with another method.
+/// Returns 404 for an unknown path, or 405 for a known path with another method.
 pub(super) fn missing(call: &Call) -> Refusal {
     let allowed = methods(|route| is_here(route, call));
     if allowed.is_empty() {

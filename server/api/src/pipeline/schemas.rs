@@ -1,18 +1,18 @@
-//! The shapes of the HTTP API's bodies, as JSON Schema 2020-12.
+//! Schemas of the HTTP API's bodies, as JSON Schema 2020-12.
 //!
-//! Requests come from the rows that read them; answers are written out here and held to what is served by
-//! tests. Objects are open: a client must expect fields that are not named.
+//! Request schemas are generated from the fields that parse the request. Response schemas are written here, and tests
+//! check the responses against them. Objects are open: a client must tolerate unknown fields.
 
 use serde_json::{Map, Value, json};
 
 use recalld_pydantic_compat::{Field, Shape};
 
-/// The reference to a schema of the description.
+/// Builds a reference to a schema of the description.
 pub(super) fn reference(name: &str) -> Value {
     json!({"$ref": format!("#/components/schemas/{name}")})
 }
 
-/// A request body's schema, from its rows.
+/// Builds a request body's schema from its fields.
 pub(super) fn of_body(name: &str, about: &str, fields: &[Field]) -> Value {
     let required: Vec<&str> = fields
         .iter()
@@ -28,7 +28,8 @@ pub(super) fn of_body(name: &str, about: &str, fields: &[Field]) -> Value {
     })
 }
 
-/// The schema of the field that stands at `at`; objects are written in order of the alphabet, so each says it.
+/// Builds the schema of the field at index `at`. Objects are serialized in alphabetical order, so each property states
+/// its index.
 fn property(at: usize, field: &Field) -> Value {
     let mut schema = match field.shape {
         Shape::Text(_) => json!({"type": "string"}),
@@ -43,7 +44,7 @@ fn property(at: usize, field: &Field) -> Value {
     schema
 }
 
-/// Every schema of answers, by name.
+/// Returns all response schemas by name.
 pub(super) fn of_answers() -> Vec<(&'static str, Value)> {
     vec![
         ("HealthResponse", health()),
@@ -60,7 +61,7 @@ pub(super) fn of_answers() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// An object whose named fields are all there, but for those in `optional`.
+/// Builds an object schema in which all properties are required, except those in `optional`.
 fn object(about: &str, properties: Value, optional: &[&str]) -> Value {
     let names = properties.as_object().into_iter().flat_map(Map::keys);
     let required: Vec<&String> = names.filter(|name| !optional.contains(&name.as_str())).collect();

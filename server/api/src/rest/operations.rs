@@ -1,42 +1,42 @@
-//! The operations of the HTTP API, one row each: what runs and what is said of it.
+//! The operations of the HTTP API: handler and documentation of each.
 //!
-//! Owns words and examples. Where an operation is found, and what it asks of its caller, is the row of
-//! `pipeline::routes` that has it; the shapes of answers are in `schemas`.
+//! Contains texts and examples. Path and required credentials of an operation are in `pipeline::routes`; response
+//! schemas are in `schemas`.
 
 use super::Run;
 use recalld_pydantic_compat::{Field, RecallRequest, SemanticRecallRequest};
 
-/// A request body: a model with its rows.
+/// A request body and its fields.
 pub struct Body {
-    /// Its name among the schemas.
+    /// Name of the schema.
     pub name: &'static str,
-    /// One line.
+    /// Description in one line.
     pub about: &'static str,
-    /// Its rows.
+    /// The fields.
     pub fields: &'static [Field],
-    /// A good body, as JSON.
+    /// A valid body, as JSON.
     pub example: &'static str,
 }
 
-/// One operation.
+/// An operation of the HTTP API.
 pub struct Operation {
-    /// Its name for programs; unique.
+    /// Unique name for programs (OpenAPI `operationId`).
     pub id: &'static str,
-    /// A few words.
+    /// Summary of a few words.
     pub summary: &'static str,
-    /// What it does, for people, in Markdown.
+    /// Description in Markdown.
     pub about: &'static str,
-    /// What it takes.
+    /// The request body, if any.
     pub body: Option<Body>,
-    /// What a good answer is, in one line.
+    /// Description of a successful response, in one line.
     pub answers: &'static str,
-    /// The name of a good answer's schema; `list` where it is an array of them.
+    /// Name of a successful response's schema. If `list` is true, the response is an array of this schema.
     pub schema: &'static str,
-    /// Whether a good answer is an array.
+    /// True if a successful response is an array.
     pub list: bool,
-    /// A good answer, as JSON.
+    /// A successful response, as JSON.
     pub example: &'static str,
-    /// What answers it.
+    /// The handler.
     pub run: Run,
 }
 

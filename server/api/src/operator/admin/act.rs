@@ -1,4 +1,4 @@
-//! What can be asked for.
+//! Requests of the administration API.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::office::AdminError;
 use recalld_metastore::{Kind, check_slug};
 
-/// One act, as a request says it.
+/// An act, as parsed from a request.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "act")]
 pub(super) enum Act {
@@ -82,9 +82,9 @@ pub(super) struct OfTenant {
 #[serde(deny_unknown_fields)]
 pub(super) struct Removal {
     pub(super) slug: String,
-    /// The same once more.
+    /// The slug, repeated.
     pub(super) confirm: String,
-    /// It was deleted before: what was written of it elsewhere since is to go as well.
+    /// Deletes an already deleted workspace again, including later writes of other nodes.
     #[serde(default)]
     pub(super) again: bool,
 }
@@ -109,7 +109,7 @@ pub(super) struct NewTenant {
 #[serde(deny_unknown_fields)]
 pub(super) struct EmailOfTenant {
     pub(super) slug: String,
-    /// Null for the one that it has.
+    /// Null for the stored address.
     pub(super) email: Option<String>,
 }
 
@@ -127,7 +127,7 @@ pub(super) struct NewKey {
 #[serde(deny_unknown_fields)]
 pub(super) struct NextKey {
     pub(super) slug: String,
-    /// Those of the key before, if there are none.
+    /// Null for the scopes of the previous key.
     pub(super) scopes: Option<Vec<String>>,
 }
 
@@ -161,7 +161,7 @@ pub(super) struct PlanOfTenant {
 #[serde(deny_unknown_fields)]
 pub(super) struct QuotaOfTenant {
     pub(super) slug: String,
-    /// Null for the plan's.
+    /// Null for the plan's quota.
     pub(super) calls: Option<u64>,
 }
 
@@ -170,12 +170,12 @@ impl Act {
         Self::deserialize(raw).map_err(|error| AdminError::wrong("act", error.to_string()))
     }
 
-    /// Whether it may be the first thing that is done in a data directory.
+    /// Returns true if the act may be the first one in a data directory.
     pub(super) fn may_make_store(&self) -> bool {
         matches!(self, Self::TenantCreate(new) if check_slug(&new.slug).is_ok())
     }
 
-    /// Its name in the ledger.
+    /// Name in the ledger.
     pub(super) fn tool(&self) -> &'static str {
         match self {
             Self::TenantCreate(_) => "recalld tenant create",
@@ -206,7 +206,7 @@ impl Act {
         }
     }
 
-    /// Its name in the ledger before it begins, where it changes something.
+    /// Name of the ledger entry before the act begins; `None` if the act changes nothing.
     pub(super) fn begun(&self) -> Option<&'static str> {
         match self {
             Self::TenantCreate(_) => Some("recalld tenant create: begun"),

@@ -1,4 +1,4 @@
-//! What was granted to clients by signing in, and tokens that are out.
+//! Grants of clients and their access tokens.
 
 use serde_json::{Value, json};
 
@@ -14,21 +14,21 @@ impl Office<'_> {
         Ok(page("grants", found.iter().map(shown_grant).collect(), last))
     }
 
-    /// Ends a grant, with its refresh token and all access tokens of it.
+    /// Revokes a grant with its refresh token and all its access tokens.
     pub(super) fn revoke_grant(&self, slug: &str, id: &str) -> Result<Value, AdminError> {
         self.living(slug)?;
         let revoked = self.control.revoke_grant(slug, id);
         Ok(shown_grant(&revoked.map_err(|error| none_of("id", error))?))
     }
 
-    /// Ends all access tokens of a workspace; who has a refresh token gets another one.
+    /// Revokes all access tokens of a workspace. Refresh tokens stay valid.
     pub(super) fn end_tokens(&self, slug: &str) -> Result<Value, AdminError> {
         self.living(slug)?;
         Ok(shown(&self.control.end_tokens(slug)?))
     }
 }
 
-/// A grant as answers show it: nothing that opens anything, nor a hash of it.
+/// Describes a grant without secrets or their hashes.
 fn shown_grant(grant: &Grant) -> Value {
     json!({
         "slug": grant.tenant, "id": grant.id, "principal": grant.principal,

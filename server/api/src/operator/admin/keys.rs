@@ -1,4 +1,4 @@
-//! Credentials of workspaces, clients, and the keys of access tokens.
+//! Credentials of workspaces, clients, and the signing keys of access tokens.
 
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ impl Office<'_> {
 
     pub(super) fn rotate_key(&self, next: &NextKey) -> Result<Value, AdminError> {
         let (tenant, slug) = (self.living(&next.slug)?, &next.slug);
-        // What is asked for, or what the key before had; where there was none, what the plan has.
+        // The requested scopes, or those of the previous key. If there was no key, the plan's scopes.
         let scopes = match next.scopes.as_deref() {
             Some(scopes) => Some(self.scopes(&tenant, Some(scopes))?),
             None if self.has_workspace_key(slug)? => None,
@@ -38,7 +38,7 @@ impl Office<'_> {
         Ok(issued(&self.control.rotate_workspace_key(slug, scopes.as_deref(), prefix)?))
     }
 
-    /// Of a key that is forgotten there may be grants that are good.
+    /// Revokes a key. If the key is already deleted, ends the grants that may still depend on the key.
     pub(super) fn revoke_key(&self, slug: &str, id: &str) -> Result<Value, AdminError> {
         self.living(slug)?;
         match self.control.revoke_credential(slug, id).map_err(|error| none_of("id", error)) {
@@ -60,7 +60,7 @@ impl Office<'_> {
         Ok(page("keys", found.iter().map(shown).collect(), last))
     }
 
-    /// A running server signs with the new one from now on.
+    /// Rotates the signing keys. A running server reads the new set at once.
     pub(super) fn rotate_signing(&self) -> Result<Value, AdminError> {
         let keys = self.control.rotate_token_key(self.config.oauth.access_token_seconds)?;
         if let Some(live) = self.live
@@ -83,8 +83,8 @@ impl Office<'_> {
         Ok(shown_client(&revoked.map_err(|error| none_of("client_id", error))?))
     }
 
-    /// What of everyday work the plan has. To speak for others, to read the ledger and to run benches is for keys of
-    /// which somebody said so.
+    /// Returns the plan's scopes for everyday work. Asserting identities, reading the ledger and running benchmarks
+    /// must be requested explicitly for a key.
     fn everyday(&self, tenant: &Tenant) -> Result<Vec<String>, AdminError> {
         let everyday = Scopes::everyday();
         let is_everyday = |name: &String| everyday.iter().any(|scope| scope.name() == name);
@@ -99,7 +99,7 @@ impl Office<'_> {
         Ok(found)
     }
 
-    /// The scopes that are asked for, or all that the plan has.
+    /// Returns the requested scopes, or all scopes of the plan.
     fn scopes(&self, tenant: &Tenant, asked: Option<&[String]>) -> Result<Vec<String>, AdminError> {
         let plan = self.config.plans.find(&tenant.plan).ok_or_else(|| {
             let plan = &tenant.plan;
@@ -121,7 +121,7 @@ impl Office<'_> {
 
     fn has_workspace_key(&self, slug: &str) -> Result<bool, AdminError> {
         let mut after: Option<String> = None;
-        // As many pages as a workspace has credentials at most.
+        // The number of pages is bounded by the maximum number of credentials of a workspace.
         loop {
             let found = self.control.credentials(slug, after.as_deref(), LISTED_MAX)?;
             if found.iter().any(|credential| credential.kind == Kind::Workspace) {
@@ -135,7 +135,7 @@ impl Office<'_> {
     }
 }
 
-/// That there is none of this name is an answer, and no wrong use.
+/// Reports an unknown name as "not found" and not as an invalid argument.
 pub(super) fn none_of(name: &str, error: ControlError) -> AdminError {
     match error {
         ControlError::Refused { field, why } if field == name => AdminError::No(why),
@@ -148,7 +148,7 @@ fn seconds_of(text: &str) -> Result<u64, AdminError> {
     Ok(recalld_oauth::authority::seconds(at))
 }
 
-/// The one answer that holds a secret.
+/// The only response that contains a secret.
 fn issued(issued: &Issued) -> Value {
     let mut answer = shown(&issued.credential);
     answer["secret"] = issued.secret.expose().into();

@@ -1,4 +1,4 @@
-//! Addresses of mail: given, written to, taken as verified.
+//! E-mail addresses of workspaces: set, confirmed by mail, marked as verified.
 
 use std::time::Duration;
 
@@ -11,28 +11,28 @@ use recalld_metastore::LINK_SECONDS;
 use recalld_oauth::pages::{CONFIRM_PATH, CONFIRM_TOKEN_FIELD};
 
 impl Office<'_> {
-    /// Gives a workspace an address, or writes once more to the one that it has.
+    /// Sets a workspace's address, or sends the confirmation mail to the stored address again.
     pub(super) fn email_tenant(&self, of: &EmailOfTenant) -> Result<Value, AdminError> {
         let tenant = self.living(&of.slug)?;
         let address = of.email.as_deref().or(tenant.email.as_deref()).ok_or_else(|| {
             AdminError::wrong("email", "the workspace has no address yet; give one")
         })?;
         let address = checked(address)?;
-        // Sent again by mistake, a letter would turn writes off until it is confirmed.
+        // A repeated mail would make the address unverified and disable writes until the confirmation.
         if tenant.email_verified_at.is_some() && tenant.email.as_deref() == Some(address.as_str()) {
             return Err(AdminError::wrong("email", "it is confirmed already; nothing was sent"));
         }
         self.write_to(&of.slug, address)
     }
 
-    /// Takes the address of a workspace as verified, by the operator's word.
+    /// Marks a workspace's address as verified on the operator's authority.
     pub(super) fn verify_tenant(&self, slug: &str) -> Result<Value, AdminError> {
         self.living(slug)?;
         Ok(shown(&self.control.mark_email_verified(slug)?))
     }
 
-    /// Sets the address, which is not verified from then on, and has the letter sent that confirms it, where letters
-    /// are sent: what became of it stands in `mail`, and in `mail_about` what to do.
+    /// Sets the address, which makes it unverified, and queues the confirmation mail if mail is configured. In the
+    /// response, `mail` is the outcome and `mail_about` the next step.
     pub(super) fn write_to(&self, slug: &str, address: Address) -> Result<Value, AdminError> {
         let prefix = &self.config.oauth.key_prefix;
         let secret = self.control.set_email(slug, address.as_str(), prefix)?;
@@ -73,7 +73,7 @@ impl Office<'_> {
     }
 }
 
-/// An address that a letter can be sent to.
+/// Parses an address to which mail can be sent.
 pub(super) fn checked(email: &str) -> Result<Address, AdminError> {
     Address::parse(email).map_err(|why| AdminError::wrong("email", why.to_string()))
 }

@@ -1,4 +1,4 @@
-//! What every act of administration works with, and shows.
+//! Context and response parts shared by all acts of administration.
 
 use std::fmt;
 use std::path::Path;
@@ -14,7 +14,7 @@ use recalld_config::Config;
 use recalld_http_server::refusal::Refusal;
 use recalld_metastore::{Control, ControlError, LISTED_MAX, Tenant, TenantState};
 
-/// What an act works with.
+/// Context of an act.
 pub struct Office<'a> {
     pub(super) data: &'a Path,
     pub(super) control: &'a Control,
@@ -22,23 +22,23 @@ pub struct Office<'a> {
     pub(super) config: &'a Config,
     pub(super) principal: &'a str,
     pub(super) now: Micros,
-    /// Of the server that has the data.
+    /// State of the running server; `None` in a command.
     pub(super) live: Option<&'a AppState>,
 }
 
-/// Why an act was not done.
+/// Error of an act.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AdminError {
-    /// There is nothing of that name.
+    /// The named entity does not exist.
     No(String),
-    /// What was asked for is wrong, in this field.
+    /// A field of the request is invalid.
     Wrong {
-        /// What of it.
+        /// Name of the field.
         field: String,
-        /// What was found, and what is allowed.
+        /// The value found and the values allowed.
         why: String,
     },
-    /// It could not be done; with what to do.
+    /// The act failed; the message says how to proceed.
     Failed(String),
 }
 
@@ -87,7 +87,7 @@ impl From<AdminError> for Refusal {
 }
 
 impl Office<'_> {
-    /// An entry of the ledger, on disk when this returns.
+    /// Records a ledger entry, which is durable when this function returns.
     pub(super) fn record(
         &self,
         tool: &'static str,
@@ -111,7 +111,7 @@ impl Office<'_> {
         })
     }
 
-    /// The workspace, if it is there and not deleted.
+    /// Returns the workspace if it exists and is not deleted.
     pub(super) fn living(&self, slug: &str) -> Result<Tenant, AdminError> {
         let found = self.control.find_tenant(slug)?;
         found
@@ -120,7 +120,7 @@ impl Office<'_> {
     }
 }
 
-/// A workspace as answers show it.
+/// Describes a workspace in a response.
 pub(super) fn shown(tenant: &Tenant) -> Value {
     json!({
         "slug": tenant.slug, "title": tenant.title, "plan": tenant.plan, "state": tenant.state,
@@ -131,13 +131,13 @@ pub(super) fn shown(tenant: &Tenant) -> Value {
     })
 }
 
-/// Seconds since 1970 as answers show them.
+/// Formats seconds since 1970 for a response.
 pub(super) fn time(seconds: u64) -> String {
     let micros = i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1_000_000);
     names::time(Micros(micros))
 }
 
-/// A page of a list, and after what the next one begins; null after the last.
+/// Builds a page of a list with `next`, the key after which the next page begins; null on the last page.
 pub(super) fn page(name: &str, entries: Vec<Value>, last: Option<String>) -> Value {
     let is_full = entries.len() >= LISTED_MAX;
     json!({name: entries, "next": last.filter(|_| is_full)})

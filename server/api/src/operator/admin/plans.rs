@@ -1,4 +1,4 @@
-//! Plans, and what is used of quotas.
+//! Plans, and usage of quotas.
 
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ impl Office<'_> {
         Ok(shown(&self.control.set_plan(slug, name)?))
     }
 
-    /// Whether a workspace can be given this plan.
+    /// Checks that a workspace can be assigned this plan.
     pub(super) fn check_plan(&self, name: &str) -> Result<(), AdminError> {
         let found = self.config.plans.find(name).map(drop);
         found.ok_or_else(|| AdminError::wrong("plan", self.no_plan(name)))
@@ -37,7 +37,7 @@ impl Office<'_> {
         format!("the settings have no plan {name:?}; give {allowed}")
     }
 
-    /// What was used of this month, and what is left; calls that were taken and not yet used are neither.
+    /// Returns the used and the remaining quota of this month. Leased calls that are not yet used count as neither.
     pub(super) fn show_quota(&self, slug: &str) -> Result<Value, AdminError> {
         let tenant = self.living(slug)?;
         let month = Month::of(self.now).ok_or_else(|| {

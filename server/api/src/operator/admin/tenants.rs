@@ -1,4 +1,4 @@
-//! Workspaces: made, stopped, removed.
+//! Workspaces: created, suspended, resumed, deleted.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -15,12 +15,12 @@ use recalld_metastore::{LISTED_MAX, Tenant, TenantState};
 use recalld_workspace::tenants::make_folders;
 
 const PLAN: &str = "free";
-/// Why a workspace was not closed.
+/// Message for a workspace that could not be closed.
 const IN_USE: &str =
     "a call still works with its store, or too many others are being opened or closed: try again";
-/// The store of a deleted workspace, until it is gone.
+/// Name of a deleted workspace's store directory until its removal.
 const REMOVED: &str = "store.removed";
-/// What an operator may have meant who deletes one that was deleted.
+/// Hint for an operator who deletes an already deleted workspace.
 const AGAIN: &str = "; with --again, what was written of it elsewhere since goes from the remote as well, once its \
                      time is over, which begins anew";
 
@@ -33,7 +33,7 @@ impl Office<'_> {
         let address = new.email.as_deref().map(mails::checked).transpose()?;
         let folder = tenant_dir(self.data, slug);
         let tenant = match self.control.find_tenant(slug)? {
-            // It was cut short, and its folders are all that is missing.
+            // The creation was interrupted; only the folders are missing.
             Some(found) if is_cut_short(&found, &folder) => {
                 check_same("plan", new.plan.as_deref(), &found.plan)?;
                 check_same("title", new.title.as_deref(), &found.title)?;
@@ -69,7 +69,7 @@ impl Office<'_> {
         self.living(slug)?;
         let tenant = self.control.suspend_tenant(slug)?;
         if let Some(live) = self.live {
-            // One that a call still works with is closed when it was idle for long enough.
+            // A workspace in use is closed later by the idle timeout.
             let _in_use = live.tenants.close(slug);
         }
         Ok(shown(&tenant))
@@ -80,8 +80,8 @@ impl Office<'_> {
         Ok(shown(&self.control.resume_tenant(slug)?))
     }
 
-    /// Revokes all, then removes the store. Once more, it removes what is left; and where that is said, all that was
-    /// written of it until now is to go from the remote, which takes its time anew.
+    /// Revokes all credentials, then removes the store. A repeated deletion removes remains of the store. With `again`,
+    /// later writes are purged from the remote as well, and the retention period starts again.
     pub(super) fn delete_tenant(&self, of: &Removal) -> Result<Value, AdminError> {
         let slug = &*of.slug;
         if of.confirm != slug {
@@ -95,7 +95,7 @@ impl Office<'_> {
         let remote = self.live.and_then(|live| live.seats.as_ref());
         let keep = remote.filter(|_| of.again).map(|seats| seats.settings().keep.0);
         let tenant = match (found.state, keep) {
-            // What was written elsewhere since is to go as well.
+            // Later writes of other nodes are purged as well.
             (TenantState::Deleted, Some(_)) => self.control.delete_again(slug)?,
             (TenantState::Deleted, None) if !may_have_store(&folder) => {
                 let rest = if remote.is_some() { AGAIN } else { "" };
@@ -133,7 +133,7 @@ impl Office<'_> {
 /// Removes the stores of workspaces that were deleted on another node.
 ///
 /// # Errors
-/// What stands in the way of the first that cannot be removed; the others are.
+/// The error of the first store that cannot be removed; the other stores are removed.
 pub fn remove_deleted(parts: &AppState) -> Result<(), String> {
     let folders = tenant_dir(&parts.data, "");
     let listed = match fs::read_dir(&folders) {
@@ -145,7 +145,7 @@ pub fn remove_deleted(parts: &AppState) -> Result<(), String> {
         let slug = name.to_str().filter(|slug| recalld_metastore::check_slug(slug).is_ok());
         slug.map_or(Ok(()), |slug| remove_if_deleted(parts, slug, &folder))
     });
-    // One that is in use keeps nobody from letting go of the others.
+    // A store in use does not prevent the removal of the others.
     removed.fold(Ok(()), Result::and)
 }
 
@@ -165,14 +165,14 @@ fn remove_if_deleted(parts: &AppState, slug: &str, folder: &Path) -> Result<(), 
     remove_store(folder, close)
 }
 
-/// Whether the making of a workspace ended before its folders were there. One that was ever open has a
-/// ledger and a key: where these are and the store is not, it has been lost, and none is made in its place.
+/// Returns true if the creation of a workspace was interrupted before its folders existed. A workspace that was ever
+/// open has a ledger and a key. If these exist without the store, the store was lost and must not be created anew.
 fn is_cut_short(tenant: &Tenant, folder: &Path) -> bool {
     let is_there = |name: &str| folder.join(name).symlink_metadata().is_ok();
     tenant.state == TenantState::Active && !["store", "ledger", "keys"].into_iter().any(is_there)
 }
 
-/// What was asked for when a workspace was begun is asked for again.
+/// Checks that a resumed creation requests the same values as the interrupted one.
 fn check_same(field: &'static str, asked: Option<&str>, begun: &str) -> Result<(), AdminError> {
     if asked.is_none_or(|asked| asked == begun) {
         return Ok(());
@@ -181,7 +181,7 @@ fn check_same(field: &'static str, asked: Option<&str>, begun: &str) -> Result<(
     Err(AdminError::wrong(field, why))
 }
 
-/// Whether anything of a store is in a workspace's folder, or it says that there may be.
+/// Returns true if a workspace's folder contains parts of a store or declares that it may.
 fn may_have_store(folder: &Path) -> bool {
     let is_there = |name: &str| folder.join(name).symlink_metadata().is_ok();
     is_there("store")
@@ -189,9 +189,8 @@ fn may_have_store(folder: &Path) -> bool {
         || !matches!(recalld_replication::held_in(folder), Ok(None))
 }
 
-/// Takes the store from its place, so that nobody opens it any more, has whoever opened it meanwhile close it, and
-/// removes it, with what was set aside of it and what it was to a remote. The ledger stays, with the key that it is
-/// checked with.
+/// Renames the store directory away, so that nobody can open it. Then closes open handles, and deletes the directory
+/// with its replication state. The ledger and the key that verifies the ledger stay.
 fn remove_store(folder: &Path, close: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
     let (store, removed) = (folder.join("store"), folder.join(REMOVED));
     let said = |error: io::Error| format!("{}: {error}", store.display());

@@ -1,10 +1,10 @@
-//! Figures of a remote: what was asked of it, and how `local` stands there.
+//! Metrics of the remote: requests sent to it, and the replication state of `local`.
 
 use crate::app_state::AppState;
 use recalld_cluster::seats::{Seats, Stands};
 use recalld_telemetry::metrics::{Kind, Page};
 
-/// Nothing where there is no remote.
+/// Writes nothing if no remote is configured.
 pub(super) fn far(page: &mut Page, parts: &AppState) {
     let Some(seats) = &parts.seats else { return };
     requests(page, seats);
