@@ -1,4 +1,4 @@
-//! The audit of one workspace: every governed call leaves an entry before its answer leaves.
+//! Audit log of one workspace: every governed call has an audit entry before its response is sent.
 
 mod elsewhere;
 mod events;
@@ -28,29 +28,29 @@ use recalld_common::names;
 use recalld_telemetry::log;
 use recalld_telemetry::log::{Level, Value as Field};
 
-/// The rule's name where no item was judged: the scope let the call through.
+/// Rule name of calls without an item decision: the scope admitted the call.
 pub const BY_SCOPE: &str = "scope";
 
-/// What one governed call leaves behind.
+/// The audit entry of one governed call.
 #[derive(Debug, Clone)]
 pub struct Trace {
     /// The tool or operation.
     pub tool: &'static str,
-    /// Who asked.
+    /// The calling principal.
     pub principal: String,
     /// SHA-256 of the arguments.
     pub arguments: [u8; 32],
-    /// How policy answered.
+    /// The policy decision.
     pub decision: Decision,
-    /// The rule that decided.
+    /// The deciding rule.
     pub rule: String,
-    /// What became of which items, sensitivity events first.
+    /// Affected items with the effect on each, sensitivity events first.
     pub touched: Vec<Touched>,
-    /// How it ended.
+    /// Outcome of the call.
     pub outcome: Outcome,
 }
 
-/// That a call was recorded, as the caller sees it.
+/// The receipt of a recorded call, as returned to the caller.
 #[derive(Debug, Clone)]
 pub struct Receipt {
     id: String,
@@ -61,7 +61,7 @@ pub struct Receipt {
 }
 
 impl Receipt {
-    /// `{receipt_id, seq, decision, rule, at}`.
+    /// The JSON `{receipt_id, seq, decision, rule, at}`.
     pub fn to_json(&self) -> Value {
         json!({
             "receipt_id": self.id, "seq": self.seq, "decision": self.decision.word(),
@@ -69,40 +69,40 @@ impl Receipt {
         })
     }
 
-    /// The same without what policy decided: where that told whether something is there.
+    /// The JSON without decision and rule, for calls whose decision would reveal the existence of an item.
     pub fn to_json_undecided(&self) -> Value {
         json!({"receipt_id": self.id, "seq": self.seq, "at": names::time(self.at)})
     }
 }
 
-/// How long a ledger that failed is left alone before it is opened again, in microseconds.
+/// Interval between attempts to reopen a failed ledger, in microseconds.
 const REOPEN_MICROS: u64 = 1_000_000;
 
-/// The ledger of one workspace, with the thread that brings it to disk within 50 ms. After a fault it is opened again
-/// by its files, so that calls go on once the fault is over (LED-20).
+/// The ledger of one workspace, and the thread that syncs entries within 50 ms. A failed ledger is reopened from its
+/// files, so that calls resume once the fault is over (LED-20).
 pub struct Audit {
     shared: Arc<Shared>,
     flusher: Mutex<Option<JoinHandle<()>>>,
-    /// Whether each entry is on disk before its call is answered, be it a read's.
+    /// True if every entry, even of a read, is synced before the response.
     is_always_synced: bool,
-    /// Where entries are brought, if anywhere.
+    /// Replication of the entries, if configured.
     elsewhere: Option<Elsewhere>,
-    /// Sensitivity events before this process opened the ledger. A lock of its own: while they are
-    /// counted, calls are recorded.
+    /// Sensitivity events from before the ledger was opened. Locked separately, so that calls are recorded during the
+    /// count.
     past: Mutex<Past>,
 }
 
-/// What of a ledger is kept elsewhere, so that a tail that was cut off shows (LED-19).
+/// Checkpoint anchor: the last checkpoint of a ledger, stored elsewhere so that truncation is detected (LED-19).
 pub struct Anchoring {
-    /// The last checkpoint that was kept.
+    /// The last stored checkpoint.
     pub last: Option<Anchor>,
-    /// Keeps one that is on disk. Called by the ledger's own thread, and by whoever closes it.
+    /// Stores a synced checkpoint. Called by the ledger's thread and on close.
     pub keep: Box<dyn Fn(Anchor) + Send + Sync>,
 }
 
 struct Shared {
     state: Mutex<State>,
-    /// What [`Audit::is_failing`] found last.
+    /// Last result of [`Audit::is_failing`].
     was_failing: AtomicBool,
     changed: Condvar,
     clock: Arc<dyn Clock>,
@@ -115,40 +115,40 @@ struct Shared {
 
 struct State {
     ledger: Option<Ledger>,
-    /// Why there is none, where one that failed could not be opened again.
+    /// The error to report while `ledger` is `None`.
     why: String,
-    /// How often it was opened: a sync that one ledger began says nothing of the next.
+    /// Number of times the ledger was opened: a sync begun on one instance must not complete on the next.
     openings: u64,
-    /// When it was opened last, or was to be.
+    /// Time of the last attempt to open the ledger.
     opened_micros: u64,
-    /// The last checkpoint that is known to be on disk: no ledger without it is taken.
+    /// The last checkpoint known to be synced. A ledger without this checkpoint is rejected.
     last: Option<Anchor>,
-    /// Sensitivity events since the ledger was opened.
+    /// Sensitivity events since [`Audit::open`].
     events: Events,
-    /// When the oldest entry that may not be on disk was appended.
+    /// Time of the oldest entry that may not be synced.
     appended_micros: u64,
     closing: bool,
 }
 
 impl State {
-    /// The last checkpoint that is on disk.
+    /// The last synced checkpoint.
     fn anchor(&self) -> Option<Anchor> {
         self.ledger.as_ref().and_then(Ledger::synced_anchor)
     }
 
-    /// Why no more calls can be recorded; `None` while they can.
+    /// The reason why no calls can be recorded; `None` while recording works.
     fn failure(&self) -> Option<&str> {
         self.ledger.as_ref().map_or(Some(&self.why), Ledger::failure)
     }
 }
 
-/// Microseconds since 1970.
+/// Microseconds since the Unix epoch; 0 for earlier times.
 fn micros(clock: &dyn Clock) -> u64 {
     clock.now().0.max(0).unsigned_abs()
 }
 
 impl Audit {
-    /// Opens the ledger in `folder`, or makes one; nothing of it is kept elsewhere.
+    /// Opens or creates the ledger in `folder`, without an anchor.
     pub fn open(
         folder: &Path,
         workspace: &str,
@@ -160,7 +160,7 @@ impl Audit {
         Self::open_anchored(folder, workspace, signer, (clock, random), anchoring)
     }
 
-    /// The same, with its last checkpoint kept elsewhere.
+    /// Opens or creates the ledger in `folder`, with a checkpoint anchor.
     pub fn open_anchored(
         folder: &Path,
         workspace: &str,
@@ -171,7 +171,7 @@ impl Audit {
         let tenant = Sha256::digest(workspace.as_bytes()).into();
         let with = OpenWith { tenant, seal: Box::new(signer.clone()), anchor: last };
         let ledger = Ledger::open(folder, with)?;
-        // An end of its own: what comes later is counted as it comes.
+        // The reader ends here: later entries are counted as they are recorded.
         let past = ledger.reader().map_err(LedgerOpenError::Read)?;
         let past = Mutex::new(Past::of(past));
         let state = State {
@@ -197,15 +197,14 @@ impl Audit {
         Ok(Self { shared, flusher, is_always_synced: false, elsewhere: None, past })
     }
 
-    /// The same, with `audit.sync` of the settings: whether entries of reads too are on disk before their calls are
-    /// answered.
+    /// Applies the setting `audit.sync`: with `Always`, entries of reads are synced before the response, too.
     #[must_use]
     pub fn syncing(mut self, sync: AuditSync) -> Self {
         self.is_always_synced = sync == AuditSync::Always;
         self
     }
 
-    /// The same, with its entries brought elsewhere too.
+    /// Attaches replication of the entries.
     #[must_use]
     pub fn brought(mut self, elsewhere: Option<Elsewhere>) -> Self {
         if let Some(elsewhere) = &elsewhere {
@@ -215,7 +214,8 @@ impl Audit {
         self
     }
 
-    /// Records a call. `at_once` waits for the disk, as writes do, and all calls where that is set.
+    /// Records a call. With `at_once`, as for writes, waits for the sync, and for replication if required. With
+    /// `AuditSync::Always`, every call waits for the sync.
     pub fn record(&self, trace: &Trace, at_once: bool) -> Result<Receipt, Unrecorded> {
         let at = self.shared.clock.now();
         let mut receipt = [0; 16];
@@ -269,9 +269,9 @@ impl Audit {
         })
     }
 
-    /// The sensitivity events of all calls so far; `None` where `is_over` says that nobody waits for them any
-    /// more. The first to ask counts what the ledger held when it was opened, and the next goes on where it
-    /// stopped; nobody else waits for that but those who ask the same.
+    /// The number of sensitivity events of all calls so far; `None` if `is_over` cancels the count. The first caller
+    /// counts the entries from before the ledger was opened, and the next resumes the count. Only callers of this
+    /// function wait for the count.
     ///
     /// # Errors
     /// The ledger cannot be read.
@@ -283,7 +283,7 @@ impl Audit {
         Ok(before.map(|before| before.plus(self.shared.state().events)))
     }
 
-    /// Those of the calls before the ledger was opened, counted so many entries at a time.
+    /// Events from before the ledger was opened, counted in steps of `entries_max` entries.
     fn events_before(
         &self,
         entries_max: usize,
@@ -301,8 +301,8 @@ impl Audit {
         }
     }
 
-    /// Signs and syncs all entries so far. Gives the files that hold them, oldest first, and how many
-    /// bytes of each: a copy of just these verifies, whatever is appended meanwhile.
+    /// Signs and syncs all entries so far. Returns their files, oldest first, with the length of each in bytes. A copy
+    /// of exactly these bytes verifies, whatever is appended meanwhile.
     pub fn settled_files(&self) -> Result<Vec<(PathBuf, u64)>, String> {
         let now = micros(&*self.shared.clock);
         let mut state = self.shared.mended();
@@ -313,18 +313,18 @@ impl Audit {
         Ok(reader.files().map(|(path, bytes)| (path.to_owned(), bytes)).collect())
     }
 
-    /// Reads the entries so far, and none that come later.
+    /// A reader of the entries so far, without later entries.
     ///
     /// # Errors
-    /// The ledger is closed, or cannot be read; says why.
+    /// The ledger is closed or cannot be read; carries the cause.
     pub fn reader(&self) -> Result<Reader, String> {
         let state = self.shared.mended();
         let ledger = state.ledger.as_ref().ok_or_else(|| state.why.clone())?;
         ledger.reader().map_err(|error| error.to_string())
     }
 
-    /// Entries so far, and since when the newest of them waits for the disk; none if it does not, or
-    /// where the ledger is closed.
+    /// Number of entries, and the age of the oldest unsynced entry. The age is `None` if all are synced or the ledger
+    /// is closed.
     pub fn progress(&self) -> (u64, Option<Duration>) {
         let state = self.shared.state();
         let Some(ledger) = &state.ledger else { return (0, None) };
@@ -337,13 +337,14 @@ impl Audit {
         (entries, Some(Duration::from_micros(waits)))
     }
 
-    /// Why no more calls can be recorded; `None` while they can.
+    /// The reason why no calls can be recorded; `None` while recording works. Reopens a failed ledger if the retry is
+    /// due.
     pub fn failure(&self) -> Option<String> {
         self.shared.mended().failure().map(str::to_owned)
     }
 
-    /// Whether no more calls can be recorded, without waiting: while somebody is at work on the ledger,
-    /// perhaps on its disk, this is what was found last.
+    /// Returns true if no calls can be recorded. Never blocks: if the ledger is locked, possibly by a disk operation,
+    /// the last result is returned.
     pub fn is_failing(&self) -> bool {
         let Ok(state) = self.shared.state.try_lock() else {
             return self.shared.was_failing.load(Ordering::Relaxed);
@@ -355,8 +356,8 @@ impl Audit {
 }
 
 impl Audit {
-    /// Signs and syncs what there is, and keeps the last checkpoint; later calls are refused. A service that ends does
-    /// this by itself: a call that is still under way, and has a hand on the ledger, must not be what it waits for.
+    /// Signs and syncs all entries and stores the last checkpoint; later calls are rejected. Shutdown calls this
+    /// explicitly, so as not to wait for a running call that still owns the ledger.
     pub fn close(&self) {
         self.shared.state().closing = true;
         self.shared.changed.notify_one();
@@ -391,8 +392,8 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The state, with a ledger that failed opened again if it is time for that. What the disk was told before the
-    /// fault is read anew; a ledger that is shorter than its last checkpoint is not taken (LED-19).
+    /// Locks the state and reopens a failed ledger if the retry is due. All files are read anew; a ledger shorter than
+    /// its last checkpoint is rejected (LED-19).
     fn mended(&self) -> MutexGuard<'_, State> {
         let mut state = self.state();
         let now = micros(&*self.clock);
@@ -421,7 +422,7 @@ impl Shared {
         state
     }
 
-    /// Signs and syncs when either is due. A failure stays in the ledger, which then refuses.
+    /// Signs and syncs when due. A failure is stored in the ledger, which then rejects entries.
     fn flush_until_closed(&self) {
         let mut state = self.state();
         let mut kept = state.anchor();
@@ -536,11 +537,11 @@ mod tests {
         let audit = open(&folder);
         record(&audit); // before anybody asks
         let mut beside = 0;
-        // Called off, it goes on from there.
+        // A cancelled count resumes at its position.
         assert_eq!(audit.events_before(2, || true).unwrap(), None);
         assert_eq!(audit.past.lock().unwrap().next_seq, 3);
         let before = audit.events_before(1, || {
-            // In the middle of the count: recorded, and counted once.
+            // Recorded during the count, and counted once.
             assert!(audit.shared.state.try_lock().is_ok(), "the count holds what calls need");
             assert!(audit.past.try_lock().is_ok(), "others go on with the count");
             record(&audit);

@@ -1,20 +1,20 @@
-//! When the ledger is on disk.
+//! Sync policy of the ledger.
 
-/// When the ledger's entries of reads are on disk; those of writes always are before the answer leaves.
+/// Sync policy for entries of reads. Entries of writes are always synced before the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AuditSync {
-    /// Within 50 ms, many together.
+    /// Within 50 ms, in batches.
     #[default]
     Batched,
-    /// Before the answer leaves.
+    /// Before the response.
     Always,
 }
 
 impl AuditSync {
-    /// Every value, in the order of the documentation.
+    /// All values, in the order of the documentation.
     pub const ALL: &'static [Self] = &[Self::Batched, Self::Always];
 
-    /// The value as the settings file spells it.
+    /// The word in the settings file.
     pub fn word(self) -> &'static str {
         match self {
             Self::Batched => "batched",

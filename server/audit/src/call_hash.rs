@@ -1,16 +1,14 @@
-//! The hash of a call, which its entry in the ledger has in place of what was said.
-//!
-//! Owns that equal calls have equal hashes. Must not know what an entry is.
+//! Hash of a call, recorded in its audit entry in place of the content. Equal calls have equal hashes.
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use recalld_common::each_piece::EachPiece;
 
-/// Hash of a call: of its operation and arguments, as JSON with sorted keys. Nothing is copied for it: arguments may
-/// have megabytes.
+/// SHA-256 of a call's operation and arguments, as JSON with sorted keys. Streams the JSON without a copy, as arguments
+/// may have megabytes.
 pub fn hash_call(operation: &str, arguments: &impl Serialize) -> [u8; 32] {
-    /// Its fields are in the order of their names.
+    /// The fields must be in alphabetical order.
     #[derive(Serialize)]
     struct Called<'a, A> {
         arguments: &'a A,
@@ -19,7 +17,7 @@ pub fn hash_call(operation: &str, arguments: &impl Serialize) -> [u8; 32] {
     hash_json(&Called { arguments, tool: operation })
 }
 
-/// Hash of JSON, whose keys must be sorted.
+/// SHA-256 of JSON. The keys must be sorted.
 pub fn hash_json(json: &impl Serialize) -> [u8; 32] {
     let mut hash = Sha256::new();
     let pieces = EachPiece(|piece: &[u8]| hash.update(piece));

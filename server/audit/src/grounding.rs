@@ -1,7 +1,7 @@
-//! Grounding tokens: signed evidence that an item with this content was given out.
+//! Grounding tokens: signed evidence that an item with this content was disclosed.
 //!
-//! Owns the token's bytes (format-spec/wire.md, "Grounding token"). Knows no items and no store:
-//! who checks a token compares what it says with what is stored.
+//! Defines the token's bytes (format-spec/wire.md, "Grounding token"). The verifying caller compares the claims with
+//! the store.
 
 use std::fmt;
 
@@ -11,9 +11,9 @@ use sha2::{Digest, Sha256};
 
 use recalld_auth::{Signer, Verifier};
 
-/// Characters of a token.
+/// Length of a token in characters.
 pub(crate) const TOKEN_CHARS: usize = 152;
-/// First 8 bytes of the SHA-256 of a tenant's name.
+/// The first 8 bytes of the SHA-256 of a tenant's name.
 pub type TenantHash = [u8; 8];
 
 const DOMAIN: &[u8] = b"grounding token v1\0";
@@ -26,51 +26,51 @@ const AT_ITEM: usize = 13;
 const AT_CONTENT: usize = 29;
 const AT_ISSUED_AT: usize = 45;
 const AT_SIGNATURE: usize = 50;
-/// The latest time that fits the token's five bytes, some 34,000 years from 1970.
+/// The latest time in the token's five bytes, about 34,000 years after 1970.
 const ISSUED_AT_MAX: u64 = (1 << 40) - 1;
 
-// Whole groups of three bytes, so that a token has one spelling.
+// Whole groups of three bytes: base64 has no unused bits, so a token has one encoding.
 const _: () = assert!(TOKEN_BYTES.is_multiple_of(3) && TOKEN_BYTES / 3 * 4 == TOKEN_CHARS);
 const _: () = assert!(AT_SIGNATURE + 64 == TOKEN_BYTES);
 
-/// What a good token says.
+/// Claims of a valid token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grounded {
-    /// The item's id.
+    /// Id of the item.
     pub item: [u8; 16],
-    /// First 16 bytes of the content's SHA-256 when the token was made.
+    /// The first 16 bytes of the content's SHA-256 at the time of issue.
     pub content: [u8; 16],
-    /// When it was made, in seconds since 1970.
+    /// Time of issue in seconds since the Unix epoch.
     pub issued_at: u64,
 }
 
 impl Grounded {
-    /// Whether the item's content is still the one the token was made for (TOK-06).
+    /// Returns true if the item's content is unchanged since the token was issued (TOK-06).
     pub fn is_of(&self, content_sha256: &[u8; 32]) -> bool {
         content_sha256.starts_with(&self.content)
     }
 }
 
-/// Why a token is not taken.
+/// Reason for rejecting a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TokenFault {
-    /// It has this many bytes of text (TOK-01).
+    /// Wrong length; carries the length in bytes (TOK-01).
     Length(usize),
-    /// It holds a character that base64url does not have (TOK-01).
+    /// Contains a character outside base64url (TOK-01).
     Alphabet,
-    /// It is of this version (TOK-02).
+    /// Unsupported version (TOK-02).
     Version(u8),
-    /// It names this key, which is not trusted here (TOK-03).
+    /// The named key is not trusted (TOK-03).
     UnknownKey([u8; 4]),
-    /// The named key did not sign this (TOK-04).
+    /// The signature does not match the named key (TOK-04).
     Forged,
-    /// It is true, of another tenant (TOK-05).
+    /// A valid token of another tenant (TOK-05).
     OtherTenant,
 }
 
 impl TokenFault {
-    /// The reason in results, in `snake_case`.
+    /// Reason in results, in `snake_case`.
     pub fn reason(self) -> &'static str {
         match self {
             Self::Length(_) | Self::Alphabet => "malformed_token",
@@ -107,13 +107,13 @@ impl fmt::Display for TokenFault {
 
 impl std::error::Error for TokenFault {}
 
-/// What a token keeps of a tenant's name.
+/// The hash of a tenant's name, as contained in tokens.
 pub fn tenant_hash(tenant: &str) -> TenantHash {
     let hash: [u8; 32] = Sha256::digest(tenant.as_bytes()).into();
     *hash.first_chunk().expect("a hash has 32 bytes")
 }
 
-/// Makes a token for an item. `issued_at` is in seconds since 1970.
+/// Signs a token for an item. `issued_at` is in seconds since the Unix epoch.
 pub fn mint(
     signer: &Signer,
     tenant: &TenantHash,
@@ -134,7 +134,7 @@ pub fn mint(
     BASE64_URL_SAFE_NO_PAD.encode(token)
 }
 
-/// Checks a token that came from outside, for `tenant`.
+/// Verifies an untrusted token for `tenant`.
 pub fn check(
     token: &str,
     verifier: &Verifier,
@@ -202,7 +202,7 @@ mod tests {
         let grounded = check(&token, &signer().verifier(), &tenant_hash("local")).unwrap();
         assert_eq!(grounded, Grounded { item: ITEM, content: [4; 16], issued_at: 1_800_000_000 });
         assert!(grounded.is_of(&CONTENT) && !grounded.is_of(&[5; 32]));
-        // From outside too: the published key is all it takes.
+        // Outside parties can verify a token with the published key alone.
         let outside = Verifier::new(&[signer().public()]).unwrap();
         assert_eq!(check(&token, &outside, &tenant_hash("local")), Ok(grounded));
     }
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_checkpoints_signature_is_no_tokens() {
-        // The same key over the same bytes, without the words that say what it is.
+        // Signed with the same key over the same bytes, but without the domain prefix.
         let mut bytes = BASE64_URL_SAFE_NO_PAD.decode(token()).unwrap();
         let bare = signer().sign(&bytes[..AT_SIGNATURE]);
         bytes[AT_SIGNATURE..].copy_from_slice(&bare);

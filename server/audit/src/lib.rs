@@ -1,4 +1,4 @@
-//! The ledger of calls, hashes of arguments, and signed grounding tokens.
+//! Audit log of calls, hashes of calls, and signed grounding tokens.
 #![forbid(unsafe_code)]
 
 pub mod audit;

@@ -1,4 +1,4 @@
-//! Where the entries of a ledger are brought, and how long callers wait for that.
+//! Replication of ledger entries to a remote.
 
 use std::fmt;
 use std::path::Path;
@@ -13,12 +13,12 @@ use super::Shared;
 use recalld_telemetry::log;
 use recalld_telemetry::log::{Level, Value as Field};
 
-/// Why a call was not recorded.
+/// Reason for not recording a call.
 #[derive(Debug)]
 pub enum Unrecorded {
-    /// The ledger took no entry.
+    /// The ledger rejected the entry.
     Append(AppendError),
-    /// The entry is on this disk, and may not survive the loss of this machine, as it must before the answer.
+    /// The entry is on the local disk but not replicated, as required before the response.
     NotBrought(String),
 }
 
@@ -41,26 +41,26 @@ impl From<AppendError> for Unrecorded {
     }
 }
 
-/// Where entries survive the loss of this machine.
+/// Replication target, where entries survive the loss of this machine.
 #[derive(Debug)]
 pub struct Elsewhere {
-    /// Brings them there.
+    /// Uploads the entries.
     pub bringer: Arc<LedgerBringer>,
-    /// Whether the entry of a write is there before its call is answered (REM-82).
+    /// True if the entry of a write must be replicated before the response (REM-82).
     pub is_awaited: bool,
 }
 
-/// How long the end of a ledger waits until its last entries are elsewhere. What is not goes with the next start.
+/// Longest wait for the upload of the last entries on close. The rest is uploaded after the next start.
 const LAST_WAIT: Duration = Duration::from_secs(5);
 
 impl Elsewhere {
-    /// It is this ledger's entries that are brought.
+    /// Attaches the uploader to this ledger.
     pub(super) fn bring_of(&self, ledger: &Arc<Shared>) {
         let source: Arc<dyn LedgerSource> = Arc::clone(ledger) as _;
         self.bringer.of(Arc::downgrade(&source));
     }
 
-    /// Returns once all that is on disk is there too, where that is to be awaited.
+    /// Waits until all synced entries are replicated, if required.
     pub(super) fn await_all(&self, ledger: &Shared) -> Result<(), Unrecorded> {
         if !self.is_awaited {
             return Ok(());
@@ -70,12 +70,12 @@ impl Elsewhere {
             return Err(AppendError::Closed(state.why.clone()).into());
         };
         drop(state);
-        // While the remote is away, calls that would wait for it are many.
+        // Shorter during an outage of the remote, when many calls would wait.
         let wait = if self.bringer.trouble().is_some() { FAR_HANG } else { CARRY_WAIT_MAX };
         self.bringer.bring(end, wait).map_err(|why| Unrecorded::NotBrought(why.to_string()))
     }
 
-    /// A ledger has ended: its last entries are waited for, not for long.
+    /// Waits up to [`LAST_WAIT`] for the upload of a closed ledger's last entries.
     pub(super) fn await_last(&self) {
         if let Err(why) = self.bringer.bring_all(LAST_WAIT) {
             let fields = [("why", Field::Text(&why))];
@@ -89,7 +89,7 @@ impl LedgerSource for Shared {
         let state = self.state();
         let reader = match &state.ledger {
             Some(ledger) => ledger.synced_reader(),
-            // Closed, all of it is on disk.
+            // A closed ledger is fully synced.
             None if state.closing => Reader::open(&self.folder),
             None => return Err(state.why.clone()),
         };

@@ -1,27 +1,27 @@
-//! Sensitivity events of a ledger, and the count of those that it held when it was opened.
+//! Sensitivity events of a ledger, and the count of earlier events when a ledger is opened.
 
 use engine::ledger::{Effect, ReadError, Reader, Touched};
 
-/// Entries that are counted while others who ask the same wait: some tenth of a second.
+/// Entries counted while other callers of the count wait: about a tenth of a second.
 pub(super) const COUNTED_TOGETHER_MAX: usize = 65_536;
 
-/// What the ledger held when it was opened.
+/// Progress of the count of entries from before the ledger was opened.
 pub(super) struct Past {
-    /// Reads the rest, until all is counted.
+    /// Reader of the remaining entries; `None` once all are counted.
     uncounted: Option<Reader>,
-    /// Where the rest begins.
+    /// Sequence number of the first remaining entry.
     pub(super) next_seq: u64,
-    /// Sensitivity events of what comes before it.
+    /// Sensitivity events of the entries before `next_seq`.
     pub(super) events: Events,
 }
 
 impl Past {
-    /// Nothing of this is counted yet.
+    /// A count that has not started.
     pub(super) fn of(ledger: Reader) -> Self {
         Self { uncounted: Some(ledger), next_seq: 1, events: Events::default() }
     }
 
-    /// Counts so many entries more. Gives whether all are counted.
+    /// Counts up to `entries_max` more entries. Returns true if all are counted.
     pub(super) fn count_on(&mut self, entries_max: usize) -> Result<bool, ReadError> {
         let Some(reader) = &self.uncounted else { return Ok(true) };
         let mut counted = 0;
@@ -38,12 +38,12 @@ impl Past {
     }
 }
 
-/// Sensitivity events: items that were withheld, redacted, raised, lowered or erased, each time counting one.
+/// Sensitivity events: items withheld, redacted, raised, lowered or erased, each counted once per call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Events {
-    /// What callers can have noticed.
+    /// Events visible to callers.
     pub open: u64,
-    /// What was kept from callers. Told to all, they would say whether something hidden answers a question.
+    /// Withheld items. Disclosed to every caller, the number would reveal if a hidden item matches a query.
     pub withheld: u64,
 }
 
@@ -64,7 +64,7 @@ impl Events {
         Self { open: self.open + other.open, withheld: self.withheld + other.withheld }
     }
 
-    /// All of them.
+    /// Total number of events.
     pub fn all(self) -> u64 {
         self.open + self.withheld
     }
