@@ -1,6 +1,4 @@
-//! How long it takes to check an access token: with its signature, and where it is remembered.
-//!
-//! `cargo run --release -p recalld-auth --example access_tokens`
+//! Measures the verification of an access token, with its signature check and from the cache.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -11,7 +9,7 @@ use recalld_auth::{TOKENS_REMEMBERED_MAX, TokenCache, TokenKey, TokenKeys};
 const ISSUER: &str = "https://recall.example";
 const AUDIENCE: &str = "https://recall.example/mcp";
 const NOW: u64 = 1_790_000_000;
-/// Different tokens in turn: as many as there are credentials in use.
+/// Number of distinct tokens in rotation: one per credential in use.
 const TOKENS: usize = 10_000;
 const ROUNDS: usize = 10;
 

@@ -1,36 +1,36 @@
-//! Checks what a request carries: the gateway's token and the bearer.
+//! Operator credentials: checks the gateway's id and secret, and the bearer token.
 //!
-//! Holds hashes only. Must not know where a header came from: a bearer in a URL never gets here.
+//! Holds hashes only. Only headers are checked; a bearer token in a URL is never accepted.
 
 use recalld_common::secret::SecretHash;
 
-/// Bytes of an `Authorization` value that are looked at; a longer one is wrong.
+/// Longest accepted bearer token in bytes; a longer token is invalid.
 pub const BEARER_BYTES_MAX: usize = 8_192;
 const SCHEME: &[u8] = b"bearer";
 
-/// Whom a credential stands for.
+/// The identity behind a credential.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Principal {
-    /// The workspace whose store the credential opens.
+    /// The workspace opened by the credential.
     pub workspace: String,
-    /// The name in ledger entries and policy rules.
+    /// The name in audit entries and policy rules.
     pub name: String,
     /// The plan: `free`, `team` or `operator`.
     pub plan: String,
 }
 
-/// What the `Authorization` header said.
+/// Result of checking an `Authorization` header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Bearer {
-    /// No bearer was sent: 401 without `error`.
+    /// No bearer token: 401 without `error`.
     Missing,
-    /// One was sent, and it is not ours: 401 with `error="invalid_token"`.
+    /// Unknown bearer token: 401 with `error="invalid_token"`.
     Wrong,
-    /// One of ours.
+    /// Valid bearer token.
     Ok(Principal),
 }
 
-/// The hashes of one set of credentials.
+/// Hashes of one set of credentials.
 #[derive(Clone)]
 pub struct Checker {
     pub(super) gateway_client_id: SecretHash,
@@ -40,13 +40,13 @@ pub struct Checker {
 }
 
 impl Checker {
-    /// Whether these are the gateway's id and secret. Both are always compared.
+    /// Returns true if both the gateway's id and secret match. Both are always compared.
     pub fn gateway(&self, id: &[u8], secret: &[u8]) -> bool {
         (self.gateway_client_id.choice(id) & self.gateway_client_secret.choice(secret)).into()
     }
 
-    /// Reads the value of an `Authorization` header (RFC 6750, section 2.1): the scheme in any
-    /// case, one or more spaces, one token. Another scheme, or none, is no bearer.
+    /// Checks an `Authorization` value (RFC 6750, section 2.1): the scheme in any case, one or more spaces, one token.
+    /// Another scheme, or none, counts as missing.
     pub fn bearer(&self, authorization: Option<&[u8]>) -> Bearer {
         let Some(token) = authorization.and_then(token_of) else { return Bearer::Missing };
         let is_ours = token.len() <= BEARER_BYTES_MAX && self.bearer.is_of(token);
@@ -54,22 +54,22 @@ impl Checker {
     }
 }
 
-/// The token of an `Authorization` header, as [`Checker::bearer`] reads it.
+/// Parses the bearer token of an `Authorization` value like [`Checker::bearer`]; `None` for an overlong token.
 pub fn bearer_of(authorization: &str) -> Option<&str> {
     let token = token_of(authorization.as_bytes())?;
     let token = std::str::from_utf8(token).ok()?;
     (token.len() <= BEARER_BYTES_MAX).then_some(token)
 }
 
-/// What follows the scheme `Bearer`; `None` if nothing does, or the scheme is another.
+/// The text after the scheme `Bearer`; `None` for another scheme or empty text.
 fn token_of(value: &[u8]) -> Option<&[u8]> {
     let (scheme, rest) = value.split_at(value.iter().position(|&byte| byte == b' ')?);
     let start = rest.iter().position(|&byte| byte != b' ')?;
     scheme.eq_ignore_ascii_case(SCHEME).then(|| &rest[start..])
 }
 
-/// Whether a credential can be sent in a header: `token68` of RFC 9110, section 11.2, which is letters,
-/// digits, `-._~+/`, then any number of `=`.
+/// Returns true for a `token68` (RFC 9110, section 11.2): letters, digits and `-._~+/`, then any number of `=`. Only
+/// such a credential fits a header.
 pub(super) fn is_token68(token: &[u8]) -> bool {
     let body = token
         .iter()

@@ -1,7 +1,6 @@
-//! The secret that the nodes of a remote share: what one of them signs or seals, all of them know.
+//! The secret shared by the nodes of a remote, from which common keys are derived.
 //!
-//! Owns its file, which the operator brings to each node, and how keys are derived from it. It never goes to the
-//! remote itself. Must not know what derived keys are used for.
+//! The operator copies the secret's file to each node; the secret itself is never uploaded to the remote.
 
 use std::path::Path;
 
@@ -14,22 +13,22 @@ use super::former::bytes_of_hex;
 use recalld_common::secret::Random;
 use recalld_fs_util::private_file;
 
-/// Bytes of the secret.
+/// Length of the secret in bytes.
 const SECRET_BYTES: usize = 32;
-/// Bytes of its file, at most: its digits, and a line's end.
+/// Maximum size of the file in bytes: hexadecimal digits and a line end.
 const FILE_BYTES_MAX: u64 = 2 * SECRET_BYTES as u64 + 2;
 
-/// What a signing key is derived under, before NUL and the workspace.
+/// Purpose of a signing key's derivation; followed by the workspace name.
 const SIGNING_KEY: &[u8] = b"recalld signing key 1\0";
 
-/// 32 random bytes that all nodes of a remote have. Wiped from memory when dropped; has no `Debug`.
+/// 32 random bytes known to all nodes of a remote. Wiped from memory on drop; has no `Debug`.
 pub struct ClusterSecret(Zeroizing<[u8; SECRET_BYTES]>);
 
 impl ClusterSecret {
-    /// Reads it from a private file: 64 hexadecimal digits and perhaps a line's end, or the 32 bytes themselves.
+    /// Reads the secret from a private file: 64 hexadecimal digits with an optional line end, or 32 raw bytes.
     ///
     /// # Errors
-    /// What is wrong with the file, and what to do. Never what is in it.
+    /// The fault of the file and its remedy; never the content.
     pub fn read(path: &Path) -> Result<Self, String> {
         let shown = path.display();
         let bytes = private_file::read_bytes(path, FILE_BYTES_MAX).map_err(|why| match why {
@@ -53,17 +52,16 @@ impl ClusterSecret {
         Ok(Self(secret))
     }
 
-    /// Of these bytes.
-    /// A secret of these bytes.
+    /// A secret of these bytes, for tests.
     #[cfg(any(test, feature = "test-util"))]
     pub fn of(bytes: [u8; SECRET_BYTES]) -> Self {
         Self(Zeroizing::new(bytes))
     }
 
-    /// Makes a new one in a private file, where nothing is.
+    /// Writes a new secret to a private file; never replaces a file.
     ///
     /// # Errors
-    /// Something is there, or the system refuses.
+    /// The file exists, or an I/O error.
     pub fn make(path: &Path, random: &mut Random<'_>) -> Result<(), String> {
         let mut bytes = Zeroizing::new([0; SECRET_BYTES]);
         random(&mut *bytes);
@@ -83,7 +81,8 @@ impl ClusterSecret {
         self.derive(SIGNING_KEY, workspace.as_bytes())
     }
 
-    /// HMAC-SHA-256 of a purpose, which ends with NUL or has one length, and of what it is for.
+    /// HMAC-SHA-256 of `purpose` and `what`. The purpose must end with NUL or have a fixed length, so that the
+    /// concatenation is unambiguous.
     pub fn derive(&self, purpose: &[u8], what: &[u8]) -> Zeroizing<[u8; 32]> {
         Zeroizing::new(self.mac(purpose, what).finalize().into_bytes().into())
     }
@@ -145,7 +144,7 @@ mod tests {
         let made = ClusterSecret::read(&path).unwrap();
         let again = ClusterSecret::make(&path, &mut counting()).unwrap_err();
         assert!(again.contains("is there already"), "{again}");
-        // The same bytes in other words are the same secret.
+        // Other encodings of the same bytes are the same secret.
         let text = fs::read_to_string(&path).unwrap();
         for other in [&made.0[..], text.trim_end().as_bytes(), text.to_uppercase().as_bytes()] {
             put(&path, other);
@@ -180,7 +179,7 @@ mod tests {
         assert_eq!(seed(1, "acme"), seed(1, "acme"));
         assert_ne!(seed(1, "acme"), seed(1, "local"));
         assert_ne!(seed(1, "acme"), seed(2, "acme"));
-        // Computed apart, with Python's hmac over b"recalld signing key 1\0acme".
+        // Computed independently, with Python's hmac over b"recalld signing key 1\0acme".
         let wanted = "fb366a68d0f26d8a18c47109fa6de686c2715c2bd1fdf66f7e3852fc48514ff2";
         assert_eq!(hex(&seed(1, "acme")), wanted);
     }

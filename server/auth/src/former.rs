@@ -1,6 +1,4 @@
-//! The public keys of signing keys that a folder had before: `keys/former.json` (format-spec/backup.md).
-//!
-//! Owns the form of that file. Must not know why a key was replaced.
+//! Public keys of retired signing keys: `keys/former.json` (format-spec/backup.md).
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -12,28 +10,28 @@ use recalld_common::secret::Random;
 use recalld_fs_util::private_file;
 use recalld_fs_util::private_file_error::CredentialsError;
 
-/// The file, in the folder of a workspace's keys.
+/// Path of the file, relative to the workspace directory.
 pub const FORMER_KEYS: &str = "keys/former.json";
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Public keys that may have signed a ledger.
+    /// Maximum number of public keys that may have signed a ledger.
     pub const PUBLIC_KEYS_MAX: usize = 64;
 }
 
-/// Public keys as texts.
+/// A JSON array of the keys in hexadecimal.
 pub fn keys_to_json(keys: &[[u8; 32]]) -> Value {
     keys.iter().map(|key| hex(key)).collect()
 }
 
-/// Public keys from their texts.
+/// Parses a JSON array of hexadecimal keys; `None` if malformed or longer than [`PUBLIC_KEYS_MAX`].
 pub fn keys_of_json(said: &Value) -> Option<Vec<[u8; 32]>> {
     let keys = said.as_array().filter(|keys| keys.len() <= PUBLIC_KEYS_MAX)?;
     keys.iter().map(|key| bytes_of_hex(key.as_str()?)).collect()
 }
 
-/// The 32 bytes of so many pairs of hexadecimal digits.
+/// Decodes 64 hexadecimal digits to 32 bytes.
 pub fn bytes_of_hex(text: &str) -> Option<[u8; 32]> {
     let mut bytes = [0; 32];
     let is_hex = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -43,10 +41,10 @@ pub fn bytes_of_hex(text: &str) -> Option<[u8; 32]> {
     is_hex.then_some(bytes)
 }
 
-/// The keys that a folder had before; none where there is no such file.
+/// The retired keys of a directory; empty without a file.
 ///
 /// # Errors
-/// It cannot be read, or is no list of keys.
+/// The file cannot be read, or is not a list of keys.
 pub fn former_keys(folder: &Path) -> Result<Vec<[u8; 32]>, CredentialsError> {
     let path = folder.join(FORMER_KEYS);
     let text = match std::fs::read(&path) {
@@ -61,7 +59,7 @@ pub fn former_keys(folder: &Path) -> Result<Vec<[u8; 32]>, CredentialsError> {
     })
 }
 
-/// Notes the keys that a folder had before.
+/// Replaces the list of retired keys of a directory.
 pub fn put_former(
     folder: &Path,
     keys: &[[u8; 32]],

@@ -1,8 +1,7 @@
-//! The credentials of the workspace `local` and the signing key: made at first start, read
-//! afterwards.
+//! Operator credentials of the workspace `local`, and the signing key: created at first start, read afterwards.
 //!
-//! Owns `keys/signing.key` and `credentials.toml` of the data folder. Both are made once and never
-//! written again by this module, but for a signing key that gives way to the one that all nodes share.
+//! Both `keys/signing.key` and `credentials.toml` of the data directory are written once. The only exception: the
+//! signing key is replaced by the signing key shared by all nodes.
 
 use recalld_common::slug::LOCAL_WORKSPACE;
 use std::io;
@@ -23,26 +22,25 @@ use recalld_fs_util::private_file_error::CredentialsError;
 const CREDENTIALS_NAME: &str = "credentials.toml";
 const KEYS_FOLDER: &str = "keys";
 const SIGNING_KEY_NAME: &str = "signing.key";
-/// Bytes of either file, at most.
+/// Maximum size of either file in bytes.
 const FILE_BYTES_MAX: u64 = 16 * 1024;
-/// Bytes of one credential, at most.
+/// Maximum length of one credential in bytes.
 const CREDENTIAL_BYTES_MAX: usize = 512;
 const PREFIX_BYTES_MAX: usize = 32;
 
-/// What new keys start with, `recalld` unless configured.
+/// Prefix of new keys; `recalld` unless configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prefix(String);
 
 impl Prefix {
-    /// A lower-case letter, then at most 31 lower-case letters and digits; `None` for anything
-    /// else.
+    /// A lower-case letter, then at most 31 lower-case letters and digits; `None` for other text.
     pub fn new(text: &str) -> Option<Self> {
         let starts = text.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase());
         let goes_on = text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
         (starts && goes_on && text.len() <= PREFIX_BYTES_MAX).then(|| Self(text.to_owned()))
     }
 
-    /// Its text.
+    /// The prefix as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -54,19 +52,19 @@ impl Default for Prefix {
     }
 }
 
-/// What was made because it was not there.
+/// Flags for the files that were created because they were missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Created {
-    /// The data folder.
+    /// True if the data directory was created.
     pub folder: bool,
-    /// The signing key.
+    /// True if the signing key was created.
     pub signing_key: bool,
-    /// The credentials.
+    /// True if the credentials file was created.
     pub credentials: bool,
 }
 
-/// The secrets of this installation. To be dropped once [`Credentials::checker`] and
-/// [`Credentials::signer`] have given what a server needs.
+/// The secrets of this installation. Should be dropped after [`Credentials::checker`] and [`Credentials::signer`],
+/// which return all that a server needs.
 pub struct Credentials {
     gateway_client_id: Secret,
     gateway_client_secret: Secret,
@@ -74,20 +72,19 @@ pub struct Credentials {
     signer: Signer,
 }
 
-/// What `credentials show` prints. Not printable by accident: ask each field to expose itself.
+/// The secrets printed by `credentials show`. Each field must be exposed explicitly, so none is printed by accident.
 pub struct Shown<'a> {
     /// Value of the header `x-gateway-client-id`.
     pub gateway_client_id: &'a Secret,
     /// Value of the header `x-gateway-client-secret`.
     pub gateway_client_secret: &'a Secret,
-    /// What follows `Authorization: Bearer`.
+    /// The token after `Authorization: Bearer`.
     pub bearer: &'a Secret,
 }
 
 impl Credentials {
-    /// Opens the credentials of `data_dir`, making the folder, the signing key and the credentials
-    /// as far as they are missing. New keys start with `prefix`. Nothing that is there is written
-    /// to.
+    /// Opens the credentials of `data_dir`. Creates a missing directory, signing key or credentials file, with new keys
+    /// starting with `prefix`. Existing files are never written.
     pub fn open_or_create(
         data_dir: &Path,
         prefix: &Prefix,
@@ -101,17 +98,17 @@ impl Credentials {
         Ok((Self::read(&path, &text, signer)?, Created { folder, signing_key, credentials }))
     }
 
-    /// The signing key of a data directory; `None` where it has none. Makes nothing.
+    /// Reads the signing key of a data directory; `None` if missing. Creates nothing.
     pub fn signing_key(data_dir: &Path) -> Result<Option<Signer>, CredentialsError> {
         let path = data_dir.join(KEYS_FOLDER).join(SIGNING_KEY_NAME);
         let text = private_file::read(&path, FILE_BYTES_MAX)?;
         text.map(|text| read_seed(&path, &text)).transpose()
     }
 
-    /// Reads the text of a credentials file.
+    /// Parses a credentials file.
     fn read(path: &Path, text: &str, signer: Signer) -> Result<Self, CredentialsError> {
         let malformed = |why: String| CredentialsError::Malformed { path: path.to_owned(), why };
-        // The parser's message would quote the line it stumbled on, secret and all.
+        // The parser's own message is dropped: it would quote the faulty line with its secret.
         let mut table: toml::Table =
             text.parse().map_err(|_| malformed("it is not TOML".into()))?;
         let mut take = |name: &str| match table.remove(name) {
@@ -144,7 +141,7 @@ impl Credentials {
         }
     }
 
-    /// What checks requests: hashes only.
+    /// The checker of requests, with hashes only.
     pub fn checker(&self) -> Checker {
         let principal = Principal {
             workspace: LOCAL_WORKSPACE.to_owned(),
@@ -159,12 +156,12 @@ impl Credentials {
         }
     }
 
-    /// The service's signing key.
+    /// The signing key of the service.
     pub fn signer(&self) -> &Signer {
         &self.signer
     }
 
-    /// The secrets themselves, for the operator's eyes.
+    /// The secrets in clear text, for the operator.
     pub fn show(&self) -> Shown<'_> {
         Shown {
             gateway_client_id: &self.gateway_client_id,
@@ -174,7 +171,7 @@ impl Credentials {
     }
 }
 
-/// The signing key `keys/signing.key` of a folder, made where there is none; whether it was made.
+/// Opens the signing key `keys/signing.key` of a directory, or creates the key if missing. The bool is true if created.
 pub fn open_or_create_signing_key(
     folder: &Path,
     random: &mut Random<'_>,
@@ -186,11 +183,11 @@ pub fn open_or_create_signing_key(
     Ok((read_seed(&path, &text)?, is_new))
 }
 
-/// Has a folder's signing key be the one that all nodes derive of `secret` for that workspace. The public half of
-/// another one that is there goes to `keys/former.json`, since it vouches for what it signed.
+/// Installs the signing key that all nodes derive from `secret` for `workspace`. If a different key exists, its public
+/// half is added to `keys/former.json`, to verify earlier signatures.
 ///
 /// # Errors
-/// What stands in the way; then the key is as it was.
+/// I/O and format errors; the signing key is then unchanged.
 pub fn take_shared_signing_key(
     folder: &Path,
     workspace: &str,
@@ -205,7 +202,7 @@ pub fn take_shared_signing_key(
         let mut former = vec![own.public()];
         former.extend(former_keys(folder)?.into_iter().filter(|key| *key != own.public()));
         former.truncate(PUBLIC_KEYS_MAX);
-        // First, so that no moment is without a witness of what was signed.
+        // Written before the new key: after a crash, every earlier signature can still be verified.
         put_former(folder, &former, random)?;
     }
     private_file::make_folder(folder)?;
@@ -214,7 +211,7 @@ pub fn take_shared_signing_key(
     private_file::replace(&keys.join(SIGNING_KEY_NAME), &text_of_seed(&shared), random)
 }
 
-/// The text of the private file at `path`, made by `make` if there is none; whether it was made.
+/// Reads the private file at `path`, or creates the file with the text of `make`. The bool is true if created.
 fn open_or_create(
     path: &Path,
     make: impl FnOnce(&mut Random<'_>) -> Zeroizing<String>,
@@ -227,13 +224,13 @@ fn open_or_create(
     if private_file::create(path, &text, random)? {
         return Ok((text, true));
     }
-    // Another process made it in the meantime; its file counts.
+    // Another process created the file first; its content is used.
     let theirs = private_file::read(path, FILE_BYTES_MAX)?;
     let gone = || CredentialsError::disk("open", path, io::ErrorKind::NotFound.into());
     Ok((theirs.ok_or_else(gone)?, false))
 }
 
-/// A new signing key's file: 32 random bytes in base64url, a line.
+/// Text of a new signing key file: 32 random bytes in base64url, and a line end.
 fn seed_text(random: &mut Random<'_>) -> Zeroizing<String> {
     let mut seed = Zeroizing::new([0; 32]);
     random(&mut *seed);
@@ -258,7 +255,7 @@ fn read_seed(path: &Path, text: &str) -> Result<Signer, CredentialsError> {
     }
 }
 
-/// A new credentials file. Written by hand: keys are base 62, so nothing needs quoting.
+/// Text of a new credentials file. Formatted without a TOML writer: keys are base 62, so nothing needs quoting.
 fn new_text(Prefix(prefix): &Prefix, random: &mut Random<'_>) -> Zeroizing<String> {
     let id = Secret::generate(&format!("{prefix}_gw_"), random);
     let secret = Secret::generate(&format!("{prefix}_gws_"), random);
@@ -286,7 +283,7 @@ mod tests {
     use super::super::Bearer;
     use super::*;
 
-    /// A folder of its own for one test, gone afterwards.
+    /// A temporary directory, removed on drop.
     struct Folder(PathBuf);
 
     impl Folder {
@@ -313,7 +310,7 @@ mod tests {
         }
     }
 
-    /// Different bytes at each call, the same in each run.
+    /// A deterministic generator with different bytes on each call.
     fn counting() -> impl FnMut(&mut [u8]) {
         let mut next = 0u8;
         move |out| {

@@ -1,7 +1,7 @@
-//! Who is asking: credentials, the signing key, and how both are kept.
+//! Authentication: credentials, access tokens, the signing key, and their storage.
 //!
-//! Owns the secrets of this installation on disk and in memory. Must not know routes, tools or
-//! policy: it answers who a credential belongs to, never what they may do.
+//! Resolves a credential to its principal. Permissions are decided elsewhere (`policy`); routes and tools are unknown
+//! here.
 #![forbid(unsafe_code)]
 
 mod check;

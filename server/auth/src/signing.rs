@@ -1,17 +1,17 @@
-//! The service's Ed25519 key (RFC 8032): what signs, and what checks.
+//! The service's Ed25519 key (RFC 8032): signing and verification.
 //!
-//! One key signs ledger checkpoints and grounding tokens; each kind of message starts with its own
-//! words, so a signature of one kind can never pass for another. Must not know what is signed.
+//! A single key signs ledger checkpoints and grounding tokens. Each kind of message has a prefix of its own, so a
+//! signature of one kind never passes for another.
 
 use ed25519_dalek::{Signer as _, SigningKey, VerifyingKey};
 use engine::ledger::{CheckSeal, KeyId, Seal, Signature};
 use sha2::{Digest, Sha256};
 use std::fmt;
 
-/// Public keys a verifier may hold: the current one and those it replaced.
+/// Maximum number of public keys of a verifier: the current key and the retired keys.
 const KEYS_MAX: usize = 64;
 
-/// The private key. Wiped from memory when dropped.
+/// The private key. Wiped from memory on drop.
 #[derive(Clone)]
 pub struct Signer {
     key: SigningKey,
@@ -19,24 +19,24 @@ pub struct Signer {
 }
 
 impl Signer {
-    /// The key of a 32-byte seed.
+    /// Derives the key from a 32-byte seed.
     pub fn from_seed(seed: &[u8; 32]) -> Self {
         let key = SigningKey::from_bytes(seed);
         let id = id_of(&key.verifying_key());
         Self { key, id }
     }
 
-    /// First 8 bytes of the SHA-256 of the public key.
+    /// Key id: the first 8 bytes of the SHA-256 of the public key.
     pub fn key_id(&self) -> KeyId {
         self.id
     }
 
-    /// Signature of `message`.
+    /// Signs `message`.
     pub fn sign(&self, message: &[u8]) -> Signature {
         self.key.sign(message).to_bytes()
     }
 
-    /// The public key, as it is published.
+    /// The public key.
     pub fn public(&self) -> [u8; 32] {
         self.key.verifying_key().to_bytes()
     }
@@ -57,19 +57,19 @@ impl Seal for Signer {
     }
 }
 
-/// The public keys that are trusted.
+/// A set of trusted public keys.
 #[derive(Debug, Clone)]
 pub struct Verifier {
     keys: Vec<(KeyId, VerifyingKey)>,
 }
 
-/// Why a public key is not taken.
+/// Reason for rejecting a public key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// The bytes are no point of the curve, or one of small order.
+    /// Not a point on the curve, or a point of small order.
     NotAKey,
-    /// There are more keys than this, which is how many there may be.
+    /// More keys than this maximum.
     TooMany(usize),
 }
 
@@ -85,7 +85,7 @@ impl fmt::Display for KeyError {
 impl std::error::Error for KeyError {}
 
 impl Verifier {
-    /// Trusts `keys`, each a published public key.
+    /// A verifier that trusts `keys`, each a public key.
     pub fn new(keys: &[[u8; 32]]) -> Result<Self, KeyError> {
         if keys.len() > KEYS_MAX {
             return Err(KeyError::TooMany(KEYS_MAX));
@@ -97,13 +97,13 @@ impl Verifier {
         Ok(Self { keys: keys.iter().map(key).collect::<Result<_, _>>()? })
     }
 
-    /// Whether a key whose id starts with `id` is trusted.
+    /// Returns true if the verifier trusts a key whose id starts with `id`.
     pub fn knows(&self, id: &[u8]) -> bool {
         self.keys.iter().any(|(known, _)| known.starts_with(id))
     }
 
-    /// Whether a trusted key whose id starts with `id` signed `message`. Strict: small-order points
-    /// and signatures in a second form are refused, so a signed thing has one spelling.
+    /// Returns true if a trusted key whose id starts with `id` signed `message`. Strict: small-order points and
+    /// non-canonical signatures are rejected, so a message has one signature encoding.
     pub fn is_signed(&self, id: &[u8], message: &[u8], signature: &Signature) -> bool {
         let signature = ed25519_dalek::Signature::from_bytes(signature);
         let mut named = self.keys.iter().filter(|(known, _)| known.starts_with(id));

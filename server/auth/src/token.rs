@@ -1,8 +1,7 @@
-//! Access tokens: JWTs (RFC 7519, RFC 9068) that are signed by one kind of key in one form.
+//! Access tokens: JWTs (RFC 7519, RFC 9068) with one algorithm and one canonical form.
 //!
-//! Owns the token's bytes (format-spec/oauth.md, ATT). Knows neither revocations nor workspaces: a token that
-//! passes here was made by us, for this resource, and has not run out; what has become of it since is the
-//! control store's to say.
+//! Defines the token's bytes (format-spec/oauth.md, ATT). A valid token was issued here, for this resource, and has not
+//! expired. Revocation is checked by token introspection against the control store.
 
 use std::fmt;
 
@@ -13,73 +12,73 @@ use serde_json::Value;
 use super::check::BEARER_BYTES_MAX;
 use super::token_keys::{KEY_ID_CHARS, TokenKey, TokenKeys};
 
-/// Longest token that is read. It fits an `Authorization` value that is looked at.
+/// Longest accepted token in bytes; fits an `Authorization` header.
 pub const TOKEN_BYTES_MAX: usize = BEARER_BYTES_MAX;
-/// Longest life of a token, in seconds: a day.
+/// Longest lifetime of a token: a day, in seconds.
 pub const TOKEN_SECONDS_MAX: u64 = 86_400;
-/// How far ahead of ours the clock of who made a token may be, in seconds.
+/// Tolerated clock skew of the issuer into the future, in seconds.
 pub const ISSUED_LEEWAY_SECONDS: u64 = 30;
 
-/// The header's text before the key's id and behind it. There is no other header.
+/// The header before and after the key id. No other header is accepted.
 const HEADER_START: &str = r#"{"alg":"EdDSA","kid":""#;
 const HEADER_END: &str = r#"","typ":"at+jwt"}"#;
-/// Characters of the header in base64url.
+/// Length of the header in base64url characters.
 const HEADER_CHARS: usize =
     ((HEADER_START.len() + KEY_ID_CHARS + HEADER_END.len()) * 4).div_ceil(3);
 const SIGNATURE_BYTES: usize = 64;
 
-/// What an access token says. Times are in seconds since 1970.
+/// Claims of an access token. Times are in seconds since the Unix epoch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claims {
-    /// `aud`: the resource that it is for, to the letter.
+    /// `aud`: the resource, compared byte for byte.
     pub audience: String,
-    /// `client_id`: the client that it was given to.
+    /// `client_id`: the client of the token.
     pub client: String,
-    /// `exp`: the first second in which it is not good any more.
+    /// `exp`: the first second in which the token is expired.
     pub expires_at: u64,
-    /// `iat`: when it was made.
+    /// `iat`: time of issue.
     pub issued_at: u64,
-    /// `iss`: who made it, to the letter.
+    /// `iss`: the issuer, compared byte for byte.
     pub issuer: String,
-    /// `jti`: its own id.
+    /// `jti`: id of the token.
     pub id: String,
-    /// `scope`: what it allows, names with a space between two.
+    /// `scope`: granted scopes, separated by single spaces.
     pub scope: String,
-    /// `sid`: what it hangs on, a grant or a credential; where that is revoked, so is this.
+    /// `sid`: the session id, which names a grant or credential. Revoking the session revokes the token.
     pub hangs_on: String,
     /// `sub`: the principal.
     pub subject: String,
-    /// `workspace`: the workspace that it opens.
+    /// `workspace`: the workspace opened by the token.
     pub workspace: String,
 }
 
-/// Why an access token is not taken.
+/// Reason for rejecting an access token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TokenRefusal {
-    /// It has this many bytes (ATT-01).
+    /// Too long; carries the length in bytes (ATT-01).
     TooLong(usize),
-    /// It is not three parts with a dot between two (ATT-01).
+    /// Not three parts separated by dots (ATT-01).
     Parts,
-    /// A part of it is not base64url in the form that there is one of (ATT-01).
+    /// A part is not canonical base64url (ATT-01).
     Encoding,
-    /// Its header is not the one header that tokens have here (ATT-02).
+    /// The header differs from the only accepted header (ATT-02).
     Header,
-    /// It names a key that is not trusted (ATT-03).
+    /// The named key is not trusted (ATT-03).
     UnknownKey,
-    /// The key that it names did not sign this (ATT-04).
+    /// The signature does not match the named key (ATT-04).
     Forged,
-    /// What was signed is no set of claims as they are written here (ATT-05).
+    /// The payload is not a set of claims in canonical form (ATT-05).
     Claims,
-    /// Another issuer made it (ATT-06).
+    /// Issued by another issuer (ATT-06).
     OtherIssuer,
-    /// It is for another resource (ATT-06).
+    /// Issued for another resource (ATT-06).
     OtherAudience,
-    /// It would be good for this many seconds (ATT-07).
+    /// Lifetime out of range; carries the lifetime in seconds (ATT-07).
     Lifetime(u64),
-    /// It was made later than now (ATT-07).
+    /// Issued in the future (ATT-07).
     NotYet,
-    /// It has run out (ATT-07).
+    /// Expired (ATT-07).
     Expired,
 }
 
@@ -132,7 +131,7 @@ impl fmt::Display for TokenRefusal {
 
 impl std::error::Error for TokenRefusal {}
 
-/// Makes a token of `claims`, signed by `key`.
+/// Encodes and signs an access token.
 pub fn mint(key: &TokenKey, claims: &Claims) -> String {
     let header = format!("{HEADER_START}{}{HEADER_END}", key.id());
     let mut token = BASE64_URL_SAFE_NO_PAD.encode(header);
@@ -144,11 +143,11 @@ pub fn mint(key: &TokenKey, claims: &Claims) -> String {
     token
 }
 
-/// Reads a token, in this order: form, header, key, signature, claims, issuer, audience, times. `now` is in
-/// seconds since 1970.
+/// Verifies a token in this order: form, header, key, signature, claims, issuer, audience, times. `now` is in seconds
+/// since the Unix epoch.
 ///
 /// # Errors
-/// The first rule that it breaks.
+/// The first rule that the token violates.
 pub fn check(
     text: &str,
     keys: &TokenKeys,
@@ -161,15 +160,15 @@ pub fn check(
     Ok(signed.claims)
 }
 
-/// What one of our keys signed.
+/// A token with a valid signature.
 pub(super) struct Signed {
-    /// The key.
+    /// Id of the signing key.
     pub(super) key_id: String,
-    /// What it signed.
+    /// The signed claims.
     pub(super) claims: Claims,
 }
 
-/// What is true of a token for ever: its form, its signature and what it says.
+/// Verifies the time-independent properties of a token: form, signature and claims.
 pub(super) fn open(text: &str, keys: &TokenKeys) -> Result<Signed, TokenRefusal> {
     if text.len() > TOKEN_BYTES_MAX {
         return Err(TokenRefusal::TooLong(text.len()));
@@ -190,8 +189,8 @@ pub(super) fn open(text: &str, keys: &TokenKeys) -> Result<Signed, TokenRefusal>
     }
 }
 
-/// The id in a header, which is compared to the letter and never interpreted: whatever else it might say (no
-/// algorithm, a key of its own, where to fetch one, what must be understood) makes it another text.
+/// Extracts the key id from a header. The header is compared byte for byte and never interpreted: any other member
+/// (`alg: none`, an embedded key, a key URL, `crit`) makes a different text.
 fn key_id_of(header: &str) -> Result<String, TokenRefusal> {
     if header.len() != HEADER_CHARS {
         return Err(TokenRefusal::Header);
@@ -208,7 +207,7 @@ fn decoded(part: &str) -> Result<Vec<u8>, TokenRefusal> {
 }
 
 impl Claims {
-    /// Whether they are `issuer`'s, for `audience`, and good at `now` (ATT-06, ATT-07).
+    /// Checks issuer, audience and times at `now` (ATT-06, ATT-07).
     pub(super) fn hold(&self, issuer: &str, audience: &str, now: u64) -> Result<(), TokenRefusal> {
         let life = self.expires_at.saturating_sub(self.issued_at);
         if self.issuer != issuer {
@@ -226,7 +225,7 @@ impl Claims {
         }
     }
 
-    /// The one way to write them: members in order of their names, without white space.
+    /// The canonical JSON form: members in order of their names, without white space.
     fn written(&self) -> String {
         let text = |text: &str| Value::from(text).to_string();
         format!(
@@ -247,9 +246,8 @@ impl Claims {
         )
     }
 
-    /// Reads them back. What differs in a byte from how they would be written is refused, which keeps away
-    /// members that stand there twice, that nobody here knows (`nbf`, `cnf`, ... would narrow the token), and
-    /// numbers and texts in another form.
+    /// Parses a payload and rejects any byte that differs from the canonical form. This excludes repeated members,
+    /// unknown members (`nbf`, `cnf`, ... would restrict the token), and other spellings of numbers and texts.
     fn read(payload: &[u8]) -> Result<Self, TokenRefusal> {
         let value: Value = serde_json::from_slice(payload).map_err(|_| TokenRefusal::Claims)?;
         let text = |name: &str| value[name].as_str().map(str::to_owned).ok_or(TokenRefusal::Claims);

@@ -1,7 +1,6 @@
-//! Access tokens whose signature was good, so that the next call with one costs a look-up.
+//! Cache of access tokens with a verified signature: the next call with a token costs a single lookup.
 //!
-//! Holds what stays true of a token: what its signature covers. Issuer, audience and times are looked at again
-//! on every call, and whether its key is still trusted.
+//! Caches only the signed content. Issuer, audience, times and the trust in the key are checked on each call.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,17 +10,17 @@ use sha2::{Digest, Sha256};
 use super::token::{self, Claims, Signed, TokenRefusal};
 use super::token_keys::TokenKeys;
 
-/// Parts of the cache, each with a lock of its own, so that workers hardly ever wait for one another.
+/// Number of shards, each with its own lock, to limit contention between workers.
 const SHARDS: usize = 64;
-/// Tokens of a part. It is looked through for the one that was used longest ago when it is full.
+/// Maximum number of tokens per shard. A full shard is scanned for the least recently used token.
 const SHARD_TOKENS_MAX: usize = 256;
-/// Tokens that are remembered: one for each of ten thousand credentials in use, and some. With the claims of each
-/// (some 600 bytes) 12 MiB.
+/// Maximum number of cached tokens: one per credential for ten thousand in use, and spare. About 600 bytes of claims
+/// each, 12 MiB in total.
 pub const TOKENS_REMEMBERED_MAX: usize = SHARDS * SHARD_TOKENS_MAX;
 
 type Hash = [u8; 32];
 
-/// The tokens that were good.
+/// Sharded LRU cache of verified tokens.
 pub struct TokenCache {
     shards: Vec<Mutex<Shard>>,
 }
@@ -29,7 +28,7 @@ pub struct TokenCache {
 #[derive(Default)]
 struct Shard {
     tokens: HashMap<Hash, Remembered>,
-    /// Counts uses, so that the least recent one is known.
+    /// Use counter for LRU eviction.
     uses: u64,
 }
 
@@ -46,10 +45,10 @@ impl Default for TokenCache {
 }
 
 impl TokenCache {
-    /// The same as [`token::check`], sooner where the token was seen before.
+    /// Like [`token::check`], faster for a cached token.
     ///
     /// # Errors
-    /// The first rule that it breaks.
+    /// The first rule that the token violates.
     pub fn check(
         &self,
         text: &str,
@@ -78,24 +77,24 @@ impl TokenCache {
         Ok(claims)
     }
 
-    /// How many tokens are remembered.
+    /// Number of cached tokens.
     pub fn len(&self) -> usize {
         self.shards.iter().map(|shard| locked(shard).tokens.len()).sum()
     }
 
-    /// Whether none is.
+    /// Returns true if no token is cached.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// A shard is whole between two of its calls, so that a panic elsewhere does not spoil it.
+/// Ignores lock poisoning: a shard is consistent between two calls.
 fn locked(shard: &Mutex<Shard>) -> std::sync::MutexGuard<'_, Shard> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Shard {
-    /// The claims of a token whose key is still trusted.
+    /// The claims of a cached token, if its key is still trusted; evicts the token otherwise.
     fn find(&mut self, hash: &Hash, keys: &TokenKeys) -> Option<Arc<Claims>> {
         self.uses += 1;
         let found = self.tokens.get_mut(hash)?;

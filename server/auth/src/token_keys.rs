@@ -1,7 +1,6 @@
-//! The keys of access tokens: the one that signs, and those it replaced, by whose tokens are still good.
+//! Token keys: the current signing key, and its predecessors, whose tokens are still valid.
 //!
-//! A key is called by the thumbprint of its public half (RFC 7638), so that its name says what it is and
-//! never means another key. Must not know where keys are kept.
+//! The key id is the thumbprint of the public key (RFC 7638), so an id never means another key.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -11,13 +10,13 @@ use sha2::{Digest, Sha256};
 
 use super::signing::{KeyError, Signer};
 
-/// Keys that tokens may be signed with, the current one among them. Keys are changed by the month and tokens
-/// live for a day at most, so that two are the rule.
+/// Maximum number of keys, including the current one. Keys rotate monthly and tokens live for at most a day, so two
+/// keys are the rule.
 pub const TOKEN_KEYS_MAX: usize = 16;
-/// Characters of a key's id: 32 bytes in base64url.
+/// Length of a key id: 32 bytes in base64url characters.
 pub(super) const KEY_ID_CHARS: usize = 43;
 
-/// A private key for access tokens. Wiped from memory when dropped.
+/// A private key for access tokens. Wiped from memory on drop.
 #[derive(Clone)]
 pub struct TokenKey {
     signer: Signer,
@@ -25,37 +24,35 @@ pub struct TokenKey {
 }
 
 impl TokenKey {
-    /// The key of a 32-byte seed.
+    /// Derives the key from a 32-byte seed.
     pub fn from_seed(seed: &[u8; 32]) -> Self {
         let signer = Signer::from_seed(seed);
         let id = thumbprint(&signer.public());
         Self { signer, id }
     }
 
-    /// Its id: `kid` of the tokens it signs.
+    /// Key id, the `kid` of its tokens.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The public half, as it is published.
+    /// The public key.
     pub fn public(&self) -> [u8; 32] {
         self.signer.public()
     }
 
-    /// Signature of `message`.
     pub(super) fn sign(&self, message: &[u8]) -> [u8; 64] {
         self.signer.sign(message)
     }
 }
 
-/// One public key that tokens are checked with.
 #[derive(Debug, Clone)]
 struct PublicKey {
     id: String,
     key: VerifyingKey,
 }
 
-/// The public keys whose tokens are good.
+/// The trusted public keys.
 #[derive(Debug, Clone)]
 pub struct TokenKeys {
     keys: Vec<PublicKey>,
@@ -65,7 +62,7 @@ impl TokenKeys {
     /// Trusts these public keys, the current one first.
     ///
     /// # Errors
-    /// When one of them is no Ed25519 key, or there are more than [`TOKEN_KEYS_MAX`].
+    /// A key is not an Ed25519 key, or there are more than [`TOKEN_KEYS_MAX`].
     pub fn new(public: &[[u8; 32]]) -> Result<Self, KeyError> {
         if public.len() > TOKEN_KEYS_MAX {
             return Err(KeyError::TooMany(TOKEN_KEYS_MAX));
@@ -77,19 +74,19 @@ impl TokenKeys {
         Ok(Self { keys: public.iter().map(key).collect::<Result<_, _>>()? })
     }
 
-    /// Whether a key of this id is trusted.
+    /// Returns true if the key with this id is trusted.
     pub fn knows(&self, id: &str) -> bool {
         self.find(id).is_some()
     }
 
-    /// Whether the key of this id signed `message`; `None` where there is no such key. Strict: small-order
-    /// points and signatures in a second form are refused, so that a token has one spelling.
+    /// Returns true if the key with this id signed `message`; `None` for an untrusted key. Strict: small-order points
+    /// and non-canonical signatures are rejected, so a token has one encoding.
     pub(super) fn is_signed(&self, id: &str, message: &[u8], signature: &[u8; 64]) -> Option<bool> {
         let signature = Signature::from_bytes(signature);
         self.find(id).map(|found| found.key.verify_strict(message, &signature).is_ok())
     }
 
-    /// The key set that is published (RFC 7517; RFC 8037, section 2).
+    /// The published JWKS (RFC 7517; RFC 8037, section 2).
     pub fn document(&self) -> Value {
         let key = |known: &PublicKey| {
             json!({
@@ -109,8 +106,8 @@ impl TokenKeys {
     }
 }
 
-/// The thumbprint of a public key: SHA-256 of its required members in order of their names, without white
-/// space (RFC 7638, section 3; RFC 8037, section 2).
+/// The JWK thumbprint of a public key: SHA-256 of its required members in order of their names, without white space
+/// (RFC 7638, section 3; RFC 8037, section 2).
 fn thumbprint(public: &[u8; 32]) -> String {
     let x = BASE64_URL_SAFE_NO_PAD.encode(public);
     let members = format!(r#"{{"crv":"Ed25519","kty":"OKP","x":"{x}"}}"#);

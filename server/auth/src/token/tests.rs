@@ -1,4 +1,4 @@
-//! Attacks on access tokens, each refused for its own reason.
+//! Attacks on access tokens, each rejected with its own reason.
 
 use hmac::{Hmac, KeyInit, Mac};
 use proptest::prelude::*;
@@ -42,7 +42,7 @@ fn encoded(text: &str) -> String {
     BASE64_URL_SAFE_NO_PAD.encode(text)
 }
 
-/// A token of any header and payload, signed by our key.
+/// A token with this header and payload, signed by a trusted key.
 fn signed(header: &str, payload: &str) -> String {
     let message = format!("{}.{}", encoded(header), encoded(payload));
     let signature = key().sign(message.as_bytes());
@@ -97,7 +97,7 @@ fn no_other_header_is_taken_whoever_signed_it() {
     for other in others {
         assert_eq!(checked(&signed(&other, &payload)), Err(TokenRefusal::Header), "{other}");
     }
-    // Without a signature, as `none` has it.
+    // An empty signature, as with `alg: none`.
     let unsigned = format!("{}.{}.", encoded(r#"{"alg":"none"}"#), encoded(&payload));
     assert_eq!(checked(&unsigned), Err(TokenRefusal::Header));
     let unsigned = format!("{}.{}.", encoded(&header()), encoded(&payload));
@@ -124,7 +124,7 @@ fn the_public_key_is_no_shared_secret() {
 fn another_key_is_refused_by_its_name_and_by_its_signature() {
     let other = TokenKey::from_seed(&[8; 32]);
     assert_eq!(checked(&mint(&other, &claims())), Err(TokenRefusal::UnknownKey));
-    // Its signature under our key's name.
+    // Another key's signature under the trusted key's id.
     let message = format!("{}.{}", encoded(&header()), encoded(&claims().written()));
     let signature = other.sign(message.as_bytes());
     let token = format!("{message}.{}", BASE64_URL_SAFE_NO_PAD.encode(signature));
@@ -201,7 +201,7 @@ fn what_is_cut_or_added_is_refused() {
 #[test]
 fn a_signature_has_one_spelling() {
     let token = mint(&key(), &claims());
-    // 64 bytes leave four bits of the last character unused: they must be zero.
+    // 64 bytes leave four bits of the last character unused, which must be zero.
     let last = token.chars().last().unwrap();
     let alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     for other in alphabet.chars().filter(|other| *other != last) {
