@@ -1,7 +1,5 @@
-//! Dates, days of the week and times of day, as people write them.
-//!
-//! Owns their spellings and what part of the calendar each covers. A date may lack its year; what a date without one
-//! is compared with lends its own. Must not know sentences.
+//! Parses dates, weekdays and times of day, and maps a date to the days it covers. A date without a year takes the year
+//! of the date it is compared with.
 
 const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
@@ -21,10 +19,10 @@ const LONG_MONTHS: [&str; 12] = [
 ];
 const WEEKDAYS: [&str; 7] =
     ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
-/// The year that stands for none. It has a 29 February.
+/// Placeholder for a missing year: a leap year, so 29 February is valid.
 pub(super) const NO_YEAR: i32 = 2000;
 
-/// A part of the calendar: a year, a month or a day.
+/// Partial date: a year, a month or a day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Date {
     pub(super) year: Option<i32>,
@@ -33,7 +31,7 @@ pub(super) struct Date {
 }
 
 impl Date {
-    /// The first and the last of its days, counted from 1970, where this year stands for one that is not given.
+    /// First and last day of the date, counted from 1970. `other_year` replaces a missing year.
     pub(super) fn days(self, other_year: Option<i32>) -> (f64, f64) {
         let year = self.year.or(other_year).unwrap_or(NO_YEAR);
         let first = self.month.unwrap_or(1);
@@ -58,7 +56,7 @@ fn day_number(year: i32, month: u32, day: u32) -> i32 {
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
-/// The number of a month, from 1. `may` is one only where a number stands beside it, which the caller sees to.
+/// Returns the number of a month, from 1. `may` is a month only beside a number, which the caller must check.
 pub(super) fn month(word: &str) -> Option<u32> {
     let at = LONG_MONTHS.iter().position(|&month| month == word);
     let at = at.or_else(|| {
@@ -67,14 +65,14 @@ pub(super) fn month(word: &str) -> Option<u32> {
     u32::try_from(at + 1).ok()
 }
 
-/// The number of a day of the week, from 0 for Monday; the plural is the same.
+/// Returns the number of a weekday, from 0 for Monday, for its singular or plural.
 pub(super) fn weekday(word: &str) -> Option<u32> {
     let word = word.strip_suffix('s').unwrap_or(word);
     let at = WEEKDAYS.iter().position(|&day| day == word)?;
     u32::try_from(at).ok()
 }
 
-/// `2024-05-01` or `2024-05`.
+/// Parses `2024-05-01` or `2024-05`.
 pub(super) fn iso(word: &str) -> Option<Date> {
     let mut parts = word.split('-');
     let year = parts.next().filter(|year| year.len() == 4)?.parse().ok()?;
@@ -87,20 +85,20 @@ pub(super) fn iso(word: &str) -> Option<Date> {
     (fits && parts.next().is_none()).then_some(Date { year: Some(year), month: Some(month), day })
 }
 
-/// A day of a month: `3`, `3rd`, `14th`.
+/// Parses a day of a month: `3`, `3rd`, `14th`.
 pub(super) fn day_of_month(word: &str) -> Option<u32> {
     let bare =
         ["st", "nd", "rd", "th"].iter().find_map(|end| word.strip_suffix(end)).unwrap_or(word);
     bare.parse().ok().filter(|day| bare.len() <= 2 && (1..=31).contains(day))
 }
 
-/// A year that a number may be.
+/// Parses a number of four digits that may be a year.
 pub(super) fn year(word: &str) -> Option<i32> {
     word.parse().ok().filter(|year| word.len() == 4 && (1900..2100).contains(year))
 }
 
-/// A time of day in minutes: `02:00`, `2am`, `noon`; `next` is the token behind it, which may be `am` or `pm`. With it
-/// comes whether that was read, too.
+/// Parses a time of day into minutes: `02:00`, `2am`, `noon`. `next` is the following token, possibly `am` or `pm`; the
+/// flag is true if `next` was used.
 pub(super) fn clock(word: &str, next: Option<&str>) -> Option<(f64, bool)> {
     match word {
         "noon" => return Some((720.0, false)),

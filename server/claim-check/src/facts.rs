@@ -1,14 +1,14 @@
-//! Facts: the parts of a sentence of which two can be compared as amounts, versions, dates or times.
+//! Quantity facts: the parts of a sentence that are comparable as amounts, versions, dates or times.
 //!
-//! Owns how they are found among tokens and what of two facts follows: they agree, they differ, or nothing is known.
-//! Every fact is an interval, so that `at most 10 minutes` and `8 minutes` go together.
+//! Extracts facts from tokens, and compares two facts: agreement, difference or unknown. Every fact is an interval, so
+//! `8 minutes` is compatible with `at most 10 minutes`.
 
 use super::dates::{self, Date};
 use super::tokens::Token;
 use super::units::{Family, Unit, leading_number, multiple, unit, word_number};
 use super::words::{Role, role_of, stem};
 
-/// How an amount is bounded.
+/// Bound of an amount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bound {
     Exact,
@@ -20,29 +20,28 @@ pub(super) enum Bound {
     About,
 }
 
-/// A fact.
+/// Comparable part of a sentence.
 #[derive(Debug, Clone)]
 pub(super) struct Fact {
-    /// What it can be compared with: `time`, `bytes`, `eur/t`, `n:port`, `v:postgr`, `day`, `weekday`, `clock`,
-    /// `period`.
+    /// Comparison key: `time`, `bytes`, `eur/t`, `n:port`, `v:postgr`, `day`, `weekday`, `clock`, `period`.
     pub(super) key: String,
     low: f64,
     high: f64,
     bound: Bound,
-    /// Whether the bound itself is left out: `before July`, `less than 10`.
+    /// True if the interval excludes the bound: `before July`, `less than 10`.
     is_strict: bool,
     family: Family,
     date: Option<Date>,
-    /// As it is written.
+    /// Text of the fact, as written.
     pub(super) said: String,
-    /// Whether what it counts was only guessed, from what stands before it.
+    /// True if the counted noun is inferred from the preceding words.
     pub(super) is_loose: bool,
-    /// The tokens that it is made of.
+    /// Range of the fact's tokens: start and end.
     pub(super) from: usize,
     to: usize,
 }
 
-/// What follows from two facts.
+/// Result of a comparison of two facts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Compared {
     Agree,
@@ -50,32 +49,32 @@ pub(super) enum Compared {
     Unknown,
 }
 
-/// What the tokens of a sentence hold.
+/// Facts of a sentence's tokens.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) facts: Vec<Fact>,
-    /// Numbers that name a thing rather than count: of which token, and the name.
+    /// Numbers that are part of a name instead of a quantity: index of the token, and the name.
     pub(super) names: Vec<(usize, String)>,
-    /// Tokens that belong to a fact.
+    /// Per token: true if a fact includes the token.
     pub(super) taken: Vec<bool>,
 }
 
-/// Amounts up to this far apart are one when one of them is about so much.
+/// Relative tolerance if one of two amounts is approximate.
 const ABOUT: f64 = 0.15;
-/// Months and years are not of one length, and megabytes are counted in two ways.
+/// Relative tolerance between unit families: months and years vary in length, and a megabyte has two definitions.
 const FAMILY_SLACK: f64 = 0.08;
 const SLACK: f64 = 1e-9;
-/// How far beyond its bound an amount begins that leaves the bound out, as a share of it.
+/// Relative distance of a strict interval from its excluded bound.
 const STRICT_STEP: f64 = 1e-6;
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Tokens before a number among which what it counts is looked for.
+    /// Tokens before a number that are searched for the counted noun.
     const LABEL_TOKENS_MAX: usize = 6;
 }
 
-/// Nouns whose number always says which one.
+/// Nouns whose number is always an ordinal, not a quantity.
 const NAMING: [&str; 27] = [
     "page",
     "step",
@@ -105,14 +104,14 @@ const NAMING: [&str; 27] = [
     "incident",
     "note",
 ];
-/// Nouns whose number follows them.
+/// Nouns that precede their number.
 const LABELS: [&str; 9] =
     ["port", "version", "level", "tier", "stage", "priority", "class", "grade", "rank"];
 /// Words before a year.
 const BEFORE_YEARS: [&str; 10] =
     ["in", "since", "by", "until", "of", "before", "after", "from", "by-date", "till"];
 
-/// Finds the facts of a sentence.
+/// Extracts the facts of a sentence.
 pub(super) fn read(tokens: &[Token]) -> Found {
     let mut found = Found { taken: vec![false; tokens.len()], ..Found::default() };
     let mut at = 0;
@@ -159,7 +158,7 @@ fn said(tokens: &[Token]) -> String {
     words.join(" ")
 }
 
-/// A word that bounds what follows it, and where that begins.
+/// Parses a word that bounds the following fact. Returns the bound, and the start of the fact.
 fn bound_at(tokens: &[Token], at: usize) -> (Bound, usize) {
     let bound = match tokens[at].text.as_str() {
         "at-least" | "more-than" | "from-date" | "since" | "after" | "minimum" | ">" | ">=" => {
@@ -184,7 +183,7 @@ fn bound_at(tokens: &[Token], at: usize) -> (Bound, usize) {
     }
 }
 
-/// `12 or more`.
+/// Parses a bound after the fact: `12 or more`.
 fn bound_behind(tokens: &[Token], at: usize, bound: Bound) -> (Bound, usize) {
     match tokens.get(at).map(|token| token.text.as_str()) {
         Some("or-more") => (Bound::Least, at + 1),
@@ -193,7 +192,7 @@ fn bound_behind(tokens: &[Token], at: usize, bound: Bound) -> (Bound, usize) {
     }
 }
 
-/// The fact that begins at a token, and where it ends.
+/// Parses the fact that starts at a token. Returns the fact, and its end.
 fn fact_at(tokens: &[Token], at: usize) -> Option<(Fact, usize)> {
     period_at(tokens, at)
         .or_else(|| date_at(tokens, at))
@@ -222,7 +221,7 @@ fn text(tokens: &[Token], at: usize) -> Option<&str> {
     tokens.get(at).map(|token| token.text.as_str())
 }
 
-/// `every 6 hours`, `every night`, `daily` where no noun follows that it would belong to.
+/// Parses `every 6 hours` or `every night`, or `daily` unless the word modifies a following noun.
 fn period_at(tokens: &[Token], at: usize) -> Option<(Fact, usize)> {
     let word = text(tokens, at)?;
     let named = match word {
@@ -253,7 +252,7 @@ fn period_at(tokens: &[Token], at: usize) -> Option<(Fact, usize)> {
     (!belongs).then(|| (fact("period", unit.factor, unit.family), at + 1))
 }
 
-/// Dates and days of the week.
+/// Parses dates and weekdays.
 fn date_at(tokens: &[Token], at: usize) -> Option<(Fact, usize)> {
     let word = text(tokens, at)?;
     let of = |date: Date, to: usize| {
@@ -304,7 +303,7 @@ fn clock_at(tokens: &[Token], at: usize) -> Option<(Fact, usize)> {
     Some((fact("clock", minutes, Family::Plain), at + 1 + usize::from(read_next)))
 }
 
-/// `v1.2`, `1.2.3`, `Postgres 15`. What it is the version of is the word before it.
+/// Parses `v1.2`, `1.2.3` or `Postgres 15`. The word before a version is the versioned product.
 fn version_at(tokens: &[Token], at: usize) -> Option<(Fact, usize)> {
     let word = text(tokens, at)?;
     let bare = word.strip_prefix('v').unwrap_or(word);
@@ -354,7 +353,7 @@ fn version_at(tokens: &[Token], at: usize) -> Option<(Fact, usize)> {
     Some((version, at + 1))
 }
 
-/// Amounts, prices, shares, counts.
+/// Parses amounts, prices, percentages and counts.
 fn quantity_at(tokens: &[Token], at: usize) -> Option<(Fact, usize)> {
     let word = text(tokens, at)?;
     let (currency, bare) = match word.chars().next()? {
@@ -418,7 +417,8 @@ fn quantity_at(tokens: &[Token], at: usize) -> Option<(Fact, usize)> {
     Some((amount, to))
 }
 
-/// A number without a unit: what it counts is the noun behind it, or what it is the number of stands before it.
+/// Builds the fact of a number without a unit: a count of the noun after the number, or else a number of the noun
+/// before.
 fn count(tokens: &[Token], (at, to): (usize, usize), value: f64) -> Option<Fact> {
     let before = at.checked_sub(1).map(|before| &tokens[before]);
     let has_sign = tokens[at].sign.is_some();
@@ -443,7 +443,7 @@ fn count(tokens: &[Token], (at, to): (usize, usize), value: f64) -> Option<Fact>
     of(&label_before(tokens, at).unwrap_or_default(), true)
 }
 
-/// The noun before a number, over what links the two.
+/// Returns the noun before a number; function words between are skipped.
 fn label_before(tokens: &[Token], at: usize) -> Option<String> {
     let before = tokens[..at].iter().rev().take(LABEL_TOKENS_MAX);
     let mut nouns =
@@ -453,7 +453,8 @@ fn label_before(tokens: &[Token], at: usize) -> Option<String> {
         .map(|token| stem(&token.text))
 }
 
-/// `per second`, `a month`, `requests per minute` behind an amount: the unit, and which tokens it is made of.
+/// Parses a rate after an amount: `per second`, `a month`, `requests per minute`. Returns the unit and the range of its
+/// tokens.
 fn rate_at(tokens: &[Token], to: usize) -> Option<(Unit, usize, usize)> {
     for from in to..(to + 2).min(tokens.len()) {
         if tokens[from].breaks || tokens[from].sign.is_some() {
@@ -468,7 +469,7 @@ fn rate_at(tokens: &[Token], to: usize) -> Option<(Unit, usize, usize)> {
     None
 }
 
-/// The name that a number is part of: `page 3`, and `Python 3.11` where a sentence begins with it.
+/// Returns the numbered name that the number belongs to: `page 3`, or `Python 3.11` at the start of a sentence.
 fn named(tokens: &[Token], fact: &Fact, at: usize) -> Option<String> {
     let (kind, label) = fact.key.split_once(':')?;
     if fact.is_loose || tokens[at].sign.is_some() || !matches!(kind, "n" | "v") {
@@ -485,7 +486,7 @@ fn named(tokens: &[Token], fact: &Fact, at: usize) -> Option<String> {
 }
 
 impl Fact {
-    /// Whether both are amounts of the same.
+    /// Returns true if the facts are comparable.
     pub(super) fn meets(&self, other: &Self) -> bool {
         if self.key == other.key {
             return true;
@@ -497,17 +498,17 @@ impl Fact {
         one.is_some() && one == two && is_loose && rates(self) == rates(other)
     }
 
-    /// Whether the two are amounts by the same name.
+    /// Returns true if the facts have the same key.
     pub(super) fn is_same_kind(&self, other: &Self) -> bool {
         self.key == other.key
     }
 
-    /// Whether it says when.
+    /// Returns true for a fact of time.
     pub(super) fn is_date(&self) -> bool {
         matches!(self.key.as_str(), "day" | "weekday" | "clock" | "period")
     }
 
-    /// What follows from `self`, which is claimed, and `other`, which is known.
+    /// Compares `self`, the claimed fact, with `other`, the known fact.
     pub(super) fn against(&self, other: &Self) -> Compared {
         if self.family == Family::Version || other.family == Family::Version {
             return versions(&self.said, &other.said);
@@ -541,7 +542,7 @@ impl Fact {
         if holds { Compared::Agree } else { Compared::Unknown }
     }
 
-    /// From where to where, beside another one that may lend its year.
+    /// Interval of the fact, with the year of `other` if this date has none.
     fn interval(&self, other: &Self) -> (f64, f64) {
         let (low, high) = match self.date {
             None => (self.low, self.high),
@@ -561,7 +562,7 @@ impl Fact {
     }
 }
 
-/// Versions part by part: `15` holds for `15.2`, and not the other way round.
+/// Compares versions part by part: a known `15.2` supports a claimed `15`, but a known `15` leaves `15.2` unknown.
 fn versions(claimed: &str, known: &str) -> Compared {
     let parts = |said: &str| -> Vec<u64> {
         let last = said.rsplit(' ').next().unwrap_or_default().to_lowercase();

@@ -1,8 +1,8 @@
-//! Judging: how a claim stands to a text, and in what two texts differ, without a language model.
+//! Claim verification: relates a claim to a text, and finds the differences of two texts, without a language model.
 //!
-//! Owns the rules; they are words, amounts, dates, states and negations, so that each verdict can say why. Texts are
-//! English; of others only names and amounts can be compared. What the rules do not cover is silence: better nothing
-//! said than something made up. Knows no store, no items and no vectors; a caller may say how near two texts are.
+//! The rules are about words, amounts, dates, states and negations, so each verdict can be explained. Texts must be
+//! English; for others, only names and amounts are comparable. Anything beyond the rules is unrelated: no verdict is
+//! better than a false one. The crate depends on no store and no vectors; callers may supply the cosine of two texts.
 #![forbid(unsafe_code)]
 
 mod dates;
@@ -25,27 +25,27 @@ use relate::{Related, relate};
 limit_table::limits! {
     pub const LIMITS = [facts, prose, tokens];
 
-    /// Sentences of a claim that are judged.
+    /// Sentences of a claim; a longer claim is unrelated.
     const CLAIM_SENTENCES_MAX: usize = 8;
-    /// Pairs of sentences of two texts that are compared.
+    /// Pairs of sentences compared for two texts.
     const PAIRS_MAX: usize = 1_024;
-    /// Characters of what differs that are told.
+    /// Characters of an excerpt in a difference.
     const TOLD_CHARS_MAX: usize = 60;
 }
 
-/// How a claim stands to a text.
+/// Verdict on a claim against a text.
 #[derive(Debug, Clone)]
 pub struct Judged {
-    /// Which way.
+    /// Relation of the claim to the text.
     pub relation: Relation,
-    /// How much of the claim the text covers, 0 to 1.
+    /// Share of the claim that the text covers, 0 to 1.
     pub score: f32,
-    /// The sentence that says most of it; empty where none says anything.
+    /// Sentence of the text that covers the claim best; empty if there is none.
     pub sentence: String,
 }
 
-/// Judges a claim by a text. `near` is the cosine of the two where it is known: of texts that are near, fewer words
-/// have to be the same. A claim of several sentences is supported where all are, and differs where one does.
+/// Relates a claim to a text. `near` is their cosine, if known; a high cosine lowers the required share of common
+/// words. A claim of several sentences is supported if all sentences are, and differs if one does.
 pub fn judge(claim: &Prose, text: &Prose, near: Option<f32>) -> Judged {
     let mut whole = Judged { relation: Relation::Silent, score: 0.0, sentence: String::new() };
     let sentences = claim.sentences.len();
@@ -55,7 +55,7 @@ pub fn judge(claim: &Prose, text: &Prose, near: Option<f32>) -> Judged {
     let mut supported = 0;
     let mut least = 1.0_f32;
     for (at, one) in claim.sentences.iter().enumerate() {
-        // `It runs nightly` behind another sentence of the claim speaks of what that one does.
+        // The subject of `It runs nightly`, after another sentence, is in that sentence.
         let (related, sentence) = best(one, text, near, at > 0 && one.leans);
         match related.relation {
             Relation::Differs(_) => {
@@ -76,8 +76,8 @@ pub fn judge(claim: &Prose, text: &Prose, near: Option<f32>) -> Judged {
     whole
 }
 
-/// What the sentence of a text that says most of a claim says of it. One that supports it stands before one that
-/// differs: that may speak of another time or place.
+/// Returns the best relation of the claim to a sentence of the text, and that sentence. A supporting sentence takes
+/// precedence over a differing one, which may be about another time or place.
 fn best(claim: &Sentence, text: &Prose, near: Option<f32>, leans: bool) -> (Related, String) {
     let mut best = Related { relation: Relation::Silent, score: 0.0 };
     let mut said = String::new();
@@ -101,7 +101,8 @@ fn best(claim: &Sentence, text: &Prose, near: Option<f32>, leans: bool) -> (Rela
     (best, said)
 }
 
-/// The words that a sentence may leave out: those of the title, and of the sentence before one that begins with `it`.
+/// Words that a sentence may omit: those of the title. If the sentence begins with a pronoun, the content words of the
+/// previous sentence are included.
 fn context_of(text: &Prose, at: usize) -> Vec<Word> {
     let mut context = text.title.clone();
     if text.sentences[at].leans
@@ -112,8 +113,8 @@ fn context_of(text: &Prose, at: usize) -> Vec<Word> {
     context
 }
 
-/// In what two texts differ, where they speak of the same, and how sure that is, 0 to 1. It must follow from either
-/// side.
+/// Returns the first difference of two texts on the same subject, with its confidence, 0 to 1. The difference must
+/// follow from both directions.
 pub fn difference(one: &Prose, other: &Prose, near: Option<f32>) -> Option<(Difference, f32)> {
     let mut compared = 0;
     let contexts = |text: &Prose| -> Vec<Vec<Word>> {

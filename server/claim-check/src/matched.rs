@@ -1,6 +1,4 @@
-//! What two sentences have in common: which word of the one is which of the other, and which fact goes with which.
-//!
-//! Owns the weights by which it is said how much of a claim another sentence covers.
+//! Word alignment of two sentences, by words and by facts, and the weights for a claim's coverage.
 
 use super::facts::{Compared, Fact};
 use super::prose::{Sentence, Word};
@@ -12,13 +10,13 @@ const WEIGHT_OF_NAMES: f32 = 1.5;
 
 const WEIGHT_OF_LIGHT: f32 = 0.2;
 
-/// Pairs of words that both sentences have.
+/// Alignment of the words of a claim with those of a known sentence.
 pub(super) struct Matched {
-    /// For each word of the claim its place in the other.
+    /// For each word of the claim: index of its counterpart in the known sentence.
     pub(super) of_claim: Vec<Option<usize>>,
-    /// Whether each word of the other has one.
+    /// For each word of the known sentence: true if it has a counterpart.
     pub(super) of_known: Vec<bool>,
-    /// Words of the claim that stand in the title or the sentence before.
+    /// For each word of the claim: true if only the title or the previous sentence has it.
     pub(super) by_context: Vec<bool>,
 }
 
@@ -57,11 +55,11 @@ impl Matched {
     }
 }
 
-/// For each fact of a claim which fact of the other sentence goes with it, and what follows.
+/// For each fact of a claim: index of the aligned fact of the known sentence, and the comparison.
 pub(super) type Facts = Vec<Option<(usize, Compared)>>;
 
-/// For each fact of the claim the one of the other sentence that is the same amount of the same, and what follows.
-/// Of several it is the one whose clause has most of the claim's words.
+/// Aligns each fact of the claim with a comparable fact of the known sentence. Among several, prefers a fact whose
+/// clause shares the most words with the claim.
 pub(super) fn facts_of(claim: &Sentence, known: &Sentence, matched: &Matched) -> Facts {
     let clause_of = |sentence: &Sentence, fact: usize| {
         sentence.words.iter().find(|word| word.fact == Some(fact)).map_or(0, |word| word.clause)
@@ -99,7 +97,7 @@ fn weight(word: &Word) -> f32 {
     }
 }
 
-/// Whether a word of the claim is in the other, be it as a fact or a state of the same pair.
+/// Returns true if the claim's word is in the known sentence, as a word or a fact. A word for a state always counts.
 fn is_covered(claim: &Sentence, at: usize, matched: &Matched, facts: &Facts) -> bool {
     match claim.words[at].fact {
         Some(fact) => facts[fact].is_some(),
@@ -121,13 +119,13 @@ pub(super) fn weight_of_matched(claim: &Sentence, matched: &Matched, facts: &Fac
         .sum()
 }
 
-/// Whether the claim has a name that the other lacks: nothing of it can be told then.
+/// Returns true if the claim has a name that the known sentence lacks, which precludes support.
 pub(super) fn misses_name(claim: &Sentence, matched: &Matched) -> bool {
     let mut words = claim.words.iter().enumerate();
     words.any(|(at, word)| (word.is_name && word.is_heavy()) && !matched.has(at))
 }
 
-/// Clauses of the known sentence that have something of the claim.
+/// Clauses of the known sentence that share something with the claim.
 pub(super) fn core(known: &Sentence, matched: &Matched, facts: &Facts) -> Vec<u8> {
     let words = known.words.iter().enumerate();
     let is_in = |at: usize, word: &Word| {

@@ -1,72 +1,72 @@
-//! A text read once for all that it is compared with: its sentences, what each word in them does, what is denied.
+//! Parsed text: its sentences, the role of each word, and the scope of negations.
 //!
-//! Owns the scope of negations, hedges and conditions, the clauses of a sentence and where a value stands in it.
+//! Decides the scope of negations, hedges and conditions, the clauses of a sentence, and the position of its value. A
+//! text is parsed once for all comparisons.
 
 use super::facts::{self, Fact};
 use super::tokens::{self, Token};
 use super::words::{Role, role_of, stem};
 
-/// A word or a fact of a sentence.
+/// Word or fact of a sentence.
 #[derive(Debug, Clone)]
 pub(super) struct Word {
     pub(super) stem: String,
-    /// As it is written.
+    /// Text of the word, as written.
     pub(super) said: String,
     pub(super) role: Role,
-    /// Which fact of the sentence it is.
+    /// Index of the fact, for a word that is a fact.
     pub(super) fact: Option<usize>,
-    /// Which clause it stands in.
+    /// Number of the clause.
     pub(super) clause: u8,
-    /// Whether it is written as a name, and not because a sentence begins.
+    /// True if written as a name, other than by the capital that starts a sentence.
     pub(super) is_name: bool,
-    /// Whether a negation covers it.
+    /// True if in the scope of a negation.
     pub(super) is_denied: bool,
-    /// Whether the word before it belongs to it without anything between.
+    /// True if the previous word directly modifies this word.
     pub(super) is_joined: bool,
-    /// Whether it names who did something: `by the board`.
+    /// True for the agent of a passive: `by the board`.
     pub(super) is_agent: bool,
-    /// The preposition that leads to it; empty where there is none.
+    /// Preposition that governs the word, or empty.
     pub(super) led_by: &'static str,
 }
 
 impl Word {
-    /// Whether it tells what a sentence is about.
+    /// Returns true for a word that identifies the subject of a sentence.
     pub(super) fn is_heavy(&self) -> bool {
         self.fact.is_none() && matches!(self.role, Role::Content | Role::Qualifier(_))
     }
 }
 
-/// A sentence.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Sentence {
-    /// As it is written.
+    /// Text of the sentence, as written.
     pub(super) said: String,
     pub(super) words: Vec<Word>,
     pub(super) facts: Vec<Fact>,
-    /// It asks, or says that something is wished, planned or thought.
+    /// True for a question, and for a wish, a plan or an opinion.
     pub(super) is_hedged: bool,
     pub(super) is_past: bool,
     pub(super) is_conditional: bool,
     pub(super) of_all: bool,
     pub(super) of_some: bool,
     pub(super) has_only: bool,
-    /// It tells of something that happened, and may happen again.
+    /// True for an event, which may recur.
     pub(super) is_event: bool,
-    /// `by` stands behind its verb.
+    /// True if the sentence contains `by`.
     pub(super) is_passive: bool,
-    /// Its subject stands in the sentence before it or in the title.
+    /// True if the subject is in the previous sentence or in the title.
     pub(super) leans: bool,
-    /// The words of its value: `Ada` in `the owner is Ada`.
+    /// Range of the words that are the value: `Ada` in `the owner is Ada`.
     pub(super) value: Option<(usize, usize)>,
-    /// One bit for each heavy word, so that most pairs are told apart without a look at the words.
+    /// Bloom filter with a bit for each content word, which rules out most pairs without a comparison of words.
     pub(super) bits: u64,
 }
 
-/// A text, read.
+/// Text parsed into sentences.
 #[derive(Debug, Clone, Default)]
 pub struct Prose {
     pub(super) sentences: Vec<Sentence>,
-    /// Stems of the title.
+    /// Words of the title.
     pub(super) title: Vec<Word>,
 }
 
@@ -75,16 +75,16 @@ limit_table::limits! {
 
     /// Words of a title that are read.
     const TITLE_WORDS_MAX: usize = 16;
-    /// Characters of a sentence that are told.
+    /// Characters of a sentence in a verdict.
     const SAID_CHARS_MAX: usize = 300;
-    /// Words that `not` covers at the most.
+    /// Words in the scope of `not`, at most.
     const COVERED_MAX: usize = 8;
-    /// Words of a value at the most.
+    /// Words of a value, at most.
     const VALUE_WORDS_MAX: usize = 3;
 }
 
 const COPULAS: [&str; 8] = ["is", "are", "was", "were", "be", "named", "called", "remains"];
-/// Words with which a part begins that narrows the whole sentence.
+/// First words of a phrase that restricts the whole sentence.
 const OPENING: [&str; 14] = [
     "in",
     "for",
@@ -102,7 +102,7 @@ const OPENING: [&str; 14] = [
     "until",
 ];
 const PRONOUNS: [&str; 5] = ["it", "this", "they", "these", "he"];
-/// Participles before whose preposition a place, a tool or a person stands as a value.
+/// Participles and verbs whose prepositional phrase is a value: a place, a tool or a person.
 const PLACED: [&str; 22] = [
     "written",
     "stored",
@@ -128,9 +128,9 @@ const PLACED: [&str; 22] = [
     "defaults",
 ];
 const PLACING: [&str; 7] = ["in", "on", "under", "by", "to", "with", "less-than"];
-/// Verbs whose subject is the value where they are not passive: `Ada owns billing`.
+/// Verbs whose subject is the value, unless passive: `Ada owns billing`.
 const OWNING: [&str; 4] = ["own", "maintain", "lead", "manag"];
-/// Verbs of what happened once.
+/// Verbs of single events.
 const EVENTS: [&str; 31] = [
     "bought", "failed", "crashed", "received", "paid", "spent", "sold", "found", "saw", "ordered",
     "hired", "held", "met", "ran", "took", "was", "were", "did", "had", "went", "came", "got",
@@ -138,12 +138,12 @@ const EVENTS: [&str; 31] = [
 ];
 
 impl Prose {
-    /// How many sentences it has.
+    /// Number of sentences.
     pub fn sentences_count(&self) -> usize {
         self.sentences.len()
     }
 
-    /// Reads a text and its title, as far as the bounds of `tokens` go.
+    /// Parses a text and its title, within the tokenizer's limits.
     pub fn of(title: &str, text: &str) -> Self {
         let title = tokens::sentences(title).next().and_then(tokens::tokens).unwrap_or_default();
         let mut title = words_of(&title).0;
@@ -153,7 +153,7 @@ impl Prose {
         Self { sentences, title }
     }
 
-    /// Whether nothing in it can be compared.
+    /// Returns true if the text has no sentence to compare.
     pub fn is_empty(&self) -> bool {
         self.sentences.is_empty()
     }
@@ -195,13 +195,13 @@ impl Sentence {
         Some(sentence)
     }
 
-    /// The words of its value.
+    /// Words of the value.
     pub(super) fn value_words(&self) -> &[Word] {
         self.value.map_or(&[], |(from, to)| &self.words[from..to])
     }
 }
 
-/// One of 64 bits for a word.
+/// Maps a word to one of 64 bits.
 pub(super) fn bit(stem: &str) -> u64 {
     let hash = stem.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -209,13 +209,13 @@ pub(super) fn bit(stem: &str) -> u64 {
     1 << (hash >> 58)
 }
 
-/// The words of a sentence in their order, each fact as one of them.
+/// Returns the words of a sentence in order, with each fact as one word.
 fn words_of(tokens: &[Token]) -> (Vec<Word>, Vec<Fact>) {
     let found = facts::read(tokens);
     let mut words: Vec<Word> = Vec::with_capacity(tokens.len());
     let mut clause = 0_u8;
     let mut is_joined = false;
-    // `In Berlin, the office has` is one clause: what stands in front says of what the rest speaks.
+    // `In Berlin, the office has` is one clause: the opening phrase restricts the rest.
     let opens = tokens.first().is_some_and(|first| OPENING.contains(&&*first.text));
     for (at, token) in tokens.iter().enumerate() {
         let role = spoken_role(tokens, at);
@@ -281,8 +281,9 @@ fn plain(stem: String, said: String, role: Role) -> Word {
     }
 }
 
-/// What a word does where it stands. `on`, `off`, `red` and `green` are states only where one can stand; `may` is a
-/// permission for them, and a thought of ours; `before` and `after` begin a clause of their own.
+/// Returns the role of a word in its context. `on`, `off`, `red` and `green` are states only in the position of a
+/// state. `open`, `complete` and `lost` are states only after a copula or a sign, and `plan` is a hedge only after a
+/// pronoun.
 fn spoken_role(tokens: &[Token], at: usize) -> Role {
     let token = &tokens[at];
     let before = at.checked_sub(1).map_or("", |before| &*tokens[before].text);
@@ -321,9 +322,9 @@ fn spoken_role(tokens: &[Token], at: usize) -> Role {
     }
 }
 
-/// Marks what negations cover. `not` covers what follows it in its clause; `except`, `without`, `instead of` the thing
-/// named next; one with nothing of weight behind it the clause before it: `deploys on Fridays are forbidden`. From
-/// `moved from X to Y` and `replaced X` it follows that X is no more.
+/// Marks the scopes of negations. `not` negates the rest of its clause; `except`, `without` and `instead of` negate the
+/// next phrase only. A negation without a content word after it negates the clause before: `deploys on Fridays are
+/// forbidden`. In `moved from X to Y`, X is negated.
 fn deny(words: &mut [Word]) {
     for at in 0..words.len() {
         match words[at].role {
@@ -345,7 +346,7 @@ fn deny(words: &mut [Word]) {
     }
 }
 
-/// Marks the words of `by the board`, up to the next word that holds others together.
+/// Marks the agent in `by the board`, up to the next function word.
 fn mark_agents(words: &mut [Word]) {
     let mut in_phrase = false;
     for word in words {
@@ -358,11 +359,11 @@ fn mark_agents(words: &mut [Word]) {
     }
 }
 
-/// Prepositions of which each leads to something else; `of` leads anywhere.
+/// Prepositions that denote different relations; `of` is compatible with all.
 const PREPOSITIONS: [&str; 10] =
     ["in", "on", "at", "to", "from", "for", "about", "by", "with", "per"];
 
-/// Notes for each word the preposition that leads to it.
+/// Sets for each word the preposition that governs it.
 fn mark_prepositions(words: &mut [Word]) {
     let mut led_by = "";
     for word in words {
@@ -399,7 +400,7 @@ fn deny_from(words: &mut [Word], at: usize) {
         .take(COVERED_MAX)
         .collect();
     let has_weight = behind.iter().any(|&n| weighs(&words[n]));
-    // `Deploys are forbidden on Fridays`: the words of a passive stand before it.
+    // `Deploys are forbidden on Fridays`: the negated words precede a passive.
     let is_passive = at > 0
         && COPULAS.contains(&words[at - 1].stem.as_str())
         && words[at].stem.starts_with(['f', 'p', 'b', 'd']);
@@ -426,8 +427,8 @@ fn deny_next(words: &mut [Word], at: usize) {
     }
 }
 
-/// Where the value of a sentence stands: behind `is`, `:` or `=`, behind the preposition of `written in` and the
-/// like, or before the verb of `Ada owns billing`.
+/// Returns the range of a sentence's value: after `is`, `:` or `=`, after the preposition of `written in` and the like,
+/// or before the verb of `Ada owns billing`.
 fn value_of(words: &[Word]) -> Option<(usize, usize)> {
     let owning = words
         .iter()

@@ -1,7 +1,6 @@
-//! How one sentence, which is claimed, stands to another one, which is known.
+//! Entailment rules: decide whether a known sentence supports or contradicts a claimed one.
 //!
-//! Owns the rules by which they support, differ or tell nothing of each other. Whatever is not covered by a rule is
-//! nothing: a word too many on one side may make it another subject.
+//! Sentences beyond the rules are unrelated, as any additional word may change the subject.
 
 use super::TOLD_CHARS_MAX;
 use super::facts::Compared;
@@ -14,21 +13,21 @@ use super::subject::{
 use super::value::other_value;
 use super::words::Role;
 
-/// In what two texts differ.
+/// Kind of a difference between two texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// One denies what the other says.
+    /// Negation: the claim is negated by the text, or the text by the claim.
     Negation,
-    /// How much, how many, which version.
+    /// Amounts, counts or versions differ.
     Number,
-    /// When.
+    /// Dates or times differ.
     Date,
-    /// What it is, or which of two states.
+    /// Values, or opposite states, differ.
     Value,
 }
 
 impl Kind {
-    /// Its name on the wire.
+    /// Name on the wire.
     pub fn name(self) -> &'static str {
         match self {
             Self::Negation => "negation",
@@ -39,14 +38,14 @@ impl Kind {
     }
 }
 
-/// A difference.
+/// Difference between a claim and a known text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// In what.
+    /// Kind of the difference.
     pub kind: Kind,
-    /// What the claim says there.
+    /// Words of the claim.
     pub claimed: String,
-    /// What is known.
+    /// Words of the known text.
     pub known: String,
 }
 
@@ -57,37 +56,37 @@ impl Difference {
     }
 }
 
-/// How a claim stands to what is known.
+/// Relation of a known text to a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Relation {
-    /// It says the same, or more.
+    /// The text entails the claim.
     Supports,
-    /// It speaks of the same and says something else.
+    /// The text contradicts the claim, on the same subject.
     Differs(Difference),
-    /// It does not tell.
+    /// The text is unrelated.
     Silent,
 }
 
-/// A relation, and how much of the claim it rests on: 0 to 1.
+/// Relation with its score: the covered share of the claim, 0 to 1.
 #[derive(Debug, Clone)]
 pub(super) struct Related {
     pub(super) relation: Relation,
     pub(super) score: f32,
 }
 
-/// Share of a claim's weight that what supports it must have.
+/// Lowest coverage of a supported claim.
 const COVERED_MIN: f32 = 0.78;
 
-/// The same where the caller's vectors say that both are about the same.
+/// Lowest coverage if the cosine reaches `NEAR`.
 const COVERED_MIN_NEAR: f32 = 0.7;
 
-/// Cosine from which on they do.
+/// Cosine of texts on the same subject.
 const NEAR: f32 = 0.85;
 
-/// Stems of what goes by a timetable.
+/// Stems of timetable verbs.
 const GOING: [&str; 4] = ["leav", "depart", "arriv", "sail"];
 
-/// Stems of what has one date only.
+/// Stems of terms with a single date.
 const SINGLE_DATES: [&str; 32] = [
     "due",
     "deadlin",
@@ -123,8 +122,8 @@ const SINGLE_DATES: [&str; 32] = [
     "opened",
 ];
 
-/// Holds a claim against a sentence. `context` has the words that the sentence leans on, `near` is the cosine of the
-/// two texts where it is known.
+/// Relates a claim to a known sentence. `context` has the words that the sentence may omit, `near` the cosine of the
+/// two texts, if known.
 pub(super) fn relate(
     claim: &Sentence,
     known: &Sentence,
@@ -171,18 +170,18 @@ pub(super) fn relate(
     Related { relation, score: covered }
 }
 
-/// Where a difference was found.
+/// Position of a difference.
 enum Found {
-    /// Facts of the claim and of the other.
+    /// Indices of the claimed and the known fact.
     Fact(usize, usize),
-    /// Words of both that name a state.
+    /// Indices of the claimed and the known state word.
     State(usize, usize),
-    /// A word of the claim that one of them denies.
+    /// Index of the claim's word that is negated in one sentence only.
     Denied(usize),
 }
 
-/// In what the two differ as far as facts, states and negations go, and whether the claim has a fact or a state of
-/// which the other tells nothing.
+/// Returns the differences in facts, states and negations. The flag is true if the known sentence leaves a fact or a
+/// state of the claim unknown.
 fn differences(
     claim: &Sentence,
     known: &Sentence,
@@ -213,8 +212,8 @@ fn differences(
     (differences, unknown)
 }
 
-/// Whether the other sentence says what the claim does: all its words of weight stand in one statement there, and what
-/// both leave open is left open by the other alone. Where the vectors are near, one word may be another.
+/// Returns true if the known sentence entails the claim: one statement has all content words of the claim, and no word
+/// or quantifier narrows the sentence. If the cosine is high, one word may be missing.
 fn supports(
     claim: &Sentence,
     known: &Sentence,
@@ -237,7 +236,7 @@ fn supports(
         && weight_of_matched(claim, matched, facts) >= 2.0 * WEIGHT
 }
 
-/// The state of this pair, and which of the two it is.
+/// Index of the word for a state of this pair, and the side after negation.
 fn state_of(sentence: &Sentence, pair: u8) -> Option<(usize, bool)> {
     sentence.words.iter().enumerate().find_map(|(at, word)| match word.role {
         Role::State(of, is) if of == pair => Some((at, is != word.is_denied)),
@@ -245,7 +244,7 @@ fn state_of(sentence: &Sentence, pair: u8) -> Option<(usize, bool)> {
     })
 }
 
-/// The word by which one denies what the other says.
+/// Index of the claim's word that is negated in one sentence only.
 fn denied(claim: &Sentence, known: &Sentence, matched: &Matched, facts: &Facts) -> Option<usize> {
     let (mut both, mut one): (bool, Option<usize>) = (false, None);
     for (at, word) in claim.words.iter().enumerate() {
@@ -267,13 +266,13 @@ fn denied(claim: &Sentence, known: &Sentence, matched: &Matched, facts: &Facts) 
     one.filter(|_| !both)
 }
 
-/// Whether it tells when something goes that goes more than once: `The train leaves at 8:15.`
+/// Returns true for a departure that may recur: `The train leaves at 8:15.`
 fn is_timetabled(claim: &Sentence) -> bool {
     let goes = |word: &Word| word.fact.is_none() && GOING.contains(&word.stem.as_str());
     claim.words.iter().any(goes)
 }
 
-/// What the difference is, where both speak of the same.
+/// Describes the difference, if both sentences have the same subject.
 fn differ(
     claim: &Sentence,
     known: &Sentence,

@@ -1,17 +1,15 @@
-//! Statements of a sentence: what stands around one subject.
-//!
-//! Owns where another subject begins. A claim is supported by one statement, and not by words of two.
+//! Statements: the parts of a sentence around one subject each. A claim must be supported by one statement, not by
+//! words of two.
 
 use super::matched::{Facts, Matched};
 use super::prose::{Sentence, Word};
 use super::words::Role;
 
-/// Words with which a clause about the word before it begins.
+/// Relative pronouns, which start a clause about the preceding word.
 const RELATIVE: [&str; 5] = ["who", "which", "whose", "whom", "where"];
 
-/// How many words of weight the claim has beyond that statement of the other sentence which has most of them. A
-/// statement is what stands around one subject: another begins with a clause that has a subject of its own, and in
-/// `Wei, who owns the parser` it is the word before.
+/// Returns how many content words of the claim are missing from the best statement of the known sentence. A new
+/// statement starts at a clause with its own subject; in `Wei, who owns the parser`, the subject is the word before.
 pub(super) fn statement_has(
     claim: &Sentence,
     known: &Sentence,
@@ -50,7 +48,7 @@ pub(super) fn statement_has(
         .min()
 }
 
-/// For each word the statement that it belongs to, and a second one where it is the subject of that.
+/// For each word, its statement, and the second statement whose subject the word is, if any.
 fn statements(known: &Sentence, matched: &Matched) -> Vec<(u8, Option<u8>)> {
     let mut found: Vec<(u8, Option<u8>)> = Vec::with_capacity(known.words.len());
     let (mut statement, mut clause) = (0_u8, 0_u8);

@@ -1,15 +1,15 @@
-//! Whether two sentences speak of the same.
+//! Subject comparison: decides whether two sentences have the same subject.
 //!
-//! Owns the words that make it another thing: qualifiers, modifiers, prepositions, verbs, and who does what to whom.
+//! Other qualifiers, modifiers, prepositions, verbs or swapped roles make another subject.
 
 use super::matched::{Facts, Matched, core};
 use super::prose::{Sentence, Word};
 use super::words::Role;
 
-/// The set of qualifiers that are environments.
+/// Index of the qualifier set for environments.
 const ENVIRONMENTS: u8 = 0;
 
-/// Verbs and words that stand between two who cannot change places.
+/// Asymmetric words: swapping the words on both sides changes the meaning.
 const DIRECTED: [&str; 28] = [
     "more-than",
     "less-than",
@@ -41,10 +41,10 @@ const DIRECTED: [&str; 28] = [
     "hir",
 ];
 
-/// Words that link a subject to what it is.
+/// Verbs and signs that link a subject to its predicate.
 const LINKS: [&str; 9] = ["is", "are", "was", "were", ":", "=", "has", "have", "be"];
 
-/// Whether one side has a word that tells things of one kind apart, and the other another one or none.
+/// Returns true if one sentence has a qualifier that the other lacks or replaces.
 pub(super) fn qualifiers_differ(
     claim: &Sentence,
     known: &Sentence,
@@ -62,7 +62,7 @@ pub(super) fn qualifiers_differ(
     let words = known.words.iter().enumerate();
     let extra = words.filter(|(at, word)| is_qualifier(word) && !matched.of_known[*at]);
     let in_context = |word: &Word| context.iter().any(|other| other.stem == word.stem);
-    // `the old box` tells of a box that the claim does not speak of; an environment is one of the whole sentence.
+    // `the old box`, about an unmatched box, does not qualify the claim; an environment qualifies the whole sentence.
     let of_another = |at: usize| {
         known.words[at].role != Role::Qualifier(ENVIRONMENTS)
             && known
@@ -75,7 +75,7 @@ pub(super) fn qualifiers_differ(
         .any(|(at, word)| core.contains(&word.clause) && !in_context(word) && !of_another(at))
 }
 
-/// Whether what stands before a directed word in one stands behind it in the other.
+/// Returns true if the words before and after an asymmetric word are swapped in the other sentence.
 pub(super) fn is_swapped(claim: &Sentence, known: &Sentence, matched: &Matched) -> bool {
     let is_directed = |word: &Word| word.fact.is_none() && DIRECTED.contains(&word.stem.as_str());
     for at in (0..claim.words.len()).filter(|&at| is_directed(&claim.words[at])) {
@@ -101,8 +101,8 @@ pub(super) fn is_swapped(claim: &Sentence, known: &Sentence, matched: &Matched) 
     false
 }
 
-/// Words of the claim that the other lacks, and of the clauses of the other that speak of the same those that the
-/// claim lacks: each may make it another subject.
+/// Returns true if neither sentence has a content word that the other lacks, in the clauses with common words: each
+/// could change the subject.
 pub(super) fn is_same_subject(
     claim: &Sentence,
     known: &Sentence,
@@ -129,8 +129,8 @@ pub(super) fn is_same_subject(
     !missing && !extra && shared >= 1
 }
 
-/// Whether a word of the claim is led to by another preposition there: `to Frankfurt` and `from Frankfurt`, `in room
-/// 12` and `about room 12`.
+/// Returns true if a common word has incompatible prepositions: `to Frankfurt` and `from Frankfurt`, `in room 12` and
+/// `about room 12`.
 pub(super) fn leads_elsewhere(claim: &Sentence, known: &Sentence, matched: &Matched) -> bool {
     let place = |led_by: &'static str| if matches!(led_by, "on" | "at") { "in" } else { led_by };
     let is_open = |led_by: &str| matches!(led_by, "" | "of");
@@ -141,8 +141,8 @@ pub(super) fn leads_elsewhere(claim: &Sentence, known: &Sentence, matched: &Matc
     })
 }
 
-/// Whether the claim's verb is one that says little, and the other sentence has none of it but a word of its own that
-/// may be another verb: `payments are handled by` and `we evaluated`.
+/// Returns true if the known sentence has another verb: `payments are handled by` and `we evaluated`. The claim's verb
+/// has little meaning and no counterpart, and an unmatched word of the known sentence may be a verb.
 pub(super) fn has_other_verb(claim: &Sentence, known: &Sentence, matched: &Matched) -> bool {
     let links =
         |sentence: &Sentence| sentence.words.iter().any(|word| LINKS.contains(&word.stem.as_str()));
@@ -166,8 +166,8 @@ pub(super) fn has_other_verb(claim: &Sentence, known: &Sentence, matched: &Match
     (lacks_light || lacks_link) && has_own
 }
 
-/// Whether the other sentence speaks of a part of what the claim does: a word of its own stands before one of the
-/// claim's and belongs to it, as in `database backups`.
+/// Returns true if the known sentence is about a part of the claim's subject: an additional word modifies a common one,
+/// as in `database backups`.
 pub(super) fn is_narrower(claim: &Sentence, known: &Sentence, matched: &Matched) -> bool {
     known.words.windows(2).enumerate().any(|(at, pair)| {
         let is_modifier = pair[0].is_heavy() && !matched.of_known[at] && pair[1].is_joined;

@@ -1,5 +1,3 @@
-//! Rules of the judgement that only this room can see, and its bounds.
-
 use super::*;
 
 fn relation(claim: &str, text: &str) -> Relation {

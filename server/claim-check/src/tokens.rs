@@ -1,37 +1,35 @@
-//! A text as sentences, and a sentence as tokens.
-//!
-//! Owns where a sentence ends, what belongs to one word, and which words in a row are one (`no longer`, `at
-//! least`). Must not know what words mean.
+//! Tokenizer: splits a text into sentences, and a sentence into tokens. Joins fixed phrases (`no longer`, `at least`)
+//! into one token.
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Bytes of a text that are read; what is said behind them is not known.
+    /// Bytes of a text that are read; the rest is ignored.
     pub(super) const BYTES_MAX: usize = 16 << 10;
     /// Sentences of a text that are read.
     pub(super) const SENTENCES_MAX: usize = 64;
-    /// Tokens of one sentence; a longer one is taken for a listing, of which nothing can be told.
+    /// Tokens of a sentence; a longer sentence is probably a listing, and is skipped.
     pub(super) const TOKENS_MAX: usize = 64;
-    /// Bytes of the longest of [`SHORT`].
+    /// Bytes of the longest abbreviation in [`SHORT`].
     const SHORT_BYTES_MAX: usize = 7;
 }
 
-/// One word of a sentence, a number, or a mark.
+/// Word or number of a sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Token {
-    /// In lower case, with plain apostrophes; words in a row that are one are joined by `-`.
+    /// Lower case, with plain apostrophes; the words of a fixed phrase are joined by `-`.
     pub(super) text: String,
-    /// As it is written.
+    /// Text of the token, as written.
     pub(super) written: String,
-    /// Whether it begins with a capital or has one within.
+    /// True if the token has a capital letter.
     pub(super) is_capital: bool,
-    /// A colon or an equals sign that stands before it.
+    /// Colon or equals sign before the token.
     pub(super) sign: Option<char>,
-    /// Whether a comma, a bracket or a dash stands before it.
+    /// True if a comma, a bracket or a dash precedes the token.
     pub(super) breaks: bool,
 }
 
-/// Words in a row that are one word.
+/// Fixed phrases, with the token for each.
 const PHRASES: &[(&[&str], &str)] = &[
     (&["not", "only"], "also"),
     (&["no", "longer"], "no-longer"),
@@ -89,15 +87,14 @@ const PHRASES: &[(&[&str], &str)] = &[
     (&["end", "of"], "of"),
 ];
 
-/// Words before which a full stop ends no sentence.
+/// Abbreviations, whose full stop does not end a sentence.
 const SHORT: [&str; 14] = [
     "e.g.", "i.e.", "approx.", "vs.", "ca.", "dr.", "mr.", "mrs.", "no.", "nr.", "st.", "fig.",
     "etc.", "incl.",
 ];
 
-/// The sentences of a text: they end at a full stop, a question or exclamation mark or a semicolon before a space,
-/// at an empty line, before the point of a list, and at the end of a line that has a colon of its own or before one
-/// that has (`Owner: Ada`).
+/// Splits a text into sentences: at a full stop, question mark, exclamation mark or semicolon before a space, at an
+/// empty line, and before a list item. A line with a field such as `Owner: Ada` is separate from the lines around it.
 pub(super) fn sentences(text: &str) -> impl Iterator<Item = &str> {
     let text = &text[..text.floor_char_boundary(BYTES_MAX)];
     let lines = text.split('\n');
@@ -121,7 +118,7 @@ pub(super) fn sentences(text: &str) -> impl Iterator<Item = &str> {
     parts.filter(|part| part.contains(char::is_alphanumeric)).take(SENTENCES_MAX)
 }
 
-/// Cuts a paragraph behind what ends a sentence.
+/// Splits a paragraph after the end of each sentence.
 fn stops(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -142,19 +139,19 @@ fn stops(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Whether a text ends with a word that is cut short by its full stop.
+/// Returns true if the text ends with an abbreviation.
 fn is_short(text: &str) -> bool {
     let begin = text.floor_char_boundary(text.len().saturating_sub(SHORT_BYTES_MAX + 1));
     let word = text[begin..].rsplit(char::is_whitespace).next().unwrap_or_default();
     SHORT.contains(&&*word.to_lowercase())
 }
 
-/// The tokens of a sentence; `None` where there are too many.
+/// Returns the tokens of a sentence; `None` if there are more than `TOKENS_MAX`.
 pub(super) fn tokens(sentence: &str) -> Option<Vec<Token>> {
     let mut found: Vec<Token> = Vec::new();
     let (mut sign, mut breaks) = (None, false);
     for chunk in sentence.split_whitespace() {
-        // `LOG_FORMAT=json` and `a=1` are three tokens.
+        // `LOG_FORMAT=json` and `a=1` are two tokens each, with a sign between.
         for (n, piece) in chunk.split('=').enumerate() {
             if n > 0 {
                 sign = Some('=');
@@ -184,16 +181,16 @@ pub(super) fn tokens(sentence: &str) -> Option<Vec<Token>> {
     Some(found)
 }
 
-/// What is no part of the word that follows it.
+/// Characters stripped from the start of a word.
 const LEADING: [char; 16] =
     ['(', '[', '{', '"', '\'', '`', '*', '_', '\u{201c}', '\u{2018}', '-', '#', '|', '>', '+', ','];
-/// What is no part of the word before it.
+/// Characters stripped from the end of a word.
 const TRAILING: [char; 18] = [
     ')', ']', '}', '"', '\'', '`', '*', '\u{201d}', '\u{2019}', '.', ',', ';', ':', '!', '?', '|',
     '-', '\u{2013}',
 ];
 
-/// Makes one token of words that are one, the longest phrase first.
+/// Joins fixed phrases into one token each, the longest match first.
 fn join(tokens: &mut Vec<Token>) {
     let mut at = 0;
     while at < tokens.len() {

@@ -1,29 +1,25 @@
-//! Numbers as they are written, and the units behind them.
-//!
-//! Owns both lists. A quantity has a key, under which quantities can be compared at all, and a factor to the key's
-//! base unit. Must not know sentences.
+//! Numbers and units. A unit has a comparison key and a factor to the base unit of that key.
 
-/// What measures how alike two spellings of one amount may be.
+/// Unit family, which determines the tolerance of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Family {
     /// Exact.
     Plain,
-    /// `MB`: a thousand or 1,024, as people write it.
+    /// `MB`: 1,000-based or 1,024-based, as usage varies.
     Decimal,
-    /// `MiB`.
+    /// `MiB`: 1,024-based.
     Binary,
-    /// Months and years, which are not of one length.
+    /// Months and years, which vary in length.
     Calendar,
-    /// A version: compared part by part.
+    /// Versions, compared part by part.
     Version,
 }
 
-/// A unit.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Unit {
-    /// What can be compared with it.
+    /// Comparison key.
     pub(super) key: &'static str,
-    /// In base units.
+    /// Factor to the base unit.
     pub(super) factor: f64,
     pub(super) family: Family,
 }
@@ -106,13 +102,13 @@ const NUMBERS: [(&str, f64); 31] = [
 const MULTIPLES: [(&str, f64); 4] =
     [("hundred", 100.0), ("thousand", 1e3), ("million", 1e6), ("billion", 1e9)];
 
-/// The unit of this name, in lower case.
+/// Returns the unit of this name, in lower case.
 pub(super) fn unit(name: &str) -> Option<Unit> {
     let row = UNITS.iter().find(|(names, ..)| names.split(' ').any(|known| known == name));
     row.map(|&(_, key, factor, family)| Unit { key, factor, family })
 }
 
-/// A number as a word; `twenty-three` is one.
+/// Parses a number word, including `twenty-three`.
 pub(super) fn word_number(word: &str) -> Option<f64> {
     let of = |word: &str| NUMBERS.iter().find(|(known, _)| *known == word).map(|(_, n)| *n);
     of(word).or_else(|| {
@@ -122,12 +118,12 @@ pub(super) fn word_number(word: &str) -> Option<f64> {
     })
 }
 
-/// What a word multiplies the number before it by.
+/// Returns the factor of a multiplier such as `hundred`.
 pub(super) fn multiple(word: &str) -> Option<f64> {
     MULTIPLES.iter().find(|(known, _)| *known == word).map(|(_, n)| *n)
 }
 
-/// The number that a text begins with, and what stands behind it: `1,200`, `90s`, `1.5min`. Commas part thousands.
+/// Parses the number at the start of a text, and returns the rest: `1,200`, `90s`, `1.5min`. Commas separate thousands.
 pub(super) fn leading_number(text: &str) -> Option<(f64, &str)> {
     let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == ','));
     let (digits, behind) = text.split_at(end.unwrap_or(text.len()));

@@ -1,12 +1,10 @@
-//! Two sentences that are the same but for a value: `the default branch is main`.
-//!
-//! Owns what has one value only.
+//! Value differences: sentences equal except for a value, of subjects that have a single value.
 
 use super::matched::Matched;
 use super::prose::{Sentence, Word};
 use super::relate::{Difference, Kind};
 
-/// Stems of what can have one value only.
+/// Stems of single-valued terms.
 const SINGLE: [&str; 42] = [
     "default",
     "branch",
@@ -52,7 +50,7 @@ const SINGLE: [&str; 42] = [
     "log_format",
 ];
 
-/// The difference of two sentences that are the same but for the value: `the default branch is main`.
+/// Returns the difference of two sentences that are equal except for the value: `the default branch is main`.
 pub(super) fn other_value(
     claim: &Sentence,
     known: &Sentence,

@@ -1,41 +1,40 @@
-//! What single words do in a sentence, and the one form under which their spellings are compared.
+//! Word roles and stemming.
 //!
-//! Owns the lists of English words that carry weight when a claim is held against a text, and the stemming. Every
-//! list is closed and looked up word by word; what is on none of them is content. Must not know sentences.
+//! Has the closed lists of English words that matter in a comparison; a word in none of the lists is a content word.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// What a word does.
+/// Role of a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// It holds words together.
+    /// Function word.
     Filler,
-    /// It hardly tells one subject from another: `use`, `service`.
+    /// Word of little meaning for the subject: `use`, `service`.
     Light,
-    /// It says what is spoken of.
+    /// Content word, also the default.
     Content,
-    /// One of a set of words that tell things of one kind apart: `staging` and `production`. Which set.
+    /// Word that distinguishes things of one kind, such as `staging` and `production`; the number of the set.
     Qualifier(u8),
-    /// One of two states that shut each other out: which two, and which of them.
+    /// State out of two opposites: the number of the pair, and the side.
     State(u8, bool),
-    /// It denies the words that follow.
+    /// Negates the following words.
     Denies,
-    /// It denies the thing named next, and no more: `except billing`.
+    /// Negates the next phrase only: `except billing`.
     DeniesNext,
-    /// It says that something is thought of, planned or wished rather than so.
+    /// Marks an opinion, a plan or a wish.
     Hedge,
-    /// It says that something was so once.
+    /// Marks a past state that has ended.
     Past,
-    /// It makes what is said hang on something.
+    /// Marks a condition.
     Condition,
-    /// It speaks of all.
+    /// Universal quantifier.
     All,
-    /// It speaks of some.
+    /// Existential quantifier.
     Some,
-    /// `only`.
+    /// Exclusive quantifier: `only`.
     Only,
-    /// It begins another clause.
+    /// Starts another clause.
     Break,
 }
 
@@ -71,7 +70,7 @@ const ONLY: &str = "only solely exclusively merely";
 const BREAKS: &str = "because since so which but while whereas and then where though although with \
     whatever including plus";
 
-/// Words that tell things of one kind apart, set by set.
+/// Sets of qualifiers, which distinguish things of one kind.
 const QUALIFIERS: &[&str] = &[
     "production prod staging development dev test qa canary preview sandbox demo",
     "read write",
@@ -98,7 +97,7 @@ const QUALIFIERS: &[&str] = &[
     "student students teacher teachers employee employees contractor contractors guest guests",
 ];
 
-/// Words that shut each other out, pair by pair.
+/// Pairs of opposites.
 const STATES: &[(&str, &str)] = &[
     ("enabled enable enables on", "disabled disable disables off"),
     ("open opened", "closed shut"),
@@ -126,7 +125,7 @@ const STATES: &[(&str, &str)] = &[
     ("increased increases rises rose", "decreased decreases falls fell"),
 ];
 
-/// Other spellings of one thing.
+/// Synonyms, with their canonical words.
 const ALIKE: &[(&str, &str)] = &[
     ("postgresql", "postgres"),
     ("pg", "postgres"),
@@ -227,7 +226,7 @@ static ROLES: LazyLock<HashMap<&str, Role>> = LazyLock::new(|| {
 
 static SAME: LazyLock<HashMap<&str, &str>> = LazyLock::new(|| ALIKE.iter().copied().collect());
 
-/// What a word in lower case does, wherever it stands.
+/// Returns the role of a word in lower case, regardless of context.
 pub(super) fn role_of(word: &str) -> Role {
     if word.ends_with("n't") {
         return Role::Denies;
@@ -241,8 +240,8 @@ pub(super) fn role_of(word: &str) -> Role {
     }
 }
 
-/// The form under which a word is compared: other spellings of the same thing first, then without the commonest
-/// endings. Crude, and the same for both texts; names with digits or signs stay as they are.
+/// Normalizes a word: replaces synonyms, then strips the commonest endings. Crude, but equal for both texts. Words with
+/// digits or signs are unchanged.
 pub(super) fn stem(word: &str) -> String {
     let word = SAME.get(word).copied().unwrap_or(word);
     if !word.bytes().all(|byte| byte.is_ascii_lowercase()) {
