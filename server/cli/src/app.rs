@@ -1,4 +1,4 @@
-//! Builds the parts and owns the threads: the one place that reads the clock and randomness.
+//! Builds the application state and starts its threads. Only this module reads the system clock and randomness.
 
 mod among;
 
@@ -55,52 +55,55 @@ use recalld_workspace::workspace::{Opened, Workspace};
 
 use among::{blocks, cluster, relay, seats, secret, share_control};
 
-/// What the service is started with.
+/// The inputs of [`start`].
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The data directory.
     pub data: PathBuf,
-    /// Where the encoder's files are; found by themselves where none is given.
+    /// Directory of the encoder's files; if `None`, the directory recorded for the store's model, else the default
+    /// model's.
     pub model: Option<PathBuf>,
-    /// How texts become vectors.
+    /// Kernels, precision and threads of the encoder.
     pub encoding: Encoding,
-    /// The longest that a tool call may take.
+    /// Longest duration of a tool call.
     pub call_time_max: Duration,
-    /// When a write is acknowledged.
+    /// Durability at which a write is acknowledged.
     pub durability: Durability,
-    /// How the store is searched by meaning.
+    /// Exact or approximate vector search.
     pub search_mode: SearchMode,
-    /// What the settings file says.
+    /// The loaded settings file.
     pub config: Config,
-    /// Where the hosted listener is reached from outside: an origin, without a slash behind it.
+    /// Public origin of the hosted listener, without a trailing slash.
     pub public_url: Option<String>,
-    /// What reads PDFs: `recalld` itself, or nothing, when no PDF is read.
+    /// The PDF reader; `None` if PDFs are not read.
     pub pdf: Option<PdfReader>,
 }
 
 impl Settings {
-    /// What of them is the store's.
+    /// The store's part of the settings.
     fn options(&self) -> Options {
         let searching = Searching { mode: self.search_mode, ..Searching::default() };
         Options { durability: self.durability, searching, ..Options::default() }
     }
 }
 
-/// What a started service is, and what it made on the way.
+/// A started service, and the files that the start created.
 pub struct Started {
-    /// Its parts.
+    /// The application state.
     pub parts: Arc<AppState>,
-    /// What was not there before.
+    /// The files and folders that the start created.
     pub created: Created,
 }
 
-/// Whoever has the store's lock runs the benchmarks: the scratch store of a process that was killed is nobody's.
+/// Removes the benchmark's scratch store. Benchmarks run under the store's lock, so a scratch store found here belongs
+/// to a killed process.
 fn forget_scratch(data: &Path) {
-    // What cannot be removed goes before the next benchmark, which says so where it cannot.
+    // If the removal fails, the next benchmark retries the removal and reports the error.
     let _not_there = std::fs::remove_dir_all(data.join(data_dir::BENCH_SCRATCH));
 }
 
-/// The same of a node that shares a secret with others: its signing key is the one that all of them derive.
+/// Loads the credentials. A node with a cluster secret gets the signing key derived from that secret, which all its
+/// nodes share.
 fn credentials_sharing(
     data: &Path,
     secret: Option<&ClusterSecret>,
@@ -117,23 +120,23 @@ pub fn start(settings: &Settings, progress: &mut dyn Progress) -> Result<Started
     start_unless(settings, progress, &CancellationToken::new())
 }
 
-/// The clocks that a service goes by.
+/// The clocks of a service.
 #[derive(Debug, Clone)]
 pub struct Times {
-    /// The date.
+    /// The wall clock.
     pub clock: Arc<dyn Clock>,
-    /// How long things take on a remote.
+    /// The monotonic ticks that time the remote's operations.
     pub ticks: Arc<dyn TickSource>,
 }
 
 impl Times {
-    /// Those of the system.
+    /// The system's clocks.
     pub fn real() -> Self {
         Self { clock: Arc::new(SystemClock), ticks: Arc::new(BootClock) }
     }
 }
 
-/// The same, which waits for a remote that has nothing yet, unless it is called off.
+/// As [`start`], but cancellable: with an empty remote, the start waits until `stopping` is cancelled.
 pub fn start_unless(
     settings: &Settings,
     progress: &mut dyn Progress,
@@ -142,7 +145,7 @@ pub fn start_unless(
     start_by(settings, progress, stopping, &Times::real())
 }
 
-/// The same, by these clocks.
+/// As [`start_unless`], with the given clocks.
 pub fn start_by(
     settings: &Settings,
     progress: &mut dyn Progress,
@@ -154,11 +157,11 @@ pub fn start_by(
     let workspace = workspace_dir(&settings.data);
     let clock = Arc::clone(&times.clock);
     let random: Arc<dyn Random> = Arc::new(SystemRandom);
-    // The store first: it opens in milliseconds, and without it there is no need to fetch a model.
+    // The store comes first: opening takes milliseconds, and if opening fails, no model need be fetched.
     let seats = seats(settings, times, &random)?;
     let control = settings.data.join(CONTROL_FILE);
     let control = Arc::new(Control::at(&control, Arc::clone(&clock), Arc::clone(&random)));
-    // Before `local` becomes anything to the remote: a node with tenants of its own joins no others.
+    // Before the remote learns of `local`: a node with tenants of its own must not join a cluster.
     let control_chain = share_control(settings, seats.as_deref(), secret.as_ref(), &control)?;
     let relay = relay(seats.as_ref())?;
     let blocks = blocks((seats.as_ref(), relay.as_ref()), &control, control_chain.as_ref());
@@ -249,8 +252,8 @@ pub fn start_by(
     Ok(Started { parts: Arc::new(parts), created })
 }
 
-/// The store of `local` in its place there. One that is followed is waited for until it has a model: before,
-/// nothing can be asked of it.
+/// Opens the store of `local` through the remote. A follower waits until its leader has bound a model: without a model
+/// the store answers no query.
 fn seat(
     seats: &Seats,
     settings: &Settings,
@@ -272,10 +275,10 @@ fn seat(
     Ok(store)
 }
 
-/// How long a start waits between two looks for the model of a store that is followed.
+/// Interval at which a starting follower polls for the store's model.
 const MODEL_PAUSE: Duration = Duration::from_millis(50);
 
-/// The rules that the settings name, or the initial ones.
+/// Loads the policy file of the settings, or returns the initial rules.
 fn rules(config: &Config) -> Result<Rules, StartError> {
     let Some(file) = &config.policy_file else { return Ok(Rules::initial()) };
     rules_file::read(file, &config.plans).map_err(|error| {
@@ -284,10 +287,10 @@ fn rules(config: &Config) -> Result<Rules, StartError> {
     })
 }
 
-/// Longest time for one read from the mail server, or one write to it.
+/// Timeout of one read from, or one write to, the mail server.
 const MAIL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What sends letters, where the settings say by which server. Nobody is connected to yet.
+/// Starts the mail queue; `None` if no mail server is configured. No connection is opened yet.
 fn letters(
     config: &Config,
     (clock, random): (&Arc<dyn Clock>, &Arc<dyn Random>),
@@ -313,7 +316,7 @@ fn letters(
     MailQueue::start(Arc::new(mailer)).map(Some).map_err(failed)
 }
 
-/// What issues access tokens, where there is an address for it.
+/// The token issuer; `None` if the service has no public URL.
 fn authority(settings: &Settings, random: &dyn Random) -> Result<Option<Authority>, StartError> {
     let Some(issuer) = &settings.public_url else { return Ok(None) };
     let places = Places::new(issuer, &format!("{issuer}/mcp"));
@@ -328,8 +331,8 @@ fn authority(settings: &Settings, random: &dyn Random) -> Result<Option<Authorit
     Ok(Some(Authority::new(places, random)))
 }
 
-/// Opens the encoder that the settings name, or the one that the data directory remembers for the
-/// store's model, or the default one; and binds the store to it.
+/// Opens the encoder and binds the store to it: the configured encoder, else the encoder recorded in the data directory
+/// for the store's model, else the default.
 fn bind_encoder(
     settings: &Settings,
     store: Arc<Store>,
@@ -362,7 +365,8 @@ fn bind_encoder(
     Ok(encoders)
 }
 
-/// The folder of a known model holds it no more: the default model is looked for elsewhere.
+/// Opens the default model if the recorded folder no longer contains it. For any other model, returns the error with
+/// its remedies.
 fn instead_of(
     known: &KnownModel,
     why: &StartError,
@@ -383,7 +387,7 @@ fn instead_of(
     )))
 }
 
-/// Why a store does not open with an encoder, and the two ways out.
+/// The error message for a store bound to another model, with both remedies.
 fn another_model(settings: &Settings, bound: Model, opened: &KnownModel) -> String {
     let known = model_file::find(&settings.data, bound).ok().flatten();
     let (name, folder) = match &known {
@@ -400,7 +404,7 @@ fn another_model(settings: &Settings, bound: Model, opened: &KnownModel) -> Stri
     )
 }
 
-/// Some digits of a fingerprint, which tell models apart, and the width.
+/// The model's fingerprint prefix and dimensions.
 fn described(model: Model) -> String {
     format!("{}, {} wide", hex(&model.fingerprint[..6]), model.dimensions)
 }

@@ -1,4 +1,4 @@
-//! What has to be done now and then so that calls can go on: what was used is written, what is over is removed.
+//! Periodic tasks of a server: flushes of quota usage, metastore sweeps and audit entries of failed sign-ins.
 
 use std::io;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use recalld_telemetry::log;
 use recalld_telemetry::log::{Level, Value};
 use recalld_telemetry::ticker::Ticker;
 
-/// How often records that are over are removed from the control store, and keys of access tokens read again.
+/// Interval of metastore sweeps, and of re-reads of the access tokens' signing keys.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
-// What a node still sends of a workspace that was deleted elsewhere is no sign that it lives: it hears of that, waits
-// for a call that works with it, sweeps, and gives it.
+// A node that still uploads a workspace deleted elsewhere is no evidence that the workspace is alive. The slack covers
+// the longest delay: the node learns of the deletion, waits for a running call, sweeps, and releases the lease.
 const _: () = assert!(
     DELETED_SLACK.as_secs()
         > FOLLOW_PAUSE_MAX.as_secs()
@@ -29,21 +29,21 @@ const _: () = assert!(
             + GIVE_WAIT_MAX.as_secs()
 );
 
-/// How often sign-ins that were refused get their entries in ledgers.
+/// Interval at which failed sign-ins are written to the ledgers.
 const ATTEMPTS_EVERY: Duration = Duration::from_secs(1);
 
-/// The threads; they end when this is dropped, and nothing is metered any more.
+/// The task threads. Dropping the value ends them and closes the meter.
 pub struct Housekeeping {
     parts: Arc<AppState>,
-    /// Dropped first.
+    /// Ended before the last usage is written.
     tickers: Option<[Ticker; 3]>,
 }
 
 impl Housekeeping {
-    /// Begins.
+    /// Starts the threads.
     ///
     /// # Errors
-    /// The system gives no threads.
+    /// If a thread cannot be spawned.
     pub fn start(parts: Arc<AppState>) -> io::Result<Self> {
         let [metered, swept, refused] = [(); 3].map(|()| Arc::clone(&parts));
         let mut told = None;
@@ -54,7 +54,7 @@ impl Housekeeping {
             }
             flushed = Some(Instant::now());
             let why = metered.meter.flush(metered.clock.now()).err().map(|why| why.to_string());
-            // Said once: it is tried twice a second.
+            // Logged once per cause, because the flush is retried twice a second.
             if let Some(why) = why.as_ref().filter(|_| why != told) {
                 let fields = [("why", Value::Text(why))];
                 log::event(Level::Error, "what was used cannot be written; calls wait", &fields);
@@ -84,19 +84,19 @@ impl Drop for Housekeeping {
     }
 }
 
-/// Whether what was used can wait, where several nodes share its record.
+/// Returns true if a flush can be deferred, because the last one is recent. Only a shared metastore defers flushes.
 fn is_early(flushed: Option<Instant>) -> bool {
     flushed.is_some_and(|at| at.elapsed() < METER_FLUSH_SHARED_EVERY)
 }
 
-/// What strangers did at the sign-in page.
+/// Writes failed sign-ins to the ledgers.
 fn write_attempts(parts: &AppState) {
     if let Some(authority) = &parts.authority {
         authority.attempts.write(&parts.control, &parts.tenants, parts.clock.now());
     }
 }
 
-/// Batches that are removed in a turn: what a day of sign-ins leaves goes within minutes, and others write between.
+/// Batches per sweep. A day's expired sign-ins are removed within minutes, and other writers run between the batches.
 const SWEEPS_MAX: usize = 64;
 
 fn sweep_all(control: &Control) -> Result<(), ControlError> {
@@ -108,7 +108,7 @@ fn sweep_all(control: &Control) -> Result<(), ControlError> {
     Ok(())
 }
 
-/// Removes what is over. Where there is no control store, none is made.
+/// Removes expired records. Does not create a missing metastore.
 fn sweep(parts: &AppState) {
     if !parts.control.exists() {
         return;
@@ -121,7 +121,7 @@ fn sweep(parts: &AppState) {
     }
     let swept = sweep_all(&parts.control);
     let read = parts.authority.as_ref().map_or(Ok(()), |it| it.read_keys(&parts.control));
-    // That another node has it, or did not say anything for long, is told by whoever follows it.
+    // The follower thread already reports that another node leads the metastore, or that its leader does not respond.
     let is_told = |why: &ControlError| matches!(why, ControlError::Far { .. });
     if let Some(why) = swept.and(read).err().filter(|why| !is_told(why)) {
         let fields = [("why", Value::Text(&why))];

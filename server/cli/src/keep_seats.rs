@@ -1,8 +1,7 @@
-//! The threads that change the role of a workspace where that is due, have old objects and deleted workspaces
-//! removed, and bring ledgers.
+//! Replication threads: role changes of workspaces, garbage collection, purges, the inventory and ledger uploads.
 //!
-//! Owns when that is looked at, and the change of `local`, which is open all the time; a tenant's workspace is closed,
-//! and opened anew by whoever asks for it next.
+//! Owns their schedule and the role change of `local`, which is always open. A tenant's workspace is closed instead,
+//! and the next caller reopens it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -24,16 +23,16 @@ use recalld_store_admin::{Emptying, Pass, Which, empty_deleted, give_up_deleted}
 use recalld_telemetry::log;
 use recalld_telemetry::log::{Level, Value};
 
-/// How long after one look at the roles of workspaces the next one comes.
+/// Interval of checks for role changes.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// How long after one collection the next one comes.
+/// Interval of garbage collections.
 const COLLECT_EVERY: Duration = Duration::from_secs(3600);
-/// How long after the start the first one comes: by then records are known for long enough to go.
+/// Delay of the first garbage collection after the start: by then, records have been known long enough to be removed.
 const COLLECT_FIRST: Duration = Duration::from_secs(600);
-/// How long after a step that left records the next one comes: by then they may go.
+/// Delay until a purge with waiting records is retried: by then, they may be removed.
 const EMPTY_AGAIN: Duration = CHAIN_KEPT_MIN.saturating_add(Duration::from_secs(1));
 
-/// Those threads, until this is dropped.
+/// The replication threads, which run until this is dropped.
 pub(crate) struct KeepSeats {
     halt: Arc<Halt>,
     seats: Option<Arc<Seats>>,
@@ -41,10 +40,10 @@ pub(crate) struct KeepSeats {
 }
 
 impl KeepSeats {
-    /// Begins, where there is a remote.
+    /// Starts the threads; none without a remote.
     ///
     /// # Errors
-    /// The system gives no thread.
+    /// If a thread cannot be spawned.
     pub(crate) fn start(parts: &Arc<AppState>) -> io::Result<Self> {
         let halt = Arc::new(Halt::default());
         let mut kept = Self { halt, seats: parts.seats.clone(), threads: Vec::new() };
@@ -55,7 +54,7 @@ impl KeepSeats {
         kept.threads.push(spawn("seats").spawn(move || change(&halt, &parts, &theirs))?);
         let (halt, theirs) = (Arc::clone(&kept.halt), Arc::clone(seats));
         kept.threads.push(spawn("confirm").spawn(move || confirm(&halt, &theirs))?);
-        // Apart, since each may take minutes.
+        // Separate threads, because each task may take minutes.
         let halt = Arc::clone(&kept.halt);
         kept.threads.push(spawn("spent").spawn(move || close_spent(&halt, &closer))?);
         let (halt, theirs) = (Arc::clone(&kept.halt), Arc::clone(seats));
@@ -97,7 +96,8 @@ fn confirm(halt: &Halt, seats: &Seats) {
     }
 }
 
-/// Closes tenants' workspaces whose role is due to change. Each may wait for the remote, and the next one waits for it.
+/// Closes tenants' workspaces that are due for a role change. The closings are sequential, and each may wait for the
+/// remote.
 fn close_spent(halt: &Halt, parts: &AppState) {
     while !halt.wait(LOOK_EVERY) {
         let closing = || parts.tenants.close_spent(&|| !halt.is_raised());
@@ -122,7 +122,7 @@ fn collect(halt: &Halt, parts: &AppState, seats: &Seats) {
     }
 }
 
-/// Empties deleted workspaces on the remote; until records of one may go it is looked at more often.
+/// Purges deleted workspaces from the remote. While records must wait, the retries come sooner.
 fn empty(halt: &Arc<Halt>, parts: &AppState) {
     let mut pause = COLLECT_FIRST;
     let mut told = BTreeMap::new();
@@ -144,7 +144,7 @@ fn empty(halt: &Arc<Halt>, parts: &AppState) {
     }
 }
 
-/// Tells why deleted workspaces are there still, where it is not what was told before; gives what is told now.
+/// Logs why deleted workspaces are still on the remote, if the reason is new. Returns the current reasons.
 fn tell_staying(pass: &Pass, told: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let stays = pass.all.iter().filter_map(|one| Some((one.workspace(), one.why()?)));
     let stays: BTreeMap<_, _> =
@@ -160,7 +160,7 @@ fn tell_staying(pass: &Pass, told: &BTreeMap<String, String>) -> BTreeMap<String
     stays
 }
 
-/// Opens workspaces of tenants that nobody asks for, where something was erased elsewhere that is here still.
+/// Opens idle tenants' workspaces whose local copy still has data erased elsewhere, so that they apply the erasures.
 fn catch_up(parts: &AppState, seats: &Seats) {
     let Ok(homes) = tenant_dirs(&parts.data) else { return };
     for name in homes.iter().filter_map(|home| home.file_name()?.to_str()) {
@@ -190,7 +190,7 @@ fn tell_holds(halt: &Halt, parts: &AppState, seats: &Seats) {
     }
 }
 
-/// Opens `local` anew, in whatever role can be had.
+/// Reopens `local` in whichever role is available.
 fn change_local(parts: &AppState, seats: &Seats) -> Result<(), String> {
     let before = parts.local.get();
     parts.local.rest();

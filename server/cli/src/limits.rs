@@ -1,4 +1,4 @@
-//! Caps and timeouts of this crate, each with the reason for its size.
+//! Limits and timeouts of this crate, with the reason for each value.
 
 use std::time::Duration;
 
@@ -9,24 +9,24 @@ use recalld_http_server::limits::WAITING_BYTES_MAX;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Of the bytes that answers may wait in, what one peer of the hosted listener may hold: an
-    /// eighth, so that some slow readers do not make it full for the others. Two of the largest answers.
+    /// Waiting response bytes of one peer of the hosted listener: an eighth of the total, so that a few slow readers
+    /// cannot use up the budget of others. Room for two of the largest answers.
     pub const WAITING_BYTES_PEER_MAX: usize = 32 * 1024 * 1024;
 
-    /// Of the same, what is kept for the local listener: two of the largest answers.
+    /// Waiting response bytes reserved for the local listener: two of the largest answers.
     pub const WAITING_BYTES_LOCAL_RESERVED: usize = 32 * 1024 * 1024;
 
-    /// Places for connections that only the local listener takes, so that its operator gets in while the
-    /// hosted one is full: some clients, their streams, and whoever scrapes.
+    /// Connections reserved for the local listener, so that the operator can connect while the hosted listener is full:
+    /// some clients, their streams, and metrics scrapers.
     pub const CONNECTIONS_LOCAL_RESERVED: usize = 256;
 
-    /// Descriptors beside those of connections: segments, logs, backups, the encoder's files.
+    /// Descriptors in addition to connections: segments, WALs, backups, the encoder's files.
     pub const DESCRIPTORS_BESIDE: usize = 1_024;
 
-    /// How often the log is synced where writes do not wait for it.
+    /// Sync interval of the WAL, if writes do not wait for the sync.
     pub const SYNC_INTERVAL: Duration = Duration::from_millis(50);
 
-    /// How often a server looks whether a backup that still has to lose something can be reached again.
+    /// Interval at which a server retries erasures in backups that were unreachable.
     pub const BACKUP_ERASURES_EVERY: Duration = Duration::from_secs(60);
 }
 

@@ -1,6 +1,4 @@
-//! This node among others: its part in a remote, what it shares with other nodes, and how it asks them.
-//!
-//! Owns how these parts are made of the settings. Must not know what they are used for.
+//! Clustering: builds the replica manager, the metastore's replication and the relay from the settings.
 
 use std::sync::Arc;
 
@@ -18,7 +16,7 @@ use recalld_telemetry::log;
 use recalld_telemetry::log::Level;
 use recalld_workspace::opening::keep_as_it_is;
 
-/// This node's part in the remote that the settings name, if they name one.
+/// Opens the replica manager; `None` if no remote is configured.
 pub(super) fn seats(
     settings: &Settings,
     times: &Times,
@@ -30,7 +28,7 @@ pub(super) fn seats(
     seats.map(|seats| Some(Arc::new(seats))).map_err(failed)
 }
 
-/// Has the control store be one of all nodes that share a secret, where they do.
+/// Replicates the metastore among the nodes that share a secret; `None` if there is no remote or no secret.
 pub(super) fn share_control(
     settings: &Settings,
     seats: Option<&Seats>,
@@ -49,7 +47,7 @@ pub(super) fn share_control(
     opened.map(Some).map_err(failed)
 }
 
-/// Where quotas are on record: here, or where nodes share them, with the one that writes them.
+/// The source of quota blocks: the local metastore, or if nodes share the metastore, its leader.
 pub(super) fn blocks(
     (seats, relay): (Option<&Arc<Seats>>, Option<&Arc<Relay>>),
     control: &Arc<Control>,
@@ -64,19 +62,19 @@ pub(super) fn blocks(
     through
 }
 
-/// What asks other nodes, where there is a remote that may have some.
+/// The client for calls to other nodes; `None` without a remote.
 pub(super) fn relay(seats: Option<&Arc<Seats>>) -> Result<Option<Arc<Relay>>, StartError> {
     let Some(seats) = seats else { return Ok(None) };
     Relay::new(&trust(seats)?).map(|relay| Some(Arc::new(relay))).map_err(failed)
 }
 
-/// This node among others, which passes calls on.
+/// The cluster view that forwards calls; `None` without a remote.
 pub(super) fn cluster(seats: Option<&Arc<Seats>>, relay: Option<Arc<Relay>>) -> Option<Cluster> {
     let whereabouts = Arc::clone(seats?) as Arc<dyn Whereabouts>;
     Some(Cluster::new(whereabouts, relay?))
 }
 
-/// How other nodes are trusted.
+/// The trusted roots and the transport rule for connections to other nodes.
 fn trust(seats: &Seats) -> Result<Trust, StartError> {
     let settings = seats.settings();
     let roots = settings.ca_file.as_ref().map(|file| {
@@ -85,7 +83,7 @@ fn trust(seats: &Seats) -> Result<Trust, StartError> {
     Ok(Trust { roots: roots.transpose()?, allow_http: settings.allow_http })
 }
 
-/// The secret that this node shares with others, if the settings name one.
+/// Loads the cluster secret; `None` if the settings name no file.
 pub(super) fn secret(settings: &Settings) -> Result<Option<Arc<ClusterSecret>>, StartError> {
     let file = settings.config.remote.as_ref().and_then(|remote| remote.secret_file.as_ref());
     let read = file.map(|file| ClusterSecret::read(file).map(Arc::new));

@@ -1,4 +1,4 @@
-//! An act of administration: by this process, or by the running server that has the data.
+//! Administrative actions: in-process, or through the running server that has the data directory.
 
 use std::path::{Path, PathBuf};
 
@@ -16,13 +16,12 @@ use recalld_config::Config;
 use recalld_fs_util::data_dir;
 use recalld_fs_util::start_error::StartError;
 
-/// What every command of administration takes.
+/// Arguments of every administrative command.
 #[derive(Debug, Args)]
 pub(super) struct Desk {
     #[command(flatten)]
     common: Common,
-    /// Settings with the plans and what keys begin with [default: the built-in ones]. A running server has its
-    /// own.
+    /// Settings file with the plans and the key prefixes [default: the built-in ones]. A running server uses its own.
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -39,7 +38,7 @@ impl From<AdminError> for Failure {
 }
 
 impl Desk {
-    /// Does `act` with these fields; gives its report.
+    /// Runs `act` with these fields and returns its report.
     pub(super) fn act(&self, act: &str, fields: &Value) -> Result<Value, Failure> {
         let data = self.common.data()?;
         let mut raw = Map::new();
@@ -58,7 +57,7 @@ impl Desk {
         }
     }
 
-    /// Does `act` and prints its report: as JSON, or as `line` says it.
+    /// Runs `act` and prints its report, as JSON or formatted by `line`.
     pub(super) fn tell(
         &self,
         act: &str,
@@ -69,7 +68,8 @@ impl Desk {
         if self.common.json { tell_line(&report) } else { tell_line(&line(&report)) }
     }
 
-    /// Prints a list: its entries as one JSON object; a line for each, page by page; a table on a terminal.
+    /// Runs `act` and prints the listed entries: one JSON object, one line per entry page by page, or a table on a
+    /// terminal.
     pub(super) fn tell_list(
         &self,
         act: &str,
@@ -110,7 +110,7 @@ fn beside(data: &Path, body: Value) -> Result<Value, Failure> {
     Remote::find(data)?.administer("/operator/admin", &body)
 }
 
-/// A field of a report as a person reads it; `-` where there is none.
+/// Formats a field of a report for people; `-` if absent.
 pub(super) fn word(report: &Value, name: &str) -> String {
     match &report[name] {
         Value::Null => "-".to_owned(),
@@ -123,7 +123,7 @@ pub(super) fn word(report: &Value, name: &str) -> String {
     }
 }
 
-/// These fields of a report, beside each other.
+/// Formats several fields of a report, separated by two spaces.
 pub(super) fn words(report: &Value, names: &[&str]) -> String {
     let words: Vec<String> = names.iter().map(|name| word(report, name)).collect();
     words.join("  ")

@@ -1,6 +1,4 @@
-//! The last checkpoints of ledgers, as the control store has them: of this process, or of the server that has it.
-//!
-//! Must not know what a ledger holds.
+//! The last recorded checkpoints of ledgers, read from the metastore, or from the server that has the metastore open.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -21,17 +19,16 @@ use recalld_embedding::model::hex_digest;
 use recalld_fs_util::data_dir::{CONTROL_FILE, workspace_dir};
 use recalld_metastore::{Control, LISTED_MAX};
 
-/// A checkpoint that is on record.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Known {
     pub(super) anchor: Anchor,
-    /// The first entry of the ledger that it is of; `None` where there is one ledger, or nobody said.
+    /// Hash of the first entry of the anchored ledger; `None` if unrecorded, or if there is only one ledger.
     first: Option<Hash>,
 }
 
-/// The checkpoint that the ledger of this disk is held against which begins with that entry, or has none, and those of
-/// others that this node had of the workspace before. `known` has the newest ledger's first: where a ledger of this
-/// disk `was_brought`, and has no entry now, it is that one (LED-19).
+/// Splits `known` into the checkpoint of the ledger that begins with `first`, and the checkpoints of the workspace's
+/// former ledgers on this node. The newest ledger comes first in `known`. If an uploaded ledger (`was_brought`) has no
+/// entry now, the newest checkpoint is its own (LED-19).
 pub(super) fn divide(
     known: &[Known],
     was_brought: bool,
@@ -47,16 +44,17 @@ pub(super) fn divide(
     (own, anchors(&others))
 }
 
-/// By workspace: where nodes share the control store, also those of ledgers that this node had before.
+/// Checkpoints by workspace. If nodes share the metastore, the node's former ledgers are included.
 pub(super) type Kept = BTreeMap<String, Vec<Known>>;
 
-/// Each workspace's; none where there is no control store.
+/// Loads the checkpoints of every workspace; empty if there is no metastore.
 pub(super) fn of(data: &Path) -> Result<Kept, String> {
     let file = data.join(CONTROL_FILE);
     if !file.exists() {
         return Ok(BTreeMap::new());
     }
-    // The bearer is for a server that has the stores, and not for whoever listens where one did that was killed.
+    // The bearer is sent only while a server holds the store's lock. After a killed server, another program may listen
+    // on its port.
     let Some(_held) = own(data)? else {
         let asked = Remote::find(data).and_then(|server| beside(&server));
         return asked.map_err(|failure| match failure {
@@ -81,7 +79,8 @@ pub(super) fn of(data: &Path) -> Result<Kept, String> {
     }
 }
 
-/// The lock on the store of `local`, which whoever serves these data has; nothing where another process has it.
+/// Tries to lock the store of `local`, which every serving process holds. The result is `None` if another process has
+/// the lock, and `Some(None)` if there is no store.
 fn own(data: &Path) -> Result<Option<Option<Box<dyn DiskLock>>>, String> {
     let store = workspace_dir(data).join("store");
     if !store.is_dir() {
@@ -117,7 +116,7 @@ fn beside(server: &Remote) -> Result<Kept, Failure> {
     }
 }
 
-/// Every workspace that has a ledger, or had one by what is on record.
+/// Returns every workspace with a ledger on disk or a recorded checkpoint.
 pub(super) fn workspaces(data: &Path, kept: &Kept) -> Result<Vec<String>, Failure> {
     let mut names: BTreeSet<String> = kept.keys().cloned().collect();
     let folder = data.join("tenants");

@@ -1,4 +1,4 @@
-//! `recalld backup DIR`: all data in another folder, alone or beside a running server.
+//! `recalld backup DIR`: copies all data to another folder, in-process or through a running server.
 
 use std::path::{Path, PathBuf};
 
@@ -18,20 +18,20 @@ use recalld_store_admin::{Backup, Standing};
 pub(super) struct BackupArgs {
     #[command(flatten)]
     common: Common,
-    /// The backup's folder: a new one, an empty one, or that of an earlier backup.
+    /// The backup folder: new, empty, or from an earlier backup.
     #[arg(required_unless_present_any = ["list", "forget_missing"])]
     dir: Option<PathBuf>,
-    /// Copy the credentials and the signing key, too: whoever has the backup can then act as you.
+    /// Copy the credentials and the signing key, too: anyone with the backup can then act as you.
     #[arg(long)]
     with_keys: bool,
-    /// Copy nothing: the backup in DIR was deleted, and erasures need not wait for it.
+    /// Copy nothing: the backup in DIR was deleted, so erasures need not wait for it.
     #[arg(long, conflicts_with = "with_keys")]
     forget: bool,
-    /// Copy nothing: show the known backups, and what each still has to lose.
+    /// Copy nothing: list the known backups and their pending erasures.
     #[arg(long, conflicts_with_all = ["dir", "with_keys", "forget", "forget_missing"])]
     list: bool,
-    /// Copy nothing: forget every backup that is not in its place. Only when none of them is on a disk
-    /// that is away: erasures do not wait for them any more.
+    /// Copy nothing: forget every backup that is missing from its folder. Use this only if no backup disk is detached:
+    /// erasures no longer wait for forgotten backups.
     #[arg(long, conflicts_with_all = ["dir", "with_keys", "forget"])]
     forget_missing: bool,
 }
@@ -70,7 +70,7 @@ fn arguments(args: &BackupArgs) -> Result<Map<String, Value>, Failure> {
     Ok(raw.as_object().cloned().unwrap_or_default())
 }
 
-/// A folder from the root, without links.
+/// Resolves to an absolute path without symbolic links.
 pub(super) fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     let path = std::path::absolute(path)
         .map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
@@ -81,7 +81,7 @@ fn rows<'a>(report: &'a Value, name: &str) -> &'a [Value] {
     report[name].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// A line for each known backup, and what the server does by itself.
+/// Formats one line per known backup, and the schedule.
 fn listed(report: &Value) -> String {
     let paint = Paint::stdout();
     let line = |row: &Value| {
@@ -105,7 +105,7 @@ fn listed(report: &Value) -> String {
     known + &scheduled(paint, &report["schedule"])
 }
 
-/// What a running server does by itself; nothing where it does not, or none runs.
+/// Formats the backup schedule of a running server; empty if there is none.
 fn scheduled(paint: Paint, schedule: &Value) -> String {
     if schedule.is_null() {
         return String::new();

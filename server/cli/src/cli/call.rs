@@ -1,4 +1,4 @@
-//! A tool of the catalog, called by the operator: with the store at hand, or by the running server that has it.
+//! Tool calls by the operator: in-process, or through the running server that has the store.
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ use recalld_policy::Caller;
 use recalld_policy::limits::CALL_TIME_MAX;
 use recalld_tool_framework::{Context, ServiceError};
 
-/// What a tool answered: for programs, and for people.
+/// A tool's response, for programs and for people.
 pub(super) struct Told {
     pub(super) structured: Value,
     pub(super) text: String,
@@ -33,14 +33,14 @@ impl From<ServiceError> for Failure {
     }
 }
 
-/// Where calls go: to the store at hand, or to the server that has it.
+/// The executor of tool calls.
 pub(super) enum Desk {
     Alone(Box<Started>),
     Beside(Box<Remote>),
 }
 
 impl Desk {
-    /// Finds it. The store stays open as long as this is there.
+    /// Opens the store, or finds the server that has the store open. The store stays open until `self` is dropped.
     pub(super) fn open(common: &Common) -> Result<Self, Failure> {
         match common.start_alone()? {
             Some(started) => Ok(Self::Alone(Box::new(started))),
@@ -48,7 +48,7 @@ impl Desk {
         }
     }
 
-    /// Calls a tool in the operator's workspace, or in that of a tenant.
+    /// Calls a tool in the operator's workspace, or in a tenant's.
     pub(super) fn call(
         &self,
         workspace: Option<&str>,
@@ -72,7 +72,7 @@ impl Desk {
     }
 }
 
-/// One call.
+/// Opens a client for a single call.
 pub(super) fn call(
     common: &Common,
     workspace: Option<&str>,
@@ -97,7 +97,7 @@ fn alone(parts: &AppState, raw: &Map<String, Value>) -> Result<Told, Failure> {
     Ok(Told { structured: answer.structured, text: answer.text })
 }
 
-/// What was given, by name; what was left out is not there.
+/// Drops null fields and empty arrays.
 pub(super) fn given(fields: Value) -> Value {
     let Value::Object(fields) = fields else { return json!({}) };
     let is_given =

@@ -1,4 +1,4 @@
-//! `recalld client`: programs that people sign in with.
+//! `recalld client`: OAuth clients.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use super::administer::{Desk, words};
 use super::failure::Failure;
 
-/// What is told of one.
 const COLUMNS: &[&str] = &["id", "made_at", "used_at", "revoked_at", "name"];
 
 #[derive(Debug, Args)]
@@ -19,11 +18,11 @@ pub(super) struct ClientArgs {
 
 #[derive(Debug, Subcommand)]
 enum ClientCommand {
-    /// All clients on record.
+    /// List all clients on record.
     List,
-    /// Keep a client out, with all that was granted to it.
+    /// Block a client and revoke all its grants.
     Revoke {
-        /// Its client_id, which may be the address of its metadata.
+        /// The client_id, which may be the URL of the client's metadata.
         id: String,
     },
 }

@@ -1,4 +1,4 @@
-//! `recalld clock`: what the service knows of the time.
+//! `recalld clock`: the service's time, and its acceptance after a clock was set back.
 
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -16,7 +16,7 @@ pub(super) struct ClockArgs {
 
 #[derive(Debug, Subcommand)]
 enum ClockCommand {
-    /// Take the time as it is now: the clock was wrong before. Until then tenants are answered 503.
+    /// Accept the current time: the clock was wrong before. Until then, tenants receive 503.
     Accept,
 }
 

@@ -1,4 +1,4 @@
-//! The arguments of every command: the data directory, the encoder, the form of answers.
+//! Arguments of every command: the data directory, the encoder and the output format.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,6 @@ use recalld_fs_util::data_dir;
 use recalld_fs_util::start_error::StartError;
 use recalld_policy::limits::CALL_TIME_MAX;
 
-/// What every command takes.
 #[derive(Debug, Args, Clone)]
 pub(super) struct Common {
     /// Data directory [default: $RECALLD_DATA, else $XDG_STATE_HOME/recalld, else
@@ -26,16 +25,16 @@ pub(super) struct Common {
     /// Print JSON, for programs.
     #[arg(long, global = true)]
     pub(super) json: bool,
-    /// Folder with the encoder's files (config.json, tokenizer.json, model.safetensors) [default: $RECALLD_MODEL, else
-    /// where they were when the store's model was used last, else the default model's].
+    /// Folder of the encoder's files (config.json, tokenizer.json, model.safetensors) [default: $RECALLD_MODEL, else
+    /// the last folder used for the store's model, else the default model's].
     #[arg(long, global = true, value_name = "DIR")]
     pub(super) model: Option<PathBuf>,
-    /// Which instructions vectors are computed with: auto, scalar, avx2, avx512, amx, neon or
-    /// neon-dot [default: $RECALLD_KERNEL, else auto: the widest that this CPU has].
+    /// CPU instructions for vectors: auto, scalar, avx2, avx512, amx, neon or neon-dot [default: $RECALLD_KERNEL, else
+    /// auto: the widest that this CPU has].
     #[arg(long, global = true, value_name = "LEVEL")]
     pub(super) kernel: Option<String>,
-    /// How the encoder's weights are stored: auto, f32, f16 or int8 [default: $RECALLD_PRECISION,
-    /// else auto: the fastest that is faithful].
+    /// Precision of the encoder's weights: auto, f32, f16 or int8 [default: $RECALLD_PRECISION, else auto: the fastest
+    /// faithful one].
     #[arg(long, global = true, value_name = "PRECISION")]
     pub(super) precision: Option<String>,
 }
@@ -56,32 +55,38 @@ impl Common {
         std::path::absolute(chosen).map_err(Failure::could)
     }
 
-    /// The data directory, for a command that only reads: the store is there.
+    /// The data directory, for a command that only reads the store.
+    ///
+    /// # Errors
+    /// If the directory has no store.
     pub(super) fn data_with_store(&self) -> Result<PathBuf, Failure> {
         let data = self.data()?;
         data_dir::check_store(&data).map_err(Failure::Could)?;
         Ok(data)
     }
 
-    /// For a command that opens the store to read it: what was typed is right, and the store is there.
+    /// Checks the arguments, and that there is a store to read.
     pub(super) fn check_reading(&self) -> Result<(), Failure> {
         self.settings()?;
         self.data_with_store().map(drop)
     }
 
-    /// The data directory, for a command that reads what is beside the store: it is there.
+    /// The data directory, for a command that reads files beside the store.
+    ///
+    /// # Errors
+    /// If the directory is missing.
     pub(super) fn data_there(&self) -> Result<PathBuf, Failure> {
         let data = self.data()?;
         if data.is_dir() { Ok(data) } else { self.data_with_store() }
     }
 
-    /// Whether somebody said where the data is.
+    /// Returns true if the user named a data directory.
     pub(super) fn names_data(&self) -> bool {
         let variable = std::env::var_os("RECALLD_DATA");
         self.data.is_some() || variable.is_some_and(|value| !value.is_empty())
     }
 
-    /// What a command that is told to the user needs to find the same data: nothing, or `--data`.
+    /// The ` --data` argument by which a suggested command finds the same data; empty if the flag was not given.
     pub(super) fn same_data(&self) -> Result<String, Failure> {
         match &self.data {
             None => Ok(String::new()),
@@ -89,7 +94,7 @@ impl Common {
         }
     }
 
-    /// The folder of the encoder's files, if one is named.
+    /// The folder of the encoder's files from the flag or the environment.
     pub(super) fn model_directory(&self) -> Option<PathBuf> {
         let set = || std::env::var_os("RECALLD_MODEL").filter(|value| !value.is_empty());
         self.model.clone().or_else(|| set().map(PathBuf::from))
@@ -116,7 +121,7 @@ impl Common {
         })
     }
 
-    /// The parts, for a command that has the store to itself; `None` when a server has it.
+    /// Starts the service in-process; `None` if a server has the store.
     pub(super) fn start_alone(&self) -> Result<Option<Started>, Failure> {
         let mut bar = Bar::of_command(Unit::Bytes, self.json);
         match app::start(&self.settings()?, &mut bar) {

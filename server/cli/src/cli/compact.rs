@@ -1,4 +1,4 @@
-//! `recalld compact`: few large segments of many small ones, alone or beside a running server.
+//! `recalld compact`: merges small segments, in-process or through a running server.
 
 use clap::Args;
 use serde_json::Map;

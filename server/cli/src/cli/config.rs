@@ -1,4 +1,4 @@
-//! `recalld config`: settings looked at before they count. Opens no store and needs no server.
+//! `recalld config`: checks and prints settings. Opens no store and needs no server.
 
 use std::path::PathBuf;
 
@@ -24,16 +24,15 @@ pub(super) struct ConfigArgs {
 
 #[derive(Debug, Subcommand)]
 enum ConfigCommand {
-    /// Whether settings would be taken; of those that would not, what is wrong and where: line and column, variable or
-    /// flag.
+    /// Check settings. For each invalid setting, print the fault and its place: line and column, variable or flag.
     Check {
-        /// The file [default: $RECALLD_CONFIG, else none: the environment alone is looked at].
+        /// The settings file [default: $RECALLD_CONFIG, else none: only the environment is checked].
         file: Option<PathBuf>,
     },
-    /// Print the settings that are in effect as a file that means the same, each with where it came from. It takes the
-    /// flags of `serve`.
+    /// Print the effective settings as an equivalent file, with the origin of each setting. Accepts the flags of
+    /// `serve`.
     Show(Box<Flags>),
-    /// Print a file with every setting, what it is for and its default, to begin one of your own.
+    /// Print a file with every setting, its purpose and its default, as a start for your own.
     #[command(visible_alias = "default")]
     Example,
 }
@@ -64,13 +63,13 @@ pub(super) fn run(args: &ConfigArgs) -> Result<(), Failure> {
     }
 }
 
-/// Where each setting came from, by its key.
+/// The origin of each setting, by key.
 fn sources(loaded: &Loaded) -> Map<String, Value> {
     let source = |key: &str| Value::String(loaded.source(key).to_string());
     SETTINGS.iter().map(|setting| (setting.key.to_owned(), source(setting.key))).collect()
 }
 
-/// A file that cannot be read is another thing than one that is wrong.
+/// An unreadable file is not a usage error; invalid content is.
 fn read(flags: &Flags) -> Result<Loaded, Failure> {
     flags.load().map_err(|fault| match &fault {
         FileFault::Unreadable { .. } => {

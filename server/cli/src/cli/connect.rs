@@ -1,4 +1,4 @@
-//! `recalld connect`: what a client has to be told to find this service, and whether it would be answered.
+//! `recalld connect`: the client configuration for this service, and a test of the service as that client.
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
@@ -9,37 +9,37 @@ use super::remote::announced;
 use super::tell::{tell, tell_line};
 use super::tried::Tried;
 
-/// Where a service listens unless it is told otherwise.
+/// The default local listener.
 const LOCAL_DEFAULT: &str = "http://127.0.0.1:8788";
-/// What Claude Desktop is told to start where the service is on this machine.
+/// The launcher in Claude Desktop's configuration for a local service.
 const LAUNCHER: &str = "npx";
 
 #[derive(Debug, Args)]
 pub(super) struct ConnectArgs {
     #[command(flatten)]
     common: Common,
-    /// The client.
+    /// The client to configure.
     client: Client,
-    /// The MCP address, such as https://recall.example/mcp [default: that of the server that runs on
-    /// these data, else http://127.0.0.1:8788/mcp].
+    /// The MCP URL, such as https://recall.example/mcp [default: that of the server that runs on this data directory,
+    /// else http://127.0.0.1:8788/mcp].
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// The name under which the client will have it.
+    /// The service's name in the client.
     #[arg(long, default_value = "recalld", value_parser = name)]
     name: String,
-    /// Three tools alone (ask, read a document, remember): 4 KB of the 65 that a model has to read.
+    /// Offer only three tools (ask, read a document, remember): the model reads 4 KB instead of 65.
     #[arg(long)]
     core: bool,
-    /// Ask there, as the client will, before anything is printed: begin a session, list the tools, recall something.
+    /// Test the service first, as the client: begin a session, list the tools, recall something.
     #[arg(long)]
     test: bool,
-    /// Test with the bearer in this environment variable, as a client that is given one; without it a service
-    /// that has people sign in is tested as far as that.
+    /// Test with the bearer in this environment variable, as a client with a configured bearer. Without a bearer, a
+    /// service with sign-in is tested only up to the sign-in.
     #[arg(long, value_name = "NAME", requires = "test")]
     bearer_env: Option<String>,
 }
 
-/// A client of MCP.
+/// An MCP client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Client {
     ClaudeCode,
@@ -50,11 +50,11 @@ enum Client {
     Chatgpt,
 }
 
-/// What to do in a client: where, and what to put there.
+/// Setup instructions for a client.
 struct Recipe {
-    /// What to do with it.
+    /// Steps for the user.
     steps: Vec<String>,
-    /// What to run or to write.
+    /// The command to run, or the configuration to write.
     what: String,
 }
 
@@ -96,7 +96,7 @@ pub(super) fn run(args: &ConnectArgs) -> Result<(), Failure> {
     tell(&out)
 }
 
-/// What a client would find there, and what of it cannot be seen from here.
+/// Probes the service as the client would. The result names what the probe cannot cover.
 fn tested(args: &ConnectArgs, url: &str) -> Result<String, Failure> {
     let bearer = args.bearer_env.as_deref().map(bearer).transpose()?;
     let announced = announced(&args.common.data()?);
@@ -127,13 +127,13 @@ fn bearer(name: &str) -> Result<String, Failure> {
     )))
 }
 
-/// Whether a program of this name would be found.
+/// Returns true if a program of this name is on `PATH`.
 fn is_program(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
 }
 
-/// Where the client is to ask.
+/// The MCP URL for the client.
 fn address(args: &ConnectArgs) -> Result<String, Failure> {
     let mut url = match &args.url {
         Some(url) => url.trim_end_matches('/').to_owned(),

@@ -1,4 +1,4 @@
-//! `recalld console`: where the console is, and a browser that shows it.
+//! `recalld console`: prints the console's address, and opens it in a browser.
 
 use std::process::{Command, Stdio};
 
@@ -11,14 +11,14 @@ use super::remote::announced;
 use super::tell::{tell, tell_line};
 use recalld_api::console::assets::PAGE;
 
-/// Programs that open an address in the browser that somebody chose, in the order they are tried.
+/// Programs that open an address in the user's default browser, in the order of attempts.
 const OPENERS: [&str; 2] = ["xdg-open", "open"];
 
 #[derive(Debug, Args)]
 pub(super) struct ConsoleArgs {
     #[command(flatten)]
     common: Common,
-    /// Open it in the browser.
+    /// Open the console in the browser.
     #[arg(long)]
     open: bool,
 }
@@ -43,7 +43,7 @@ pub(super) fn run(args: &ConsoleArgs) -> Result<(), Failure> {
     ))
 }
 
-/// The browser goes on by itself; all that is waited for is the program that finds it.
+/// Waits only for the opener; the browser continues on its own.
 fn open(url: &str) -> Result<(), Failure> {
     let opens = |program: &&str| -> bool {
         let mut command = Command::new(*program);

@@ -1,12 +1,10 @@
-//! `recalld credentials show`.
-
 use serde_json::json;
 
 use super::common::Common;
 use super::failure::Failure;
 use super::tell::{tell, tell_line};
 
-/// Prints the gateway token and the operator's bearer, making them where there are none.
+/// Prints the gateway token and the operator's bearer. Missing credentials are created.
 pub(super) fn show(common: &Common) -> Result<(), Failure> {
     let data = common.data_there()?;
     let (credentials, _) =

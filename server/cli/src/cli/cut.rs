@@ -1,4 +1,4 @@
-//! Why lines that a command writes ended before their end.
+//! The error that ends a command's stream of output lines.
 
 use std::io;
 
@@ -6,13 +6,12 @@ use engine::{Damage, SearchError};
 
 use super::failure::Failure;
 
-/// What ended them.
 pub(super) enum Cut {
-    /// The file or pipe takes no more.
+    /// The output file or pipe failed.
     Writing(io::Error),
-    /// A row cannot be read.
+    /// A row of the store is unreadable.
     Damaged(Damage),
-    /// Anything else, with what to do.
+    /// Any other error, with its remedy.
     Other(Failure),
 }
 
@@ -44,7 +43,7 @@ impl From<Failure> for Cut {
 }
 
 impl Cut {
-    /// What to tell: `file` is where the lines went, `damaged` what to say of a row that cannot be read.
+    /// Converts into a [`Failure`]. `file` names the output; `damaged` formats the message for an unreadable row.
     pub(super) fn failure(self, file: &str, damaged: fn(&Damage) -> String) -> Failure {
         match self {
             Self::Writing(error) => Failure::Could(format!(

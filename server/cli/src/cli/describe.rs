@@ -1,4 +1,4 @@
-//! `recalld completions` and `recalld man`: the command line described, for shells and for `man`.
+//! `recalld completions` and `recalld man`: shell completions and manual pages.
 
 use clap::{Args, CommandFactory};
 
@@ -8,7 +8,7 @@ use super::tell::tell;
 
 const NAME: &str = "recalld";
 
-/// What every page of the manual ends with.
+/// Sections at the end of every manual page.
 const SECTIONS: &str = "\
 .SH \"EXIT STATUS\"
 .TP
@@ -42,11 +42,11 @@ Where it is set, nothing is painted.
 
 #[derive(Debug, Args)]
 pub(super) struct CompletionsArgs {
-    /// The shell.
+    /// The shell to generate for.
     shell: clap_complete::Shell,
 }
 
-/// Prints what the shell sources.
+/// Prints the completion script.
 pub(super) fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
     let mut out = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), NAME, &mut out);
@@ -55,13 +55,12 @@ pub(super) fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
 
 #[derive(Debug, Args)]
 pub(super) struct ManArgs {
-    /// The page of this command [default: that of the program].
+    /// The command [default: the program's own page].
     command: Option<String>,
 }
 
-/// Prints a page of the manual.
 pub(super) fn man(args: &ManArgs) -> Result<(), Failure> {
-    // The codes have a section of their own in every page.
+    // The exit codes have a section of their own in every page, so they are removed from the help.
     let mut whole = Cli::command().after_help("");
     whole.build();
     let page = match &args.command {

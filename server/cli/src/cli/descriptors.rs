@@ -1,4 +1,4 @@
-//! How many files and sockets this process may have open.
+//! The process's limit of open files and sockets.
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
@@ -7,12 +7,12 @@ use recalld_http_server::limits::CONNECTIONS_MAX;
 use recalld_telemetry::log;
 use recalld_telemetry::log::{Level, Value};
 
-/// Asks for as many descriptors as the most connections need, as far as the system allows it. Usual
-/// settings allow 1,024 at first and many more on demand, for the sake of programs that use select(2).
+/// Raises the soft limit to the descriptors that the maximum number of connections needs, up to the hard limit. Common
+/// defaults are a soft limit of 1,024, for programs that use select(2), and a far higher hard limit.
 pub(super) fn raise() {
     let wanted = (CONNECTIONS_MAX + DESCRIPTORS_BESIDE) as u64;
     let mut limit = getrlimit(Resource::Nofile);
-    // Without a number there is no limit.
+    // No number means no limit.
     let Some(now) = limit.current.filter(|now| *now < wanted) else { return };
     let possible = limit.maximum.map_or(wanted, |most| most.min(wanted));
     limit.current = Some(possible.max(now));
@@ -24,7 +24,7 @@ pub(super) fn raise() {
     }
 }
 
-/// The most that this process may be allowed; `None` where there is no limit.
+/// The hard limit; `None` if unlimited.
 pub(super) fn most() -> Option<u64> {
     getrlimit(Resource::Nofile).maximum
 }

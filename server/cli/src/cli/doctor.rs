@@ -1,6 +1,6 @@
-//! `recalld doctor`: everything that an installation needs, looked at one by one; of what is wrong, what to do.
+//! `recalld doctor`: checks every part of an installation and prints a remedy for each fault.
 //!
-//! Looks and changes nothing: where there is no data directory yet, it makes none.
+//! Must not change anything: the doctor creates no data directory.
 
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
@@ -31,27 +31,26 @@ use recalld_http_server::limits::CONNECTIONS_MAX;
 use recalld_store_admin::{Backup, Standing};
 use recalld_workspace::opening::SERVING;
 
-/// A newest backup that is older is worth a word.
+/// If the newest backup is older, the doctor warns.
 const BACKUP_AGE_MAX: Micros = Micros(7 * 24 * 3_600_000_000);
-/// A certificate that ends sooner is worth a word.
+/// If the certificate expires sooner, the doctor warns.
 const CERTIFICATE_LEFT_MIN: Micros = Micros(14 * 24 * 3_600_000_000);
-/// Bits of a mode that let others than the owner in.
+/// Mode bits that grant access to group and others.
 const OTHERS: u32 = 0o077;
 
 #[derive(Debug, Args)]
 pub(super) struct DoctorArgs {
     #[command(flatten)]
     common: Common,
-    /// The settings that the service is started with.
+    /// The service's settings file.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
 
-/// How something is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Good,
-    /// It works, and something should be done.
+    /// Working, but in need of action.
     Worth,
     Bad,
 }
@@ -66,12 +65,12 @@ impl State {
     }
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 struct Finding {
     name: String,
     state: State,
     detail: String,
-    /// What to do; empty where nothing is to be done.
+    /// The remedy; empty if no action is needed.
     remedy: String,
 }
 
@@ -150,7 +149,7 @@ fn look(args: &DoctorArgs) -> Result<Vec<Finding>, Failure> {
         return Ok(findings);
     }
     findings.push(folder(&data));
-    // Whoever opens a store makes it where there is none.
+    // Opening a missing store would create it.
     if data_dir::is_unused(&data) {
         findings.push(Finding::of(
             "store",
@@ -184,7 +183,8 @@ fn look(args: &DoctorArgs) -> Result<Vec<Finding>, Failure> {
     Ok(findings)
 }
 
-/// A data directory that is not there: one that was named is very likely named wrongly.
+/// The finding for a missing data directory. An explicitly named directory is probably misspelled, so its absence is a
+/// failure rather than a warning.
 fn missing(common: &Common, data: &Path) -> Finding {
     let state = if common.names_data() { State::Bad } else { State::Worth };
     Finding::of(
@@ -221,7 +221,7 @@ fn settings(flags: &Flags) -> Finding {
     }
 }
 
-/// When the certificate ends, where there is one.
+/// Checks the certificate's expiry; `None` without a certificate.
 fn certificate(serving: &Serving, now: Micros) -> Option<Finding> {
     const NAME: &str = "certificate";
     let file = &serving.tls.as_ref()?.certificate;
@@ -242,7 +242,7 @@ fn certificate(serving: &Serving, now: Micros) -> Option<Finding> {
     })
 }
 
-/// Whether the addresses that a server would listen on are free.
+/// Checks that the server's listen addresses are free.
 fn listeners(serving: &Serving) -> Vec<Finding> {
     let chosen = [("local", serving.local), ("hosted", serving.hosted)];
     let finding = |(flag, address): (&str, Option<SocketAddr>)| {
@@ -345,7 +345,7 @@ fn server(data: &Path) -> Finding {
     Finding::good(NAME, format!("version {version} runs and is {status}"))
 }
 
-/// The parts that an answer needs, as `brain_runtime_check` tries them.
+/// Checks the components that an answer needs, by the tool `brain_runtime_check`.
 fn parts(desk: &Desk) -> Vec<Finding> {
     let told = match desk.call(None, "brain_runtime_check", json!({})) {
         Ok(told) => told.structured,
@@ -370,7 +370,7 @@ fn parts(desk: &Desk) -> Vec<Finding> {
     told["checks"].as_array().into_iter().flatten().map(finding).collect()
 }
 
-/// What to do about a part that fails.
+/// The remedy for a failing component.
 fn remedy_of(part: &str, detail: &str) -> &'static str {
     match part {
         "control store" if detail.starts_with(SHARED) => {
@@ -388,7 +388,7 @@ fn remedy_of(part: &str, detail: &str) -> &'static str {
     }
 }
 
-/// That tenants are shared with other nodes, where no server is there to say more.
+/// Warns that tenants are shared with other nodes if no server runs here to follow their changes.
 fn shared(data: &Path) -> Option<Finding> {
     let is_shared = data.join(MARKER).exists() && !data.join(SERVING).exists();
     is_shared.then(|| {
@@ -461,7 +461,7 @@ fn backups(common: &Common, data: &Path) -> Finding {
     newest(&report, SystemClock.now())
 }
 
-/// What the newest backup of a list says.
+/// Checks the age of the newest backup in a list.
 fn newest(report: &Value, now: Micros) -> Finding {
     const NAME: &str = "backups";
     let made = |row: &Value| {

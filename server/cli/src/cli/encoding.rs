@@ -1,4 +1,4 @@
-//! `--kernel` and `--precision`, and what stands for them where they are not given.
+//! `--kernel` and `--precision`, and their defaults.
 
 use std::ffi::OsString;
 
@@ -9,17 +9,17 @@ use recalld_embedding::encoding::Encoding;
 
 const KERNEL: Source = Source { flag: "--kernel", variable: "RECALLD_KERNEL" };
 const PRECISION: Source = Source { flag: "--precision", variable: "RECALLD_PRECISION" };
-/// Leaves the choice to the program.
+/// The value that leaves the choice to the program.
 const AUTO: &str = "auto";
 
-/// Where a setting comes from: the flag before the variable.
+/// The flag and the variable of one setting; the flag has precedence.
 struct Source {
     flag: &'static str,
     variable: &'static str,
 }
 
 impl Source {
-    /// What is asked for, and where; nothing for `auto`.
+    /// The requested value and its origin; `None` for `auto` or if unset.
     fn asked(
         &self,
         flag: Option<&str>,
@@ -34,7 +34,7 @@ impl Source {
     }
 }
 
-/// The level and the precision that are asked for, or those that go with this CPU.
+/// The requested kernel level and precision, or the defaults for this CPU.
 pub(super) fn chosen(
     kernel: Option<&str>,
     precision: Option<&str>,
@@ -54,7 +54,7 @@ pub(super) fn chosen(
     Ok(Encoding { kernels, precision, ..Encoding::detect() })
 }
 
-/// The same for a server, whose settings came from wherever they are said.
+/// As [`chosen`], for a server, whose settings are already resolved.
 pub(super) fn named(kernel: Option<&str>, precision: Option<&str>) -> Result<Encoding, String> {
     chosen(Some(kernel.unwrap_or(AUTO)), Some(precision.unwrap_or(AUTO)), &|_| None)
 }

@@ -1,4 +1,5 @@
-//! `recalld erase ID...`: shows what would go, asks, and removes it from the store and its backups.
+//! `recalld erase ID...`: previews an erasure, asks for confirmation, and erases the items from the store and its
+//! backups.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
@@ -14,7 +15,7 @@ use recalld_common::counted::{agreed, counted};
 use recalld_embedding::model::{Bar, Unit};
 use recalld_store_admin::Erase;
 
-/// Items that are shown before the question.
+/// Items listed in the preview.
 const SHOWN_MAX: usize = 50;
 const ROUTE: &str = "/operator/erase";
 
@@ -22,22 +23,22 @@ const ROUTE: &str = "/operator/erase";
 pub(super) struct EraseArgs {
     #[command(flatten)]
     common: Common,
-    /// Items; a document goes with its chunks.
+    /// Ids of the items; a document is erased with its chunks.
     #[arg(required_unless_present = "pending", value_name = "ID")]
     ids: Vec<String>,
-    /// Why; it stays with the id.
+    /// The reason, which is stored with the id.
     #[arg(long, required_unless_present = "pending", value_name = "TEXT")]
     reason: Option<String>,
-    /// Who wants it.
+    /// The person who requests the erasure.
     #[arg(long, default_value = "operator", value_name = "WHO")]
     by: String,
-    /// Erase all that these items replaced or that replaced them, too.
+    /// Erase the items' whole supersession chains, too.
     #[arg(long)]
     chain: bool,
-    /// Do not ask.
+    /// Do not ask for confirmation.
     #[arg(long)]
     yes: bool,
-    /// Go on with what earlier requests left, such as backups that could not be reached.
+    /// Resume the erasures that earlier requests left pending, for example in unreachable backups.
     #[arg(long, conflicts_with_all = ["ids", "reason", "chain"])]
     pending: bool,
 }
@@ -57,7 +58,7 @@ pub(super) fn run(args: &EraseArgs) -> Result<(), Failure> {
     if !args.yes {
         confirmed(args, &plan)?;
     }
-    // What was shown is what goes, whatever has been written since.
+    // Erase exactly the previewed items, whatever was written since.
     let items = plan["items"].as_array().map_or(&[][..], Vec::as_slice);
     let shown: Vec<&Value> = items.iter().map(|item| &item["id"]).collect();
     let ids = if shown.is_empty() { json!(args.ids) } else { json!(shown) };
@@ -83,7 +84,7 @@ fn word<'a>(row: &'a Value, name: &str) -> &'a str {
     row[name].as_str().unwrap_or_default()
 }
 
-/// Why nothing was erased, if nothing was.
+/// Returns an error if nothing was erased: an item is missing, or policy retains an item.
 fn refused(args: &EraseArgs, report: &Value) -> Result<(), Failure> {
     let missing: Vec<&str> = list(report, "missing").iter().filter_map(Value::as_str).collect();
     if !missing.is_empty() {
@@ -106,7 +107,7 @@ fn refused(args: &EraseArgs, report: &Value) -> Result<(), Failure> {
     )))
 }
 
-/// Shows what would go, and asks a person.
+/// Prints the preview and asks for confirmation.
 fn confirmed(args: &EraseArgs, plan: &Value) -> Result<(), Failure> {
     let text = if args.common.json { format!("{plan}\n") } else { readable(plan) };
     let mut out = io::stdout().lock();
@@ -150,7 +151,7 @@ fn readable(plan: &Value) -> String {
     text
 }
 
-/// Says what is gone, what is not, and how to prove it.
+/// Prints the erased and the pending places, and the command that proves the erasure.
 fn ended(args: &EraseArgs, report: &Value) -> Result<(), Failure> {
     let backups = list(report, "backups");
     if args.common.json {
@@ -193,7 +194,7 @@ fn ended(args: &EraseArgs, report: &Value) -> Result<(), Failure> {
     Err(Failure::No(why))
 }
 
-/// What a remote has still, or the nodes that follow it.
+/// The remnants on a remote or on its followers; `None` if there are none.
 fn on_remote(report: &Value) -> Option<String> {
     let remote = &report["remote"];
     let said = match word(remote, "state") {
@@ -222,7 +223,8 @@ fn node_behind(node: &Value) -> String {
     }
 }
 
-/// What to do where all but the remote has lost it: nothing, unless a node never comes back.
+/// The message if only the remote still has remnants: the server continues by itself, and the user acts only for a node
+/// that never returns.
 fn only_the_remote(report: &Value) -> Option<String> {
     let waits = list(report, "backups").iter().any(|backup| backup["done"] != true);
     if waits || count(report, "pending") > 0 {

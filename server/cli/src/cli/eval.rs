@@ -1,4 +1,4 @@
-//! `recalld eval`: how good the answers are on a data set with known ones.
+//! `recalld eval`: measures answer quality on a data set with known answers.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -27,8 +27,8 @@ use recalld_policy::Caller;
 use recalld_tool_framework::Context;
 use recalld_workspace::workspace::Workspace;
 
-/// In a store that is kept: of which documents it is, and of what replaces what. Written once all of them are
-/// in it.
+/// File in a reusable store with the hash of its documents and supersessions. The file is written after all documents
+/// are stored.
 const MADE_OF: &str = "eval-corpus.sha256";
 
 #[derive(Debug, Args)]
@@ -37,28 +37,28 @@ pub(super) struct EvalArgs {
     common: Common,
     /// Folder with corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv, or with supersession_queries.jsonl.
     dir: PathBuf,
-    /// Which way the questions go.
+    /// The retrieval path of the questions.
     #[arg(long, default_value = "governed", value_name = "LANE")]
     lane: Way,
-    /// Whose judgments count.
+    /// Name of the relevance judgments.
     #[arg(long, default_value = "test", value_name = "NAME")]
     split: String,
-    /// Ask at most so many questions [default: all].
+    /// Ask at most N questions [default: all].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
-    /// JSON Lines of questions about nothing in the data set: how many are not answered is counted.
+    /// JSON Lines of questions outside the data set; the rate of abstentions is measured.
     #[arg(long, value_name = "FILE")]
     foreign: Option<PathBuf>,
-    /// When it is for those that ask: what `last week` in a question is told from.
+    /// The callers' current time, from which `last week` in a question is resolved.
     #[arg(long, default_value = "2026-01-01T00:00:00Z", value_name = "TIME", value_parser = names::parse_time)]
     now: Micros,
-    /// Keep the store here and use it again, so that documents are embedded once [default: a scratch
+    /// Keep the store in this folder for the next run, so that documents are embedded once [default: a temporary
     /// folder, removed at the end].
     #[arg(long, value_name = "DIR")]
     store: Option<PathBuf>,
 }
 
-/// A lane, as the command line says it.
+/// A retrieval path as a command-line value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Way {
     Words,
@@ -83,7 +83,7 @@ pub(super) fn run(args: &EvalArgs) -> Result<(), Failure> {
         Way::Meaning => Lane::Meaning,
         Way::Governed => Lane::Governed,
     };
-    // Removed when this ends, unless the store is to be kept.
+    // The temporary folder is removed at the end, unless `--store` names a folder to keep.
     let (_scratch, data) = match &args.store {
         Some(store) => (None, std::path::absolute(store).map_err(Failure::could)?),
         None => {
@@ -129,7 +129,7 @@ fn context<'a>(
     }
 }
 
-/// A store with the data set's documents and nothing else.
+/// Opens a store that contains exactly the data set's documents.
 fn prepared(args: &EvalArgs, dataset: &Dataset, data: &Path) -> Result<Started, Failure> {
     let made_of = data.join(MADE_OF);
     let wanted = dataset.made_of().map_err(|error| Failure::Usage(error.to_string()))?;
@@ -152,9 +152,9 @@ fn prepared(args: &EvalArgs, dataset: &Dataset, data: &Path) -> Result<Started, 
         model: args.common.model.clone(),
         encoding: args.common.encoding()?,
         call_time_max: recalld_api::operator::INGEST_TIME_MAX,
-        // What is lost in a power cut is made again.
+        // Writes lost in a power failure are made again.
         durability: Durability::Interval(SYNC_INTERVAL),
-        // The figures depend on nothing that is built meanwhile.
+        // Exact search, so that the metrics do not depend on the progress of index builds.
         search_mode: SearchMode::Exact,
         config: recalld_config::Config::default(),
         public_url: None,
@@ -169,7 +169,7 @@ fn prepared(args: &EvalArgs, dataset: &Dataset, data: &Path) -> Result<Started, 
     Ok(started)
 }
 
-/// Imports the documents, as `recalld import` would.
+/// Imports the documents as `recalld import` does.
 fn fill(args: &EvalArgs, dataset: &Dataset, parts: &AppState, data: &Path) -> Result<(), Failure> {
     let path = data.join("eval-documents.jsonl");
     let unwritten = |error: std::io::Error| failed(&path, &error);

@@ -1,4 +1,4 @@
-//! `recalld export`: all that is stored, as JSON Lines (`format-spec/export.md`).
+//! `recalld export`: the whole store as JSON Lines (`format-spec/export.md`).
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, BufReader, BufWriter, ErrorKind, IsTerminal, Seek, Write};
@@ -28,17 +28,17 @@ use recalld_store_admin::Alone;
 pub(super) struct ExportArgs {
     #[command(flatten)]
     common: Common,
-    /// Where to write; `-` is standard output.
+    /// Output file; `-` is standard output.
     #[arg(default_value = "-")]
     file: PathBuf,
-    /// Replace FILE if it is there.
+    /// Replace FILE if it exists.
     #[arg(long)]
     force: bool,
-    /// Write a folder of Markdown notes, one for each memory that stands, and not lines: for people, and for programs
-    /// such as Obsidian. The folder must not be there, or be empty.
+    /// Write a folder of Markdown notes instead of lines, one note per current memory, for people and for programs such
+    /// as Obsidian. The folder must be missing or empty.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "force"])]
     vault: Option<PathBuf>,
-    /// In the store of this tenant, in the operator's name; it is in the tenant's ledger.
+    /// Use this tenant's store, as the operator; the call is recorded in the tenant's ledger.
     #[arg(long, value_name = "SLUG")]
     workspace: Option<String>,
 }
@@ -51,7 +51,7 @@ pub(super) fn run(args: &ExportArgs) -> Result<(), Failure> {
         return vault(args, &data, folder);
     }
     if args.file == Path::new("-") {
-        // Lines on a terminal show by themselves that they come.
+        // On a terminal the lines themselves show progress.
         let is_quiet = args.common.json || io::stdout().is_terminal();
         let mut out = Watched::new(io::stdout().lock(), EXPORTING, is_quiet);
         let workspace = args.workspace.as_deref();
@@ -64,7 +64,7 @@ pub(super) fn run(args: &ExportArgs) -> Result<(), Failure> {
                 warn_if_many(total(&told));
                 Ok(())
             }
-            // Whoever reads may have seen enough, as `head` does.
+            // A reader such as `head` may close the pipe early.
             Err(Cut::Writing(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
             Err(cut) => Err(cut.failure("standard output", damaged)),
         };
@@ -84,7 +84,7 @@ pub(super) fn run(args: &ExportArgs) -> Result<(), Failure> {
     }
 }
 
-/// The lines go into a file without a name first: a note tells what other lines say of its item.
+/// Writes the vault from an unnamed spool file of lines: a note needs other lines that refer to its item.
 fn vault(args: &ExportArgs, data: &Path, folder: &Path) -> Result<(), Failure> {
     let named = folder.display();
     let failed = |error: io::Error| Failure::Could(format!("{named}: {error}"));
@@ -122,7 +122,7 @@ fn vault(args: &ExportArgs, data: &Path, folder: &Path) -> Result<(), Failure> {
     tell_line(&format_args!("{notes}, {links}, {} to {named}", counted(earlier, "earlier version")))
 }
 
-/// A place to write to, under a bar. How much there will be is not known before.
+/// A writer with a progress bar of unknown total.
 pub(super) struct Watched<W> {
     out: W,
     what: &'static str,
@@ -153,7 +153,7 @@ fn total(told: &Value) -> u64 {
     ["sources", "items", "edges", "tombstones"].iter().map(|name| count(told, name)).sum()
 }
 
-/// Says how to import what one import does not take.
+/// If the lines exceed the limit of one import, prints how to split the import.
 pub(super) fn warn_if_many(lines: u64) {
     if let Some(advice) = in_parts(lines) {
         say(&advice);
@@ -179,8 +179,7 @@ fn damaged(damage: &Damage) -> String {
     )
 }
 
-/// Writes all lines; gives how many of each type. By this process, or by the server that has the
-/// store.
+/// Writes all lines and returns the number per type, in-process or through the server that has the store.
 fn lines(data: &Path, workspace: Option<&str>, out: &mut impl Write) -> Result<Value, Cut> {
     match Alone::open(data) {
         Ok(alone) => {
@@ -190,7 +189,7 @@ fn lines(data: &Path, workspace: Option<&str>, out: &mut impl Write) -> Result<V
             Ok(told.map_err(Failure::from)??.to_json())
         }
         Err(StartError::Busy(_)) => {
-            // A line that could not be written ends the answer; what was wrong is kept beside it.
+            // A failed write ends the response; its error is retained in `failed`.
             let mut failed = None;
             let asked = workspace.map_or(json!({}), |name| json!({"workspace": name}));
             let told = Remote::find(data)?.lines("/operator/export", &asked, |line| {

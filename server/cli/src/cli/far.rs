@@ -1,4 +1,4 @@
-//! `recalld remote`: what lies on an object store, looked at and brought back without a server.
+//! `recalld remote`: inspects an object store and restores workspaces from it, without a server.
 
 mod ledgers;
 mod sweep;
@@ -41,66 +41,66 @@ pub(super) struct RemoteArgs {
 
 #[derive(Debug, Subcommand)]
 enum RemoteCommand {
-    /// Try whether an object store can be written to: whether of many who create the same object just one does.
+    /// Test the write access to an object store: of many concurrent creations of one object, exactly one must succeed.
     Probe(Place),
-    /// Make the secret that all nodes of a remote share, in a file that only its owner may read.
+    /// Create the secret that all nodes of a remote share, in a file with owner-only access.
     Secret {
-        /// Where; bring the same file to every node, and name it there in remote.secret_file.
+        /// Output file. Copy this file to every node and name it there in remote.secret_file.
         file: PathBuf,
     },
-    /// Who writes which workspace, and as of when.
+    /// List each workspace's leader and its last record.
     Status(Place),
-    /// Read the records of workspaces, and look whether all that they name is there.
+    /// Read the records of workspaces, and check that every referenced object exists.
     Verify {
         #[command(flatten)]
         place: Place,
-        /// Only this workspace.
+        /// Check only this workspace.
         #[arg(long, value_name = "SLUG", value_parser = tenant)]
         workspace: Option<Tenant>,
-        /// Read all bytes and compare hashes, not lengths alone.
+        /// Read all bytes and compare hashes, not only lengths.
         #[arg(long)]
         bytes: bool,
-        /// Look in all bytes for an item that was erased, by its id.
+        /// Search all bytes for an erased item, by its id.
         #[arg(long, value_name = "ID")]
         erased: Option<String>,
-        /// And for a phrase of it.
+        /// Search for a phrase of the erased item, too.
         #[arg(long, value_name = "TEXT", requires = "erased")]
         phrase: Option<String>,
     },
-    /// Remove now what no longer counts: by the running server of the data directory that is given, else here, of
-    /// workspaces that no node holds.
+    /// Collect garbage now: through the running server of the given data directory, else in-process for workspaces
+    /// without a leader.
     Gc {
         #[command(flatten)]
         place: Place,
-        /// Only this workspace.
+        /// Collect only this workspace.
         #[arg(long, value_name = "SLUG", value_parser = tenant)]
         workspace: Option<Tenant>,
-        /// Stay for the five minutes after which records may go that were not known here before.
+        /// Wait the five minutes after which newly seen records may be removed.
         #[arg(long)]
         wait: bool,
     },
-    /// Wait no more for a node that never comes back: what it had is not known to be erased.
+    /// Stop waiting for a node that never returns. Erasure of the data on that node is not confirmed.
     ForgetNode {
         /// s3://BUCKET/PREFIX or file:///FOLDER.
         address: String,
-        /// Its name, as `recalld remote status` shows it.
+        /// The node's name, as `recalld remote status` prints it.
         #[arg(value_name = "NODE", value_parser = node)]
         node: NodeId,
-        /// A file of settings, with a table [remote] [env: RECALLD_CONFIG].
+        /// Settings file with a table [remote] [env: RECALLD_CONFIG].
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
-        /// Where chains are, if not beside the objects.
+        /// Address of the record logs, if not beside the objects.
         #[arg(long, value_name = "ADDRESS")]
         coordinator: Option<String>,
     },
-    /// Make a data directory of a workspace as it was at some time.
+    /// Restore a workspace to a data directory, as of a given time.
     Restore {
         #[command(flatten)]
         place: Place,
         /// The time, RFC 3339 [default: now].
         #[arg(long, value_name = "TIME", value_parser = names::parse_time)]
         as_of: Option<Micros>,
-        /// Which workspace; it becomes `local` there.
+        /// The workspace; it becomes `local` in the new data directory.
         #[arg(long, value_name = "SLUG", default_value = LOCAL_WORKSPACE, value_parser = tenant)]
         workspace: Tenant,
     },
@@ -114,15 +114,16 @@ fn node(text: &str) -> Result<NodeId, NotAName> {
     NodeId::new(text)
 }
 
-/// Where a remote is.
+/// The location of a remote.
 #[derive(Debug, Args)]
 struct Place {
-    /// s3://BUCKET/PREFIX or file:///FOLDER [default: that of the settings].
+    /// s3://BUCKET/PREFIX or file:///FOLDER [default: the address in the settings].
     address: Option<String>,
-    /// A file of settings, with a table [remote] [env: RECALLD_CONFIG].
+    /// Settings file with a table [remote] [env: RECALLD_CONFIG].
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Where chains are, if not beside the objects: etcd://HOST:PORT,HOST:PORT/PREFIX [default: that of the settings].
+    /// Address of the record logs, if not beside the objects: etcd://HOST:PORT,HOST:PORT/PREFIX [default: the
+    /// coordinator in the settings].
     #[arg(long, value_name = "ADDRESS")]
     coordinator: Option<String>,
 }
@@ -158,7 +159,7 @@ impl Place {
     }
 }
 
-/// A remote that can be asked.
+/// A connected remote.
 struct Far {
     address: String,
     settings: Remote,
@@ -171,7 +172,7 @@ impl Far {
         Failure::Could(format!("{}: {why}", self.address))
     }
 
-    /// The workspaces there: all, or the one that is asked for.
+    /// The workspaces on the remote, or only the requested workspace.
     fn workspaces(&self, only: Option<&Tenant>) -> Result<Vec<Tenant>, Failure> {
         seats::check_ours(&self.reached).map_err(|why| self.could(why))?;
         let there = tenants(&*self.reached.objects).map_err(|away| self.could(away))?;
@@ -272,7 +273,7 @@ fn readable(row: &Value) -> String {
     let word = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
     let number = |key: &str| row[key].as_u64().unwrap_or_default();
     let by = match row["given"] == true {
-        // The name by which it was emptied is no server's.
+        // The name of the purging node belongs to no server, so it is not printed.
         _ if row["emptied"] == true => "deleted, and emptied".to_owned(),
         _ if row["emptying"] == true => "deleted, being emptied".to_owned(),
         true => format!("given away by node {}", word("node")),

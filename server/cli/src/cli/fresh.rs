@@ -1,4 +1,4 @@
-//! A file of lines that appears whole or not at all.
+//! Atomic output: a file of lines that exists complete or not at all.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -12,11 +12,11 @@ use signal_hook::low_level::emulate_default_handler;
 
 use super::failure::Failure;
 
-/// It holds every memory: it is for its owner.
+/// The file contains every memory, so only its owner may read it.
 const OWNER_ONLY: u32 = 0o600;
 
-/// A file that is being written beside the one it will be; removed unless it is put in place, also
-/// when the process is told to end.
+/// An output file under a temporary name beside its target. The file is removed on drop, and on SIGINT or SIGTERM,
+/// unless it was persisted.
 pub(super) struct Fresh {
     pub(super) file: File,
     path: PathBuf,
@@ -25,7 +25,7 @@ pub(super) struct Fresh {
 }
 
 impl Fresh {
-    /// Begins `target`, which must not be there unless `force` is given.
+    /// Creates the temporary file for `target`. Fails if `target` exists and `force` is false.
     pub(super) fn create(target: &Path, force: bool) -> Result<Self, Failure> {
         if !force && target.symlink_metadata().is_ok() {
             let why = format!("{} is there; --force replaces it", target.display());
@@ -37,7 +37,7 @@ impl Fresh {
         let mut name = name.to_owned();
         name.push(".new");
         let path = target.with_file_name(name);
-        // Never one that is there: another command may be writing it, or a link lead elsewhere.
+        // Never open an existing file: another command may be writing the file, or a link may lead elsewhere.
         let opened = OpenOptions::new().write(true).create_new(true).mode(OWNER_ONLY).open(&path);
         let file = opened.map_err(|error| {
             let advice = match error.kind() {
@@ -55,7 +55,7 @@ impl Fresh {
         Ok(Self { file, path, target: target.to_owned(), _signals: removal })
     }
 
-    /// Gives the file its name, durably.
+    /// Syncs the file and renames it to its target, durably.
     pub(super) fn put_in_place(self) -> io::Result<()> {
         self.file.sync_all()?;
         fs::rename(&self.path, &self.target)?;
@@ -66,13 +66,13 @@ impl Fresh {
 
 impl Drop for Fresh {
     fn drop(&mut self) {
-        // After `put_in_place` there is none.
+        // After `put_in_place` the temporary name no longer exists.
         let _left = fs::remove_file(&self.path);
     }
 }
 
-/// Removes a file or a folder when the process is told to end, and then ends it as it would have ended. Its
-/// thread goes on until it is dropped; from then on a signal only ends what is left to tell.
+/// Removes a file or folder on SIGINT or SIGTERM, then ends the process by the signal's default action. The thread runs
+/// until `self` is dropped; the removal is skipped after that.
 pub(super) struct Removal(Handle);
 
 impl Removal {

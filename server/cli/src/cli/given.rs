@@ -1,6 +1,6 @@
-//! Flags of settings: made from the list of settings, so that each has its key and its variable.
+//! Flags for settings, generated from the list of settings: each has its key and its variable.
 //!
-//! Must not know what any value means: `config` says that, whatever it was given by.
+//! Must not interpret values: `config` does, whatever their source.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -18,10 +18,10 @@ use recalld_tools::CATALOG;
 
 const CONFIG: &str = "config";
 const SET: &str = "set";
-/// Where the file of settings is, where no flag says.
+/// Variable that names the settings file if no flag does.
 pub(super) const CONFIG_VARIABLE: &str = "RECALLD_CONFIG";
 
-/// What was given by flags.
+/// Settings given by flags.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Flags {
     config: Option<PathBuf>,
@@ -29,12 +29,12 @@ pub(super) struct Flags {
 }
 
 impl Flags {
-    /// Those of a command that has no flag but `--config`.
+    /// The flags of a command that has only `--config`.
     pub(super) fn of_file(config: Option<&Path>) -> Self {
         Self { config: config.map(Path::to_owned), given: Vec::new() }
     }
 
-    /// With those that every command has.
+    /// Adds the settings among the flags of every command.
     pub(super) fn beside(mut self, common: &Common) -> Self {
         let path = common.model.as_deref().map(|path| path.to_string_lossy().into_owned());
         let flags = [
@@ -50,13 +50,13 @@ impl Flags {
         self
     }
 
-    /// The file: of the flag, else of the environment.
+    /// The settings file: from the flag, else from the environment.
     pub(super) fn file(&self) -> Option<PathBuf> {
         let set = || std::env::var_os(CONFIG_VARIABLE).filter(|value| !value.is_empty());
         self.config.clone().or_else(|| set().map(PathBuf::from))
     }
 
-    /// Settings out of these, the environment and the file.
+    /// Loads the settings from the flags, the environment and the file.
     pub(super) fn load(&self) -> Result<Loaded, FileFault> {
         load(
             self.file().as_deref(),
@@ -66,12 +66,12 @@ impl Flags {
         )
     }
 
-    /// The same for a command that cannot go on without them.
+    /// As [`Flags::load`], for a command that requires the settings.
     pub(super) fn settings(&self) -> Result<Loaded, Failure> {
         self.load().map_err(|fault| Failure::Usage(self.named(&fault)))
     }
 
-    /// A fault with the file that it is in.
+    /// Formats a fault with the name of its file.
     pub(super) fn named(&self, fault: &FileFault) -> String {
         match (fault, self.file()) {
             (FileFault::Syntax { .. } | FileFault::Key { .. }, Some(file)) => {
@@ -137,7 +137,7 @@ impl clap::FromArgMatches for Flags {
     }
 }
 
-/// Settings that have a flag of their own here: those of the encoder are flags of every command.
+/// Settings with a flag of their own here. The encoder's settings are excluded: they are flags of every command.
 fn own() -> impl Iterator<Item = (&'static str, &'static Setting)> {
     let flags = SETTINGS.iter().filter(|setting| setting.table() != "model");
     flags.filter_map(|setting| Some((setting.flag?, setting)))
@@ -166,7 +166,7 @@ fn argument(flag: &'static str, setting: &'static Setting) -> Arg {
     }
 }
 
-/// What stands for the value in the help.
+/// Value placeholder in the help.
 fn value_name(setting: &Setting) -> &'static str {
     match (setting.name(), setting.kind) {
         ("address", _) => "ADDR",

@@ -1,4 +1,4 @@
-//! `recalld grant`: what clients have because somebody signed in.
+//! `recalld grant`: access granted to OAuth clients by sign-in.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use super::administer::{Desk, words};
 use super::failure::Failure;
 
-/// What is told of one.
 const COLUMNS: &[&str] =
     &["id", "principal", "client", "credential", "made_at", "expires_at", "revoked_at", "scopes"];
 
@@ -20,9 +19,9 @@ pub(super) struct GrantArgs {
 
 #[derive(Debug, Subcommand)]
 enum GrantCommand {
-    /// What was granted in a workspace, by whom, to which client.
+    /// List a workspace's grants: principal, client, scopes.
     List { slug: String },
-    /// End one grant, with its refresh token and all access tokens of it.
+    /// Revoke a grant with its refresh token and all its access tokens.
     Revoke { slug: String, id: String },
 }
 

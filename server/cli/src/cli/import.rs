@@ -1,5 +1,5 @@
-//! `recalld import`: JSON Lines (`format-spec/export.md`), or what another program exported, into memory, by this
-//! process or by the running server.
+//! `recalld import`: imports JSON Lines (`format-spec/export.md`) or another program's export, in-process or through
+//! the running server.
 
 use std::cell::{Cell, RefCell};
 use std::fs::{self, File, OpenOptions};
@@ -36,34 +36,34 @@ use recalld_tool_framework::{Answer, Context};
 pub(super) struct ImportArgs {
     #[command(flatten)]
     common: Common,
-    /// What to read; `-` is standard input. Lines of `export`, or what another program exported: a file, an
-    /// archive, or a folder of notes.
+    /// The input; `-` is standard input. Lines of `export`, or another program's export: a file, an archive, or a
+    /// folder of notes.
     file: PathBuf,
-    /// What it is: recalld, mcp-memory, mem0, mcp-memory-service, vault, chatgpt, claude or plain [default: told
-    /// from what is in it].
+    /// The input's format: recalld, mcp-memory, mem0, mcp-memory-service, vault, chatgpt, claude or plain [default:
+    /// detected from its content].
     #[arg(long, value_name = "SHAPE", value_parser = shape)]
     from: Option<From>,
-    /// Import nothing if any line is bad.
+    /// Import nothing if any line is invalid.
     #[arg(long)]
     strict: bool,
-    /// Only say what would be done.
+    /// Report the changes without making them.
     #[arg(long)]
     dry_run: bool,
-    /// In the store of this tenant, in the operator's name; it is in the tenant's ledger.
+    /// Use this tenant's store, as the operator; the call is recorded in the tenant's ledger.
     #[arg(long, value_name = "SLUG")]
     workspace: Option<String>,
 }
 
-/// What a file is said to be.
+/// The requested input format.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum From {
-    /// Lines of our own.
+    /// Our own export lines.
     Recalld,
-    /// What another program exported.
+    /// Another program's export.
     Foreign(Shape),
 }
 
-/// The shape of this name.
+/// Parses the name of a format.
 pub(super) fn shape(name: &str) -> Result<From, String> {
     const OWN: &str = "recalld";
     if name == OWN {
@@ -85,8 +85,8 @@ impl std::convert::From<ForeignError> for Failure {
     }
 }
 
-/// What another program exported, as lines in a file without a name, with the account of it; `None` where the file
-/// has lines of our own.
+/// Converts another program's export to lines in an unnamed file, with a summary; `None` if the input already has our
+/// own lines.
 fn translated(
     args: &ImportArgs,
     spooled: Option<&File>,
@@ -106,7 +106,7 @@ fn translated(
         Some(_) => "standard input".into(),
         None => path.file_name().unwrap_or_default().to_string_lossy(),
     };
-    // It is asked whether to go on before each item.
+    // The converter polls this before each item.
     let (items, bar) = (Cell::new(0), RefCell::new(Bar::of_command(Unit::Items, args.common.json)));
     let is_over = || {
         items.set(items.get() + 1);
@@ -118,7 +118,7 @@ fn translated(
 }
 
 pub(super) fn run(args: &ImportArgs) -> Result<(), Failure> {
-    // Open until the import is done: these have no other name.
+    // Kept open until the import ends: the unnamed files have no other reference.
     let spooled = spooled(&args.file)?;
     let translated = translated(args, spooled.as_ref())?;
     let (spooled, foreign) = match translated {
@@ -201,15 +201,16 @@ fn alone(parts: &AppState, raw: &Map<String, Value>, bar: &mut Bar) -> Result<An
     };
     let answer = recalld_api::operator::import_as_operator(&context, raw, &wanted)
         .map_err(Failure::could)?;
-    // Nobody else is there to go on with what the file erases. This seals, too, where it does.
+    // No background worker runs here to finish the erasures that the file requested. If any ran, they also seal the
+    // store.
     let store = &whose.workspace.store;
     store.erase_pending(&FullSpeed).map_err(Failure::could)?;
     store.seal().map_err(Failure::could)?;
     Ok(answer)
 }
 
-/// What is not a file that can be read twice, as one: standard input, a pipe, the output of another
-/// command.
+/// Spools an input that cannot be read twice: standard input, a pipe, another command's output. `None` for a file or a
+/// folder.
 fn spooled(file: &Path) -> Result<Option<File>, Failure> {
     if file == Path::new("-") {
         return spool(&mut io::stdin().lock()).map(Some);
@@ -223,7 +224,7 @@ fn spooled(file: &Path) -> Result<Option<File>, Failure> {
     spool(&mut input).map(Some)
 }
 
-/// Lines as a file, since they are read twice.
+/// Copies the input to a file, because the importer reads its lines twice.
 fn spool(input: &mut impl Read) -> Result<File, Failure> {
     let mut file = nameless()?;
     io::copy(input, &mut file)
@@ -231,7 +232,8 @@ fn spool(input: &mut impl Read) -> Result<File, Failure> {
     Ok(file)
 }
 
-/// A file that loses its name before it has a byte, so it is gone with this process, however that ends.
+/// Creates a temporary file and unlinks it before the first byte, so it disappears with this process, however that
+/// ends.
 pub(super) fn nameless() -> Result<File, Failure> {
     static MADE: AtomicU64 = AtomicU64::new(0);
     let nth = MADE.fetch_add(1, Ordering::Relaxed);
@@ -245,7 +247,7 @@ pub(super) fn nameless() -> Result<File, Failure> {
     Ok(file)
 }
 
-/// Where this process, or a server of the same user, opens a file that has no name.
+/// The path by which this process, or a server of the same user, opens an unnamed file.
 fn path_of(file: &File) -> String {
     format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd())
 }

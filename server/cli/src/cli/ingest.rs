@@ -1,4 +1,4 @@
-//! `recalld ingest`: files and folders into memory, by this process or by the running server.
+//! `recalld ingest`: ingests files and folders, in-process or through the running server.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -25,25 +25,25 @@ use recalld_tool_framework::{Answer, Context};
 pub(super) struct IngestArgs {
     #[command(flatten)]
     common: Common,
-    /// Files and folders.
+    /// Files and folders to ingest.
     #[arg(required = true)]
     paths: Vec<PathBuf>,
-    /// Read only files that a glob fits, such as '*.md'; without `/` by their name, at any depth. May be given
-    /// several times.
+    /// Read only files that match a glob, such as '*.md'. A glob without `/` matches file names at any depth. May be
+    /// given several times.
     #[arg(long, value_name = "GLOB")]
     include: Vec<String>,
-    /// Pass over files that a glob fits, such as 'tests/**', beneath what is read. May be given several times.
+    /// Skip files that match a glob, such as 'tests/**', below the given paths. May be given several times.
     #[arg(long, value_name = "GLOB")]
     exclude: Vec<String>,
-    /// Only say what would be done.
+    /// Report the changes without making them.
     #[arg(long)]
     dry_run: bool,
-    /// In the store of this tenant, in the operator's name; it is in the tenant's ledger.
+    /// Use this tenant's store, as the operator; the call is recorded in the tenant's ledger.
     #[arg(long, value_name = "SLUG")]
     workspace: Option<String>,
 }
 
-/// The operator watches, and can end it.
+/// Time limit of an ingest: generous, because the operator watches and can cancel.
 const TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 
 pub(super) fn run(args: &IngestArgs) -> Result<(), Failure> {
@@ -55,7 +55,7 @@ pub(super) fn run(args: &IngestArgs) -> Result<(), Failure> {
     let mut bar = Bar::of_command(Unit::Files, args.common.json);
     let (structured, text) = match args.common.start_alone()? {
         Some(Started { parts, .. }) => {
-            // A tenant's store is sealed when it is closed, with the parts.
+            // A tenant's store is sealed when the application state closes it.
             let answer = alone(&parts, &raw, &mut bar, &CancellationToken::new())?;
             parts.local.get().store.seal().map_err(Failure::could)?;
             (answer.structured, answer.text)
@@ -76,7 +76,7 @@ pub(super) fn run(args: &IngestArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What `POST /operator/ingest` takes, paths made absolute.
+/// Builds the body of `POST /operator/ingest`, with absolute paths.
 pub(super) fn arguments(
     paths: &[PathBuf],
     dry_run: bool,
@@ -84,8 +84,8 @@ pub(super) fn arguments(
 ) -> Result<Map<String, Value>, Failure> {
     let absolute = |path: &PathBuf| {
         let there = match Path::new(path).canonicalize() {
-            // A server may see more than who asks it: a service has folders bound beneath homes that its user
-            // cannot enter. What neither of them may read is refused where it is read.
+            // The server may have access where the caller has none: a service can have folders bound below homes that
+            // its user cannot enter. If neither may read the path, the reader rejects it.
             Err(error) if error.kind() == ErrorKind::PermissionDenied => std::path::absolute(path),
             there => there,
         };
@@ -103,7 +103,7 @@ pub(super) fn arguments(
     Ok(raw.as_object().cloned().unwrap_or_default())
 }
 
-/// Ingests with the store at hand, until it is done or `cancel` is raised.
+/// Ingests in-process, until done or `cancel` is raised.
 pub(super) fn alone(
     parts: &AppState,
     raw: &Map<String, Value>,

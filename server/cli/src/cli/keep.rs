@@ -1,4 +1,4 @@
-//! A job on the whole store: by this process, or by the running server that has the store.
+//! Jobs on the whole store: in-process, or through the running server that has the store.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -20,8 +20,8 @@ impl From<KeepError> for Failure {
     }
 }
 
-/// Does `work` here, or lets the server do it, which has it as `route`; both under a bar. Gives the
-/// report.
+/// Runs `work` in-process, or posts `raw` to `route` of the server that has the store. Shows a progress bar and returns
+/// the report.
 pub(super) fn job(
     data: &Path,
     mut bar: Bar,
@@ -43,7 +43,7 @@ pub(super) fn job(
     }
 }
 
-/// Does `work`, which tells how much of it is done, under a bar.
+/// Runs `work` with a progress bar.
 pub(super) fn watched(
     bar: Bar,
     work: impl FnOnce(recalld_common::cancel::Progress<'_>) -> Result<Value, Failure>,
@@ -55,7 +55,7 @@ pub(super) fn watched(
     })
 }
 
-/// A number of a report.
+/// A number in a report, 0 if absent.
 pub(super) fn count(report: &Value, name: &str) -> u64 {
     report[name].as_u64().unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! `recalld key`: credentials of workspaces, and the keys of access tokens.
+//! `recalld key`: credentials of workspaces, and the signing keys of access tokens.
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
@@ -7,7 +7,6 @@ use super::administer::{Desk, word, words};
 use super::failure::Failure;
 use super::tell::say;
 
-/// What is told of one.
 const COLUMNS: &[&str] =
     &["id", "kind", "state", "grants_ended", "made_at", "expires_at", "name", "scopes"];
 
@@ -21,37 +20,37 @@ pub(super) struct KeyArgs {
 
 #[derive(Debug, Subcommand)]
 enum KeyCommand {
-    /// Issue a credential, and print its secret: the only time that it is there.
+    /// Issue a credential and print its secret, which is not shown again.
     Issue {
         slug: String,
         /// workspace: signs in for the workspace; once: signs in once; user: signs in, and is a bearer; bearer: a
         /// person's bearer.
         #[arg(long)]
         kind: Kind,
-        /// Whose it is, or what for.
+        /// The credential's owner or purpose.
         #[arg(long)]
         name: Option<String>,
-        /// What it may be used for, with commas between [default: what of everyday work the plan
-        /// grants; identity:assert, audit:read and bench:run have to be named].
+        /// Scopes of the credential, separated by commas [default: the everyday scopes of the plan; identity:assert,
+        /// audit:read and bench:run must be named].
         #[arg(long, value_delimiter = ',')]
         scopes: Option<Vec<String>>,
-        /// When it ends, such as 2030-01-31T09:00:00Z [default: never; one for once after a day].
+        /// Expiry, such as 2030-01-31T09:00:00Z [default: never; after a day for kind once].
         #[arg(long, value_name = "TIME")]
         expires: Option<String>,
     },
     /// Revoke the workspace key and issue another one.
     Rotate {
         slug: String,
-        /// What the new one may be used for, with commas between [default: what the one before may].
+        /// Scopes of the new key, separated by commas [default: those of the revoked key].
         #[arg(long, value_delimiter = ',')]
         scopes: Option<Vec<String>>,
     },
-    /// Take a credential back, and all that was granted by it.
+    /// Revoke a credential with all its grants.
     Revoke { slug: String, id: String },
-    /// The credentials of a workspace, without their secrets.
+    /// List a workspace's credentials, without their secrets.
     List { slug: String },
-    /// Sign access tokens with a new key, once everybody had time to fetch it. Tokens of the one before stay good until
-    /// they expire.
+    /// Sign access tokens with a new key, after every verifier had time to fetch it. Tokens of the previous key stay
+    /// valid until they expire.
     RotateSigning,
 }
 
@@ -100,7 +99,7 @@ pub(super) fn run(args: &KeyArgs) -> Result<(), Failure> {
     }
 }
 
-/// The secret alone, so that it can be piped; what it is goes to standard error.
+/// Prints the secret alone on standard output, for pipes. The description goes to standard error.
 fn secret(issued: &Value) -> String {
     say(&format_args!("{}\nkeep the secret: it is not shown again", line(issued)));
     word(issued, "secret")

@@ -1,8 +1,8 @@
 //! `recalld ledger verify` and `recalld ledger show`: the audit ledger of a workspace.
 //!
-//! Both read the files and work beside a running server. Neither changes the ledger. `verify` takes the last
-//! checkpoint on record from the control store, through the server where one has it; while it reads that itself,
-//! nobody else can.
+//! Both read the files, change nothing, and work beside a running server. `verify` reads the last recorded checkpoint
+//! from the metastore, or from the server that has it open. While `verify` has the metastore open, no other process can
+//! open it.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -27,9 +27,9 @@ use recalld_embedding::model::{Bar, Progress, Unit, hex_digest};
 use recalld_fs_util::data_dir::tenant_dir;
 use recalld_store_admin::LedgerPlace;
 
-/// Entries that are shown where nobody says how many.
+/// Number of entries shown by default.
 const SHOWN_DEFAULT: u32 = 20;
-/// Entries that are shown at the most, since they are held until the end of the ledger is known.
+/// Largest number of entries shown: entries are buffered until the end of the ledger is known.
 const SHOWN_MAX: u32 = 100_000;
 
 #[derive(Debug, Args)]
@@ -42,20 +42,20 @@ pub(super) struct LedgerArgs {
 
 #[derive(Debug, Subcommand)]
 enum LedgerCommand {
-    /// Walk the hash chain and check every signature.
+    /// Verify the hash chain and every signature.
     Verify(VerifyArgs),
     /// Print entries, oldest first.
     Show(ShowArgs),
 }
 
-/// Whose ledger.
+/// The selected ledger.
 #[derive(Debug, Args)]
 struct Whose {
     /// The workspace.
     #[arg(long, value_name = "NAME", default_value = LOCAL_WORKSPACE)]
     workspace: String,
-    /// A ledger of it in this folder, as `recalld remote restore` brings those of other nodes, instead of the data
-    /// directory's own. Keys are those of the data directory.
+    /// Use a ledger in this folder instead of the data directory's, such as another node's ledger from `recalld remote
+    /// restore`. Keys are those of the data directory.
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
 }
@@ -64,11 +64,11 @@ struct Whose {
 struct VerifyArgs {
     #[command(flatten)]
     whose: Whose,
-    /// The ledgers of all workspaces, the deleted ones among them.
+    /// Verify the ledgers of all workspaces, including deleted ones.
     #[arg(long, conflicts_with_all = ["workspace", "folder", "anchor"])]
     all: bool,
-    /// A checkpoint that was kept elsewhere, instead of the one on record: sequence number and hash, as an earlier
-    /// `verify` printed them. A ledger that was cut before it, or rewritten, shows.
+    /// A checkpoint retained elsewhere, used instead of the recorded one: sequence number and hash, as printed by an
+    /// earlier `verify`. A ledger that was truncated before the checkpoint or rewritten fails.
     #[arg(long, value_name = "SEQ:HASH", value_parser = anchor)]
     anchor: Option<Anchor>,
 }
@@ -77,7 +77,7 @@ struct VerifyArgs {
 struct ShowArgs {
     #[command(flatten)]
     whose: Whose,
-    /// So many, the newest of those that are asked for.
+    /// Show the newest N of the matching entries.
     #[arg(
         long,
         value_name = "N",
@@ -85,19 +85,19 @@ struct ShowArgs {
         value_parser = clap::value_parser!(u32).range(1..=i64::from(SHOWN_MAX))
     )]
     last: u32,
-    /// From this entry on.
+    /// Start from this entry.
     #[arg(long, value_name = "SEQ", default_value_t = 1)]
     from: u64,
-    /// Only the entry of this receipt.
+    /// Show only the entry of this receipt.
     #[arg(long, value_name = "ID")]
     receipt: Option<String>,
-    /// Only calls of this tool or operation.
+    /// Show only calls of this tool or operation.
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
-    /// Only calls of this principal.
+    /// Show only calls of this principal.
     #[arg(long, value_name = "NAME")]
     principal: Option<String>,
-    /// Only calls that list this item.
+    /// Show only calls that list this item.
     #[arg(long, value_name = "ID")]
     item: Option<String>,
 }
@@ -138,7 +138,7 @@ fn place(common: &Common, whose: &Whose) -> Result<LedgerPlace, Failure> {
 
 fn run_verify(common: &Common, wanted: &VerifyArgs) -> Result<(), Failure> {
     let data = common.data_there()?;
-    // What is on record is of the data directory's own ledgers.
+    // Recorded checkpoints belong to the data directory's own ledgers.
     let is_own = wanted.whose.folder.is_none();
     let (kept, unknown) = match wanted.anchor {
         Some(_) => (Kept::new(), None),
@@ -176,12 +176,12 @@ fn run_verify(common: &Common, wanted: &VerifyArgs) -> Result<(), Failure> {
     })
 }
 
-/// A ledger that was walked.
+/// The result for one ledger.
 struct Walked {
     workspace: String,
-    /// `None` where there is none.
+    /// `None` if there is no ledger.
     report: Option<Report>,
-    /// Checkpoints on record of others that this node had of the workspace before.
+    /// Recorded checkpoints of the workspace's former ledgers on this node.
     others: Vec<Anchor>,
 }
 
@@ -191,9 +191,9 @@ impl Walked {
     }
 }
 
-/// Walks one ledger, and holds it against the checkpoint that was given, or against its own of those on record. One
-/// that is on record and not there is a finding, unless the node may have begun another: where it is one of all,
-/// that is no fault (`may_be_gone`).
+/// Verifies one ledger against the given checkpoint, or against its own recorded checkpoint. A recorded ledger that is
+/// missing is a finding. With `may_be_gone` (the check of all ledgers), a missing ledger is no fault if the node may
+/// have begun another.
 fn walk(
     common: &Common,
     whose: Whose,
@@ -204,7 +204,7 @@ fn walk(
         recalld_replication::was_brought(&tenant_dir(&common.data()?, &whose.workspace));
     let place = place(common, &whose);
     let opened = place.as_ref().ok().and_then(|place| Reader::open(place.folder()).ok());
-    // What cannot be read of its beginning is found when it is walked.
+    // If the first entry is unreadable, the verification reports the fault.
     let first = opened.and_then(|reader| reader.first_hash().ok().flatten());
     let (own, others) = anchors::divide(known, was_brought, first);
     let place = match (place, own) {
@@ -219,7 +219,7 @@ fn walk(
     Ok(Walked { workspace: whose.workspace, report: Some(report), others })
 }
 
-/// It was on this disk, and is not.
+/// The error for a ledger that was on this disk and is missing.
 fn gone(data: &Path, workspace: &str, Anchor { seq, .. }: Anchor) -> Failure {
     Failure::No(format!(
         "LED-19: {}: the ledger of the workspace {workspace} is gone, and {} of it {} on record; \
@@ -237,7 +237,7 @@ fn walk_to_its_end(
 ) -> Result<Report, Failure> {
     let seals = place.verifier().map_err(Failure::Could)?;
     let bar = RefCell::new(Bar::of_command(Unit::Entries, common.json));
-    // The last checkpoint is near the end, where one is on record.
+    // A recorded checkpoint is near the ledger's end, so its number estimates the total.
     let tell = |walked: u64| {
         let total = anchor.map(|anchor| anchor.seq.max(walked));
         bar.borrow_mut().advance("checking", walked, total);
@@ -246,7 +246,7 @@ fn walk_to_its_end(
     verify_telling(place.folder(), &with, &tell).map_err(unread)
 }
 
-/// What is wrong with any of them.
+/// Returns an error for the worst fault among the ledgers.
 fn verdict(walked: &[Walked]) -> Result<(), Failure> {
     let mut faulty =
         walked.iter().filter_map(|walked| walked.report.as_ref().filter(|it| it.fault.is_some()));
@@ -364,7 +364,7 @@ fn is_wanted(entry: &Entry, wanted: &ShowArgs, item: Option<ItemId>) -> bool {
         && item.is_none_or(|id| entry.touched.iter().any(|touched| touched.item == id))
 }
 
-/// When it was, as text.
+/// The time of an entry as text.
 fn at(entry: &Entry) -> String {
     names::time(Micros(i64::try_from(entry.at_micros).unwrap_or(i64::MAX)))
 }

@@ -1,6 +1,6 @@
-//! The program: arguments in, exit code out.
+//! The command-line program: arguments in, exit code out.
 //!
-//! Exit codes: 0 done, 1 the answer is no, 2 wrong use, 3 could not (with what to do).
+//! Exit codes: 0 done, 1 negative result, 2 usage error, 3 unavailable (the message ends with a remedy).
 
 mod administer;
 mod anchors;
@@ -69,7 +69,7 @@ limit_table::limits! {
     pub(crate) const LIMITS = [tried];
 }
 
-/// What the exit codes mean, at the end of the help.
+/// The exit codes, at the end of the help.
 const EXIT_CODES: &str = "Exit codes:
   0  done
   1  the answer is no: damage was found, a fault, nothing of that name
@@ -91,72 +91,72 @@ struct Cli {
 enum Command {
     /// Serve HTTP and MCP until SIGTERM.
     Serve(serve::ServeArgs),
-    /// Ask what is on record.
+    /// Recall memories for a question.
     Recall(recall::RecallArgs),
-    /// Store one thing to be known from now on.
+    /// Store one memory.
     Remember(remember::RememberArgs),
-    /// Read files and folders into memory.
+    /// Ingest files and folders.
     Ingest(ingest::IngestArgs),
-    /// Read what `export` wrote, or what another program exported, into memory.
+    /// Import lines of `export`, or another program's export.
     Import(import::ImportArgs),
-    /// Write all that is stored as JSON Lines.
+    /// Export the whole store as JSON Lines.
     Export(export::ExportArgs),
-    /// What is stored, and how fast it answers.
+    /// Print the store's contents and response times.
     Stats(stats::StatsArgs),
-    /// Look at the whole installation; of what is wrong, say what to do.
+    /// Check the whole installation and print a remedy for each fault.
     Doctor(doctor::DoctorArgs),
-    /// Print what an AI client has to be told to find this service.
+    /// Print an AI client's configuration for this service.
     Connect(connect::ConnectArgs),
-    /// Say where the console is, and open it.
+    /// Print the console's address, and open it.
     #[cfg(feature = "console")]
     Console(console::ConsoleArgs),
-    /// Look at settings before they count.
+    /// Check settings before they take effect.
     Config(config::ConfigArgs),
-    /// Check every byte of the store, a backup or the ledger; or that an item was erased.
+    /// Check every byte of the store, a backup or the ledger, or that an item was erased.
     Verify(verify::VerifyArgs),
-    /// Bring out all that can still be read from a damaged store, for `import`.
+    /// Recover everything readable from a damaged store, as lines for `import`.
     Salvage(salvage::SalvageArgs),
-    /// Copy all data to another folder; again into the same folder copies what is new.
+    /// Copy all data to another folder; a repeat into the same folder copies only changes.
     Backup(backup::BackupArgs),
-    /// Make a data directory of a backup.
+    /// Restore a data directory from a backup.
     Restore(restore::RestoreArgs),
-    /// An object store that workspaces are carried to: try it, look through it, bring a workspace back.
+    /// Test and verify the object store of replicated workspaces, and restore a workspace from it.
     Remote(far::RemoteArgs),
     /// Merge segments until no merge is worth it.
     Compact(compact::CompactArgs),
-    /// Remove items for good: from every file of the store, and from its backups.
+    /// Erase items permanently: from every file of the store, and from its backups.
     Erase(erase::EraseArgs),
-    /// Move the store to another model, given with --model: every embedding is made anew.
+    /// Migrate the store to another model, given by --model: every embedding is recomputed.
     Reembed(reembed::ReembedArgs),
-    /// The encoder's files: which model the store has, where it is; fetch, check and remove what is kept of models.
+    /// Show, fetch, verify and prune the encoder's model files.
     Model(model::ModelArgs),
-    /// Measure how good the answers are on a data set with known ones.
+    /// Measure answer quality on a data set with known answers.
     Eval(eval::EvalArgs),
-    /// The gateway token and the operator's bearer.
+    /// Show the gateway token and the operator's bearer.
     Credentials(CredentialsArgs),
-    /// The audit ledger of a workspace.
+    /// Verify or show the audit ledger of a workspace.
     Ledger(ledger::LedgerArgs),
-    /// Look at policy rules before they count.
+    /// Check policy rules before they take effect.
     Policy(policy::PolicyArgs),
-    /// Workspaces of tenants.
+    /// Manage tenants and their workspaces.
     Tenant(tenant::TenantArgs),
-    /// Credentials of workspaces.
+    /// Manage credentials of workspaces.
     Key(key::KeyArgs),
-    /// Programs that people sign in with.
+    /// Manage OAuth clients.
     Client(client::ClientArgs),
-    /// What workspaces are entitled to.
+    /// Manage plans, the entitlements of workspaces.
     Plan(plan::PlanArgs),
-    /// Calls of a month.
+    /// Show and set monthly call quotas.
     Quota(quota::QuotaArgs),
-    /// What clients have because somebody signed in: list, revoke.
+    /// List and revoke the grants of clients.
     Grant(grant::GrantArgs),
-    /// Say that the clock is right, where it was set back.
+    /// Accept the clock after it was set back.
     Clock(clock::ClockArgs),
-    /// Print what a shell needs to complete commands.
+    /// Print the completion script of a shell.
     Completions(describe::CompletionsArgs),
-    /// Print a page of the manual, as `man` reads it.
+    /// Print a manual page in `man` format.
     Man(describe::ManArgs),
-    /// Turn the PDF on standard input into JSON, within bounds: what an ingest runs for each PDF.
+    /// Convert the PDF on standard input to JSON, within limits. An ingest runs this command for each PDF.
     #[command(name = SUBCOMMAND, hide = true)]
     ReadPdf,
 }
@@ -171,7 +171,7 @@ struct CredentialsArgs {
 
 #[derive(Debug, Subcommand)]
 enum CredentialsCommand {
-    /// Print them.
+    /// Print the credentials.
     Show,
 }
 

@@ -1,7 +1,6 @@
-//! `recalld model`: which encoder a store has and where its files are; fetching them ahead of time, checking them,
-//! and removing what is kept of others.
+//! `recalld model`: the model of a store and its files: show, fetch, verify and prune.
 //!
-//! Opens no store for writing: all of it works beside a running server.
+//! Opens no store for writing: every subcommand works beside a running server.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,18 +32,18 @@ pub(super) struct ModelArgs {
 
 #[derive(Debug, Subcommand)]
 enum ModelCommand {
-    /// Which model the store has, where its files are, and whether a start would find them. The default.
+    /// Show the store's model, its folder, and whether a start would find the files. The default.
     Show,
-    /// All that the cache keeps of models.
+    /// List all cached models.
     List,
-    /// Fetch the model now, check it, and pack its weights, so that the first start needs no network.
+    /// Fetch the model, verify its hashes, and pack its weights, so that the first start needs no network.
     Fetch,
-    /// Hash every file of the model again, and check its packed weights.
+    /// Verify the hashes of every model file and the packed weights.
     Verify,
-    /// Remove what the cache keeps and this store does not use: other models, their packed weights, and what fetches
-    /// that were cut short left. A store that is elsewhere fetches its own again.
+    /// Remove cached files that this store does not use: other models, their packed weights, and remains of interrupted
+    /// fetches. A store elsewhere fetches its own again.
     Prune {
-        /// Only say what would be removed.
+        /// Report the removals without making them.
         #[arg(long)]
         dry_run: bool,
     },
@@ -60,7 +59,7 @@ pub(super) fn run(args: &ModelArgs) -> Result<(), Failure> {
     }
 }
 
-/// The model of the store; nothing where there is no store, or nothing is embedded yet.
+/// The store's model; `None` if there is no store or no embedding yet.
 fn of_store(data: &Path) -> Result<Option<Model>, Failure> {
     let folder = workspace_dir(data).join("store");
     if !folder.is_dir() {
@@ -77,7 +76,7 @@ fn of_store(data: &Path) -> Result<Option<Model>, Failure> {
     }
 }
 
-/// What to look for: the folder that is named, else where the store's model was used last, else the default model.
+/// The model request: the named folder, else the last folder used for the store's model, else the default model.
 fn wanted(common: &Common) -> Result<(Option<Model>, ModelRequest), Failure> {
     let data = common.data()?;
     let bound = of_store(&data)?;
@@ -92,12 +91,12 @@ fn wanted(common: &Common) -> Result<(Option<Model>, ModelRequest), Failure> {
     Ok((bound, model_request(known)))
 }
 
-/// The same request, which looks at no network.
+/// Copies the request without its network sources.
 fn offline(request: &ModelRequest) -> ModelRequest {
     ModelRequest { hub: None, package: None, ..request.clone() }
 }
 
-/// A model as it is found without a network.
+/// A model located without a network.
 struct Found {
     model: Model,
     name: String,
@@ -263,7 +262,7 @@ fn prune(common: &Common, dry_run: bool) -> Result<(), Failure> {
     drop(bar);
     let used = match (used, bound) {
         (Ok(used), _) => Some(used.weights),
-        // What the store needs must not go because it could not be told apart.
+        // If the store's model cannot be identified, nothing is removed: the store may need the files.
         (Err(why), Some(_)) => {
             return Err(Failure::Could(format!(
                 "{why}\nnothing was removed: mend the store's model first"

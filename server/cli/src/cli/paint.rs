@@ -1,15 +1,15 @@
-//! Colour and columns for people: on a terminal, and nowhere else.
+//! Colors and columns on a terminal.
 //!
-//! Owns the escape sequences, which are few, and when they are wanted: standard output is a terminal, `NO_COLOR` is not
-//! set (no-color.org), and `TERM` is not `dumb`. What programs read is never painted.
+//! Escape sequences are written only if standard output is a terminal, `NO_COLOR` is not set (no-color.org), and `TERM`
+//! is not `dumb`. Output for programs is never colored.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 
-/// Between two columns.
+/// Separator of two columns.
 const GAP: &str = "  ";
 
-/// Whether and how text is painted.
+/// The text style: escape sequences on or off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Paint {
     is_on: bool,
@@ -19,7 +19,7 @@ impl Paint {
     #[cfg(test)]
     pub(super) const PLAIN: Self = Self { is_on: false };
 
-    /// For standard output as it is now.
+    /// The style for the current standard output.
     pub(super) fn stdout() -> Self {
         Self::wanted(io::stdout().is_terminal(), &|name| std::env::var_os(name))
     }
@@ -38,38 +38,34 @@ impl Paint {
         }
     }
 
-    /// What is named.
     pub(super) fn bold(self, text: &str) -> String {
         self.with("1", text)
     }
 
-    /// What stands beside.
     pub(super) fn dim(self, text: &str) -> String {
         self.with("2", text)
     }
 
-    /// What is as it should be.
     pub(super) fn good(self, text: &str) -> String {
         self.with("32", text)
     }
 
-    /// What is worth a look.
     pub(super) fn warn(self, text: &str) -> String {
         self.with("33", text)
     }
 
-    /// What is wrong.
     pub(super) fn bad(self, text: &str) -> String {
         self.with("1;31", text)
     }
 }
 
-/// Whether a person reads standard output: then a list is a table.
+/// Returns true if standard output is a terminal: lists are then tables.
 pub(super) fn is_terminal() -> bool {
     io::stdout().is_terminal()
 }
 
-/// Rows in columns as wide as they have to be, under a head unless it is empty. Texts cannot drive the terminal.
+/// Formats rows in columns of minimal width, below `head` unless that is empty. Control characters in cells are
+/// replaced.
 pub(super) fn table(paint: Paint, head: &[&str], rows: &[Vec<String>]) -> String {
     let head: Vec<String> = head.iter().map(|name| name.replace('_', " ")).collect();
     let rows: Vec<Vec<String>> =
@@ -93,7 +89,7 @@ pub(super) fn table(paint: Paint, head: &[&str], rows: &[Vec<String>]) -> String
     rows.iter().fold(out, |out, row| out + &line(row) + "\n")
 }
 
-/// A recalled text must not drive the terminal that shows it.
+/// Replaces control characters, because a recalled text must not control the terminal.
 pub(super) fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect()
 }

@@ -1,12 +1,9 @@
-//! `recalld plan`: what workspaces are entitled to.
-
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::administer::{Desk, words};
 use super::failure::Failure;
 
-/// What is told of one.
 const COLUMNS: &[&str] =
     &["name", "calls_per_month", "rate_per_second", "families", "tools", "scopes"];
 
@@ -20,11 +17,11 @@ pub(super) struct PlanArgs {
 
 #[derive(Debug, Subcommand)]
 enum PlanCommand {
-    /// All plans of the settings.
+    /// List all plans of the settings.
     List,
-    /// One plan.
+    /// Show one plan.
     Show { name: String },
-    /// Give a workspace another plan.
+    /// Assign a plan to a workspace.
     Set { slug: String, name: String },
 }
 

@@ -1,4 +1,4 @@
-//! `recalld policy`: rules looked at before they count. Opens no store and needs no server.
+//! `recalld policy`: checks and explains policy rules. Opens no store and needs no server.
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +25,7 @@ use recalld_tools::CATALOG;
 pub(super) struct PolicyArgs {
     #[command(flatten)]
     common: Common,
-    /// Settings whose plans the rules may name [default: the built-in ones].
+    /// Settings file with the plans that the rules may name [default: the built-in ones].
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(subcommand)]
@@ -34,24 +34,24 @@ pub(super) struct PolicyArgs {
 
 #[derive(Debug, Subcommand)]
 enum PolicyCommand {
-    /// Whether a file of rules would be taken.
+    /// Check a rules file.
     Check {
-        /// The file.
+        /// The rules file.
         file: PathBuf,
     },
-    /// Print rules as such a file: those that a workspace starts with, to begin one of your own.
+    /// Print rules as a rules file: a workspace's initial rules, as a start for your own.
     Show {
-        /// The rules of this file instead.
+        /// Print the rules of this file instead.
         #[arg(long, value_name = "FILE")]
         file: Option<PathBuf>,
     },
-    /// Go through the rules one by one: which match, and what comes of it.
+    /// Evaluate the rules one by one, and print each match and the decision.
     Explain(ExplainArgs),
 }
 
 #[derive(Debug, Args)]
 struct ExplainArgs {
-    /// The rules of this file [default: those that a workspace starts with].
+    /// The rules file [default: a workspace's initial rules].
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
     /// The caller's plan.
@@ -60,10 +60,10 @@ struct ExplainArgs {
     /// The caller, such as user:ada.
     #[arg(long)]
     principal: String,
-    /// A scope that the caller has; may be given many times.
+    /// A scope of the caller; may be given several times.
     #[arg(long, value_name = "SCOPE", value_parser = scope)]
     scope: Vec<Scope>,
-    /// What the caller says it is for, such as external_ai.
+    /// The caller's declared purpose, such as external_ai.
     #[arg(long)]
     purpose: Option<String>,
     /// The item's kind.
@@ -72,10 +72,10 @@ struct ExplainArgs {
     /// The item's sensitivity.
     #[arg(long, default_value = "internal", value_parser = sensitivity)]
     sensitivity: Sensitivity,
-    /// A gate of the item; may be given many times.
+    /// A gate of the item; may be given several times.
     #[arg(long, value_name = "GATE")]
     gate: Vec<String>,
-    /// What is to be done: read, export, write or erase.
+    /// The action: read, export, write or erase.
     #[arg(long, value_parser = action)]
     action: Action,
 }
@@ -122,7 +122,7 @@ fn rules(file: Option<&Path>, plans: &Plans) -> Result<Rules, Failure> {
     rules_file::read(path, plans).map_err(|fault| bad_file(path, &fault))
 }
 
-/// A file that cannot be read is another thing than one that is wrong.
+/// An unreadable file is not a usage error; invalid content is.
 fn bad_file(path: &Path, fault: &RulesFileFault) -> Failure {
     match fault {
         RulesFileFault::File(unreadable @ FileFault::Unreadable { .. }) => {
@@ -164,7 +164,7 @@ fn explained(
     }
     let scopes: Vec<&str> = asked.scope.iter().map(|scope| scope.name()).collect();
     let gates: Vec<&str> = asked.gate.iter().map(String::as_str).collect();
-    // Rules are of one workspace; another one's items are out of reach whatever they say.
+    // Rules apply within one workspace; another workspace's items are out of reach whatever the rules are.
     let workspace = LOCAL_WORKSPACE;
     let who = Who {
         workspace,

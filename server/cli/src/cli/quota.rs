@@ -1,4 +1,4 @@
-//! `recalld quota`: calls of a calendar month.
+//! `recalld quota`: calls per calendar month.
 
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -16,18 +16,18 @@ pub(super) struct QuotaArgs {
 
 #[derive(Debug, Subcommand)]
 enum QuotaCommand {
-    /// What a workspace has used of this month, and what is left.
+    /// Show a workspace's used and remaining calls of this month.
     Show { slug: String },
-    /// Give a workspace a quota of its own.
+    /// Set a workspace's own quota.
     Set {
         slug: String,
-        /// Calls of a month, or `plan` for as many as its plan says.
+        /// Calls per month, or `plan` for the quota of its plan.
         #[arg(value_parser = calls)]
         calls: Calls,
     },
 }
 
-/// Calls of a month; none for the plan's.
+/// Calls per month; `None` for the plan's quota.
 #[derive(Debug, Clone, Copy)]
 struct Calls(Option<u64>);
 

@@ -22,27 +22,27 @@ use recalld_tool_framework::Context;
 pub(super) struct RecallArgs {
     #[command(flatten)]
     common: Common,
-    /// The question: in quotes, or as words.
+    /// The question, quoted or as words.
     #[arg(required = true)]
     question: Vec<String>,
-    /// Show what each item is linked to.
+    /// Show each item's links.
     #[arg(long)]
     graph: bool,
-    /// How many items [default: the router's bound].
+    /// Number of items [default: the router's limit].
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=50))]
     limit: Option<u8>,
-    /// Only this modality, such as text or code.
+    /// Recall only this modality, such as text or code.
     #[arg(long)]
     modality: Option<String>,
-    /// By meaning alone.
+    /// Search by meaning only.
     #[arg(long)]
     semantic: bool,
-    /// In the store of this tenant, in the operator's name; it is in the tenant's ledger.
+    /// Use this tenant's store, as the operator; the call is recorded in the tenant's ledger.
     #[arg(long, value_name = "SLUG")]
     workspace: Option<String>,
 }
 
-/// Characters of a text that are printed for a person.
+/// Characters of a text printed for people.
 const SHOWN_CHARS: usize = 600;
 
 pub(super) fn run(args: &RecallArgs) -> Result<(), Failure> {
@@ -140,7 +140,7 @@ fn readable(paint: Paint, answer: &Value) -> String {
     out
 }
 
-/// Id, kind, score, and where it is from.
+/// The id, kind, score and source of an item.
 fn place(item: &Value) -> String {
     let words = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let uri = words(&item["source"]["uri"]);

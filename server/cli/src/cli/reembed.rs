@@ -1,4 +1,4 @@
-//! `recalld reembed --model DIR`: the store moves to another model, alone or while a server serves.
+//! `recalld reembed --model DIR`: migrates the store to another model, in-process or while a server runs.
 
 use clap::Args;
 use serde_json::{Map, Value, json};

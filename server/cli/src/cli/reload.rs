@@ -1,4 +1,4 @@
-//! Settings read again by a running server: which of them it takes, and what it says of the others.
+//! Reload of the settings by a running server: live settings are applied, the others are logged.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -11,35 +11,35 @@ use recalld_config::written::changed;
 use recalld_telemetry::log;
 use recalld_telemetry::log::{Level, Value};
 
-/// What is read again, and what acts upon it.
+/// The flags to reload with, and the targets of live settings.
 pub(super) struct Reload {
     flags: Flags,
-    /// What is in effect.
+    /// The settings in effect.
     now: Mutex<Config>,
-    /// Not there yet while the server starts.
+    /// Unset until the server has started.
     parts: OnceLock<Arc<AppState>>,
 }
 
 impl Reload {
-    /// Of a server that began with these settings.
+    /// A reloader for a server that was started with `loaded`.
     pub(super) fn new(flags: Flags, loaded: &Loaded) -> Self {
         Self { flags, now: Mutex::new(loaded.config.clone()), parts: OnceLock::new() }
     }
 
-    /// The server stands: what is read again from now on reaches its parts.
+    /// Attaches the started server: from now on, reloads apply to its state.
     pub(super) fn reach(&self, parts: &Arc<AppState>) {
-        // Held, so that what is read again meanwhile is set by whoever comes later.
+        // The lock is held: a concurrent reload must apply its settings after these.
         let now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
         let _is_once = self.parts.set(Arc::clone(parts));
         parts.scheduled.set(now.backup.clone());
     }
 
-    /// Whether there is a file to be read again.
+    /// Returns true if there is a settings file to reload.
     pub(super) fn has_file(&self) -> bool {
         self.flags.file().is_some()
     }
 
-    /// Reads the file again, and takes what can be taken. Settings that are refused change nothing, and are said.
+    /// Reloads the file and applies the live settings. Invalid settings change nothing and are logged.
     pub(super) fn run(&self) {
         let loaded = match self.flags.load() {
             Ok(loaded) => loaded,
@@ -55,7 +55,7 @@ impl Reload {
         let (live, later): (Vec<&String>, Vec<&String>) = keys.iter().partition(is_live);
         now.log = loaded.config.log;
         log::change(now.log.level, now.log.format, now.log.access);
-        // A server that is about to start takes it when it stands.
+        // A server that is still starting applies this when it attaches.
         now.backup.clone_from(&loaded.config.backup);
         if let Some(parts) = self.parts.get() {
             parts.scheduled.set(now.backup.clone());

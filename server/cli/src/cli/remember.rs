@@ -1,4 +1,4 @@
-//! `recalld remember`: one thing to be known from now on.
+//! `recalld remember`: stores one memory.
 
 use std::io::Read;
 
@@ -13,46 +13,46 @@ use super::paint::plain;
 use super::policy::sensitivity;
 use super::tell::{tell, tell_line};
 
-/// Bytes of the longest text that the tool takes, and one more, so that it can say that there was more.
+/// Bytes of the longest text that the tool accepts, plus one, so that the tool can reject a longer text.
 const STDIN_BYTES_MAX: u64 = 4 * 32_768 + 1;
 
 #[derive(Debug, Args)]
 pub(super) struct RememberArgs {
     #[command(flatten)]
     common: Common,
-    /// What to remember; `-` reads it from standard input.
+    /// The text; `-` reads it from standard input.
     text: String,
-    /// What sort of memory it is, such as decision, fact or preference [default: note].
+    /// The kind of memory, such as decision, fact or preference [default: note].
     #[arg(long)]
     kind: Option<String>,
-    /// [default: the first line of the text].
+    /// The title [default: the first line of the text].
     #[arg(long)]
     title: Option<String>,
-    /// A tag; may be given many times.
+    /// A tag; may be given several times.
     #[arg(long)]
     tag: Vec<String>,
-    /// public, internal, confidential or restricted [default: internal].
+    /// Sensitivity: public, internal, confidential or restricted [default: internal].
     #[arg(long, value_parser = sensitivity)]
     sensitivity: Option<Sensitivity>,
-    /// A gate that policy may ask about; may be given many times.
+    /// A gate for policy rules; may be given several times.
     #[arg(long)]
     gate: Vec<String>,
-    /// The id of the memory that it replaces.
+    /// The id of the superseded memory.
     #[arg(long, value_name = "ID")]
     supersedes: Option<String>,
-    /// From when on it is true, in RFC 3339.
+    /// Start of its validity, in RFC 3339.
     #[arg(long, value_name = "TIME")]
     valid_from: Option<String>,
-    /// Until when it is true, in RFC 3339.
+    /// End of its validity, in RFC 3339.
     #[arg(long, value_name = "TIME")]
     valid_to: Option<String>,
-    /// Where it is from: a URI.
+    /// The source, a URI.
     #[arg(long, value_name = "URI")]
     source: Option<String>,
-    /// With the same key, a repeat is told the first answer and stores nothing.
+    /// Idempotency key: a repeat with the same key gets the first answer and stores nothing.
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
-    /// In the store of this tenant, in the operator's name; it is in the tenant's ledger.
+    /// Use this tenant's store, as the operator; the call is recorded in the tenant's ledger.
     #[arg(long, value_name = "SLUG")]
     workspace: Option<String>,
 }

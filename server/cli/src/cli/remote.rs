@@ -1,4 +1,4 @@
-//! A command that finds the store in use asks the server that has it.
+//! Client of the running server, for a command that finds the store locked.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -11,17 +11,16 @@ use recalld_embedding::model::{Bar, Progress};
 use recalld_interchange::lines::LINE_BYTES_MAX;
 use recalld_workspace::opening::SERVING;
 
-/// An answer that is longer is none of ours.
+/// Longest accepted response; a longer one is not from recalld.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Says where a server listens, until it is dropped.
+/// The file that advertises the server's local listener; removed on drop.
 pub(super) struct Announcement {
     file: PathBuf,
 }
 
 impl Announcement {
-    /// Writes the file.
     pub(super) fn write(data: &Path, local: &str) -> std::io::Result<Self> {
         let file = data.join(SERVING);
         let fresh = data.join("serving.json.new");
@@ -33,19 +32,19 @@ impl Announcement {
 
 impl Drop for Announcement {
     fn drop(&mut self) {
-        // A file left behind names a server that no longer answers, which commands say.
+        // A leftover file names a server that no longer responds; commands report that.
         let _left = std::fs::remove_file(&self.file);
     }
 }
 
-/// The local listener of the server that has these data, as it said.
+/// The advertised local listener of the server that has this data directory.
 pub(super) fn announced(data: &Path) -> Option<String> {
     let said = std::fs::read_to_string(data.join(SERVING)).ok()?;
     let said: Value = serde_json::from_str(&said).ok()?;
     said["local"].as_str().map(str::to_owned)
 }
 
-/// Shows a step of an ingest or an import of the server, or that it waits for another one.
+/// Shows the progress of the server's ingest or import, or that it waits for another job.
 pub(super) fn show_step(bar: &mut Bar, what: &str, step: &Value) {
     if step["waiting"] == true {
         bar.say("another ingest or import is running; this one begins when that has ended");
@@ -54,7 +53,6 @@ pub(super) fn show_step(bar: &mut Bar, what: &str, step: &Value) {
     }
 }
 
-/// The running server of a data directory.
 pub(super) struct Remote {
     local: String,
     bearer: String,
@@ -62,7 +60,7 @@ pub(super) struct Remote {
 }
 
 impl Remote {
-    /// Finds it.
+    /// Finds the server by its advertised address.
     pub(super) fn find(data: &Path) -> Result<Self, Failure> {
         let busy = |why: &str| {
             Failure::Could(format!(
@@ -86,7 +84,7 @@ impl Remote {
         Ok(Self { local: local.to_owned(), bearer, agent })
     }
 
-    /// What it says of itself to anyone.
+    /// The unauthenticated health report.
     pub(super) fn health(&self) -> Result<Value, Failure> {
         let url = format!("{}/health", self.local);
         let answer = self.agent.get(&url).call();
@@ -101,7 +99,7 @@ impl Remote {
         })
     }
 
-    /// The answer, or the status and detail of a refusal.
+    /// Posts a request. Returns the body of a 200 response, or the status and detail of a rejection.
     fn send(
         &self,
         path: &str,
@@ -126,7 +124,7 @@ impl Remote {
         Ok(Err((status, detail.to_owned())))
     }
 
-    /// An act of administration, and what a refusal of it means.
+    /// Posts an administrative action, and maps a rejection to its exit code.
     pub(super) fn administer(&self, path: &str, body: &Value) -> Result<Value, Failure> {
         match self.send(path, body)? {
             Ok(answer) => whole(answer),
@@ -136,12 +134,12 @@ impl Remote {
         }
     }
 
-    /// One call, one answer.
+    /// Posts a request and reads the JSON response.
     pub(super) fn ask(&self, path: &str, body: &Value) -> Result<Value, Failure> {
         whole(self.post(path, body)?)
     }
 
-    /// One call, events as they come; gives the data of the last one, which is the answer.
+    /// Posts a request and passes progress events to `tell`. Returns the report, the data of the last event.
     pub(super) fn follow(
         &self,
         path: &str,
@@ -156,7 +154,7 @@ impl Remote {
         })
     }
 
-    /// One call, answered by lines and then by a report; `take` gets each line without its end.
+    /// Posts a request and passes each line, without its newline, to `take`. Returns the report.
     pub(super) fn lines(
         &self,
         path: &str,
@@ -166,7 +164,7 @@ impl Remote {
         self.events(path, body, |name, line| if name == "lines" { take(line) } else { Ok(()) })
     }
 
-    /// Tells of the data of each event, until one is the report, which it gives, or an error.
+    /// Passes the name and data of each event to `tell`, until the report, which is returned, or an error.
     fn events(
         &self,
         path: &str,

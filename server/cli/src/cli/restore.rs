@@ -1,4 +1,4 @@
-//! `recalld restore DIR`: a data directory from a backup. Nothing is overwritten.
+//! `recalld restore DIR`: creates a data directory from a backup. Nothing is overwritten.
 
 use std::path::{Path, PathBuf};
 
@@ -17,9 +17,9 @@ use recalld_embedding::model::{Bar, Unit};
 pub(super) struct RestoreArgs {
     #[command(flatten)]
     common: Common,
-    /// The backup's folder.
+    /// The backup folder.
     dir: PathBuf,
-    /// Keep what was had by signing in, as of the backup: what was revoked since is good again.
+    /// Keep the grants of sign-ins as of the backup: grants revoked since are valid again.
     #[arg(long)]
     keep_sign_ins: bool,
 }

@@ -1,4 +1,4 @@
-//! `recalld salvage`: all that can still be read from a damaged store, as lines for `import`.
+//! `recalld salvage`: recovers everything readable from a damaged store, as lines for `import`.
 
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -18,17 +18,17 @@ use super::verify::{Checking, place_of};
 use recalld_common::counted::counted;
 use recalld_interchange::lines::write;
 
-/// Lines that are written together, in bytes.
+/// Bytes of lines per write.
 const CHUNK_BYTES: usize = 64 << 10;
 
 #[derive(Debug, Args)]
 pub(super) struct SalvageArgs {
     #[command(flatten)]
     common: Common,
-    /// Where to write the lines; `-` is standard output.
+    /// Output file of the lines; `-` is standard output.
     #[arg(long, value_name = "FILE")]
     to: PathBuf,
-    /// Replace FILE if it is there.
+    /// Replace FILE if it exists.
     #[arg(long)]
     force: bool,
     /// A backup, another data directory, or a copy of a store, instead of the data directory.
@@ -46,7 +46,7 @@ pub(super) fn run(args: &SalvageArgs) -> Result<(), Failure> {
     let report = if args.to == Path::new("-") {
         let mut out = io::stdout().lock();
         match lines(&salvage, &mut out) {
-            // Whoever reads may have seen enough, as `head` does.
+            // A reader such as `head` may close the pipe early.
             Err(Cut::Writing(error)) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
             other => other.map_err(|cut| cut.failure("standard output", damaged))?,
         }
@@ -65,7 +65,8 @@ pub(super) fn run(args: &SalvageArgs) -> Result<(), Failure> {
         readable(&report, &args.to)
     };
     warn_if_many(report.given.total());
-    // Lines for a program go to standard output; what is told goes where it does not mix with them.
+    // A JSON report goes to standard output if the lines go to a file. Otherwise the report goes to standard error, so
+    // that it never mixes with lines.
     if args.common.json && args.to != Path::new("-") {
         return tell(&told);
     }

@@ -1,4 +1,4 @@
-//! A folder that goes away with the command, also when the process is told to end.
+//! A temporary folder, removed at the end of the command, and on SIGINT or SIGTERM.
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::failure::Failure;
 use super::fresh::Removal;
 
-/// It holds memories: it is for its owner.
+/// The folder contains memories, so only its owner may enter.
 const OWNER_ONLY: u32 = 0o700;
 
 pub(super) struct Scratch {
@@ -16,7 +16,7 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    /// A new folder in the system's place for such.
+    /// Creates a folder in the system's temporary directory.
     pub(super) fn create(name: &str) -> Result<Self, Failure> {
         let path = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
         let could = |error| Failure::Could(format!("{}: {error}; set TMPDIR", path.display()));
@@ -35,7 +35,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What is still there says so by itself.
+        // A folder that remains is visible in the temporary directory; the error is ignored.
         let _left = fs::remove_dir_all(&self.path);
     }
 }

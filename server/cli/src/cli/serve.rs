@@ -1,4 +1,4 @@
-//! `recalld serve`.
+//! `recalld serve`: the start, life and end of the server process.
 
 use std::io;
 use std::net::SocketAddr;
@@ -50,7 +50,7 @@ pub(super) struct ServeArgs {
     common: Common,
     #[command(flatten)]
     flags: Flags,
-    /// How often to look for backups that still have to lose something, in seconds. For tests.
+    /// Interval in seconds at which backups with pending erasures are retried. For tests.
     #[arg(
         long,
         hide = true,
@@ -62,9 +62,9 @@ pub(super) struct ServeArgs {
 }
 
 pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
-    // Before any thread begins: it changes the environment.
+    // Before any thread starts, because this changes the environment.
     let inherited = systemd::sockets()?;
-    // What its flags and variables say wrong is told as every command tells it.
+    // Errors in flags and variables are reported as by every command, before the log starts.
     args.common.encoding()?;
     let flags = args.flags.clone().beside(&args.common);
     let loaded = flags.settings()?;
@@ -90,7 +90,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
         ..common
     };
     let reload = Arc::new(Reload::new(flags, &loaded));
-    // From here on SIGTERM is heard, and acted upon as soon as the parts stand.
+    // From here on SIGTERM is handled, and acted upon when the start completes.
     let stopping = CancellationToken::new();
     let handle = server.handle();
     signals::listen(Reach {
@@ -142,24 +142,24 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     })?;
     drop((pipeline, housekeeping, scheduled, later, seated));
     parts.local.end_upkeep();
-    // Not left to the last who has the parts: a worker may still be on its way out.
+    // Closed explicitly rather than by the last reference: a worker may still be exiting.
     parts.close();
     let local = parts.local.get();
     let sealed = if local.store.follows() { Ok(()) } else { local.store.seal() };
     if let Some(seats) = &parts.seats {
         seats.close(parts.local.name(), Ending::Kept);
     }
-    // Last: ledgers that were closed have told it their last checkpoints.
+    // The metastore comes last: closed ledgers have recorded their last checkpoints in it.
     if let Some(chain) = &parts.control_chain {
         chain.end();
     }
     sealed.map_err(Failure::could)
 }
 
-/// Where the server listens.
+/// The server's listen addresses.
 struct Addresses {
     local: Option<SocketAddr>,
-    /// Of all its sockets: a service manager may hand over several.
+    /// Ports of all local sockets: a service manager may pass several.
     local_ports: Vec<u16>,
     hosted: Option<SocketAddr>,
     hosted_scheme: &'static str,
@@ -180,7 +180,7 @@ impl Addresses {
         self.local.map(|at| format!("http://{at}"))
     }
 
-    /// The hosted listener's own address, where it is reached by it: on this machine.
+    /// The hosted listener's own URL, if its address is loopback.
     fn public_url(&self) -> Option<String> {
         let at = self.hosted.filter(|at| at.ip().is_loopback())?;
         Some(format!("{}://{at}", self.hosted_scheme))
@@ -206,15 +206,15 @@ fn search_mode(searched: Searched) -> SearchMode {
     }
 }
 
-/// The certificate and key of the hosted listener, if they are given.
+/// The certificate and key of the hosted listener, if configured.
 fn identity(serving: &Serving) -> Result<Option<Arc<Identity>>, Failure> {
     let Some(TlsFiles { certificate, key }) = &serving.tls else { return Ok(None) };
     let identity = Identity::load(certificate, key);
     Ok(Some(Arc::new(identity.map_err(|error| Failure::Usage(error.to_string()))?)))
 }
 
-/// The listeners come first: a taken port is said before anything long begins. A socket that was handed
-/// over takes the place of an address.
+/// Binds the listeners first, so that a used port is reported before any long work. A socket passed by the service
+/// manager replaces an address.
 fn bind(
     serving: &Serving,
     inherited: Vec<Inherited>,
@@ -293,7 +293,7 @@ fn say_drained(drained: Drained) {
     }
 }
 
-/// What is wrong with a folder is said before anything begins.
+/// Checks the ingest folders before the service starts.
 fn check_folders(serving: &Serving) -> Result<(), Failure> {
     serving.ingest.iter().try_for_each(|path| match path.canonicalize() {
         Ok(_) => Ok(()),
@@ -314,7 +314,7 @@ fn say_created(started: &Started) {
     }
 }
 
-/// Ingests, then says that it is ready. Calls are answered all the while.
+/// Ingests the startup folders, then reports readiness. Calls are served during the ingest.
 fn begin(
     (args, serving): (&ServeArgs, &Serving),
     parts: &AppState,
@@ -329,12 +329,12 @@ fn begin(
         Some(_) => Ok(()),
     };
     if stopping.is_cancelled() {
-        // Told to end meanwhile: what was read is stored, the next start reads the rest.
+        // Cancelled during the ingest: the ingested files are stored, and the next start reads the rest.
         return Ok(announced);
     }
     match (store.stopped(), is_read) {
         (None, is_read) => is_read?,
-        // A full disk ends no start, be it found full by now or on opening.
+        // A full disk does not fail the start, whether found now or on opening.
         (Some(why), _) => {
             say(&format_args!("the store takes no writes: {why}"));
             say(&"questions are answered; free some space on that disk, then start again");
@@ -344,13 +344,13 @@ fn begin(
     Ok(announced)
 }
 
-/// Commands find the server by its announcement; without one it is still there for everyone else.
+/// Advertises the server to commands. If that fails, the server is still reachable for other clients.
 fn announce(data: &Path, local: &str) -> Option<Announcement> {
     let announced = Announcement::write(data, local);
     announced.inspect_err(|error| say(&format_args!("serving.json: {error}"))).ok()
 }
 
-/// Reads the folders that each start reads, and seals what was written.
+/// Ingests the folders that every start ingests, and seals the store.
 fn read_first(
     serving: &Serving,
     parts: &AppState,
@@ -369,7 +369,7 @@ fn read_first(
             }
         })
     };
-    // Whatever became of it: only a write shows whether the store takes any.
+    // Seal whatever the ingest's result: only a write shows whether the store accepts writes.
     let sealed = parts.local.get().store.seal().map_err(Failure::could);
     read.and(sealed)
 }

@@ -1,8 +1,8 @@
-//! What the system's signals ask of a running server.
+//! Signal handling of a running server.
 //!
-//! SIGTERM and SIGINT: drain, and on the second one end at once. SIGHUP: read the settings and the certificates
-//! again; it also comes when a terminal closes, and a server that was started by hand and has neither
-//! ends then, as every program does.
+//! SIGTERM and SIGINT drain the server; a second signal ends the process at once. SIGHUP reloads the settings and the
+//! certificates. A closing terminal sends SIGHUP, too: a server on a terminal that has neither a settings file nor
+//! certificates then drains.
 
 use std::io::{self, IsTerminal};
 use std::process;
@@ -19,27 +19,27 @@ use recalld_http_server::{Identity, ShutdownHandle};
 use recalld_telemetry::log;
 use recalld_telemetry::log::{Level, Value};
 
-/// What the exit code of a process that a signal ended begins at, as shells tell it.
+/// Base of the exit code of a process ended by a signal, as in shells.
 const SIGNAL_EXIT: i32 = 128;
 
-/// What signals act upon.
+/// The targets of signals.
 pub(super) struct Reach {
-    /// Ends the front end.
+    /// Drains the HTTP server.
     pub(super) handle: ShutdownHandle,
-    /// Ends what is done before the front end can be ended: ingest.
+    /// Cancels the work before the HTTP server can be drained: the startup ingest.
     pub(super) stopping: CancellationToken,
-    /// The certificates, where there are any.
+    /// The certificates, if TLS is configured.
     pub(super) identity: Option<Arc<Identity>>,
-    /// The settings.
+    /// The settings to reload.
     pub(super) settings: Arc<Reload>,
-    /// Who else wants to know.
+    /// Reports state changes to the service manager.
     pub(super) notifier: Arc<Notifier>,
 }
 
-/// Listens for signals from now on, on a thread that ends with the process.
+/// Starts a thread that handles signals until the process ends.
 ///
 /// # Errors
-/// Those of the system.
+/// If the signals cannot be registered, or the thread cannot be spawned.
 pub(super) fn listen(reach: Reach) -> io::Result<()> {
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
@@ -72,7 +72,7 @@ impl Reach {
         if self.stopping.is_cancelled() {
             log::event(Level::Warn, "a second signal: ending at once", &[]);
             log::flush();
-            // The log of the store is made for this: what was acknowledged is there.
+            // Safe at any time: acknowledged writes are in the store's WAL.
             process::exit(SIGNAL_EXIT + signal);
         }
         self.stopping.cancel();
@@ -81,7 +81,7 @@ impl Reach {
     }
 }
 
-/// A bad certificate changes nothing, and is said.
+/// Reloads the certificate. An invalid certificate changes nothing and is logged.
 fn reload_certificate(identity: &Identity) {
     match identity.reload() {
         Ok(()) => log::event(Level::Info, "the certificate was read again", &[]),

@@ -1,4 +1,4 @@
-//! `recalld stats`: what is stored, and how fast it answers.
+//! `recalld stats`: the store's contents and its response times.
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -9,14 +9,14 @@ use super::failure::Failure;
 use super::paint::plain;
 use super::tell::{tell, tell_line};
 
-/// Names of kinds and modalities that are printed for a person.
+/// Kinds and modalities printed for people.
 const NAMES_SHOWN: usize = 12;
 
 #[derive(Debug, Args)]
 pub(super) struct StatsArgs {
     #[command(flatten)]
     common: Common,
-    /// Of the store of this tenant, in the operator's name; it is in the tenant's ledger.
+    /// Report this tenant's store, as the operator; the call is recorded in the tenant's ledger.
     #[arg(long, value_name = "SLUG")]
     workspace: Option<String>,
 }
@@ -27,7 +27,7 @@ pub(super) fn run(args: &StatsArgs) -> Result<(), Failure> {
     if args.common.json { tell_line(&told.structured) } else { tell(&table(&told.structured)) }
 }
 
-/// Rows of a name and a value.
+/// The statistics as rows of name and value.
 fn table(stats: &Value) -> String {
     let number = |value: &Value| value.as_u64().map_or_else(|| "-".to_owned(), grouped);
     let millis = |name: &str| {
@@ -54,7 +54,7 @@ fn table(stats: &Value) -> String {
     rows.iter().map(|(name, value)| format!("{name:<widest$}  {value:>width$}\n")).collect()
 }
 
-/// The most frequent names, a row each, and one for the rest.
+/// The most frequent names, one row each, and a row for the rest.
 fn named(what: &str, counts: &Value) -> Vec<(String, String)> {
     let mut all: Vec<(&String, u64)> = counts
         .as_object()
@@ -73,7 +73,7 @@ fn named(what: &str, counts: &Value) -> Vec<(String, String)> {
     rows
 }
 
-/// With a comma between thousands.
+/// Formats a number with commas between thousands.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
@@ -86,7 +86,7 @@ fn grouped(number: u64) -> String {
     out
 }
 
-/// Bytes in the largest binary unit that they fill.
+/// Formats bytes in the largest binary unit that is not above them.
 #[expect(clippy::cast_precision_loss, reason = "one digit after the point is shown")]
 pub(super) fn bytes(count: u64) -> String {
     let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];

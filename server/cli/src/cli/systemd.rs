@@ -1,8 +1,7 @@
-//! What a service manager gives us and wants to know: sockets that it opened, and how we are.
+//! The service manager's protocols: inherited sockets and state notification.
 //!
-//! Knows the two protocols by their environment variables (sd_listen_fds(3), sd_notify(3)); without
-//! them it does nothing. Taking over a descriptor by its number needs unsafe code, which is why a crate
-//! does it; the rest is a datagram.
+//! Both work by environment variables (sd_listen_fds(3), sd_notify(3)); without these the module does nothing. Adopting
+//! a descriptor by its number needs unsafe code, so a crate does that. A notification is one datagram.
 
 use std::env;
 use std::io;
@@ -21,14 +20,14 @@ use recalld_http_server::{Inherited, ListenerId};
 use recalld_telemetry::log;
 use recalld_telemetry::log::{Level, Value};
 
-/// The sockets that were handed to this process, each by its name (`FileDescriptorName=` in a socket
-/// unit): `local` or `hosted`. One socket alone may have any name, and is then the hosted listener.
+/// The sockets passed to this process, by name (`FileDescriptorName=` in a socket unit): `local` or `hosted`. A single
+/// socket may have any name and is then the hosted listener.
 ///
-/// Must run before any other thread is started: it takes the variables out of the environment, so that
-/// no child takes them for its own.
+/// Must run before any thread starts: it removes the variables from the environment, so that no child process adopts
+/// the sockets.
 ///
 /// # Errors
-/// A name that is none of ours, too many sockets, or a descriptor that does not listen for TCP.
+/// An unknown name, too many sockets, or a descriptor that is no listening TCP socket.
 pub(super) fn sockets() -> Result<Vec<Inherited>, Failure> {
     let names = env::var("LISTEN_FDNAMES").unwrap_or_default();
     let mut given = ListenFd::from_env();
@@ -63,13 +62,13 @@ fn listener(name: &str, is_alone: bool) -> Result<ListenerId, Failure> {
 
 const READY: &str = "READY=1\nSTATUS=Answering calls";
 
-/// The way to the service manager, if there is one, and what it was told.
+/// The socket to the service manager, if any, and the last state reported.
 pub(super) struct Notifier {
     way: Option<(UnixDatagram, SocketAddr)>,
     told: Mutex<Told>,
 }
 
-/// What the manager believes.
+/// The last state reported to the service manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     Nothing,
@@ -78,8 +77,8 @@ enum Told {
 }
 
 impl Notifier {
-    /// Looks for `NOTIFY_SOCKET`. One that cannot be used is said and then left alone: the service is
-    /// no worse for it.
+    /// Connects to `NOTIFY_SOCKET`. An unusable socket is logged and then ignored, because the service works without
+    /// it.
     pub(super) fn from_env() -> Notifier {
         let Some(name) = env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty()) else {
             return Notifier::over(None);
@@ -98,7 +97,7 @@ impl Notifier {
         Notifier { way, told: Mutex::new(Told::Nothing) }
     }
 
-    /// Calls are answered from now on, unless the end has begun.
+    /// Reports readiness, unless the server is stopping.
     pub(super) fn ready(&self) {
         let mut told = self.told();
         if *told == Told::Nothing {
@@ -107,8 +106,8 @@ impl Notifier {
         }
     }
 
-    /// Settings are being read again; `reloaded` says when that is over. Before the service is ready,
-    /// and when it stops, that is nothing to tell.
+    /// Reports the start of a reload; `reloaded` reports its end. Does nothing before the service is ready, or while it
+    /// stops.
     pub(super) fn reloading(&self) {
         if *self.told() != Told::Ready {
             return;
@@ -118,14 +117,14 @@ impl Notifier {
         self.send(&format!("RELOADING=1\nMONOTONIC_USEC={micros}\nSTATUS=Reading certificates"));
     }
 
-    /// Settings were read again.
+    /// Reports the end of a reload.
     pub(super) fn reloaded(&self) {
         if *self.told() == Told::Ready {
             self.send(READY);
         }
     }
 
-    /// The end has begun.
+    /// Reports that the server is stopping.
     pub(super) fn stopping(&self) {
         *self.told() = Told::Stopping;
         self.send("STOPPING=1\nSTATUS=Answering the last calls");
@@ -145,7 +144,7 @@ impl Notifier {
     }
 }
 
-/// A path, or a name in the abstract namespace, which `@` stands for.
+/// Connects to a path, or with a leading `@`, to a name in the abstract namespace.
 fn way_to(name: &[u8]) -> io::Result<(UnixDatagram, SocketAddr)> {
     let manager = match name.split_first() {
         Some((b'@', rest)) => SocketAddr::from_abstract_name(rest)?,
@@ -153,7 +152,7 @@ fn way_to(name: &[u8]) -> io::Result<(UnixDatagram, SocketAddr)> {
         _ => return Err(io::Error::other("neither a path nor a name that begins with @")),
     };
     let socket = UnixDatagram::unbound()?;
-    // A manager that does not read must not keep us from our work.
+    // A manager that does not read must not block the server.
     socket.set_nonblocking(true)?;
     Ok((socket, manager))
 }

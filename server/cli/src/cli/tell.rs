@@ -1,7 +1,7 @@
-//! What a command says: its report on standard output, all else on standard error.
+//! Output of commands: the report on standard output, everything else on standard error.
 //!
-//! By then the work is done. A reader that went away, as `head` does, has seen enough, and the exit
-//! code is what it would have been; a report that cannot be written is a failure of its own.
+//! The report comes after the work. A reader such as `head` may close the pipe early, which does not change the exit
+//! code. Any other failure to write the report fails the command.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
@@ -11,12 +11,12 @@ use super::failure::Failure;
 use recalld_telemetry::log;
 use recalld_telemetry::log::Level;
 
-/// Writes a report, which ends its own lines, to standard output.
+/// Writes a report, with its final newline, to standard output.
 pub(super) fn tell(report: &str) -> Result<(), Failure> {
     tell_in(&mut io::stdout().lock(), report)
 }
 
-/// The same for a report of one line, or of several but for the last line's end.
+/// As [`tell`], for a report without its final newline.
 pub(super) fn tell_line(report: &impl Display) -> Result<(), Failure> {
     tell(&format!("{report}\n"))
 }
@@ -30,12 +30,12 @@ fn tell_in(out: &mut impl Write, report: &str) -> Result<(), Failure> {
     }
 }
 
-/// Says something on standard error. Where nobody can hear it, nobody has to.
+/// Prints a message on standard error. A failure to print is ignored.
 pub(super) fn say(what: &impl Display) {
     log::event(Level::Info, &what.to_string(), &[]);
 }
 
-/// A path as a shell reads it.
+/// Quotes a path for a shell.
 pub(super) fn shell_word(path: &Path) -> String {
     let path = path.display().to_string();
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+:,@%".contains(c);

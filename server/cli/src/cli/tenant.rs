@@ -1,4 +1,4 @@
-//! `recalld tenant`: workspaces, alone or beside a running server.
+//! `recalld tenant`: tenants and their workspaces, in-process or through a running server.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -7,7 +7,6 @@ use super::administer::{Desk, word, words};
 use super::failure::Failure;
 use super::tell::say;
 
-/// What is told of one.
 const COLUMNS: &[&str] = &["slug", "state", "plan", "made_at", "email", "title"];
 
 #[derive(Debug, Args)]
@@ -20,47 +19,48 @@ pub(super) struct TenantArgs {
 
 #[derive(Debug, Subcommand)]
 enum TenantCommand {
-    /// Make a workspace. One that was cut short is finished.
+    /// Create a workspace, or finish an interrupted creation.
     Create {
-        /// Its name in credentials and paths: 3 to 40 of a-z 0-9 -, a letter first.
+        /// The workspace's name in credentials and paths: 3 to 40 of a-z 0-9 -, a letter first.
         slug: String,
-        /// Its name for people [default: SLUG].
+        /// The display name [default: SLUG].
         #[arg(long)]
         title: Option<String>,
-        /// The name of its plan [default: free].
+        /// The plan [default: free].
         #[arg(long)]
         plan: Option<String>,
-        /// Whom to write to.
+        /// The contact's email address.
         #[arg(long, value_name = "ADDRESS")]
         email: Option<String>,
     },
-    /// All workspaces, the deleted ones among them.
+    /// List all workspaces, including deleted ones.
     List,
-    /// One workspace.
+    /// Show one workspace.
     Show { slug: String },
-    /// Give a workspace another address of mail, or write to the one that it has once more. Until the link in the
-    /// letter is used, the address is not verified.
+    /// Set a workspace's email address, or send another confirmation to the present one. The address is unverified
+    /// until the link in the mail is used.
     Email {
         slug: String,
-        /// Whom to write to [default: the address that it has].
+        /// The email address [default: the present one].
         address: Option<String>,
     },
-    /// Take a workspace's address as verified, without a letter.
+    /// Mark a workspace's address as verified, without a confirmation mail.
     Verify { slug: String },
-    /// Stop a workspace: nothing of it is good, until it is resumed.
+    /// Suspend a workspace: all its credentials are rejected until it is resumed.
     Suspend { slug: String },
-    /// End all access tokens of a workspace; who has a refresh token gets another one.
+    /// End all access tokens of a workspace; clients with a refresh token get new ones.
     EndTokens { slug: String },
-    /// Let a workspace go on.
+    /// Resume a suspended workspace.
     Resume { slug: String },
-    /// Delete a workspace for good: all its keys, and its store. Its ledger stays, and its name is not used again.
+    /// Delete a workspace permanently: all its keys, and its store. The ledger is retained, and the name is never
+    /// reused.
     Delete {
         slug: String,
-        /// SLUG once more.
+        /// SLUG again, as confirmation.
         #[arg(long, value_name = "SLUG")]
         confirm: String,
-        /// It was deleted before: what was written of it elsewhere since goes from the remote as well. The time for
-        /// which it can be restored begins anew.
+        /// Delete again a workspace that was deleted before, to remove later writes of other nodes from the remote,
+        /// too. The retention period restarts.
         #[arg(long)]
         again: bool,
     },
@@ -90,7 +90,7 @@ pub(super) fn run(args: &TenantArgs) -> Result<(), Failure> {
     }
 }
 
-/// What became of the letter goes to standard error.
+/// Reports the mail's outcome on standard error.
 fn lettered(tenant: &Value) -> String {
     if let Some(about) = tenant["mail_about"].as_str() {
         say(&format_args!("{}: {about}", word(tenant, "email")));
@@ -98,7 +98,7 @@ fn lettered(tenant: &Value) -> String {
     line(tenant)
 }
 
-/// What becomes of it on the remote goes to standard error.
+/// Reports the workspace's state on the remote on standard error.
 fn deleted(tenant: &Value) -> String {
     if let Some(about) = tenant["deleted_about"].as_str() {
         say(&format_args!("{}: {about}", word(tenant, "slug")));

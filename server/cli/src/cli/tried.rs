@@ -1,7 +1,7 @@
-//! Whether a client of MCP would be answered: asks as one does, and says of what fails what to do.
+//! Probe of the MCP service as a client, with a remedy for each failure.
 //!
-//! A session is begun, its tools are listed, and something is recalled. Where people have to sign in, the documents
-//! that tell a client how are fetched instead. Must not know which client it is.
+//! The probe begins a session, lists the tools and recalls something. If the service requires sign-in, the probe
+//! fetches the discovery documents instead. Must not depend on the configured client.
 
 use std::io;
 use std::time::Duration;
@@ -15,27 +15,27 @@ use recalld_common::counted::counted;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// The longest that one request may take.
+    /// Timeout of one request.
     const TIME_MAX: Duration = Duration::from_secs(10);
-    /// An answer that is longer is none of ours.
+    /// Longest accepted response; a longer one is not from recalld.
     const ANSWER_BYTES_MAX: u64 = 8 << 20;
-    /// Pages of a list of tools.
+    /// Largest number of pages of the tool list.
     const PAGES_MAX: usize = 64;
 }
 
-/// The revision that is spoken.
+/// The MCP protocol version of the probe.
 const REVISION: &str = "2025-06-18";
-/// Tools that recall, the first that is listed is asked: the second is what those have who have few.
+/// The recall tools; the probe calls the first listed one. The second belongs to small tool lists.
 const RECALLING: [&str; 2] = ["retrieval_arbitrate_tool", "brain_recall"];
-/// What is asked; whether anything is found does not matter.
+/// The query; the probe ignores its results.
 const QUESTION: &str = "what is on record?";
 
-/// The service as a client reaches it.
+/// An MCP client of the service.
 pub(super) struct Tried<'a> {
     agent: ureq::Agent,
     url: &'a str,
     bearer: Option<&'a str>,
-    /// Where the server of this machine's data listens, if one does.
+    /// Advertised address of the server on this machine's data directory.
     announced: Option<&'a str>,
     session: Option<String>,
     asked: u64,
@@ -47,13 +47,13 @@ impl<'a> Tried<'a> {
             .timeout_global(Some(TIME_MAX))
             .http_status_as_error(false)
             .max_redirects(0);
-        // Nothing stands between a client and its own machine.
+        // A client reaches its own machine without a proxy.
         let is_local = !url.starts_with("https://");
         let agent = if is_local { agent.proxy(None) } else { agent };
         Self { agent: agent.build().into(), url, bearer, announced, session: None, asked: 0 }
     }
 
-    /// What a client would find, in a sentence; or what is wrong, and what to do.
+    /// Runs the probe. Returns the findings in a sentence, or the fault with its remedy.
     pub(super) fn run(mut self) -> Result<String, String> {
         let begin = json!({
             "protocolVersion": REVISION, "capabilities": {},
@@ -76,7 +76,7 @@ impl<'a> Tried<'a> {
         tested
     }
 
-    /// Lists the tools, and recalls something.
+    /// Lists the tools and calls a recall tool.
     fn used(&mut self, server: &str) -> Result<String, String> {
         let (mut count, mut recalling, mut cursor) = (0, None, Value::Null);
         for _ in 0..PAGES_MAX {
@@ -115,7 +115,7 @@ impl<'a> Tried<'a> {
         Ok(format!("{server} answers, with {tools}; {tool} was asked and gave {found}."))
     }
 
-    /// What a client does that nobody gave a credential: it looks for where to sign in.
+    /// Follows OAuth discovery, as a client without credentials does.
     fn signing_in(&self, refused: &Response<Body>) -> Result<String, String> {
         let url = self.url;
         let said = refused.headers().get("WWW-Authenticate").and_then(|value| value.to_str().ok());
@@ -196,7 +196,7 @@ impl<'a> Tried<'a> {
         request.send(body.to_string()).map_err(|error| self.unreached(&error))
     }
 
-    /// Ends the session, as clients do. One that stays is ended by the service in its time.
+    /// Ends the session, as clients do. If the request fails, the service's timeout ends the session.
     fn leave(&self) {
         let Some(session) = &self.session else { return };
         let request = self.agent.delete(self.url).header("Mcp-Session-Id", session);
@@ -207,7 +207,7 @@ impl<'a> Tried<'a> {
         let _left = request.call();
     }
 
-    /// The result of an answer, be it JSON or an event stream.
+    /// Extracts the result of a response, from JSON or an event stream.
     fn result(&self, mut answer: Response<Body>) -> Result<Value, String> {
         let status = answer.status().as_u16();
         let text = body(&mut answer).map_err(|why| self.stranger(&why))?;
@@ -230,7 +230,7 @@ impl<'a> Tried<'a> {
         Ok(message["result"].take())
     }
 
-    /// What a status other than 200 means.
+    /// The message for a status other than 200.
     fn refused(&self, status: u16, said: Option<&str>) -> String {
         let detail = said.map_or_else(String::new, |said| format!(" ({said})"));
         let advice = match status {
@@ -252,7 +252,7 @@ impl<'a> Tried<'a> {
         format!("{}: {status}{detail}: {advice}", self.url)
     }
 
-    /// Why nothing answered.
+    /// The message for a failed connection.
     fn unreached(&self, error: &Error) -> String {
         let url = self.url;
         let is_refused = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
@@ -277,12 +277,12 @@ impl<'a> Tried<'a> {
         }
     }
 
-    /// What answers is none of ours.
+    /// The message for an answer that is not from recalld.
     fn stranger(&self, why: &str) -> String {
         self.absent(&format!("what answers there does not speak MCP as recalld does: {why}"))
     }
 
-    /// Nothing of ours is there: it is not running, or is elsewhere.
+    /// The message if recalld is not at this URL: it is not running, or listens elsewhere.
     fn absent(&self, why: &str) -> String {
         let url = self.url;
         let asked = url.replacen("//localhost:", "//127.0.0.1:", 1);

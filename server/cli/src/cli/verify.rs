@@ -1,7 +1,7 @@
-//! `recalld verify`: every rule of the format over the store, the chain of the ledger, and what a
-//! backup lists; or a proof that nothing of an item is left.
+//! `recalld verify`: checks every rule of the format on the store, the hash chain of the ledger, and the files of a
+//! backup; or proves that an item is erased.
 //!
-//! Changes nothing, and makes nothing where it looks.
+//! Must not change or create anything.
 
 use std::cell::RefCell;
 use std::fmt::Write;
@@ -26,10 +26,10 @@ use recalld_store_admin::{BackupFiles, Beside, Place};
 pub(super) struct VerifyArgs {
     #[command(flatten)]
     common: Common,
-    /// Prove that nothing is left of the item or edge of this id.
+    /// Prove that the item or edge of this id is erased.
     #[arg(long, value_name = "ID")]
     erased: Option<String>,
-    /// Look for this phrase in every byte of every file, too.
+    /// Search every byte of every file for this phrase, too.
     #[arg(
         long,
         value_name = "PHRASE",
@@ -42,9 +42,9 @@ pub(super) struct VerifyArgs {
     folder: Option<PathBuf>,
 }
 
-/// What is to be checked or salvaged: the folder that is named, or the data directory.
+/// The target of a check or salvage: the named folder, or the data directory.
 pub(super) fn place_of(folder: Option<&Path>, common: &Common) -> Result<Place, Failure> {
-    // A folder that is not there must not be made by looking at it.
+    // A missing folder must not be created by the check.
     let Some(folder) = folder else { return Ok(Place::data(&common.data_with_store()?)) };
     let place = Place::of(folder);
     let store = place.store();
@@ -99,14 +99,14 @@ pub(super) fn run(args: &VerifyArgs) -> Result<(), Failure> {
     answer
 }
 
-/// What was found of one tenant's workspace.
+/// The findings for one tenant's workspace.
 struct Checked {
     workspace: String,
     store: Verified,
     ledger: Option<Result<Report, String>>,
 }
 
-/// Files of a store that were looked at, under a bar.
+/// Progress bar over the checked files of a store.
 pub(super) struct Checking {
     bar: Bar,
     what: &'static str,
@@ -115,7 +115,7 @@ pub(super) struct Checking {
 }
 
 impl Checking {
-    /// As many files as there are in a store's folder now.
+    /// Counts the files that are in the store's folder now.
     pub(super) fn new(folder: &Path, what: &'static str, json: bool) -> Self {
         let total = std::fs::read_dir(folder).map_or(0, |entries| entries.count() as u64);
         Self { bar: Bar::of_command(Unit::Files, json), what, done: 0, total }
@@ -127,7 +127,7 @@ impl Checking {
     }
 }
 
-/// What is beside a store, under a bar.
+/// Checks the files beside a store, with a progress bar.
 fn beside(place: &Place, json: bool) -> Beside {
     let bar = RefCell::new(Bar::of_command(Unit::Entries, json));
     place.beside(&|what, done| bar.borrow_mut().advance(what, done, None))
@@ -155,7 +155,7 @@ impl Checked {
         })
     }
 
-    /// A line for each workspace, and one for each broken rule.
+    /// Formats one line for the workspace and one per broken rule.
     fn readable(&self) -> String {
         let mut out = String::new();
         let items = counted(self.store.walked.items, "item");
@@ -167,12 +167,12 @@ impl Checked {
     }
 }
 
-/// Whether nothing says that it was ever erased, in a store that could say so.
+/// Returns true if the store is clean and has no record of the erasure.
 fn is_unknown(found: &Erasure) -> bool {
     !found.has_tombstone && found.verified.is_clean()
 }
 
-/// Whether an erasure is proven, and what to do where it is not.
+/// Returns an error with a remedy unless the erasure is proven.
 fn proven(found: &Erasure) -> Result<(), Failure> {
     let why = match found.is_proven() {
         true => return Ok(()),
@@ -188,7 +188,7 @@ fn proven(found: &Erasure) -> Result<(), Failure> {
     Err(Failure::No(why.to_owned()))
 }
 
-/// Whether all is clean, and what to do where it is not.
+/// Returns an error with a remedy unless everything is clean.
 fn answer(
     found: &Verified,
     ledger: Option<&Result<Report, String>>,
@@ -218,7 +218,7 @@ fn answer(
     }
 }
 
-/// The number of an item's or edge's id.
+/// Parses the id of an item or an edge.
 fn number(text: &str) -> Result<u128, Failure> {
     let edge = || names::parse_edge(text).map(|EdgeId(number)| number);
     names::parse_item(text).map(|id| id.0).or_else(|_| edge()).map_err(|error| {

@@ -1,4 +1,4 @@
-//! Questions asked the way of every governed call: the plan's lanes, policy, evidence, the ledger.
+//! Runs evaluation questions as governed calls: retrieval plan, policy, evidence and ledger.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -16,23 +16,23 @@ use recalld_tools::recall::arbitrate;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Items that are ranked for each question, whatever bound the router has of its own.
+    /// Number of ranked items per question, whatever the router's own limit.
     pub(super) const RANKED: usize = 10;
 }
 
-/// Which way the questions go.
+/// The retrieval path of the questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lane {
-    /// BM25 alone, as `POST /recall`.
+    /// BM25 only, as in `POST /recall`.
     Words,
-    /// Cosine alone, as `POST /semantic-recall`.
+    /// Cosine similarity only, as in `POST /semantic-recall`.
     Meaning,
-    /// All lanes, as `retrieval_arbitrate_tool`.
+    /// All retrievers, as in `retrieval_arbitrate_tool`.
     Governed,
 }
 
 impl Lane {
-    /// Its name on the command line.
+    /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Words => "words",
@@ -52,7 +52,7 @@ impl Lane {
     }
 }
 
-/// What came of one question.
+/// The result of one question.
 struct Answered {
     names: Vec<String>,
     abstained: bool,
@@ -62,16 +62,16 @@ struct Asking<'a> {
     context: &'a Context<'a>,
     how: How,
     latency: Latency,
-    /// Questions asked so far, of how many.
+    /// Questions asked so far, and their total.
     asked: (u64, u64),
 }
 
-/// How questions are asked.
+/// Options of an evaluation run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct How {
-    /// Which way they go.
+    /// The retrieval path.
     pub lane: Lane,
-    /// When it is for those that ask: what `last week` is told from.
+    /// The callers' current time, from which `last week` is resolved.
     pub now: Micros,
 }
 
@@ -130,7 +130,7 @@ fn refused(error: SearchError) -> Refused {
     Refused { error: error.into(), receipt: None }
 }
 
-/// The id of each document.
+/// Item ids by document name.
 fn ids(snapshot: &Snapshot) -> Result<HashMap<String, ItemId>, SearchError> {
     let mut ids = HashMap::new();
     for place in snapshot.places()? {
@@ -143,7 +143,7 @@ fn ids(snapshot: &Snapshot) -> Result<HashMap<String, ItemId>, SearchError> {
     Ok(ids)
 }
 
-/// Whether each stale document is found by its id, with a current one in its chain.
+/// Returns true if every stale document is found by its id, with a current document in its chain.
 fn are_reachable(
     snapshot: &Snapshot,
     ids: &HashMap<String, ItemId>,
@@ -162,10 +162,10 @@ fn are_reachable(
     Ok(true)
 }
 
-/// Asks what a data set asks, and what is foreign to it, of the store that holds its documents.
+/// Runs a data set's questions, and the out-of-scope questions, against the store with its documents.
 ///
 /// # Errors
-/// [`Refused`]: a question had no answer for another reason than that nothing answers it.
+/// [`Refused`]: a question failed for another reason than an abstention.
 pub fn evaluate(
     context: &Context<'_>,
     dataset: &Dataset,

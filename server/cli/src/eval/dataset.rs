@@ -1,7 +1,6 @@
-//! Data sets as they lie in a folder (`format-spec/eval.md`): documents, and questions with what answers
-//! them.
+//! Data sets in a folder (`format-spec/eval.md`): documents, and questions with relevance judgments.
 //!
-//! Owns both layouts and their bounds. Documents are read as a stream; questions are held in memory.
+//! Owns both layouts and their limits. Documents are streamed; questions are loaded into memory.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -16,80 +15,79 @@ use super::lines::{DatasetError, each, each_object, name_of, text_of};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Documents of one data set: twice as many as the largest that this was tried with.
+    /// Documents of one data set: twice the largest that was tried.
     const DOCUMENTS_MAX: u64 = 10_000_000;
     /// Questions of one data set.
     const QUESTIONS_MAX: u64 = 1_000_000;
-    /// Lines of judgments.
+    /// Lines of relevance judgments.
     const JUDGMENTS_MAX: u64 = 10_000_000;
-    /// Bytes of the file that names what replaces what.
+    /// Bytes of the file of replacements.
     const RELATIONS_BYTES_MAX: u64 = 64 << 20;
 }
 
-/// Bytes of a file that are read at once.
+/// Bytes per read of a file.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// How documents become items. Another way of it has another number, so that no store made by an older one is
-/// taken for one of this.
+/// Version of the conversion from documents to items. Any change increments it, so that a store made by an older
+/// conversion is not reused.
 const ITEMS_VERSION: &str = "eval items 2";
-/// When documents were recorded: a data set does not say, and no question asks for that day by chance.
+/// Recording time of documents. Data sets have none, and no question asks for this day by chance.
 const RECORDED_AT: &str = "1970-01-01T00:00:00Z";
 
-/// A question of a ranked set.
+/// A question with relevance judgments.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
     /// The question.
     pub text: String,
-    /// The grade of each document that was judged.
+    /// Grade by name of each judged document.
     pub relevant: HashMap<String, u32>,
 }
 
-/// A question in the words of documents that do not stand any more.
+/// A question worded like superseded documents.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Superseded {
     /// The question.
     pub text: String,
-    /// Names of the documents that do not stand.
+    /// Names of the superseded documents.
     pub stale: Vec<String>,
-    /// Names of those that stand in their place.
+    /// Names of the current documents that replace them.
     pub current: Vec<String>,
 }
 
-/// What is asked.
+/// The questions of a data set, by layout.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Asked {
-    /// BEIR's layout.
+    /// A set in BEIR's layout.
     Ranked(Vec<Judged>),
     /// A supersession set.
     Superseded(Vec<Superseded>),
 }
 
-/// A data set.
+/// A data set: documents and questions.
 #[derive(Debug)]
 pub struct Dataset {
-    /// Its folder's name.
+    /// The folder's name.
     pub name: String,
     corpus: PathBuf,
-    /// The file that says what each document replaces; of a supersession set.
+    /// The file with the replacements of each document; `None` for a ranked set.
     relations: Option<PathBuf>,
     replaces: HashMap<String, Vec<String>>,
-    /// What is asked of it.
+    /// The questions.
     pub asked: Asked,
 }
 
-/// Questions about nothing that a data set holds.
+/// Questions outside the data set.
 #[derive(Debug)]
 pub struct Foreign {
-    /// In the file's order.
+    /// The questions, in the order of the file.
     pub questions: Vec<String>,
 }
 
 impl Dataset {
-    /// Reads the questions of a folder, of a split where it has judgments, and looks where its documents
-    /// are.
+    /// Loads the questions of a folder, for a ranked set those of a split, and locates the documents.
     ///
     /// # Errors
-    /// `DatasetError`: it has neither layout, or a line breaks its layout's rules.
+    /// `DatasetError`: the folder has neither layout, or a line breaks the layout's rules.
     pub fn open(folder: &Path, split: &str) -> Result<Self, DatasetError> {
         if !folder.is_dir() {
             return Err(DatasetError::of(folder, "is not a folder with a data set"));
@@ -106,8 +104,8 @@ impl Dataset {
         Ok(Self { name, corpus: corpus(folder)?, relations, replaces, asked })
     }
 
-    /// The SHA-256, in hexadecimal, of all that its items are made of: the documents, what replaces what, and
-    /// how both become items. What is asked of them is no part of it.
+    /// SHA-256, in hexadecimal, of the inputs of the items: the documents, the replacements, and the version of the
+    /// conversion. The questions are excluded.
     ///
     /// # Errors
     /// `DatasetError`: a file cannot be read.
@@ -121,12 +119,12 @@ impl Dataset {
         Ok(engine::hex(&hash.finalize()))
     }
 
-    /// The file with the documents.
+    /// The documents file.
     pub fn corpus(&self) -> &Path {
         &self.corpus
     }
 
-    /// Keeps the first `limit` questions.
+    /// Truncates the questions to the first `limit`.
     pub fn ask_at_most(&mut self, limit: usize) {
         match &mut self.asked {
             Asked::Ranked(questions) => questions.truncate(limit),
@@ -134,11 +132,11 @@ impl Dataset {
         }
     }
 
-    /// Writes each document as a line that `import` takes (`format-spec/export.md`), its name as `ref`.
-    /// Gives how many there are.
+    /// Writes each document as a line for `import` (`format-spec/export.md`), with its name as `ref`. Returns their
+    /// number.
     ///
     /// # Errors
-    /// `DatasetError`, also where the line cannot be written.
+    /// `DatasetError`: a document is invalid, or a line cannot be written.
     pub fn write_items(&self, out: &mut impl Write) -> Result<u64, DatasetError> {
         let mut documents = 0;
         each_object(&self.corpus, DOCUMENTS_MAX, |document| {
@@ -172,10 +170,10 @@ impl Dataset {
 }
 
 impl Foreign {
-    /// Reads the questions of a file of JSON Lines: `text` or `query` of each.
+    /// Loads the questions of a JSON Lines file, from the field `text` or `query`.
     ///
     /// # Errors
-    /// `DatasetError`
+    /// `DatasetError`: the file cannot be read, or a line has no question.
     pub fn open(file: &Path) -> Result<Self, DatasetError> {
         let mut questions = Vec::new();
         each_object(file, QUESTIONS_MAX, |line| {
@@ -198,7 +196,7 @@ fn question(line: &Value) -> Result<String, String> {
     found.map(str::to_owned).ok_or_else(|| "has no `text` or `query` with a question".to_owned())
 }
 
-/// The questions that were judged, in the order of their file.
+/// Loads the judged questions, in the order of their file.
 fn judged_questions(folder: &Path, split: &str) -> Result<Vec<Judged>, DatasetError> {
     let file = folder.join("qrels").join(format!("{split}.tsv"));
     let mut judgments: BTreeMap<String, HashMap<String, u32>> = BTreeMap::new();
@@ -231,7 +229,7 @@ fn judged_questions(folder: &Path, split: &str) -> Result<Vec<Judged>, DatasetEr
     Ok(questions)
 }
 
-/// `query-id`, `corpus-id`, `score`.
+/// Splits a line into `query-id`, `corpus-id` and `score`.
 fn fields(line: &str) -> Result<[&str; 3], String> {
     let fields: Vec<&str> = line.split('\t').collect();
     fields.try_into().map_err(|found: Vec<_>| {
@@ -271,7 +269,7 @@ fn sha256(file: &Path) -> Result<[u8; 32], DatasetError> {
     }
 }
 
-/// What each document replaces, by `relations.json`.
+/// Loads the documents replaced by each document from `relations.json`.
 fn replaced(file: &Path) -> Result<HashMap<String, Vec<String>>, DatasetError> {
     let wrong = |why: &dyn std::fmt::Display| DatasetError::of(file, why);
     let about = std::fs::metadata(file).map_err(|error| wrong(&error))?;

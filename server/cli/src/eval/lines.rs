@@ -1,4 +1,4 @@
-//! Files of a data set, line by line, with errors that name file and line.
+//! Line-by-line reading of data set files, with errors that name file and line.
 
 use std::fmt;
 use std::fs::File;
@@ -9,11 +9,11 @@ use serde_json::Value;
 
 use recalld_interchange::lines::LINE_BYTES_MAX;
 
-/// Why a data set cannot be used.
+/// The error of an unusable data set.
 #[derive(Debug)]
 pub struct DatasetError {
     file: PathBuf,
-    /// Counted from 1.
+    /// Line number, from 1.
     line: Option<u64>,
     why: String,
 }
@@ -40,7 +40,7 @@ impl fmt::Display for DatasetError {
 
 impl std::error::Error for DatasetError {}
 
-/// Gives `sink` each line that is not empty, with its number, until one is refused.
+/// Passes each non-empty line with its number to `sink`, until `sink` returns an error.
 pub(super) fn each(
     file: &Path,
     lines_max: u64,
@@ -70,12 +70,12 @@ pub(super) fn each(
     Ok(())
 }
 
-/// One line with its end; of one that is too long, a byte more than is allowed.
+/// Reads one line with its newline. For a line above the limit, reads one byte more than the limit.
 fn next_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<usize> {
     reader.take(LINE_BYTES_MAX as u64 + 1).read_until(b'\n', line)
 }
 
-/// The same for lines of JSON objects.
+/// As [`each`], for lines of JSON objects.
 pub(super) fn each_object(
     file: &Path,
     lines_max: u64,
@@ -87,7 +87,7 @@ pub(super) fn each_object(
     })
 }
 
-/// A string or a whole number, as a string.
+/// Converts a non-empty string or an integer to a name.
 pub(super) fn name(value: &Value) -> Option<String> {
     match value {
         Value::String(text) if !text.is_empty() => Some(text.clone()),
@@ -96,13 +96,13 @@ pub(super) fn name(value: &Value) -> Option<String> {
     }
 }
 
-/// The first of these fields that is there, as a name.
+/// The first present field of `fields`, as a name.
 pub(super) fn name_of(object: &Value, fields: [&str; 2]) -> Result<String, String> {
     let found = fields.iter().find_map(|field| object.get(field));
     found.and_then(name).ok_or_else(|| format!("has no `{}` that is a name", fields[0]))
 }
 
-/// A field of text; an empty one where it is not there, or null.
+/// A text field; empty if absent or null.
 pub(super) fn text_of<'a>(object: &'a Value, field: &str) -> Result<&'a str, String> {
     match object.get(field) {
         None | Some(Value::Null) => Ok(""),

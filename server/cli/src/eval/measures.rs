@@ -1,13 +1,12 @@
-//! The measures: plain sums over the answers to questions.
+//! Metrics, as sums over the questions.
 //!
-//! nDCG as Jarvelin and Kekalainen, "Cumulated gain-based evaluation of IR techniques" (2002) have it,
-//! with the gain of a document as its grade and the discount log2(rank + 1), which is what BEIR's
-//! figures are made with.
+//! nDCG follows Jarvelin and Kekalainen, "Cumulated gain-based evaluation of IR techniques" (2002). The gain of a
+//! document is its grade and the discount is log2(rank + 1), as in BEIR.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// How well a ranking fits what is known to be relevant: sums over questions.
+/// Ranking quality against relevance judgments: sums over questions.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Ranked {
     questions: u64,
@@ -18,8 +17,8 @@ pub(super) struct Ranked {
 }
 
 impl Ranked {
-    /// Adds one question: what was given, best first, of which the first `depth` count, and the grade of
-    /// each relevant document. A grade of 0 is not relevant.
+    /// Adds one question: the returned names, best first and cut at `depth`, and the grade of each relevant document. A
+    /// grade of 0 is not relevant.
     pub(super) fn add(&mut self, given: &[&str], relevant: &HashMap<String, u32>, depth: usize) {
         let given = &given[..given.len().min(depth)];
         let grades: Vec<u32> =
@@ -39,17 +38,17 @@ impl Ranked {
         self.reciprocal += first.map_or(0.0, |(rank, _)| 1.0 / f64::from(rank));
     }
 
-    /// Counts a question that was not answered; it is added like any other, too.
+    /// Counts an unanswered question, in addition to [`Self::add`].
     pub(super) fn add_unanswered(&mut self) {
         self.unanswered += 1;
     }
 
-    /// Questions that were asked.
+    /// Number of questions.
     pub(super) fn questions(&self) -> u64 {
         self.questions
     }
 
-    /// Of these, those that were not answered.
+    /// Number of unanswered questions.
     pub(super) fn unanswered(&self) -> u64 {
         self.unanswered
     }
@@ -59,12 +58,12 @@ impl Ranked {
         self.mean(self.ndcg)
     }
 
-    /// Mean share of the relevant documents that were given, 0 to 1.
+    /// Mean recall, the returned share of the relevant documents, 0 to 1.
     pub(super) fn recall(&self) -> f64 {
         self.mean(self.recall)
     }
 
-    /// Mean of 1 / rank of the first relevant document, 0 to 1.
+    /// Mean reciprocal rank of the first relevant document, 0 to 1.
     pub(super) fn mrr(&self) -> f64 {
         self.mean(self.reciprocal)
     }
@@ -84,28 +83,28 @@ fn count(number: u64) -> f64 {
     number as f64
 }
 
-/// `part` of `all`, 0 to 1; 0 of nothing.
+/// `part` / `all`, 0 to 1; 0 if `all` is 0.
 pub(super) fn share(part: u64, all: u64) -> f64 {
     if all == 0 { 0.0 } else { count(part) / count(all) }
 }
 
-/// Questions in the words of a superseded document: counts.
+/// Counts over the questions worded like superseded documents.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Stale {
-    /// How many were asked.
+    /// Number of questions.
     pub(super) questions: u64,
-    /// Those whose first item is a current document that replaces the stale one.
+    /// Questions whose first item is a current document.
     pub(super) current_first: u64,
-    /// Those with a stale document and no current one above it.
+    /// Questions with a stale document and no current document above it.
     pub(super) stale_above: u64,
-    /// Those whose stale documents are all found by their ids, each with a current one in its chain.
+    /// Questions whose stale documents are all found by their ids, each with a current document in its chain.
     pub(super) reachable: u64,
-    /// Those that were not answered.
+    /// Unanswered questions.
     pub(super) unanswered: u64,
 }
 
 impl Stale {
-    /// Adds one question: what was given, best first, and which of it stands or does not.
+    /// Adds one question: the returned names, best first, and the names of the stale and the current documents.
     pub(super) fn add(&mut self, given: &[&str], stale: &[String], current: &[String]) {
         let first = |of: &[String]| given.iter().position(|name| of.iter().any(|one| one == name));
         let (old, new) = (first(stale), first(current));
@@ -115,17 +114,16 @@ impl Stale {
     }
 }
 
-/// How long answers took, of up to as many as there are questions.
+/// Durations of all answers.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Latency(Vec<Duration>);
 
 impl Latency {
-    /// Adds one answer.
     pub(super) fn add(&mut self, took: Duration) {
         self.0.push(took);
     }
 
-    /// What so many percent of the answers did not exceed (nearest rank), in milliseconds.
+    /// The given percentile of the durations (nearest rank), in milliseconds.
     pub(super) fn percentile(&self, percent: usize) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_unstable();
@@ -154,7 +152,7 @@ mod tests {
         assert!((found - wanted).abs() < 5e-5, "{found}, not {wanted}");
     }
 
-    /// Worked out by hand: ranks 1, 2, 3 are discounted by 1, 1.58496, 2.
+    /// Expected values computed by hand: ranks 1, 2, 3 have the discounts 1, 1.58496, 2.
     #[test]
     fn a_ranking_is_worth_what_paper_says() {
         let second = one(&["x", "a", "y"], &[("a", 1)], 10);

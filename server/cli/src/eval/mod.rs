@@ -1,7 +1,7 @@
-//! Evaluation: how good the answers are on a data set with known ones (`format-spec/eval.md`).
+//! Evaluation of answer quality on a data set with known answers (`format-spec/eval.md`).
 //!
-//! Owns the data sets and the measures. Questions go the way of every governed call; it must not
-//! know how they are answered.
+//! Owns the data sets and the metrics. Questions are governed calls; evaluation must not depend on their
+//! implementation.
 
 mod ask;
 mod dataset;

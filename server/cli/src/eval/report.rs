@@ -1,5 +1,3 @@
-//! What an evaluation found, for programs and for people.
-
 use engine::Micros;
 use serde_json::{Value, json};
 
@@ -8,14 +6,14 @@ use super::measures::{Latency, Ranked, Stale, share};
 use recalld_common::counted::counted;
 use recalld_common::names;
 
-/// What was measured, by the layout of the data set.
+/// The metrics, by layout of the data set.
 #[derive(Debug, Clone)]
 pub(super) enum Figures {
     Ranked(Ranked),
     Stale(Stale),
 }
 
-/// What an evaluation found.
+/// The report of an evaluation.
 #[derive(Debug, Clone)]
 pub struct Report {
     pub(super) name: String,
@@ -24,15 +22,14 @@ pub struct Report {
     pub(super) documents: u64,
     pub(super) figures: Figures,
     pub(super) latency: Latency,
-    /// Abstained, of how many.
+    /// Abstentions, and the number of out-of-scope questions.
     pub(super) foreign: Option<(u64, u64)>,
 }
 
-/// Percentiles that are reported.
 const PERCENTILES: [usize; 3] = [50, 95, 99];
 
 impl Report {
-    /// As `--json` prints it (`format-spec/eval.md`).
+    /// The JSON printed by `--json` (`format-spec/eval.md`).
     pub fn to_json(&self) -> Value {
         let mut report = json!({
             "dataset": self.name, "lane": self.lane.name(), "now": names::time(self.now),
@@ -63,7 +60,7 @@ impl Report {
         report
     }
 
-    /// The same in words, ending its last line.
+    /// The report as text, with a final newline.
     pub fn readable(&self) -> String {
         let of =
             |part: u64, all: u64| format!("{part} of {all} ({:.2} %)", 100.0 * share(part, all));
@@ -103,7 +100,7 @@ impl Report {
     }
 }
 
-/// To 4 decimals.
+/// Rounds to 4 decimals.
 fn rounded(figure: f64) -> Value {
     ((figure * 1e4).round() / 1e4).into()
 }

@@ -1,5 +1,5 @@
-//! What every row of the catalog must be, whoever adds it: accepted by the pickiest client that was
-//! seen, and short enough for a model's context.
+//! Requirements on every tool of the catalog: accepted by the strictest known client, and short enough for a model's
+//! context.
 
 use std::collections::HashSet;
 
@@ -11,17 +11,17 @@ use serde_json::{Map, Value, json};
 use support_server::schema::rows;
 use support_wire::schema::conforms;
 
-/// Characters of a tool's name: some clients count the server's name in, and allow 64.
+/// Characters of a tool's name: some clients add the server's name and allow 64.
 const NAME_CHARS_MAX: usize = 60;
-/// Tokens of the whole list, by the vocabulary `o200k_base`.
+/// Tokens of the whole tool list, in the vocabulary `o200k_base`.
 const LIST_TOKENS_MAX: usize = 16_000;
-/// Tokens of the core profile's list.
+/// Tokens of the core profile's tool list.
 const CORE_TOKENS_MAX: usize = 4_000;
 
-/// How large the catalog is to become: tools, all their arguments, all fields of their results.
+/// Planned size of the catalog: tools, arguments of all tools, result fields of all tools.
 const PLANNED: [usize; 3] = [75, 200, 430];
-/// What one of each may cost in the mean, in tokens: a tool has its name, title, hints and
-/// description, an argument its name, schema and description, a result's field its name and type.
+/// Mean tokens allowed for each: a tool has its name, title, hints and description, an argument its name, schema and
+/// description, a result field its name and type.
 const TOKENS_EACH: [usize; 3] = [100, 24, 8];
 
 const fn allowed([tools, arguments, results]: [usize; 3]) -> usize {
@@ -33,7 +33,7 @@ fn properties(schema: &Value) -> &Map<String, Value> {
     schema["properties"].as_object().unwrap()
 }
 
-/// No reference, no combination, one type to each value, at any depth.
+/// Checks that a schema has no reference, no combination, and one type per value, at any depth.
 fn assert_plain(tool: &str, schema: &Value) {
     const KEYWORDS: [&str; 13] = [
         "type",
@@ -119,7 +119,7 @@ fn hints_are_explicit_and_say_what_the_row_does() {
     }
 }
 
-/// Tokens of a list, as `tools/list` sends it.
+/// Tokens of a tool list, as serialized for `tools/list`.
 fn tokens(tools: &[&Tool]) -> usize {
     let list = json!({"tools": tools.iter().map(|tool| tool.describe()).collect::<Vec<_>>()});
     tiktoken_rs::o200k_base_singleton().encode_ordinary(&list.to_string()).len()

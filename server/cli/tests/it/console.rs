@@ -1,5 +1,5 @@
-//! The console as a browser and as those who would abuse one meet it (format-spec/console.md); its pages are tried in
-//! Chromium by `tests/campaigns/console.sh`.
+//! The console as seen by a browser and by an attacker (format-spec/console.md). `tests/campaigns/console.sh` tests its
+//! pages in Chromium.
 
 use std::sync::OnceLock;
 
@@ -20,7 +20,7 @@ fn service() -> &'static Service {
     SERVICE.get_or_init(|| with_documents(&["--allow-origin", APP]))
 }
 
-/// A request as the page sends it.
+/// Adds the headers of a request from the console's page.
 fn ours(ask: Ask) -> Ask {
     let origin = format!("http://{}", service().local());
     ask.header("Origin", &origin).header("Sec-Fetch-Site", "same-origin")
@@ -42,7 +42,7 @@ fn detail(answer: &Answer) -> String {
     answer.json()["detail"].as_str().unwrap_or_default().to_owned()
 }
 
-/// The files of the console, by path.
+/// Paths of the console's files.
 fn files() -> Vec<&'static str> {
     let rows = routes().filter(|route| matches!(route.target, Target::Asset(_)));
     rows.map(|route| route.path).filter(|path| path.starts_with("/console")).collect()
@@ -109,7 +109,7 @@ fn its_page_has_nothing_inline_and_its_scripts_make_no_markup() {
         "http://",
         "https://",
     ] {
-        // The icon's namespace is no address that anybody asks.
+        // The icon's XML namespace is a URL that is never requested.
         let without_icon: String =
             page.lines().filter(|line| !line.contains("rel=\"icon\"")).collect();
         assert!(!without_icon.contains(never), "{never}");
@@ -166,7 +166,7 @@ fn a_page_of_ours_reads_by_the_tools_and_leaves_entries() {
     let entry = trail["entries"].as_array().unwrap().iter().find(|entry| entry["seq"] == seq);
     let entry = entry.unwrap();
     assert_eq!((&entry["principal"], &entry["decision"]), (&json!("operator"), &json!("allow")));
-    // Arguments may be left out.
+    // Arguments are optional.
     assert_eq!(asked(Ask::post(CALL, &json!({"tool": "recall_stats"}))).status, 200);
 
     for (tool, arguments, status, why) in [
@@ -220,7 +220,7 @@ fn whoever_is_no_page_of_ours_is_refused() {
             );
         }
     }
-    // By either word of a browser it is ours, and as plain text, which forms of other pages can send, it is not.
+    // Either header identifies a same-origin request. Content types that foreign forms can send are rejected.
     assert_eq!(service().ask(&read().header("Origin", &own)).status, 200);
     assert_eq!(service().ask(&read().header("Sec-Fetch-Site", "same-origin")).status, 200);
     for kind in [
@@ -245,7 +245,7 @@ fn whoever_is_no_page_of_ours_is_refused() {
     }
 }
 
-/// Signs in: the cookie as a browser sends it, and the token.
+/// Signs in and returns the cookie, as a browser sends it, and the token.
 fn sign_in() -> (String, String) {
     let answer = asked(Ask::post(SESSION, &json!({"bearer": service().credentials().bearer})));
     assert_eq!(answer.status, 200, "{}", answer.text());
@@ -264,7 +264,7 @@ fn act(cookie: &str, token: &str, act: Value) -> Answer {
     signed((cookie, token), Ask::post(ADMIN, &act))
 }
 
-/// The same request in a session.
+/// Sends a request in a session.
 fn signed((cookie, token): (&str, &str), ask: Ask) -> Answer {
     asked(ask.header("Cookie", cookie).header(TOKEN, token))
 }
@@ -312,10 +312,10 @@ fn administration_asks_for_the_bearer_once_and_for_both_halves_of_a_session() {
     }
     let shown = act(&cookie, &token, json!({"act": "tenant show", "slug": "harbour"}));
     assert_eq!(shown.json()["state"], "active", "nothing was done");
-    // A bearer in a header is none of this route's.
+    // This route does not accept a bearer.
     let bearer = format!("Bearer {}", service().credentials().bearer);
     assert_eq!(asked(Ask::post(ADMIN, &list).header("Authorization", &bearer)).status, 401);
-    // The other way round, what a session may is no bearer.
+    // Conversely, operator routes do not accept a session.
     let elsewhere =
         Ask::post("/operator/admin", &list).header("Cookie", &cookie).header(TOKEN, &token);
     assert_eq!(asked(elsewhere).status, 401);
@@ -329,7 +329,7 @@ fn administration_asks_for_the_bearer_once_and_for_both_halves_of_a_session() {
         asked(calling("audit_trail_tool", json!({"tool": "recalld console sign-in"}))).json();
     assert!(trail["entries"].as_array().unwrap().len() >= 2, "{trail}");
 
-    // Who guesses is told to wait in the end, and who is right is not.
+    // Repeated guesses are throttled; the right bearer is not.
     assert_eq!(asked(Ask::post(SESSION, &json!({"bearer": tenants_own}))).status, 401);
     let guess = |n: u32| asked(Ask::post(SESSION, &json!({"bearer": format!("guess-{n}")})));
     let statuses: Vec<u16> = (0..15).map(|n| guess(n).status).collect();
@@ -341,7 +341,7 @@ fn in_workspace(route: &str, workspace: &str, tool: &str, arguments: Value) -> A
     Ask::post(route, &json!({"tool": tool, "arguments": arguments, "workspace": workspace}))
 }
 
-/// The tools and principals of a workspace's newest entries.
+/// Tools and principals of a workspace's newest ledger entries.
 fn entries(workspace: &str) -> Vec<(String, String)> {
     let data = service().data();
     let shown = run(data, &["ledger", "show", "--workspace", workspace, "--json", "--last", "50"]);
@@ -366,7 +366,7 @@ fn a_tenants_workspace_is_shown_in_a_session_and_its_ledger_says_so() {
     let ask = |workspace: &str| {
         in_workspace(CALL, workspace, "retrieval_arbitrate_tool", question.clone())
     };
-    // Whoever is not signed in is not told whether there is such a workspace.
+    // Without a session, the response does not reveal whether the workspace exists.
     for workspace in ["lighthouse", "nobody", "LIGHTHOUSE", "../local"] {
         for half in [("", ""), (cookie.as_str(), ""), ("", token.as_str())] {
             let answer = signed(half, ask(workspace));
@@ -378,7 +378,7 @@ fn a_tenants_workspace_is_shown_in_a_session_and_its_ledger_says_so() {
     let found = signed(session, ask("lighthouse"));
     assert_eq!(found.status, 200, "{}", found.text());
     assert_eq!(found.json()["items"][0]["text"], text);
-    // Neither another tenant's workspace nor the operator's own has it.
+    // Neither another tenant's workspace nor the operator's contains the text.
     for other in ["drydock", "local"] {
         let found = signed(session, ask(other));
         assert_eq!(found.status, 200, "{}", found.text());

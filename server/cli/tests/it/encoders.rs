@@ -1,5 +1,5 @@
-//! Which encoder belongs to which snapshot, step by step: a move that comes between the moment in
-//! which something is embedded and the one in which it is written.
+//! Encoders during a model migration: the migration completes between the embedding of a text and its write, and each
+//! snapshot retains the encoder of its model.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ fn opened(folder: &Path, tiny: Tiny) -> Arc<Embedder> {
     Arc::new(tiny_model::embedder(&model))
 }
 
-/// The other model, as a move takes it; tells `before` of each batch.
+/// The target model of a migration, with a callback before each batch.
 struct Next<'a>(&'a Embedder, &'a dyn Fn());
 
 impl Reencoder for Next<'_> {
@@ -64,7 +64,7 @@ fn note(text: &str) -> ItemDraft {
     }
 }
 
-/// Every embedding is the one that the encoder of the snapshot makes.
+/// Checks that every embedding is by the snapshot's encoder.
 #[track_caller]
 fn check(encoders: &Encoders, wanted: usize) {
     let view = encoders.view();
@@ -94,7 +94,7 @@ fn an_embedding_that_comes_too_late_is_made_again() {
         batch
     };
     encoders.write(embedded("amber")).unwrap();
-    // One of the same width, which only its fingerprint tells apart, and one of another.
+    // A model of the same width, which differs only in its fingerprint, and a model of another width.
     let nexts = [opened(at, Tiny::new(2, 16)), opened(at, Tiny::new(3, 24))];
     for (next, wanted) in nexts.iter().zip([3, 5]) {
         let (before, late) = (encoders.view(), embedded("birch"));
@@ -132,8 +132,7 @@ fn a_move_that_fails_leaves_the_old_encoder() {
     assert!(encoders.begin_move().is_some(), "the next one may begin");
 }
 
-/// A job keeps the embeddings of chunks that are as they were, unless the store has moved since it
-/// read them.
+/// A job reuses the embeddings of unchanged chunks, unless the store's model has changed since the job read them.
 #[test]
 fn a_job_keeps_no_embedding_of_a_model_that_the_store_has_left() {
     let scratch = scratch();
@@ -176,7 +175,7 @@ fn a_job_keeps_no_embedding_of_a_model_that_the_store_has_left() {
     let report = run(&|_| {});
     check(&encoders, usize::try_from(report.items).unwrap());
     version(2);
-    // When the second file's turn comes, the first one's chunks have been compared with the old ones.
+    // By the time of the second file, the first file's chunks have been compared with the stored ones.
     let again = run(&|name| {
         if name == "b.md" {
             move_to(&encoders, &next, &|| {});
@@ -187,8 +186,8 @@ fn a_job_keeps_no_embedding_of_a_model_that_the_store_has_left() {
     check(&encoders, usize::try_from(report.items + again.items).unwrap());
 }
 
-/// The disk was full when the store was opened again: the service answers with the store's encoder,
-/// and says why it takes no writes.
+/// If the disk is full when the store is reopened, the service still answers, with the store's encoder, and reports why
+/// writes fail.
 #[test]
 fn a_store_that_had_no_room_at_its_opening_is_served() {
     let scratch = scratch();
@@ -215,7 +214,7 @@ fn a_store_that_had_no_room_at_its_opening_is_served() {
 
     let health: Value = serde_json::from_slice(&rest::health(&parts).body).unwrap();
     assert_eq!(health["status"], "degraded");
-    // Anyone may ask: the reason, which may name a file, is for those who have credentials.
+    // Health is public. The reason may name a file, so it requires credentials.
     assert_eq!(health["store"], json!({"ready": false}));
     let caller = Caller::local_operator(parts.local.name());
     let local = parts.local.get();

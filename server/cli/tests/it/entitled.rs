@@ -1,4 +1,4 @@
-//! What a plan and a credential leave out is there by no other way, and each refusal has its entry in the ledger.
+//! Entitlements: tools outside a plan or a credential are unreachable by any route, and each denial is in the ledger.
 
 use recalld_metastore::Kind;
 use serde_json::{Value, json};
@@ -6,7 +6,6 @@ use support_server::house::{House, api, call, entries, given, mcp};
 use support_wire::mcp_client;
 use support_wire::wire::{self, Ask};
 
-/// Decision, rule and outcome of an entry.
 fn words(entry: &Value) -> [&str; 3] {
     ["decision", "rule", "outcome"].map(|field| entry[field].as_str().unwrap())
 }
@@ -103,7 +102,7 @@ fn a_batch_is_no_way_around_the_rate() {
     assert_eq!(answers.len(), ASKED);
     let refused = |one: &&Value| one["error"]["data"]["reason"] == "too_many_requests";
     let refused = answers.iter().filter(refused).count();
-    // Two at once, and one for each second that it took.
+    // A burst of two, and one call for each elapsed second.
     assert!((ASKED - 2 - more - 1..=ASKED - 2).contains(&refused), "{refused} in {more} s");
 }
 

@@ -1,4 +1,4 @@
-//! Erasure through the real program: what goes, what is told of it, and what stays.
+//! Erasure through the program: removed bytes, reports and remnants.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use support_wire::kept::{
 use support_wire::mcp_client::McpClient;
 use support_wire::service::{Service, run, run_json, scratch};
 
-/// An erased member of a chain is its id and a time on every surface; the chain runs on.
+/// An erased member of a chain is shown as its id and a time on every surface, and the chain continues.
 #[test]
 fn a_chain_is_recalled_through_what_was_erased() {
     let scratch = scratch();
@@ -80,7 +80,7 @@ fn what_is_erased_is_gone_from_the_data_and_from_backups() {
     run_json(&data, &["backup", backup.to_str().unwrap()]);
     assert!(!holding(&data, "quincunx").is_empty() && !holding(&backup, "quincunx").is_empty());
 
-    // Nothing goes unasked.
+    // Nothing is erased without confirmation.
     let unasked = run(&data, &["erase", &id("new"), "--reason", "x", "--chain"]);
     assert_fails(&unasked, 2, &["nothing was erased", "--yes"]);
     let plan = String::from_utf8(unasked.stdout).unwrap();
@@ -98,7 +98,7 @@ fn what_is_erased_is_gone_from_the_data_and_from_backups() {
     let again = erase(&data, &[&id("new")], &[]);
     assert_eq!((&again["erased"], &again["already"]), (&json!(0), &json!(1)), "{again}");
 
-    // A document goes with its chunks, beside a server, and a backup made before it is still one.
+    // With a running server, a document is erased with its chunks, and an earlier backup is still restorable.
     let service = Service::start(&data, &[]);
     let found = run_json(&data, &["recall", "a diaphone was ruled out", "--limit", "1"]);
     let uri = &found["items"][0]["source"]["uri"];
@@ -129,7 +129,7 @@ fn assert_keys(report: &Value, whole: &[&str]) {
     assert_eq!(keys, whole, "{report}");
 }
 
-/// Whatever an erasure comes to, its report has the same keys, and counts items alone.
+/// Every outcome's report has the same keys, and its counts are of items only.
 #[test]
 fn reports_of_erasures_are_alike() {
     let scratch = scratch();
@@ -166,10 +166,10 @@ fn reports_of_erasures_are_alike() {
     assert_keys(&report, &whole);
     assert_eq!((&report["erased"], &report["pending"]), (&json!(1), &json!(0)), "{report}");
 
-    // One that was cut short: an item, its source and its edge are still to go.
+    // An interrupted erasure: an item, its source and its edge are still pending.
     let number = recalld_common::names::parse_item(&id("n1")).unwrap();
     let ground = Ground::real(&data.join("tenants/local/store")).unwrap();
-    // Sealing leaves the segments to the job that is ended.
+    // Merges are off, so that sealing does not rewrite the segments before the interrupted job.
     let unmerged = Options { merge_bytes_max: 0, ..Options::default() };
     let store = Store::open(ground, unmerged).unwrap();
     store.erase(&[number.0], "officer", "asked", &Never).unwrap();
@@ -180,7 +180,7 @@ fn reports_of_erasures_are_alike() {
     assert_eq!((&report["erased"], &report["already"]), (&json!(1), &json!(0)), "{report}");
     assert_eq!(report["everywhere"], true, "{report}");
 
-    // The way to prove it names the data that was named.
+    // The suggested verify command names the given data directory.
     let said = run(&data, &["erase", &id("n2"), "--reason", "x", "--yes"]);
     let said = String::from_utf8(said.stdout).unwrap();
     let proof = format!("recalld verify --erased {} --data {}\n", id("n2"), data.display());
@@ -188,7 +188,7 @@ fn reports_of_erasures_are_alike() {
     assert_eq!(run(&data, &["verify", "--erased", &id("n2")]).status.code(), Some(0));
 }
 
-/// Ends every job.
+/// Cancels every job.
 struct Never;
 
 impl engine::Pace for Never {
@@ -202,7 +202,7 @@ fn a_backup_that_was_cut_short_loses_its_text_too() {
     let scratch = scratch();
     let data = scratch.path().join("data");
     let id = imported(&data, &[item("a", "the quincunx zephyrine"), item("b", "the mandrake")]);
-    // The first copy ended before its manifest; a second one left a segment that nothing names.
+    // The first backup was interrupted before its manifest; the second has a segment that no manifest references.
     let (first, second) = (scratch.path().join("first"), scratch.path().join("second"));
     for backup in [&first, &second] {
         run_json(&data, &["backup", backup.to_str().unwrap()]);

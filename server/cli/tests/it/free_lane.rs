@@ -1,5 +1,5 @@
-//! The free lane: three tools, writes once the address is confirmed, a quota that says until when; and what a caller
-//! is told whose credential allows less than its plan.
+//! The free plan: three tools, writes after the address is confirmed, and a quota whose errors name its reset. Also the
+//! errors of a credential with fewer scopes than its plan.
 
 use std::time::{Duration, Instant};
 
@@ -18,13 +18,13 @@ use support_wire::mcp_client;
 use support_wire::service::{Service, scratch};
 use support_wire::wire::{self, Answer, Ask};
 
-/// Confirms the address of a workspace.
+/// Confirms the email address of a workspace.
 fn verify(house: &House, slug: &str) {
     let secret = house.control.set_email(slug, "ada@example.org", &Prefix::default()).unwrap();
     house.control.verify_email(secret.expose().as_bytes()).unwrap();
 }
 
-/// The first moment of a month, as times are told.
+/// Returns true if the time is the start of a month.
 fn is_beginning_of_a_month(time: &str) -> bool {
     time.get(7..) == Some("-01T00:00:00Z")
 }
@@ -73,7 +73,7 @@ fn a_free_workspace_has_three_tools_and_writes_once_its_address_is_confirmed() {
     let found =
         given(&service, &old, "brain_recall", &json!({"query": "What colour is the lamp?"}));
     assert!(found["items"].to_string().contains("green"), "{found}");
-    // Other tools are nowhere, however they are asked for.
+    // Other tools are unknown, whichever route calls them.
     for tool in ["retrieval_arbitrate_tool", "recall_stats", "ingest_paths_tool", "no_such_tool"] {
         let answer = call(&service, &old, tool, &json!({"query": "x"}));
         assert_eq!(
@@ -82,7 +82,7 @@ fn a_free_workspace_has_three_tools_and_writes_once_its_address_is_confirmed() {
             "{tool}"
         );
     }
-    // The operator's own workspace has no limits to tell of.
+    // The operator's own workspace has no limits.
     let own = mcp_client::McpClient::open(&service).call("tenant_info", &json!({}));
     assert_eq!((&own["workspace"], &own["plan"]), (&json!("local"), &json!("operator")));
     assert!(own.get("quota").is_none() && own.get("rate").is_none(), "{own}");
@@ -111,7 +111,7 @@ fn a_quota_that_is_used_up_says_when_there_is_more() {
     let asked = Ask::post("/recall", &json!({"query": "anything?"}));
     let answer = api(&service, service.hosted(), &bearer, asked);
     assert_eq!(answer.status, 429, "{}", answer.text());
-    // A resource is not told to be missing.
+    // A resource over the quota is not reported as missing.
     let read = mcp(&other, "resources/read", &json!({"uri": "memory://brief/today"}));
     let read = wire::ask(service.hosted(), &read).json();
     assert_eq!(read["error"]["data"]["reason"], "quota_exceeded", "{read}");
@@ -136,7 +136,7 @@ fn without_a_reservation_nothing_runs() {
         deadline: Instant::now() + Duration::from_secs(60),
         progress: None,
     };
-    // From here on nothing can be reserved.
+    // From here on, quota reservations fail.
     parts.meter.close(parts.clock.now()).unwrap();
     for (tool, arguments) in [
         ("brain_remember", json!({"text": "It would be free of charge."})),
@@ -156,7 +156,7 @@ fn challenge(answer: &Answer) -> &str {
     answer.header("www-authenticate").unwrap_or_default()
 }
 
-/// A call by the revision whose requests stand alone.
+/// Calls a tool in the protocol version of stateless requests.
 fn called_alone(service: &Service, bearer: &str, tool: &str) -> Answer {
     const META: &str = "io.modelcontextprotocol/";
     let params = json!({
@@ -188,12 +188,12 @@ fn a_scope_that_is_missing_is_asked_for_and_a_tool_beyond_the_plan_is_not_there(
         assert_eq!(body["error"]["data"]["reason"], "insufficient_scope", "{body}");
         let said = challenge(&answer);
         assert!(said.starts_with("Bearer error=\"insufficient_scope\""), "{said}");
-        // All that it needs, with what it has.
+        // The challenge lists all needed scopes, including those already granted.
         assert!(said.contains("scope=\"brain:proxy memory:write\""), "{said}");
         let at = format!("http://{}/.well-known/oauth-protected-resource/mcp", service.hosted());
         assert!(said.contains(&format!("resource_metadata=\"{at}\"")), "{said}");
     }
-    // Of a batch nothing is done.
+    // If one call of a batch lacks a scope, no call is executed.
     let one = |id: u64, name: &str, arguments: &Value| {
         let params = json!({"name": name, "arguments": arguments});
         json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
@@ -203,13 +203,13 @@ fn a_scope_that_is_missing_is_asked_for_and_a_tool_beyond_the_plan_is_not_there(
     let answer = wire::ask(service.hosted(), &ask);
     assert_eq!((answer.status, challenge(&answer).is_empty()), (403, false), "{}", answer.text());
     assert!(entries(service.data(), "acme", "brain_recall").is_empty());
-    // Beyond the plan, or nowhere: the same.
+    // A tool outside the plan and an unknown tool get the same error.
     for tool in ["brain_benchmark_recall", "no_such_tool"] {
         let answer = call(&service, &reader, tool, &json!({}));
         assert_eq!((answer.status, challenge(&answer)), (200, ""), "{}", answer.text());
         assert_eq!(answer.json()["error"]["code"], -32602, "{tool}: {}", answer.text());
     }
-    // Each refusal is in the ledger.
+    // Each denial is in the ledger.
     let refused = entries(service.data(), "acme", "tools/call");
     assert_eq!(refused.len(), 5, "{refused:?}");
     assert!(refused.iter().all(|entry| entry["rule"] == "fixed/not-entitled"), "{refused:?}");

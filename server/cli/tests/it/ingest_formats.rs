@@ -1,4 +1,4 @@
-//! Files of other kinds than text: PDF, pictures, tables, JSON Lines; whole, broken and hostile.
+//! Ingest of files other than plain text: PDF, images, tables, JSON Lines; valid, damaged and hostile.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use support_wire::tiny_model::Tiny;
 const TABLE: &str = "Keeper;Shift;Oil\nAda;\"dusk\nto dawn\";3,5\nBob;day;0,5\nEbba;;7\n";
 const LINES: &str = "{\"storm\": {\"name\": \"Xaver\", \"gusts\": [31, 44]}}\nbroken\n{\"storm\": null, \"calm\": true}\n";
 
-/// A picture of two by three, with a description.
+/// A PNG of two by three pixels, with a description.
 fn png(description: &str) -> Vec<u8> {
     let chunk = |kind: &[u8; 4], data: &[u8]| {
         let length = u32::try_from(data.len()).unwrap();
@@ -36,7 +36,7 @@ fn png(description: &str) -> Vec<u8> {
     [b"\x89PNG\r\n\x1a\n".to_vec(), parts.concat()].concat()
 }
 
-/// One of each kind under a name that does not tell, and one of each that is broken.
+/// Writes a file of each format, most with a misleading name, and damaged files.
 fn mixed(folder: &Path) {
     let pages = ["The wreck lies\nbeyond the reef.", "", "Divers found amphorae there."];
     write(folder, "wreck.dat", pdf::of_pages("Survey of the wreck", &pages));
@@ -154,7 +154,7 @@ fn a_mixed_folder_is_read_and_each_broken_file_is_one_error() {
     );
 }
 
-/// A store of its own beside the folder that is read into it, without a service.
+/// A store beside the ingested folder, without a service.
 struct Alone {
     encoders: Encoders,
     roots: Roots,
@@ -221,7 +221,7 @@ fn words_beside_a_picture_are_its_words_and_make_it_new() {
     let report = alone.job(None, CallScope::endless());
     assert_eq!(report.superseded, 1, "{report:?}");
     assert!(!words(&report).contains("tide"));
-    // Words beside what is no picture, or a broken one, are a text of their own.
+    // If the image is invalid, its sidecar text is ingested as a document of its own.
     write(&alone.folder, "b.png", "no picture");
     write(&alone.folder, "b.png.txt", "Gulls.\n");
     let report = alone.job(None, CallScope::endless());
@@ -245,7 +245,7 @@ fn hostile_pdfs_are_errors_of_their_own() {
     let report = alone.job(Some(&reader), CallScope::endless());
     let told = |name: &str| report.errors.iter().any(|(path, _)| path.ends_with(name));
     assert!(!report.cancelled && told("/bomb.pdf") && !told("/z.pdf"), "{report:?}");
-    // Others are read as far as they can be.
+    // The other files are read as far as possible.
     for (at, (what, _)) in pdf::hostile().iter().enumerate() {
         let leads_round = what.contains("itself") || what.contains("themselves");
         assert!(
@@ -261,9 +261,8 @@ fn hostile_pdfs_are_errors_of_their_own() {
     assert_eq!(other, None);
 }
 
-/// A program that takes the place of the reader. It is written under another name by this process and copied by
-/// another: while this one has a file open to write, a child of another test may have it, too, and then it cannot be
-/// executed.
+/// Creates an executable in place of the PDF reader. This process writes the script under another name and a child
+/// process copies it. Otherwise a concurrent test's child could inherit the open file, and executing it would fail.
 fn program(folder: &Path, name: &str, script: &str) -> PdfReader {
     let text = write(folder, &format!("{name}.sh"), format!("#!/bin/sh\n{script}\n"));
     let path = folder.join(name);
@@ -301,7 +300,7 @@ fn a_reader_that_is_missing_loud_slow_or_not_wanted_is_told_and_ended() {
     let report =
         alone.job(Some(&slow.clone().within(Duration::from_secs(5))), CallScope::endless());
     assert!(why(&report).contains("longer than 5s") && is_gone(), "{report:?}");
-    // Called off once the child is there.
+    // Cancelled after the child has started.
     fs::remove_file(&pid_file).unwrap();
     let token = CancellationToken::new();
     let report = thread::scope(|scope| {

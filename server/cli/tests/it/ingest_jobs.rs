@@ -1,4 +1,4 @@
-//! Ingest jobs beside one another, cut off, and asked for what they must not do.
+//! Ingest jobs: concurrent, interrupted, and with forbidden paths.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -54,7 +54,7 @@ fn two_jobs_over_one_folder_store_it_once() {
     let (data, root) = (scratch.path().join("data"), scratch.path().to_str().unwrap().to_owned());
     write(scratch.path(), "empty/only.md", "# Only\n\none\n");
     let service = Service::start(&data, &["--ingest", &format!("{root}/empty")]);
-    // The operator's ingest makes the folder a root; then four clients at once read it again.
+    // The operator's ingest adds the folder to the roots; then four clients ingest it concurrently.
     run_json(&data, &["ingest", "--dry-run", folder.to_str().unwrap()]);
     let done: Vec<Value> = thread::scope(|scope| {
         let job = || run_json(&data, &["ingest", folder.to_str().unwrap()]);
@@ -75,7 +75,7 @@ fn links_that_a_killed_job_left_out_are_made_later() {
     write(&folder, "a.md", "# Alpha\n\nSee [the other](b.md) about kelp.\n");
     let report = run_json(&data, &["ingest", folder.to_str().unwrap()]);
     assert_eq!((&report["items"], &report["links"]), (&json!(2), &json!(0)), "{report}");
-    // The target comes later; the linking file is as it was.
+    // The link's target is created later; the linking file is unchanged.
     write(&folder, "b.md", "# Bravo\n\nMore about kelp.\n");
     let report = run_json(&data, &["ingest", folder.to_str().unwrap()]);
     assert_eq!((&report["unchanged"], &report["links"]), (&json!(1), &json!(1)), "{report}");
@@ -138,7 +138,7 @@ fn naming_a_file_opens_neither_its_folder_nor_what_is_hidden() {
     let mut client = McpClient::open(&service);
     let refusal = client.refusal("ingest_paths_tool", &json!({"paths": [beside]}));
     assert!(refusal.starts_with("paths:"), "{refusal}");
-    // The folder itself, once the operator asks for it; but never what is hidden in it.
+    // The operator may ingest a folder, but hidden files in it remain forbidden.
     run_json(&data, &["ingest", home.to_str().unwrap()]);
     let refusal = client.refusal("ingest_paths_tool", &json!({"paths": [key]}));
     assert!(refusal.contains("hidden"), "{refusal}");
@@ -156,7 +156,7 @@ fn a_document_is_superseded_by_its_file_alone() {
     let refusal = client
         .refusal("brain_remember", &json!({"text": "no", "supersedes": document["document_id"]}));
     assert!(refusal.contains("supersedes") && refusal.contains("document"), "{refusal}");
-    // Null stands for what is left out; a blank text is none.
+    // Null means absent; a blank text is rejected.
     client.call("brain_remember", &json!({"text": "yes", "kind": null, "tags": null}));
     assert!(client.refusal("brain_remember", &json!({"text": " \n"})).contains("blank"));
 }
@@ -181,7 +181,7 @@ fn many_versions_of_a_file_take_one_place() {
     assert!(items[0]["text"].as_str().unwrap().contains("5 metres"), "{answer}");
 }
 
-/// A store of its own beside the folder that is read into it, without a service.
+/// A store beside the ingested folder, without a service.
 struct Alone {
     encoders: Encoders,
     roots: Roots,
@@ -189,7 +189,7 @@ struct Alone {
 }
 
 impl Alone {
-    /// `layers`: how slow its model is.
+    /// `layers`: layers of the model, which slow it down.
     fn new(at: &Path, layers: usize) -> Self {
         let model = Tiny { layers, ..Tiny::new(1, 16) }.write(at, "model");
         let encoders = tiny_model::encoders(at, Arc::new(tiny_model::embedder(&model)));
@@ -203,7 +203,7 @@ impl Alone {
         write(&self.folder, name, text);
     }
 
-    /// Reads a folder beneath the root until the call is over; `progress` is told as it goes.
+    /// Ingests a folder below the root until the call's end, and passes progress to `progress`.
     fn job(&self, below: &str, call: CallScope<'_>, progress: &dyn Fn(u64, u64, &str)) -> Report {
         let request = Request {
             paths: vec![self.folder.join(below).to_str().unwrap().to_owned()],
@@ -231,7 +231,7 @@ impl Alone {
         self.job(below, CallScope::endless(), &|_, _, _| {})
     }
 
-    /// Documents and chunks in the store.
+    /// Number of documents and chunks in the store.
     fn items(&self) -> u64 {
         let snapshot = self.encoders.store().snapshot();
         let is_read =
@@ -239,7 +239,7 @@ impl Alone {
         snapshot.records().filter(|record| is_read(record.as_ref().unwrap())).count() as u64
     }
 
-    /// How many links lead to the version of a file that stands now.
+    /// Number of links to a file's current version.
     fn links_to(&self, name: &str) -> usize {
         let snapshot = self.encoders.store().snapshot();
         let document = self.document(name);
@@ -258,7 +258,7 @@ impl Alone {
     }
 }
 
-/// Called off before the last file is read, with parcels on their way to the store.
+/// The job is cancelled before the last file, while batches are being written.
 #[test]
 fn a_job_that_is_called_off_tells_all_that_it_stored() {
     let scratch = scratch();
@@ -271,7 +271,7 @@ fn a_job_that_is_called_off_tells_all_that_it_stored() {
     let token = CancellationToken::new();
     let progress = |_: u64, _: u64, name: &str| {
         if name == "199.md" {
-            // The first parcels are on their way to the store by now.
+            // Wait until the first batch is in the store.
             while alone.items() == 0 {
                 thread::yield_now();
             }
@@ -283,14 +283,14 @@ fn a_job_that_is_called_off_tells_all_that_it_stored() {
     assert!(report.cancelled && stored > 0);
     assert_eq!(report.items, stored);
     assert_eq!(report.documents.len() as u64, stored / 2, "what the ledger is told");
-    // The next job does the rest, the links of the first one among it.
+    // The next job completes the rest, including the links of the first job's files.
     let again = alone.ingest("");
     assert_eq!((report.items + again.items, again.unchanged), (2 * FILES, stored / 2));
     assert_eq!(report.links + again.links, FILES - 1);
     assert_eq!(alone.ingest("").links, 0);
 }
 
-/// The text of both is the same, and what is hashed is the file.
+/// Both versions have the same text; the hash is over the file's bytes.
 #[test]
 fn a_file_that_loses_its_byte_order_mark_has_changed() {
     let scratch = scratch();
@@ -315,7 +315,7 @@ fn a_link_to_a_changed_file_is_made_once() {
     }
 }
 
-/// Links to versions that are gone are not in the way of those that stand.
+/// Links to superseded items do not crowd out links to current ones.
 #[test]
 fn a_link_is_found_behind_many_older_ones() {
     let scratch = scratch();
@@ -348,15 +348,15 @@ fn a_link_is_found_behind_many_older_ones() {
         valid_to: None,
         note: String::new(),
     };
-    // Stronger, so that they come first.
+    // A higher weight, so that these edges come first.
     let edges = vec![EdgeDraft { weight: 0.9, ..edge }; NEIGHBOURS_MAX];
     store.write(Batch { edges, ..Batch::default() }).unwrap();
     alone.write("c.md", "# Charlie\n\nnew\n");
     assert_eq!((alone.ingest("").links, alone.links_to("b.md")), (0, 1));
 }
 
-/// A file outside of what is read links to one in it, which changes; the job ends between storing
-/// and linking.
+/// A file outside of the ingested folder links to a changed file in it. The job is cancelled between storing and
+/// linking.
 #[test]
 fn links_from_elsewhere_are_kept_by_the_job_after_one_that_was_cut_off() {
     let scratch = scratch();
@@ -368,7 +368,7 @@ fn links_from_elsewhere_are_kept_by_the_job_after_one_that_was_cut_off() {
         alone.write("y/b.md", &format!("# Bravo\n\nversion {version}\n"));
         let before = alone.items();
         let token = CancellationToken::new();
-        // Named once before it is read, and once before its links are made.
+        // Progress names a file once before it is read, and again before its links are made.
         let progress = |_: u64, _: u64, name: &str| {
             if name.ends_with("b.md") && alone.items() > before {
                 token.cancel();
@@ -377,7 +377,7 @@ fn links_from_elsewhere_are_kept_by_the_job_after_one_that_was_cut_off() {
         let report = alone.job("y", CallScope { token: &token, deadline: None }, &progress);
         assert!(report.cancelled && alone.links_to("y/b.md") == 0, "version {version}");
     }
-    // Two versions behind, and as it was at last.
+    // Two versions later, the file is unchanged and its link is restored.
     let report = alone.ingest("y");
     assert_eq!((report.unchanged, report.links, alone.links_to("y/b.md")), (1, 1, 1));
     assert_eq!(alone.ingest("y").links, 0);
@@ -392,7 +392,7 @@ fn linking_is_told_and_can_be_called_off() {
     }
     assert_eq!(alone.ingest("").links, 0);
     alone.write("new.md", "# New\n\nall lead here\n");
-    // The last file comes last, so a second word of an earlier one is about its links.
+    // `new.md` is stored last, so any later progress of another file is about its links.
     let (last, linking) = (Cell::new(false), Cell::new(0));
     let token = CancellationToken::new();
     let told = Cell::new((0, 0));
@@ -409,15 +409,14 @@ fn linking_is_told_and_can_be_called_off() {
     assert!(report.cancelled, "after {} files", linking.get());
     assert_eq!((report.files, report.items), (31, 2), "{report:?}");
     assert!(alone.links_to("new.md") < 30);
-    // Nothing has changed, but the links are not all there.
+    // No file has changed, but links are missing.
     let again = alone.ingest("");
     assert_eq!((again.unchanged, again.items), (31, 0), "{again:?}");
     assert_eq!((report.links + again.links, alone.links_to("new.md")), (30, 30));
     assert_eq!(alone.ingest("").job, None, "now all is as it was");
 }
 
-/// The disk is full once some documents are stored: whoever asked is told of those, and so is the
-/// ledger.
+/// If the disk is full after some documents are stored, both the caller's error and the ledger account for them.
 #[test]
 fn a_job_that_breaks_off_accounts_for_what_it_stored() {
     let scratch = scratch();
@@ -443,7 +442,7 @@ fn a_job_that_breaks_off_accounts_for_what_it_stored() {
     let notes_folder = scratch.path().join("notes");
     notes(&notes_folder, 600);
     let caller = Caller::local_operator(parts.local.name());
-    // The first files that are told as done are stored.
+    // Files reported as done are stored.
     let progress = |done: u64, _: u64, _: &str| is_full.store(done > 0, Ordering::SeqCst);
     let context = Context {
         services: parts.tool_services(),

@@ -1,5 +1,4 @@
-//! What cannot be seen from outside of a service: which of its threads ask the control store, and what becomes of a
-//! call whose tool panics.
+//! Internals of a service: event loops never access the metastore, and the outcome of a call whose tool panics.
 
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -33,11 +32,11 @@ use support_wire::wire::{self, Answer, Ask, Client};
 use tempfile::TempDir;
 
 thread_local! {
-    /// Whether this thread is an event loop that asks the service something.
+    /// True while this thread, an event loop, calls the service.
     static IS_LOOP: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A pipeline whose event loops can be told from its workers.
+/// A pipeline that marks calls from event loops.
 struct Watched(Pipeline);
 
 fn on_loop<T>(act: impl FnOnce() -> T) -> T {
@@ -84,7 +83,7 @@ impl Service for Watched {
     }
 }
 
-/// A service of this process with both listeners and the workspace `acme`.
+/// An in-process service with both listeners and the workspace `acme`.
 struct Inside {
     parts: Arc<AppState>,
     local: String,
@@ -96,7 +95,7 @@ struct Inside {
 }
 
 impl Inside {
-    /// `prepare` may put parts of its own in place.
+    /// Starts the service; `prepare` may replace parts of its state.
     fn start(prepare: impl FnOnce(&mut AppState)) -> Self {
         let scratch = scratch();
         let address: SocketAddr = ([127, 0, 0, 1], 0).into();
@@ -126,7 +125,6 @@ impl Inside {
         Self { parts, local, hosted, bearer, handle, thread, scratch }
     }
 
-    /// The entries of a workspace's ledger.
     fn entries(&self, workspace: &str) -> Vec<Entry> {
         match workspace {
             "local" => drop(self.parts.local.get().audit.settled_files().unwrap()),
@@ -146,7 +144,7 @@ impl Drop for Inside {
     }
 }
 
-/// Makes the workspace `acme`, and gives a bearer of it.
+/// Creates the workspace `acme` and returns a bearer for it.
 fn acme(parts: &AppState) -> String {
     let new = NewTenant { slug: "acme", title: "acme", plan: "team" };
     parts.control.create_tenant(&new).unwrap();
@@ -158,7 +156,7 @@ fn acme(parts: &AppState) -> String {
     issued.secret.expose().to_owned()
 }
 
-/// Counts who asks for the time, on event loops and elsewhere.
+/// A clock that counts its reads, on event loops and elsewhere.
 #[derive(Debug, Default)]
 struct Asked {
     by_loops: AtomicUsize,
@@ -173,7 +171,7 @@ impl Clock for Asked {
     }
 }
 
-/// The whole answer to what may be told to go on first.
+/// Sends a request and returns the final response, after any `100 Continue`.
 fn sent(at: &str, ask: &Ask) -> Answer {
     let mut client = Client::open(at).unwrap();
     client.write(&ask.bytes(at)).unwrap();
@@ -190,7 +188,7 @@ fn an_event_loop_never_asks_the_control_store() {
     let clock = Arc::new(Asked::default());
     let folder = scratch();
     let service = Inside::start(|parts| {
-        // No act of a control store goes without a look at the clock.
+        // Every metastore operation reads the clock, so clock reads reveal metastore accesses.
         let file = folder.path().join("control.redb");
         let control = Control::open(&file, Arc::clone(&clock) as _, Arc::new(SystemRandom));
         parts.control = Arc::new(control.unwrap());
@@ -220,7 +218,7 @@ fn an_event_loop_never_asks_the_control_store() {
             asked += 1;
         }
     }
-    // What issues tokens asks it, and is asked with bodies that are not small too.
+    // The token endpoint accesses the metastore, and accepts large bodies, too.
     let form = Ask::new("POST", "/token")
         .header("Content-Type", "application/x-www-form-urlencoded")
         .header("Expect", "100-continue")
@@ -234,7 +232,7 @@ fn an_event_loop_never_asks_the_control_store() {
     assert_eq!(clock.by_loops.load(Ordering::SeqCst), 0);
 }
 
-/// The time of the system and so much more or less; or a time of its own.
+/// The system's clock with an offset, or a fixed time at the end of its range.
 #[derive(Debug, Default)]
 struct Moved {
     by_micros: AtomicI64,
@@ -292,7 +290,7 @@ fn a_clock_that_is_set_back_gives_nothing_away_and_what_was_good_is_good_again()
     assert!(is_good(&recall(&access)) && is_good(&recall(&service.bearer)));
     let begun = (month(), used());
     assert_eq!(begun.1, 2);
-    // Back: nobody is told anything, and nothing is given, whatever they show.
+    // Set back: every endpoint closes, and no credential is accepted or issued.
     clock.by_micros.store(-HOUR_MICROS, Ordering::SeqCst);
     let page = Ask::get("/authorize?client_id=x&redirect_uri=https://x.example/");
     for ask in [mcp(&service.bearer, "tools/list", &json!({})), asked.clone(), page] {
@@ -302,7 +300,7 @@ fn a_clock_that_is_set_back_gives_nothing_away_and_what_was_good_is_good_again()
     }
     clock.by_micros.store(-60_000_000, Ordering::SeqCst);
     assert!(is_good(&recall(&service.bearer)), "as far as a clock is put right");
-    // A clock that tells no month: no call can be reserved, so none runs.
+    // A time without a month: no call can be reserved, so none runs.
     clock.is_at_its_end.store(true, Ordering::SeqCst);
     let (known, _) = recalld_workspace::opening::credentials(&service.parts.data).unwrap();
     let shown = known.show();
@@ -319,22 +317,22 @@ fn a_clock_that_is_set_back_gives_nothing_away_and_what_was_good_is_good_again()
             assert!(closed.header("retry-after").is_some(), "{}", closed.head());
         }
     }
-    // Right again: nothing is lost, and nothing was charged for what did not run.
+    // Correct again: nothing is lost, and calls that did not run are not charged.
     clock.is_at_its_end.store(false, Ordering::SeqCst);
     clock.by_micros.store(0, Ordering::SeqCst);
     assert!(is_good(&recall(&access)) && is_good(&recall(&service.bearer)));
-    // An hour may have been of the month before.
+    // Lenient, because the hour set back may fall into the previous month.
     assert!(month() == begun.0 && (4..=6).contains(&used()), "{} calls of {begun:?}", used());
 }
 
-/// Panics when it was asked so often, once.
+/// A clock that panics once, after a given number of reads.
 #[derive(Debug)]
 struct Mine {
     left: AtomicI64,
 }
 
 impl Mine {
-    /// The next question but `more` of them panics.
+    /// Panics at the read after the next `more` reads.
     fn lay(&self, more: i64) {
         self.left.store(more, Ordering::SeqCst);
     }
@@ -366,7 +364,7 @@ fn a_tool_that_panics_leaves_its_entry_costs_nothing_and_stops_nobody() {
         let month = &recalld_common::names::time(SystemClock.now())[..7];
         service.parts.control.usage("acme", month).unwrap().used
     };
-    // At the machine itself nothing is reserved; a tenant's call asks for the time before it has its place.
+    // A local call reserves no quota; a tenant's call reads the clock once before its tool.
     for (workspace, at, asked_before) in
         [("local", &service.local, 0), ("acme", &service.hosted, 1)]
     {
@@ -377,7 +375,7 @@ fn a_tool_that_panics_leaves_its_entry_costs_nothing_and_stops_nobody() {
             let answer = wire::ask(at, &ask);
             assert!(mine.is_gone(), "{workspace}: the tool did not ask for the time");
             let wanted = json!({"code": -32603, "message": "Internal error"});
-            // As the last event of a stream, which the error was noted on before.
+            // The error is the last event of a stream that began earlier.
             let told = answer.events().pop().unwrap();
             assert_eq!((answer.status, &told["error"]), (200, &wanted), "{workspace}");
         }

@@ -1,5 +1,4 @@
-//! A call that ends in the middle of a long read: the read ends with it, and its worker takes the next
-//! call.
+//! A call that ends during a long read: the read ends with the call, and its worker handles the next.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Sender};
@@ -29,15 +28,15 @@ use support_wire::service::scratch;
 use support_wire::tiny_model::Tiny;
 use support_wire::wire::{self, Ask};
 
-/// So many that a scan asks several times whether it is to go on.
+/// Enough items for several cancellation checks in one scan.
 const ITEMS: usize = 20_000;
 const EAST: [f32; DIMENSIONS] = [1.0, 0.0, 0.0, 0.0];
 
-/// What a tool of [`Scanning`] came to: how often it asked, and whether it was cut short.
+/// The result of a [`Scanning`] call: the number of its cancellation checks, and the scan's result.
 type Ended = (u64, Result<(), SearchError>);
 
-/// A host with one tool, which looks through a store. With `{"held": true}` it holds still at its
-/// second question whether it is still wanted, until it is not.
+/// A host with one tool that scans a store. With `{"held": true}`, the scan blocks at its second cancellation check
+/// until the call is cancelled.
 struct Scanning {
     snapshot: Snapshot,
     told: Mutex<Sender<Ended>>,
@@ -89,7 +88,7 @@ fn scan(arguments: &Value) -> Ask {
 fn a_scan_past_its_time_ends_and_its_only_worker_takes_the_next_call() {
     let (told, tells) = mpsc::channel();
     let host = Scanning { snapshot: filled(), told: Mutex::new(told) };
-    // Long enough for a scan that nobody holds, on a machine that does other things as well.
+    // Long enough for an unblocked scan on a busy machine.
     let call_time_max = Duration::from_secs(10);
     let server = BareMcp::start(host, 1, call_time_max);
     let heard = || tells.recv_timeout(Duration::from_secs(60)).unwrap();
@@ -105,7 +104,7 @@ fn a_scan_past_its_time_ends_and_its_only_worker_takes_the_next_call() {
     assert_eq!(ended, Ok(()));
 }
 
-/// What a tool reads from ends with its call, be it called off or late.
+/// A tool's snapshots end with its call, whether the call is cancelled or late.
 #[test]
 fn the_snapshots_of_a_call_end_with_it() {
     let scratch = scratch();

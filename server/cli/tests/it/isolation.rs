@@ -1,9 +1,9 @@
-//! No sequence of calls by one tenant ever returns or counts anything of another, and nothing but the credential says
-//! whose a call is.
+//! Tenant isolation: no sequence of calls by one tenant returns or counts data of another, and only the credential
+//! determines the workspace of a call.
 //!
-//! Random calls of two tenants and the operator, interleaved on one server. Whatever the first tenant is answered must
-//! hold no word and no id of the others, and must be what a second server answers, which has that tenant's calls
-//! alone; there, what the others have is what nobody has.
+//! Random calls of two tenants and the operator are interleaved on one server. No answer to the first tenant may
+//! contain a word or id of the others. Each answer must equal that of a second server, which has only this tenant's
+//! calls; there, ids of the others are replaced by unknown ids.
 
 use std::cell::Cell;
 use std::fs;
@@ -14,12 +14,12 @@ use serde_json::{Map, Value, json};
 use support_server::house::{House, Served, mcp, signed};
 use support_wire::wire::{self, Answer, Ask};
 
-/// Sequences of calls. Each has workspaces of its own.
+/// Number of call sequences; each has its own workspaces.
 const CASES: u32 = 10;
-/// Shorter ones that are tried where one fails.
+/// Shrinking attempts after a failure.
 const SHRINKS: u32 = 30;
 const CALLS_MAX: usize = 48;
-/// What each may say; nobody ever asks for another's word.
+/// The word in each caller's items; no caller queries another's word.
 const WORDS: [&str; 3] = ["ambergris", "basaltine", "cobaltite"];
 const TOPICS: [&str; 3] =
     ["The vault opens with left turns.", "We chose epoll for old kernels.", "Umbrellas sell well."];
@@ -32,20 +32,19 @@ const RECALLS: [&str; 5] = [
 ];
 const LISTS: [&str; 4] =
     ["tools/list", "resources/list", "resources/templates/list", "prompts/list"];
-/// Names of what is not there, some of them of what the operator has.
+/// Unknown tool names, some of them named like operator functions.
 const NO_TOOLS: [&str; 4] =
     ["ledger_verify_tool", "tenant_list_tool", "bench_run_tool", "operator_export"];
 
-/// Who calls: two tenants, and the operator of the machine.
+/// The callers: two tenants, and the machine's operator.
 const A: usize = 0;
 const B: usize = 1;
 const LOCAL: usize = 2;
 
-/// Which item.
 #[derive(Debug, Clone, Copy)]
 enum Which {
     Own(usize),
-    /// One that the next of the three has.
+    /// An item of the next caller.
     Others(usize),
 }
 
@@ -84,7 +83,7 @@ enum Act {
     Ingest,
     NoTool(usize),
     Follow(Which),
-    /// With the session of another, by `POST`, `GET` and `DELETE`.
+    /// Uses another caller's session, by `POST`, `GET` and `DELETE`.
     InTheirs(usize),
     CancelTheirs,
 }
@@ -93,7 +92,7 @@ enum Act {
 struct Step {
     by: usize,
     act: Act,
-    /// How another workspace is named in the request, if it is.
+    /// The way in which the request names another workspace, if any.
     disguise: Option<usize>,
     in_session: bool,
 }
@@ -138,21 +137,21 @@ fn step() -> impl Strategy<Value = Step> {
     })
 }
 
-/// What one of the three knows.
+/// State of one caller.
 #[derive(Debug, Default, Clone)]
 struct Known {
     bearer: String,
     session: String,
     slug: String,
-    /// Its items, in the order in which they were remembered.
+    /// Ids of the caller's items, in the order of creation.
     ids: Vec<String>,
 }
 
-/// One server, and those who ask it.
+/// A server and its callers.
 struct World<'a> {
     served: &'a Served,
     known: [Known; 3],
-    /// Of a session, an item and an event that nobody has.
+    /// If true, the other callers' sessions, items and events are unknown ones.
     nobodys: bool,
 }
 
@@ -179,7 +178,7 @@ impl<'a> World<'a> {
         answer.header("mcp-session-id").unwrap_or_else(|| panic!("{}", answer.text())).to_owned()
     }
 
-    /// An MCP request with whose credential it is; of the operator on the local listener, without.
+    /// Sends an MCP request with the caller's credential; the operator uses the local listener without one.
     fn send(&self, who: usize, ask: Ask) -> Answer {
         let bearer = format!("Bearer {}", self.known[who].bearer);
         let at = match who {
@@ -191,7 +190,7 @@ impl<'a> World<'a> {
         wire::ask(at, &ask)
     }
 
-    /// An id that is meant; of the others' what nobody has, where they have none.
+    /// Resolves the id of an item; an unknown id if the other caller has none.
     fn id(&self, who: usize, which: Which) -> String {
         let (of, at) = match which {
             Which::Own(at) => (who, at),
@@ -202,7 +201,7 @@ impl<'a> World<'a> {
         if is_nobodys { format!("itm_{}", "7".repeat(26)) } else { ids[at % ids.len()].clone() }
     }
 
-    /// What is sent for an act, and the id of another that is in it.
+    /// Builds the request of a step, and the foreign id in it.
     fn ask(&self, step: &Step) -> Asked {
         let (who, other) = (step.by, (step.by + 1) % 3);
         let mut asked = Asked::default();
@@ -224,7 +223,7 @@ impl<'a> World<'a> {
                     arguments["supersedes"] = id(*which).into();
                 }
                 if let Some(key) = key {
-                    // The same key with other arguments is refused, so these do not depend on what there is.
+                    // A reused key with other arguments is rejected, so these arguments depend on nothing else.
                     arguments = json!({"text": format!("{} key {key}", WORDS[who])});
                     arguments["idempotency_key"] = format!("key-{key}").into();
                 }
@@ -277,7 +276,7 @@ impl<'a> World<'a> {
         self.served.beside("theirs").to_str().unwrap().to_owned()
     }
 
-    /// Does a step; what came back, with the id that was asked for.
+    /// Runs a step. Returns the answer, and the requested id.
     fn take(&self, step: &Step) -> (Answer, Option<String>) {
         let mut asked = self.ask(step);
         let other = self.known[(step.by + 1) % 3].slug.clone();
@@ -311,7 +310,7 @@ impl<'a> World<'a> {
         (wire::ask(at, &signed(service, &self.known[step.by].bearer, ask)), asked.id)
     }
 
-    /// Keeps what an answer says of an item that was remembered.
+    /// Records the id of a remembered item.
     fn learn(&mut self, step: &Step, answer: &Answer) {
         if !matches!(step.act, Act::Remember { .. }) || answer.status != 200 {
             return;
@@ -328,7 +327,7 @@ impl<'a> World<'a> {
 enum Body {
     Mcp(&'static str, Value),
     Note(&'static str, Value),
-    /// A method alone.
+    /// An HTTP method without a body.
     Bare(&'static str),
     Post(&'static str, Value),
     Get(&'static str),
@@ -364,8 +363,8 @@ fn completion(of: usize) -> Body {
 
 const DISGUISES: usize = 12;
 
-/// Has a request name another workspace wherever one could be looked for: header fields and a query to add, or
-/// something within its body.
+/// Makes a request name another workspace in one of many places: a header field, a query to append, or a field of its
+/// body.
 fn disguised(
     how: Option<usize>,
     other: &str,
@@ -410,8 +409,8 @@ fn slug(who: usize, case: usize) -> String {
     }
 }
 
-/// What is compared of an answer: without what differs from one server to the next (times, receipts, what lies where
-/// on disk), ids by their numbers, lists in any order.
+/// Normalizes an answer for comparison: removes fields that differ between servers (times, receipts, file locations),
+/// replaces ids by numbers, and sorts lists.
 fn plain(value: &Value, names: &[(String, String)]) -> Value {
     const OTHER: [&str; 12] = [
         "took_ms",
@@ -450,11 +449,11 @@ fn plain(value: &Value, names: &[(String, String)]) -> Value {
     }
 }
 
-/// Status and body of an answer. Where a tool gives data, the same as a text is left out: it has times in it.
+/// Normalizes the status and body of an answer. If a tool returns data, the text copy is dropped: it contains times.
 fn compared(answer: &Answer, own: &[String], asked: Option<&String>) -> Value {
     let own = own.iter().enumerate().map(|(at, id)| (id, format!("#{at}")));
     let asked = asked.map(|id| (id, "#asked".to_owned()));
-    // Some messages name an item without its kind.
+    // Some messages contain an item's id without its kind.
     let bare = |id: &str| id.rsplit('_').next().unwrap_or(id).to_owned();
     let names: Vec<(String, String)> = own
         .chain(asked)
@@ -467,13 +466,13 @@ fn compared(answer: &Answer, own: &[String], asked: Option<&String>) -> Value {
     json!([answer.status, plain(&body, &names)])
 }
 
-/// The servers, and bearers of the workspaces that each sequence has for itself.
+/// Both servers, and bearers of the workspaces reserved for each sequence.
 struct Stage {
     both: Served,
     alone: Served,
     bearers: Vec<[String; 3]>,
     used: Cell<usize>,
-    /// Items that the first tenant was shown: where there were none, nothing was tested.
+    /// Number of own words shown to the first tenant; with none, the test would prove nothing.
     shown: Cell<usize>,
 }
 
@@ -500,7 +499,7 @@ impl Stage {
         Self { both, alone, bearers, used: Cell::new(0), shown: Cell::new(0) }
     }
 
-    /// Runs one sequence in workspaces of its own.
+    /// Runs one sequence in its own workspaces.
     fn run(&self, steps: &[Step]) -> Result<(), TestCaseError> {
         let case = self.used.replace(self.used.get() + 1);
         let [acme, globex, alone] = &self.bearers[case];
@@ -529,7 +528,7 @@ impl Stage {
             let here = compared(&answer, &world.known[A].ids, asked.as_ref());
             prop_assert_eq!(here, there, "step {} {:?}: {}", at, step, said);
         }
-        // Whatever the others tried, everybody still has a session.
+        // All sessions have survived the others' attempts.
         for who in [A, B, LOCAL] {
             let ping =
                 mcp("", "ping", &json!({})).header("Mcp-Session-Id", &world.known[who].session);

@@ -1,5 +1,5 @@
-//! The operator's jobs beside calls and beside one another, with the turn that they wait for in the
-//! test's hand: what must not wait does not, and what waited is done in the end.
+//! Operator jobs concurrent with calls and with one another. The tests hold the job locks: calls must not wait, and
+//! waiting jobs complete in the end.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ use support_wire::service::{run_json, scratch, write};
 use support_wire::tiny_model::Tiny;
 use support_wire::wire::{self, Answer, Ask, Client, Events};
 
-/// Text that only the item that is erased has.
+/// Text that occurs only in the erased item.
 const SECRET: &str = "quincunx";
 const LONG: Duration = Duration::from_secs(60);
 
@@ -39,7 +39,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// A data directory with two items, a backup of it, and the id of the item with the secret.
+/// A data directory with two items, its backup, and the id of the item with the secret.
 fn furnished(scratch: &Path) -> (PathBuf, PathBuf, String) {
     let (data, backup) = (scratch.join("data"), scratch.join("backup"));
     let model = Tiny::new(1, 16).write(scratch, "model");
@@ -54,20 +54,20 @@ fn furnished(scratch: &Path) -> (PathBuf, PathBuf, String) {
     (data, backup, found["items"][0]["id"].as_str().unwrap().to_owned())
 }
 
-/// Whether any file beneath a folder holds the secret.
+/// Returns true if any file below a folder contains the secret.
 fn holds_secret(folder: &Path) -> bool {
     fs::read_dir(folder).unwrap().any(|entry| {
         let path = entry.unwrap().path();
         if path.is_dir() {
             return holds_secret(&path);
         }
-        // A file may go while it is looked for.
+        // A file may disappear during the search.
         let bytes = fs::read(&path).unwrap_or_default();
         bytes.windows(SECRET.len()).any(|window| window.eq_ignore_ascii_case(SECRET.as_bytes()))
     })
 }
 
-/// Ids that the known backups still have to lose.
+/// Number of ids pending erasure in the known backups.
 fn pending(data: &Path) -> usize {
     let said: Value =
         serde_json::from_slice(&fs::read(data.join("backups.json")).unwrap()).unwrap();
@@ -75,7 +75,7 @@ fn pending(data: &Path) -> usize {
     backups.iter().map(|backup| backup["pending"].as_array().unwrap().len()).sum()
 }
 
-/// A server in this process, with two workers, on the local listener.
+/// An in-process server on the local listener, with two workers.
 struct Running {
     parts: Arc<AppState>,
     local: String,
@@ -127,7 +127,7 @@ impl Running {
         ask.header("Authorization", &self.bearer).header(id, is).header(secret, it)
     }
 
-    /// Begins a job. Its stream opens once a thread has it.
+    /// Starts a job. The response stream opens when a thread begins to run the job.
     fn job(&self, path: &str, body: &Value) -> Events {
         Client::open(&self.local).unwrap().follow(&self.signed(Ask::post(path, body)))
     }
@@ -136,7 +136,6 @@ impl Running {
         wire::ask(&self.local, &self.signed(ask))
     }
 
-    /// Texts that recall finds.
     fn recall(&self, query: &str) -> String {
         let answer = self.ask(Ask::post("/recall", &json!({"query": query})));
         assert_eq!(answer.status, 200, "{}", answer.text());
@@ -154,7 +153,7 @@ impl Drop for Running {
     }
 }
 
-/// The last event of a job.
+/// The final event of a job.
 fn ended(mut events: Events) -> (String, Value) {
     loop {
         let (name, data) = events.next_event().unwrap();
@@ -186,7 +185,7 @@ fn calls_are_answered_however_many_jobs_wait() {
         server.ask(Ask::post("/semantic-recall", &json!({"query": "the mandrake abides"})));
     assert_eq!(meaning.status, 200, "{}", meaning.text());
     assert_eq!(server.ask(Ask::get("/health")).json()["status"], "ok");
-    // Who may not ask for jobs is told so at once.
+    // An unauthorized job request is rejected at once.
     let refused = wire::ask(&server.local, &Ask::post("/operator/compact", &json!({})));
     assert_eq!(refused.status, 401, "{}", refused.text());
     drop((keeping, ingesting));
@@ -230,7 +229,7 @@ fn what_is_erased_is_hidden_at_once_and_goes_though_nobody_waits() {
     let later =
         EraseLater::start(Arc::clone(&server.parts.admin), Duration::from_millis(1)).unwrap();
     assert!(server.recall(SECRET).contains("zephyrine"));
-    // Another job has the turn, as a move does for hours.
+    // Another job holds the lock, as a model migration does for hours.
     let local = server.parts.local.get();
     let turn = local.keeping.take_within(Duration::from_secs(60)).unwrap();
     let wanted = |dry_run: bool| json!({"ids": [id], "reason": "asked", "dry_run": dry_run});
@@ -242,7 +241,7 @@ fn what_is_erased_is_hidden_at_once_and_goes_though_nobody_waits() {
     assert_eq!((&*name, &step["what"]), ("progress", &json!("hidden")), "{step}");
     assert!(!server.recall(SECRET).contains("zephyrine"));
     assert_eq!(pending(&data), 1);
-    // Its client leaves. What was asked for stands.
+    // The client disconnects; the erasure continues.
     drop(erasing);
     wait_until("upkeep erases in the store", || store.erasures_pending().unwrap() == 0);
     assert!(!holds_secret(&data.join("tenants")));
@@ -256,8 +255,8 @@ fn what_is_erased_is_hidden_at_once_and_goes_though_nobody_waits() {
     assert_eq!(proof["proven"], true, "{proof}");
 }
 
-/// Something that a backup asks for, as a place to come in between: in front of noting itself it asks
-/// for random bytes, after the copy for the time.
+/// A hook into a backup: the backup requests random bytes before it registers itself, and reads the clock after the
+/// copy.
 #[derive(Debug)]
 struct Between {
     is_armed: AtomicBool,
@@ -266,7 +265,7 @@ struct Between {
 }
 
 impl Between {
-    /// Lets the erasure go as far as it comes, once.
+    /// Once, lets the erasure proceed as far as possible.
     fn come(&self) {
         if self.is_armed.swap(false, Ordering::AcqRel) {
             self.told.lock().unwrap().send(()).unwrap();
@@ -295,8 +294,8 @@ impl Clock for AtTime {
     }
 }
 
-/// An erasure hides while a backup is under way, and waits for its turn: the backup that read the store
-/// before loses the text, too.
+/// An erasure during a backup hides its items and waits for the lock. A backup that read the store before the erasure
+/// is erased from, too.
 #[test]
 fn no_erasure_passes_a_backup_that_read_the_store_before_it() {
     for is_after_the_copy in [false, true] {

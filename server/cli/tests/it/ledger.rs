@@ -1,5 +1,5 @@
-//! `recalld ledger verify` and `show`, and the independent check in `format-spec/reader.py`, which must agree
-//! on every ledger, whole or broken.
+//! `recalld ledger verify` and `show`, and the reference reader in `format-spec/reader.py`, which must agree on every
+//! ledger, valid or damaged.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -19,7 +19,7 @@ use support_wire::mcp_client;
 use support_wire::service::{Service, run, scratch};
 
 const SEED: [u8; 32] = [7; 32];
-/// Ledgers broken at random, each in one place.
+/// Number of ledgers with one random fault each.
 const BREAKS: u32 = 60;
 
 fn ledger_of(data: &Path) -> PathBuf {
@@ -30,9 +30,9 @@ fn script() -> PathBuf {
     workspace().join("format-spec/reader.py")
 }
 
-/// What the independent check says.
+/// Runs the reference reader on a ledger.
 fn checked(folder: &Path, arguments: &[&str]) -> Output {
-    // -B: nothing is to be left beside the script.
+    // -B: do not write bytecode files beside the script.
     let mut command = Command::new("python3");
     command.arg("-B").arg(script()).arg("--ledger").args(arguments).arg(folder);
     command.output().expect("python3 is there")
@@ -47,7 +47,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A ledger of so many entries, with a checkpoint somewhere in the middle and one at the end.
+/// Writes a ledger of `entries` entries, with a checkpoint in the middle and one at the end.
 fn made(folder: &Path, entries: u64) -> Signer {
     let signer = Signer::from_seed(&SEED);
     let tenant = Sha256::digest(b"acme").into();
@@ -77,7 +77,7 @@ fn made(folder: &Path, entries: u64) -> Signer {
     signer
 }
 
-/// What this build and the script say of a ledger: whether it is good, how far, and which rule it breaks.
+/// Verdicts of this build and of the reference reader: validity, last sequence number, and the broken rule.
 fn both(folder: &Path, signer: &Signer) -> [(bool, u64, Option<String>); 2] {
     let seals = signer.verifier();
     let ours = verify(folder, &VerifyWith::whole(&seals)).unwrap();
@@ -165,7 +165,7 @@ fn entries_are_shown_and_the_chain_is_checked_beside_a_server() {
     let receipt = lines[0]["receipt_id"].as_str().unwrap();
     let one = run(&data, &["ledger", "show", "--receipt", receipt]);
     assert!(text(&one).contains(receipt) && text(&one).lines().count() == 1, "{}", text(&one));
-    // A call of a tool that the caller has not leaves its entry as well.
+    // A call of an unavailable tool is recorded, too.
     let call = json!({"name": "no_such_tool", "arguments": {}});
     let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call});
     let refused = service.ask(&mcp_client::ask(&message)).json();
@@ -178,7 +178,7 @@ fn entries_are_shown_and_the_chain_is_checked_beside_a_server() {
     assert_eq!(none.status.code(), Some(1));
     drop(service);
 
-    // What a server that was killed left behind names a port that anyone may have by now: nobody is asked there.
+    // A killed server's leftover advertisement names a port that anyone may use by now: no request is sent there.
     let stranger = TcpListener::bind("127.0.0.1:0").unwrap();
     stranger.set_nonblocking(true).unwrap();
     let said = json!({"local": format!("http://{}", stranger.local_addr().unwrap())});
@@ -215,7 +215,7 @@ fn the_operators_ledger_is_kept_from_being_cut_as_soon_as_there_is_a_control_sto
     assert!(run(&data, &["tenant", "create", "acme"]).status.success());
     assert!(service.terminate().success());
     assert!(run(&data, &["ledger", "verify"]).status.success());
-    // What is left of it is a good ledger by itself.
+    // The truncated ledger is valid by itself.
     let log = ledger_of(&data).join("ledger-00000000000000000001.log");
     fs::remove_file(&log).unwrap();
     assert_eq!(run(&data, &["ledger", "verify"]).status.code(), Some(1));

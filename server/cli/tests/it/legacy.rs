@@ -1,4 +1,4 @@
-//! Hosts of before the migration, on both sides of the moment at which they end.
+//! Legacy hosts, before and after the end of their validity.
 
 use recalld_metastore::Kind;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 const OLD: &str = "old.example";
 
-/// A server with settings of that section, a bearer that was issued now, and a workspace key.
+/// A server with these settings of `[legacy]`, a bearer issued now, and a workspace key.
 fn serve(legacy: &str) -> (Service, TempDir, String, String) {
     let house = House::new();
     let bearer = house.tenant("acme", "team");
@@ -29,7 +29,7 @@ fn stats(service: &Service, bearer: &str, host: &str) -> Answer {
     api(service, service.hosted(), bearer, Ask::get("/stats").header("Host", host))
 }
 
-/// An access token of the workspace key, from the canonical address.
+/// Requests an access token with the workspace key from the canonical host.
 fn token(service: &Service, key: &str) -> String {
     let body = format!("grant_type=client_credentials&client_id=acme&client_secret={key}");
     let ask = Ask::new("POST", "/token")
@@ -49,11 +49,11 @@ fn before_its_moment_a_host_takes_what_was_issued_before_the_migration() {
         assert_eq!(list(&service, &access, host).status, 200, "{host}");
         assert_eq!(stats(&service, &bearer, host).status, 200, "{host}");
     }
-    // Nobody knows when the operator's was issued.
+    // The issue time of the operator's bearer is unknown, so legacy hosts reject it.
     let operators = service.credentials().bearer.clone();
     assert_eq!(list(&service, &operators, OLD).status, 401);
     assert_eq!(list(&service, &operators, "new.example").status, 200);
-    // New credentials are to be had at the canonical address alone.
+    // New credentials are issued at the canonical host only.
     for path in ["/.well-known/oauth-protected-resource", "/.well-known/jwks.json"] {
         assert_eq!(
             wire::ask(service.hosted(), &Ask::get(path).header("Host", OLD)).status,
@@ -111,7 +111,7 @@ fn from_its_moment_on_a_host_says_where_the_service_is_and_nothing_else() {
     }
     assert_eq!(list(&service, &bearer, service.hosted()).status, 200);
     assert_eq!(stats(&service, &bearer, "new.example").status, 200);
-    // The local listener has no names but its own.
+    // The local listener accepts only its own names.
     assert!(McpClient::open(&service).call("tenant_info", &json!({})).is_object());
     let local = service.ask(&Ask::get("/health").header("Host", OLD));
     assert_eq!(local.status, 403);

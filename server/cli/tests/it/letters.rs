@@ -1,4 +1,4 @@
-//! An address is confirmed by the link in a letter, or by the operator's word; until then nothing is written.
+//! Confirmation of email addresses, by the link in a mail or by the operator. An unconfirmed workspace cannot write.
 
 use serde_json::{Value, json};
 use support_server::house::{call, entries, given};
@@ -7,7 +7,7 @@ use support_wire::mail_sink::MailSink;
 use support_wire::service::{Service, run, run_json, scratch};
 use support_wire::wire::{self, Answer, Ask};
 
-/// The token of the link in a letter, whose link leads to the server.
+/// Extracts the token of the confirmation link, which must point to this server.
 fn token_in(letter: &str, service: &Service) -> String {
     let start = format!("http://{}/confirm?token=", service.hosted());
     let link = letter.lines().find_map(|line| line.strip_prefix(&start));
@@ -54,7 +54,7 @@ fn a_letter_confirms_the_address_it_went_to() {
     assert!(letter.contains("the workspace acme\n"), "{letter}");
     let first = token_in(&letter, &service);
 
-    // Asked for once more, the link before does nothing any more.
+    // Another confirmation mail invalidates the previous link.
     let again = run_json(&data, &["tenant", "email", "acme"]);
     assert_eq!((&again["mail"], &again["email"]), (&json!("queued"), &json!("ada@example.org")));
     let token = token_in(&sink.letter(), &service);
@@ -65,7 +65,7 @@ fn a_letter_confirms_the_address_it_went_to() {
     }
     assert_eq!(write(&service, &bearer)["_meta"]["recalld/reason"], "email_not_verified");
 
-    // To follow it changes nothing, however often.
+    // Following the link changes nothing, however often.
     for _ in 0..2 {
         let page = follow(&service, &token);
         let text = page.text();
@@ -83,7 +83,7 @@ fn a_letter_confirms_the_address_it_went_to() {
     assert_eq!(press(&service, &token).status, 410, "a link is used once");
     given(&service, &bearer, "brain_remember", &json!({"text": "A note."}));
 
-    // Each act is in a ledger, and the address in none.
+    // Every action is in a ledger; the address is in none.
     for (workspace, tool, count) in [
         ("local", "recalld tenant create", 1),
         ("local", "recalld tenant email", 1),
@@ -94,7 +94,7 @@ fn a_letter_confirms_the_address_it_went_to() {
         assert!(entries.iter().all(|entry| entry["outcome"] == "done"), "{entries:?}");
         assert!(!json!(entries).to_string().contains("example.org"), "{entries:?}");
     }
-    // Another address has to be confirmed anew, and one that is none is refused before anything changes.
+    // A new address must be confirmed again. An invalid address is rejected before any change.
     assert_fails(&run(&data, &["tenant", "email", "acme", "nobody"]), 2, &["`email`"]);
     assert!(verified_at(&service).is_string());
     run_json(&data, &["tenant", "email", "acme", "eve@example.org"]);
@@ -103,7 +103,7 @@ fn a_letter_confirms_the_address_it_went_to() {
     assert!(verified_at(&service).is_null());
     assert!(!sink.has_another());
     assert_eq!(write(&service, &bearer)["_meta"]["recalld/reason"], "email_not_verified");
-    // Where the operator says that it is read, the link is over.
+    // If the operator verifies the address, the link becomes invalid.
     run_json(&data, &["tenant", "verify", "acme"]);
     assert_eq!(press(&service, &token_in(&letter, &service)).status, 410);
 }
@@ -148,13 +148,13 @@ fn without_a_mail_server_the_operator_says_that_an_address_is_read() {
     assert_eq!(write(&service, bearer)["isError"], false);
     let entries = entries(&data, "local", "recalld tenant verify");
     assert_eq!((entries.len(), &entries[0]["outcome"]), (1, &json!("done")));
-    // A workspace without an address has none that could be read.
+    // A workspace without an address cannot be verified.
     run_json(&data, &["tenant", "create", "globex"]);
     for arguments in [&["tenant", "verify", "globex"][..], &["tenant", "email", "globex"]] {
         assert_fails(&run(&data, arguments), 2, &["`email`", "no address"]);
     }
     assert_fails(&run(&data, &["tenant", "verify", "nobody"]), 1, &["no workspace"]);
-    // Where no server runs, nobody sends the letter, and none would answer its link.
+    // Without a running server the mail is not sent, because its link would be dead.
     assert!(service.terminate().success());
     let alone = run_json(&data, &["tenant", "email", "globex", "eve@example.org"]);
     assert_eq!(alone["mail"], "not_sent", "{alone}");

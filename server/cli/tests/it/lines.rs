@@ -1,5 +1,5 @@
-//! Export and import of JSON Lines by the real program: there and back, alone and beside a server,
-//! files in any order, bad lines.
+//! Export and import of JSON Lines by the program: round trips, in-process and through a server, any line order,
+//! invalid lines.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -45,7 +45,7 @@ fn imported(data: &Path, file: &Path, options: &[&str]) -> Value {
     report
 }
 
-/// A store of random rows, bound to no model, as a data directory.
+/// A data directory with a store of random rows, bound to no model.
 fn random_data(folder: &Path) -> PathBuf {
     let data = folder.join("random");
     let store = data.join("tenants/local/store");
@@ -127,7 +127,7 @@ fn lines_in_any_order_and_by_ref_are_taken_and_bad_ones_told() {
     assert_eq!(item("second")["supersedes"], json!([item("third")["id"]]));
     assert_eq!(item("hidden")["tombstoned"], true);
 
-    // What only the store can refuse is told by its line too, and takes nothing with it.
+    // A line that only the store can reject is reported by its number, and the other lines are imported.
     let hidden = json!({"type": "item", "text": "late", "supersedes": [item("hidden")["id"]]});
     let lines = format!("{hidden}\n{{\"type\":\"item\",\"text\":\"in time\"}}\n");
     let (code, report, _) = import(&data, &write(scratch.path(), "late.jsonl", lines), &[]);
@@ -135,7 +135,7 @@ fn lines_in_any_order_and_by_ref_are_taken_and_bad_ones_told() {
     assert_eq!(report["bad"][0]["line"], 1, "{report}");
     assert!(report["bad"][0]["reason"].as_str().unwrap().contains("is tombstoned"), "{report}");
 
-    // The same refs: one says the same, one says something else.
+    // Known refs: one line is unchanged, the other has a new text.
     let lines = [
         r#"{"type":"item","ref":"a","text":"first","source":{"kind":"file","uri":"file:///x"}}"#,
         r#"{"type":"item","ref":"b","text":"second, corrected"}"#,
@@ -146,12 +146,12 @@ fn lines_in_any_order_and_by_ref_are_taken_and_bad_ones_told() {
     assert_eq!((&report["unchanged"], &report["superseded"]), (&json!(1), &json!(1)), "{report}");
 }
 
-/// A quick model, as an option of every command on a data directory.
+/// The path of a small model, for the option `--model`.
 fn quick(scratch: &Path) -> String {
     Tiny::new(1, 16).write(scratch, "model").to_str().unwrap().to_owned()
 }
 
-/// Rows of an import, of each type, and lines that changed nothing.
+/// Counts of a report: imported sources, items and edges, and unchanged lines.
 fn counted(report: &Value) -> [u64; 4] {
     ["sources", "items", "edges", "unchanged"].map(|name| report[name].as_u64().unwrap())
 }
@@ -181,7 +181,7 @@ fn lines_without_id_and_ref_are_taken_once() {
         .map(str::to_owned),
     );
     let all = lines.len() as u64;
-    // What a kill leaves: whole batches at the front.
+    // A kill leaves a prefix of whole batches.
     let half = write(scratch.path(), "half.jsonl", lines[..200].join("\n"));
     let report = imported(&data, &half, &options);
     assert_eq!(counted(&report), [0, 200, 0, 0], "{report}");
@@ -195,12 +195,12 @@ fn lines_without_id_and_ref_are_taken_once() {
         assert_eq!((&report["embedded"], &report["tombstones"]), (&json!(0), &json!(0)));
         assert_eq!(export(&data), whole);
     }
-    // Below one that says the same it changes nothing either, however far that is.
+    // A duplicate of a line above changes nothing, whatever the distance.
     let twice = write(scratch.path(), "twice.jsonl", [&lines[..], &lines[..]].concat().join("\n"));
     let copy = scratch.path().join("copy");
     let report = imported(&copy, &twice, &options);
     assert_eq!(counted(&report), [3, all - 3, 1, all], "{report}");
-    // What was replaced since does not stand any more: said again, it is new.
+    // A superseded text is no longer current: importing it again adds an item.
     let one = write(scratch.path(), "one.jsonl", &lines[7]);
     let old: Value = serde_json::from_str(whole.lines().nth(7).unwrap()).unwrap();
     assert_eq!(old["text"], "kelp 7");
@@ -210,7 +210,7 @@ fn lines_without_id_and_ref_are_taken_once() {
     assert_eq!(counted(&report), [0, 1, 0, 0], "{report}");
 }
 
-/// A source is the one of a line, wherever that stands.
+/// A source name refers to the source's line, wherever that line is.
 #[test]
 fn a_source_name_means_the_line_of_the_source() {
     let scratch = scratch();
@@ -238,7 +238,7 @@ fn a_source_name_means_the_line_of_the_source() {
     }
 }
 
-/// A line that is drawn forwards has what it names drawn with it.
+/// A line that is imported early, because of a forward reference, also pulls in the lines that it refers to.
 #[test]
 fn what_a_forward_link_names_comes_with_all_that_it_names() {
     let scratch = scratch();
@@ -273,7 +273,7 @@ fn a_source_that_is_refused_is_told_by_the_line_that_named_it() {
     assert!(report["bad"][0]["reason"].as_str().unwrap().starts_with("source.kind"), "{report}");
 }
 
-/// A store whose erased items were replaced and had replaced others, in rounds.
+/// A store with erased items that were superseded and had superseded others, in rounds.
 fn erased_data(folder: &Path, seed: u64) -> PathBuf {
     let data = folder.join(format!("erased-{seed}"));
     let store = data.join("tenants/local/store");
@@ -286,7 +286,7 @@ fn erased_data(folder: &Path, seed: u64) -> PathBuf {
     data
 }
 
-/// Chains, current successors and tombstones of every id that an export names.
+/// Chains, current successors and tombstones of every id in an export.
 fn chains(data: &Path) -> Vec<String> {
     let disk = RealDisk::open(&data.join("tenants/local/store")).unwrap();
     let snapshot = Reader::open(Arc::new(disk)).unwrap().snapshot();
@@ -336,7 +336,7 @@ fn an_export_of_an_import_with_erased_items_is_the_same() {
         assert_eq!(chains(&copy), chains(&data), "seed {seed}");
         assert!(run(&copy, &["verify"]).status.success(), "seed {seed}");
 
-        // What is gone may be told last: what names it waits for it.
+        // Lines of erased items may come last; lines that refer to them wait.
         let is_gone = |line: &&str| line.contains(r#""gone":true"#);
         let (last, first): (Vec<&str>, Vec<&str>) = whole.lines().partition(is_gone);
         let text = [first, last].concat().join("\n");
@@ -397,12 +397,12 @@ fn what_was_erased_is_told_and_never_comes_back() {
         .collect();
     assert_eq!(order, ["item a", "tombstone", "item c", "item b"]);
 
-    // A line with the id of what was erased, in a later file.
+    // A line in a later file has the id of an erased item.
     let back = write(scratch.path(), "back.jsonl", item('b', &[]));
     let (code, report, _) = import(&data, &back, &[]);
     assert_eq!((code, &report["items"]), (Some(1), &json!(0)), "{report}");
     assert!(report["bad"][0]["reason"].as_str().unwrap().contains("is taken"), "{report}");
-    // What the store still has is hidden and erased, though the file says that it is gone.
+    // If the file marks an item as erased, the store hides and erases its copy.
     let gone = stone('c', json!({"erase": true, "gone": true, "supersedes": [id('b')]}));
     imported(&data, &write(scratch.path(), "gone.jsonl", gone), &[]);
     run_json(&data, &["erase", "--pending"]);
@@ -410,7 +410,7 @@ fn what_was_erased_is_told_and_never_comes_back() {
     assert!(run(&data, &["verify"]).status.success());
 }
 
-/// More than a stream may have waiting: the server sends as the client takes.
+/// The export exceeds the stream's backlog limit, so the server sends at the client's pace.
 #[test]
 fn a_long_export_comes_whole_through_a_server() {
     let scratch = scratch();
@@ -453,8 +453,8 @@ fn standard_input_and_output_are_a_dash() {
     assert!(!scratch.path().join("nowhere").exists(), "an export makes nothing");
 }
 
-/// Lines of an export in two parts: what the whole gives, but for tombstones of the first part's rows
-/// that stand in the second.
+/// Importing an export in two parts yields the rows of the whole. Only tombstones may differ: those in the second part
+/// of rows in the first.
 #[test]
 fn an_export_is_imported_in_parts() {
     let scratch = scratch();
@@ -476,7 +476,7 @@ fn an_export_is_imported_in_parts() {
     assert!(lost.is_empty(), "{lost:?}");
 }
 
-/// More than a pipe holds, so that whoever took it all has begun to keep it.
+/// Exceeds a pipe's capacity, so an accepted write shows that the command has begun to spool.
 const PIPED_BYTES: usize = 1 << 20;
 
 #[test]
@@ -499,7 +499,7 @@ fn what_is_piped_into_an_import_is_in_no_file_that_can_stay_behind() {
     killed.kill().unwrap();
     killed.wait().unwrap();
 
-    // A server of the same user reads it all the same.
+    // A server of the same user can read the unnamed file.
     let service = Service::start(&data, &[]);
     let mut whole = start();
     let mut input = whole.stdin.take().unwrap();
@@ -513,7 +513,7 @@ fn what_is_piped_into_an_import_is_in_no_file_that_can_stay_behind() {
     drop(service);
 }
 
-/// A server that takes an export and says nothing: the command waits with its file begun.
+/// A server that accepts an export request and never responds: the command waits with its temporary file open.
 #[test]
 fn an_export_that_is_told_to_end_leaves_no_file_and_follows_no_link() {
     let scratch = scratch();

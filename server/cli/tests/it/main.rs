@@ -1,4 +1,4 @@
-//! The whole service, in this process or as the real program with its stores and keys at hand.
+//! Tests of the whole service, in-process or as a program with its stores and keys.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

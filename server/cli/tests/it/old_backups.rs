@@ -1,5 +1,5 @@
-//! Backups of before there were tenants: `backup.json` of version 1, without `workspaces`. They are written here as
-//! that build wrote them, restore as they did, and what is restored takes tenants like any other data directory.
+//! Backups from before tenants: `backup.json` of version 1, without `workspaces`. The tests write them as the former
+//! build did. Backups of version 1 are still restorable, and a restored data directory accepts tenants.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,12 +24,12 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Members of a JSON object.
+/// Member names of a JSON object.
 fn names(object: &Value) -> Vec<String> {
     object.as_object().unwrap().keys().cloned().collect()
 }
 
-/// Writes the catalogue of version 1 over these files, member by member as it was.
+/// Writes a manifest of version 1 over these files, with the members of that version.
 fn catalogue(backup: &Path, seq: u64, public_key: &[u8], listed: &[&str]) {
     let row = |path: &&str| {
         let bytes = fs::read(backup.join(path)).unwrap();
@@ -42,7 +42,7 @@ fn catalogue(backup: &Path, seq: u64, public_key: &[u8], listed: &[&str]) {
     fs::write(backup.join("backup.json"), format!("{said:#}\n")).unwrap();
 }
 
-/// A backup of a store of format version 1, and the name of the ledger's file in it.
+/// A backup of a store of format version 1. Returns the number of ledger entries and the name of the ledger's file.
 fn old_backup(backup: &Path) -> (u64, String) {
     let store = backup.join("tenants/local/store");
     fs::create_dir_all(&store).unwrap();
@@ -97,16 +97,16 @@ fn a_backup_of_version_1_restores_with_a_store_of_version_1() {
     let counts = ["item", "edge", "source", "tombstone"].map(of_kind);
     assert_eq!(counts, [9, 3, 2, 2], "what the golden store shows: {lines:?}");
     assert_eq!(report["items"], 8, "one of them is tombstoned");
-    // Nobody else may ask yet, and that is no fault: workspaces are made as in any other place.
+    // The restored directory has no tenants yet, and new ones can be created as usual.
     assert!(!data.join("control.redb").exists());
     assert_eq!(run_json(&data, &["tenant", "list"])["tenants"], json!([]));
     run_json(&data, &["tenant", "create", "acme", "--plan", "team"]);
     let shown = run(&data, &["ledger", "show", "--json", "--last", "100"]);
     let shown = String::from_utf8(shown.stdout).unwrap();
     assert_eq!(shown.lines().filter(|line| line.contains("recalld ingest")).count(), 3, "{shown}");
-    // The old ledger goes on under a new key, and both are trusted.
+    // The old ledger continues under a new key, and both keys are trusted.
     assert_eq!(run_json(&data, &["ledger", "verify", "--all"])["ok"], true);
-    // One bit of it elsewhere, and nothing is restored.
+    // If one bit of the ledger differs, nothing is restored.
     let whole = fs::read(backup.join(&log)).unwrap();
     let mut spoilt = whole.clone();
     spoilt[whole.len() / 2] ^= 1;
@@ -121,7 +121,7 @@ fn what_an_old_backup_brought_back_takes_tenants_and_has_backups_of_version_2() 
     let house = House::quick();
     let place = |name: &str| -> PathBuf { house.beside(name) };
     let (old, data, again) = (place("old"), place("restored"), place("again"));
-    // What is there without tenants is what the build of before made, file by file.
+    // Without tenants, today's backup has the same members and files as one of the former build.
     let before = place("before");
     let note = place("lines.jsonl");
     fs::write(
@@ -150,7 +150,7 @@ fn what_an_old_backup_brought_back_takes_tenants_and_has_backups_of_version_2() 
         "brain_remember",
         &json!({"text": "Of acme alone."}),
     );
-    // Into the very folder of before: it is the same store's.
+    // A backup into the former folder is accepted: it belongs to the same store.
     let made = run_json(&data, &["backup", text(&old)]);
     assert_eq!(made["workspaces"], 2, "{made}");
     assert!(served.terminate().success());

@@ -1,5 +1,5 @@
-//! A fault of one workspace is that workspace's alone: its record in the control store, or its ledger. Whoever asks
-//! for it is told when to come again, everybody else is answered, and nothing that was shown meanwhile is used up.
+//! A fault of one workspace, in its metastore record or its ledger, affects only that workspace. Callers of that
+//! workspace get a retry time, all others are answered, and credentials presented during the fault are not used up.
 
 use std::fs;
 use std::path::Path;
@@ -12,12 +12,12 @@ use support_server::house::{House, SCOPES, Served, entries};
 use support_wire::service::{Service, run_json};
 use support_wire::wire::{self, Answer, Ask};
 
-/// A fault that is over is noticed within seconds; one that is not noticed by then never will be.
+/// Timeout for noticing that a fault is over, which normally takes seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const TENANTS: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("tenants");
 
-/// Turns a bit of one record, under pages that are whole.
+/// Flips a bit of one record, below intact page checksums.
 fn spoil_record(file: &Path, slug: &str) {
     let database = Builder::new().open(file).unwrap();
     let record = {
@@ -47,7 +47,7 @@ fn token(served: &Served, slug: &str, key: &str) -> Answer {
     wire::ask(served.service.hosted(), &ask)
 }
 
-/// 503 with when to come again, and without a file's name.
+/// Checks for 503 with a retry time, and without a file's name.
 fn assert_unavailable(answer: &Answer, what: &str) {
     assert_eq!(answer.status, 503, "{what}: {}", answer.text());
     let wait = answer.header("retry-after").and_then(|wait| wait.parse::<u32>().ok());
@@ -68,7 +68,7 @@ fn until(what: &str, mut ask: impl FnMut() -> Answer) {
     }
 }
 
-/// A house with a good workspace and one that is about to have a fault, each with a bearer and a workspace key.
+/// A server with an intact workspace and one that gets a fault, each with a bearer and a workspace key.
 struct Two {
     served: Served,
     acme: [String; 2],
@@ -99,7 +99,7 @@ impl Two {
         [self.served.service.local(), self.served.service.hosted()]
     }
 
-    /// Whatever is asked for the one, the other is answered, and the operator too.
+    /// Checks that calls to the faulty workspace fail, while the other workspace and the operator are answered.
     fn assert_one_is_closed(&self) {
         let (served, [bearer, key]) = (&self.served, &self.globex);
         for _ in 0..3 {
@@ -119,7 +119,7 @@ impl Two {
         assert_eq!(served.service.ask(&Ask::get("/health")).status, 200);
     }
 
-    /// It is there again, with all that it had.
+    /// Checks that the workspace recovers with all its data.
     fn assert_whole(self) {
         let (served, [bearer, key]) = (self.served, self.globex);
         until("its calls", || recall(&served, &bearer));
@@ -127,7 +127,7 @@ impl Two {
         let found = served.given(&bearer, "brain_recall", &json!({"query": "where is it?"}));
         assert!(found.to_string().contains("cellar"), "{found}");
         let data = served.service.data().to_owned();
-        // What could not be answered is in no ledger, what was is.
+        // Failed requests are in no ledger; answered ones are.
         let issued = |slug: &str| entries(&data, slug, "oauth/token").len();
         assert_eq!((issued("acme"), issued("globex")), (3, 1));
         assert!(served.service.terminate().success());
@@ -144,12 +144,12 @@ fn a_damaged_record_closes_its_workspace_and_no_other() {
         spoil_record(&file, "globex");
     });
     two.assert_one_is_closed();
-    // The operator is told which table it is.
+    // The operator's error names the damaged table.
     let listed =
         support_wire::service::run(two.served.service.data(), &["tenant", "show", "globex"]);
     let said = String::from_utf8_lossy(&listed.stderr).into_owned();
     assert!(!listed.status.success() && said.contains("tenants"), "{said}");
-    // Put back beneath the server, it is found within seconds.
+    // A file replaced below the running server is noticed within seconds.
     let file = two.served.service.data().join("control.redb");
     let fresh = two.served.beside("control.fresh");
     fs::copy(&file, &fresh).unwrap();

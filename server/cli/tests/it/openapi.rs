@@ -1,4 +1,4 @@
-//! The description of the HTTP API, the page for it, and CORS: as clients and browsers meet them.
+//! The OpenAPI description of the HTTP API, its page, and CORS, as seen by clients and browsers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
@@ -29,7 +29,7 @@ fn description() -> Value {
     answer.json()
 }
 
-/// Every operation: its method, its path and what is said of it.
+/// All operations: method, path and description.
 fn operations(description: &Value) -> Vec<(String, String, Value)> {
     let mut found = Vec::new();
     for (path, methods) in description["paths"].as_object().unwrap() {
@@ -54,7 +54,7 @@ fn every_operation_is_described_and_nothing_else() {
     let rows: BTreeSet<(String, String)> =
         rows.map(|route| (route.method.to_string(), route.path.to_owned())).collect();
     assert_eq!(rows, described.into_iter().collect());
-    // What needs both credentials is an operation of the HTTP API, so none can be forgotten.
+    // Every route that requires both credentials must be a described operation.
     for route in routes().filter(|route| route.gate == Gate::GatewayAndBearer) {
         assert!(route.target.operation().is_some(), "{}", route.path);
     }
@@ -130,7 +130,7 @@ fn every_reference_leads_somewhere_and_every_example_fits() {
     }
 }
 
-/// Asks an operation, and holds the answer to what is described for its status.
+/// Sends a request and checks the response against the description of its status.
 fn assert_described(description: &Value, method: &str, path: &str, ask: &Ask, status: u16) {
     let answer = service().ask(ask);
     assert_eq!(answer.status, status, "{method} {path}: {}", answer.text());
@@ -151,7 +151,7 @@ fn assert_described(description: &Value, method: &str, path: &str, ask: &Ask, st
 fn what_is_served_is_what_is_described() {
     let service = service();
     let mut description = description();
-    // Clients meet open objects; here nothing may be served that is not described.
+    // The description allows unknown fields for clients; this test does not.
     let schemas = description["components"]["schemas"].as_object_mut().unwrap();
     for (name, schema) in schemas.iter_mut().filter(|(name, _)| !name.ends_with("Request")) {
         assert_open(name, schema);
@@ -188,7 +188,7 @@ fn what_is_served_is_what_is_described() {
     }
 }
 
-/// No more fields than those that are named, all the way down.
+/// Forbids additional fields in a schema, recursively.
 fn close(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
@@ -244,7 +244,7 @@ fn the_page_loads_nothing_from_elsewhere_and_runs_nothing_of_its_own() {
         for word in
             ["://", "<style", " style=", " onclick", " onload", "innerHTML", "eval(", "@import"]
         {
-            // A path of the page may begin with // in a comment only.
+            // In the page's files, `//` may occur in comments, but not in URLs.
             assert!(!text.contains(word), "{path} has {word}");
         }
         for word in ["localStorage", "sessionStorage", "document.cookie", "indexedDB"] {
@@ -360,7 +360,7 @@ fn a_listed_origin_may_ask_and_read() {
     }
 }
 
-/// A ping, whose answer is a stream where it has a token for progress.
+/// A ping; with a progress token, its answer is a stream.
 fn ping(token: Option<&str>) -> Value {
     let mut ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
     if let Some(token) = token {
@@ -379,7 +379,7 @@ fn nobody_elses_page_is_told_anything() {
             let hosted = wire::ask(service().hosted(), &ask);
             assert!([200, 204].contains(&hosted.status));
             assert_tells_no_page(&hosted);
-            // A cache must not keep it for a page that may.
+            // A cache must not serve this response to an allowed origin.
             assert_eq!(hosted.header("vary"), Some("Origin"));
             let local = wire::ask(service().local(), &ask);
             assert_eq!(local.status, 403, "{origin}");
@@ -388,13 +388,13 @@ fn nobody_elses_page_is_told_anything() {
     }
     let twice = Ask::get("/health").header("Origin", APP).header("Origin", "https://evil.example");
     assert_tells_no_page(&wire::ask(service().hosted(), &twice));
-    // Nor is a path that there is not told from the operator's, where those are not.
+    // Unknown paths and operator paths are indistinguishable at the hosted listener.
     for path in ["/nothing", "/operator/export"] {
         let hosted = wire::ask(service().hosted(), &Ask::get(path).header("Origin", APP));
         assert_eq!((hosted.status, hosted.header("vary")), (404, Some("Origin")), "{path}");
         assert_eq!(hosted.header("access-control-allow-origin"), Some(APP), "{path}");
     }
-    // The operator's routes are for programs of this machine, and for no page at all.
+    // Operator routes are for local programs; no web page may call them.
     let preflight =
         Ask::new("OPTIONS", "/operator/export").header("Origin", APP).headers(&PREFLIGHT);
     let answer = wire::ask(service().local(), &preflight);

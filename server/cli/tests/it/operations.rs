@@ -1,5 +1,5 @@
-//! Keeping a store, through the real program: backup, restore and compaction, each alone and beside a
-//! running server. What erasure comes to has a file of its own.
+//! Maintenance of a store through the program: backup, restore and compaction, in-process and through a running server.
+//! Erasure has its own file.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -37,7 +37,7 @@ fn a_restored_backup_gives_the_same_answers() {
     assert!(said.ends_with(&start) && said.contains("new credentials"), "{said}");
     assert_eq!(exported(&restored), exported(&data));
     assert_eq!(answers(&restored), before);
-    // The new signing key goes on where the old one ended, and both are trusted.
+    // The new signing key continues the ledger of the old one, and both are trusted.
     let next = scratch.path().join("next");
     let report = run_json(&restored, &["backup", next.to_str().unwrap()]);
     assert!(report["ledger_entries"].as_u64() > again["ledger_entries"].as_u64(), "{report}");
@@ -150,7 +150,7 @@ fn damage_in_a_backup_is_named_and_healed() {
     }
 }
 
-/// A folder that is there stays: it may be a mount point, or what a link leads to.
+/// An existing folder is retained: it may be a mount point, or the target of a link.
 #[test]
 fn a_backup_is_restored_into_an_empty_folder_that_is_there() {
     let scratch = scratch();
@@ -172,7 +172,7 @@ fn a_backup_is_restored_into_an_empty_folder_that_is_there() {
     assert!(link.is_symlink() && !there.join("restoring").exists());
     assert_eq!(exported(&there), rows);
 
-    // One that was cut short is no data, and is not gone on with.
+    // An interrupted restore is not usable as data, and is not resumed.
     let half = scratch.path().join("half");
     fs::create_dir_all(half.join("restoring/tenants")).unwrap();
     for command in [&["recall", "x"][..], &["credentials", "show"], &["export"]] {
@@ -188,7 +188,7 @@ fn a_backup_is_restored_into_an_empty_folder_that_is_there() {
     assert!(nowhere.is_symlink() && !scratch.path().join("nowhere.restoring").exists());
 }
 
-/// BAK-07: a backup that is made anew while it is copied.
+/// BAK-07: the backup is rewritten while it is copied.
 #[test]
 fn what_changes_while_it_is_restored_is_not_restored() {
     let scratch = scratch();
@@ -227,7 +227,7 @@ fn a_backup_out_of_reach_is_told_and_tried_again() {
     assert_gone(&data, "quincunx"); // from the store
     assert_fails(&run(&data, &["erase", "--pending"]), 1, &["is the disk mounted"]);
 
-    // Another folder in its place is not taken for it, and nothing is made there.
+    // Another folder in its place is not mistaken for the backup, and nothing is created there.
     fs::create_dir(&backup).unwrap();
     assert_fails(&run(&data, &["erase", "--pending"]), 1, &["is the disk mounted"]);
     assert!(files(&backup).is_empty());
@@ -248,7 +248,7 @@ fn a_backup_out_of_reach_is_told_and_tried_again() {
     drop(service);
 }
 
-/// A backup that was deleted and made again is one backup, and none that is there is forgotten.
+/// A deleted and recreated backup is one backup, and a present backup cannot be forgotten.
 #[test]
 fn a_backup_that_takes_the_place_of_another_is_known_alone() {
     let scratch = scratch();
@@ -272,7 +272,7 @@ fn a_backup_that_takes_the_place_of_another_is_known_alone() {
     assert_eq!(report["everywhere"], true, "{report}");
     assert_gone(&backup, "quincunx");
 
-    // Two disks that take turns in one place are two backups, and both are known from then on.
+    // Two disks that alternate at one path are two backups, and both are known from then on.
     let away = scratch.path().join("away");
     fs::rename(&backup, &away).unwrap();
     make(&backup);
@@ -289,7 +289,7 @@ fn a_backup_that_takes_the_place_of_another_is_known_alone() {
     let text = String::from_utf8(run(&data, &["backup", "--list"]).stdout).unwrap();
     assert!(text.contains("another backup is in its place; 1 erased id is"), "{text}");
 
-    // Beside a server, too: what is gone is forgotten, what is there stays.
+    // Also through a server: missing backups are forgotten, present ones remain.
     make(&other);
     fs::remove_dir_all(&other).unwrap();
     let service = Service::start(&data, &[]);
@@ -303,7 +303,7 @@ fn a_backup_that_takes_the_place_of_another_is_known_alone() {
     assert_fails(&run(&data, &["backup"]), 2, &["DIR"]);
 }
 
-/// A backup is no data directory: whoever takes it for one is told so, and changes nothing.
+/// A backup is no data directory: every command on it fails with a hint and changes nothing.
 #[test]
 fn nobody_works_in_a_backup() {
     let scratch = scratch();
@@ -335,7 +335,7 @@ fn nobody_works_in_a_backup() {
     assert!(tree(&backup) == before);
 }
 
-/// What has no end is not opened by the server, and read by the command before it asks.
+/// The command spools a pipe before it calls the server, which never opens an endless input.
 #[test]
 fn lines_are_imported_from_a_pipe() {
     let scratch = scratch();

@@ -1,4 +1,4 @@
-//! Commands of every day: remember, stats, doctor, connect, config, completions, man; alone and beside a server.
+//! Everyday commands: remember, stats, doctor, connect, config, completions, man; in-process and through a server.
 
 use std::fs::{self, Permissions};
 use std::io::Write;
@@ -79,7 +79,7 @@ fn a_text_comes_from_standard_input_too_and_a_repeat_with_its_key_stores_nothing
     assert_fails(&blank, 2, &["text", "blank"]);
 }
 
-/// What the doctor says of this.
+/// The doctor's finding of this name.
 fn finding(said: &Value, name: &str) -> Value {
     let findings = said["findings"].as_array().unwrap();
     let found = findings.iter().find(|finding| finding["name"] == name);
@@ -249,7 +249,7 @@ fn each_client_is_told_where_the_service_is_and_a_test_asks_there() {
     assert_fails(&gone, 3, &[&url, "recalld serve"]);
 }
 
-/// What a test says where a client would not be answered: what is wrong, and what to do.
+/// If a client would get no answer, the test reports the fault and its remedy.
 #[test]
 fn a_client_that_would_not_be_answered_is_told_why_and_what_to_do() {
     let scratch = scratch();
@@ -275,7 +275,7 @@ fn a_client_that_would_not_be_answered_is_told_why_and_what_to_do() {
     let stranger = ["does not speak MCP", "404", "listens at", &local, "leave --url out"];
     assert_fails(&test(&other), 3, &stranger);
     answering.join().unwrap();
-    // The same port, which is free now.
+    // The listener is closed, so the port is unused now.
     assert_fails(&test(&other), 3, &["nothing listens there", "listens at", &local]);
     let path = format!("http://{}/nowhere", service.local());
     assert_fails(&test(&path), 3, &["404", &local]);
@@ -330,7 +330,7 @@ fn settings_are_checked_by_line_and_shown_so_that_they_are_taken() {
     assert_eq!(bare(&again), bare(&shown));
     assert!(shown.contains("\ncall_time_seconds = 120  # default\n"), "{shown}");
     assert!(again.contains("\ncall_time_seconds = 120  # file, line "), "{again}");
-    // Flags come before variables, and these before the file; each is told.
+    // Flags override variables, and variables override the file; each origin is printed.
     let mut asked = command(&data, &["config", "show", "--config", path, "--call-time", "5"]);
     asked.args(["--set", "backup.to=/b", "--set", "backup.keep=3"]).env("RECALLD_CALL_TIME", "6");
     let told = printed(&asked.env("RECALLD_LOG_LEVEL", "warn").output().unwrap());
@@ -424,7 +424,7 @@ fn a_model_is_shown_checked_and_what_is_not_used_goes() {
         (&verified["good"], &verified["weights_sha256"]),
         (&json!(true), &shown["model"]["weights_sha256"])
     );
-    // A cache of its own, with something in it that no store needs.
+    // A separate cache that contains an unused model.
     fs::create_dir_all(cache.join("models/another-000000000000")).unwrap();
     fs::write(cache.join("models/another-000000000000/config.json"), "{}").unwrap();
     let of_cache = |arguments: &[&str]| {
@@ -448,13 +448,13 @@ fn a_model_is_shown_checked_and_what_is_not_used_goes() {
     assert_eq!(gone["removed"], would["removed"]);
     let left = said(of_cache(&["model", "list"]));
     assert!(left["kept"].as_array().unwrap().iter().all(|it| it["kind"] == "packed"), "{left}");
-    // Where it is not, that is the answer, and nothing is fetched.
+    // If the model is missing, the command reports that and fetches nothing.
     let mut missing = command(&scratch.path().join("other"), &["model", "show"]);
     let missing = missing.env("RECALLD_CACHE", scratch.path().join("empty")).output().unwrap();
     assert_fails(&missing, 1, &["recalld model fetch"]);
 }
 
-/// The page is written from the list of settings: `RECALLD_TEST_BLESS=1` writes it anew.
+/// The page is generated from the list of settings: `RECALLD_TEST_BLESS=1` rewrites it.
 #[test]
 fn the_page_of_settings_is_what_the_list_says_and_every_flag_of_serve_is_in_it() {
     let page = workspace().join("docs/configuration.md");
@@ -473,7 +473,7 @@ fn the_page_of_settings_is_what_the_list_says_and_every_flag_of_serve_is_in_it()
     let flags: std::collections::BTreeSet<&str> =
         flags.filter_map(|rest| rest.split([' ', '=', '<']).next()).collect();
     assert!(flags.len() > 15, "{help}");
-    // What is no setting: the two that the settings are found beside, the form of the answer, and clap's own.
+    // Flags that are no settings: the location of data and settings, the output format, `--set`, and clap's own.
     const OTHERS: [&str; 6] = ["data", "config", "json", "set", "help", "version"];
     for flag in flags.iter().filter(|flag| !OTHERS.contains(flag)) {
         assert!(

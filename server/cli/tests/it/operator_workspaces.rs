@@ -1,5 +1,5 @@
-//! The operator of the machine acts in a tenant's store: by the server that has it, and without one; audited there, in
-//! the operator's name.
+//! The operator acts in a tenant's store, through the server and in-process. The calls are recorded in the tenant's
+//! ledger, under the operator's name.
 
 use std::path::Path;
 
@@ -27,7 +27,7 @@ fn entries(data: &Path, workspace: &str) -> Vec<(String, String)> {
     rows.map(|entry| (word(&entry, "tool"), word(&entry, "principal"))).collect()
 }
 
-/// Everything that can be done in `acme`, and that nothing of it shows elsewhere. `n` tells rounds apart.
+/// Runs every command in `acme` and checks that other workspaces are unaffected. `n` distinguishes rounds.
 fn act(data: &Path, n: usize) {
     let text = format!("The quincunx of round {n} is planted.");
     let file = write(data.parent().unwrap(), "lines.jsonl", format!("{}\n", item(&text, &text)));
@@ -41,7 +41,7 @@ fn act(data: &Path, n: usize) {
     assert!(asked.to_string().contains("quincunx"), "{asked}");
     let all = texts(data, &ACME).join("\n");
     assert!(all.contains(&text) && all.contains(&format!("almanac of round {n}")), "{all}");
-    // Of the operator's own there is nothing, nor may anybody read that folder by and by.
+    // The operator's own workspace is empty, and the folder does not become one of its roots.
     assert!(texts(data, &[]).is_empty());
     let own = run_json(data, &["recall", "which quincunx is planted?"]);
     assert_eq!(own["items"], json!([]), "{own}");
@@ -63,7 +63,7 @@ fn the_operator_acts_in_a_tenants_store_with_a_server_and_without() {
     let served = house.run(&[]);
     let data = served.service.data().to_owned();
     act(&data, 1);
-    // It is the tenant's, at once.
+    // The tenant sees the items at once.
     let found =
         served.given(&acme, "brain_recall", &json!({"query": "which quincunx is planted?"}));
     assert!(found.to_string().contains("round 1"), "{found}");

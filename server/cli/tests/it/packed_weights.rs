@@ -1,5 +1,5 @@
-//! Packed weights in the cache: made once, used by every later start, made again when they are not
-//! right, and never in the way (`format-spec/weights.md`).
+//! Packed weights in the cache: packed once, used by every later start, repacked if invalid, and never a reason to fail
+//! (`format-spec/weights.md`).
 use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -12,10 +12,10 @@ use support_wire::service::scratch;
 use support_wire::tiny_model::Tiny;
 use tempfile::TempDir;
 
-/// Its weights are larger than those that are packed anew each time.
+/// A model above the size limit below which weights are packed at each start.
 const MODEL: Tiny = Tiny { seed: 1, width: 256, layers: 1, tokens: 32 };
 
-/// What was said.
+/// Collects progress messages.
 #[derive(Default)]
 struct Said(Vec<String>);
 
@@ -27,7 +27,7 @@ impl Progress for Said {
     fn advance(&mut self, _what: &str, _done: u64, _total: Option<u64>) {}
 }
 
-/// A model in a folder, and a cache.
+/// A model folder and a cache.
 struct Place {
     scratch: TempDir,
     model: PathBuf,
@@ -55,7 +55,7 @@ impl Place {
         }
     }
 
-    /// The same model, installed in the cache, as it is the one that is wanted.
+    /// Installs the model in the cache, as the expected default model.
     fn installed(&self) -> ModelRequest {
         let hash = |name: &str| Sha256::digest(fs::read(self.model.join(name)).unwrap());
         let (weights, tokenizer) = (hash("model.safetensors"), hash("tokenizer.json"));
@@ -74,7 +74,7 @@ impl Place {
         ModelRequest { directory: None, expected, ..self.request() }
     }
 
-    /// The names of packed weights.
+    /// Paths of the packed weights.
     fn packed(&self) -> Vec<PathBuf> {
         let Ok(entries) = fs::read_dir(self.cache().join("packed")) else { return Vec::new() };
         let paths = entries.map(|entry| entry.unwrap().path());
@@ -91,7 +91,7 @@ impl Place {
     }
 }
 
-/// Opens a model that opens, and gives what was said meanwhile.
+/// Opens a model, which must succeed. Returns the files and the progress messages.
 fn opened(request: &ModelRequest, precision: Precision) -> (OpenedFiles, Vec<String>) {
     let mut said = Said::default();
     let kernels = Kernels::for_level(Level::Scalar).unwrap();
@@ -100,7 +100,7 @@ fn opened(request: &ModelRequest, precision: Precision) -> (OpenedFiles, Vec<Str
     (opened, said.0)
 }
 
-/// Opens a model of which nothing is to be said.
+/// Opens a model without any progress message.
 fn opened_quietly(request: &ModelRequest, precision: Precision) -> OpenedFiles {
     let (opened, said) = opened(request, precision);
     assert_eq!(said, Vec::<String>::new());
@@ -119,7 +119,7 @@ fn vector(opened: &OpenedFiles) -> Vec<f32> {
     out
 }
 
-/// Changes a sealed file, as only somebody can who means to, or a disk.
+/// Changes a sealed file, as an attacker or a failing disk would.
 fn spoil(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
     let mut bytes = fs::read(path).unwrap();
     change(&mut bytes);
@@ -128,7 +128,7 @@ fn spoil(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o400)).unwrap();
 }
 
-/// The published weights of the installed model.
+/// The published weights file of the installed model.
 fn installed_weights(place: &Place) -> PathBuf {
     let homes = fs::read_dir(place.cache().join("models")).unwrap();
     let mut homes = homes.map(|entry| entry.unwrap().path());
@@ -156,7 +156,7 @@ fn the_second_start_of_an_installed_model_needs_no_published_weights() {
     }
     assert_eq!(place.packed().len(), 3, "one for each precision");
 
-    // But another setting is not the installed model, whatever its weights are.
+    // A changed configuration is not the installed model, whatever its weights.
     let config = installed_weights(&place).with_file_name("config.json");
     fs::write(&config, fs::read_to_string(&config).unwrap().replace("1e-12", "1e-11")).unwrap();
     assert!(failed(&request).contains("found nowhere"));
@@ -172,8 +172,8 @@ fn a_folder_is_read_again_only_when_its_file_is_another() {
     assert_eq!(vector(&second), vector(&first));
     assert_eq!(second.weights_sha256, first.weights_sha256);
 
-    // The list is believed: the weights are not read to see whether it is right. What was packed of
-    // others is not taken for them, and then the list is mended.
+    // The source list is trusted: the weights are not read to check it. If packed weights name another source, they are
+    // rejected and the list is corrected.
     let list = place.cache().join("packed/sources.json");
     let text = fs::read_to_string(&list).unwrap();
     let hash: String = first.weights_sha256.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -190,7 +190,7 @@ fn a_folder_is_read_again_only_when_its_file_is_another() {
     opened_quietly(&request, Precision::F16);
     assert_eq!(fs::read_to_string(&list).unwrap(), text, "written anew");
 
-    // Other weights in the same place are other weights.
+    // Changed weights at the same path are noticed.
     Tiny { seed: 2, ..MODEL }.write(place.scratch.path(), "model");
     let other = opened_quietly(&request, Precision::F16);
     assert_ne!(other.weights_sha256, first.weights_sha256);
@@ -198,13 +198,13 @@ fn a_folder_is_read_again_only_when_its_file_is_another() {
     assert_eq!(place.packed().len(), 2);
     assert!(packed.exists());
 
-    // The same weights in another place are packed already.
+    // Known weights at another path are already packed.
     let copy = Tiny { seed: 2, ..MODEL }.write(place.scratch.path(), "copy");
     let moved = ModelRequest { directory: Some(copy.clone()), ..request.clone() };
     assert_eq!(vector(&opened_quietly(&moved, Precision::F16)), vector(&other));
     assert_eq!(place.packed().len(), 2);
 
-    // Settings are read each time, and a folder without weights is no model.
+    // The configuration is read at every start, and a folder without weights is no model.
     fs::remove_file(copy.join("model.safetensors")).unwrap();
     assert!(failed(&moved).contains("model.safetensors is missing"));
     fs::write(place.model.join("config.json"), "{}").unwrap();
@@ -212,7 +212,7 @@ fn a_folder_is_read_again_only_when_its_file_is_another() {
     assert!(matches!(fault, Some(OpenFault::Encoder { .. })), "{fault:?}");
 }
 
-/// Spoils a file.
+/// A function that damages a file's bytes.
 type Damage = fn(&mut Vec<u8>);
 
 #[test]
@@ -244,7 +244,7 @@ fn damaged_weights_are_packed_again_and_said_to_be() {
             assert_eq!(vector(&again), vector(&first));
             assert_eq!(fs::read(&path).unwrap(), whole, "made again");
         }
-        // One that somebody may write is not mapped, even if it is right.
+        // A writable file is not mapped, even if its content is valid.
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         let (_, said) = opened(&request, Precision::Int8);
         assert!(said[0].contains("not sealed"), "{said:?}");
@@ -255,7 +255,7 @@ fn damaged_weights_are_packed_again_and_said_to_be() {
 #[test]
 fn a_cache_that_takes_no_files_is_only_slower() {
     let place = Place::new();
-    // A file where the folder should be: root can write anywhere else.
+    // A file in place of the folder, because root ignores write permissions.
     fs::create_dir_all(place.cache()).unwrap();
     fs::write(place.cache().join("packed"), "").unwrap();
     let (first, said) = opened(&place.request(), Precision::F32);
@@ -294,7 +294,7 @@ fn large_ones_go_before_there_are_many() {
     let others: Vec<PathBuf> =
         (0..3).map(|i| newest.with_file_name(format!("{i:024}-f32-1.weights"))).collect();
     for other in &others {
-        // Holes: they take no space.
+        // Sparse files occupy no space.
         fs::File::create(other).unwrap().set_len(2 << 30).unwrap();
     }
     fs::remove_file(&newest).unwrap();
@@ -322,7 +322,7 @@ fn what_cannot_be_had_at_a_precision_says_which_one_does() {
     let place = Place::new();
     let path = place.model.join("model.safetensors");
     let mut bytes = fs::read(&path).unwrap();
-    // The data begin with the word table.
+    // The data begins with the word embeddings.
     let header = usize::try_from(u64::from_le_bytes(bytes[..8].try_into().unwrap())).unwrap();
     bytes[8 + header..][..4].copy_from_slice(&70_000_f32.to_le_bytes());
     fs::write(&path, bytes).unwrap();

@@ -1,4 +1,5 @@
-//! `format-spec/reader.py`, written from the pages alone, prints what `recalld export` writes.
+//! The reference reader `format-spec/reader.py`, written from the specification alone, prints the same lines as
+//! `recalld export`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,11 +20,11 @@ fn spec() -> PathBuf {
 }
 
 fn python(arguments: &[&Path]) -> Output {
-    // -B: nothing is to be left beside the script.
+    // -B: do not write bytecode files beside the script.
     Command::new("python3").arg("-B").args(arguments).output().expect("python3 is there")
 }
 
-/// What reader.py prints of a store.
+/// Output of the reference reader for a store.
 fn read(store: &Path) -> String {
     let output = python(&[&spec().join("reader.py"), store]);
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -31,7 +32,7 @@ fn read(store: &Path) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What the library writes of a snapshot.
+/// Export lines of a snapshot.
 fn written(snapshot: &Snapshot) -> String {
     let mut out = Vec::new();
     let take = |lines: &[u8]| {
@@ -50,7 +51,6 @@ fn same(left: &str, right: &str, what: &str) {
     assert_eq!(left.len(), right.len(), "{what}: one has more lines");
 }
 
-/// The store of a data directory.
 fn store_of(data: &Path) -> PathBuf {
     data.join("tenants/local/store")
 }
@@ -72,7 +72,7 @@ fn golden_stores_read_as_they_are_exported() {
         let exported = String::from_utf8(exported.stdout).unwrap();
         assert!(exported.lines().count() > 5, "{}: {exported}", golden.name);
         same(&before, &exported, &golden.name);
-        // Opening it may have rewritten its files.
+        // Opening the store may have rewritten its files.
         same(&read(&store_of(&data)), &exported, &golden.name);
     }
 }
@@ -93,8 +93,7 @@ fn random_stores_read_as_they_are_exported() {
     }
 }
 
-/// Stores in which something was erased in several rounds: tombstones of what is gone, and chains
-/// through it.
+/// Stores with erasures in several rounds: tombstones of erased items, and chains through them.
 #[test]
 fn stores_with_erased_items_read_as_they_are_exported() {
     let seed = ground::fresh_seed();
@@ -114,7 +113,7 @@ fn stores_with_erased_items_read_as_they_are_exported() {
     }
 }
 
-/// The same after a crash cut into the newest log.
+/// Repeats the comparison after a torn write in the newest WAL file.
 fn torn(folder: &Path, seed: u64, whole: &str) {
     let mut logs: Vec<PathBuf> = fs::read_dir(folder)
         .unwrap()
@@ -127,7 +126,7 @@ fn torn(folder: &Path, seed: u64, whole: &str) {
     let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |at| at + 1);
     fs::write(log, &bytes[..end - 1]).unwrap();
     let before = read(folder);
-    // What the lost commit hid is shown again.
+    // Items hidden by the lost commit are visible again.
     let rows = |lines: &str| lines.replace(",\"tombstoned\":true", "");
     assert!(rows(whole).starts_with(&rows(&before)), "seed {seed}: the commits before the last");
     let store = Store::open(ground::folder(folder, seed), ground::unmerged()).unwrap();

@@ -1,5 +1,5 @@
-//! A store moves to another model, through the real program: while it is asked and written, alone, cut
-//! short, called off; and what the next start makes of it.
+//! Model migrations through the program: during calls and writes, in-process, interrupted and cancelled, and their
+//! effect on the next start.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,16 +31,16 @@ use support_wire::service::{Service, run, run_json, scratch, write};
 use support_wire::tiny_model::Tiny;
 use support_wire::wire::{Ask, Events};
 
-/// Items of a store whose move takes long enough to do something meanwhile.
+/// Items of a store whose migration is slow enough for concurrent calls.
 const MANY: usize = 400;
-/// Moves of a store that is asked and written all the while.
+/// Migrations during concurrent calls and writes.
 const ROUNDS: usize = 3;
-/// Longer than any call takes that is not stuck.
+/// Longer than any call that is not stuck.
 const CALL_TIME: Duration = Duration::from_secs(60);
-/// A cosine that only the very same text has.
+/// Cosine similarity that only the identical text reaches.
 const SAME: f64 = 0.999;
 
-/// Slow enough that much comes in the middle of a move of [`MANY`] items.
+/// A model slow enough for many calls during a migration of [`MANY`] items.
 fn slow(seed: u32, width: usize) -> Tiny {
     Tiny { layers: 2, ..Tiny::new(seed, width) }
 }
@@ -49,7 +49,7 @@ fn path(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// Words that no other number has, about as long as a tiny model reads.
+/// Words unique to the number, about as long as a tiny model's input.
 fn words(n: usize) -> String {
     let word = |by: u64| format!("{:x}", (n as u64 + by).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 16);
     [1, 1 << 20, 1 << 40, 3, 3 << 20, 3 << 40, 5].map(word).join(" ")
@@ -59,7 +59,7 @@ fn title(n: usize) -> String {
     format!("item {n}")
 }
 
-/// What finds an item by meaning: what was embedded of it.
+/// A question equal to an item's embedded text.
 fn question(n: usize) -> String {
     format!("{}\n{}", title(n), words(n))
 }
@@ -69,7 +69,7 @@ fn lines(numbers: impl Iterator<Item = usize>) -> String {
     numbers.map(|n| format!("{}\n", line(n))).collect()
 }
 
-/// A data directory with so many items, of a model in its folder.
+/// A data directory with a number of items, embedded by the model in this folder.
 fn furnished(scratch: &Path, items: usize, model: &Path) -> PathBuf {
     let data = scratch.join("data");
     let file = write(scratch, "lines.jsonl", lines(0..items));
@@ -78,13 +78,13 @@ fn furnished(scratch: &Path, items: usize, model: &Path) -> PathBuf {
     data
 }
 
-/// The store as it is now, whether or not somebody writes.
+/// The store's current snapshot, also while a server writes.
 fn snapshot(data: &Path) -> Snapshot {
     let disk = RealDisk::open(&data.join("tenants/local/store")).unwrap();
     Reader::open(Arc::new(disk)).unwrap().snapshot()
 }
 
-/// Each item's text and embedding by its id.
+/// Text and embedding of each item, by id.
 fn embeddings(snapshot: &Snapshot) -> BTreeMap<u128, (String, Vec<f16>)> {
     let mut found = BTreeMap::new();
     for place in snapshot.places().unwrap() {
@@ -102,8 +102,8 @@ fn embeddings(snapshot: &Snapshot) -> BTreeMap<u128, (String, Vec<f16>)> {
     found
 }
 
-/// Checks that the store has the model in a folder, and that every embedding is what it makes of the
-/// item's text. Gives the ids.
+/// Checks that the store is bound to the model in the folder, and that every embedding matches the item's text. Returns
+/// the ids.
 #[track_caller]
 fn check(data: &Path, model: &Path) -> Vec<u128> {
     let (snapshot, embedder) = (snapshot(data), embedder(model));
@@ -115,7 +115,7 @@ fn check(data: &Path, model: &Path) -> Vec<u128> {
     found.into_keys().collect()
 }
 
-/// Asks by meaning, which must find the item; gives the answer.
+/// Queries by meaning, which must find the item. Returns the answer.
 #[track_caller]
 fn ask(service: &Service, n: usize) -> Value {
     let answer = service.post("/semantic-recall", &json!({"query": question(n), "limit": 1}));
@@ -129,7 +129,7 @@ fn moves(model: &Path) -> Ask {
     Ask::post("/operator/reembed", &json!({"model": path(model)}))
 }
 
-/// Begins a move and waits for its first step.
+/// Starts a migration and waits for its first step.
 fn begun(service: &Service, model: &Path) -> Events {
     let mut events = service.connect().follow(&service.signed(moves(model)));
     let (name, step) = events.next_event().unwrap();
@@ -137,12 +137,12 @@ fn begun(service: &Service, model: &Path) -> Events {
     events
 }
 
-/// The last event of a move.
+/// Runs a migration and returns its last event.
 fn ended(service: &Service, model: &Path) -> Value {
     service.ask(&service.signed(moves(model))).events().pop().unwrap()
 }
 
-/// What goes on while a store moves.
+/// State shared by the concurrent callers during a migration.
 #[derive(Default)]
 struct Meanwhile {
     is_enough: AtomicBool,
@@ -152,7 +152,7 @@ struct Meanwhile {
     imported: AtomicUsize,
 }
 
-/// Ends the others, also where the test fails.
+/// Stops the concurrent callers on drop, also if the test fails.
 struct Enough<'a>(&'a AtomicBool);
 
 impl Drop for Enough<'_> {
@@ -174,7 +174,7 @@ impl Meanwhile {
 fn a_store_moves_while_it_is_asked_and_written() {
     let scratch = scratch();
     let at = scratch.path();
-    // Two of one width: their vectors can only be told apart by the fingerprint.
+    // Two models have the same width: only the fingerprint distinguishes their vectors.
     let models =
         [slow(1, 64).write(at, "a"), slow(2, 64).write(at, "b"), slow(3, 48).write(at, "c")];
     let data = furnished(at, MANY, &models[0]);
@@ -198,7 +198,7 @@ fn a_store_moves_while_it_is_asked_and_written() {
         let ingesting = scope.spawn(|| {
             let mut client = McpClient::open(&service);
             meanwhile.repeat(&meanwhile.ingested, |n| {
-                // A section that stays as it is keeps the embedding of the version before.
+                // The unchanged section reuses the embedding of the previous version.
                 let text = format!("# Same\n\nthe same\n\n# Other\n\nversion {n}\n");
                 let file = write(&notes, "changes.md", text);
                 let report = client.call("ingest_paths_tool", &json!({"paths": [file]}));
@@ -213,7 +213,7 @@ fn a_store_moves_while_it_is_asked_and_written() {
             });
         });
         let enough = Enough(&meanwhile.is_enough);
-        // What comes in the middle of a move for certain is `calls_in_the_middle_of_a_move`'s.
+        // This test does not guarantee that calls overlap a migration; `calls_in_the_middle_of_a_move` does.
         for round in 1..=ROUNDS {
             let others = [&asking, &ingesting, &importing];
             let is_broken = remembering.is_finished() || others.iter().any(|it| it.is_finished());
@@ -239,7 +239,7 @@ fn a_store_moves_while_it_is_asked_and_written() {
     assert_eq!(check(&data, last), there);
 }
 
-/// What a call of a program gives, for a caller in this process.
+/// The structured result of an in-process call, which must succeed.
 fn structured(answer: Result<Answer, Refused>) -> Value {
     answer.unwrap_or_else(|refused| panic!("{}", refused.error)).structured
 }
@@ -248,8 +248,8 @@ fn object(value: Value) -> Map<String, Value> {
     value.as_object().unwrap().clone()
 }
 
-/// A move whose first step does not end before a question, a note, an ingest and an import were
-/// answered: each is in the middle of it, however fast this machine does what.
+/// The migration's first step is blocked until a recall, a remember, an ingest and an import were answered. Each call
+/// thus runs during the migration, however fast the machine is.
 #[test]
 fn calls_in_the_middle_of_a_move() {
     let scratch = scratch();
@@ -281,7 +281,7 @@ fn calls_in_the_middle_of_a_move() {
     let file = write(at, "more.jsonl", lines(MANY..MANY + 5));
     let note = write(&at.join("notes"), "note.md", "# Auks\n\nRazorbills are auks.\n");
     std::thread::scope(|scope| {
-        // Either end goes with its thread, so that a failure of one is none of the other's waiting.
+        // Each channel end is owned by its thread, so that a failure of one thread does not block the other.
         let (begun, has_begun) = mpsc::channel();
         let (go_on, may_go_on) = mpsc::channel::<()>();
         let (parts, caller, cancel, model) = (&parts, &caller, &cancel, &models[1]);
@@ -340,7 +340,7 @@ fn calls_in_the_middle_of_a_move() {
     assert_eq!(found["items"][0]["title"], title(MANY + 2), "{found}");
 }
 
-/// What a model is called: as its folder.
+/// A model's name: the name of its folder.
 fn name(model: &Path) -> &str {
     model.file_name().unwrap().to_str().unwrap()
 }
@@ -362,7 +362,7 @@ fn one_move_at_a_time_and_a_client_that_leaves_calls_it_off() {
         assert_eq!(ask(&service, 7)["model"], "old");
     }
     drop(events);
-    // It is over once the next one is not refused any more.
+    // The cancelled migration has ended when the next one is no longer rejected.
     let began = Instant::now();
     let mut next = ended(&service, &old);
     while !next["detail"].is_null() && began.elapsed() < CALL_TIME {
@@ -390,7 +390,7 @@ fn a_move_that_is_killed_leaves_one_model_or_the_other() {
     let models = [slow(1, 64).write(at, "a"), slow(2, 48).write(at, "b")];
     let data = furnished(at, MANY, &models[0]);
     let before = check(&data, &models[0]);
-    // After the first step, in the middle, and when all items have an embedding.
+    // Killed after the first step, in the middle, and after all items are embedded.
     for steps in [0, 3, usize::MAX] {
         let service = Service::start(&data, &[]);
         let is = |model: &&PathBuf| ask(&service, 3)["model"] == name(model);
@@ -453,14 +453,14 @@ fn without_a_server_the_store_moves_and_the_next_start_knows() {
     drop(service);
     check(&data, &old);
 
-    // What is remembered goes with a backup.
+    // The recorded model folder is part of a backup.
     let (backup, restored) = (at.join("backup"), at.join("restored"));
     run_json(&data, &["backup", path(&backup)]);
     run_json(&restored, &["restore", path(&backup)]);
     let asked = ["recall", &question(5), "--semantic", "--limit", "1"];
     assert_eq!(run_json(&restored, &asked)["items"][0]["title"], title(5));
 
-    // A folder that is gone, or that holds another model by now, is said; one that moved is found.
+    // A folder that is missing or contains another model is reported; a moved folder is found.
     let moved = at.join("moved");
     fs::rename(&old, &moved).unwrap();
     let stale = run(&data, &["recall", "anything"]);
@@ -489,7 +489,7 @@ fn every_way_in_embeds_the_same_text_as_a_move() {
     let scratch = scratch();
     let at = scratch.path();
     let one = Tiny::new(1, 16);
-    // Reads one token less, which makes it another model with the same vectors.
+    // A token limit lower by one makes another model with equal vectors.
     let other = Tiny { tokens: Tiny::TOKENS_MAX - 1, ..one };
     let (one, other) = (one.write(at, "one"), other.write(at, "other"));
     let data = furnished(at, 5, &one);

@@ -1,5 +1,5 @@
-//! SIGKILL in the middle of an import or an ingest, several times, by the real program: begun again, it
-//! goes on where it was, and embeds at most two parcels (`TEXTS_LOST_MAX`) once more for each kill.
+//! Repeated SIGKILL during an import or ingest by the program: the next run resumes, and each kill repeats the
+//! embedding of at most two batches (`TEXTS_LOST_MAX`).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,24 +18,24 @@ use serde_json::{Value, json};
 use support_wire::service::{command, run, run_json, scratch, write};
 use support_wire::tiny_model::Tiny;
 
-/// Set, it has the program say each step before it is embedded (docs/campaigns.md).
+/// Variable that makes the program log each step before embedding (docs/campaigns.md).
 const TELL: &str = "RECALLD_TELL_EMBEDDING";
-/// Steps that are told before each kill; that many texts are less than any of the jobs has.
+/// Logged steps before each kill; every job has more texts than these steps.
 const STEPS: [usize; 4] = [1, 4, 2, 3];
 const DOCUMENTS: usize = 2_000;
-/// What a pipe holds that nobody changed (pipe(7)).
+/// Default capacity of a pipe (pipe(7)).
 const PIPE_BYTES: usize = 65_536;
 
 fn path(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// What a step of so many texts says.
+/// The log line of a step with this number of texts.
 fn told(texts: usize) -> String {
     format!("recalld: embedding {texts} texts\n")
 }
 
-/// How many texts a program was about to embed, by what it said.
+/// Number of texts that a program began to embed, from its log.
 fn begun(said: &str) -> u64 {
     let number = |line: &str| {
         line.strip_prefix("recalld: embedding ")?.strip_suffix(" texts")?.parse::<u64>().ok()
@@ -43,7 +43,7 @@ fn begun(said: &str) -> u64 {
     said.lines().filter_map(number).sum()
 }
 
-/// Embeddings in the store, whoever was killed.
+/// Number of embeddings in the store, also after a kill.
 fn stored(data: &Path) -> u64 {
     let disk = RealDisk::open(&data.join("tenants/local/store")).unwrap();
     let snapshot = Reader::open(Arc::new(disk)).unwrap().snapshot();
@@ -51,7 +51,8 @@ fn stored(data: &Path) -> u64 {
     places.filter(|&place| snapshot.embedding(place).unwrap().is_some()).count() as u64
 }
 
-/// A pipe that is full but for so many steps of a whole parcel: who writes another one waits.
+/// A pipe with room for this number of full-batch log lines; the next line blocks its writer. Also returns the filled
+/// bytes.
 fn narrow(steps: usize) -> (PipeReader, std::io::PipeWriter, u64) {
     let (reader, mut writer) = pipe().unwrap();
     let room = steps * told(PARCEL_TEXTS_MAX).len();
@@ -59,8 +60,8 @@ fn narrow(steps: usize) -> (PipeReader, std::io::PipeWriter, u64) {
     (reader, writer, (PIPE_BYTES - room) as u64)
 }
 
-/// Runs a command and kills it once it has said so many steps, and before it can do more than one after
-/// those; gives how many texts it began.
+/// Runs a command and kills it after `steps` logged steps; the full pipe allows at most one more. Returns the number of
+/// texts that the command began to embed.
 fn killed(data: &Path, arguments: &[&str], steps: usize) -> u64 {
     let (mut reader, writer, filled) = narrow(steps);
     let mut child = command(data, arguments)
@@ -82,8 +83,8 @@ fn killed(data: &Path, arguments: &[&str], steps: usize) -> u64 {
     begun(&said)
 }
 
-/// Kills a job again and again, then lets it come to its end; gives its last report. `documents` texts
-/// are to be embedded in all.
+/// Kills a job repeatedly, then runs it to completion and returns its last report. `documents` is the total number of
+/// texts to embed.
 fn resumed(data: &Path, arguments: &[&str], documents: u64) -> Value {
     let (mut in_all, mut lost_max) = (0, 0);
     for steps in STEPS {
@@ -116,7 +117,7 @@ fn slow(at: &Path) -> PathBuf {
     Tiny { layers: 2, ..Tiny::new(1, 64) }.write(at, "model")
 }
 
-/// A folder of a new data directory whose store is there.
+/// A new data directory with an empty store.
 fn furnished(at: &Path, name: &str, model: &Path) -> PathBuf {
     let data = at.join(name);
     let nothing = write(at, "nothing.jsonl", "");
@@ -141,7 +142,7 @@ fn a_killed_import_goes_on_where_it_was() {
     let lines = write(at, "lines.jsonl", (0..DOCUMENTS).map(line).collect::<String>());
     let report = run_json(&whole, &["import", path(&lines)]);
     assert_eq!((&report["items"], &report["embedded"]), (&json!(DOCUMENTS), &json!(DOCUMENTS)));
-    // With ids and times, so that both stores can be compared to the byte.
+    // With ids and times, so that the exports can be compared byte by byte.
     let export = exported(&whole);
     let file = write(at, "export.jsonl", &export);
 
@@ -158,8 +159,8 @@ fn a_killed_import_goes_on_where_it_was() {
     assert!(run(&data, &["verify"]).status.success());
 }
 
-/// What of an export does not depend on when it was written, or how often that was tried: how often each
-/// line stands there, without ids and times and without what remembers the jobs.
+/// Normalizes an export: the number of occurrences of each line, without ids, times and job records. The result does
+/// not depend on the time of the import or on the number of attempts.
 fn timeless(export: &str) -> BTreeMap<String, usize> {
     let mut lines = BTreeMap::new();
     for line in export.lines() {
@@ -187,7 +188,7 @@ fn a_killed_ingest_goes_on_where_it_was() {
     let notes = at.join("notes");
     fs::create_dir(&notes).unwrap();
     for n in 0..DOCUMENTS / 2 {
-        // Some lead to the next one, some to one that is long stored when they come.
+        // Some documents link to the next one, others to one stored long before.
         let link = if n % 10 == 0 { format!("See [next]({}.md).\n", n + 1) } else { String::new() };
         let back = if n % 25 == 7 { "See [first](0.md).\n" } else { "" };
         write(&notes, &format!("{n}.md"), format!("# Note {n}\n\nkelp {n}\n{link}{back}"));

@@ -1,5 +1,5 @@
-//! Backups that a server makes by itself, with the time in the test's hand: when one is due, how many are kept,
-//! which are never touched, what a failure leaves, and that an erasure reaches those that are kept.
+//! Scheduled backups of a server, with a simulated time: due times, retention, protected folders, failures, and erasure
+//! in the retained backups.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use support_wire::kept::{
 };
 use support_wire::service::{run, run_json, scratch};
 
-/// A data directory with two items, and the folder that its backups go to.
+/// A data directory with two items, and the folder of its scheduled backups.
 struct Desk {
     scratch: tempfile::TempDir,
     data: PathBuf,
@@ -34,7 +34,7 @@ impl Desk {
         Self { scratch, data, to }
     }
 
-    /// The service with a backup every night, of which two are kept.
+    /// Starts a service with a nightly backup and a retention of two.
     fn start(&self, more: &str) -> Started {
         let text = format!(
             "[backup]\nto = {:?}\nat = \"03:30\"\ntime_zone = \"UTC\"\nkeep = 2\n{more}",
@@ -45,7 +45,7 @@ impl Desk {
         app::start(&Settings { config, ..of }, &mut Silent).unwrap()
     }
 
-    /// Names in the folder of backups.
+    /// Names of the entries in the backup folder.
     fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.to).unwrap();
         let mut names: Vec<String> =
@@ -63,7 +63,7 @@ fn at(time: &str) -> Micros {
     parse_time(time).unwrap()
 }
 
-/// Looks whether one is due; the folder's name if one was made.
+/// Runs the scheduler at this time. Returns the folder's name if a backup was due and made.
 fn look(started: &Started, now: &str) -> Option<Result<String, String>> {
     let parts = &started.parts;
     let done = parts.scheduled.attempt(&parts.admin, at(now), &CancellationToken::new())?;
@@ -98,21 +98,21 @@ fn so_many_are_kept_others_are_not_touched_and_one_of_them_is_restored() {
     );
     assert_eq!(look(&started, "2026-01-11T03:29:59Z"), None);
     made(&started, "2026-01-11T03:30:07Z", "recalld-20260111T033007Z");
-    // What somebody put there, however it is named; and a backup of ours that somebody moved there.
+    // A foreign folder with a name like ours, and a manual backup in the folder of scheduled ones.
     let foreign = desk.to.join("recalld-20250101T000000Z");
     fs::create_dir(&foreign).unwrap();
     fs::write(foreign.join("backup.json"), "{\"id\": \"mine\"}").unwrap();
     drop(started);
     let by_hand = desk.to.join("recalld-20250102T000000Z");
     run_json(&desk.data, &["backup", by_hand.to_str().unwrap()]);
-    // Another process goes on where this one ended.
+    // A new process continues the schedule.
     let started = desk.start("");
     assert_eq!(
         look(&started, "2026-01-11T20:00:00Z"),
         None,
         "it knows by the names when there was one"
     );
-    // Two nights without a server: one backup makes up for both.
+    // After two nights without a server, one backup makes up for both.
     made(&started, "2026-01-13T09:00:00Z", "recalld-20260113T090000Z");
     assert_eq!(look(&started, "2026-01-13T09:00:20Z"), None);
     let wanted = [
@@ -127,13 +127,13 @@ fn so_many_are_kept_others_are_not_touched_and_one_of_them_is_restored() {
     let scheduled = told.iter().filter(|row| row["scheduled"] == true).count();
     assert_eq!((told.len(), scheduled), (3, 2), "what was removed is forgotten: {told:?}");
 
-    // An erasure reaches all that are kept.
+    // An erasure reaches all retained backups.
     assert!(!holding(&desk.to, "quincunx").is_empty());
     let report = erase(&desk.data, &[&id("a")], &[]);
     assert_eq!(report["everywhere"], true, "{report}");
     assert_gone(&desk.to, "quincunx");
 
-    // And each is a backup like any other.
+    // Each one verifies and restores like any other backup.
     let newest = desk.to.join("recalld-20260113T090000Z");
     let newest = newest.to_str().unwrap();
     assert_eq!(run_json(&desk.data, &["verify", newest])["clean"], true);
@@ -150,7 +150,7 @@ fn a_failure_is_told_tried_again_later_and_leaves_nothing_that_could_be_restored
     made(&started, "2026-01-10T12:00:00Z", "recalld-20260110T120000Z");
     let is_failing = || told(&started, "2026-01-11T04:00:00Z").standing == Standing::Failing;
     assert!(!is_failing());
-    // The disk is away: nothing is written to where it was.
+    // The disk is unmounted: nothing is written to its mount point.
     let away = desk.scratch.path().join("away");
     fs::rename(&desk.to, &away).unwrap();
     fs::create_dir(&desk.to).unwrap();
@@ -160,7 +160,7 @@ fn a_failure_is_told_tried_again_later_and_leaves_nothing_that_could_be_restored
     assert_eq!(look(&started, "2026-01-11T04:09:59Z"), None, "it waits");
     fs::remove_dir(&desk.to).unwrap();
     fs::rename(&away, &desk.to).unwrap();
-    // One that was cut short is there.
+    // An interrupted backup is in the folder.
     let begun = desk.to.join("recalld-20260110T120000Z/backup.json");
     let mut said: Value = serde_json::from_slice(&fs::read(&begun).unwrap()).unwrap();
     said["made_at"] = Value::Null;
@@ -172,7 +172,7 @@ fn a_failure_is_told_tried_again_later_and_leaves_nothing_that_could_be_restored
     assert_eq!((told.made, told.failures, told.newest), (2, 1, Some(at("2026-01-11T04:10:00Z"))));
 
     drop(started);
-    // What is checked after a backup was made is every byte of it.
+    // The check after a backup covers every byte.
     let made = desk.to.join("recalld-20260111T041000Z");
     assert_eq!(check_backup(&made), Ok(()));
     let mut of_store = files(&made.join("tenants/local/store"));
@@ -188,7 +188,7 @@ fn a_failure_is_told_tried_again_later_and_leaves_nothing_that_could_be_restored
         fs::remove_file(path).unwrap();
         fs::write(path, whole).unwrap();
     }
-    // One that was never finished is restored by nobody.
+    // An unfinished backup cannot be restored.
     let begun = made.join("backup.json");
     let mut said: Value = serde_json::from_slice(&fs::read(&begun).unwrap()).unwrap();
     said["made_at"] = Value::Null;
@@ -197,7 +197,7 @@ fn a_failure_is_told_tried_again_later_and_leaves_nothing_that_could_be_restored
     assert_fails(&run(&never, &["restore", made.to_str().unwrap()]), 3, &["never finished"]);
 }
 
-/// A disk that does not answer gives no failure, and no backup either.
+/// A disk that does not respond causes neither a failure nor a backup.
 #[test]
 fn one_that_is_neither_made_nor_failed_is_overdue_after_an_hour() {
     let desk = Desk::new();
@@ -220,7 +220,7 @@ fn one_that_is_neither_made_nor_failed_is_overdue_after_an_hour() {
     started.parts.scheduled.set(None);
     assert_eq!(health(&started).get("backups"), None, "where none are wanted nothing is told");
     drop(started);
-    // Whoever begins to look has the same hour to make up for what was missed.
+    // After a restart, the scheduler has the same hour to make up for a missed backup.
     let started = desk.start("");
     assert_eq!(told(&started, "2026-01-12T09:00:00Z").standing, Standing::Good);
 }
@@ -246,7 +246,8 @@ fn a_clock_that_was_wrong_and_a_backup_that_cannot_be_read_stop_no_others() {
     let _ids = imported(&desk.data, &[item("a", "the mandrake abides")]);
     let started = desk.start("");
     made(&started, "2030-05-05T12:00:00Z", "recalld-20300505T120000Z");
-    // The clock is right again: what was made then says nothing of when the next is due, and goes first.
+    // After the clock is corrected, the backup with the future time does not delay the next one, and is the first to be
+    // removed.
     made(&started, "2026-01-10T12:00:00Z", "recalld-20260110T120000Z");
     drop(started);
     let started = desk.start("");

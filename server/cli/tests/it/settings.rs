@@ -1,4 +1,4 @@
-//! Settings that say who may ask and what is kept of it: each does what the file says.
+//! Settings for identity, policy and audit: each takes effect as configured.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,7 @@ use support_wire::wire::{self, Answer, Ask};
 
 const ASSERT: [&str; 3] = ["tenant:read", "brain:proxy", "identity:assert"];
 
-/// A question, for somebody that stands in `_meta`.
+/// A recall with this turn identity in `_meta`.
 fn asked_for(service: &Service, bearer: &str, identity: &Value) -> Answer {
     let params = json!({
         "name": "brain_recall", "arguments": {"query": "anything?"},
@@ -28,7 +28,7 @@ fn asked_for(service: &Service, bearer: &str, identity: &Value) -> Answer {
     wire::ask(service.hosted(), &mcp(bearer, "tools/call", &params))
 }
 
-/// The same by the revision whose requests stand alone.
+/// As [`asked_for`], in the protocol version of stateless requests.
 fn asked_alone(service: &Service, bearer: &str, identity: &Value) -> Answer {
     const META: &str = "io.modelcontextprotocol/";
     let params = json!({
@@ -45,7 +45,7 @@ fn asked_alone(service: &Service, bearer: &str, identity: &Value) -> Answer {
     wire::ask(service.hosted(), &ask)
 }
 
-/// Why a call was refused, for programs.
+/// The machine-readable reason of a rejected call.
 fn reason(answer: &Answer) -> Value {
     let body = answer.json();
     assert_eq!(body["result"]["isError"], true, "{body}");
@@ -73,7 +73,7 @@ fn identities_are_recorded_where_that_is_set() {
     ok(asked_for(&service, &service_key, &json!("eve@example.com")));
     ok(asked_alone(&service, &service_key, &json!("ida@example.com")));
     ok(call(&service, &service_key, "brain_recall", &json!({"query": "anything?"})));
-    // Without the scope, what stands in `_meta` counts for nothing.
+    // Without the scope `identity:assert`, the identity in `_meta` is ignored.
     ok(asked_for(&service, &plain, &json!("eve@example.com")));
     for wrong in [json!(7), json!(""), json!("eve and ida"), json!("x".repeat(129))] {
         let refused = asked_for(&service, &service_key, &wrong);
@@ -92,7 +92,7 @@ fn identities_are_recorded_where_that_is_set() {
         by_gateway,
     ];
     assert_eq!(recorded, wanted);
-    // A resource is read for somebody, too.
+    // Reading a resource records the identity, too.
     let params = json!({
         "uri": "memory://brief/today", "_meta": {"recalld/turn-identity": "eve@example.com"},
     });
@@ -121,27 +121,27 @@ fn a_call_for_nobody_is_refused_where_an_identity_is_required() {
         assert_eq!(reason(&refused), "identity_required", "{what}");
     }
     assert_eq!(asked_for(&service, &gateway, &json!("eve")).json()["result"]["isError"], false);
-    // Over the HTTP API nobody can be asserted.
+    // The HTTP API has no field for an asserted identity.
     for at in [service.hosted(), service.local()] {
         assert_eq!(api(&service, at, &named, Ask::get("/stats")).status, 200);
         let refused = api(&service, at, &nameless, Ask::get("/stats"));
         assert_eq!(refused.status, 403, "{}", refused.text());
         assert!(refused.text().contains("for whom"), "{}", refused.text());
     }
-    // A resource that may not be read for nobody is not told to be missing.
+    // A resource that requires an identity is not reported as missing.
     let read = mcp(&nameless, "resources/read", &json!({"uri": "memory://brief/today"}));
     let read = wire::ask(service.hosted(), &read).json();
     assert_eq!(read["error"]["data"]["reason"], "identity_required", "{read}");
-    // The operator is somebody at the machine alone.
+    // The operator counts as identified only at the local listener.
     let operators = service.credentials().bearer.clone();
     assert_eq!(api(&service, service.local(), &operators, Ask::get("/stats")).status, 200);
     assert_eq!(api(&service, service.hosted(), &operators, Ask::get("/stats")).status, 403);
     let local = mcp_client::McpClient::open(&service).call("recall_stats", &json!({}));
     assert_eq!(local["receipt"]["decision"], "allow");
-    // What is not governed asks for nobody.
+    // Methods that are not governed require no identity.
     let list = wire::ask(service.hosted(), &mcp(&nameless, "tools/list", &json!({})));
     assert_eq!(list.status, 200);
-    // Refused, nothing was counted, and it is in the ledger.
+    // A rejected call is not metered, and is recorded as denied.
     let refused = entries(service.data(), "acme", "brain_remember");
     assert_eq!(
         (&refused[0]["decision"], &refused[0]["outcome"]),
@@ -162,7 +162,7 @@ fn a_policy_file_holds_for_every_workspace() {
          actions = [\"read\"]\nverdict = \"deny\"\n",
     )
     .unwrap();
-    // Its path is meant from the folder of the settings.
+    // A relative path is resolved from the folder of the settings file.
     let (service, _scratch) = house.serve_with("[policy]\nfile = \"rules.toml\"\n");
     let remember = |text: &str, fields: Value| {
         let mut arguments = json!({"text": text});
@@ -184,7 +184,7 @@ fn a_policy_file_holds_for_every_workspace() {
     let other =
         call(&service, &acme, "brain_remember", &json!({"text": "x", "kind": "fact"})).json();
     assert_eq!(other["result"]["isError"], true, "{other}");
-    // Of the operator's own workspace, too.
+    // Policy applies to the operator's own workspace, too.
     let mut local = mcp_client::McpClient::open(&service);
     let text = json!({"text": "The operator's lamp is red.", "gates": ["secret"]});
     local.call("brain_remember", &text);
@@ -243,7 +243,7 @@ fn entries_of_reads_are_on_disk_before_the_answer_where_that_is_set() {
     }
 }
 
-/// The trace of a call that changes nothing.
+/// The audit entry of a read call.
 fn read_of(principal: &str) -> Trace {
     Trace {
         tool: "brain_recall",
@@ -256,7 +256,7 @@ fn read_of(principal: &str) -> Trace {
     }
 }
 
-/// Settings are refused by the program, with their key.
+/// The program rejects invalid settings and names their key.
 #[test]
 fn what_means_nothing_is_refused_with_its_key() {
     let scratch = scratch();

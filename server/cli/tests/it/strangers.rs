@@ -1,8 +1,7 @@
-//! Every tool of the catalog, called by a tenant with what another one has: each id, word, token, receipt and cursor.
+//! Every tool of the catalog, called by one tenant with another's ids, words, tokens, receipts and cursors.
 //!
-//! Whatever it is answered must hold nothing of the other's, and be what a second server answers, on which the other is
-//! not at all. The other's store stays as it is. And over the same listener each plan and scope has its tools, and no
-//! others by any name.
+//! No answer may contain the other tenant's data. Each answer must equal that of a second server without the other
+//! tenant, whose store must not change. Each plan and scope has exactly its own tools, by any name, over one listener.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,12 +16,12 @@ use support_server::schema::rows;
 use support_wire::service::{run_json, write};
 use support_wire::wire::Answer;
 
-/// A word that is on record with the other alone.
+/// A word that occurs only in the other tenant's store.
 const WORD: &str = "ambergris";
-/// Letters of an id's prefix, and of what follows its underscore.
+/// Characters of an id's prefix, and minimum of characters after its underscore.
 const PREFIX_CHARS: usize = 3;
 const ID_CHARS_MIN: usize = 26;
-/// Rows whose answers are figures of the machine or of the time that something took.
+/// Tools whose answers contain measurements of the machine, or durations.
 const FIGURES: [&str; 5] = [
     "brain_runtime_check",
     "brain_status_query_tool",
@@ -30,7 +29,7 @@ const FIGURES: [&str; 5] = [
     "tenant_info",
     "quota_status_tool",
 ];
-/// Fields that differ from one server to the next, or from one moment to the next.
+/// Fields that differ between servers or over time.
 const OTHER: [&str; 12] = [
     "took_ms",
     "receipt",
@@ -46,24 +45,24 @@ const OTHER: [&str; 12] = [
     "built_at",
 ];
 
-/// All scopes but that by which a caller says for whom it calls.
+/// All scopes except `identity:assert`.
 fn scopes() -> Vec<&'static str> {
     let all = Scope::ALL.iter().filter(|scope| **scope != Scope::IdentityAssert);
     all.map(|scope| scope.name()).collect()
 }
 
-/// What one tenant has that another could name.
+/// The other tenant's data that a caller could name.
 #[derive(Debug, Default)]
 struct Theirs {
     ids: BTreeSet<String>,
     tokens: BTreeSet<String>,
     receipts: Vec<Value>,
-    /// Of rows that give one for their example's arguments.
+    /// Cursors by tool, from answers to the tools' examples.
     cursors: BTreeMap<&'static str, String>,
 }
 
 impl Theirs {
-    /// Keeps what an answer names.
+    /// Collects the ids and tokens in an answer.
     fn learn(&mut self, value: &Value) {
         match value {
             Value::String(text) => self.ids.extend(ids(text).map(str::to_owned)),
@@ -78,7 +77,7 @@ impl Theirs {
         }
     }
 
-    /// One id of each prefix.
+    /// A sample id for each prefix.
     fn id_of_each_kind(&self) -> Vec<&str> {
         let mut kinds = BTreeMap::new();
         let prefixed = self.ids.iter().filter(|id| id.contains('_'));
@@ -86,7 +85,7 @@ impl Theirs {
         kinds.into_values().collect()
     }
 
-    /// What a field of a row may be given of theirs.
+    /// The other tenant's values for a field of a tool.
     fn values(&self, row: &Tool, field: &str) -> Vec<Value> {
         let ids = self.id_of_each_kind();
         match field {
@@ -102,7 +101,7 @@ impl Theirs {
                 "grounding_tokens": self.tokens.iter().take(8).collect::<Vec<_>>(),
             }])],
             "cursor" => self.cursors.get(row.name).into_iter().map(|one| json!(one)).collect(),
-            // What the caller writes is its own.
+            // Texts written by the caller are the caller's own.
             _ if row.change != Change::Nothing => Vec::new(),
             "query" | "topic" | "question" | "command" | "task" => vec![json!(WORD)],
             "path" => vec![json!("README.md"), json!("given:cellar")],
@@ -112,7 +111,7 @@ impl Theirs {
     }
 }
 
-/// The ids in a text; some refs have one without its prefix.
+/// The ids in a text. Some refs contain an id without its prefix.
 fn ids(text: &str) -> impl Iterator<Item = &str> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     words.filter(|word| {
@@ -125,12 +124,12 @@ fn ids(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The arguments of a row's example.
+/// The arguments of a tool's example.
 fn example(row: &Tool) -> Map<String, Value> {
     serde_json::from_str(row.example).unwrap()
 }
 
-/// A server with these tenants, and a bearer of each.
+/// A server with these tenants, and a bearer for each.
 fn served(slugs: &[&str]) -> (Served, Vec<String>) {
     let house = House::quick();
     let bearer = |slug: &&str| {
@@ -141,7 +140,7 @@ fn served(slugs: &[&str]) -> (Served, Vec<String>) {
     (house.run(&[]), bearers)
 }
 
-/// Gives a tenant something of everything, and tells what that is.
+/// Fills a tenant's workspace with data of every type, and returns its ids, tokens, receipts and cursors.
 fn furnish(served: &Served, slug: &str, bearer: &str) -> Theirs {
     let lines = sample_catalog::lines();
     let data = served.service.data();
@@ -153,7 +152,7 @@ fn furnish(served: &Served, slug: &str, bearer: &str) -> Theirs {
     let mut theirs = Theirs::default();
     let mut take = |tool: &'static str, arguments: Value| {
         let said = call(&served.service, bearer, tool, &arguments).json();
-        // Not every example finds what it names beside those before it.
+        // Some examples fail, because their item does not exist yet.
         let answer = &said["result"]["structuredContent"];
         if answer.is_object() {
             theirs.receipts.push(answer["receipt"].clone());
@@ -180,7 +179,7 @@ fn furnish(served: &Served, slug: &str, bearer: &str) -> Theirs {
     theirs
 }
 
-/// What a tenant has, as its export says.
+/// A tenant's export lines.
 fn exported(served: &Served, bearer: &str) -> Vec<Value> {
     let mut lines = Vec::new();
     let mut cursor = Value::Null;
@@ -194,7 +193,7 @@ fn exported(served: &Served, bearer: &str) -> Vec<Value> {
     }
 }
 
-/// Answers of one server, made comparable: its own ids by the order in which they came.
+/// Normalizes answers of one server: its own ids are numbered in order of appearance.
 #[derive(Default)]
 struct Plain {
     numbers: BTreeMap<String, usize>,
@@ -236,7 +235,7 @@ impl Plain {
     }
 }
 
-/// A text without what differs from one moment to the next.
+/// Replaces the times in a text.
 fn without_times(text: &str) -> String {
     let words = text.split_inclusive(|c: char| c.is_whitespace() || "\"\\,;()".contains(c));
     let is_time = |word: &str| {
@@ -268,7 +267,7 @@ fn whatever_a_tenant_names_of_another_is_to_it_what_nobody_has() {
         for field in (row.shape)() {
             for value in theirs.values(row, field.name) {
                 let mut arguments = example(row);
-                // Of two that stand for the same one alone may be given.
+                // Some arguments exclude each other.
                 if matches!(field.name, "grounding_tokens" | "document_id" | "item_id") {
                     for other in ["item_ids", "path", "topic", "query", "subject"] {
                         arguments.remove(other);
@@ -305,7 +304,7 @@ fn whatever_a_tenant_names_of_another_is_to_it_what_nobody_has() {
     assert_eq!(exported(&both, acme), before, "what the other has is as it was");
 }
 
-/// The families and scopes of the built-in plans, as they were agreed.
+/// The agreed families and scopes of the built-in plans.
 fn plan_has(plan: &str, family: &str, name: &str, scope: Option<Scope>) -> bool {
     match plan {
         "free" => ["brain_recall", "brain_remember", "tenant_info"].contains(&name),
@@ -314,7 +313,7 @@ fn plan_has(plan: &str, family: &str, name: &str, scope: Option<Scope>) -> bool 
     }
 }
 
-/// Tools that one workspace is asked for: its rate takes no more at once.
+/// Tools called in one workspace; its burst allows no more.
 const ASKED_TOGETHER: usize = 40;
 
 #[test]

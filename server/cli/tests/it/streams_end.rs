@@ -1,4 +1,4 @@
-//! Whoever listens is asked for again: a stream ends with the credential that opened it, and with its workspace.
+//! Event streams are rechecked: a stream ends with its credential and with its workspace.
 
 use recalld_metastore::Kind;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use support_server::house::{House, SCOPES, mcp};
 use support_wire::service::{Service, run_json};
 use support_wire::wire::{self, Ask, Client, Events};
 
-/// A `subscriptions/listen` stream, once it has begun.
+/// An acknowledged `subscriptions/listen` stream.
 fn listen(service: &Service, bearer: &str) -> Events {
     const META: &str = "io.modelcontextprotocol/";
     let params = json!({
@@ -24,7 +24,6 @@ fn listen(service: &Service, bearer: &str) -> Events {
     events
 }
 
-/// The stream of a session.
 fn own_stream(service: &Service, bearer: &str) -> Events {
     let client = json!({"name": "test", "version": "1"});
     let params = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client});
@@ -37,7 +36,7 @@ fn own_stream(service: &Service, bearer: &str) -> Events {
     Client::open(service.hosted()).unwrap().follow(&ask)
 }
 
-/// What comes until a stream ends.
+/// All events until the stream ends.
 fn rest(mut events: Events) -> Vec<Value> {
     let mut rest = Vec::new();
     while let Ok((_, data)) = events.next_event() {
@@ -74,14 +73,14 @@ fn a_stream_ends_with_its_credential_and_with_its_workspace() {
     run_json(data, &["tenant", "delete", "gone", "--confirm", "gone"]);
     for (what, events) in [("token", of_token), ("stopped", of_stopped), ("gone", of_gone)] {
         let rest = rest(events);
-        // In good order: the last frame is the result of the request.
+        // A regular end: the last frame is the result of the request.
         assert_eq!(rest.len(), 1, "{what}: {rest:?}");
         assert_eq!(rest[0]["result"]["resultType"], "complete", "{what}: {rest:?}");
     }
     for (what, events) in [("token", own_of_token), ("stopped", own_of_stopped)] {
         assert_eq!(rest(events), Vec::<Value>::new(), "{what}");
     }
-    // Those of others go on: what is written is told to them.
+    // Other streams continue and receive notifications.
     let note = json!({"name": "brain_remember", "arguments": {"text": "A note."}});
     assert_eq!(wire::ask(service.hosted(), &mcp(&acme, "tools/call", &note)).status, 200);
     for events in [&mut stays, &mut also_stays] {

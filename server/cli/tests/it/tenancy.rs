@@ -1,5 +1,4 @@
-//! Tenants over real HTTP: each bearer opens its own workspace and nothing else, within what its plan has, as often as
-//! it may, and no longer than it stands.
+//! Tenants over HTTP: each bearer opens only its own workspace, within its plan and rate, and only while it is valid.
 
 use std::fs;
 
@@ -28,7 +27,7 @@ fn each_bearer_opens_its_own_workspace_and_no_other() {
             assert_eq!(stats.json()["memory_items"], items, "{whose}: {}", stats.text());
         }
     }
-    // However the other one is asked for: by words, by meaning, by id, by name.
+    // Queries for the other tenant's data by words, meaning, id and name.
     let ask = |path: &str| Ask::post(path, &json!({"query": "how the vault opens", "limit": 50}));
     for answer in [
         call(&service, &globex, "retrieval_arbitrate_tool", &asked),
@@ -46,9 +45,9 @@ fn each_bearer_opens_its_own_workspace_and_no_other() {
         let answer = api(&service, service.hosted(), &globex, ask("/recall").header(name, value));
         assert!(!answer.text().contains("left turns"), "{name}: {}", answer.text());
     }
-    // The operator's own workspace has nothing of either.
+    // The operator's own workspace contains neither tenant's data.
     assert_eq!(service.post("/recall", &json!({"query": secret})), json!([]));
-    // Each has an entry in its own ledger alone.
+    // Each call is recorded only in its own ledger.
     let ledger = |slug: &str| {
         let arguments = ["ledger", "show", "--workspace", slug, "--json", "--last", "100"];
         let shown = support_wire::service::run(service.data(), &arguments);
@@ -78,11 +77,11 @@ fn a_plan_says_which_tools_there_are_and_a_credential_which_of_them() {
         ["brain_recall", "tenant_info"],
         "a plan bounds what a key may have"
     );
-    // What the plan has not does not exist, by name neither; what another key could use takes a scope more.
+    // A tool outside the plan is unknown, even by name. A tool outside the credential's scopes needs another scope.
     let answer = call(&service, &free, "recall_stats", &json!({})).json();
     assert_eq!(answer["error"]["code"], -32602, "{answer}");
     assert_eq!(call(&service, &reader, "brain_remember", &json!({"text": "x"})).status, 403);
-    // The free lane writes once its address is confirmed.
+    // The free plan can write after its address is confirmed.
     let refused = call(&service, &free, "brain_remember", &json!({"text": "x"})).json();
     assert_eq!(refused["result"]["_meta"]["recalld/reason"], "email_not_verified", "{refused}");
     let asked = call(&service, &free, "brain_recall", &json!({"query": "anything?"})).json();
@@ -121,22 +120,22 @@ fn what_does_not_stand_opens_nothing() {
         assert!(challenge.contains("error=\"invalid_token\""), "{what}: {challenge}");
         assert!(challenge.contains("resource_metadata="), "{what}: {challenge}");
     }
-    // One of ours that is over is no guess: its holder is told so, however often it comes.
+    // A revoked credential is not counted as a guess, however often it is presented.
     for _ in 0..30 {
         assert_eq!(list(&revoked).status, 401);
     }
-    // Without any, no error is named (RFC 6750, section 3.1).
+    // Without a credential, the challenge names no error (RFC 6750, section 3.1).
     let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
     let answer = wire::ask(service.hosted(), &mcp_client::ask(&message));
     let challenge = answer.header("www-authenticate").unwrap_or_default();
     assert_eq!(answer.status, 401);
     assert!(challenge.starts_with("Bearer ") && !challenge.contains("error="), "{challenge}");
-    // A bearer in the address is none.
+    // A bearer in the query is ignored.
     let message = mcp_client::ask(&message);
     let target = format!("/mcp?access_token={good}");
     let answer = wire::ask(service.hosted(), &message.clone().to(&target));
     assert_eq!(answer.status, 401, "{}", answer.text());
-    // The operator's routes are the operator's.
+    // Operator routes accept only the operator's bearer.
     for bearer in [&good, &revoked] {
         let ask = Ask::post("/operator/recall", &json!({"query": "x"}));
         let answer = service.ask(&ask.header("Authorization", &format!("Bearer {bearer}")));
@@ -159,7 +158,7 @@ fn a_quota_and_a_rate_end_calls_and_say_until_when() {
     )
     .unwrap();
     let (service, _scratch) = house.serve(&["--config", settings.to_str().unwrap()]);
-    // A call that fails is not counted, one that would be too many is refused.
+    // A failed call is not counted; a call over the quota is rejected.
     for n in 0..3 {
         let failed = call(&service, &small, "brain_recall", &json!({"limit": 3})).json();
         assert_eq!(failed["result"]["isError"], true, "{failed}");
@@ -170,10 +169,10 @@ fn a_quota_and_a_rate_end_calls_and_say_until_when() {
     let answer = api(&service, service.hosted(), &small, Ask::get("/stats"));
     assert_eq!(answer.status, 429, "{}", answer.text());
     assert!(answer.header("retry-after").is_some_and(|wait| wait.parse::<u64>().unwrap() > 0));
-    // The rate is the credential's, not the workspace's nor the address's.
+    // The rate applies per credential, not per workspace or address.
     let list = |bearer: &str| wire::ask(service.hosted(), &mcp(bearer, "tools/list", &json!({})));
     assert_eq!([list(&quick).status, list(&quick).status], [200, 200]);
-    // However slow the machine is, some two of so many come within a second.
+    // On any machine, two of so many calls arrive within a second.
     let limited = (0..1_000).map(|_| list(&quick)).find(|answer| answer.status == 429).unwrap();
     assert_eq!(limited.json(), json!({"detail": "Too Many Requests"}));
     assert!(limited.header("retry-after").is_some());
@@ -203,13 +202,12 @@ fn a_client_finds_out_where_tokens_come_from() {
     let keys = get("/.well-known/jwks.json").json();
     assert_eq!(keys["keys"].as_array().map(Vec::len), Some(1), "{keys}");
     assert!(keys["keys"][0].get("d").is_none(), "no private half: {keys}");
-    // The local listener has none of it: there /mcp asks for no token.
+    // The local listener has none of these routes, because its /mcp requires no token.
     assert_eq!(service.ask(&Ask::get("/.well-known/jwks.json")).status, 404);
     let posted = wire::ask(service.hosted(), &Ask::post("/.well-known/jwks.json", &json!({})));
     assert_eq!(posted.status, 405);
 }
 
-/// `POST /token` with these parameters.
 fn token(service: &Service, parameters: &[(&str, &str)], authorization: Option<&str>) -> Answer {
     let escaped = |text: &str| text.replace(':', "%3A").replace('/', "%2F").replace(' ', "+");
     let pairs = parameters.iter().map(|(name, value)| format!("{name}={}", escaped(value)));
@@ -245,7 +243,7 @@ fn a_workspace_key_becomes_a_token_for_mcp_and_nothing_else() {
     assert!(!tools(&service, access).contains(&"brain_remember".to_owned()));
     let asked = call(&service, access, "brain_recall", &json!({"query": "anything?"})).json();
     assert_eq!(asked["result"]["isError"], false, "{asked}");
-    // It is for /mcp of the hosted listener alone.
+    // The token is valid only for /mcp of the hosted listener.
     for at in [service.hosted(), service.local()] {
         let answer = api(&service, at, access, Ask::get("/stats"));
         assert_eq!(answer.status, 401, "{}", answer.text());
@@ -295,7 +293,7 @@ fn a_workspace_key_becomes_a_token_for_mcp_and_nothing_else() {
     assert_eq!(String::from_utf8(shown.stdout).unwrap().lines().count(), 2);
 }
 
-/// Base64 of ASCII (RFC 4648, section 4), for the header of one test.
+/// Base64 of an ASCII text (RFC 4648, section 4), for one test's header.
 fn base64_of(text: &str) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let digit = |bits: u32| char::from(DIGITS[(bits & 63) as usize]);

@@ -1,5 +1,5 @@
-//! Backups of a data directory with tenants: each workspace's store, ledger and key, and the control store as of one
-//! moment; beside a running server and without one; restored, and good for the same credentials.
+//! Backups of a data directory with tenants: every workspace's store, ledger and key, and the metastore, as of one
+//! moment. Made with and without a running server; after a restore, the same credentials are valid.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +11,7 @@ use support_server::house::{House, SCOPES, Served};
 use support_wire::service::{Service, run, run_json};
 use support_wire::wire::{self, Ask};
 
-/// Every file beneath a folder.
+/// All files below a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
@@ -26,7 +26,7 @@ fn remember(served: &Served, bearer: &str, text: &str) {
     served.given(bearer, "brain_remember", &json!({"text": text}));
 }
 
-/// The status of asking for an access token.
+/// The status of a request for an access token.
 fn token(served: &Served, key: &str) -> u16 {
     let body = format!("grant_type=client_credentials&client_id=acme&client_secret={key}");
     let ask = Ask::new("POST", "/token").body(body.into_bytes());
@@ -66,7 +66,7 @@ fn a_backup_beside_a_server_brings_every_workspace_back() {
         .map(|one| one["workspace"].as_str().unwrap())
         .collect();
     assert_eq!(names, ["acme", "globex", "late"]);
-    // The same again: hardly anything is new. What was deleted meanwhile leaves the backup.
+    // A repeat copies little. The store of a workspace deleted meanwhile is removed from the backup.
     remember(&served, &acme, "The lamp oil of acme was moved to the shed.");
     run_json(&data, &["tenant", "delete", "late", "--confirm", "late"]);
     assert!(backup.join("tenants/late/store").is_dir());
@@ -79,7 +79,7 @@ fn a_backup_beside_a_server_brings_every_workspace_back() {
         let mode = fs::metadata(file).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode, 0o600, "{}", file.display());
     }
-    // Without keys there is none in it, be it of a ledger or of access tokens; nor is any credential in either.
+    // A backup without keys contains no signing key of ledgers or access tokens. No backup contains a credential.
     assert!(!bare.join("tenants/acme/keys/signing.key").exists());
     for file in files(&backup) {
         let bytes = fs::read(&file).unwrap();
@@ -89,7 +89,7 @@ fn a_backup_beside_a_server_brings_every_workspace_back() {
         }
     }
 
-    // From here on the backup is all there is.
+    // From here on only the backup exists.
     let elsewhere = served.beside("restored");
     let served = served.moved_to(&elsewhere, |service: Service, to| {
         assert!(service.terminate().success());
@@ -103,7 +103,7 @@ fn a_backup_beside_a_server_brings_every_workspace_back() {
     assert_eq!(run_json(&elsewhere, &["ledger", "verify", "--all"])["ok"], true);
     let shown = run(&elsewhere, &["ledger", "show", "--workspace", "acme", "--json"]);
     assert!(String::from_utf8(shown.stdout).unwrap().contains("brain_remember"));
-    // Keys are good, but for those that waited for somebody to sign in.
+    // Keys are valid, except one-time keys.
     assert_eq!(token(&served, &workspace), 200);
     let listed = run_json(&elsewhere, &["key", "list", "acme"]);
     let of_kind = |kind: &str| {
@@ -116,7 +116,7 @@ fn a_backup_beside_a_server_brings_every_workspace_back() {
         assert!(service.terminate().success());
         restored(&bare, to);
     });
-    // Credentials are on record as hashes, and good; ledgers go on under keys of their own, and verify.
+    // Credentials are stored as hashes and remain valid; ledgers continue under new keys and verify.
     assert!(recalls(&served, &acme, "shed"));
     assert_eq!(run_json(&bare_place, &["ledger", "verify", "--all"])["ok"], true);
     let tokens = run_json(&bare_place, &["key", "rotate-signing"]);

@@ -1,5 +1,5 @@
-//! Faults of the control store and of ledgers beneath a running server: it fails closed and says when to try again,
-//! loses nothing, and goes on by itself when the fault is over; the operator works on where the fault is not theirs.
+//! Faults of the metastore and of ledgers below a running server. The server fails closed, names a retry time, loses
+//! nothing, and recovers by itself. The operator is affected only by faults of the own workspace.
 
 use std::fs;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use support_server::house::{House, SCOPES, Served, signed};
 use support_wire::service::{Service, run, run_json};
 use support_wire::wire::{self, Answer, Ask};
 
-/// A fault that is over is noticed within seconds; one that is not noticed by then never will be.
+/// Timeout for noticing that a fault is over, which normally takes seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Asks until it is as it should be.
+/// Polls until `ask` succeeds.
 fn until<T>(what: &str, mut ask: impl FnMut() -> Result<T, String>) -> T {
     let give_up = Instant::now() + PATIENCE;
     loop {
@@ -31,7 +31,7 @@ fn recall(served: &Served, bearer: &str) -> Answer {
     served.call(bearer, "brain_recall", &json!({"query": "where is the lamp oil?"}))
 }
 
-/// The answer to a call, be it alone or the end of a stream.
+/// The JSON-RPC response, as a body or as the last event of a stream.
 fn said(answer: &Answer) -> Value {
     match answer.header("content-type") {
         Some("text/event-stream") => answer.events().pop().unwrap_or_default(),
@@ -53,14 +53,14 @@ fn stats(served: &Served, bearer: &str) -> Answer {
     served.api(served.service.hosted(), bearer, Ask::get("/stats"))
 }
 
-/// 503, with when to try again, and without a file's name.
+/// Checks for 503 with a retry time, and without a file's name.
 fn assert_unavailable(answer: &Answer, what: &str) {
     assert_eq!(answer.status, 503, "{what}: {}", answer.text());
     assert!(answer.header("retry-after").is_some(), "{what}: {}", answer.head());
     assert!(!answer.text().contains("redb"), "{what}: {}", answer.text());
 }
 
-/// The month's usage of a workspace, by whoever has the data.
+/// A workspace's used and remaining calls of the month, from the command.
 fn used(served: &Served, slug: &str) -> (u64, u64) {
     let shown = run_json(served.service.data(), &["quota", "show", slug]);
     (shown["used"].as_u64().unwrap(), shown["left"].as_u64().unwrap_or(u64::MAX))
@@ -84,7 +84,7 @@ fn a_control_store_that_is_gone_or_damaged_closes_tenants_out_and_nobody_else() 
     let operator = served.service.credentials().bearer.clone();
     let check = |what: &str, spoil: &dyn Fn(), mend: &dyn Fn()| {
         spoil();
-        // A reader looks once a second whether the file is still the one that it has open.
+        // A reader checks once a second that its open file is still the current one.
         until(what, || match stats(&served, &acme).status {
             503 => Ok(()),
             other => Err(format!("{other}")),
@@ -96,7 +96,7 @@ fn a_control_store_that_is_gone_or_damaged_closes_tenants_out_and_nobody_else() 
         assert_eq!(refused.status, 503, "{what}");
         let created = run(served.service.data(), &["tenant", "create", "other"]);
         assert_eq!(created.status.code(), Some(3), "{what}");
-        // The operator's own workspace does not need it.
+        // The operator's own workspace does not need the metastore.
         for at in [served.service.local(), served.service.hosted()] {
             let asked = Ask::post("/recall", &json!({"query": "anything"}));
             let answer = wire::ask(at, &signed(&served.service, &operator, asked));
@@ -145,7 +145,7 @@ fn a_full_disk_stops_governed_calls_until_there_is_room_and_loses_none() {
     }
     for round in 0..2 {
         served.service.let_files_grow(false);
-        // Nothing that cannot be recorded is answered: neither the tenant's calls nor the operator's.
+        // Calls that cannot be recorded are not answered, the operator's included.
         until("the disk is full", || match is_answered(&recall(&served, &acme)) {
             Ok(()) => Err("it is answered".to_owned()),
             Err(_) => Ok(()),
@@ -177,7 +177,7 @@ fn a_full_disk_stops_governed_calls_until_there_is_room_and_loses_none() {
     assert_eq!(verified["ok"], true, "{verified}");
 }
 
-/// A clock that is ahead.
+/// The system's clock plus a number of seconds.
 #[derive(Debug)]
 struct Ahead(i64);
 
@@ -203,17 +203,17 @@ fn a_server_that_is_killed_charges_nothing_twice_and_its_blocks_expire() {
         let (before, _) = used(&served, "acme");
         assert!(before <= answered, "{before} are on record, and {answered} were answered");
         served = served.again(Service::kill);
-        // What was written before the end is there, nothing more, and calls go on out of what is left.
+        // Usage written before the kill is retained, no more, and calls continue with the remaining quota.
         let (after, left) = used(&served, "acme");
         assert!(before <= after && after <= answered, "{before}, {after}, {answered}");
         assert!(left <= quota - after, "{left} are left of {quota}, {after} were used");
-        // Calls of the last half second are all that is ever forgiven: from here on they are not charged.
+        // Only calls of the last half second are lost: they are not charged later.
         answered = after;
     }
     let data = served.service.data().to_owned();
     let (charged, _) = used(&served, "acme");
     served.service.kill();
-    // Ten minutes later what the killed servers held back is free again.
+    // Ten minutes later, the killed servers' quota blocks have expired.
     let clock: Arc<dyn Clock> = Arc::new(Ahead(11 * 60));
     let control = Control::open(&data.join("control.redb"), clock, Arc::new(SystemRandom)).unwrap();
     let month = month();
@@ -226,7 +226,7 @@ fn a_server_that_is_killed_charges_nothing_twice_and_its_blocks_expire() {
     assert_eq!(u64::from(block.calls), 64.min((quota - used) / 16));
 }
 
-/// The calendar month of the system's clock, as the meter names it.
+/// The current calendar month, as named by the meter.
 fn month() -> String {
     recalld_common::names::time(SystemClock.now())[..7].to_owned()
 }
@@ -249,7 +249,7 @@ fn a_ledger_whose_tail_was_cut_shows_beside_a_server_too() {
     let names: Vec<&Value> =
         said["ledgers"].as_array().unwrap().iter().map(|one| &one["workspace"]).collect();
     assert_eq!(names, ["acme", "local"]);
-    // By itself the rest of it is a good ledger.
+    // The truncated ledger is valid by itself.
     let log = data.join("tenants/acme/ledger/ledger-00000000000000000001.log");
     let whole = fs::read(&log).unwrap();
     fs::remove_file(&log).unwrap();
@@ -261,7 +261,7 @@ fn a_ledger_whose_tail_was_cut_shows_beside_a_server_too() {
     assert_eq!(code, Some(0));
     fs::write(&log, &whole).unwrap();
     assert_eq!(verified(&["--workspace", "acme"]).0, Some(0));
-    // Where the control store cannot tell, that is said and not passed over.
+    // If the metastore is unreadable, the command reports that instead of skipping the check.
     let file = data.join("control.redb");
     assert!(served.service.terminate().success());
     let kept = fs::read(&file).unwrap();

@@ -1,5 +1,5 @@
-//! Which workspaces are open: that each opens when it is needed and closes when it is not, that no more are
-//! open than may be, and that nothing is lost or mixed up on the way.
+//! Open workspaces: each opens on demand and closes when idle, their number is bounded, and no data is lost or mixed
+//! up.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
@@ -58,7 +58,7 @@ impl House {
         self
     }
 
-    /// Closes what nobody uses, until so many are open: one that the keeper is at is not idle.
+    /// Closes idle workspaces until `open` remain. A workspace being visited by the maintenance thread is not idle.
     fn closed_down_to(&self, open: usize) {
         wait_until("what nobody uses is closed", || {
             self.tenants.close_idle(Duration::ZERO);
@@ -106,7 +106,7 @@ fn a_workspace_opens_when_it_is_needed_and_closes_when_it_is_not() {
     drop(again);
     house.tenants.open("globex").unwrap().store.write(note("of globex")).unwrap();
     assert_eq!(house.tenants.count(), 2);
-    // One of them is in use.
+    // The workspace `acme` is still in use.
     house.closed_down_to(1);
     assert_eq!(house.tenants.close_idle(Duration::ZERO), 0);
     drop(acme);
@@ -126,7 +126,7 @@ fn only_what_is_there_opens_and_a_failure_leaves_no_trace() {
         assert!(matches!(found, Some(Closed::Missing)), "{missing:?}: {found:?}");
     }
     assert_eq!(house.tenants.make("acme").unwrap_err().kind(), std::io::ErrorKind::AlreadyExists);
-    // A signing key that others can read is not used; once it is mended, the workspace opens.
+    // A signing key with group or other access is rejected; after its repair, the workspace opens.
     let workspace = house.tenants.open("acme").unwrap();
     workspace.store.write(note("kept")).unwrap();
     drop(workspace);
@@ -155,8 +155,8 @@ fn no_more_are_open_than_may_be_and_the_longest_idle_goes_first() {
         house.tenants.open(name).unwrap().store.write(note(name)).unwrap();
         assert!(house.tenants.count() <= BOUNDS.open_max);
     }
-    // One that is asked for again is not the one that goes, but the next. What the keeper is at just then stays, too,
-    // so this shows once it is at none of them.
+    // A workspace used again is not the next to close. The maintenance thread may hold one open, so the check is
+    // repeated.
     let is_next_gone = || {
         names[16..].iter().for_each(|name| drop(house.tenants.open(name).unwrap()));
         drop(house.tenants.open("tenant-16").unwrap());
@@ -180,7 +180,7 @@ fn who_visits_keeps_nothing_open_and_pushes_nobody_out() {
     }
     assert!(house.tenants.if_open("acme").is_some(), "used longest ago, but used");
     drop(house.tenants.open("umbrella").unwrap());
-    // The keeper may have done so before.
+    // The maintenance thread may have closed them already.
     house.tenants.close_idle(Duration::from_secs(3600));
     let open = names.iter().filter(|name| house.tenants.if_open(name).is_some());
     assert_eq!(open.collect::<Vec<_>>(), [&"acme", &"umbrella"], "nobody used the others");
@@ -202,7 +202,7 @@ fn who_finds_all_in_use_waits_for_a_place_and_is_told_where_none_comes() {
         names[..4].iter().map(|name| house.tenants.open(name).unwrap()).collect();
     thread::scope(|scope| {
         let fifth = scope.spawn(|| house.tenants.open("a-five").map(drop));
-        // Be it before the fifth waits or after.
+        // Before or after the fifth begins to wait.
         drop(held.pop());
         fifth.join().unwrap().unwrap();
     });
@@ -214,7 +214,7 @@ fn what_was_closed_opens_again_at_once_whoever_had_it_last() {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         for _ in 0..2 {
-            // Whose lease ends just before it is closed must hold nothing of it any more.
+            // A lease that ends just before the close must not keep anything open.
             scope.spawn(|| {
                 while !is_over.load(Ordering::Relaxed) {
                     drop(house.tenants.if_open("acme"));
@@ -242,7 +242,7 @@ fn many_who_come_and_go_at_once_find_their_own() {
             scope.spawn(move || {
                 start.wait();
                 for round in 0..rounds {
-                    // 5 is prime to 8: each thread comes by every name, each in another order.
+                    // 5 is prime to 8: each thread visits every name, in its own order.
                     let name = &names[(thread * 3 + round * 5) % names.len()];
                     let workspace = house.tenants.open(name).unwrap();
                     assert_eq!(&workspace.name, name);
@@ -260,10 +260,10 @@ fn many_who_come_and_go_at_once_find_their_own() {
     }
 }
 
-/// Files of this folder that this process has open; tests beside this one have others.
+/// Number of files below this folder that this process has open. Concurrent tests have others.
 fn descriptors(within: &Path) -> usize {
     let open = std::fs::read_dir("/proc/self/fd").unwrap();
-    // One that was closed meanwhile has no name any more.
+    // A file closed meanwhile has no name any more.
     let names = open.filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok());
     names.filter(|name| name.starts_with(within)).count()
 }
@@ -279,7 +279,7 @@ fn however_many_workspaces_there_are_only_so_many_take_memory_and_files() {
         assert!(house.tenants.count() <= BOUNDS.open_max);
         workspace
     };
-    // As many as may be open, each with something in it: what they take is what all of them may take.
+    // The maximum number of open workspaces, each with an item: their open files are the bound for all.
     for name in &names[..BOUNDS.open_max] {
         open(name).store.write(note(name)).unwrap();
     }
@@ -292,7 +292,7 @@ fn however_many_workspaces_there_are_only_so_many_take_memory_and_files() {
             let (open, names) = (&open, &names);
             scope.spawn(move || {
                 for round in 0..rounds {
-                    // Some that all threads want, and others that hardly any does.
+                    // Some names are shared by all threads, others are rare.
                     let shared = round % 3 == 0;
                     let at = if shared { round % 2 } else { (thread * 37 + round * 11) % all };
                     drop(open(&names[at]));
@@ -301,7 +301,7 @@ fn however_many_workspaces_there_are_only_so_many_take_memory_and_files() {
         }
     });
     let now = descriptors(house.scratch.path());
-    // A store that closes has both those of before and new ones, for a moment.
+    // A closing store briefly has both its old and its new files open.
     assert!(now <= most + 16 * BOUNDS.open_max, "{now} are open, and {most} were");
     assert_eq!(house.texts(&names[all - 1]), std::slice::from_ref(&names[all - 1]));
     house.closed_down_to(0);
@@ -358,7 +358,7 @@ fn a_ledger_that_was_cut_or_replaced_is_not_opened() {
     let one = std::fs::read(&log).unwrap();
     record("bob");
     let two = std::fs::read(&log).unwrap();
-    // Each of these verifies by itself: only what was kept elsewhere tells.
+    // Each of these ledgers is valid by itself; only the recorded checkpoint shows the change.
     let refused = || {
         let why = house.tenants.open("acme").err().expect("it must not open");
         assert!(matches!(&why, Closed::Failed(why) if why.contains("LED-19")), "{why:?}");
@@ -386,12 +386,12 @@ fn a_workspace_stays_closed_while_its_last_checkpoint_cannot_be_told() {
     let tenants = Tenants::start(door, BOUNDS).unwrap();
     assert!(matches!(tenants.open("acme").err(), Some(Closed::Failed(_))));
     std::fs::write(&file, whole).unwrap();
-    // It is tried again once a second at the most.
+    // The open is retried at most once a second.
     clock.0.fetch_add(2_000_000, Ordering::Relaxed);
     assert!(tenants.open("acme").is_ok());
 }
 
-/// A clock that is set by hand, in microseconds.
+/// A manually set clock, in microseconds.
 #[derive(Debug)]
 struct Hands(AtomicI64);
 

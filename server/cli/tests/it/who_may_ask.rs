@@ -1,22 +1,26 @@
-//! Who is answered what before anything is looked at: each row of the table of credentials and each limit of the HTTP
-//! API, on both listeners, for an operator and for tenants.
+//! Authentication before any other check: each row of the table of credentials and each limit of the HTTP API, on both
+//! listeners, for an operator and for tenants.
 //!
-//! The other rows are elsewhere: of `/mcp` in `tenancy.rs`, `free_lane.rs` and `streams_end.rs`; of `/token` in
-//! `tenancy.rs`; old hosts in `legacy.rs`; quotas in `tenancy.rs` and `free_lane.rs`; heads and bodies that are too
-//! large, too slow or broken in `hostile.rs`; the time bound of a tool call in `mcp_eras/bounds.rs`.
+//! Other tests cover the remaining rows:
+//! - `/mcp`: `tenancy.rs`, `free_lane.rs`, `streams_end.rs`.
+//! - `/token`: `tenancy.rs`.
+//! - Legacy hosts: `legacy.rs`.
+//! - Quotas: `tenancy.rs`, `free_lane.rs`.
+//! - Oversized, slow or malformed requests: `hostile.rs`.
+//! - The timeout of tool calls: `mcp_eras/bounds.rs`.
 
 use serde_json::{Value, json};
 use support_server::house::{House, call, given};
 use support_wire::service::{Service, run_json};
 use support_wire::wire::{self, Answer, Ask};
 
-/// The operations that ask for credentials.
+/// The operations that require credentials.
 fn operations() -> [Ask; 3] {
     let body = json!({"query": "anything?"});
     [Ask::get("/stats"), Ask::post("/recall", &body), Ask::post("/semantic-recall", &body)]
 }
 
-/// A body that is refused when it is looked at.
+/// A request with an invalid body.
 fn broken(path: &str) -> Ask {
     Ask::post(path, &json!({})).body(b"{".to_vec())
 }
@@ -35,7 +39,7 @@ fn with_bearer(ask: Ask, bearer: &str) -> Ask {
     ask.header("Authorization", &format!("Bearer {bearer}"))
 }
 
-/// Status, `detail` and challenge of an answer.
+/// Status, `detail` and challenge of a response.
 fn told(answer: &Answer) -> (u16, Value, Option<&str>) {
     (answer.status, answer.json()["detail"].clone(), answer.header("www-authenticate"))
 }
@@ -65,7 +69,7 @@ fn the_gateway_comes_first_then_the_bearer_then_the_body() {
                         ("x-gateway-client-id", "no"),
                         ("x-gateway-client-secret", secret),
                     ]),
-                    // Given twice, it counts as missing.
+                    // A duplicated header counts as missing.
                     with_gateway(&service, bare.clone()).header("x-gateway-client-secret", secret),
                 ] {
                     let answer = send(&wrong);
@@ -87,7 +91,7 @@ fn the_gateway_comes_first_then_the_bearer_then_the_body() {
             let answer =
                 wire::ask(at, &with_bearer(with_gateway(&service, broken("/recall")), bearer));
             assert_eq!(answer.status, 422, "{at}: {}", answer.text());
-            // In the address it is none.
+            // A bearer in the query is ignored.
             for name in ["access_token", "authorization", "bearer", "token"] {
                 let ask = Ask::get(&format!("/stats?{name}={bearer}"));
                 let answer = wire::ask(at, &with_gateway(&service, ask));
@@ -115,7 +119,7 @@ fn a_stopped_workspace_and_a_spent_rate_are_told_before_the_body() {
             assert_eq!(told(&send(&stopped)), (403, json!("Workspace suspended"), None), "{at}");
             assert_eq!(told(&send(&gone)), (401, json!(BEARER), Some(WRONG)), "{at}");
         }
-        // One call a second: of many at once, most are too many, whatever their body.
+        // At one call a second, most of many calls at once are rejected, whatever their body.
         let mut limited = 0;
         for _ in 0..40 {
             let ask = with_bearer(with_gateway(&service, broken("/recall")), &slow);
@@ -130,13 +134,13 @@ fn a_stopped_workspace_and_a_spent_rate_are_told_before_the_body() {
             }
         }
         assert!(limited > 0, "{at}");
-        // Resumed, it goes on where it was.
+        // A resumed workspace works as before.
         run_json(service.data(), &["tenant", "resume", "stopped"]);
         let ask = with_bearer(with_gateway(&service, Ask::get("/stats")), &stopped);
         assert_eq!(wire::ask(at, &ask).status, 200, "{at}");
         run_json(service.data(), &["tenant", "suspend", "stopped"]);
     }
-    // Nobody's rate is another's, though all of them come from one address.
+    // Rates are independent, though all calls come from one address.
     let operators = service.credentials().bearer.clone();
     for _ in 0..80 {
         let ask = with_bearer(with_gateway(&service, Ask::get("/stats")), &operators);
@@ -194,7 +198,7 @@ fn paths_and_methods_are_told_apart_without_credentials() {
         }
         assert_eq!(wire::ask(at, &Ask::new("OPTIONS", "/recall")).status, 204, "{at}");
     }
-    // What is the operator's is nowhere on the hosted listener.
+    // Operator routes do not exist on the hosted listener.
     for path in ["/operator/recall", "/operator/call", "/operator/admin", "/metrics"] {
         assert_eq!(wire::ask(service.hosted(), &Ask::get(path)).status, 404, "{path}");
     }
@@ -242,7 +246,7 @@ fn limits_of_recalls_hold_for_tenants_on_both_listeners() {
         let large = post("/recall", json!({"query": "x".repeat(2 << 20)}));
         assert_eq!(large.status, 413, "{at}: {}", large.text());
     }
-    // The bounds of the governed path are the server's, and it says them.
+    // The server sets the limits of the governed path and reports them.
     for bound in ["limit", "candidate_limit"] {
         let arguments = json!({"query": "lamp", "compact": true, bound: 100});
         let answer = call(&service, &acme, "retrieval_arbitrate_tool", &arguments).json();

@@ -1,4 +1,4 @@
-//! Ledgers that nodes have brought to a remote: looked at, and fetched.
+//! Ledgers that nodes uploaded to a remote: their check and download.
 
 use std::fmt;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::cli::failure::Failure;
 use crate::cli::scratch::Scratch;
 use recalld_common::counted::counted;
 
-/// Ledgers are looked at without keys here: `recalld ledger verify --folder` has them.
+/// Accepts every seal, because no keys are available here. `recalld ledger verify --folder` checks signatures.
 struct AnySeal;
 
 impl CheckSeal for AnySeal {
@@ -22,11 +22,11 @@ impl CheckSeal for AnySeal {
     }
 }
 
-/// One ledger, as far as it was looked at.
+/// The summary of one inspected ledger.
 pub(super) struct Seen {
     pub(super) name: String,
     pub(super) bytes: u64,
-    /// Entries that follow one another, where they were read.
+    /// Number of chained entries; `None` if they were not read.
     pub(super) entries: Option<u64>,
     pub(super) finding: Option<String>,
 }
@@ -49,12 +49,12 @@ impl fmt::Display for Seen {
     }
 }
 
-/// What a ledger's folder is called when it is brought back.
+/// Folder name of a downloaded ledger.
 fn name_of(ledger: &LedgerThere) -> String {
     format!("{}-{}", ledger.node, &ledger.lineage.to_string()[..8])
 }
 
-/// The ledgers of a workspace; with `reads_all`, whether their entries follow one another.
+/// Inspects the ledgers of a workspace. With `reads_all`, also verifies that their entries are chained.
 pub(super) fn look(far: &Far, tenant: &Tenant, reads_all: bool) -> Result<Vec<Seen>, Failure> {
     let objects = &*far.driver.objects;
     let there = ledgers(objects, tenant).map_err(|away| far.could(away))?;
@@ -83,7 +83,7 @@ pub(super) fn look(far: &Far, tenant: &Tenant, reads_all: bool) -> Result<Vec<Se
     Ok(seen)
 }
 
-/// Fetches the ledgers of a workspace into folders of `into`. Gives how many there are.
+/// Downloads the ledgers of a workspace into folders of `into` and returns their number.
 pub(super) fn bring_back(far: &Far, tenant: &Tenant, into: &Path) -> Result<usize, Failure> {
     let objects = &*far.driver.objects;
     let there = ledgers(objects, tenant).map_err(|away| far.could(away))?;

@@ -1,4 +1,4 @@
-//! `recalld remote gc` and `forget-node`; and how far erasures came, for `recalld remote status`.
+//! `recalld remote gc` and `forget-node`, and the progress of erasures for `recalld remote status`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::cli::remote::Remote;
 use crate::cli::tell::tell_line;
 use recalld_common::counted::{agreed, counted};
 
-/// How long it is waited until this process is heard, beside the time that a request may take.
+/// Longest wait for this process's first heartbeat, in addition to the request timeout.
 const HEARD_WAIT_MAX: Duration = Duration::from_secs(20);
 
-/// Has the server collect that has these data.
+/// Requests a garbage collection from the server that has this data directory.
 pub(super) fn ask(common: &Common, data: &Path, only: Option<&Tenant>) -> Result<(), Failure> {
     let data = std::path::absolute(data).map_err(Failure::could)?;
     let mut body = json!({});
@@ -53,7 +53,7 @@ pub(super) fn ask(common: &Common, data: &Path, only: Option<&Tenant>) -> Result
     failed(swept)
 }
 
-/// Collects here what no node holds.
+/// Collects garbage in-process, for workspaces without a leader.
 pub(super) fn run(
     common: &Common,
     far: &Far,
@@ -105,7 +105,7 @@ fn row(tenant: &Tenant, swept: Swept, waited: bool) -> Value {
     }
 }
 
-/// For people.
+/// Formats a result for people.
 fn readable(row: &Value) -> String {
     let workspace = row["workspace"].as_str().unwrap_or_default();
     if let Some(why) = row["why"].as_str() {
@@ -137,7 +137,7 @@ fn readable(row: &Value) -> String {
     }
     match number("erased_waiting") {
         0 => text,
-        // All that waits of one that was deleted is from before that.
+        // If the workspace was deleted, all waiting records precede the deletion.
         _ if row["emptied"].is_boolean() => text,
         erased => format!("{text}; of these {erased} from before an erasure"),
     }
@@ -171,7 +171,7 @@ fn failed(rows: &[Value]) -> Result<(), Failure> {
     Err(Failure::No(format!("{} not collected", counted(failed, "workspace"))))
 }
 
-/// A node of its own name, which others see while it works.
+/// Joins the remote as a node of its own name, visible to the other nodes while it works.
 fn sweeper(far: &Far) -> Result<Sweeper, Failure> {
     let node = NodeId::of_collecting(&Hex::drawn(&SystemRandom));
     let writer = Writer { node, run: Nonce::drawn(&SystemRandom), url: String::new() };
@@ -196,7 +196,7 @@ fn sweeper(far: &Far) -> Result<Sweeper, Failure> {
     })
 }
 
-/// Removes what a node said that it has.
+/// Removes the inventory that a node published.
 pub(super) fn forget_node(common: &Common, far: &Far, node: &NodeId) -> Result<(), Failure> {
     let key = Key::Holds(node.clone());
     let address = &far.address;
@@ -215,7 +215,7 @@ pub(super) fn forget_node(common: &Common, far: &Far, node: &NodeId) -> Result<(
     ))
 }
 
-/// How far the last erasure of a workspace came, for programs.
+/// Progress of a workspace's last erasure, for programs.
 pub(super) fn erased(far: &Reached) -> Value {
     let behind: Vec<&str> = far.behind(far.record).map(NodeId::as_str).collect();
     let nodes: Vec<&str> = far.nodes.iter().map(|(node, _)| node.as_str()).collect();
@@ -225,7 +225,7 @@ pub(super) fn erased(far: &Reached) -> Value {
     })
 }
 
-/// For people: nothing where there is nothing to wait for.
+/// Progress of an erasure for people; empty if the erasure is complete everywhere.
 pub(super) fn erased_readable(erased: &Value) -> String {
     if erased.is_null() || erased["everywhere"] == true {
         return String::new();

@@ -1,4 +1,4 @@
-//! A deleted workspace on the remote, from when it is due until it was looked through once more, by clocks of a test.
+//! The purge of a deleted workspace on the remote, from its due time to the second purge, with simulated clocks.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -27,10 +27,10 @@ use tempfile::TempDir;
 use crate::cluster::seats::{MARKER, PATIENCE, Told, acme, write};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
-/// As long as a record must be known before it goes, and a second.
+/// Seconds for which a record must be known before its removal, plus one.
 const MINUTES: u64 = 301;
 
-/// A date that is set by hand.
+/// A manually set wall clock.
 #[derive(Debug)]
 struct Dated(AtomicI64);
 
@@ -40,7 +40,7 @@ impl Clock for Dated {
     }
 }
 
-/// A node alone with its remote, and the clocks that it goes by.
+/// A single node with its remote and its simulated clocks.
 struct Alone {
     parts: Arc<AppState>,
     date: Arc<Dated>,
@@ -49,13 +49,13 @@ struct Alone {
 }
 
 impl Alone {
-    /// One with which that can be restored for so long what was deleted.
+    /// A node with this retention of deleted workspaces.
     fn new(keep: Duration) -> Self {
         let date = Arc::new(Dated(SystemClock.now().0.into()));
         Self::begun(scratch(), keep, (date, Arc::default()))
     }
 
-    /// The same one, with which it can be restored for another time.
+    /// Restarts the node with another retention.
     fn begins_anew(self, keep: Duration) -> Self {
         let Self { parts, date, ticks, scratch } = self;
         parts.seats.as_ref().unwrap().close("local", Ending::Kept);
@@ -80,7 +80,7 @@ impl Alone {
         self.scratch.path().join("bucket")
     }
 
-    /// A workspace that was written here, closed and deleted.
+    /// Writes, closes and deletes a workspace.
     fn deleted(&self, slug: &str) {
         let seats = self.parts.seats.as_ref().unwrap();
         self.parts.control.create_tenant(&NewTenant { slug, title: slug, plan: "free" }).unwrap();
@@ -98,7 +98,7 @@ impl Alone {
         empty_deleted(&self.parts.admin, which, &Arc::new(Halt::default()), &|| true).unwrap()
     }
 
-    /// What became of one, where it was looked at.
+    /// The purge outcome of one workspace; `None` if the pass did not check it.
     fn one(&self, which: Which<'_>, slug: &str) -> Option<Emptying> {
         self.pass(which).all.into_iter().find(|one| one.workspace() == slug)
     }
@@ -107,14 +107,14 @@ impl Alone {
         self.parts.control.find_tenant(slug).unwrap().unwrap()
     }
 
-    /// The date moves on, or back.
+    /// Moves the date by a number of days, in either direction.
     fn date_moves(&self, days: i64) {
         let micros = i64::try_from(DAY.as_micros()).unwrap();
         self.date.0.fetch_add(days * micros, Ordering::SeqCst);
     }
 }
 
-/// Has all files there be as old by the storage's clock.
+/// Sets all files back by this time in the storage's clock.
 fn age(folder: &Path, by: Duration) {
     for path in files(folder) {
         let file = std::fs::File::options().write(true).open(path).unwrap();
@@ -129,7 +129,7 @@ fn a_deleted_workspace_is_emptied_when_both_clocks_say_so_and_looked_through_onc
     let why = |one: Option<Emptying>| one.unwrap().why().unwrap().to_owned();
     assert!(why(node.one(Which::Told, "acme")).contains("can be restored until"));
     assert!(node.one(Which::Due, "acme").is_none());
-    // The clock of this node alone is ahead.
+    // Only this node's clock is ahead.
     node.date_moves(8);
     for which in [Which::Due, Which::Told, Which::One("acme")] {
         assert!(why(node.one(which, "acme")).contains("storage's clock"));
@@ -147,11 +147,11 @@ fn a_deleted_workspace_is_emptied_when_both_clocks_say_so_and_looked_through_onc
     assert_gone(&node.bucket(), MARKER);
     let emptied = node.tenant("acme");
     assert!(emptied.emptied_at.is_some() && emptied.looked_again_at.is_none(), "{emptied:?}");
-    // It is not due, and nothing of it can be restored, even if others can for longer now.
+    // The purged workspace is neither due nor restorable, even if the retention of others grows.
     assert!(node.one(Which::Told, "acme").is_none() && node.one(Which::Due, "acme").is_none());
     let node = node.begins_anew(30 * DAY);
     assert!(node.one(Which::Told, "acme").is_none() && node.one(Which::Due, "acme").is_none());
-    // A day later something has come late, from a writer that had been stopped.
+    // A day later, a late object arrives from a writer that had been paused.
     node.date_moves(1);
     let late =
         node.bucket().join("t/acme/data").join(format!("{:020}-{}.00000", 1, "3".repeat(32)));
@@ -169,7 +169,7 @@ fn a_deleted_workspace_is_emptied_when_both_clocks_say_so_and_looked_through_onc
 
 #[test]
 fn what_waits_for_its_second_look_keeps_no_place_from_others() {
-    /// As many as wait together.
+    /// Largest number of purges that wait at once.
     const TOGETHER: usize = 64;
     let node = Alone::new(Duration::ZERO);
     let names: Vec<String> = (0..=TOGETHER).map(|number| format!("acme{number:02}")).collect();
@@ -178,7 +178,7 @@ fn what_waits_for_its_second_look_keeps_no_place_from_others() {
     assert_eq!((first.all.iter().filter(|one| one.waits()).count(), first.put_off), (TOGETHER, 1));
     let second = node.pass(Which::Due);
     assert_eq!((second.all.len(), second.put_off), (TOGETHER, 1), "they wait still");
-    // Another node, which wrote the tenants meanwhile, saw the end of them.
+    // Another node, which led the metastore meanwhile, recorded these purges.
     for name in &names[..TOGETHER] {
         node.parts.control.note_emptied(name, false).unwrap();
     }
@@ -196,7 +196,7 @@ fn what_another_thread_keeps_from_being_emptied_is_put_off_and_told_to_whoever_a
     let waits = Mutex::new(waits);
     let seats = node.parts.seats.as_ref().unwrap();
     let others = seats.others().unwrap();
-    // Before its first request it waits for the test, and then all is over.
+    // The purge waits for the test before its first request, and is then cancelled.
     let halt = seats.halt_of(move || {
         let _nobody_looks = at_it.send(());
         let _it_is_over = waits.lock().unwrap().recv();

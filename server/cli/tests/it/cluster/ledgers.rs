@@ -1,4 +1,4 @@
-//! When a node's ledger of a workspace begins to be brought to the remote.
+//! The first upload of a workspace's ledger to the remote.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ fn a_ledger_without_an_entry_is_not_brought_so_that_its_node_may_have_lost_its_d
         audit.brought(Some(seats.ledger("acme", &home).unwrap()))
     };
     let there = bucket.join("t/acme/ledger");
-    // Neither while it is open nor when it ends.
+    // An empty ledger is uploaded neither while it is open nor when it closes.
     let audit = opened();
     seats.bring_ledgers(&|| true);
     drop(audit);

@@ -1,5 +1,5 @@
-//! What a node among others answers, what it says of how old that is, and what it passes on. Who writes what is told
-//! by the test.
+//! Cluster behavior of a node: its answers, their reported staleness, and forwarding. Each test sets the leader of the
+//! workspace.
 
 mod deleted;
 mod ledgers;
@@ -36,20 +36,20 @@ fn recall(query: &str) -> Ask {
     Ask::post("/recall", &json!({"query": query}))
 }
 
-/// The error of an answer of MCP: its reason and all of it.
+/// The error of an MCP response: its reason and the whole object.
 fn error(answer: &Answer) -> (String, Value) {
     let error = answer.json()["error"].clone();
     let reason = error["data"]["reason"].as_str().unwrap_or_default().to_owned();
     (reason, error)
 }
 
-/// Whether a recall of these words finds anything.
+/// Returns true if a recall's answer contains the text.
 fn finds(answer: &Answer, text: &str) -> bool {
     assert_eq!(answer.status, 200, "{}", answer.text());
     answer.text().contains(text)
 }
 
-/// A follower of a writer, both with the same credentials.
+/// A follower and its leader, both with the same credentials.
 fn pair(wrong_node: Option<WrongNode>) -> (Node, Node, Arc<Told>) {
     let writer = Node::start(None, None);
     let told = Told::new(follows(Duration::ZERO, Some(&writer.hosted)), wrong_node);
@@ -177,13 +177,13 @@ fn a_client_is_told_where_to_write() {
     assert_eq!((answer.status, answer.header("location")), (307, Some(there)));
     assert_eq!(answer.json()["writer"], "http://192.0.2.7:8789");
     assert_eq!(node.call(READ, json!({"query": "x"})).status, 200, "reads are answered here");
-    // Its session means nothing there, so a client in one has to begin another.
+    // A session is unknown at the leader, so a client in a session is not redirected and has to begin another.
     let session = begin(&node);
     let answer = node.ask(write.clone().header("Mcp-Session-Id", &session));
     let (reason, error) = error(&answer);
     assert_eq!((answer.status, &*reason), (200, "written_elsewhere"), "{error}");
     assert_eq!(error["data"]["writer"], "http://192.0.2.7:8789");
-    // Nobody is sent away from the machine that they are at.
+    // Clients on the node's own machine are not redirected.
     let answer = node.ask_near(write);
     assert_eq!((answer.status, answer.header("location")), (200, None));
     assert_eq!(answer.json()["error"]["data"]["reason"], "written_elsewhere");
@@ -193,7 +193,7 @@ fn a_client_is_told_where_to_write() {
     assert_eq!((answer.status, answer.header("location")), (307, there), "what is not here either");
 }
 
-/// A session at a node.
+/// Begins an MCP session at a node and returns its id.
 fn begin(node: &Node) -> String {
     let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}});
     let message = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
@@ -210,18 +210,18 @@ fn what_changes_something_is_passed_on_to_the_writer() {
     assert!(told["result"]["structuredContent"]["receipt"].is_object(), "{told}");
     assert!(finds(&writer.ask(recall("harbour")), "harbour"), "there it is");
     assert!(!finds(&follower.ask(recall("harbour")), "harbour"), "here it is not");
-    // What its caller shows is looked at in both places.
+    // Both nodes check the caller's credentials.
     let mut stranger = calling(REMEMBER, words("the mill"));
     assert_eq!(support_wire::wire::ask(&follower.hosted, &stranger).status, 401);
     stranger = stranger.header("Authorization", "Bearer recalld_wrong");
     assert_eq!(support_wire::wire::ask(&follower.hosted, &stranger).status, 401);
-    // A call of a tool that its caller does not have is answered here.
+    // A call of an unknown tool is answered locally.
     let answer = follower.call("brain_rememberr", words("the mill"));
     assert_eq!(answer.json()["error"]["code"], -32602, "{}", answer.text());
-    // What the writer says is wrong comes back as it said it.
+    // The leader's error is returned unchanged.
     let answer = follower.call(REMEMBER, json!({"kind": "note"})).json();
     assert_eq!(answer["result"]["isError"], true, "{answer}");
-    // What comes from this machine goes no further than this machine.
+    // Calls from this machine are not forwarded to another.
     let near = follower.ask_near(calling(REMEMBER, words("the mill")));
     assert_eq!(error(&near).0, "written_elsewhere");
     assert!(!finds(&writer.ask(recall("mill")), "mill"));
@@ -237,12 +237,12 @@ fn a_session_stays_where_it_began_and_writes_go_their_own_way() {
     assert!(answer.json()["result"]["structuredContent"].is_object(), "{}", answer.text());
     assert!(finds(&writer.ask(recall("harbour")), "harbour"));
     assert_eq!(within(calling(READ, json!({"query": "harbour"}))).status, 200);
-    // One that is over is over for what changes something too.
+    // An unknown session is rejected for write calls, too.
     let unknown = calling(REMEMBER, words("the mill")).header("Mcp-Session-Id", &"x".repeat(32));
     let answer = follower.ask(unknown);
     assert_eq!((answer.status, &*error(&answer).0), (404, "session_not_found"));
     assert!(!finds(&writer.ask(recall("mill")), "mill"));
-    // A stream tells of it as it does at the writer.
+    // A forwarded call can be answered as an event stream.
     let mut params = message(REMEMBER, words("the mill"));
     params["params"]["_meta"] = json!({"progressToken": 1});
     let answer = within(mcp_client::ask(&params));
@@ -261,7 +261,7 @@ fn what_is_neither_written_nor_followed_here_is_asked_there() {
     assert_eq!(answer.header("stale-seconds"), None);
     let head = node.ask(Ask::new("HEAD", "/stats"));
     assert_eq!(head.status, 200);
-    // A session begins, goes on and ends there.
+    // The session begins, continues and ends at the leader.
     let session = begin(&node);
     let with = |ask: Ask| ask.header("Mcp-Session-Id", &session);
     assert_eq!(writer.ask(with(calling(READ, json!({"query": "x"})))).status, 200);
@@ -289,7 +289,7 @@ fn what_nobody_writes_is_taken() {
     assert_eq!((answer.status, answer.header("retry-after")), (503, Some("1")), "{error}");
     assert_eq!((&*reason, &error["message"]), ("workspace_unavailable", &json!("not now")));
     assert_eq!(told.takes.load(Ordering::SeqCst), 1);
-    // From this machine as well.
+    // A local call acquires the lease, too.
     told.gives(Taken::Here);
     let asked = json!({"tool": REMEMBER, "arguments": words("the harbour")});
     let answer = node.ask_near(Ask::post("/operator/call", &asked));
@@ -298,7 +298,7 @@ fn what_nobody_writes_is_taken() {
     let answer = node.ask(recall("harbour"));
     assert!(finds(&answer, "harbour"));
     assert_eq!(answer.header("stale-seconds"), None, "it is written here now");
-    // Somebody else may have been faster.
+    // Another node may acquire the lease first.
     let writer = Node::start(None, Some(&node));
     told.says(follows(Duration::ZERO, None));
     told.gives(Taken::By(peer(&writer.hosted)));
@@ -319,7 +319,7 @@ fn a_call_is_passed_on_once() {
     assert_eq!((answer.status, answer.header("retry-after")), (503, Some("1")), "{error}");
     assert_eq!(reason, "workspace_unavailable");
     assert!(error["message"].as_str().unwrap().contains("passed this on"), "{error}");
-    // One that nobody writes may still be taken by whom it came to.
+    // A workspace without a leader may still be acquired by the node that received the forwarded call.
     second.says(follows(Duration::ZERO, None));
     second.gives(Taken::Here);
     assert_eq!(one.call(REMEMBER, words("the harbour")).status, 200);
@@ -338,7 +338,7 @@ fn a_writer_that_cannot_be_asked_is_told_from_one_that_did_not_answer() {
     let answer = node.ask(recall("harbour"));
     assert_eq!((answer.status, answer.header("retry-after")), (503, Some("1")));
     assert!(answer.json()["detail"].is_string());
-    // What was asked and not answered may have been done, and is not to be asked again blindly.
+    // An unanswered call may have been executed, so its error must not invite a retry.
     for half in [&b""[..], b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"] {
         let writer = Scripted::listen();
         told.says(follows(Duration::ZERO, Some(&writer.address)));
@@ -349,7 +349,7 @@ fn a_writer_that_cannot_be_asked_is_told_from_one_that_did_not_answer() {
         assert_eq!((answer.status, answer.header("retry-after")), (502, None));
         assert_eq!(error(&answer).0, "answer_lost");
     }
-    // One that says nowhere to be reached, or where credentials would go in the clear, is not asked.
+    // A leader without a URL, or at a URL that would expose credentials in clear text, is not called.
     let silent = Peer { node: "b".to_owned(), url: None };
     told.says(Where::Follows { age: None, writer: Some(silent) });
     assert_eq!(error(&node.call(REMEMBER, words("x"))).0, "written_elsewhere");
@@ -393,14 +393,14 @@ fn a_call_goes_as_its_client_sent_it_and_a_stream_comes_as_it_is_sent() {
         begin_stream(&mut stream);
         send_event(&mut stream, &json!({"n": 1}));
         let mut events = following.join().unwrap();
-        // The first is there before the writer has said the second.
+        // The first event arrives before the leader sends the second.
         assert_eq!(events.next_event().unwrap().1, json!({"n": 1}));
         send_event(&mut stream, &json!({"n": 2}));
         assert_eq!(events.next_event().unwrap().1, json!({"n": 2}));
         stream.write_all(b"20\r\nhalf of a").unwrap();
         events
     });
-    // A stream that is cut off there is cut off here, and does not seem to have come to its end.
+    // If the leader's stream breaks off, the client's stream breaks off as well, without a regular end.
     let cut = loop {
         if let Err(error) = events.next_event() {
             break error;

@@ -1,4 +1,4 @@
-//! Nodes of this process, told by a test where workspaces are; and a writer that says what a test wants.
+//! In-process nodes whose leader directory is set by a test, and a scripted leader.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -26,15 +26,15 @@ use tempfile::TempDir;
 
 use crate::cluster::unsure::Silent;
 
-/// How old an answer may be.
+/// The staleness bound of the nodes.
 pub(crate) const STALE_MAX: Duration = Duration::from_secs(30);
 
-/// Says of every workspace what a test says.
+/// A leader directory that reports the location set by a test, for every workspace.
 pub(crate) struct Told {
     place: Mutex<Where>,
     taken: Mutex<Taken>,
     wrong_node: Option<WrongNode>,
-    /// How often a workspace was asked for.
+    /// Number of attempts to acquire the lease.
     pub(crate) takes: AtomicUsize,
 }
 
@@ -48,7 +48,7 @@ impl Told {
         *self.place.lock().unwrap() = place;
     }
 
-    /// What comes of it when the workspace is asked for.
+    /// Sets the result of acquiring the lease.
     pub(crate) fn gives(&self, taken: Taken) {
         *self.taken.lock().unwrap() = taken;
     }
@@ -77,17 +77,17 @@ impl Whereabouts for Told {
     }
 }
 
-/// A node at this address.
+/// A peer at this address.
 pub(crate) fn peer(address: &str) -> Peer {
     Peer { node: "b".to_owned(), url: Some(format!("http://{address}")) }
 }
 
-/// Followed here, so far behind, and written at that address.
+/// The location of a workspace followed here with this staleness and led by the node at `writer`.
 pub(crate) fn follows(age: Duration, writer: Option<&str>) -> Where {
     Where::Follows { age: Some(age), writer: writer.map(peer) }
 }
 
-/// A service of this process with both listeners.
+/// An in-process service with both listeners.
 pub(crate) struct Node {
     pub(crate) local: String,
     pub(crate) hosted: String,
@@ -99,12 +99,12 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// One that is told where workspaces are, or is alone; with the credentials of another one, where that is given.
+    /// Starts a node with a leader directory, or alone, and with the credentials of another node if `like` is given.
     pub(crate) fn start(told: Option<&Arc<Told>>, like: Option<&Self>) -> Self {
         Self::made(told, like, None)
     }
 
-    /// One that is alone, and whose store is carried by this.
+    /// Starts a single node whose store is replicated to `far`.
     pub(crate) fn carried(far: &Arc<Silent>) -> Self {
         Self::made(None, None, Some(far))
     }
@@ -160,7 +160,7 @@ impl Node {
         self.scratch.path().join("data")
     }
 
-    /// A file that a command line may name.
+    /// Creates a file for an operator's request.
     pub(crate) fn file(&self, name: &str, bytes: &str) -> PathBuf {
         service::write(self.scratch.path(), name, bytes)
     }
@@ -170,22 +170,22 @@ impl Node {
         ask.header("Authorization", &self.bearer).header(id, is).header(secret, it)
     }
 
-    /// What comes of a request with both credentials, from outside.
+    /// Sends a request with both credentials to the hosted listener.
     pub(crate) fn ask(&self, ask: Ask) -> Answer {
         wire::ask(&self.hosted, &self.signed(ask))
     }
 
-    /// The same from this machine.
+    /// Sends a request with both credentials to the local listener.
     pub(crate) fn ask_near(&self, ask: Ask) -> Answer {
         wire::ask(&self.local, &self.signed(ask))
     }
 
-    /// A call of a tool over MCP, from outside.
+    /// Calls a tool over MCP at the hosted listener.
     pub(crate) fn call(&self, tool: &str, arguments: Value) -> Answer {
         self.ask(calling(tool, arguments))
     }
 
-    /// A connection from outside.
+    /// Opens a connection to the hosted listener.
     pub(crate) fn connect(&self) -> Client {
         Client::open(&self.hosted).unwrap()
     }
@@ -200,18 +200,18 @@ impl Drop for Node {
     }
 }
 
-/// A message that calls a tool.
+/// The JSON-RPC message of a tool call.
 pub(crate) fn message(tool: &str, arguments: Value) -> Value {
     let params = json!({"name": tool, "arguments": arguments});
     json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params})
 }
 
-/// The same as a request.
+/// The HTTP request of a tool call.
 pub(crate) fn calling(tool: &str, arguments: Value) -> Ask {
     mcp_client::ask(&message(tool, arguments))
 }
 
-/// A writer of one request, which a test speaks for.
+/// A leader that answers one request as scripted by the test.
 pub(crate) struct Scripted {
     pub(crate) address: String,
     listener: TcpListener,
@@ -223,7 +223,7 @@ impl Scripted {
         Self { address: listener.local_addr().unwrap().to_string(), listener }
     }
 
-    /// The head and body of the request that comes, and where its answer goes.
+    /// Accepts a request. Returns its head, its body and the stream for the response.
     pub(crate) fn asked(&self) -> (String, Vec<u8>, TcpStream) {
         let (mut stream, _) = self.listener.accept().unwrap();
         let mut head = Vec::new();
@@ -240,14 +240,13 @@ impl Scripted {
     }
 }
 
-/// Begins a stream of events.
 pub(crate) fn begin_stream(stream: &mut TcpStream) {
     let head =
         "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
     stream.write_all(head.as_bytes()).unwrap();
 }
 
-/// Sends one event as a chunk.
+/// Sends one event as one HTTP chunk.
 pub(crate) fn send_event(stream: &mut TcpStream, data: &Value) {
     let event = format!("event: message\ndata: {data}\n\n");
     stream.write_all(format!("{:x}\r\n{event}\r\n", event.len()).as_bytes()).unwrap();

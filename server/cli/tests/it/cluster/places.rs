@@ -1,5 +1,5 @@
-//! How the place of a workspace on a remote begins and ends: what does not open has none, and what is not written here
-//! any more is held by nobody.
+//! Begin and end of a workspace's lease on a remote. A workspace that fails to open has no lease, and a closed
+//! workspace has no leader.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -26,7 +26,7 @@ use tempfile::TempDir;
 
 use crate::cluster::seats::{MARKER, Told, acme, seats_by, step, write};
 
-/// How often a call is made that cannot be answered.
+/// Number of repeated calls that cannot be answered.
 const CALLS: usize = 20;
 
 /// A remote, and the workspace `acme` of its nodes.
@@ -50,12 +50,12 @@ impl Scene {
 
     fn settings(&self) -> Remote {
         let address = format!("file://{}", self.bucket().display());
-        // What is deleted here was written just now.
+        // Zero retention, because the tests delete workspaces that were just written.
         let keep = (Duration::ZERO, Duration::ZERO);
         Remote { is_replica: false, keep, ..Remote::at(address) }
     }
 
-    /// A node that goes by these settings.
+    /// Opens a node with these settings.
     fn node(&self, name: &str, settings: &Remote) -> Node {
         let data = self.data(name);
         fs::create_dir_all(data.join("tenants")).unwrap();
@@ -63,7 +63,7 @@ impl Scene {
         Node { home: data.join("tenants/acme"), data, seats }
     }
 
-    /// The files of the records of `acme`, ascending.
+    /// The record files of `acme`, ascending.
     fn records(&self) -> Vec<PathBuf> {
         let mut records = files(&self.bucket().join("t/acme/chain"));
         records.sort();
@@ -74,7 +74,7 @@ impl Scene {
         read(self.records().last().unwrap())
     }
 
-    /// How often it was taken.
+    /// Number of lease acquisitions in the record log.
     fn takes(&self) -> usize {
         let records = self.records();
         let takes = records.iter().filter(|record| matches!(read(record).kind, Kind::Take));
@@ -85,7 +85,7 @@ impl Scene {
         matches!(self.newest().kind, Kind::Give { .. })
     }
 
-    /// Where the next record will be, whose number this is.
+    /// The path of the next record, by its number.
     fn place(&self, number: u64) -> PathBuf {
         let chain = self.bucket().join("t/acme/chain");
         fs::create_dir_all(&chain).unwrap();
@@ -104,13 +104,13 @@ struct Node {
 }
 
 impl Node {
-    /// Opens `acme`, and closes its store: its place stays.
+    /// Opens `acme` and drops its store; the lease remains.
     fn begins(&self) -> Result<(), NotSeated> {
         fs::create_dir_all(&self.home).unwrap();
         self.seats.open_store("acme", &self.home, Options::default(), &|| false).map(drop)
     }
 
-    /// The workspaces of its tenants.
+    /// Opens the manager of tenants' workspaces.
     fn tenants(&self) -> Tenants {
         let door = door(&self.data, embedder(&self.data), Some(Arc::clone(&self.seats)));
         door.control.ready().unwrap();
@@ -121,7 +121,7 @@ impl Node {
         matches!(self.seats.stands("acme"), Some(Stands::Leads(_)))
     }
 
-    /// Nobody who asks is told of a place.
+    /// Returns true if the node reports no role for `acme` and has no workspace open.
     fn has_no_place(&self) -> bool {
         self.seats.of("acme") == Where::Here && self.seats.open_names().is_empty()
     }
@@ -136,7 +136,7 @@ fn a_workspace_that_did_not_open_has_no_place_and_opens_once_it_can() {
     let scene = Scene::new();
     let writer = scene.node("writer", &scene.settings());
     let replica = scene.node("replica", &Remote { is_replica: true, ..scene.settings() });
-    // Where its records would be is something that cannot be read.
+    // The path of the record log is unreadable.
     let chain = scene.place(1).parent().unwrap().to_owned();
     fs::remove_dir(&chain).unwrap();
     std::os::unix::fs::symlink(&chain, &chain).unwrap();
@@ -146,7 +146,7 @@ fn a_workspace_that_did_not_open_has_no_place_and_opens_once_it_can() {
     fs::remove_file(&chain).unwrap();
     let again = writer.begins().unwrap_err();
     assert_eq!(again.to_string(), why.to_string(), "a moment ago");
-    // Nothing was carried yet.
+    // No record was uploaded yet.
     assert!(matches!(replica.begins(), Err(NotSeated::Nothing)));
     assert!(replica.has_no_place());
 
@@ -164,7 +164,7 @@ fn a_workspace_that_did_not_open_has_no_place_and_opens_once_it_can() {
 fn what_is_not_carried_yet_is_elsewhere() {
     let scene = Scene::new();
     let (one, two) = (scene.node("one", &scene.settings()), scene.node("two", &scene.settings()));
-    // What it had before it was given a remote cannot be brought.
+    // Data from before the remote was configured, whose upload is made to fail.
     let folder = one.home.join("store");
     fs::create_dir_all(&folder).unwrap();
     let store = Store::open(Ground::real(&folder).unwrap(), Options::default()).unwrap();
@@ -203,7 +203,7 @@ fn who_was_not_heard_for_long_shows_that_nobody_came_before_it_writes_again() {
             .map(|file| fs::read(file).unwrap())
             .collect::<Vec<_>>()
     };
-    // What one beat came to is known once there is another one.
+    // The result of a heartbeat is known only after the next one.
     let is_heard = || {
         for _ in 0..2 {
             let told = beat();
@@ -215,7 +215,7 @@ fn who_was_not_heard_for_long_shows_that_nobody_came_before_it_writes_again() {
     assert_eq!(one.seats.of("acme"), Where::Here);
     scene.ticks.pass(3600);
     assert!(matches!(one.seats.of("acme"), Where::Follows { age: Some(_), writer: None }));
-    // Once it is heard again, others may have taken what it writes, and begun to write.
+    // After a lapse, others may have acquired the lease and begun to write, even if heartbeats succeed again.
     is_heard();
     let at = one.seats.of("acme");
     assert!(matches!(at, Where::Follows { age: Some(_), writer: None }), "{at:?}");
@@ -227,7 +227,8 @@ fn who_was_not_heard_for_long_shows_that_nobody_came_before_it_writes_again() {
     );
     one.seats.confirm_led();
     assert_eq!(one.seats.of("acme"), Where::Here);
-    // Heard, and then again not heard, before it knows: others had all the time since its newest record.
+    // Heartbeats succeed and then lapse again before the leadership is confirmed: others had all the time since the
+    // newest record.
     scene.ticks.pass(3600);
     is_heard();
     scene.ticks.pass(20);
@@ -253,13 +254,13 @@ fn who_answers_by_itself_finds_out_as_well_whether_another_one_came() {
     one.seats.close("acme", Ending::Kept);
 }
 
-/// What is wrong with a workspace, until it is mended.
+/// A repairable fault of a workspace.
 enum Fault {
-    /// Others can read its key: what comes after the store is opened fails.
+    /// The key file is readable by others, so the open fails after the store was opened.
     Key(PathBuf),
-    /// A log of the store is damaged: what was in these files.
+    /// A WAL file of the store is damaged. Contains the original bytes.
     Store(Vec<(PathBuf, Vec<u8>)>),
-    /// What the folder remembers of its place is: what that was.
+    /// The role file is damaged. Contains the original bytes.
     Memo(PathBuf, Vec<u8>),
 }
 
@@ -324,7 +325,7 @@ fn what_is_taken_and_does_not_open_is_given_back_and_not_taken_by_each_call() {
         assert!(scene.is_given(), "nobody holds what does not open");
         assert_eq!(scene.takes(), before + 1);
 
-        // Another node can have it.
+        // Another node can acquire the lease.
         let two = scene.node("two", &scene.settings());
         two.begins().unwrap();
         assert!(two.leads());
@@ -348,7 +349,7 @@ fn what_may_have_rows_that_are_nowhere_else_is_not_given_back() {
     tenants.make("acme").unwrap();
     write(&tenants.open("acme").unwrap().store);
     tenants.close("acme").unwrap();
-    // Nobody can tell what it has, and what was acknowledged need not be on the remote.
+    // The damaged store's contents are unknown, and its acknowledged writes need not be on the remote.
     let fault = Fault::of_store(&one.home);
     let failed = tenants.open("acme").err();
     assert!(matches!(&failed, Some(Closed::Failed(why)) if fault.is_told(why)), "{failed:?}");
@@ -387,7 +388,7 @@ fn is_elsewhere(spoil: fn(&Path) -> Fault) {
     assert!(matches!(&failed, Some(Closed::Failed(why)) if fault.is_told(why)), "{failed:?}");
     let at = two.seats.of("acme");
     assert!(matches!(&at, Where::Elsewhere { writer: Some(_) }), "{at:?}");
-    // Others are told the same while it is tried again.
+    // The reported location does not change while the open is retried.
     scene.ticks.pass(2);
     assert_eq!(two.seats.of("acme"), at);
     fault.mend();
@@ -396,7 +397,7 @@ fn is_elsewhere(spoil: fn(&Path) -> Fault) {
     drop(open);
 }
 
-/// Where the first record of a workspace would be: whoever reads it waits until this is gone.
+/// A named pipe in place of a workspace's first record: its readers block until the pipe is dropped.
 struct Pipe(PathBuf);
 
 impl Pipe {
@@ -451,7 +452,7 @@ fn a_workspace_that_takes_long_leaves_turns_to_others() {
     ["slow", "other"].iter().for_each(|slug| tenants.make(slug).unwrap());
     let (ended, calls) = (AtomicUsize::new(0), 2 * OPENINGS_MIN);
     std::thread::scope(|scope| {
-        // Gone before those are waited for that it holds, also where this panics.
+        // Moved into the scope, so that the pipe is dropped before the blocked threads are joined, even on a panic.
         let (pipe, ended, tenants) = (pipe, &ended, &tenants);
         for _ in 0..calls {
             scope.spawn(move || {
@@ -459,7 +460,7 @@ fn a_workspace_that_takes_long_leaves_turns_to_others() {
                 ended.fetch_add(1, Ordering::SeqCst);
             });
         }
-        // Those that may not wait for long are told so; the others go on waiting.
+        // Calls beyond the limit fail as busy; the others wait on.
         wait_until("they are told", || ended.load(Ordering::SeqCst) >= calls - OPENINGS_MIN);
         drop(tenants.open("other").unwrap());
         drop(pipe);
@@ -511,7 +512,7 @@ fn what_a_deleted_workspace_did_not_send_is_not_sent_any_more() {
     let newest = scene.newest();
     assert!(matches!(newest.kind, Kind::Give { .. }), "{newest:?}");
     assert_eq!((newest.head.seq, holding(&scene.bucket(), MARKER)), (before, Vec::new()));
-    // One that is only closed is sent.
+    // The unsent writes of a workspace that is merely closed are uploaded.
     write(&tenants.open("acme").unwrap().store);
     tenants.close("acme").unwrap();
     assert!(scene.is_given() && !holding(&scene.bucket(), MARKER).is_empty());
@@ -527,7 +528,7 @@ fn what_was_not_given_is_remembered_until_it_is() {
         };
         one.begins().unwrap();
         wait_until("all is carried", || matches!(scene.newest().kind, Kind::Full(_)));
-        // What nobody can read takes the number of the give.
+        // An unreadable record occupies the number of the lease release.
         let next = scene.place(scene.newest().head.number + 1);
         fs::write(&next, "no record").unwrap();
         one.seats.close("acme", Ending::Kept);

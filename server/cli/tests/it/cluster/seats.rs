@@ -1,4 +1,4 @@
-//! The places of workspaces on a remote, asked by many at once.
+//! The replica manager under concurrent callers, its inventory, and purges.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,7 +18,7 @@ use support_wire::patience::wait_until;
 use tempfile::TempDir;
 
 const LOCAL: &str = "local";
-/// How long anything may take here.
+/// Timeout of any step in these tests.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 const ASKERS: usize = 8;
 const QUESTIONS: usize = 20_000;
@@ -27,27 +27,27 @@ fn seats(remote: &Path, data: &Path, is_replica: bool) -> Seats {
     seats_at(remote, data, is_replica, Arc::new(BootClock))
 }
 
-/// For whom time goes by as `ticks` say.
+/// A replica manager whose clock is `ticks`.
 fn seats_at(remote: &Path, data: &Path, is_replica: bool, ticks: Arc<dyn TickSource>) -> Seats {
     let address = format!("file://{}", remote.display());
-    // What is deleted here was written just now.
+    // Zero retention, because the tests delete workspaces that were just written.
     let keep = (Duration::ZERO, Duration::ZERO);
     seats_by(&Remote { is_replica, keep, ..Remote::at(address) }, data, ticks)
 }
 
-/// By such settings.
+/// A replica manager with these settings.
 pub(crate) fn seats_by(settings: &Remote, data: &Path, ticks: Arc<dyn TickSource>) -> Seats {
     let (clock, random): (Arc<dyn Clock>, Arc<dyn Random>) =
         (Arc::new(SystemClock), Arc::new(SystemRandom));
     Seats::open(settings, data, (&clock, &random), ticks).unwrap()
 }
 
-/// Time that can be made to run fast.
+/// A tick source that a test can advance.
 #[derive(Debug, Default)]
 pub(crate) struct Told(AtomicU64);
 
 impl Told {
-    /// So many seconds go by.
+    /// Advances the clock.
     pub(crate) fn pass(&self, seconds: u64) {
         self.0.fetch_add(seconds * 1_000_000_000, Ordering::SeqCst);
     }
@@ -79,7 +79,7 @@ fn those_who_ask_do_not_keep_one_another_from_knowing() {
     seats.close(LOCAL, Ending::Kept);
 }
 
-/// The workspaces that a node said last that it has bytes of.
+/// The workspaces in a node's published inventory.
 fn said(remote: &Path, seats: &Seats) -> Vec<String> {
     let bytes = std::fs::read(remote.join(format!("node/{}/holds", seats.name()))).unwrap();
     let holds: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
@@ -92,7 +92,7 @@ fn what_was_said_before_the_first_byte_stays_said_for_as_long_as_there_may_be_on
     let (remote, data) = (folder.path().join("remote"), folder.path().join("data"));
     let home = data.join("tenants/acme");
     std::fs::create_dir_all(&home).unwrap();
-    // What there is to follow comes later, or is cut off.
+    // The data to follow arrives later, or breaks off.
     let writer = folder.path().join("writer");
     std::fs::create_dir(&writer).unwrap();
     drop(seats(&remote, &writer, false));
@@ -139,13 +139,13 @@ fn what_was_said_is_said_again_where_something_else_is_in_its_place() {
     seats.close("acme", Ending::Kept);
     seats.tell_holds(&data, false).unwrap();
     assert_eq!(said(&remote, &seats), ["acme"]);
-    // What was said first comes late.
+    // A delayed earlier publish overwrites the inventory.
     std::fs::write(&place, &earlier).unwrap();
     seats.tell_holds(&data, false).unwrap();
     assert!(said(&remote, &seats).is_empty(), "nobody looked");
     seats.tell_holds(&data, true).unwrap();
     assert_eq!(said(&remote, &seats), ["acme"]);
-    // Somebody takes it for gone.
+    // Another node removes the inventory, as `forget-node` does.
     std::fs::remove_file(&place).unwrap();
     seats.tell_holds(&data, true).unwrap();
     assert_eq!(said(&remote, &seats), ["acme"]);
@@ -153,7 +153,7 @@ fn what_was_said_is_said_again_where_something_else_is_in_its_place() {
 
 pub(crate) const MARKER: &str = "quincunx zephyrine";
 
-/// Writes the marker into the log of a store.
+/// Writes the marker into a store's WAL.
 pub(crate) fn write(store: &Store) {
     let item = ItemDraft {
         kind: "note".into(),
@@ -166,7 +166,7 @@ pub(crate) fn write(store: &Store) {
     store.write(Batch { items: vec![item], ..Batch::default() }).unwrap();
 }
 
-/// Deleted at this moment, on a node that shares its tenants or not, and asked for by its name or not.
+/// A purge request for `acme`, deleted now: with shared tenants or not, and named explicitly or not.
 pub(crate) fn acme(is_shared: bool, is_asked: bool) -> ToEmpty<'static> {
     let deleted_at = UNIX_EPOCH.elapsed().unwrap().as_secs();
     ToEmpty { name: "acme", deleted_at, looks_again: false, is_shared, is_asked }
@@ -200,7 +200,7 @@ fn nothing_of_a_deleted_workspace_is_left_and_nobody_loses_one_that_lives() {
     for is_shared in [false, true] {
         assert!(spared(&one, &acme(is_shared, true)).contains("open here"));
     }
-    // Another node has it. That it shares the tenants does not say that it knows of the deletion.
+    // Another node has a copy. Shared tenants do not prove that the node knows of the deletion.
     let replica = seats_at(&bucket, &other, true, Arc::clone(&ticks) as _);
     let followed = replica.open_store("acme", &elsewhere, Options::default(), &|| true).unwrap();
     replica.tell_holds(&other, false).unwrap();
@@ -211,7 +211,7 @@ fn nothing_of_a_deleted_workspace_is_left_and_nobody_loses_one_that_lives() {
         let why = spared(&one, &acme(is_shared, is_asked));
         assert!(why.contains(&named) && why.contains("forget-node"), "{why}");
     }
-    // What cannot be read may be anything.
+    // An unreadable inventory may contain anything.
     let place = bucket.join(format!("node/{named}/holds"));
     let earlier = std::fs::read(&place).unwrap();
     std::fs::write(&place, "{").unwrap();
@@ -225,10 +225,10 @@ fn nothing_of_a_deleted_workspace_is_left_and_nobody_loses_one_that_lives() {
     std::fs::write(&place, earlier).unwrap();
     replica.tell_holds(&other, true).unwrap();
 
-    // It may be alive on a node that has no bytes of it.
+    // Without shared tenants, the workspace may be alive on a node that has no bytes of it.
     let why = spared(&one, &acme(false, false));
     assert!(why.contains("--workspace acme") && why.contains(&named), "{why}");
-    // It was written after it was deleted.
+    // The workspace was written after its deletion.
     let before = ToEmpty { deleted_at: acme(true, true).deleted_at - 3600, ..acme(true, true) };
     assert!(spared(&one, &before).contains("after it was deleted"));
     assert!(!holding(&bucket, MARKER).is_empty());
@@ -251,7 +251,7 @@ fn nothing_of_a_deleted_workspace_is_left_and_nobody_loses_one_that_lives() {
 
 #[test]
 fn a_node_that_knows_of_no_other_empties_by_itself_and_those_that_wait_keep_out_nobody_for_ever() {
-    /// As many as wait together.
+    /// Largest number of purges that wait at once.
     const TOGETHER: usize = 64;
     let folder = TempDir::new().unwrap();
     let (bucket, data) = (folder.path().join("remote"), folder.path().join("data"));
@@ -268,13 +268,13 @@ fn a_node_that_knows_of_no_other_empties_by_itself_and_those_that_wait_keep_out_
         drop(store);
         seats.close(name, Ending::Kept);
     }
-    // One that only collected is no server.
+    // A node that only collected garbage is no server.
     let passing = bucket.join("node/gc-0123456789abcdef");
     std::fs::create_dir_all(&passing).unwrap();
     std::fs::write(passing.join("holds"), r#"{"node":"gc-0123456789abcdef","workspaces":{}}"#)
         .unwrap();
     let named = |name| ToEmpty { name, ..acme(false, false) };
-    // Those that are spared are in nobody's way.
+    // Spared workspaces do not count among the waiting purges.
     let early = ToEmpty { deleted_at: 1, ..named(&names[0]) };
     assert!(matches!(step(&seats, &early), Step::Came(Emptied::Spared(_))));
     for name in &names[..TOGETHER] {
@@ -284,12 +284,12 @@ fn a_node_that_knows_of_no_other_empties_by_itself_and_those_that_wait_keep_out_
     let last = names.last().unwrap();
     assert!(matches!(step(&seats, &named(last)), Step::Later));
     assert!(matches!(step(&seats, &named(&names[0])), Step::Came(Emptied::Waiting(_))));
-    // Another node emptied one of them meanwhile.
+    // Another node purged one of the workspaces meanwhile.
     seats.forget_emptying(&|name| name != names[0]);
     assert!(matches!(step(&seats, &named(last)), Step::Came(Emptied::Waiting(_))));
 }
 
-/// What a node says that it has: who reads it waits until the test opens it as well.
+/// Creates an inventory as a named pipe: its readers block until the test opens the pipe.
 fn say_slowly(bucket: &Path) -> PathBuf {
     let node = bucket.join("node/slow");
     std::fs::create_dir_all(&node).unwrap();
@@ -310,7 +310,8 @@ fn whoever_empties_a_large_workspace_is_not_waited_for() {
     store.seal().unwrap();
     drop(store);
     seats.close("acme", Ending::Kept);
-    // It was asked what others have, and is asked once more when it was taken: then an answer is under way.
+    // A purge reads the inventories before the lease is acquired and again afterwards; the second read blocks on the
+    // pipe.
     let others = seats.others().unwrap();
     let pipe = say_slowly(&bucket);
     let is_over = Arc::new(AtomicBool::new(false));
@@ -329,9 +330,9 @@ fn whoever_empties_a_large_workspace_is_not_waited_for() {
         });
         let forgot = forgot.recv_timeout(PATIENCE);
         let second = seats.empty(&acme(true, true), others, &Arc::new(Halt::default()));
-        // Nobody waits for it any more: not one record more is made.
+        // The purge is cancelled: no further record is written.
         is_over.store(true, Ordering::SeqCst);
-        // Opened for both, so that it waits for nobody: whoever was to read it may be gone already.
+        // Opened for reading and writing, so that the open does not block if the reader is gone already.
         let way = std::fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
         let came = emptying.join().unwrap();
         drop(way);
@@ -341,7 +342,7 @@ fn whoever_empties_a_large_workspace_is_not_waited_for() {
     });
     std::fs::remove_dir_all(bucket.join("node/slow")).unwrap();
     assert!(!holding(&bucket, MARKER).is_empty());
-    // What was left of it is gone on with.
+    // The next purge continues the interrupted one.
     let came = step(seats, &acme(true, true));
     assert!(matches!(came, Step::Came(Emptied::Waiting(_))), "{came:?}");
     assert!(files(&bucket.join("t/acme/data")).is_empty());
@@ -374,7 +375,7 @@ fn where_others_cannot_be_asked_once_it_is_taken_that_is_an_error_and_it_is_give
     write(&seats.open_store("acme", &home, Options::default(), &|| true).unwrap());
     seats.close("acme", Ending::Kept);
     let others = seats.others().unwrap();
-    // What cannot be looked at, wherever it leads.
+    // An inventory that cannot be read: a symbolic link to itself.
     let node = bucket.join("node/odd");
     std::fs::create_dir_all(&node).unwrap();
     std::os::unix::fs::symlink("holds", node.join("holds")).unwrap();

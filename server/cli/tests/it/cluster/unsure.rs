@@ -1,4 +1,4 @@
-//! A writer whose writes are on their way, and nobody knows whether they arrive.
+//! Writes whose outcome is unknown because the remote does not respond.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,7 +16,7 @@ use support_wire::wire::Ask;
 use crate::cluster::node::{Node, Told, calling, follows};
 use crate::cluster::{Proxy, REMEMBER, error, finds, recall, words};
 
-/// Carries a store to somewhere that does not answer for a while.
+/// A replication sink that does not respond for a while.
 #[derive(Debug, Default)]
 pub(crate) struct Silent {
     is_away: AtomicBool,
@@ -26,7 +26,7 @@ pub(crate) struct Silent {
 }
 
 impl Silent {
-    /// Opens the workspace of a service that serves nobody yet anew, and carries it.
+    /// Reopens the workspace of a service that is not serving yet, with this sink.
     pub(crate) fn carry(self: &Arc<Self>, parts: &AppState) {
         let before = parts.local.get();
         parts.local.rest();
@@ -83,7 +83,7 @@ fn a_write_of_which_nobody_knows_is_told_as_neither_done_nor_refused() {
     let follower = Node::start(Some(&told), Some(&writer));
     assert_eq!(follower.call(REMEMBER, words("the harbour")).status, 200);
     far.is_away.store(true, Ordering::SeqCst);
-    // Asked where it is written, and passed on to there.
+    // Once at the leader, and once forwarded to it.
     for (node, text) in [(&writer, "the mill"), (&follower, "the tower")] {
         let call = || calling(REMEMBER, words(text));
         let answer = node.ask(call().without("Accept").header("Accept", "application/json"));
@@ -92,7 +92,7 @@ fn a_write_of_which_nobody_knows_is_told_as_neither_done_nor_refused() {
         assert_eq!((&*reason, &answer.json()["id"]), ("write_unsure", &json!(7)), "{error}");
         let message = error["message"].as_str().unwrap();
         assert!(message.contains("it did not answer"), "{error}");
-        // A stream that has begun has its status.
+        // An event stream has already sent its status.
         let told = node.ask(call()).events().pop().unwrap();
         assert_eq!(told["error"]["data"]["reason"], "write_unsure", "{told}");
         assert!(!finds(&writer.ask(recall(text)), text), "shown once it is known to stand");
@@ -100,13 +100,13 @@ fn a_write_of_which_nobody_knows_is_told_as_neither_done_nor_refused() {
     let asked = json!({"tool": REMEMBER, "arguments": words("the bridge")});
     let answer = writer.ask_near(Ask::post("/operator/call", &asked));
     assert_eq!((answer.status, answer.header("retry-after")), (502, None), "{}", answer.text());
-    // One that was refused before anything was written is told from that.
+    // A write that was rejected before it began has its own error.
     far.is_busy.store(true, Ordering::SeqCst);
     let busy = calling(REMEMBER, words("the quay")).without("Accept");
     let answer = follower.ask(busy.header("Accept", "application/json"));
     assert_eq!((answer.status, &*error(&answer).0), (503, "store_unwritable"), "{}", answer.text());
     assert!(answer.header("retry-after").is_some());
-    // They stand after all, once the remote says so; the one that was refused does not.
+    // The unknown writes become visible when the remote confirms them; the rejected write does not.
     far.is_busy.store(false, Ordering::SeqCst);
     far.is_away.store(false, Ordering::SeqCst);
     far.shown.store(far.sent.load(Ordering::SeqCst), Ordering::SeqCst);

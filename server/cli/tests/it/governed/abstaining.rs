@@ -1,4 +1,4 @@
-//! Whether anything answers at all (RCL-11). Items here have no embedding, so words alone decide.
+//! Abstention (RCL-11). The items here have no embedding, so only words decide.
 
 use engine::{ItemDraft, SourceDraft, SourceId};
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ fn a_question_that_matches_whole_is_answered_however_short_it_is() {
     assert_eq!((ids(&answer).len(), answer["routing"].get("abstained_why")), (5, None));
 }
 
-/// That something was recorded then does not make it an answer.
+/// A match of the recording time alone is no answer.
 #[test]
 fn a_time_that_is_named_answers_nothing() {
     let answer = house().ask(&format!("{FOREIGN} in March 2025"));
@@ -71,7 +71,7 @@ fn what_lies_at_a_place_that_is_named_is_an_answer() {
     assert_eq!(ids(&answer)[0], 9, "{answer}");
 }
 
-/// Prose with points, slashes and brackets names nothing.
+/// Prose with periods, slashes and brackets does not name a path or symbol.
 #[test]
 fn what_only_looks_like_a_name_answers_nothing() {
     let house = House::new();

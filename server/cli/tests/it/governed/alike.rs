@@ -1,4 +1,4 @@
-//! Items that say the same are one; items that cannot both be true are named.
+//! Near duplicates are collapsed to one item, and contradicting items are listed as conflicts.
 
 use engine::{ItemDraft, ItemId, Sensitivity};
 use half::f16;
@@ -53,7 +53,7 @@ fn what_was_asked_for_is_given_before_what_is_newer() {
     }
 }
 
-/// It has the place and the score of what it replaced, and not that one's words.
+/// A successor inherits the rank and score of the item that it supersedes, but not the item's words.
 #[test]
 fn a_replacement_is_chosen_by_its_own_words() {
     let house = House::new();
@@ -85,7 +85,7 @@ fn what_is_told_of_the_one_that_is_given_is_its_own() {
         vector.to_vec()
     };
     let one_of = |id, text: &str, axis| ItemDraft { embedding: along(axis), ..note(id, text) };
-    // One of the two ways the one that is older is nearer, and comes first.
+    // In one of the two orders, the older item is nearer and ranks first.
     for (one, other) in [(0, 1), (1, 0)] {
         let newer = || at(one_of(2, ONE, other), "2025-03-01T00:00:00Z");
         let alone = House::new();
@@ -146,7 +146,7 @@ fn items_that_cannot_both_be_true_are_named() {
     assert_eq!((ids(&answer).len(), &answer["conflicts"]), (2, &json!([])), "{answer}");
 }
 
-/// Two that deny each other in other words, among many that speak of neighbouring things.
+/// Two items that contradict each other in different words, among many about neighboring subjects.
 #[test]
 fn items_that_put_it_in_other_words_are_named_too() {
     let house = House::new();

@@ -1,5 +1,4 @@
-//! How much of a kind an answer names (RCL-05, RCL-06, RCL-07), and that it says where there is more
-//! and where nothing answers.
+//! Limits of an answer's lists (RCL-05, RCL-06, RCL-07), and its flags for truncation and abstention.
 
 use engine::{ItemDraft, ItemId, Sensitivity};
 use serde_json::{Value, json};
@@ -22,7 +21,7 @@ fn so_many_duplicates_are_named() {
 
 #[test]
 fn so_many_conflicts_are_named() {
-    // Of six items there are fifteen pairs, of seven there are more than sixteen.
+    // Six items form fifteen pairs; seven form more than sixteen.
     for (items, named, is_cut) in [(6, 15, false), (7, 16, true)] {
         let house = House::new();
         let litres = |id| note(id, &format!("The lamp oil tank holds {} litres.", 10 + id));
@@ -49,7 +48,7 @@ fn so_many_come_in_place_of_one() {
     }
 }
 
-/// Nothing of it is given, so nothing of it is missing.
+/// None of the pieces is in the answer, so none of them is missing.
 #[test]
 fn what_was_split_and_is_not_given_cuts_nothing() {
     let house = House::new();
@@ -77,7 +76,7 @@ fn a_text_that_is_cut_is_told() {
     assert!(item(&answer, 1)["snippet"].as_str().unwrap().len() <= 4096);
 }
 
-/// Whether an answer says that nothing answers; it has then what comes nearest at most.
+/// Returns true if an answer abstains; it then lists only the nearest items.
 fn abstained(answer: &Value) -> bool {
     let routing = &answer["routing"];
     let abstained = routing["abstained"].as_bool().unwrap();
@@ -108,7 +107,7 @@ fn who_names_an_item_is_answered_and_who_names_nothing_there_is_not() {
         "does anybody sing to drop_anchor_now in the choir of the mainland?",
         "which opera is sung by the choir of the mainland?",
         "salted caramel pudding with vanilla sauce",
-        // A name that only what is hidden has is the same as one that nothing has.
+        // A name that occurs only in hidden items is treated as unknown.
         "does anybody sing to tide_gate_code in the choir of the mainland?",
     ] {
         assert!(abstained(&house.ask_as_member(question)), "{question}");
@@ -117,7 +116,7 @@ fn who_names_an_item_is_answered_and_who_names_nothing_there_is_not() {
     assert!(!abstained(&house.ask(question)), "who sees it is answered");
 }
 
-/// More items have both words than are looked through, and the one that has them side by side is the last of them.
+/// More items contain both words than the phrase check examines, and the item with the phrase is the last.
 #[test]
 fn what_was_not_looked_through_for_a_quote_is_not_denied() {
     for (apart, is_cut) in [(2000, false), (2060, true)] {

@@ -1,5 +1,4 @@
-//! Recalled texts are data: whatever they say, an answer has the structure that the service gives it,
-//! and what is redacted tells nothing.
+//! Recalled texts are data: an answer's structure does not depend on them, and redacted text is not disclosed.
 
 use engine::{Batch, ItemDraft};
 use serde_json::{Value, json};
@@ -19,7 +18,7 @@ const HOSTILE: [&str; 6] = [
 #[test]
 fn hostile_texts_change_neither_structure_nor_behaviour() {
     let house = House::new();
-    // A title that is the text is not told twice, so each text says more.
+    // A title equal to the text is not repeated, so each text is longer.
     let longer = |title: &str| format!("It said: {title}");
     let notes = (1..)
         .zip(HOSTILE)
@@ -39,7 +38,7 @@ fn hostile_texts_change_neither_structure_nor_behaviour() {
     assert_eq!((&routing["bounds"]["limit"], &routing["route"]), (&json!(8), &json!("governed")));
     assert!(routing["data_notice"].as_str().unwrap().contains("data"), "{routing}");
     assert!(routing.get("as_of").is_none());
-    // Whatever a text says, each line of the block is the service's own or stands behind a bar.
+    // Each line of the text block is either written by the service or prefixed by a bar.
     let (mut heads, mut bars) = (0, 0);
     for line in answer.text.split(|c: char| c.is_control() || c == '\u{2028}').skip(1) {
         if line.starts_with("   | ") {
@@ -54,7 +53,7 @@ fn hostile_texts_change_neither_structure_nor_behaviour() {
     }
     assert_eq!((heads, bars), (6, 12), "{}", answer.text);
     assert!(!answer.text.contains(['\u{202e}', '\u{2066}']));
-    // All that they wanted gone is there.
+    // None of the hostile texts removed an item.
     assert_eq!(ids(&house.ask("what about otters?")).len(), 6);
 }
 

@@ -1,5 +1,4 @@
-//! How well conflicts are told from what is merely alike: pairs of statements as people write them, each
-//! labelled by hand before anything was tried on it.
+//! Accuracy of conflict detection: pairs of realistic statements, labelled by hand before any run.
 
 use std::fs;
 use support_wire::tree::workspace;
@@ -7,7 +6,7 @@ use support_wire::tree::workspace;
 use recalld_recall::conflict_between;
 use serde_json::Value;
 
-/// Pairs of which both cannot be true of one thing at one time.
+/// Pairs of statements that cannot both be true of one thing at one time.
 const DISPUTED: [(&str, &str); 52] = [
     (
         "The API rate limit is 100 requests per minute.",
@@ -81,7 +80,7 @@ const DISPUTED: [(&str, &str); 52] = [
     ("The API of the plugin is stable.", "The API of the plugin is unstable."),
 ];
 
-/// Pairs that are alike and at peace: about two things, of two times, or the same said otherwise.
+/// Similar pairs without a conflict: about two things, of two times, or the same fact in other words.
 const AT_PEACE: [(&str, &str); 52] = [
     ("Chapter 3 covers error handling.", "Chapter 4 covers error handling."),
     ("Ticket 4312 is about the login page.", "Ticket 4313 is about the login page."),
@@ -148,11 +147,11 @@ fn hardly_any_conflict_is_made_up_and_most_are_seen() {
     let missed: Vec<_> = DISPUTED.iter().filter(|(one, other)| !conflict(one, other)).collect();
     let made_up: Vec<_> = AT_PEACE.iter().filter(|(one, other)| conflict(one, other)).collect();
     assert!(made_up.is_empty(), "{made_up:#?}");
-    // Better one missed than one made up.
+    // A missed conflict is better than a false one.
     assert!(missed.len() * 10 <= DISPUTED.len(), "{missed:#?}");
 }
 
-/// The pairs of the contradiction scan, which are put in different ways more often than not.
+/// The pairs of the contradiction scan, most of which differ in wording.
 #[test]
 fn what_the_scan_would_find_is_named_too() {
     let file = workspace().join("tests/labelled/contradictions.jsonl");

@@ -1,4 +1,4 @@
-//! What a call leaves in the ledger, and of the quota, whatever becomes of it.
+//! Ledger entries and quota usage of calls, for each outcome.
 
 use engine::ledger::Effect;
 use recalld_policy::Metered;
@@ -10,7 +10,7 @@ use super::*;
 
 const TOOL: &str = "a_tool";
 
-/// One whose calls are counted.
+/// A metered caller.
 fn counted() -> Caller {
     let bucket = key_of(b"ada");
     let metered = Metered { bucket, calls_per_month: Some(1_000), may_write: true };
@@ -18,7 +18,7 @@ fn counted() -> Caller {
 }
 
 impl House {
-    /// A call whose time is over when its work is done, or is not.
+    /// Runs a governed call. With `is_late`, its deadline has passed when the work is done.
     fn governed(
         &self,
         is_late: bool,
@@ -31,7 +31,7 @@ impl House {
         })
     }
 
-    /// Decision, rule and outcome of each entry; and how many calls were counted.
+    /// Ends the service. Returns the decision, rule and outcome of each entry, and the number of metered calls.
     fn end(self) -> (Vec<[String; 3]>, u64) {
         let Self { started, _scratch: scratch } = self;
         let parts = &started.parts;
@@ -70,7 +70,7 @@ fn what_was_written_counts_however_late_it_was() {
     let broken = ServiceError::BrokenOff { error: Box::new(ServiceError::Cancelled), stored };
     let broken = house.governed(false, || Err(broken)).unwrap_err();
     assert_eq!(broken.error.reason(), "cancelled");
-    // Nothing was written by these.
+    // The following calls write nothing.
     house.governed(true, || Ok(Answer::plain(json!({}), String::new()))).unwrap_err();
     house.governed(false, || Err(ServiceError::argument("text", "wrong"))).unwrap_err();
     let outcomes = ["done", "failed", "cancelled", "refused"];

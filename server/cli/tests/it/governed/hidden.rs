@@ -1,4 +1,4 @@
-//! What policy hides: nothing that is given depends on it, and what would have had a place is noted.
+//! Hidden items: an answer does not depend on them, and withheld matches are counted.
 
 use engine::{Batch, EdgeDraft, ItemDraft, Sensitivity, SourceDraft, SourceId};
 use recalld_recall::{Plan, Question};
@@ -10,7 +10,7 @@ fn secret(item: ItemDraft) -> ItemDraft {
     ItemDraft { sensitivity: Sensitivity::Restricted, ..item }
 }
 
-/// How many items an answer says were kept back: the tests' member may read the ledger.
+/// Number of withheld items; the tests' member may read the ledger.
 fn withheld(answer: &Value) -> u64 {
     answer["routing"]["withheld"].as_u64().unwrap()
 }
@@ -47,7 +47,7 @@ fn what_a_time_a_file_a_symbol_or_an_edge_leads_to_is_noted_where_it_is_denied()
         });
         let answer = house.ask_as_member(question);
         assert!(!ids(&answer).contains(&9), "{question}: {answer}");
-        // Nothing has an embedding, and by words alone the third question would have found it, too.
+        // No item has an embedding; otherwise the third question would match it by meaning as well.
         assert_eq!(withheld(&answer), 1, "{question}: {answer}");
         assert_eq!(withheld(&house.ask(question)), 0, "{question}");
     }
@@ -73,10 +73,10 @@ fn a_neighbour_that_is_denied_is_noted_once_and_takes_a_place_of_nobody() {
     }
 }
 
-/// What is hidden is measured by what items score where all of the store counts: how rare a word is differs.
+/// Withheld matches are scored with the statistics of the whole store, in which words have another rarity.
 #[test]
 fn what_is_hidden_is_noted_however_common_it_makes_a_word() {
-    // Words are looked up in a few hidden items; more of them are searched.
+    // A few hidden items are checked by word lookup; more of them by search.
     for hidden in [40, 300] {
         let house = House::new();
         let halls = (1..=10).map(|id| note(id, &format!("The reactor of hall {id} hums.")));
@@ -103,7 +103,7 @@ fn what_is_hidden_is_not_noted_for_making_a_word_rare() {
     }
 }
 
-/// A store in which several ways lead to most items.
+/// A store in which several retrievers find most items.
 fn shore(leave_out: Option<u128>, hide: Option<u128>) -> House {
     let texts = [
         "The fog horn of the reef was repaired by Aoife in spring.",
@@ -145,7 +145,7 @@ fn shore(leave_out: Option<u128>, hide: Option<u128>) -> House {
     house
 }
 
-/// What a caller is given, but for what is its own for each call or each store.
+/// An answer without the fields that are unique to each call or store.
 fn given(mut answer: Value) -> Value {
     for item in answer["items"].as_array_mut().unwrap() {
         item.as_object_mut().unwrap().remove("grounding_token");

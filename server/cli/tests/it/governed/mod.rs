@@ -1,5 +1,5 @@
-//! The governed path, in this process: which items an answer has, in which order, and what it says of
-//! them. Rules and the clock are the tests' own.
+//! The governed path in-process: the items of an answer, their order and their explanation. Rules and the clock are set
+//! by the tests.
 
 mod abstaining;
 mod alike;
@@ -38,9 +38,9 @@ use support_wire::tiny_model::Tiny;
 use tempfile::TempDir;
 
 const RECALL: &str = "retrieval_arbitrate_tool";
-/// Items with this gate are redacted for a member.
+/// The gate of items that are redacted for a member.
 const GATE: &str = "veiled";
-/// When it is for those that ask.
+/// The callers' current time.
 const NOW: &str = "2026-01-14T09:30:00Z";
 
 fn time(text: &str) -> Micros {
@@ -56,10 +56,10 @@ impl Clock for Still {
     }
 }
 
-/// A service without a socket, with an encoder whose weights mean nothing.
+/// A service without a socket, with random encoder weights.
 struct House {
     started: Started,
-    /// Goes when the store is closed.
+    /// Removed after the store is closed.
     _scratch: TempDir,
 }
 
@@ -86,7 +86,7 @@ impl House {
         Self { started, _scratch: scratch }
     }
 
-    /// Stores items of which only what is given matters; their ids are as given.
+    /// Stores items completed with defaults, under their given ids.
     fn write(&self, items: Vec<ItemDraft>) {
         let items = items.into_iter().map(complete).collect();
         self.started.parts.local.get().store.write(Batch { items, ..Batch::default() }).unwrap();
@@ -97,7 +97,7 @@ impl House {
         self.started.parts.local.get().store.write(Batch { items, ..batch }).unwrap();
     }
 
-    /// Stores items and one more, whose embedding is that of a question: the meaning lane alone finds it.
+    /// Stores items and one more with the embedding of a question, which only the vector retriever finds.
     fn write_with(
         &self,
         sources: Vec<SourceDraft>,
@@ -137,19 +137,19 @@ impl House {
         })
     }
 
-    /// What comes of a plan that is not the governed path's.
+    /// Answers with a plan other than the governed path's.
     fn follow(&self, caller: &Caller, plan: &Plan) -> Value {
         self.with_context(caller, |context| {
             arbitrate::answer(context, plan, true).unwrap().structured
         })
     }
 
-    /// What the operator is told.
+    /// The operator's answer.
     fn ask(&self, query: &str) -> Value {
         self.call(&operator(), RECALL, json!({"query": query})).structured
     }
 
-    /// What a member of a team is told.
+    /// A team member's answer.
     fn ask_as_member(&self, query: &str) -> Value {
         self.call(&member(), RECALL, json!({"query": query})).structured
     }
@@ -173,12 +173,10 @@ fn complete(item: ItemDraft) -> ItemDraft {
     }
 }
 
-/// An edge of full weight.
 fn edge(from: u128, to: u128) -> EdgeDraft {
     EdgeDraft { relation: "about".to_owned(), ..link(ItemId(from), ItemId(to), 1.0) }
 }
 
-/// A note of this id.
 fn note(id: u128, text: &str) -> ItemDraft {
     ItemDraft { id: Some(ItemId(id)), text: text.to_owned(), ..ItemDraft::default() }
 }

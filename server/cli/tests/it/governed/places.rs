@@ -1,4 +1,4 @@
-//! Paths and symbols in a question lead to the items of those files, and under those names.
+//! Paths and symbols in a question match the items of those files and with those names.
 
 use engine::{Batch, ItemDraft, ItemId, Sensitivity, SourceDraft, SourceId};
 use serde_json::Value;
@@ -45,7 +45,7 @@ fn house() -> House {
     house
 }
 
-/// What the place lane gave an item, to two digits.
+/// The path retriever's score of an item, to two digits.
 fn place(answer: &Value, id: u128) -> Option<String> {
     item(answer, id)["why"]["place"].as_f64().map(|score| format!("{score:.2}"))
 }
@@ -132,7 +132,8 @@ fn hidden_and_replaced_items_of_files_take_no_room() {
     let answer = house.ask_as_member("what is in lamp.py?");
     assert_eq!(item(&answer, 2)["why"]["place"], 0.5, "{answer}");
 
-    // Nor do those of one file: more than are looked at without asking whether that is still wanted.
+    // Hidden items of one file use up no room either, even if they are more than a scan examines between two
+    // cancellation checks.
     let mut items: Vec<ItemDraft> = (0..4200).map(|n| secret(1000 + n, 150)).collect();
     items.push(of(150, note(9, "Oars.")));
     let sources = vec![source(150, "file:///srv/hall.py")];
@@ -141,7 +142,7 @@ fn hidden_and_replaced_items_of_files_take_no_room() {
     assert_eq!(item(&answer, 9)["why"]["place"], 0.5, "{answer}");
 }
 
-/// It is not found by what it says, but neither its file nor its time is a secret (API-09).
+/// A redacted item does not match by its text, but its file and time are no secret (API-09).
 #[test]
 fn a_redacted_item_is_shown_in_outline_where_its_file_or_time_is_named() {
     let house = House::new();

@@ -1,5 +1,5 @@
-//! How sharply what says the same is told from what is merely alike: pairs of texts as people keep them,
-//! labelled by hand, each with the cosine of their embeddings by the default model.
+//! Accuracy of near-duplicate detection: pairs of realistic texts, labelled by hand, each with the cosine of their
+//! embeddings by the default model.
 
 use engine::ItemDraft;
 use half::f16;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{House, ids, item, name, note};
 
-/// A cosine and two texts that say the same.
+/// A cosine and two texts with the same meaning.
 const SAME: [(f32, &str, &str); 16] = [
     (0.989, "We chose paraffin for the lamp.", "we chose  PARAFFIN for the lamp"),
     (
@@ -109,7 +109,7 @@ const SAME: [(f32, &str, &str); 16] = [
     ),
 ];
 
-/// The same of texts that are alike and say something else.
+/// A cosine and two similar texts with different meanings.
 const ANOTHER: [(f32, &str, &str); 24] = [
     (0.945, "The lamp is wound every nineteen minutes.", "The lamp is wound every ninety minutes."),
     (0.904, "The north gate is open.", "The north gate is closed."),
@@ -287,7 +287,7 @@ const ANOTHER: [(f32, &str, &str); 24] = [
     ),
 ];
 
-/// Embeddings whose cosine is this.
+/// Two embeddings with this cosine.
 fn at_angle(cosine: f32) -> [Vec<f16>; 2] {
     let beside = (1.0 - cosine * cosine).max(0.0).sqrt();
     let of = |first: f32, second: f32| {
@@ -298,7 +298,7 @@ fn at_angle(cosine: f32) -> [Vec<f16>; 2] {
     [of(1.0, 0.0), of(cosine, beside)]
 }
 
-/// Whether an answer that has both gives one, and names the other with it.
+/// Returns true if an answer contains one item of the pair and names the other as its duplicate.
 fn is_one(house: &House, at: u128, text: &str) -> bool {
     let question: String =
         text.chars().map(|c| if c.is_alphanumeric() { c } else { ' ' }).collect();

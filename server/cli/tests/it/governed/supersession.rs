@@ -1,4 +1,4 @@
-//! What stands comes in the place of what it replaced.
+//! Promotion of successors: a current item takes the rank of the item that it supersedes.
 
 use engine::{ItemDraft, Sensitivity};
 use recalld_recall::{Plan, Question};
@@ -34,7 +34,7 @@ fn all_that_stand_in_place_of_a_split_item_come_before_it() {
     assert_eq!(answer["conflicts"], json!([]));
 }
 
-/// Were it left out, the caller would know by that what the one that is hidden says.
+/// If the visible item were dropped as a duplicate, its absence would disclose the redacted successor's text.
 #[test]
 fn what_is_seen_stays_where_its_replacement_is_redacted_and_says_the_same() {
     let house = House::new();
@@ -72,7 +72,7 @@ fn chunk(item: ItemDraft) -> ItemDraft {
     ItemDraft { kind: "chunk".to_owned(), ..item }
 }
 
-/// Versions of one thing: each but the last has all words of `RED`, and the last says `now`.
+/// Versions of one item: each but the last contains all words of `RED`, and the last has the text `now`.
 fn versions(first: u128, count: u128, now: &str) -> Vec<ItemDraft> {
     let text = |at: u128| format!("Gannets nest on ledge zeta beside the red ladder, count {at}.");
     let old = |at: u128| match at {
@@ -87,7 +87,7 @@ const RED: &str = "gannets on ledge zeta beside the red ladder";
 
 #[test]
 fn however_many_versions_there_were_what_else_answers_is_found() {
-    // More than a lane hands on, and more than it hands on when it looks again.
+    // More versions than a retriever returns, and more than its widened retry returns.
     for count in [70, 300] {
         let house = House::new();
         house.write(versions(1, count, "The colony moved.").into_iter().map(chunk).collect());
@@ -111,7 +111,7 @@ fn all_chains_and_all_branches_come_whatever_they_are_found_by() {
     let house = House::new();
     house.write(versions(1, 60, "The colony moved.").into_iter().map(chunk).collect());
     house.write(versions(101, 60, "Nobody counts any more.").into_iter().map(chunk).collect());
-    // The first chain ends in two, one of which goes on.
+    // The first chain ends in two branches, one of which continues.
     house.write(vec![
         chunk(after(70, 59, "Half of it moved elsewhere.")),
         chunk(after(71, 70, "That half was lost.")),

@@ -1,4 +1,4 @@
-//! Times in a question: a hint where to look, or the moment to look from.
+//! Times in a question: a period as a hint for the search, or the snapshot time of the answer (as of).
 
 use engine::{ItemDraft, Sensitivity};
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ fn a_period_raises_what_was_recorded_in_it_and_shuts_nothing_out() {
         assert_eq!(item(&answer, first)["why"]["time"], 1.0);
         assert!(item(&answer, 3 - first)["why"].get("time").is_none(), "{answer}");
     }
-    // What is of the period is found without a word of the question.
+    // An item of the period matches without any word of the question.
     let answer = house.ask("anything since 2026-01-08?");
     assert_eq!(item(&answer, 3)["why"]["time"], 0.5, "{answer}");
 }
@@ -43,7 +43,7 @@ fn a_period_counts_for_all_that_is_found_in_it() {
     let lamp = |n| at(n, "2025-02-02T10:00:00Z", &format!("The lamp was wound by keeper {n}."));
     let near = at(999, "2025-02-02T10:00:00Z", "Oars.");
     house.write_with(Vec::new(), (100..200).map(lamp).collect(), (question, near));
-    // More than a lane hands on are found by others, and what one of them alone found is not the last.
+    // Other retrievers find more items than one of them returns; an item found only by its time is not cut off.
     let answer = house.ask(question);
     assert_eq!(item(&answer, 999)["why"]["time"], 1.0, "{answer}");
 }
@@ -79,7 +79,7 @@ fn where_nothing_has_what_is_quoted_the_nearest_are_given_and_are_no_answer() {
         let found = ids(&answer);
         assert!(found.is_empty() != question.contains("horn"), "{answer}");
     }
-    // Where one has it, no other is found.
+    // If an item contains the phrase, no other item is found.
     let answer = house.ask("\"repaired by Aoife\"");
     assert_eq!((ids(&answer), &answer["routing"]["abstained"]), (vec![1], &false.into()));
 }
@@ -111,7 +111,7 @@ fn as_of_recalls_what_was_known_and_true_then() {
     let before = house.ask("who keeps the lamp as of June 2023?");
     assert_eq!(ids(&before), [5], "{before}");
 
-    // A time before all that is on record is no time to look from.
+    // A time before all records is ignored as a snapshot time.
     let never = house.ask("how often is the lamp wound as of 1999?");
     assert_eq!(ids(&never)[0], 2, "{never}");
     assert!(never["routing"].get("as_of").is_none());

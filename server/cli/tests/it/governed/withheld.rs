@@ -1,4 +1,4 @@
-//! What a place or a period of the question leads to, and policy keeps back, is counted like what its words lead to.
+//! Withheld matches of a path or period in the question are counted like withheld matches of its words.
 
 use engine::{Batch, ItemDraft, Sensitivity, SourceDraft, SourceId};
 
@@ -32,7 +32,7 @@ fn what_is_kept_back_of_a_named_file_or_period_is_an_event() {
     }
 }
 
-/// A full answer has no room for more of a period, which counts little.
+/// A full answer has no room for more items of a period, whose matches score low.
 #[test]
 fn of_a_period_only_what_would_have_had_room_is_an_event() {
     let house = House::new();

@@ -1,4 +1,4 @@
-//! What all tools have in common: forms of an answer, progress, receipts.
+//! Common properties of all tools: answer formats, progress, receipts.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! The catalog, and arguments as clients spell them.
+//! The tool catalog, and variants of arguments that clients send.
 
 use std::fs;
 use support_wire::tree::workspace;
@@ -55,7 +55,7 @@ fn the_list_is_one_page_and_as_long_as_the_profile_has_it() {
     }
 }
 
-/// The arguments, and what of them was no text as a string of JSON.
+/// Replaces every argument that is not a string by its JSON text.
 fn quoted(arguments: &Value) -> Value {
     let quoted = |value: &Value| match value {
         Value::String(_) => value.clone(),

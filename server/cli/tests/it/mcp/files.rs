@@ -1,4 +1,4 @@
-//! Documents and files: what is read back, and what is out of reach.
+//! Documents and files: reading them back, and forbidden paths.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,4 +1,4 @@
-//! Memories: replacing one, repeating a call.
+//! Memories: supersession and repeated calls.
 
 use std::collections::HashSet;
 use std::thread;

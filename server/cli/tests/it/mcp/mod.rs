@@ -1,4 +1,4 @@
-//! MCP of the real program without sessions. Here is what all tests share; what is held to it stands beside.
+//! MCP of the program without sessions. This module has the shared helpers; the tests are in its submodules.
 
 mod answers;
 mod catalog;
@@ -24,11 +24,11 @@ const INGEST: &str = "ingest_paths_tool";
 const DOCUMENT: &str = "docstore_get_document_tool";
 const TOMBSTONE: &str = "tombstone_paths_tool";
 const STATS: &str = "recall_stats";
-/// Older names of [`RECALL`].
+/// Former names of [`RECALL`].
 const RECALL_NAMES: [&str; 4] =
     ["brain_recall", "semantic_recall_tool", "keyword_recall_tool", "graph_recall_tool"];
 
-/// The names of the catalog, in its order.
+/// Tool names, in the order of the catalog.
 fn tools() -> Vec<&'static str> {
     rows().map(|row| row.name).collect()
 }
@@ -38,25 +38,26 @@ struct Shared {
     folder: std::path::PathBuf,
 }
 
-/// A service with the documents ingested.
+/// A shared service with the documents ingested.
 fn shared() -> &'static Shared {
     static SHARED: OnceLock<Shared> = OnceLock::new();
     SHARED.get_or_init(|| begin(|_| ()))
 }
 
-/// The same with the sample of the catalog: one for those who call every example, which writes many things.
+/// A shared service with the sample data imported as well, for tests that call every example and thus write.
 fn sampled() -> &'static Shared {
     static SAMPLED: OnceLock<Shared> = OnceLock::new();
     SAMPLED.get_or_init(|| begin(sample_catalog::import_into))
 }
 
-/// Held by who calls every example there: two writes of one key at a time are no two answers, but one and a conflict.
+/// Lock for tests that call every example: concurrent writes with one idempotency key yield one answer and one
+/// conflict.
 fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Starts one, after something was done to its data directory.
+/// Starts a service after `prepare` has changed its data directory.
 fn begin(prepare: impl FnOnce(&Path)) -> Shared {
     let scratch = scratch();
     let folder = scratch.path().canonicalize().unwrap().join("documents");
@@ -87,21 +88,22 @@ fn listed() -> Vec<Value> {
     client().request("tools/list", &json!({}))["result"]["tools"].as_array().unwrap().clone()
 }
 
-/// A call of each tool, that can be made again and again. What a row gives as its example works here, where `README.md`
-/// was ingested and the sample imported.
+/// A repeatable call of each tool. The examples of the catalog work here, because `README.md` is ingested and the
+/// sample data is imported.
 fn examples() -> Vec<(&'static str, Value)> {
     let folder = sampled().folder.to_str().unwrap();
     let example = |row: &'static Tool| match row.name {
-        // Many files, for many notes of progress.
+        // Many files, for many progress notifications.
         INGEST => (INGEST, json!({"paths": [folder], "dry_run": true})),
-        // Done for good, it would take the document from whoever calls at the same time.
+        // A dry run, because tombstoning would remove the document from concurrent tests.
         TOMBSTONE => {
             (TOMBSTONE, json!({"paths": ["README.md"], "reason": "it moved", "dry_run": true}))
         }
         name => {
             let mut arguments: Value = serde_json::from_str(row.example).unwrap();
             let fields = arguments.as_object_mut().unwrap();
-            // What can be done once is told again by its key; keys are held to arguments as they are spelt.
+            // Write tools get an idempotency key, so that a repeat gets the first answer. Keys are bound to the
+            // arguments' spelling.
             let takes_key = (row.shape)().iter().any(|field| field.name == "idempotency_key");
             if takes_key && fields.values().all(Value::is_string) {
                 fields.insert("idempotency_key".to_owned(), json!("example"));

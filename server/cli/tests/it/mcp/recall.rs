@@ -1,4 +1,4 @@
-//! Recall: grounding, bounds, evidence.
+//! Recall: grounding tokens, limits, evidence.
 
 use std::fs;
 
@@ -67,7 +67,7 @@ fn the_router_keeps_its_bounds() {
     assert!(long.contains("query") && long.contains("4096"), "{long}");
 }
 
-/// What an answer found, and by which lanes.
+/// Ids with scores, and retrievers, of an answer.
 fn found(answer: &Value) -> (Vec<Value>, Vec<Value>) {
     let items = answer["items"].as_array().unwrap().iter();
     let lanes = answer["routing"]["lanes"].as_array().unwrap().iter();
@@ -83,7 +83,7 @@ fn every_older_name_is_the_governed_path() {
     for name in RECALL_NAMES {
         for query in ["Why paraffin and not electricity?", "who winds the clockwork of the lens"] {
             let query = json!({"query": query});
-            // Other tests write meanwhile: what is asked before and after must be the same.
+            // Other tests write concurrently, so the answer counts only if the results before and after it are equal.
             let still = (0..20).find_map(|_| {
                 let before = mcp.call(RECALL, &query);
                 let answer = mcp.call(name, &query);
@@ -106,7 +106,7 @@ fn every_older_name_is_the_governed_path() {
     }
 }
 
-/// The lines of a file, as evidence names them.
+/// The lines of a file that an item's evidence refers to.
 fn lines(evidence: &Value) -> String {
     let file = fs::read_to_string(evidence["path"].as_str().unwrap()).unwrap();
     let line = |name: &str| usize::try_from(evidence[name].as_u64().unwrap()).unwrap();
@@ -171,7 +171,7 @@ fn evidence_notices_that_a_file_changed() {
     assert_eq!(evidence()["file"], "missing");
 }
 
-/// Cosine of a question and a stored row.
+/// Cosine similarity of a question and a stored embedding.
 fn cosine(query: &[f32], row: &[f16]) -> f64 {
     let pairs = || query.iter().zip(row).map(|(q, r)| (f64::from(*q), r.to_f64()));
     let dot: f64 = pairs().map(|(q, r)| q * r).sum();

@@ -49,7 +49,7 @@ fn ping_is_answered_for_any_kind_of_id() {
         let answer = client().send(&json!({"jsonrpc": "2.0", "id": id, "method": "ping"}));
         assert_eq!(answer.json(), json!({"jsonrpc": "2.0", "id": id, "result": {}}));
         assert_eq!(answer.header("content-type"), Some("application/json"));
-        // The small one is answered on the event loop, the large one by a worker.
+        // The event loop answers the small ping; a worker answers the large one.
         let meta = json!({"_meta": {"padding": "x".repeat(PING_BYTES_MAX)}});
         let large = json!({"jsonrpc": "2.0", "id": id, "method": "ping", "params": meta});
         assert_eq!(client().send(&large).body, answer.body);

@@ -1,4 +1,4 @@
-//! A host whose tools wait until they are let go.
+//! A test host whose tools block until they are released.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -10,11 +10,10 @@ use recalld_mcp_protocol::{Client, Fault, Outcome};
 use serde_json::{Map, Value, json};
 use support_server::bare_mcp::{BareMcp, Tools};
 
-/// A host of these tests: its tools wait until they are called off or let go, but for one that only
-/// heeds the latter, and one that panics. Those of a worker wait on a worker, the others on threads of
-/// their own.
+/// A host whose tools block until they are cancelled or released. The tool `deaf` ignores cancellation, and tools
+/// ending in `panic` panic. Tools beginning with `worker` block a worker, the others a thread of their own.
 pub(super) struct Waiting {
-    /// Told of a tool that begins, and, when it ends, whether it was called off.
+    /// Reports the begin of each tool call, and at its end whether it was cancelled.
     pub(super) told: Mutex<Sender<(String, Option<bool>)>>,
     pub(super) let_go: Arc<AtomicBool>,
 }
@@ -42,7 +41,7 @@ impl Tools for Waiting {
     }
 }
 
-/// A running server of that host, with workers for two calls.
+/// A running server of [`Waiting`], with two workers.
 pub(super) struct Bench {
     pub(super) server: BareMcp,
     pub(super) tells: Receiver<(String, Option<bool>)>,

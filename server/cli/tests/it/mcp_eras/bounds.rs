@@ -1,4 +1,4 @@
-//! Calls of the product that wait: their time bound, and calling them off.
+//! Waiting calls of the real tools: their timeout and their cancellation.
 
 use std::thread;
 use std::time::Duration;
@@ -22,7 +22,7 @@ fn a_call_past_its_time_is_answered_while_its_work_still_waits() {
     let inside = Inside::start(&scratch.path().join("data"), limit);
     let local = inside.parts.local.get();
     let turn = local.ingesting.take_within(Duration::from_secs(60)).unwrap();
-    // More of them than there are workers, in both eras; others are answered all the while.
+    // More waiting calls than workers, in both protocol styles; other calls are still answered.
     let answers: Vec<Answer> = thread::scope(|scope| {
         let late = |at: usize| {
             let modern_one = modern("tools/call", ingest());
@@ -42,7 +42,7 @@ fn a_call_past_its_time_is_answered_while_its_work_still_waits() {
         assert_eq!(error["message"], "Request timed out");
     }
     drop(turn);
-    // What was called off let go of its turn in the queue: the next one has it.
+    // The timed-out calls have left the lock's queue, so the lock is free.
     assert!(inside.parts.local.get().ingesting.take_within(Duration::from_secs(60)).is_some());
 }
 
@@ -57,7 +57,7 @@ fn a_notification_calls_a_request_off() {
         let waiting = scope.spawn(|| session.send(message("tools/call", &ingest())));
         let note = json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
             "params": {"requestId": 0, "reason": "test"}});
-        // The request may be on its way still; calling off what is not there changes nothing.
+        // The request may not have arrived yet; cancelling an unknown request has no effect.
         while !waiting.is_finished() {
             assert_eq!(session.send(Ask::post("/mcp", &note)).status, 202);
         }

@@ -1,4 +1,4 @@
-//! Followed resources, and the streams that tell of them.
+//! Resource subscriptions and their event streams.
 
 use engine::{Batch, ItemDraft, Micros};
 use recalld_common::names;
@@ -26,16 +26,16 @@ fn followed_items_are_told_of_and_a_lost_stream_is_taken_up_again() {
     assert_eq!(told["params"], json!({"uri": uri}));
     let seen = stream.last_id().unwrap().to_owned();
     drop(stream);
-    // What comes while nobody listens is kept.
+    // Notifications without an open stream are retained.
     let other = format!("memory://item/{next}");
     session.result("resources/subscribe", &json!({"uri": other}));
     remember("The north buoy is gone.", Some(&next));
     let mut again = session.stream(Some(&seen));
-    // Superseding the second changes nothing about the first.
+    // Superseding the second item does not notify subscribers of the first.
     assert_eq!(again.next_event().unwrap().1["params"], json!({"uri": other}));
     let seen = again.last_id().unwrap().to_owned();
     drop(again);
-    // Nobody is sent anything twice, or told another thing under the same id.
+    // No notification is sent twice, and no event id is reused.
     let lasting = remember("The north buoy is back.", None);
     let mut anew = session.stream(None);
     let lasting_uri = json!({"uri": format!("memory://item/{lasting}")});
@@ -90,7 +90,7 @@ fn a_brief_is_told_of_when_it_says_something_else() {
     let local = inside.parts.local.get();
     let store = &local.store;
     let plain = |draft: ItemDraft| items([draft]);
-    // Of another day, so that a brief of today has nothing of it.
+    // Recorded on another day, so that today's brief does not contain it.
     let long_ago = ItemDraft { recorded_at: Some(Micros(0)), ..note("The old light.") };
     let old = store.write(plain(long_ago)).unwrap().items[0];
     let session = Session::begin(&inside.at, "2025-11-25");
@@ -103,7 +103,7 @@ fn a_brief_is_told_of_when_it_says_something_else() {
     let read = || session.result("resources/read", &brief)["contents"][0]["text"].to_string();
     let listed = |text: &str| text.split_once("Recorded today").unwrap().1.to_owned();
     let before = listed(&read());
-    // Parts of others, other days and links are nothing to a brief, and what is followed beside it is told.
+    // Chunks, items of other days and links do not change a brief. A subscription beside it is still notified.
     store.write(plain(ItemDraft { kind: "chunk".to_owned(), ..note("A part.") })).unwrap();
     let past = ItemDraft { recorded_at: Some(Micros(1)), ..note("The older light.") };
     let past = store.write(plain(past)).unwrap().items[0];

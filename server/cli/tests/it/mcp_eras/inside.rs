@@ -1,4 +1,4 @@
-//! A service of this process, which a test can look into.
+//! An in-process service whose state is accessible to tests.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -19,7 +19,7 @@ use recalld_policy::limits::CALL_TIME_MAX;
 
 use support_server::settings::settings;
 
-/// A service of this process, whose turns a test can hold.
+/// An in-process service whose locks a test can hold.
 pub(super) struct Inside {
     pub(super) parts: Arc<AppState>,
     pub(super) at: String,
@@ -36,7 +36,7 @@ impl Inside {
         })
     }
 
-    /// Another service of the same parts, whose callers are all this one.
+    /// Another service on the same state, in which every call has this caller.
     pub(super) fn beside_for(&self, caller: Caller) -> Self {
         Self::serve(Arc::clone(&self.parts), |parts, _| {
             let random = Arc::clone(&parts.random);
@@ -68,7 +68,6 @@ impl Inside {
     }
 }
 
-/// An endpoint for one caller.
 pub(super) struct For {
     pub(super) endpoint: Endpoint<Product>,
     pub(super) caller: Caller,

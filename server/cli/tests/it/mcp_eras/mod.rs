@@ -1,4 +1,4 @@
-//! MCP of the product in both eras. Here is what a client of either says; what is held to it stands beside.
+//! MCP of the service in both protocol styles. This module has the client helpers; the tests are in its submodules.
 
 mod bench;
 mod bounds;
@@ -31,7 +31,7 @@ fn service() -> &'static Service {
     })
 }
 
-/// A handshake client at an address, with its session.
+/// A session-style client at an address, with its session id.
 struct Session {
     at: String,
     id: String,
@@ -94,7 +94,7 @@ fn remember(text: &str, supersedes: Option<&str>) -> String {
     answer["result"]["structuredContent"]["item"]["id"].as_str().unwrap().to_owned()
 }
 
-/// A request of the per-request revision, with what its headers must say.
+/// A stateless-style request with its required headers.
 fn modern(method: &str, mut params: Value) -> Ask {
     params["_meta"][format!("{META}protocolVersion")] = MODERN.into();
     params["_meta"][format!("{META}clientCapabilities")] = json!({});
@@ -108,7 +108,7 @@ fn modern(method: &str, mut params: Value) -> Ask {
     }
 }
 
-/// Entries of the ledger, as the page of metrics counts them.
+/// The number of ledger entries, from the metrics page.
 fn ledger_entries(at: &str) -> u64 {
     let page = wire::ask(at, &Ask::get("/metrics")).text();
     let line = page.lines().find_map(|line| line.strip_prefix("recalld_ledger_entries "));

@@ -1,4 +1,4 @@
-//! The per-request revision: what it answers, and what it refuses.
+//! The stateless protocol style: accepted and rejected requests.
 
 use serde_json::json;
 use support_wire::wire::Ask;

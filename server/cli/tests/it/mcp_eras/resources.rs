@@ -1,4 +1,4 @@
-//! Resources, prompts and completions, and what policy keeps of them.
+//! Resources, prompts and completions under policy.
 
 use engine::{Batch, TombstoneDraft};
 use recalld_common::names;
@@ -104,7 +104,7 @@ fn a_brief_names_nothing_that_is_gone() {
     assert!(!read(&uri).contains(&old), "no other item names it either");
 }
 
-/// What a guest of these scopes sees of a restricted memory that is there.
+/// Runs `look` as a guest with these scopes, in a store with a restricted memory.
 fn seen_of_restricted(scopes: &[Scope], look: impl FnOnce(&str, &str)) {
     let scratch = scratch();
     let operators = Inside::start(&scratch.path().join("data"), CALL_TIME_MAX);

@@ -1,4 +1,4 @@
-//! Sessions: how they begin and end, what needs one, and batches.
+//! Sessions: begin, end, methods that need one, and batches.
 
 use serde_json::json;
 use support_wire::mcp_client::ACCEPT;
@@ -51,11 +51,11 @@ fn a_session_is_no_credential() {
     let session = Session::begin(service.local(), "2025-11-25");
     let ping = || session.signed(message("ping", &json!({})));
     assert_eq!(wire::ask(service.hosted(), &ping()).status, 401);
-    // The same caller may go on elsewhere.
+    // An authenticated caller may continue the session at another listener.
     let bearer = format!("Bearer {}", service.credentials().bearer);
     let signed = || ping().header("Authorization", &bearer);
     assert_eq!(wire::ask(service.hosted(), &signed()).status, 200);
-    // A page may ask where it comes from itself.
+    // A page may call its own origin.
     let own = format!("http://{}", service.hosted());
     for (origin, status) in [(own.as_str(), 200), ("https://evil.example", 403), ("null", 403)] {
         let answer = wire::ask(service.hosted(), &signed().header("Origin", origin));

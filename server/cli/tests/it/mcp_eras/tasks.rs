@@ -1,4 +1,4 @@
-//! Tasks, an extension that is not offered.
+//! Tasks, a protocol extension that is not supported.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Calls under way: clients that leave, time bounds, panics, batches, lost streams, the end of the server.
+//! Calls in flight: disconnecting clients, timeouts, panics, batches, lost streams, server shutdown.
 
 use std::thread;
 use std::time::Duration;
@@ -19,14 +19,14 @@ fn leaving_cancels_where_nobody_can_come_again() {
     let session = Session::begin(&bench.server.at, "2025-11-25");
     let old = follow(&session.signed(message("tools/call", &streamed("old"))));
     assert_eq!(bench.told(), ("old".to_owned(), None));
-    // Without a session nobody could come again for the answer.
+    // Without a session no client could fetch the answer later, so the call is cancelled.
     let plain = follow(&message("tools/call", &streamed("plain")));
     assert_eq!(bench.told(), ("plain".to_owned(), None));
     drop(plain);
     assert_eq!(bench.told(), ("plain".to_owned(), Some(true)));
     let new = follow(&modern("tools/call", streamed("new")));
     assert_eq!(bench.told(), ("new".to_owned(), None));
-    // The older one leaves first, so whatever that does is done when the newer one's leaving shows.
+    // The session client disconnects first, so its effect precedes the cancellation of the stateless call.
     drop(old);
     drop(new);
     assert_eq!(bench.told(), ("new".to_owned(), Some(true)));
@@ -73,7 +73,7 @@ fn a_panic_is_answered_and_the_next_call_too() {
     }
 }
 
-/// A batch of tool calls, whose ids are their places.
+/// A batch of tool calls, with their positions as ids.
 fn batch(session: &Session, tools: &[&str]) -> Ask {
     let call = |(id, name): (usize, &&str)| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": name}});
     let calls: Vec<Value> = tools.iter().enumerate().map(call).collect();

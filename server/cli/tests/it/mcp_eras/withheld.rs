@@ -1,4 +1,4 @@
-//! What policy keeps from a caller shows nowhere in that caller's answers, and stands in the ledger.
+//! Withheld items do not affect any answer to the caller, and are recorded in the ledger.
 
 use engine::ledger::{Effect, Reader};
 use engine::{Batch, ItemDraft, ItemId, Sensitivity, SourceDraft, SourceId};
@@ -17,11 +17,11 @@ use super::message;
 
 const RECALL: &str = "retrieval_arbitrate_tool";
 
-/// More than the candidates of a lane.
+/// More items than a retriever's candidate limit.
 const KEPT_BACK: usize = 60;
 
-/// By words, by a phrase, by meaning, by an edge, and about nothing at all; by a path, by a period, and by
-/// a time to look from, at which only what is kept back was on record.
+/// Questions by words, a phrase, meaning, an edge, and without any match; then by a path, a period, and a snapshot time
+/// at which only withheld items existed.
 const QUESTIONS: [&str; 9] = [
     "who keeps the lamp paraffin?",
     "the \"paraffin store\"",
@@ -69,7 +69,7 @@ impl House {
         self.operators.parts.local.get().store.write(batch).unwrap();
     }
 
-    /// Writes a version of `lamp.py` that has one item.
+    /// Stores a version of `lamp.py` with one item.
     fn write_lamp(&self, item: ItemDraft) {
         let id = SourceId(item.id.unwrap().0);
         let source = SourceDraft {
@@ -89,7 +89,7 @@ impl House {
         self.operators.parts.local.get().store.write(batch).unwrap();
     }
 
-    /// What the last call left in the ledger.
+    /// Effects and items of the last ledger entry.
     fn last_touched(&self) -> Vec<(Effect, ItemId)> {
         let folder = self.scratch.path().join("data/tenants/local/ledger");
         let entry = Reader::open(&folder).unwrap().entries(1).unwrap().last().unwrap().unwrap();
@@ -110,7 +110,7 @@ fn recall(at: &str, question: &str) -> Value {
     call(at, RECALL, &json!({"query": question}))
 }
 
-/// An answer without what differs from call to call: times, and what the ledger numbers.
+/// Removes the fields that differ between calls: times, and the receipt's numbers.
 fn lasting(mut answer: Value) -> Value {
     for item in answer["items"].as_array_mut().unwrap() {
         assert!(item["grounding_token"].take().is_string());
@@ -177,7 +177,7 @@ fn an_answer_is_the_same_whatever_is_kept_back() {
     }
     let open = events(&guest.at);
     assert_eq!(all(&guest.at), before);
-    // Nor do the statistics say that something was kept back.
+    // The statistics do not reveal the withheld items to the guest either.
     assert_eq!(events(&guest.at), open);
     assert!(events(&auditor.at) > open);
     assert_eq!(events(&house.operators.at), events(&auditor.at));
@@ -205,7 +205,7 @@ fn what_is_kept_back_stands_in_the_ledger() {
     wanted.sort_by_key(|(_, id)| *id);
     assert_eq!(touched, wanted);
     assert!(!touched.iter().any(|(_, id)| *id == away));
-    // Who may read the ledger is told at once.
+    // A caller who may read the ledger sees the count at once.
     let told = recall(&auditor.at, question);
     assert_eq!(
         (&told["routing"]["withheld"], &told["receipt"]["decision"]),

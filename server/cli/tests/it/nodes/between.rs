@@ -1,5 +1,5 @@
-//! Messages between nodes, where somebody stands between: what was heard is of no use a second time or elsewhere, and
-//! what the one between answers is not believed.
+//! Messages between nodes with an active attacker in between: recorded messages cannot be replayed or redirected, and
+//! forged responses are rejected.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -15,28 +15,28 @@ use support_wire::wire::{Answer, Client};
 use crate::nodes::cluster::Cluster;
 use crate::nodes::tenants::tenant;
 
-/// Part of a message that asks for a block.
+/// Part of a message that requests a quota block.
 const TAKE_BLOCK: &[u8] = b"\"take_block\"";
 
-/// What the one between does with a message.
+/// The attacker's action on a message.
 #[derive(Clone)]
 enum Does {
-    /// Hands it on to that address.
+    /// Forwards the message to that address.
     HandsOn(String),
-    /// Hands a question for a block on to that address, and loses the answer.
+    /// Forwards the message to that address, and drops the response if the message requests a quota block.
     LosesBlocks(String),
-    /// Answers this in its place.
+    /// Answers with this status, body and signature.
     Answers(u16, String, Option<String>),
 }
 
 #[derive(Default)]
 struct Heard {
     does: Option<Does>,
-    /// Messages as they came, and what was answered to them.
+    /// Forwarded messages and their responses.
     messages: Vec<(Vec<u8>, Answer)>,
 }
 
-/// One who stands between a node and those who ask it.
+/// An attacker between a node and its peers.
 struct Between {
     address: String,
     heard: Arc<Mutex<Heard>>,
@@ -61,14 +61,14 @@ impl Between {
         self.heard.lock().unwrap().does = Some(does);
     }
 
-    /// Messages that asked for a block, and what was answered to them.
+    /// Messages that requested a quota block, and their responses.
     fn blocks(&self) -> Vec<(Vec<u8>, Answer)> {
         let heard = self.heard.lock().unwrap();
         let asks = |(message, _): &&(Vec<u8>, Answer)| has(message, TAKE_BLOCK);
         heard.messages.iter().filter(asks).cloned().collect()
     }
 
-    /// The last of them.
+    /// The last of these messages.
     fn block(&self) -> (Vec<u8>, Answer) {
         self.blocks().pop().expect("a block was asked for")
     }
@@ -78,7 +78,7 @@ fn has(message: &[u8], part: &[u8]) -> bool {
     message.windows(part.len()).any(|found| found == part)
 }
 
-/// One request of a connection, which it ends with.
+/// Handles one request and closes the connection.
 fn pass(stream: &mut TcpStream, heard: &Mutex<Heard>) {
     let mut message = Vec::new();
     let mut byte = [0];
@@ -112,11 +112,11 @@ fn pass(stream: &mut TcpStream, heard: &Mutex<Heard>) {
     let head = format!(
         "HTTP/1.1 {status} so\r\ncontent-length: {length}\r\n{signed}connection: close\r\n\r\n"
     );
-    // Whoever asked may have gone.
+    // The client may have disconnected.
     let _gone = stream.write_all(&[head.as_bytes(), &said].concat());
 }
 
-/// Says to a node what was heard.
+/// Replays a recorded message to a node.
 fn play(message: &[u8], to: &str) -> Answer {
     let mut client = Client::open(to).unwrap();
     client.write(message).unwrap();
@@ -131,7 +131,7 @@ fn is_given(answer: &Answer) -> bool {
     answer.status == 200 && answer.text().contains("\"isError\":false")
 }
 
-/// Node `a`, which writes the control store and is asked by way of whoever is between; `b`; and a key.
+/// Node `a`, which leads the metastore and is reached through the attacker, node `b`, and a tenant's key.
 fn nodes(cluster: &Cluster) -> (Between, Service, Service, String) {
     let between = Between::listen();
     let url = format!("remote.node_url=http://{}", between.address);
@@ -163,7 +163,7 @@ fn what_was_heard_between_nodes_is_of_no_use_again_or_elsewhere() {
         assert_ne!(changed, text);
         refused(if other.contains("b.b") { &b } else { &a }, changed.as_bytes(), "not signed");
     }
-    // What was said to one process is not taken by the next one of that node, which remembers nothing.
+    // A message to one process is rejected by the node's next process, whose replay guard is empty.
     assert!(a.terminate().success());
     let a = cluster.writer("a");
     refused(&a, &message, "before it was started");
@@ -174,7 +174,7 @@ fn what_one_between_answers_is_not_believed() {
     let cluster = Cluster::new(true);
     let (between, a, b, secret) = nodes(&cluster);
     let hands_on = Does::HandsOn(a.hosted().to_owned());
-    // The same block as that of an earlier question, with the signature that was right for that.
+    // The block of an earlier request, with the signature that was valid for it.
     let other = tenant(a.data(), "other");
     wait_until("b gives a call", || is_given(&recall(&b, &other)));
     let (_, earlier) = between.block();

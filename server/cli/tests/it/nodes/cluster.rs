@@ -1,4 +1,4 @@
-//! Nodes over a folder that stands for an object store.
+//! Nodes as programs, over a folder in place of an object store.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use support_wire::service::{self, Service, run, scratch};
 use support_wire::tiny_model::Tiny;
 use tempfile::TempDir;
 
-/// A folder of objects, and what its nodes share.
+/// A folder of objects, and the files shared by its nodes.
 pub(crate) struct Cluster {
     scratch: TempDir,
     model: PathBuf,
@@ -17,7 +17,7 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Without any node yet; its nodes share a secret, or do not.
+    /// A cluster without nodes, with or without a shared secret.
     pub(crate) fn new(has_secret: bool) -> Self {
         let scratch = scratch();
         let model = Tiny::new(1, 16).write(scratch.path(), "model");
@@ -29,7 +29,7 @@ impl Cluster {
         made
     }
 
-    /// From now on its nodes share one.
+    /// Creates the secret for all nodes started from now on.
     pub(crate) fn share_a_secret(&mut self) {
         let mut command = Command::new(service::binary());
         command.args(["remote", "secret"]).arg(self.secret());
@@ -45,17 +45,17 @@ impl Cluster {
         self.scratch.path().join(node)
     }
 
-    /// A node that may write.
+    /// Starts a node that may lead.
     pub(crate) fn writer(&self, node: &str) -> Service {
         self.node(node, "--remote")
     }
 
-    /// A node that only follows.
+    /// Starts a read-only replica.
     pub(crate) fn replica(&self, node: &str) -> Service {
         self.node(node, "--replica-of")
     }
 
-    /// One of them, with more settings.
+    /// Starts a node with additional settings.
     pub(crate) fn node_with(&self, node: &str, how: &str, set: &[&str]) -> Service {
         let mut arguments = self.arguments(node, how);
         for one in set {
@@ -65,7 +65,7 @@ impl Cluster {
         Service::start(&self.data(node), &arguments)
     }
 
-    /// One of them, which issues access tokens under the address that all have.
+    /// Starts a node that issues access tokens under the cluster's common URL.
     pub(crate) fn public(&self, node: &str, how: &str) -> Service {
         let mut arguments = self.arguments(node, how);
         arguments.extend(["--public-url", "https://recall.example"].map(str::to_owned));
@@ -73,14 +73,14 @@ impl Cluster {
         Service::start(&self.data(node), &arguments)
     }
 
-    /// A link by which that node, once it starts, reaches the objects.
+    /// Creates a symbolic link through which the node, once started, accesses the objects.
     pub(crate) fn way(&self, node: &str) -> PathBuf {
         let way = self.data(node).with_extension("way");
         std::os::unix::fs::symlink(self.bucket(), &way).unwrap();
         way
     }
 
-    /// Where objects lie.
+    /// The folder of the objects.
     pub(crate) fn bucket(&self) -> PathBuf {
         self.scratch.path().join("bucket")
     }
@@ -91,7 +91,7 @@ impl Cluster {
         Service::start(&self.data(node), &arguments)
     }
 
-    /// What a node is started with.
+    /// Command-line arguments of a node.
     pub(crate) fn arguments(&self, node: &str, how: &str) -> Vec<String> {
         let port = free_port();
         let way = self.data(node).with_extension("way");
@@ -114,7 +114,7 @@ impl Cluster {
         arguments
     }
 
-    /// What comes of a start that is refused.
+    /// Output of a start that is expected to fail.
     pub(crate) fn refused(&self, node: &str) -> Output {
         let arguments = self.arguments(node, "--remote");
         let mut all = vec!["serve", "--local", "127.0.0.1:0"];
@@ -123,8 +123,8 @@ impl Cluster {
     }
 }
 
-/// A port that nobody has. A node has to know it before it starts, so it is none of those that the system gives to
-/// others meanwhile (32768 and above), and each process begins elsewhere.
+/// A free port. The node must know its port before its start, so the port is below the ephemeral range (32768 and
+/// above) that the system assigns meanwhile. Each process begins at another port.
 fn free_port() -> u16 {
     static DRAWN: AtomicU32 = AtomicU32::new(0);
     loop {

@@ -1,5 +1,5 @@
-//! A control store whose changes are carried away: another one becomes the same by them, and what is not carried is not
-//! changed.
+//! Replication of a metastore: another store becomes equal by applying the changes, and a change that is not replicated
+//! is not committed.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use recalld_metastore::{
 };
 use support_wire::service::scratch;
 
-/// Keeps what is carried, for as long as it takes anything.
+/// A change sink that retains every change while it is available.
 #[derive(Default)]
 struct Kept {
     commits: Mutex<Vec<(Vec<Operation>, TablesDigest)>>,
@@ -63,7 +63,7 @@ fn digest(control: &Control) -> TablesDigest {
     control.copy_state(&mut || Ok(()), &mut |_, _, _| Ok(())).unwrap()
 }
 
-/// Some of what happens to a store. Gives a key that is good.
+/// Makes some typical changes and returns a valid key.
 fn change(control: &Control) -> String {
     for slug in ["acme", "other"] {
         control.create_tenant(&NewTenant { slug, title: slug, plan: "team" }).unwrap();
@@ -86,7 +86,7 @@ fn another_store_becomes_the_same_by_what_was_carried() {
     let (one, carried) = store(scratch.path(), "one.redb");
     let (two, _) = store(scratch.path(), "two.redb");
     let mut wanted = digest(&one);
-    // Both begin with a version, and nothing else.
+    // Both contain only a version.
     assert_eq!(wanted, digest(&two));
     let key = change(&one);
     let commits = carried.commits.lock().unwrap();
@@ -127,7 +127,7 @@ fn a_copy_of_all_rows_is_the_same_store_whatever_was_there() {
     assert_eq!(digest(&two), wanted);
     assert!(two.find_credential(key.as_bytes(), &[Kind::Bearer]).is_ok());
     assert!(two.find_tenant("gone").unwrap().is_none());
-    // One that is not what it must be changes nothing.
+    // A copy with a wrong digest changes nothing.
     let refused = two.become_other(&mut || Ok(None), |_| {
         Err(ControlError::Far { why: "it is another one".to_owned() })
     });
@@ -146,7 +146,7 @@ fn what_is_not_carried_is_not_changed() {
     assert!(refused.is_fault() && refused.to_string().contains("it is away"), "{refused}");
     assert_eq!((digest(&one), one.find_tenant("acme").unwrap()), (before, None));
     assert!(!carried.missed.load(Ordering::SeqCst));
-    // It works again at once.
+    // The store works again at once.
     carried.is_away.store(false, Ordering::SeqCst);
     one.create_tenant(&new).unwrap();
     assert_ne!(digest(&one), before);

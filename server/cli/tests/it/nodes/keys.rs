@@ -1,4 +1,4 @@
-//! The secret that nodes share: grounding tokens of one node are good on all, and only with it.
+//! The cluster secret: with it, grounding tokens of one node are valid on all nodes.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -12,14 +12,14 @@ use crate::nodes::cluster::Cluster;
 
 const TEXT: &str = "The gateway listens on port 8080.";
 
-/// What is said at this node of a claim with this token.
+/// This node's verdict on a claim with this grounding token.
 fn claim(node: &Service, token: &str) -> Value {
     let claims = json!({"claims": [{"claim": TEXT, "grounding_tokens": [token]}]});
     let mut given = McpClient::open(node).call("brain_verify_claims_tool", &claims);
     given["claims"][0].take()
 }
 
-/// A token that this node gives for the text.
+/// A grounding token issued by this node for the text.
 fn token(node: &Service) -> String {
     let found =
         McpClient::open(node).call("retrieval_arbitrate_tool", &json!({"query": "gateway port"}));
@@ -30,7 +30,7 @@ fn token(node: &Service) -> String {
         .unwrap_or_default()
 }
 
-/// A writer that stored the text, and a replica that has it.
+/// A leader that stored the text, and a replica that has replayed it.
 fn pair(cluster: &Cluster) -> (Service, Service) {
     let writer = cluster.writer("a");
     let item = json!({"kind": "note", "title": "gateway", "text": TEXT});
@@ -82,7 +82,7 @@ fn the_key_that_was_there_before_goes_on_vouching_for_the_ledger() {
     assert!(writer.terminate().success());
     let verified = support_wire::service::run(&data, &["ledger", "verify"]);
     assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stderr));
-    // Again with the same secret, nothing changes.
+    // A restart with the same secret changes nothing.
     let shared = key();
     assert!(cluster.writer("a").terminate().success());
     assert_eq!(key(), shared);

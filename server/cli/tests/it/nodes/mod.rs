@@ -1,4 +1,4 @@
-//! Several nodes of one remote as programs: what is known on one of them is known on all.
+//! Several nodes of one remote as programs: changes on one node are known on all.
 
 mod between;
 mod cluster;

@@ -1,4 +1,4 @@
-//! For how long a key that was taken back on one node is good on another, which does not hear of it.
+//! Staleness of revocations: the time for which a key revoked on one node is accepted by a disconnected other node.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -15,8 +15,8 @@ use crate::nodes::cluster::Cluster;
 use crate::nodes::sign_in::token;
 use crate::nodes::tenants::tenant;
 
-/// How old what a node knows of keys may be: a writer that is gone answers for longer than another one needs to take
-/// its place.
+/// Staleness bound of the nodes' metastore: long enough that a disconnected leader still answers when another node has
+/// taken over.
 const STALE_MAX: Duration = Duration::from_secs(5);
 const STALE: &str = "remote.stale_seconds_max=5";
 
@@ -24,14 +24,14 @@ fn opens(node: &Service, key: &str) -> u16 {
     wire::ask(node.hosted(), &mcp(key, "tools/list", &json!({}))).status
 }
 
-/// Puts a link in place that leads there.
+/// Atomically replaces the symbolic link by one to `to`.
 fn leads(way: &Path, to: &Path) {
     let fresh = way.with_extension("fresh");
     symlink(to, &fresh).unwrap();
     fs::rename(&fresh, way).unwrap();
 }
 
-/// Takes the only key of the workspace back at that node.
+/// Revokes the workspace's only key at that node.
 fn revoke(node: &Service) -> Instant {
     let listed = run_json(node.data(), &["key", "list", "acme"]);
     let id = listed["keys"][0]["id"].as_str().unwrap();
@@ -39,8 +39,7 @@ fn revoke(node: &Service) -> Instant {
     Instant::now()
 }
 
-/// Asks a node that hears nothing until it says so. Whatever was asked later than that is not answered with what it
-/// knew.
+/// Polls a disconnected node until it answers 503. No request beyond the staleness bound may be answered otherwise.
 fn goes_out(node: &Service, key: &str, revoked: Instant) {
     wait_until("it says that it does not know", || {
         let asked = Instant::now();

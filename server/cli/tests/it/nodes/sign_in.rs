@@ -1,4 +1,5 @@
-//! Signing in at a node that does not write what comes of it: it is passed on, and a code is good once on all nodes.
+//! Sign-in at a node that does not lead the metastore: the request is forwarded, and a code is valid once across all
+//! nodes.
 
 use std::thread;
 
@@ -34,7 +35,7 @@ fn post(node: &Service, path: &str, fields: &[(&str, &str)]) -> Answer {
     wire::ask(node.hosted(), &ask.body(encoded(fields).into_bytes()))
 }
 
-/// A client that registered at this node.
+/// Registers a client at this node and returns its id.
 fn client(node: &Service) -> String {
     let said = json!({
         "client_name": "Notebook", "redirect_uris": [REDIRECT], "token_endpoint_auth_method": "none",
@@ -44,7 +45,7 @@ fn client(node: &Service) -> String {
     answer.json()["client_id"].as_str().unwrap().to_owned()
 }
 
-/// The value of an input of a page.
+/// The value of a page's input.
 fn input(page: &str, name: &str) -> String {
     let at = page.split("<input").find(|tag| tag.contains(&format!(" name=\"{name}\"")));
     let tag = at.unwrap_or_else(|| panic!("no {name}: {page}")).split('>').next().unwrap();
@@ -52,7 +53,7 @@ fn input(page: &str, name: &str) -> String {
     rest.split('"').next().unwrap().to_owned()
 }
 
-/// A code, had by signing in to the workspace at these two nodes: the page of one, the form to the other.
+/// Signs in to the workspace and returns the code. The first node shows the page, the second receives the form.
 fn code((shows, takes): (&Service, &Service), client: &str, workspace: &str, key: &str) -> String {
     let query = encoded(&[
         ("response_type", "code"),
@@ -104,13 +105,13 @@ fn redeem(node: &Service, client: &str, code: &str) -> Answer {
     post(node, "/token", &fields)
 }
 
-/// A key of the workspace that signs in once.
+/// Issues a one-time key of the workspace.
 fn once(node: &Service, workspace: &str) -> String {
     let issue = ["key", "issue", workspace, "--kind", "once", "--name", "ada"];
     run_json(node.data(), &issue)["secret"].as_str().unwrap().to_owned()
 }
 
-/// An access token for the workspace, had by signing in at that node.
+/// Signs in at that node and returns an access token for the workspace.
 pub(crate) fn token(node: &Service, workspace: &str) -> String {
     let client = client(node);
     let code = code((node, node), &client, workspace, &once(node, workspace));
@@ -140,14 +141,14 @@ fn a_code_is_redeemed_once_though_two_nodes_are_asked_and_its_tokens_are_good_on
     assert_eq!(given.len(), 1, "{:?}", answers.iter().map(Answer::text).collect::<Vec<_>>());
     let word = |name: &str| given[0][name].as_str().unwrap().to_owned();
     let (access, refresh) = (word("access_token"), word("refresh_token"));
-    // A code that comes twice may be a stolen one, so what was had by it has ended (RFC 6749, section 4.1.2).
+    // A code redeemed twice may be stolen, so the tokens issued for it are revoked (RFC 6749, section 4.1.2).
     for node in [&a, &b] {
         assert_eq!(opens(node, &access), 401);
     }
     let fields =
         [("grant_type", "refresh_token"), ("refresh_token", &*refresh), ("client_id", &*client)];
     assert_eq!(post(&b, "/token", &fields).status, 400);
-    // One that is redeemed in good order opens every node, at once.
+    // The token of a regular redemption is valid on every node at once.
     let code = self::code((&a, &b), &client, "acme", &once(&a, "acme"));
     let answer = redeem(&b, &client, &code);
     assert_eq!(answer.status, 200, "{}", answer.text());
@@ -155,7 +156,7 @@ fn a_code_is_redeemed_once_though_two_nodes_are_asked_and_its_tokens_are_good_on
     for (name, node) in [("a", &a), ("b", &b), ("c", &c)] {
         assert_eq!(opens(node, &access), 200, "{name}");
     }
-    // A replica sends nobody on, and says who writes.
+    // A replica does not forward the request, and names the leader.
     let refused = redeem(&c, &client, &code);
     assert_eq!(
         (refused.status, &refused.json()["writer"]),

@@ -1,4 +1,5 @@
-//! Tenants, their keys and quotas on several nodes: known on all, changed by one, and by another one when that is gone.
+//! Tenants, their keys and quotas on several nodes: known on all nodes, changed by the leader, and by another node
+//! after a failover.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -18,7 +19,7 @@ use crate::nodes::cluster::Cluster;
 
 const RECALL: &str = "retrieval_arbitrate_tool";
 
-/// A workspace of the plan `team`, and a key of it.
+/// Creates a workspace of the plan `team` and returns a key for it.
 pub(crate) fn tenant(data: &Path, slug: &str) -> String {
     run_json(data, &["tenant", "create", slug, "--plan", "team"]);
     key(data, slug)["secret"].as_str().unwrap().to_owned()
@@ -28,7 +29,7 @@ fn key(data: &Path, slug: &str) -> Value {
     run_json(data, &["key", "issue", slug, "--kind", "bearer", "--name", "ada"])
 }
 
-/// The status of a question that no workspace is asked for.
+/// The status of a request that opens no workspace.
 fn opens(node: &Service, key: &str) -> u16 {
     wire::ask(node.hosted(), &mcp(key, "tools/list", &json!({}))).status
 }
@@ -37,12 +38,12 @@ fn recall(node: &Service, key: &str) -> Answer {
     call(node, key, RECALL, &json!({"query": "harbour"}))
 }
 
-/// Whether a call was answered with what a tool gives.
+/// Returns true if the call was answered with a tool's result.
 fn is_given(answer: &Answer) -> bool {
     answer.status == 200 && answer.json()["result"]["isError"] == false
 }
 
-/// What a command says that must fail.
+/// Runs a command that must fail, and returns its error.
 fn refused(data: &Path, arguments: &[&str]) -> String {
     let output = run(data, arguments);
     assert!(!output.status.success(), "{arguments:?}");
@@ -63,7 +64,7 @@ fn a_tenant_that_is_made_on_one_node_is_known_on_all_and_so_is_what_is_revoked()
     for (name, node) in [("a", &a), ("b", &b), ("c", &c)] {
         wait_until(name, || recall(node, &secret).text().contains("Oslo"));
     }
-    // Nothing of it lies there for whoever has no secret.
+    // Without the secret, the tenant's data on the remote is unreadable.
     let has_slug = fs::read_dir(cluster.bucket().join("t/control-/chain")).unwrap().any(|entry| {
         fs::read(entry.unwrap().path())
             .is_ok_and(|bytes| bytes.windows(4).any(|part| part == b"acme"))
@@ -88,7 +89,7 @@ fn what_changes_tenants_is_done_where_they_are_written_and_the_others_say_where(
     tenant(a.data(), "acme");
     let listed = run_json(a.data(), &["tenant", "list"]);
     wait_until("b lists the same", || run_json(b.data(), &["tenant", "list"]) == listed);
-    // A server that ends gives them away; without one nobody changes what others follow.
+    // A terminating server releases the lease. Without a server, no command changes the metastore that others follow.
     let data = a.data().to_owned();
     assert!(a.terminate().success());
     wait_until("b takes them over", || {
@@ -115,7 +116,7 @@ fn when_the_writer_of_tenants_is_killed_another_node_takes_them_over() {
     assert_eq!(after["tenants"][0], before["tenants"][0]);
     assert_eq!(after["tenants"].as_array().unwrap().len(), 2);
     wait_until("tenants are answered", || is_given(&recall(&b, &secret)));
-    // The one that was killed comes back as a follower, and knows what was changed meanwhile.
+    // The killed node returns as a follower and knows the changes made meanwhile.
     let a = quick("a");
     assert_eq!(run_json(a.data(), &["tenant", "list"]), after);
     let later = key(b.data(), "later")["secret"].as_str().unwrap().to_owned();
@@ -136,10 +137,10 @@ fn a_followed_workspace_whose_writer_is_gone_is_taken_by_a_call_that_changes_it(
     assert!(is_given(&remember(&a, "The harbour is in Oslo.")));
     wait_until("b follows it", || recall(&b, &secret).text().contains("Oslo"));
     a.kill();
-    // Nobody reads it meanwhile. While b takes the tenants over, it says in a stream that it cannot count calls.
+    // No reads in between. While b takes over the metastore, its event streams report that calls cannot be counted.
     let is_done = |answer: &Answer| answer.text().contains("\"isError\":false");
     wait_until("b takes it", || is_done(&remember(&b, "The harbour is in Bergen.")));
-    // Asked so often, b answers some with 429.
+    // The calls are so frequent that b rejects some with 429.
     wait_until("what a had acknowledged is there as well", || {
         let answer = recall(&b, &secret);
         is_given(&answer) && ["Oslo", "Bergen"].iter().all(|port| answer.text().contains(port))
@@ -174,7 +175,7 @@ fn what_does_not_open_here_is_answered_by_who_writes_it() {
     fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
     let b = cluster.writer("b");
     wait_until("b knows who asks", || opens(&b, &secret) == 200);
-    // For longer than it is left alone after it did not open.
+    // For longer than the retry delay of a failed open.
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(3) {
         let answer = recall(&b, &secret);
@@ -213,7 +214,7 @@ fn what_is_known_of_tenants_is_not_answered_with_once_it_is_too_old() {
     let secret = tenant(a.data(), "acme");
     let b = cluster.node_with("b", "--replica-of", &["remote.stale_seconds_max=2"]);
     assert_eq!(opens(&b, &secret), 200);
-    // Where the next record would be is something that cannot be read.
+    // An unreadable directory occupies the path of the next record.
     let chain = cluster.bucket().join("t/control-/chain");
     let names = fs::read_dir(&chain)
         .unwrap()
@@ -271,14 +272,14 @@ fn a_workspace_that_is_deleted_elsewhere_loses_its_store_here_and_keeps_its_ledg
     assert!(home.join("store").is_dir());
     assert!(b.terminate().success());
     run_json(a.data(), &["tenant", "delete", "acme", "--confirm", "acme"]);
-    // What is due each minute is due at a start.
+    // The sweep, due every minute, also runs at the start.
     let b = cluster.writer("b");
     wait_until("its store goes", || !home.join("store").exists());
     assert!(home.join("ledger").is_dir());
     assert_eq!(opens(&b, &secret), 401);
 }
 
-/// What `recalld remote gc` of a data directory says of one workspace.
+/// The row of one workspace in the output of `recalld remote gc`.
 fn collected(data: &Path, slug: &str) -> Value {
     let said = run(data, &["remote", "gc", "--workspace", slug, "--json"]).stdout;
     let said: Value = serde_json::from_slice(&said).unwrap();
@@ -322,7 +323,7 @@ fn a_deleted_workspace_leaves_the_remote_once_it_can_be_restored_no_more() {
     assert_eq!(first["emptied"], false, "{first}");
     assert!(first["waiting"].as_u64() > Some(0), "records wait for five minutes: {first}");
     assert!(status(a.data()).contains("deleted, being emptied, epoch"), "{}", status(a.data()));
-    // Once more: nothing new is done, and what waits goes on waiting.
+    // A repeat does nothing new, and the waiting records continue to wait.
     let second = collected(a.data(), "acme");
     assert_eq!((&second["records"], &second["objects"]), (&json!(0), &json!(0)), "{second}");
     let refused = refused(b.data(), &["remote", "gc", "--workspace", "acme"]);
@@ -344,7 +345,7 @@ fn a_workspace_is_deleted_again_only_by_those_who_say_so() {
     assert_eq!(deleted["deleted_about"], Value::Null);
     let said = refused(a.data(), &once);
     assert!(said.contains("deleted already") && said.contains("--again"), "{said}");
-    // Whether something of it is left in its folder or not.
+    // With and without leftovers in its folder.
     for left in [false, true] {
         let store = a.data().join("tenants/acme/store");
         if left {
@@ -360,7 +361,7 @@ fn a_workspace_is_deleted_again_only_by_those_who_say_so() {
     }
     let output = run(a.data(), &again);
     assert!(String::from_utf8_lossy(&output.stderr).contains("begins anew"), "{output:?}");
-    // Without it what is left goes, and the time goes on.
+    // Without `--again` the leftovers are removed, and the retention period does not restart.
     fs::create_dir(a.data().join("tenants/acme/store")).unwrap();
     let row = run_json(a.data(), &once);
     assert_eq!(row["deleted_about"], Value::Null);
@@ -376,7 +377,7 @@ fn each_node_has_the_last_checkpoints_of_its_own_ledgers_on_record() {
         wait_until("it answers", || is_given(&recall(node, &secret)));
     }
     let folders = [a.data().to_owned(), b.data().to_owned()];
-    // The ledgers of b end with a checkpoint that a notes, those of a with one that a notes itself.
+    // As the metastore's leader, a records the last checkpoints of b's ledgers, and later those of its own.
     assert!(b.terminate().success() && a.terminate().success());
     let path = folders[0].join("control.redb");
     let control = Control::open(&path, Arc::new(SystemClock), Arc::new(SystemRandom)).unwrap();
@@ -391,7 +392,7 @@ fn each_node_has_the_last_checkpoints_of_its_own_ledgers_on_record() {
         let checked = run_json(data, &["ledger", "verify", "--all"]);
         assert_eq!(checked["ok"], true, "{checked}");
     }
-    // A tail that is cut off shows on the node that had it.
+    // A restarted node verifies its ledgers against their recorded checkpoints; a truncated tail would show.
     let a = cluster.writer("a");
     let checked = run_json(a.data(), &["ledger", "verify", "--all"]);
     assert_eq!(checked["ok"], true, "{checked}");
@@ -406,10 +407,10 @@ fn a_node_that_lost_its_disk_comes_back_under_its_name_and_begins_other_ledgers(
     for key in [&secret, &other] {
         wait_until("b answers", || is_given(&recall(&b, key)));
     }
-    // In good order, so that its last checkpoints are on record.
+    // Terminated regularly, so that its last checkpoints are recorded.
     assert!(b.terminate().success());
     std::fs::remove_dir_all(cluster.data("b")).unwrap();
-    // Before a checkpoint of the new ledger is on record, and of a workspace for which nobody asked since.
+    // No checkpoint of the new ledger is recorded yet, and one workspace has not been called since.
     let b = cluster.writer("b");
     wait_until("b answers again", || is_given(&recall(&b, &secret)));
     let checked = run_json(b.data(), &["ledger", "verify", "--all"]);
@@ -427,7 +428,7 @@ fn a_node_that_lost_its_disk_comes_back_under_its_name_and_begins_other_ledgers(
     let scanned = b.post("/operator/call", &scan);
     assert_eq!(scanned["structured"]["ok"], true, "{scanned}");
     assert!(b.terminate().success());
-    // Twice: what is on record comes to an empty disk after the first start.
+    // Twice, because an empty disk receives the recorded checkpoints only after the first start.
     for _ in 0..2 {
         let b = cluster.writer("b");
         wait_until("b answers again", || is_given(&recall(&b, &secret)));
@@ -435,7 +436,7 @@ fn a_node_that_lost_its_disk_comes_back_under_its_name_and_begins_other_ledgers(
     }
     let checked = run_json(&cluster.data("b"), &["ledger", "verify", "--all"]);
     assert_eq!(checked["ok"], true, "{checked}");
-    // One that is shorter than its own last checkpoint is refused as ever.
+    // A ledger that ends before its own last checkpoint is still rejected.
     let volume = cluster.data("b").join("tenants/acme/ledger").join(engine::ledger::volume_name(1));
     let whole = std::fs::read(&volume).unwrap();
     std::fs::write(&volume, &whole[..whole.len() * 2 / 3]).unwrap();
@@ -445,7 +446,7 @@ fn a_node_that_lost_its_disk_comes_back_under_its_name_and_begins_other_ledgers(
     wait_until("b answers again", || is_given(&recall(&b, &secret)));
 }
 
-/// What `recalld doctor` says of the control store.
+/// The finding of `recalld doctor` on the metastore.
 fn doctor(data: &Path) -> String {
     let said: Value = serde_json::from_slice(&run(data, &["doctor", "--json"]).stdout).unwrap();
     let findings = said["findings"].as_array().unwrap();
@@ -494,13 +495,13 @@ fn a_node_that_lost_a_ledger_and_no_disk_misses_it() {
         misses(arguments);
     }
     let begins_none = || {
-        // It is answered by the other one.
+        // The leader answers the call; b begins no new ledger.
         let answer = recall(&b, &secret);
         assert!(is_given(&answer), "{}", answer.text());
         misses(&["--all"]);
     };
     begins_none();
-    // Nor is one that was emptied.
+    // An emptied ledger is a missing ledger, too.
     std::fs::remove_dir_all(&ledger).unwrap_or_default();
     std::fs::create_dir(&ledger).unwrap();
     misses(&["--all"]);

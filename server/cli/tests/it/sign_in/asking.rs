@@ -1,4 +1,4 @@
-//! What is asked at `GET /authorize`: what is shown to a person, what is told to the client, and what to neither.
+//! `GET /authorize`: requests that show a page, errors redirected to the client, and errors shown to the person.
 
 use recalld_oauth::FORM_BYTES_MAX;
 use support_wire::wire::Ask;
@@ -34,7 +34,7 @@ fn nobody_is_redirected_for_a_client_or_an_address_that_is_not_good() {
         (String::new(), BAD),
         (format!("{good}&client_id={}", house.client), BAD),
         (format!("{good}&redirect_uri={REDIRECT}"), BAD),
-        // One of two has to be named.
+        // A client with two redirect URIs must name one.
         (house.query(&[("client_id", &two), ("redirect_uri", "")]), BAD),
         ("client_id=%zz".to_owned(), BAD),
         (format!("{good}&x={}", "y".repeat(FORM_BYTES_MAX)), BAD),
@@ -42,7 +42,7 @@ fn nobody_is_redirected_for_a_client_or_an_address_that_is_not_good() {
     ] {
         let answer = Person::new(&house).visit(&query);
         assert_eq!(problem(&answer), (400, heading.to_owned()), "{query}");
-        // Whatever came in the address is not repeated.
+        // The page does not repeat the request's parameters.
         assert!(!answer.text().contains("script"), "{query}");
     }
 }
@@ -93,7 +93,7 @@ fn an_answer_goes_where_the_client_said_to_the_letter() {
         assert_eq!(problem(&answer), (400, UNKNOWN_REDIRECT.to_owned()), "{trick}");
         assert!(!answer.text().contains("evil"), "{trick}");
     }
-    // The one that there is need not be named.
+    // A single registered redirect URI may be omitted.
     let page = Person::new(&house).visit(&house.query(&[("redirect_uri", "")]));
     assert_eq!(page.status, 200, "{}", page.text());
 }
@@ -143,7 +143,7 @@ fn a_program_of_this_machine_takes_what_port_is_free_and_nothing_else() {
     assert_eq!(sent.to, at);
 }
 
-/// Somebody signs in by the client, so that it is no stranger's any more.
+/// Completes a sign-in, so that the client is known to a person.
 fn signed_in_by(house: &House) {
     let mut person = Person::new(house);
     let fields = person.form(&[]);
@@ -175,20 +175,20 @@ fn nobody_is_sent_to_a_strangers_address_before_a_person_decides() {
         assert!(text.contains(&format!(">Return to {place}</a>")), "{text}");
         assert!(!text.contains("555") || !text.contains("<b>"), "{text}");
         assert!(answer.header("set-cookie").is_none());
-        // Whoever goes there brings all that the client has to know.
+        // The link carries all parameters of the error response.
         let href = text.split("href=\"").nth(2).unwrap().split('"').next().unwrap();
         let href = href.replace("&amp;", "&");
         let (to, told) = href.split_once("error=invalid_scope").unwrap();
         assert!(to.starts_with(redirect), "{href}");
         assert!(told.contains("state=of+the+client") && told.contains("iss=http"), "{href}");
     }
-    // What the person decided goes there, be it a refusal.
+    // After the person's decision, even a refusal, the browser is redirected.
     let mut person = Person::new(&house);
     let to = [("client_id", &*stranger), ("redirect_uri", "https://evil.example/?a=1")];
     let fields = person.form(&to);
     let answer = person.send(&fields.with("decision", "refuse"));
     assert_eq!(answer.status, 303, "{}", answer.text());
-    // A program of this machine has its answer at once, and so has a client that was signed in by.
+    // A loopback redirect URI, and a client with a completed sign-in, get the error directly.
     let local = house.register("Editor", &["http://127.0.0.1:3000/cb"]);
     let at = [("client_id", &*local), ("redirect_uri", "http://127.0.0.1:49152/cb")];
     let query = format!("{}&scope=root", house.query(&at));
@@ -215,7 +215,7 @@ fn all_else_that_is_wrong_is_told_to_the_client() {
         (with("response_mode", "form_post"), "invalid_request"),
         (with("request", "eyJ"), "request_not_supported"),
         (with("request_uri", "https://app.example/r"), "request_uri_not_supported"),
-        // No weaker proof, however it is asked for.
+        // Weaker proofs than S256 are rejected, in whatever form.
         (with("code_challenge", ""), "invalid_request"),
         (with("code_challenge_method", ""), "invalid_request"),
         (with("code_challenge_method", "plain"), "invalid_request"),
@@ -247,7 +247,7 @@ fn all_else_that_is_wrong_is_told_to_the_client() {
         assert_eq!(Sent::error(&answer, &house), error, "{query}");
         assert!(answer.header("set-cookie").is_none());
     }
-    // Of two states nothing tells which one is the client's.
+    // With two `state` parameters, the client's own is unknown, so none is returned.
     let sent = Sent::of(&Person::new(&house).visit(&twice("state")));
     assert_eq!((sent.get("error"), sent.get("state")), (Some("invalid_request"), None));
 }

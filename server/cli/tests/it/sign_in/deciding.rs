@@ -1,4 +1,4 @@
-//! Keys that are not good, and those who try many.
+//! Invalid keys at sign-in, and guessing.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use support_wire::wire::Answer;
 
 use super::house::{Fields, House, Person, SCOPES, Sent, check_page, problem};
 
-/// What a page says where the sealed request and the workspace, which was typed, are left out.
+/// The page's text without the sealed request and the typed workspace.
 fn said(answer: &Answer, fields: &Fields, workspace: &str) -> String {
     let typed = format!("value=\"{workspace}\"");
     answer.text().replace(fields.value("request"), "").replace(&typed, "")
@@ -45,7 +45,7 @@ fn whatever_is_wrong_with_a_key_is_told_in_the_same_words() {
     ]
     .map(|(slug, key)| {
         let answer = person.send(&fields.clone().allowing(slug, key));
-        // Each in a minute of its own: others stand for those of the same one.
+        // A minute apart, because failures of one minute share a ledger entry.
         house.entries("acme");
         house.clock.by(Duration::from_secs(60));
         (slug, answer)
@@ -61,7 +61,7 @@ fn whatever_is_wrong_with_a_key_is_told_in_the_same_words() {
         assert_eq!(Fields::of(answer).value("key"), "");
         assert!(answer.header("set-cookie").is_none() && answer.header("retry-after").is_none());
     }
-    // Each has an entry where the workspace is there, and none where it is not.
+    // Each failure is recorded if the workspace exists.
     for (slug, count) in [("acme", 5), ("stopped", 1), ("globex", 0)] {
         let entries = house.entries(slug);
         assert_eq!(entries.len(), count, "{slug}");
@@ -70,7 +70,7 @@ fn whatever_is_wrong_with_a_key_is_told_in_the_same_words() {
             assert_eq!((entry.decision, entry.outcome), (Decision::Deny, Outcome::Refused));
         }
     }
-    // The other workspace's key is as good as it was.
+    // The other workspace's key is still valid.
     let fields = person.form(&[]).allowing("globex", &theirs);
     assert!(Sent::of(&person.send(&fields)).get("code").is_some());
 }
@@ -91,7 +91,7 @@ fn an_empty_field_is_named_and_costs_no_guess() {
             assert!(answer.text().contains(word), "{word}: {}", answer.text());
         }
     }
-    // Spaces around come with pasting.
+    // Surrounding whitespace comes from pasting and is ignored.
     let answer = person.send(&fields.allowing(" acme\t", &format!(" {}\n", house.once())));
     assert!(Sent::of(&answer).get("code").is_some());
 }
@@ -105,7 +105,7 @@ fn who_guesses_waits_and_who_has_the_key_does_not() {
     let wrong = fields.clone().allowing("acme", "recalld_user_wrong");
     let statuses: Vec<u16> = (0..10).map(|_| person.send(&wrong).status).collect();
     assert_eq!(statuses, [403; 10]);
-    // One more each six seconds: a hundred are far more than that.
+    // A new attempt is allowed every six seconds; a hundred exceed that by far.
     let answers: Vec<Answer> = (0..100).map(|_| person.send(&wrong)).collect();
     let (slowed, looked_at): (Vec<_>, Vec<_>) =
         answers.iter().partition(|answer| answer.status == 429);
@@ -113,9 +113,9 @@ fn who_guesses_waits_and_who_has_the_key_does_not() {
     assert_eq!(problem(slowed[0]), (429, "Too many attempts".to_owned()));
     assert!(slowed[0].header("retry-after").unwrap().parse::<u64>().unwrap() > 0);
     assert!(looked_at.len() < 50);
-    // One entry stands for all of a minute.
+    // A single entry covers all failures of a minute.
     assert!((1..=2).contains(&house.entries("acme").len()));
-    // The form is as good as it was.
+    // The form is still valid.
     let answer = person.send(&fields.allowing("acme", &key));
     assert!(Sent::of(&answer).get("code").is_some());
 }
@@ -129,7 +129,7 @@ fn a_key_signs_in_so_often_and_another_one_goes_on() {
         let fields = person.form(&[]).allowing("acme", key);
         person.send(&fields)
     };
-    // Thirty at once, and one more each ten seconds.
+    // A burst of thirty, and one more every ten seconds.
     let statuses: Vec<u16> = (0..30).map(|_| send(&keys[0]).status).collect();
     assert_eq!(statuses, [303; 30]);
     let slowed = (0..30).map(|_| send(&keys[0])).find(|answer| answer.status == 429);
@@ -148,7 +148,7 @@ fn a_client_that_is_kept_out_meanwhile_gets_no_code() {
     house.parts.control.revoke_client(&house.client).unwrap();
     let answer = person.send(&fields);
     assert_eq!(problem(&answer), (400, "This application is not known here".to_owned()));
-    // The key was not spent.
+    // The key is still unused.
     let other = house.register("Other", &[super::house::REDIRECT]);
     let fields = person.form(&[("client_id", &other)]).allowing("acme", &key);
     assert!(Sent::of(&person.send(&fields)).get("code").is_some());

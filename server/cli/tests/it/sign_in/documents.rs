@@ -1,4 +1,4 @@
-//! Clients whose id is the address of what they say of themselves.
+//! Clients identified by the URL of their metadata document.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::Ordering;
@@ -43,9 +43,9 @@ fn a_client_that_is_a_document_signs_people_in() {
     let sent = Sent::of(&person.send(&fields.allowing("acme", &house.once())));
     let redeemed = house.redeem(CLIENT, sent.get("code").unwrap()).ok().unwrap();
     assert_eq!(redeemed.grant.client, CLIENT);
-    // It was fetched once for all of that.
+    // The document was fetched once for the whole sign-in.
     assert_eq!(house.web.asked.load(Ordering::SeqCst), 1);
-    // One that the operator keeps out is not asked for again.
+    // A blocked client's document is not fetched.
     house.parts.control.revoke_client(CLIENT).unwrap();
     assert_eq!(problem(&person.visit(&query)).1, "This application is not known here");
     assert_eq!(house.web.asked.load(Ordering::SeqCst), 1);
@@ -75,7 +75,7 @@ fn a_document_that_cannot_be_had_or_does_not_fit_is_told_to_people() {
         with("redirect_uris", json!(["http://evil.example/cb"])),
     ];
     for (number, answer) in answers.into_iter().enumerate() {
-        // Each at an address of its own, since failures are remembered.
+        // Each has its own URL, because failures are cached.
         let url = format!("https://notebook.example/{number}");
         let told = format!("{answer:?}");
         let answer = answer.map(|mut fetched| {
@@ -161,7 +161,7 @@ fn a_client_whose_site_is_down_refreshes_all_the_same() {
     assert_eq!(person.visit(&query).status, 200);
     let fields = [("grant_type", "refresh_token"), ("refresh_token", "x"), ("client_id", CLIENT)];
     let answer = house.ask(&form("/token", &fields));
-    // The client is known; its token is not.
+    // The client is known; its token is invalid.
     assert_eq!((answer.status, &answer.json()["error"]), (400, &json!("invalid_grant")));
     house.web.put(CLIENT, Err(FetchFault::Status(410)));
     house.clock.by(Duration::from_secs(60));
@@ -215,7 +215,7 @@ fn a_client_that_is_a_document_cannot_take_another_ones_address() {
     let page = Person::new(&house).visit(&house.query(&[("client_id", evil)]));
     let wanted = "This application asks for its answer at a place it never named";
     assert_eq!(problem(&page), (400, wanted.to_owned()));
-    // Its own it may have, and people see whose it is.
+    // The client may use its own redirect URI, and the page names its host.
     let query = house.query(&[("client_id", evil), ("redirect_uri", "https://evil.example/cb")]);
     let text = Person::new(&house).visit(&query).text();
     assert!(text.contains("known by its address, evil.example"), "{text}");

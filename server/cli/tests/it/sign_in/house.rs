@@ -1,5 +1,5 @@
-//! A service of this process with a hosted listener, a web of its own for documents, and a clock that can be set
-//! forward; and a browser without scripts.
+//! An in-process service with a hosted listener, simulated metadata documents and an adjustable clock, and a browser
+//! without scripts.
 
 use std::collections::HashMap;
 use std::fs;
@@ -32,16 +32,16 @@ use support_wire::tiny_model::Tiny;
 use support_wire::wire::{self, Answer, Ask};
 use tempfile::TempDir;
 
-/// RFC 7636, appendix B.
+/// The example of RFC 7636, appendix B.
 pub(super) const VERIFIER: &str = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
 pub(super) const CHALLENGE: &str = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
-/// Where the client of most tests has its answers.
+/// Redirect URI of most tests' client.
 pub(super) const REDIRECT: &str = "https://notebook.example/callback";
-/// Whose pages may ask what pages may.
+/// An origin allowed by CORS.
 pub(super) const LISTED: &str = "https://listed.example";
 pub(super) const SCOPES: [&str; 3] = ["tenant:read", "brain:proxy", "memory:write"];
 
-/// Other people's servers.
+/// Simulated web servers with client metadata documents.
 #[derive(Default)]
 pub(super) struct Web {
     documents: Mutex<HashMap<String, Result<Fetched, FetchFault>>>,
@@ -49,7 +49,7 @@ pub(super) struct Web {
 }
 
 impl Web {
-    /// What is answered at an address from now on.
+    /// Sets the response of a URL.
     pub(super) fn put(&self, url: &str, answer: Result<Fetched, FetchFault>) {
         self.documents.lock().unwrap().insert(url.to_owned(), answer);
     }
@@ -65,7 +65,7 @@ impl Fetch for Browsed {
     }
 }
 
-/// The time, and as much more as a test wants.
+/// The system's clock plus an adjustable offset.
 #[derive(Debug, Default)]
 pub(super) struct Ahead(AtomicI64);
 
@@ -82,14 +82,13 @@ impl Clock for Ahead {
     }
 }
 
-/// A service.
 pub(super) struct House {
     pub(super) parts: Arc<AppState>,
     pub(super) web: Arc<Web>,
     pub(super) clock: Arc<Ahead>,
     pub(super) issuer: String,
     pub(super) at: String,
-    /// A client of [`REDIRECT`].
+    /// A client with the redirect URI [`REDIRECT`].
     pub(super) client: String,
     handle: ShutdownHandle,
     thread: Option<JoinHandle<()>>,
@@ -97,13 +96,13 @@ pub(super) struct House {
 }
 
 impl House {
-    /// With the workspace `acme` of the plan `team`, reached as it is; there is a plan `slow` as well, of two calls a
-    /// day.
+    /// A service with the workspace `acme` of the plan `team`, without a public URL. There is also a plan `slow` with
+    /// two calls a day.
     pub(super) fn new() -> Self {
         Self::known_as(None)
     }
 
-    /// The same, with something before it that speaks TLS.
+    /// As [`House::new`], behind a proxy that terminates TLS.
     pub(super) fn behind_tls() -> Self {
         Self::known_as(Some("https://recall.example"))
     }
@@ -162,7 +161,6 @@ impl House {
         issued.secret.expose().to_owned()
     }
 
-    /// A one-time key of `acme`.
     pub(super) fn once(&self) -> String {
         self.key("acme", Kind::Once, &SCOPES)
     }
@@ -174,7 +172,7 @@ impl House {
         self.parts.control.register_client(&new, prefix).unwrap().0.id
     }
 
-    /// A good request of the client, with these parameters in place of its own or beside them; an empty one goes.
+    /// The query of a valid request, with some parameters replaced or added; an empty value removes the parameter.
     pub(super) fn query(&self, changed: &[(&str, &str)]) -> String {
         let own = [
             ("response_type", "code"),
@@ -193,12 +191,12 @@ impl House {
         encoded(&all)
     }
 
-    /// Sends one request on a connection of its own.
+    /// Sends a request on a new connection.
     pub(super) fn ask(&self, ask: &Ask) -> Answer {
         wire::ask(&self.at, ask)
     }
 
-    /// What a code becomes, for whoever shows all that is asked of the client.
+    /// Redeems a code with all parameters of the client.
     pub(super) fn redeem(&self, client: &str, code: &str) -> Result<Redeemed, RedeemError> {
         let shown = Redemption {
             code: code.as_bytes(),
@@ -210,7 +208,7 @@ impl House {
         self.parts.control.redeem_code(&shown, &self.parts.config.oauth.key_prefix)
     }
 
-    /// The ledger of a workspace, with what strangers did.
+    /// The ledger entries of a workspace, including failed sign-ins.
     pub(super) fn entries(&self, slug: &str) -> Vec<Entry> {
         let AppState { authority, control, tenants, clock, .. } = &*self.parts;
         authority.as_ref().unwrap().attempts.write(control, tenants, clock.now());
@@ -224,7 +222,7 @@ impl House {
         self.parts.data.join("control.redb")
     }
 
-    /// Puts something else in the place of the control store.
+    /// Replaces the metastore's file by a folder.
     pub(super) fn break_control(&self) {
         fs::rename(self.control_file(), self.control_file().with_extension("away")).unwrap();
         fs::create_dir(self.control_file()).unwrap();
@@ -240,10 +238,9 @@ impl Drop for House {
     }
 }
 
-/// A browser without scripts.
 pub(super) struct Person<'a> {
     pub(super) house: &'a House,
-    /// Name and value of its one cookie.
+    /// Name and value of the only cookie.
     pub(super) cookie: Option<String>,
 }
 
@@ -265,14 +262,14 @@ impl<'a> Person<'a> {
         answer
     }
 
-    /// The form of the page that a good request shows.
+    /// The form of the page for a valid request.
     pub(super) fn form(&mut self, changed: &[(&str, &str)]) -> Fields {
         let answer = self.visit(&self.house.query(changed));
         assert_eq!(answer.status, 200, "{}", answer.text());
         Fields::of(&answer)
     }
 
-    /// The request that sends a form, from wherever.
+    /// The request that submits a form, without an origin header.
     pub(super) fn posting(&self, fields: &Fields) -> Ask {
         let mut ask = Ask::new("POST", "/authorize")
             .header("Content-Type", "application/x-www-form-urlencoded")
@@ -283,19 +280,18 @@ impl<'a> Person<'a> {
         ask
     }
 
-    /// Sends a form as browsers do: without an origin, since the page wants no referrer.
+    /// Submits a form as browsers do: with the origin `null`, because the page's policy is no referrer.
     pub(super) fn send(&self, fields: &Fields) -> Answer {
         let ask = self.posting(fields).header("Origin", "null");
         self.house.ask(&ask.header("Sec-Fetch-Site", "same-origin"))
     }
 }
 
-/// The fields of a form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fields(pub(super) Vec<(String, String)>);
 
 impl Fields {
-    /// Those of the inputs of a page that have a name, as they are filled.
+    /// The named inputs of a page's form, with their values.
     pub(super) fn of(page: &Answer) -> Self {
         let text = page.text();
         let form = text.split("<form ").nth(1).unwrap_or_else(|| panic!("no form: {text}"));
@@ -312,7 +308,7 @@ impl Fields {
         Self(named.collect())
     }
 
-    /// With another value, or one more field.
+    /// Replaces or adds a field.
     pub(super) fn with(mut self, name: &str, value: &str) -> Self {
         match self.0.iter_mut().find(|(other, _)| other == name) {
             Some((_, old)) => value.clone_into(old),
@@ -321,7 +317,7 @@ impl Fields {
         self
     }
 
-    /// Filled in, and allowed.
+    /// Fills the form in and allows the request.
     pub(super) fn allowing(self, workspace: &str, key: &str) -> Self {
         self.with("workspace", workspace).with("key", key).with("decision", "allow")
     }
@@ -338,7 +334,7 @@ impl Fields {
     }
 }
 
-/// Pairs as forms and queries have them.
+/// Encodes pairs as a form or query.
 pub(super) fn encoded(pairs: &[(&str, &str)]) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     let part = |text: &str| -> String {
@@ -352,7 +348,7 @@ pub(super) fn encoded(pairs: &[(&str, &str)]) -> String {
     pairs.collect::<Vec<_>>().join("&")
 }
 
-/// A value as it was before it was written into a query.
+/// Decodes a query value.
 fn decoded(text: &str) -> String {
     let (mut bytes, mut rest) = (Vec::new(), text.bytes());
     while let Some(byte) = rest.next() {
@@ -372,7 +368,7 @@ fn unescaped(text: &str) -> String {
     references.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
-/// Where an answer redirects to: the address before the parameters that were added, and these.
+/// A redirect: its address without the query, and its parameters.
 pub(super) struct Sent {
     pub(super) to: String,
     pub(super) parameters: HashMap<String, String>,
@@ -405,7 +401,7 @@ impl Sent {
         self.parameters.get(name).map(String::as_str)
     }
 
-    /// An error that came to the client, as every answer does: with its state, and who sent it.
+    /// The error code of a redirect to the client. Checks that the redirect has the state and issuer of every response.
     pub(super) fn error(answer: &Answer, house: &House) -> String {
         let sent = Self::of(answer);
         assert_eq!(sent.to, REDIRECT);
@@ -417,7 +413,7 @@ impl Sent {
     }
 }
 
-/// A page for a problem: its status and heading; nobody is redirected, and there is nothing to press.
+/// Status and heading of an error page, which must have neither a redirect nor a form or link.
 pub(super) fn problem(answer: &Answer) -> (u16, String) {
     let text = answer.text();
     assert!(answer.header("location").is_none(), "{}", answer.head());
@@ -427,7 +423,7 @@ pub(super) fn problem(answer: &Answer) -> (u16, String) {
     (answer.status, unescaped(heading))
 }
 
-/// What every page has, and never has.
+/// Checks the properties of every page.
 pub(super) fn check_page(answer: &Answer) {
     for (name, value) in [
         ("content-type", "text/html; charset=utf-8"),

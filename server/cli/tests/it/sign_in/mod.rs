@@ -1,5 +1,5 @@
-//! Signing in at `/authorize` over real HTTP, as a browser without scripts does it: the page, its form, the redirect;
-//! and what those try who want somebody else's code.
+//! Sign-in at `/authorize` over HTTP, as by a browser without scripts: page, form and redirect, and attacks on another
+//! person's code.
 
 mod asking;
 mod deciding;

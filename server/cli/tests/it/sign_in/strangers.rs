@@ -1,4 +1,4 @@
-//! Forms that are not ours, or that somebody else sends: other browsers, other sites, other times.
+//! Forged forms: from other browsers, other sites, or too late.
 
 use std::time::Duration;
 
@@ -38,11 +38,11 @@ fn a_form_of_another_site_is_not_taken() {
     for site in ["cross-site", "same-site", "none", "", "x"] {
         let answer = house.ask(&ask.clone().header("Sec-Fetch-Site", site));
         assert!(is(&answer, FORGED), "{site}");
-        // Nor where the origin looks right.
+        // Rejected even with a valid origin.
         let ask = ask.clone().header("Origin", "null").header("Sec-Fetch-Site", site);
         assert!(is(&house.ask(&ask), FORGED), "{site}");
     }
-    // None of these has spent the key; a browser that says nothing is taken by its cookie and token.
+    // The key is still unused. Without these headers, the cookie and the token suffice.
     assert!(Sent::of(&house.ask(&ask)).get("code").is_some());
     let fields = person.form(&[]).allowing("acme", &house.once());
     let ask = person.posting(&fields).header("Origin", &house.issuer);
@@ -58,7 +58,7 @@ fn a_form_is_good_in_the_browser_that_it_was_shown_to() {
     assert!(is(&other.send(&fields), OTHER), "no cookie");
     let theirs = other.form(&[]);
     assert!(is(&other.send(&fields), OTHER), "another cookie");
-    // An attacker's own form and cookie, planted beside the person's.
+    // An attacker's own form and cookie are planted beside the person's.
     let [mine, planted] = [&person, &other].map(|one| one.cookie.clone().unwrap());
     for cookies in [format!("{mine}; {planted}"), format!("{planted}; {mine}")] {
         let twice = Person { house: &house, cookie: Some(cookies) };
@@ -72,7 +72,7 @@ fn a_form_is_good_in_the_browser_that_it_was_shown_to() {
         let odd = Person { house: &house, cookie: Some(cookie.to_owned()) };
         assert!(is(&odd.send(&fields), OTHER), "{cookie}");
     }
-    // Parts of one form in another.
+    // Fields of one form in another.
     let (request, csrf) = (theirs.value("request").to_owned(), theirs.value("csrf").to_owned());
     let again = person.form(&[]);
     for (what, mixed, heading) in [
@@ -100,7 +100,7 @@ fn a_sealed_request_that_was_changed_is_not_ours() {
         let mut changed = sealed.clone().into_bytes();
         changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
         let changed = String::from_utf8(changed).unwrap();
-        // The part that names the browser is only looked at once all else is ours.
+        // The part with the browser's identity is checked only if the seal is valid.
         let (status, heading) = problem(&person.send(&fields.clone().with("request", &changed)));
         assert!(status == 400 && [FORGED, OTHER].contains(&&*heading), "{at}: {heading}");
     }
@@ -118,13 +118,13 @@ fn a_form_is_good_for_ten_minutes_however_often_it_is_sent() {
     house.clock.by(Duration::from_secs(9 * 60 + 50));
     let answer = person.send(&fields.clone().allowing("acme", "recalld_once_wrong"));
     assert_eq!(answer.status, 403);
-    // The page that says so gives no more time.
+    // The error page does not extend the deadline.
     let again = Fields::of(&answer);
     assert_eq!(again.value("request"), fields.value("request"));
     house.clock.by(Duration::from_secs(10));
     let good = again.allowing("acme", &house.once());
     assert_eq!(problem(&person.send(&good)), (400, "This sign-in took too long".to_owned()));
-    // The cookie is made to last for each new one.
+    // Each new page renews the cookie's lifetime.
     let page = person.visit(&house.query(&[]));
     assert!(page.header("set-cookie").is_some_and(|set| set.contains("Max-Age=3600")));
 }
@@ -166,7 +166,7 @@ fn a_form_in_another_shape_is_not_read() {
     }
     let long = send(&[FORM], with(&format!("&x={}", "y".repeat(40_000))));
     assert_eq!(long.status, 413);
-    // A query beside a form says nothing.
+    // A query beside the form is ignored.
     let ask = good.to("/authorize?decision=refuse&client_id=x&workspace=globex");
     assert!(Sent::of(&house.ask(&ask)).get("code").is_some());
 }

@@ -1,4 +1,4 @@
-//! The whole walk: a link, a page, a form, a redirect, a code.
+//! Complete sign-ins: link, page, form, redirect, code.
 
 use std::sync::Barrier;
 use std::thread;
@@ -23,7 +23,7 @@ fn a_person_with_a_one_time_key_gives_a_client_its_code() {
     assert_eq!(page.status, 200, "{}", page.text());
     check_page(&page);
     let policy = page.header("content-security-policy").unwrap();
-    // Browsers hold the client's own redirects to it, too.
+    // Browsers apply `form-action` to the client's redirects as well, so the policy must not contain it.
     assert!(!policy.contains("form-action"), "{policy}");
     let text = page.text();
     for part in ["Let <bdi>Notebook</bdi> use", "<dd>notebook.example<", "a name it gave itself"] {
@@ -50,14 +50,14 @@ fn a_person_with_a_one_time_key_gives_a_client_its_code() {
     let code = sent.get("code").unwrap();
     assert!(matches!(house.redeem("c0123", code), Err(RedeemError::WrongClient)));
     let redeemed = house.redeem(&house.client, code).ok().unwrap();
-    // What neither the key nor the plan has is left out.
+    // Scopes outside the key or the plan are omitted.
     assert_eq!(redeemed.grant.scopes, ["brain:proxy", "memory:write"]);
     assert_eq!(redeemed.grant.resource, resource(&house));
     assert_eq!((&*redeemed.grant.principal, &*redeemed.tenant.slug), ("user:ada", "acme"));
     let standing = house.parts.control.standing("acme", &redeemed.grant.id, "t", u64::MAX);
     assert!(matches!(standing.unwrap().hold, Hold::Grant(_)));
 
-    // On disk before the code left, and without a word of it.
+    // The entry is on disk before the response, and contains no secret.
     let entries = house.entries("acme");
     let [entry] = &*entries else { panic!("{entries:?}") };
     assert_eq!((&*entry.tool, &*entry.principal), ("oauth/authorize", "user:ada"));
@@ -85,7 +85,7 @@ fn behind_tls_the_cookie_is_for_this_host_alone_and_forms_come_from_its_origin()
     assert!(cookie.starts_with("__Host-recalld-signin="), "{cookie}");
     assert!(cookie.ends_with("; Path=/; Max-Age=3600; HttpOnly; SameSite=Lax; Secure"), "{cookie}");
     let fields = Fields::of(&page).allowing("acme", &house.once());
-    // One that was set without TLS is worth nothing.
+    // A cookie name without the `__Host-` prefix is ignored.
     let weak = Person { house: &house, cookie: Some(cookie.replace("__Host-", "")) };
     assert_eq!(problem(&weak.send(&fields)).0, 400);
     let ask = person.posting(&fields).header("Origin", "https://recall.example");
@@ -126,7 +126,7 @@ fn a_client_that_comes_with_nothing_registers_is_allowed_and_has_tokens() {
     let bearer = format!("Bearer {}", given["access_token"].as_str().unwrap());
     let listed = house.ask(&mcp_client::ask(&message).header("Authorization", &bearer));
     assert_eq!(listed.status, 200, "{}", listed.text());
-    // The code is good once.
+    // A code is valid once.
     let again = house.ask(&ask);
     assert_eq!(again.json()["error"], "invalid_grant", "{}", again.text());
 }
@@ -170,7 +170,7 @@ fn fifty_at_once_get_one_code_with_either_kind_of_key() {
         for answer in others {
             assert_eq!(problem(answer), (409, "This sign-in is already complete".to_owned()));
         }
-        // And so it stays: the back button, then the form again, allowed or refused.
+        // Later submissions fail, too: the back button, then the form again, allowed or refused.
         for decision in ["allow", "refuse"] {
             let answer = person.send(&fields.clone().with("decision", decision));
             assert_eq!(problem(&answer).0, 409, "{kind:?} {decision}");
@@ -189,7 +189,7 @@ fn who_refuses_needs_no_key_and_may_think_again() {
         assert_eq!(Sent::error(&person.send(&refuse), &house), "access_denied");
     }
     assert_eq!(house.entries("acme").len(), 0);
-    // Where a workspace was named that there is, it is told; where there is none, nobody is.
+    // A refusal is recorded if it names an existing workspace.
     for workspace in ["acme", "globex"] {
         let answer = person.send(&refuse.clone().with("workspace", workspace));
         assert_eq!(Sent::error(&answer, &house), "access_denied");
@@ -207,7 +207,7 @@ fn scopes_that_nobody_can_be_granted_are_told_to_the_client_and_spend_no_key() {
     let house = House::new();
     let key = house.key("acme", Kind::Once, &["audit:read", "brain:proxy"]);
     let mut person = Person::new(&house);
-    // The key has it, the plan has not; and the other way round.
+    // The first scope is in the key but not in the plan, the second in the plan but not in the key.
     for scope in ["audit:read", "memory:write"] {
         let fields = person.form(&[("scope", scope)]).allowing("acme", &key);
         assert_eq!(Sent::error(&person.send(&fields), &house), "invalid_scope", "{scope}");

@@ -1,4 +1,4 @@
-//! Limits of all crates against the tables of limits.md, both ways.
+//! Limits of all crates compared with the tables of limits.md, in both directions.
 
 use std::fs;
 
@@ -38,10 +38,10 @@ const CRATES: &[(&str, Limits)] = &[
     ("server/workspace", recalld_workspace::LIMITS),
 ];
 
-/// Tables whose limits are not declared as such.
+/// Tables with limits that are not declared by `limits!`.
 const UNCHECKED: [&str; 2] = ["| of a shared control store |", "| of a sign-in |"];
 
-/// Tables without the column `in` whose limits are all of one crate.
+/// Tables without a column `in`, whose limits belong to one crate.
 const OF_ONE_CRATE: [(&str, &str); 4] = [
     ("| name |", "engine"),
     ("| of the control store |", "server/metastore"),
@@ -49,10 +49,10 @@ const OF_ONE_CRATE: [(&str, &str); 4] = [
     ("| of an inflow |", "server/embedding"),
 ];
 
-/// Folder of the crate, name and value. The folder is empty for a row of the page that may be any crate's.
+/// Folder of the crate, name and value. The folder is empty if the row does not name the crate.
 type Limit = (String, String, u64);
 
-/// Every limit that a page states. The tables of limits are those with a column `value`.
+/// All limits stated by a page. A table of limits has a column `value`.
 fn stated(page: &str) -> Vec<Limit> {
     let is_of_limits = |line: &&str| {
         let is_head = line.starts_with("| ") && line.contains(" | value | ");
@@ -80,9 +80,9 @@ fn declared() -> Vec<Limit> {
     CRATES.iter().flat_map(of_crate).collect()
 }
 
-/// Limits of the page that no crate declares, and limits of crates without a row of their own.
+/// Returns the stated limits that no crate declares, and the declared limits without a row.
 fn differences(page: &str, mut declared: Vec<Limit>) -> (Vec<Limit>, Vec<Limit>) {
-    // Rows that name their crate choose first, since any limit may be that of the others.
+    // Rows that name their crate are matched first, because the others match any crate.
     let (of_any, mut rows): (Vec<_>, Vec<_>) =
         stated(page).into_iter().partition(|(folder, ..)| folder.is_empty());
     rows.extend(of_any);

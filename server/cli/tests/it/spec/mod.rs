@@ -1,4 +1,4 @@
-//! The format's pages and the code say the same.
+//! Consistency of the specification's pages with the code.
 
 mod limits;
 mod pages;

@@ -1,4 +1,4 @@
-//! The pages themselves: rule ids that exist once, links that lead somewhere.
+//! The pages themselves: unique rule ids and valid links.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use support_engine::pages::{page, root};
 
-/// Starts of rule ids; each has a page.
+/// Prefixes of rule ids; each has a page.
 const ROOMS: [&str; 24] = [
     "SEG", "EMB", "IDX", "LOG", "MAN", "STA", "STO", "WRD", "LED", "EXP", "BAK", "WGT", "MOD",
     "API", "RCL", "TOK", "GOV", "OAU", "ATT", "PAG", "CTL", "CSL", "REM", "NOD",
 ];
-/// A room's three letters, a dash, two digits.
+/// Bytes of a rule id: three letters, a dash, two digits.
 const RULE_BYTES: usize = 6;
 
 fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
@@ -37,7 +37,7 @@ fn texts(folder: &str, ending: &str) -> Vec<(PathBuf, String)> {
     found.into_iter().map(read).collect()
 }
 
-/// Every rule id in a text.
+/// All rule ids in a text.
 fn rules(text: &str) -> Vec<&str> {
     let starts = text.match_indices('-').filter_map(|(dash, _)| dash.checked_sub(3));
     let ids = starts.filter_map(|at| Some((at, text.get(at..at + RULE_BYTES)?)));
@@ -52,7 +52,7 @@ fn rules(text: &str) -> Vec<&str> {
     ids.filter(|&(at, id)| is_rule(id) && alone(at)).map(|(_, id)| id).collect()
 }
 
-/// How often each rule is stated: as the first cell of a table's row, or at the start of a point.
+/// Number of statements per rule: as the first cell of a table row, or at the start of a list item.
 fn stated() -> BTreeMap<String, usize> {
     let mut stated = BTreeMap::new();
     for (_, text) in texts("format-spec", ".md") {

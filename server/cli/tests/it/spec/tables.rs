@@ -1,4 +1,4 @@
-//! Tables of the pages against constants of the server.
+//! Tables of the pages compared with constants of the server.
 
 use support_engine::pages::{page, table};
 

@@ -1,4 +1,4 @@
-//! A server with a workspace, clients and codes, and what a client asks of it.
+//! A server with a workspace, clients and codes, and the requests of a client.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -10,19 +10,19 @@ use support_wire::service::Service;
 use support_wire::wire::{self, Answer, Ask};
 use tempfile::TempDir;
 
-/// RFC 7636, appendix B.
+/// The example of RFC 7636, appendix B.
 pub(super) const VERIFIER: &str = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
 pub(super) const CHALLENGE: &str = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
 pub(super) const REDIRECT: &str = "https://notebook.example/callback";
 pub(super) const ISSUER: &str = "https://recall.example";
 pub(super) const RESOURCE: &str = "https://recall.example/mcp";
 
-/// Before the server has the data.
+/// The data directory before the server opens it.
 pub(super) struct Room {
     pub(super) house: House,
 }
 
-/// A client of the room.
+/// A registered client.
 #[derive(Clone)]
 pub(super) struct Client {
     pub(super) id: String,
@@ -30,9 +30,9 @@ pub(super) struct Client {
 }
 
 impl Room {
-    /// With the workspace `acme`.
+    /// Creates the workspace `acme`.
     pub(super) fn new() -> Self {
-        // Codes are good for a minute: the program is there before they are.
+        // Codes expire after a minute, so the program is built first.
         support_wire::service::binary();
         let house = House::new();
         house.tenant("acme", "team");
@@ -47,7 +47,7 @@ impl Room {
         Client { id: client.id, secret: secret.map(|secret| secret.expose().to_owned()) }
     }
 
-    /// A code for a client, by a one-time key.
+    /// A code for a client, by a new one-time key.
     pub(super) fn code(&self, client: &Client) -> String {
         self.code_of("acme", client)
     }
@@ -56,7 +56,7 @@ impl Room {
         self.code_by(tenant, &self.house.issue(tenant, Kind::Once, Some("ada"), &SCOPES), client)
     }
 
-    /// A code for a client, by a key.
+    /// A code for a client, by this key.
     pub(super) fn code_by(&self, tenant: &str, key: &str, client: &Client) -> String {
         let request = CodeRequest {
             tenant,
@@ -80,7 +80,7 @@ impl Room {
         Desk { service, _scratch: scratch }
     }
 
-    /// On a disk that can be made full.
+    /// Serves on a disk that a test can fill.
     pub(super) fn serve_on_a_small_disk(self) -> Desk {
         let served = self.house.serve_on_a_small_disk(&["--public-url", ISSUER]);
         let (service, scratch) = served.into_parts();
@@ -88,14 +88,13 @@ impl Room {
     }
 }
 
-/// A server.
 pub(super) struct Desk {
     pub(super) service: Service,
     _scratch: TempDir,
 }
 
 impl Desk {
-    /// The server ends, and another one is started on its data.
+    /// Restarts the server on the same data.
     pub(super) fn again(self) -> Self {
         let data = self.service.data().to_owned();
         assert!(self.service.terminate().success());
@@ -143,7 +142,7 @@ impl Desk {
     }
 }
 
-/// How a client shows itself in the body.
+/// The client's credentials as form fields.
 pub(super) fn shown(client: &Client) -> Vec<(&str, &str)> {
     let secret = client.secret.as_deref().map(|secret| ("client_secret", secret));
     [("client_id", &*client.id)].into_iter().chain(secret).collect()
@@ -159,7 +158,7 @@ pub(super) fn redemption<'a>(client: &'a Client, code: &'a str) -> Vec<(&'a str,
     [&fields, &*shown(client)].concat()
 }
 
-/// The same, with one field as another one.
+/// Replaces one field.
 pub(super) fn with<'a>(
     fields: &[(&'a str, &'a str)],
     name: &'a str,
@@ -188,21 +187,21 @@ pub(super) fn form(fields: &[(&str, &str)]) -> String {
     pairs.collect::<Vec<_>>().join("&")
 }
 
-/// The tokens of an answer, which must be one.
+/// Access and refresh token of a successful response.
 pub(super) fn tokens(answer: &Answer) -> (String, String) {
     let body = given(answer);
     let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
     (text("access_token"), text("refresh_token"))
 }
 
-/// What an answer gives; each is kept by nobody.
+/// The body of a successful response, which must not be cacheable.
 pub(super) fn given(answer: &Answer) -> Value {
     assert_eq!(answer.status, 200, "{}", answer.text());
     untold(answer);
     answer.json()
 }
 
-/// Status and code of an error.
+/// Status and code of an error response.
 pub(super) fn refusal(answer: &Answer) -> (u16, String) {
     untold(answer);
     let body = answer.json();
@@ -215,7 +214,7 @@ fn untold(answer: &Answer) {
     assert_eq!(answer.header("Access-Control-Allow-Origin"), Some("*"));
 }
 
-/// The code of an error that is told with 400.
+/// An error with status 400 and this code.
 pub(super) fn bad(code: &str) -> (u16, String) {
     (400, code.to_owned())
 }

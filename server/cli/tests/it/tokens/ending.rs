@@ -1,4 +1,4 @@
-//! Revocation (RFC 7009): a client ends its own tokens, and learns nothing of others'.
+//! Revocation (RFC 7009): a client revokes its own tokens, and learns nothing about others'.
 
 use recalld_metastore::Kind;
 use serde_json::json;
@@ -34,7 +34,7 @@ fn a_client_ends_its_own_tokens_and_nobody_elses() {
         assert_eq!((answer.status, &*answer.text()), (200, ""), "{token}");
     }
     assert_eq!([desk.opens(&first), desk.opens(&second)], [200, 200]);
-    // An access token ends alone, a refresh token with all that came of its grant; and ending it twice is no error.
+    // An access token is revoked alone, a refresh token with its whole grant. Revoking twice is no error.
     for _ in 0..2 {
         assert_eq!(revoke(&desk, &client, &second).status, 200);
         assert_eq!(desk.opens(&second), 401);
@@ -73,7 +73,7 @@ fn the_operator_ends_what_was_granted_and_what_is_out() {
         _ => (first, first_refresh, second_refresh),
     };
     assert_eq!(refusal(&desk.refresh(&client, &gone, &[])), bad("invalid_grant"));
-    // All that is out, and nothing that is behind it.
+    // All access tokens end; grants and refresh tokens remain.
     run_json(data, &["tenant", "end-tokens", "acme"]);
     assert_eq!(desk.opens(&left), 401);
     given(&desk.refresh(&client, &left_refresh, &[]));

@@ -1,6 +1,5 @@
-//! The authorization server while the control store is gone or the disk is full: every endpoint says when to ask
-//! again, and nothing that was shown is used up. When the fault is over, the same code, the same refresh token, the
-//! same form and the same key are as good as before.
+//! The authorization server while the metastore is missing or the disk is full: every endpoint names a retry time, and
+//! nothing presented is used up. After the fault, the same code, refresh token, form and key are still valid.
 
 use std::fs;
 use std::path::Path;
@@ -22,26 +21,26 @@ use crate::tokens::desk::{
     tokens,
 };
 
-/// A fault that is over is noticed within seconds; one that is not noticed by then never will be.
+/// Timeout for noticing that a fault is over, which normally takes seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What the authorization server is asked while it cannot answer.
+/// Inputs for the requests during the fault.
 struct Asked {
     client: Client,
     own: Client,
-    /// A bearer to look with whether the workspace goes on.
+    /// A bearer that probes for the workspace's recovery.
     probe: String,
-    /// A page that was shown before, to be sent with this key.
+    /// A form shown before the fault, to be submitted with this key.
     page: Page,
     key: String,
     code: String,
     refresh: String,
-    /// A token to be revoked.
+    /// A token to revoke.
     doomed: String,
     clients: Value,
 }
 
-/// The sign-in form, as a browser has it.
+/// The sign-in form in a browser.
 struct Page {
     cookie: String,
     request: String,
@@ -86,7 +85,7 @@ fn send(desk: &Desk, page: &Page, key: &str) -> Answer {
     desk.post("/authorize", &fields, &[("Cookie", &page.cookie)])
 }
 
-/// The code that a form was answered with.
+/// The code in the redirect that answers a form.
 fn code_of(answer: &Answer) -> String {
     assert_eq!(answer.status, 303, "{}", answer.text());
     let location = answer.header("location").expect("somewhere to go");
@@ -98,7 +97,7 @@ fn clients(desk: &Desk) -> Value {
     run_json(desk.service.data(), &["client", "list"])["clients"].clone()
 }
 
-/// All that is asked later, made while all is well.
+/// Prepares all inputs while there is no fault.
 fn prepared(room: Room, serve: impl FnOnce(Room) -> Desk) -> (Desk, Asked) {
     let client = room.client("none");
     let keys = [(); 3].map(|()| room.house.issue("acme", Kind::Once, Some("ada"), &SCOPES));
@@ -122,7 +121,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> Result<(), String>) {
     }
 }
 
-/// 503 in the words of the authorization server, with when to ask again and without a file's name.
+/// Checks for 503 in the format of the authorization server, with a retry time and without a file's name.
 fn assert_unavailable(what: &str, answer: &Answer) {
     assert_eq!(refusal(answer), (503, "temporarily_unavailable".to_owned()), "{what}");
     assert_says_when(what, answer);
@@ -146,8 +145,8 @@ fn revoke(desk: &Desk, asked: &Asked) -> Answer {
     desk.post("/revoke", &fields, &[])
 }
 
-/// Nothing that would leave an entry in the ledger of `acme` is answered otherwise than by 503, however often it is
-/// asked.
+/// Checks that every request that would be recorded in the ledger of `acme` fails with 503, however often it is
+/// repeated.
 fn assert_closed(desk: &Desk, asked: &Asked) {
     let Asked { client, own, page, key, code, refresh, .. } = asked;
     for _ in 0..3 {
@@ -165,13 +164,13 @@ fn assert_closed(desk: &Desk, asked: &Asked) {
         assert!(sent.header("location").is_none() && sent.header("set-cookie").is_none());
         assert_says_when("a form", &sent);
     }
-    // What is known without asking anybody is told as ever.
+    // Responses that need no data are still served.
     for path in ["/.well-known/jwks.json", "/.well-known/oauth-authorization-server", "/health"] {
         assert_eq!(wire::ask(desk.service.hosted(), &Ask::get(path)).status, 200, "{path}");
     }
 }
 
-/// No client is registered.
+/// Checks that registration fails.
 fn assert_registers_nobody(desk: &Desk) {
     let new = json!({"redirect_uris": [REDIRECT]});
     let registered = wire::ask(desk.service.hosted(), &Ask::post("/register", &new));
@@ -179,7 +178,7 @@ fn assert_registers_nobody(desk: &Desk) {
     assert_says_when("a registration", &registered);
 }
 
-/// Waits until calls of the workspace leave their entries again, by a credential that nothing else is asked with.
+/// Waits until calls of the workspace are recorded again, by a credential used for nothing else.
 fn until_it_goes_on(desk: &Desk, asked: &Asked) {
     until("it goes on by itself", || {
         let answer = call(&desk.service, &asked.probe, "brain_recall", &json!({"query": "x"}));
@@ -188,7 +187,7 @@ fn until_it_goes_on(desk: &Desk, asked: &Asked) {
     });
 }
 
-/// When the fault is over: all of it is as good as it was, once.
+/// After the fault: checks that every input is still valid, once.
 fn assert_whole(desk: &Desk, asked: &Asked) {
     let Asked { client, own, page, key, code, refresh, doomed, .. } = asked;
     until_it_goes_on(desk, asked);
@@ -204,14 +203,14 @@ fn assert_whole(desk: &Desk, asked: &Asked) {
     }
     assert_eq!(revoke(desk, asked).status, 200);
     assert_eq!(desk.opens(doomed), 401);
-    // Each of them once.
+    // Each is valid only once.
     assert_eq!(refusal(&desk.redeem(client, &later)).1, "invalid_grant");
     assert_eq!(refusal(&desk.refresh(client, refresh, &[])).1, "invalid_grant");
     assert_eq!(refusal(&desk.refresh(client, &next, &[])).1, "invalid_grant");
     assert_eq!(send(desk, page, key).status, 409);
     let outcomes = desk.outcomes("oauth/token");
     let (done, refused): (Vec<_>, Vec<_>) = outcomes.iter().partition(|one| *one == "done");
-    // Two replays at the end; none during the fault.
+    // Two replays at the end, and none during the fault.
     assert_eq!((done.len(), refused.len()), (5, 2), "{outcomes:?}");
     let data = desk.service.data();
     assert_eq!(run_json(data, &["ledger", "verify", "--all"])["ok"], true);
@@ -223,7 +222,7 @@ fn while_the_control_store_is_gone_nothing_is_used_up() {
     let file = desk.service.data().join("control.redb");
     let away = file.with_extension("away");
     fs::rename(&file, &away).unwrap();
-    // A reader looks once a second whether the file is still the one that it has open.
+    // A reader checks once a second that its open file is still the current one.
     until("the control store is gone", || match visit(&desk, &asked.client).status {
         503 => Ok(()),
         status => Err(status.to_string()),
@@ -246,10 +245,10 @@ fn while_the_disk_is_full_nothing_is_used_up() {
     assert_whole(&desk, &asked);
 }
 
-/// Entries enough that a ledger is longer than any other file.
+/// Enough entries to make a ledger longer than any other file.
 const LONG_LEDGER_ENTRIES: u64 = 6_000;
 
-/// Fills the ledger of a workspace that nobody has opened yet; gives how long its file is.
+/// Fills the ledger of an unopened workspace and returns the length of its longest file.
 fn fill_ledger(workspace: &Path, slug: &str) -> u64 {
     let mut random = |bytes: &mut [u8]| SystemRandom.fill(bytes);
     let (signer, _) = open_or_create_signing_key(workspace, &mut random).unwrap();
@@ -284,11 +283,11 @@ fn while_one_ledger_cannot_be_written_nothing_of_its_workspace_is_used_up_and_ot
     let data = room.house.data();
     let ledger_bytes = fill_ledger(&data.join("tenants/acme"), "acme");
     let (desk, asked) = prepared(room, Room::serve_on_a_small_disk);
-    // The control store still grows, and so does every other ledger: this one is longer than what files may have.
+    // The metastore and all other ledgers can still grow; only this ledger exceeds the file size limit.
     let control_bytes = fs::metadata(data.join("control.redb")).unwrap().len();
     let room_left = ledger_bytes.checked_sub(2 * control_bytes);
     assert!(room_left.is_some(), "{ledger_bytes} of the ledger, {control_bytes} beside it");
-    // Whoever comes first finds it out, and loses nothing by it either.
+    // The first request discovers the fault, and loses nothing either.
     let Asked { client, page, key, code, refresh, .. } = &asked;
     let firsts: [(&str, &dyn Fn() -> Answer); 4] = [
         ("a code", &|| desk.token(&redemption(client, code))),

@@ -1,8 +1,7 @@
-//! Access tokens that are not what they say: each opens nothing, at `/mcp` and at the paths of the HTTP API, and every
-//! refusal is worded the same.
+//! Forged access tokens: each is rejected at `/mcp` and by the HTTP API, always with the same response.
 //!
-//! What a token may look like is looked at byte by byte in `server/auth/src/token/tests.rs`; here is what comes of it
-//! over the wire. One address may be wrong ten times before it has to wait, so each test has a server of its own.
+//! `server/auth/src/token/tests.rs` tests the format byte by byte; these tests cover the effect over the network. An
+//! address is throttled after ten wrong credentials, so each test has its own server.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -19,17 +18,17 @@ use support_wire::wire::{self, Answer, Ask};
 
 use crate::tokens::desk::{ISSUER, RESOURCE};
 
-/// Wrong credentials that one address may show before it has to wait (GOV-04).
+/// Wrong credentials per address before throttling (GOV-04).
 const GUESSES_MAX: usize = 10;
 
-/// A house with the workspaces `acme` and `globex`, and the means to sign whatever one likes in its name.
+/// A data directory with the workspaces `acme` and `globex`, and the server's token key to sign arbitrary tokens.
 struct Forge {
     house: House,
     signer: Signer,
     key: TokenKey,
-    /// A credential of `acme` that tokens hang on.
+    /// Id of the credential of `acme` that tokens depend on.
     hold: String,
-    /// One of `globex`.
+    /// Id of a credential of `globex`.
     other_hold: String,
     now: u64,
 }
@@ -51,7 +50,7 @@ impl Forge {
         Self { house, signer, key, hold, other_hold, now }
     }
 
-    /// What a good token of `acme` says.
+    /// Claims of a valid token of `acme`.
     fn claims(&self) -> Claims {
         Claims {
             audience: RESOURCE.to_owned(),
@@ -73,7 +72,7 @@ impl Forge {
         mint(&self.key, &claims)
     }
 
-    /// The good payload under another header, signed by our own key.
+    /// The valid payload under another header, signed with the server's key.
     fn under(&self, header: &str) -> String {
         let good = self.minted(|_| {});
         self.signed(&format!("{}.{}", encoded(header.as_bytes()), part(&good, 1)))
@@ -87,7 +86,7 @@ impl Forge {
         let good = self.minted(|claims| claims.id = "good".to_owned());
         let (service, scratch) = self.house.serve(&["--public-url", ISSUER]);
         let gate = Gate { service, _scratch: scratch };
-        // What differs from it in one thing is refused for that one thing.
+        // The valid token is accepted, so a token that differs in one property is rejected for that property.
         assert_eq!(gate.list(&good).status, 200);
         gate
     }
@@ -101,7 +100,7 @@ fn part(token: &str, at: usize) -> &str {
     token.split('.').nth(at).unwrap()
 }
 
-/// HMAC (RFC 2104) with SHA-256 and a key of at most a block.
+/// HMAC (RFC 2104) with SHA-256 and a key of at most one block.
 fn hmac(key: &[u8], message: &[u8]) -> Vec<u8> {
     const BLOCK_BYTES: usize = 64;
     let padded = |with: u8| -> Vec<u8> {
@@ -113,7 +112,7 @@ fn hmac(key: &[u8], message: &[u8]) -> Vec<u8> {
     Sha256::digest([padded(0x5c), inner.to_vec()].concat()).to_vec()
 }
 
-/// A server to be deceived.
+/// The server under attack.
 struct Gate {
     service: Service,
     _scratch: tempfile::TempDir,
@@ -124,7 +123,7 @@ impl Gate {
         wire::ask(self.service.hosted(), &mcp(bearer, "tools/list", &json!({})))
     }
 
-    /// Each is refused at `/mcp` in the one wording of RFC 6750, and nothing of it comes to any ledger.
+    /// Checks that each token is rejected at `/mcp` with the response of RFC 6750, and that no ledger records the call.
     fn refuses(&self, forged: &[(&str, String)]) {
         assert!(forged.len() <= GUESSES_MAX, "{} would be told to wait", forged.len());
         let challenge = self.challenge(true);
@@ -140,7 +139,7 @@ impl Gate {
         }
     }
 
-    /// What is said of where tokens come from, and of the one that was sent.
+    /// The expected challenge; with `was_sent`, including the error of the presented token.
     fn challenge(&self, was_sent: bool) -> String {
         let at = "/.well-known/oauth-protected-resource/mcp";
         let document = wire::ask(self.service.hosted(), &Ask::get(at)).json();
@@ -186,7 +185,7 @@ fn no_header_but_ours_is_taken_whoever_signed_what_is_beneath() {
 fn no_key_but_ours_signs_and_nothing_but_what_it_signed_is_read() {
     let forge = Forge::new();
     let stranger = TokenKey::from_seed(&[9; 32]);
-    // The key of the operator's ledger is an Ed25519 key of this very data directory.
+    // The operator's ledger key is an Ed25519 key in the same data directory.
     let mut random = |bytes: &mut [u8]| SystemRandom.fill(bytes);
     let (ledgers, _) = open_or_create_signing_key(&forge.house.data(), &mut random).unwrap();
     let name = encoded(&Sha256::digest(format!(
@@ -253,14 +252,14 @@ fn times_and_holds_are_looked_at_and_cost_no_guess() {
         ("of a path", forge.minted(|it| it.workspace = "../acme".into())),
         ("of nothing", forge.minted(|it| it.hangs_on = String::new())),
     ];
-    // One whose life is longer than any of ours, or shorter than none, was never ours.
+    // A token with a longer or a negative lifetime was never issued by this server.
     let never = [
         ("for two days", times(now, now + 2 * 86_400)),
         ("from 1970 on", times(0, now + 60)),
         ("over before it began", times(now, now - 1)),
     ];
     let gate = forge.serve();
-    // All of them at once are more than the guesses that an address has: who had a good one made none.
+    // Together, these exceed the guesses of one address: an expired or ended token is no guess.
     gate.refuses(&ended);
     gate.refuses(&ended);
     gate.refuses(&never);
@@ -323,7 +322,7 @@ fn a_token_comes_once_and_in_its_header_alone() {
         assert_eq!(answer.status, 401, "{what}: {}", answer.text());
         assert_eq!(answer.header("WWW-Authenticate"), Some(&*missing), "{what}");
     }
-    // Beside a good one in the header, one in the address changes nothing.
+    // Beside a valid header, a token in the query is ignored.
     let ask = plain.header("Authorization", &bearer).with_query("access_token=x");
     assert_eq!(wire::ask(gate.service.hosted(), &ask).status, 200);
     let list = format!("Bearer {good}, Bearer {good}");
@@ -351,7 +350,7 @@ fn no_token_opens_the_http_api_good_or_forged() {
             assert_eq!(said, (401, wanted, Some("Bearer error=\"invalid_token\"")), "{at}");
         }
     }
-    // The local listener asks for no token at /mcp, so none is looked at either.
+    // The local listener requires no token at /mcp, so it checks none.
     let message = mcp(&unsigned, "tools/list", &json!({}));
     assert_eq!(wire::ask(gate.service.local(), &message).status, 200);
 }

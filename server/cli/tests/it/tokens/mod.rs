@@ -1,5 +1,5 @@
-//! The authorization server without its pages, over real HTTP: clients register, codes and refresh tokens become access
-//! tokens, and tokens end; what is wrong is refused in the words of the specification.
+//! The authorization server without its pages, over HTTP: registration, codes, refresh tokens, access tokens and
+//! revocation, with the error codes of the RFCs.
 
 mod desk;
 mod ending;

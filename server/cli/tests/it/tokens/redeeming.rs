@@ -1,4 +1,4 @@
-//! Codes: each becomes one grant, for whoever shows all that it is bound to.
+//! Authorization codes: each becomes one grant, for a client that presents everything the code is bound to.
 
 use std::sync::Barrier;
 use std::thread;
@@ -23,7 +23,7 @@ fn a_code_becomes_tokens_that_open_its_workspace() {
     assert_eq!((&body["token_type"], &body["expires_in"]), (&json!("Bearer"), &json!(3600)));
     assert_eq!(body["scope"], "tenant:read brain:proxy memory:write");
     assert_eq!(desk.opens(body["access_token"].as_str().unwrap()), 200);
-    // In the body, or by Basic, whichever was registered.
+    // Credentials in the body or by Basic, as registered.
     given(&desk.redeem(&secret, &codes[1]));
     let fields = with(&redemption(&public, &codes[2]), "client_id", &secret.id);
     let header = basic(&secret.id, secret.secret.as_deref().unwrap());
@@ -65,7 +65,7 @@ fn a_code_is_good_for_nobody_who_does_not_show_all_that_it_is_bound_to() {
     }
     let twice = [&*good, &[("resource", "https://recall.example/mcp"); 2]].concat();
     assert_eq!(refusal(&desk.token(&twice)), bad("invalid_target"));
-    // None of it spent the code.
+    // The code is still unused.
     given(&desk.redeem(&client, &code));
 }
 
@@ -125,11 +125,11 @@ fn of_fifty_who_redeem_a_code_at_once_one_wins_and_its_grant_ends_by_the_others(
     let (won, lost): (Vec<_>, Vec<_>) = answers.into_iter().partition(|one| one.status == 200);
     assert_eq!(won.len(), 1);
     for answer in &lost {
-        // What was given once is no guess, however often it comes.
+        // A code that was valid once is not counted as a guess, however often it is presented.
         assert_eq!(refusal(answer), bad("invalid_grant"), "{}", answer.text());
     }
     let (access, refresh) = tokens(&won[0]);
-    // Somebody else had the code.
+    // The replays prove that another party has the code, so the grant is revoked.
     assert_eq!(desk.opens(&access), 401);
     assert_eq!(refusal(&desk.refresh(&client, &refresh, &[])), bad("invalid_grant"));
 }
@@ -149,7 +149,7 @@ fn a_replay_that_is_otherwise_wrong_ends_nothing() {
     assert_eq!(refusal(&desk.redeem(&client, &code)), bad("invalid_grant"));
     assert_eq!(desk.opens(&access), 401);
     assert_eq!(desk.outcomes("oauth/token"), ["done", "refused"]);
-    // There is nothing more to end, and nothing more to say.
+    // Further replays change nothing.
     for _ in 0..30 {
         assert_eq!(refusal(&desk.redeem(&client, &code)), bad("invalid_grant"));
     }
@@ -210,7 +210,7 @@ fn a_plan_that_leaves_nothing_spends_no_code() {
     let data = desk.service.data();
     let (_, refresh) = tokens(&desk.redeem(&client, &codes[0]));
     support_wire::service::run_json(data, &["plan", "set", "acme", "reading"]);
-    // Fewer than were granted, of which the plan has none.
+    // Fewer scopes than granted, and none of them in the new plan.
     let less = desk.refresh(&client, &refresh, &[("scope", "memory:write")]);
     assert_eq!(refusal(&less), bad("invalid_scope"));
     support_wire::service::run_json(data, &["plan", "set", "acme", "measuring"]);
@@ -250,7 +250,7 @@ fn a_body_is_a_form_of_some_size() {
             "{method}"
         );
     }
-    // The operator's listener has none of it.
+    // The local listener has none of these routes.
     let local = support_wire::wire::ask(
         desk.service.local(),
         &support_wire::wire::Ask::new("POST", "/token"),

@@ -1,4 +1,4 @@
-//! Refresh tokens: each is used once, and one that comes twice ends its grant.
+//! Refresh tokens: each is valid once, and its reuse revokes the grant.
 
 use std::sync::Barrier;
 use std::thread;
@@ -24,7 +24,7 @@ fn a_refresh_token_becomes_the_next_one_and_never_more_than_it_was() {
     }
     assert_eq!(refusal(&desk.refresh(&other, &token, &[])), bad("invalid_grant"));
     assert_eq!(refusal(&desk.refresh(&client, &first, &[])), bad("invalid_grant"));
-    // None of it used the token. Less may be had, and what was granted stays what it was.
+    // The token is still unused. Narrower scopes may be requested, without narrowing the grant.
     let less = desk.refresh(&client, &token, &[("scope", "tenant:read"), ("resource", RESOURCE)]);
     assert_eq!(given(&less)["scope"], "tenant:read");
     let whole = desk.refresh(&client, &tokens(&less).1, &[]);
@@ -86,7 +86,7 @@ fn what_is_revoked_or_suspended_gives_nothing_and_a_workspace_that_goes_on_does(
     run_json(data, &["tenant", "resume", "acme"]);
     let (access, token) = tokens(&desk.refresh(&client, &token, &[]));
     assert_eq!(desk.opens(&access), 200);
-    // With the key, all that was granted by it.
+    // Revoking the key revokes all its grants.
     let keys = run_json(data, &["key", "list", "acme"]);
     let once = keys["keys"].as_array().unwrap().iter().find(|key| key["kind"] == "once").unwrap();
     run_json(data, &["key", "revoke", "acme", once["id"].as_str().unwrap()]);

@@ -1,4 +1,4 @@
-//! Dynamic registration (RFC 7591).
+//! Dynamic client registration (RFC 7591).
 
 use recalld_metastore::Kind;
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ fn a_client_is_told_what_it_was_taken_as() {
     );
     assert!(bare["client_secret"].as_str().unwrap().starts_with("recalld_client_"), "{bare}");
     assert_ne!(bare["client_id"], body["client_id"]);
-    // What it is granted, whatever it named.
+    // The grant types are fixed, whatever the client requests.
     assert_eq!(bare["grant_types"], json!(["authorization_code", "refresh_token"]));
     let few = json!({"redirect_uris": [REDIRECT], "grant_types": ["authorization_code"]});
     let few = register(&desk, &few).json();
@@ -128,7 +128,7 @@ fn a_client_is_no_workspace() {
         (answer.status, answer.json()["error"].as_str().unwrap_or_default().to_owned())
     };
     let unauthorized = (400, "unauthorized_client".to_owned());
-    // However often: it is no guess.
+    // A wrong client type is not counted as a guess, however often.
     for _ in 0..8 {
         assert_eq!(ask(&public.id, None), unauthorized);
         assert_eq!(ask(&private.id, private.secret.as_deref()), unauthorized);
@@ -155,7 +155,7 @@ fn behind_a_gateway_each_client_has_its_own_share() {
     let from = |address: &str| status(&[("X-Forwarded-For", address)]);
     let until_refused = (0..200).position(|_| from("198.51.100.1") == 429).unwrap();
     assert!((60..200).contains(&until_refused), "{until_refused}");
-    // What a client wrote before the gateway added its address is nothing.
+    // Addresses left of the gateway's own entry are written by the client and ignored.
     assert_eq!(from("203.0.113.9, 198.51.100.1"), 429);
     assert_eq!(from("127.0.0.1, 198.51.100.1"), 429);
     assert_eq!(from("198.51.100.1, 203.0.113.9"), 201);

@@ -1,4 +1,4 @@
-//! Keys of access tokens that are changed beneath a running server.
+//! Rotation of the access tokens' signing keys below a running server.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -9,11 +9,11 @@ use support_wire::wire::{self, Ask};
 
 use crate::tokens::desk::{Client, Desk, Room, shown, tokens};
 
-/// The published keys, the one that signs first or last.
+/// The published keys; the signing key is the first or the last.
 fn published(desk: &Desk) -> Vec<Value> {
     let answer = wire::ask(desk.service.hosted(), &Ask::get("/.well-known/jwks.json"));
     assert_eq!(answer.status, 200, "{}", answer.text());
-    // Whoever keeps it no longer than this has each key before a token comes that needs it.
+    // A cache with this lifetime has each key before the first token that needs it.
     assert_eq!(answer.header("Cache-Control"), Some("public, max-age=300"));
     assert_eq!(answer.header("Access-Control-Allow-Origin"), Some("*"));
     let keys = answer.json()["keys"].as_array().unwrap().clone();
@@ -28,7 +28,7 @@ fn kids(keys: &[Value]) -> Vec<String> {
     keys.iter().map(|key| key["kid"].as_str().unwrap().to_owned()).collect()
 }
 
-/// The key that a token names.
+/// The key id in a token's header.
 fn kid(token: &str) -> String {
     let header = BASE64_URL_SAFE_NO_PAD.decode(token.split('.').next().unwrap()).unwrap();
     let header: Value = serde_json::from_slice(&header).unwrap();
@@ -51,7 +51,7 @@ fn a_new_key_is_published_beside_the_old_one_whose_tokens_go_on() {
     let [first] = <[String; 1]>::try_from(kids(&before)).unwrap();
     let ([old, _], (access, refresh)) = ([ask(), ask()], tokens(&desk.redeem(&client, &code)));
     assert_eq!((kid(&old), kid(&access)), (first.clone(), first.clone()));
-    // Round after round there is one more, and none goes while a token of it may be good.
+    // Each round adds a key, and none is removed while one of its tokens may be valid.
     let mut known = vec![first];
     let mut given = vec![old, access];
     for round in 0..3 {
@@ -68,10 +68,10 @@ fn a_new_key_is_published_beside_the_old_one_whose_tokens_go_on() {
             assert_eq!(desk.opens(token), 200, "{round}");
         }
     }
-    // The keys themselves are what they were.
+    // The keys themselves are unchanged.
     let still = published(&desk);
     assert!(before.iter().all(|key| still.contains(key)));
-    // Refresh tokens hang on no key.
+    // Refresh tokens do not depend on a signing key.
     let (fresh, _) = tokens(&desk.refresh(&client, &refresh, &[]));
     assert!(known.contains(&kid(&fresh)));
     assert_eq!(desk.opens(&fresh), 200);

@@ -1,4 +1,4 @@
-//! `agent_state`: values with versions, given where policy admits it.
+//! `agent_state`: versioned values under policy.
 
 use engine::Sensitivity;
 use recalld_common::scope::Scope;
@@ -152,7 +152,7 @@ fn policy_decides_and_what_it_decided_is_told() {
         json!({"agent_id": "planner", "key": "goal", "purpose": "x", "as": {"scopes": ["all"]}}),
     );
     assert!(why.starts_with("as: names the scope \"all\"; tenant:read"), "{why}");
-    // To one who may not know of it, it is as one that is not there.
+    // To a caller who may not see the value, it is indistinguishable from a missing one.
     let try_as = |key: &str| {
         let wanted = json!({"agent_id": "planner", "key": key, "purpose": "x"});
         let mut answer = desk.call_as(&member(), "agent_state_policy_simulate_tool", wanted);

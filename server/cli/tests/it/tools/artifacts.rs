@@ -1,4 +1,4 @@
-//! artifacts: ids that are issued, compared and listed.
+//! `artifacts`: ids are issued, compared and listed.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use support_server::desk::{Desk, member, operator};
 
 use super::texts;
 
-/// Issues an artifact, and gives what is told of it.
+/// Issues an artifact and returns the answer.
 #[track_caller]
 fn issue(desk: &Desk, wanted: Value) -> Value {
     desk.call("issue_artifact_id_tool", wanted)

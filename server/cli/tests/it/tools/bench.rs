@@ -1,4 +1,4 @@
-//! Benchmarks leave their figures and nothing else, however they end.
+//! Benchmarks leave only their results, whatever their end.
 
 use std::fs;
 use std::sync::Mutex;
@@ -13,7 +13,7 @@ use support_wire::service::scratch;
 
 const STORAGE: &str = "brain_benchmark_storage";
 
-/// Calls a tool that is called off as soon as it tells of its progress; gives why it gave no answer.
+/// Calls a tool and cancels it at its first progress notification. Returns the error.
 fn called_off(desk: &Desk, tool: &str, arguments: &Value) -> String {
     let cancel = CancellationToken::new();
     let steps = Mutex::new(0_u64);

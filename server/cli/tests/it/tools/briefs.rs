@@ -1,4 +1,4 @@
-//! What a day brought and what to begin with: what stands there, for whom, and how it is grounded.
+//! Daily briefs and startup contexts: their contents, policy and grounding.
 
 use engine::{Batch, ItemDraft, Sensitivity};
 use recalld_audit::{check, tenant_hash};
@@ -12,7 +12,7 @@ use support_wire::service::write;
 const BRIEF: &str = "generate_daily_brain_brief_tool";
 const STARTUP: &str = "brain_startup_context_tool";
 
-/// One row for each line of a brief or a startup context, by section: what it says.
+/// A field of all rows in a section of a brief or startup context.
 fn said(answer: &Value, section: &str, field: &str) -> Vec<String> {
     let sections = answer["sections"].as_array().unwrap();
     let found = sections.iter().find(|one| one["name"] == section);
@@ -25,7 +25,7 @@ fn remember(desk: &Desk, kind: &str, text: &str) -> String {
     item["item"]["id"].as_str().unwrap().to_owned()
 }
 
-/// Each row's token is one of ours, for the row's item and its text as it is shown.
+/// Checks that each row's token is valid for the row's item and its displayed text.
 fn assert_grounded(desk: &Desk, answer: &Value) {
     let mut count = 0;
     for section in answer["sections"].as_array().unwrap() {
@@ -44,7 +44,7 @@ fn assert_grounded(desk: &Desk, answer: &Value) {
     assert!(count > 0, "nothing to look at in {answer}");
 }
 
-/// A day with one of everything.
+/// A day with one event of each type.
 fn busy() -> (Desk, Value) {
     let desk = Desk::new();
     desk.set_time("2026-01-13T12:00:00Z");
@@ -67,9 +67,9 @@ fn busy() -> (Desk, Value) {
     {
         desk.call("schedule_followup_tool", json!({"text": text, "due_at": due}));
     }
-    // Figures of the service itself are no news of a day.
+    // Benchmark results are not part of a brief.
     desk.call("brain_benchmark_encoder", json!({"tokens": 4, "n": 1}));
-    // Ingest goes by the store's own clock, so this document is written as ingest writes it.
+    // Ingest uses the store's own clock, so this document is written directly, in the form of an ingest.
     let document = ItemDraft {
         kind: "document".to_owned(),
         modality: "text".to_owned(),

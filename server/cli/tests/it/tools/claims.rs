@@ -1,4 +1,4 @@
-//! Claims against what is on record: what supports them, what contradicts them, and tokens that are none.
+//! Claim checks against stored items: support, contradiction, and invalid grounding tokens.
 
 use engine::Sensitivity;
 use recalld_audit::{mint, tenant_hash};
@@ -20,7 +20,7 @@ fn verify(desk: &Desk, claim: &str) -> Value {
     verify_as(desk, &operator(), claim, &[])
 }
 
-/// The token of the item that recall gives with this id.
+/// The grounding token in recall's answer for this id.
 fn token(desk: &Desk, caller: &Caller, query: &str, id: &str) -> String {
     let found = desk.call_as(caller, "retrieval_arbitrate_tool", json!({"query": query}));
     let items = found["items"].as_array().unwrap();
@@ -28,7 +28,7 @@ fn token(desk: &Desk, caller: &Caller, query: &str, id: &str) -> String {
     item["grounding_token"].as_str().unwrap().to_owned()
 }
 
-/// A token as this service makes them, for an item whose text has this hash.
+/// Mints a token for an item whose text has this hash.
 fn minted(desk: &Desk, id: &str, content: &str) -> String {
     let id = recalld_common::names::parse_item(id).unwrap().0.to_le_bytes();
     let byte = |at: usize| u8::from_str_radix(&content[2 * at..2 * at + 2], 16).unwrap();
@@ -72,7 +72,7 @@ fn claims_are_supported_contradicted_or_neither() {
     let row = verify(&desk, "The mail server listens on port 8080.");
     is(&row, "unsupported", "nothing on record");
     assert_eq!(row["evidence"], json!([]));
-    // A token that the answer gives is one that the next call takes.
+    // The next call accepts a token from this answer.
     let given = verify(&desk, "The gateway listens on port 9090.");
     let token = given["evidence"][0]["grounding_token"].as_str().unwrap().to_owned();
     is(
@@ -134,7 +134,7 @@ fn a_token_of_a_superseded_item_leads_to_what_stands_now() {
         row["evidence"].as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap()).collect();
     assert_eq!(shown, [&*old, &*new], "{row}");
     assert_eq!(row["evidence"][0]["superseded_by"], *new);
-    // Without the token, too: only what was superseded says so.
+    // Without the token, too: only a superseded item supports the claim.
     is(&verify(&desk, "The gateway listens on port 8080."), "superseded", &new);
     is(&verify(&desk, "The gateway listens on port 9090."), "supported", &new);
 }
@@ -197,7 +197,8 @@ fn what_policy_keeps_back_neither_supports_nor_contradicts() {
         assert_eq!((&row["evidence"], &row["score"]), (&json!([]), &json!(0.0)), "{row}");
         assert_ne!(verify(&desk, claim)["verdict"], "unsupported");
     }
-    // Whoever sees the item without its text has a token of that; another's is of another text.
+    // A token for the redacted item is valid for a caller who sees it redacted; another caller's token is for another
+    // text.
     let seen = desk.call_as(&member(), "get_item_tool", json!({"item_id": veiled}));
     let theirs = minted(&desk, &veiled, seen["item"]["content_sha256"].as_str().unwrap());
     let row = verify_as(&desk, &member(), "The vault listens on port 8080.", &[&theirs]);

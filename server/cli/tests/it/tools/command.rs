@@ -1,10 +1,10 @@
-//! Plain words to tools: how well commands are taken for what they are, on cases of our own, and what is done then.
+//! Natural-language commands: accuracy of intent recognition on our own cases, and the effect of recognized commands.
 //!
-//! All cases were written by whoever wrote the rules. Of those that are `tuned` the failures were looked at while the
-//! rules were made; the later of them, said as freely as one could think of, were led rightly in 64 to 74 of 100 cases
-//! when they were new, and to no more than one write unasked in each of five batches, which is what to expect of such
-//! words. Of those that are `held_out`, which were written before the first rule, the totals were looked at, and no
-//! case; the `extra` ones were written after that, and no rule was made for one.
+//! The author of the rules also wrote all cases. For `tuned` cases, failures were inspected while the rules were
+//! written. The later, more freely worded ones of them were routed correctly in 64 to 74 of 100 cases when new. Each of
+//! five such batches had at most one unrequested write, which is the accuracy to expect for such wording. The
+//! `held_out` cases were written before the first rule; only their totals were inspected. The `extra` cases were
+//! written afterwards, and no rule was made for any of them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,14 +24,14 @@ use support_server::sample_catalog;
 use support_wire::service::write;
 
 const TOOL: &str = "brain_command";
-/// What is counted where no tool is chosen, or is to be.
+/// The tool name if no tool is chosen or expected.
 const NONE: &str = "none";
-/// Of the commands of each set, the least share that must be led to the right tool, and the fewest there are.
+/// For each set: the least share of correctly routed commands, and the least number of commands.
 const SETS: [(&str, f64, u32); 3] =
     [("tuned", 0.97, 120), ("held_out", 0.95, 120), ("extra", 0.9, 60)];
-/// Of all of them together.
+/// The least share of correctly routed commands over all sets.
 const RIGHT_MIN: f64 = 0.95;
-/// Of the arguments that are wanted, the least share that must be taken as they are said.
+/// The least share of arguments that are extracted as expected.
 const ARGUMENTS_MIN: f64 = 0.95;
 
 fn cases() -> Vec<Value> {
@@ -54,12 +54,12 @@ fn writes(tool: &str) -> bool {
     tools.any(|row| row.name == tool && row.change != Change::Nothing)
 }
 
-/// What a command would lead to.
+/// The routing of a command, by a dry run.
 fn routed(desk: &Desk, command: &str) -> Value {
     desk.call(TOOL, json!({"command": command, "dry_run": true}))
 }
 
-/// Right ones, and all.
+/// Number of correct cases, and of all cases.
 #[derive(Debug, Default, Clone, Copy)]
 struct Share(u32, u32);
 
@@ -74,16 +74,16 @@ impl Share {
     }
 }
 
-/// How the commands of the sets were taken.
+/// Results over all sets.
 #[derive(Default)]
 struct Score {
     sets: BTreeMap<String, Share>,
     arguments: BTreeMap<String, Share>,
-    /// By family: of those led there, and of those that are to be.
+    /// By family: precision over the given tools, and recall over the wanted tools.
     given: BTreeMap<&'static str, Share>,
     wanted: BTreeMap<&'static str, Share>,
     confused: BTreeMap<(String, String), u32>,
-    /// Commands that were led to a tool that writes, and ask for none.
+    /// Commands routed to a write tool that request no write.
     unasked: Vec<String>,
 }
 
@@ -103,7 +103,7 @@ impl Score {
         if !is_right {
             *self.confused.entry((wanted.to_owned(), given.to_owned())).or_default() += 1;
         }
-        // What is wrong with the others is not shown: they are not for tuning.
+        // Failures of the other sets are not printed, because these sets must not be used for tuning.
         let tells = set == "tuned";
         if tells && !is_right {
             println!("{command}: {given}, not {wanted}; {}", answer["why"]);
@@ -153,7 +153,7 @@ fn commands_are_led_to_the_tools_that_people_mean() {
     let desk = sample_catalog::desk();
     let mut score = Score::default();
     for case in cases() {
-        // A tool that this build has not cannot be led to.
+        // Tools that this build lacks are skipped.
         if case["tool"].as_str().is_none_or(is_there) {
             score.add(&case, &routed(&desk, case["command"].as_str().unwrap()));
         }
@@ -256,7 +256,7 @@ fn what_is_missing_is_named_and_nothing_is_made_up() {
 #[test]
 fn nothing_is_destroyed_by_a_sentence_that_does_not_plainly_say_so() {
     let desk = Desk::new();
-    // A folder in which nothing is left may be one that is not there for now, and is left alone.
+    // An emptied folder may be an unmounted disk, so a sweep leaves its documents alone.
     write(&desk.files(), "a.md", "# A\n\nOne.\n");
     write(&desk.files(), "b.md", "# B\n\nTwo.\n");
     desk.call("ingest_paths_tool", json!({"paths": [desk.files()]}));

@@ -1,4 +1,4 @@
-//! `search` and `fetch`: what a connector reads of them.
+//! `search` and `fetch`, as read by a connector.
 
 use engine::Sensitivity;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use support_wire::service::write;
 
 use super::texts;
 
-/// The block of text, which is JSON, and the same without it.
+/// The text block, parsed as JSON, and the structured result without its receipt.
 fn called(desk: &Desk, tool: &str, arguments: Value) -> (Value, Value) {
     let answer = desk.try_call(&operator(), tool, arguments).unwrap();
     let mut structured = answer.structured;

@@ -1,4 +1,4 @@
-//! Intents, corrections, outcomes and follow-ups: what they write, who is told, and when things are due again.
+//! Intents, corrections, outcomes and follow-ups: their records, visibility and due times.
 
 use engine::{EdgeFilter, Sensitivity};
 use recalld_common::scope::Scope;
@@ -23,7 +23,7 @@ fn recall(desk: &Desk, query: &str) -> Value {
     desk.call("retrieval_arbitrate_tool", json!({"query": query}))
 }
 
-/// An item whole, by its id.
+/// The complete item of an id.
 fn item(desk: &Desk, id: &Value) -> Value {
     desk.with_context(&operator(), |context| {
         let snapshot = context.snapshot();
@@ -92,7 +92,7 @@ fn a_correction_puts_the_right_text_where_the_wrong_one_stood() {
     let first = found["items"][0]["text"].as_str().unwrap();
     assert!(first.starts_with("The beacon of Gull Rock is lit by paraffin."), "{found}");
     assert_eq!(found["conflicts"], json!([]), "{found}");
-    // By the edge, whoever has the one finds the other.
+    // The edge leads from each of both items to the other.
     desk.with_context(&operator(), |context| {
         let snapshot = context.snapshot();
         let id = recalld_common::names::parse_item(correction["id"].as_str().unwrap()).unwrap();
@@ -119,7 +119,7 @@ fn what_replaces_an_item_replaces_its_corrections() {
         (&old["status"], &old["superseded_by"]),
         (&json!("superseded"), &second["item"]["id"])
     );
-    // By any other tool too.
+    // Any other superseding tool has this effect, too.
     let change =
         json!({"item_id": second["item"]["id"], "text": "The gate is white.", "reason": "paint"});
     let now = desk.call("supersede_item_tool", change);
@@ -174,7 +174,7 @@ fn a_correction_is_as_closed_as_what_it_corrects() {
     let query = json!({"query": "Where is the safe, under the bed or behind the clock?"});
     let found = desk.call_as(&member(), "retrieval_arbitrate_tool", query);
     assert_eq!(found["items"], json!([]), "{found}");
-    // One that may be read and not written is not superseded.
+    // An item that the caller may not write is not superseded.
     let open = desk.remember("The lamp is red.");
     let reader = Caller { scopes: vec![Scope::MemoryWrite], ..member() };
     let hidden = json!({"wrong": "red", "right": "The lamp is green.", "item_id": open});
@@ -228,7 +228,7 @@ fn an_outcome_is_as_closed_as_what_it_is_of() {
     let query = json!({"query": "burglar found"});
     let found = desk.call_as(&member(), "retrieval_arbitrate_tool", query);
     assert_eq!(found["items"], json!([]));
-    // What it is about may be closed later: then its id is told no more.
+    // If the subject is hidden later, its id is no longer disclosed.
     let open = desk.remember("The lamp is red.");
     let kept = json!({"item_id": open, "valence": 1, "idempotency_key": "k"});
     let first = desk.call_as(&member(), OUTCOME, kept.clone());
@@ -295,7 +295,7 @@ fn a_followup_is_open_until_it_is_done() {
     assert_eq!(why, "followup_id: is the id of a note; that of a followup is wanted");
 }
 
-/// When each of the next ones is due, each done when it is due, as the clocks there show it.
+/// Completes each follow-up when it is due and returns the local due times of its successors.
 fn done_again_and_again(desk: &Desk, first: Value, times: usize) -> Vec<String> {
     let mut open = schedule(desk, first);
     let mut due = Vec::new();
@@ -374,7 +374,7 @@ fn the_next_one_is_after_now_and_after_the_one_before() {
 fn what_is_due_is_listed_soonest_first_in_pages() {
     let desk = Desk::new();
     for n in (0..45).rev() {
-        // Two at each time, so that the order among them has to hold as well.
+        // Two at each time, so that their order matters as well.
         let due = format!("2026-01-13T{:02}:00:00Z", n / 2);
         schedule(&desk, json!({"text": format!("thing {n}"), "due_at": due}));
     }
@@ -389,7 +389,7 @@ fn what_is_due_is_listed_soonest_first_in_pages() {
         let Some(cursor) = page.get("next_cursor") else { break };
         assert_eq!(page["followups"].as_array().unwrap().len(), 20);
         arguments["cursor"] = cursor.clone();
-        // One that comes meanwhile, before the place where the list goes on.
+        // Added meanwhile, before the cursor's position.
         schedule(&desk, json!({"text": "early", "due_at": "2026-01-01T00:00:00Z"}));
     }
     let times: Vec<String> = seen.iter().map(|(due, _)| due.to_string()).collect();
@@ -458,7 +458,7 @@ fn a_repeat_with_the_key_is_told_the_same_and_writes_nothing() {
         arguments["idempotency_key"] = json!("k");
         let told = || {
             let mut answer = desk.call(tool, arguments.clone());
-            // Times of tokens are those of the call.
+            // Receipts contain the time of the call.
             answer.as_object_mut().unwrap().remove("receipt");
             answer
         };

@@ -1,4 +1,4 @@
-//! docstore: what was ingested, as it was then.
+//! `docstore`: ingested documents, as of their ingest.
 
 use std::fs;
 
@@ -26,7 +26,7 @@ Wicks come from Leith by the relief boat.
 Two blasts a minute, whenever the island cannot be seen.
 ";
 
-/// A desk with files of these names and texts, ingested.
+/// A service with files of these names and texts ingested.
 fn with(files: &[(&str, &str)]) -> Desk {
     let desk = Desk::new();
     for (name, text) in files {
@@ -257,7 +257,7 @@ fn of_a_document_whose_parts_are_stricter_than_itself_only_the_open_ones_are_tol
         span: Some(Span { byte_start: 0, byte_end: 9, line_start: line, line_end: line }),
         ..ItemDraft::default()
     };
-    // As an import would bring it: parts that are stricter than the document.
+    // As from an import: the chunks are more restricted than their document.
     desk.write(Batch {
         sources: vec![SourceDraft {
             id: Some(source),

@@ -1,5 +1,5 @@
-//! The export: all of a store for whoever may have all of it, line by line and page by page, and for anyone else
-//! nothing that hints at the rest.
+//! The export tool: the complete store, line by line and page by page, for an unrestricted caller; for others, no trace
+//! of the withheld rest.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ use super::texts;
 
 const TOOL: &str = "export_memory_tool";
 
-/// The lines of a snapshot, as `recalld export` writes them.
+/// Export lines of a snapshot, as written by `recalld export`.
 fn whole(snapshot: &Snapshot) -> String {
     let mut bytes = Vec::new();
     write::all::<engine::SearchError>(snapshot, |chunk| {
@@ -37,7 +37,7 @@ fn stored(desk: &Desk) -> String {
     whole(&desk.started().parts.local.get().store.snapshot())
 }
 
-/// One page, with what every page keeps to.
+/// Fetches a page and checks the properties of every page.
 fn page(desk: &Desk, caller: &Caller, wanted: &Value, cursor: Option<&str>) -> Value {
     let mut wanted = wanted.clone();
     if let Some(cursor) = cursor {
@@ -55,7 +55,7 @@ fn page(desk: &Desk, caller: &Caller, wanted: &Value, cursor: Option<&str>) -> V
     page
 }
 
-/// All pages of an export as one text; between two of them something may happen.
+/// All pages of an export as one text; `between` runs after each page but the last.
 fn exported_while(
     desk: &Desk,
     caller: &Caller,
@@ -92,7 +92,7 @@ fn of_type<'a>(rows: &'a [Value], name: &str) -> Vec<&'a Value> {
     rows.iter().filter(|row| row["type"] == name).collect()
 }
 
-/// A new desk with these lines in its store, none of which may be bad.
+/// A new service with these lines imported, none of which may be invalid.
 fn imported(lines: &str) -> Desk {
     let desk = Desk::new();
     let file = desk.files().join("lines.jsonl");
@@ -107,7 +107,7 @@ fn imported(lines: &str) -> Desk {
     desk
 }
 
-/// Lines of a store of random rows, some of them hidden, and some erased.
+/// Export lines of a store of random rows, some of them hidden and some erased.
 fn random(seed: u64) -> String {
     let scratch = support_wire::service::scratch();
     let store = Store::open(ground::folder(scratch.path(), seed), ground::unmerged()).unwrap();
@@ -147,7 +147,7 @@ fn an_export_shows_one_commit_whatever_is_written_meanwhile() {
         }
     });
     assert!(all == wanted, "as it was when it began");
-    // Nothing falls between what was replaced and what replaced it.
+    // If an item is superseded during the export, neither version is lost.
     let desk = Desk::new();
     let ids: Vec<String> =
         (0..150).map(|n| desk.remember(&format!("the buoy {n} is red"))).collect();
@@ -172,7 +172,7 @@ fn an_erasure_meanwhile_ends_the_list_for_who_would_miss_its_tombstone() {
     };
     let first = [operator(), member()].map(|caller| page(&desk, &caller, &json!({}), None));
     let [whole, members] = first.map(|page| page["next_cursor"].as_str().unwrap().to_owned());
-    // The last row of the first page, and one of the next.
+    // The last row of the first page, and a row of the next.
     erase(&ids[99]);
     erase(&ids[120]);
     let why = desk.refusal(TOOL, json!({"cursor": whole}));
@@ -211,7 +211,7 @@ fn reader() -> Caller {
     Caller { scopes, ..member() }
 }
 
-/// Two items of one source, of which the first replaces `old` and the second is restricted.
+/// Two items of one source: the first supersedes `old`, the second is restricted.
 fn of_one_source(desk: &Desk, old: &str) -> (String, String) {
     let source = SourceId(77);
     let item = |number: u128, text: &str, sensitivity| ItemDraft {
@@ -287,13 +287,13 @@ fn what_policy_keeps_back_leaves_no_trace() {
     let source = of_type(&rows, "source")[0];
     assert!(source.get("title").is_none(), "it may be of what is kept back: {source}");
     assert_eq!(source["content_sha256"], "0".repeat(64));
-    // Those two the member knows: it reads the one, and that the other is there is told.
+    // The member may know of two of them: one is readable, and the existence of the other is disclosed.
     assert_eq!(shown["withheld"], 2, "{shown}");
     assert_eq!(shown["receipt"]["decision"], "deny");
     let entry = desk.entry(&shown["receipt"]);
     let withheld = entry.touched.iter().filter(|one| one.effect.word() == "withheld").count();
     assert_eq!(withheld, 5, "the ledger knows all of them: {:?}", entry.touched);
-    // What is left is sound by itself.
+    // The exported part is consistent by itself.
     assert_eq!(rows.len(), of_type(&self::rows(&stored(&imported(&all))), "item").len() + 2);
 
     let quiet = desk.call_as(&reader(), TOOL, json!({"kinds": ["debt"]}));
@@ -303,7 +303,7 @@ fn what_policy_keeps_back_leaves_no_trace() {
     assert_eq!(known["withheld"], 2, "{known}");
     let auditor = desk.call_as(&member(), TOOL, json!({}));
     assert_eq!(auditor["withheld"], 5, "who may read the ledger is told how much it was");
-    // And who may have all of it has all of it.
+    // An unrestricted caller gets the complete store.
     let whole = exported(&desk, &operator(), json!({}));
     assert!(whole == stored(&desk));
     for id in
@@ -379,7 +379,7 @@ fn cursors_are_those_of_the_list_and_forged_ones_show_nothing_new() {
         let why = desk.refusal_as(&caller, TOOL, wanted);
         assert!(why.starts_with("cursor: is none that this tool gave"), "{why}");
     }
-    // Somebody else's goes on in the same place, with what its caller may have.
+    // A cursor of another caller continues at the same position, under the present caller's policy.
     let theirs = page(&desk, &member(), &json!({}), Some(cursor));
     let lines = theirs["lines"].as_array().unwrap();
     assert!(!lines.is_empty() && lines.iter().all(|line| line.as_str().unwrap().contains("oar")));

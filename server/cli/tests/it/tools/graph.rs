@@ -1,4 +1,4 @@
-//! graph: what is linked with what.
+//! `graph`: links between items.
 
 use engine::Sensitivity;
 use engine::ledger::Effect;
@@ -7,7 +7,7 @@ use support_server::desk::{Desk, VEILED, member};
 
 use super::texts;
 
-/// Links two items, and gives the link's id.
+/// Links two items and returns the edge's id.
 #[track_caller]
 fn link(desk: &Desk, from: &str, to: &str, relation: &str, weight: f64) -> String {
     let wanted = json!({"from_id": from, "to_id": to, "relation": relation, "weight": weight});
@@ -16,12 +16,12 @@ fn link(desk: &Desk, from: &str, to: &str, relation: &str, weight: f64) -> Strin
     answer["edge"]["edge_id"].as_str().unwrap().to_owned()
 }
 
-/// Items that say these words.
+/// Stores items with these words and returns their ids.
 fn items<const N: usize>(desk: &Desk, words: [&str; N]) -> [String; N] {
     words.map(|word| desk.remember(word))
 }
 
-/// The titles of the items of a list.
+/// The titles of the items in a list.
 fn titles(answer: &Value, list: &str) -> Vec<String> {
     let rows = answer[list].as_array().unwrap().iter();
     rows.map(|row| row["item"]["title"].as_str().unwrap().to_owned()).collect()
@@ -60,7 +60,7 @@ fn a_hub_has_pages_that_lose_and_repeat_nothing() {
     let mut made = Vec::new();
     for n in 0..45 {
         let spoke = desk.remember(&format!("spoke {n}"));
-        // Some weigh the same.
+        // Some weights are equal.
         made.push(link(&desk, &hub, &spoke, "has", f64::from(n % 3) / 2.0));
     }
     let (mut seen, mut cursor, mut sizes) = (Vec::new(), Value::Null, Vec::new());
@@ -104,7 +104,7 @@ fn a_link_is_made_once_and_taken_away() {
     let late = desk.call("link_items_tool", keyed.clone());
     assert_eq!(late["created"], false);
 
-    // Recall's graph lane goes by it.
+    // Recall's graph retriever follows the edge.
     let found = desk.call("retrieval_arbitrate_tool", json!({"query": "lamp of brass"}));
     assert!(found.to_string().contains("Leith"), "{found}");
 

@@ -1,4 +1,4 @@
-//! ingest: files and texts come in, go out of sight with their files, and come back.
+//! `ingest`: files and texts are ingested, tombstoned when their files disappear, and restored.
 
 use std::fs;
 
@@ -15,7 +15,7 @@ const STATUS: &str = "ingest_status_tool";
 const TOMBSTONE: &str = "tombstone_paths_tool";
 const SWEEP: &str = "tombstone_reconcile_sweep_tool";
 
-/// A desk whose files are ingested: two in a folder, one beside it.
+/// A service with three ingested files: two in a folder, one beside it.
 fn desk() -> Desk {
     let desk = Desk::new();
     let files = desk.files();
@@ -95,7 +95,7 @@ fn a_given_text_is_a_document_with_pieces_and_versions() {
     let hits = found(&desk, "high water in May");
     assert!(hits.iter().any(|text| text.contains("eleven")), "{hits:?}");
     assert!(!hits[0].contains("noon"), "{hits:?}");
-    // Without a URI, title and text tell it apart.
+    // Without a URI, title and text identify a document.
     let plain = json!({"title": "Log", "text": "Calm sea."});
     let one = desk.call(TEXT, plain.clone());
     assert_eq!(desk.call(TEXT, plain)["document"], one["document"]);
@@ -240,7 +240,7 @@ fn who_may_not_write_a_document_does_not_replace_it_and_lowering_is_on_record() 
         let events = desk.call("sensitivity_events_tool", json!({}));
         texts(&events, "events", "what").iter().filter(|what| **what == "lowered").count()
     };
-    // The record of the job alone.
+    // Only the job's record was written.
     assert_eq!((seq(&desk) <= before + 2, events(&desk)), (true, 0));
     desk.call(PATHS, json!({"paths": notes, "sensitivity": "public"}));
     assert_eq!(events(&desk), 1);
@@ -263,7 +263,7 @@ fn paths_are_tombstoned_with_all_that_lies_in_them() {
     assert_eq!((&dry["documents"], &dry["items"]), (&json!(2), &json!(4)), "{dry}");
     assert_eq!(dry["paths"][1], json!({"path": "nowhere", "documents": 0, "items": 0}));
     assert_eq!(manifest(&desk).len(), 3);
-    // A file that is gone, a name that only begins alike, and an older version.
+    // A deleted file, a folder whose name has the same prefix, and an older version.
     fs::remove_dir_all(desk.files().join("docs")).unwrap();
     write(&desk.files(), "docs2/x.md", "# X\n\nStays.\n");
     desk.call(PATHS, json!({"paths": [desk.files()]}));
@@ -283,7 +283,7 @@ fn paths_are_tombstoned_with_all_that_lies_in_them() {
     assert_eq!(again["documents"], 2, "a repeat is told the same");
     let why = desk.refusal(TOMBSTONE, json!({"paths": ["../x"], "reason": "y"}));
     assert!(why.contains("`..` is not followed"), "{why}");
-    // What was taken away by hand does not come back by a sweep.
+    // A sweep does not restore explicitly tombstoned documents.
     write(&desk.files(), "docs/lamp.md", "# Lamp\n\nThe lamp burns paraffin.\n");
     let swept = desk.call(SWEEP, json!({"dry_run": false}));
     assert_eq!(
@@ -325,7 +325,7 @@ fn a_sweep_follows_the_disk_there_and_back() {
     let again = desk.call(SWEEP, json!({"dry_run": false, "idempotency_key": "back"}));
     assert_eq!(again["returned_count"], 1, "a repeat is told the same");
     assert_eq!(desk.call(SWEEP, json!({}))["returned_count"], 0);
-    // Beneath a prefix alone.
+    // Only below a prefix.
     fs::remove_file(&lamp).unwrap();
     let other = desk.call(SWEEP, json!({"path_prefix": path(&desk, "notes.txt")}));
     assert_eq!((&other["missing_count"], &other["changed_count"]), (&json!(0), &json!(1)));
@@ -368,7 +368,7 @@ fn a_folder_that_looks_unmounted_takes_nothing_away() {
             .contains("is empty, as a folder is whose disk")
     );
     assert_eq!(manifest(&desk).len(), 3);
-    // Whoever names the folder means it; and one that is gone itself is no mount point.
+    // An explicitly named folder is swept; a deleted folder is no mount point.
     let named = desk.call(SWEEP, json!({"path_prefix": path(&desk, "docs")}));
     assert_eq!(named["missing_count"], 2, "{named}");
     fs::remove_dir(desk.files().join("docs")).unwrap();

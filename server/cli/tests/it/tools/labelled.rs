@@ -1,7 +1,7 @@
-//! How well claims, contradictions and duplicates are judged, on cases of our own. All were written by whoever wrote the rules. Of
-//! half of each kind (`tuned`) the failures were looked at while the rules were made; of the other half (`held_out`)
-//! the totals were, between one change and the next, and no case. What is measured is the judgement of texts; which
-//! texts a claim is held against is recall's.
+//! Accuracy of claim checks, contradictions and duplicates on our own cases, which the author of the rules also wrote.
+//! For half of each file (`tuned`), failures were inspected while the rules were written. For the other half
+//! (`held_out`), only totals were inspected between changes. The tests measure the judgement of texts; recall selects
+//! the texts for a claim.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 const SETS: [&str; 2] = ["tuned", "held_out"];
 const VERDICTS: [&str; 3] = ["supported", "contradicted", "unsupported"];
-/// Fewest cases of each file.
+/// Least number of cases per file.
 const CASES_MIN: usize = 120;
 
 fn cases(name: &str) -> Vec<Value> {
@@ -25,7 +25,7 @@ fn cases(name: &str) -> Vec<Value> {
     cases
 }
 
-/// How often a label was given, was right, and was to be given.
+/// Counts of a label: given, right, and wanted.
 #[derive(Debug, Default, Clone, Copy)]
 struct Count {
     given: u32,
@@ -60,7 +60,7 @@ impl Count {
     }
 }
 
-/// The verdict on a case, as the tool draws it from texts that all are current.
+/// The tool's verdict on a case, with all texts current.
 fn verdict(case: &Value) -> &'static str {
     let claim = Prose::of("", case["claim"].as_str().unwrap());
     let (mut supports, mut differs) = (false, false);
@@ -98,8 +98,8 @@ fn claims_are_judged_as_people_do_or_not_at_all() {
     }
 }
 
-/// The least precision and recall of each verdict. Where nothing can be told the verdict is `unsupported`, so its
-/// precision is what the recall of the others leaves.
+/// Least precision and recall of each verdict. Undecided claims are `unsupported`, so the precision of that verdict
+/// depends on the recall of the others.
 const FLOORS: [(&str, f64, f64); 3] =
     [("supported", 0.93, 0.8), ("contradicted", 0.95, 0.8), ("unsupported", 0.7, 0.93)];
 
@@ -123,10 +123,10 @@ fn pairs_that_differ_are_found_and_others_are_not() {
     }
 }
 
-/// From which score on two texts are duplicates, unless a caller says otherwise.
+/// Default score from which two texts are duplicates.
 const THRESHOLD: f32 = 0.95;
 
-/// Measured on the words alone: vectors can but take a pair away, whose cosine is below 0.8.
+/// Measured on words only: embeddings can only remove a pair, if its cosine is below 0.8.
 #[test]
 fn pairs_that_are_near_identical_are_found_and_others_are_not() {
     for set in SETS {

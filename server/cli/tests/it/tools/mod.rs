@@ -1,5 +1,5 @@
-//! The tools of the catalog, one by one, in this process: what they do to the store, what they answer, whom they
-//! refuse. Embeddings mean nothing here, and the clock is the test's.
+//! In-process tests of each tool of the catalog: its effect on the store, its answers and its denials. Embeddings are
+//! random, and the tests set the clock.
 
 mod agent_state;
 mod artifacts;
@@ -27,7 +27,7 @@ mod written;
 
 use serde_json::Value;
 
-/// The texts of a field, in the rows of a list.
+/// The texts of a field in the rows of a list.
 #[track_caller]
 fn texts<'a>(answer: &'a Value, list: &str, field: &str) -> Vec<&'a str> {
     let rows = answer[list].as_array().unwrap();

@@ -1,4 +1,4 @@
-//! `docs/tools.md`: made from the rows, so that it says what they do.
+//! `docs/tools.md`, generated from the catalog and thus consistent with the tools.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -28,7 +28,7 @@ from there with the same arguments.
 was there first.
 ";
 
-/// A family, with its tools.
+/// The section of a family with its tools.
 fn family_part(family: &Family, page: &mut String) {
     write!(page, "\n## {}\n\n{}\n", family.name, family.about).unwrap();
     for tool in family.tools {
@@ -63,7 +63,7 @@ fn tool_part(tool: &Tool, page: &mut String) {
     write!(page, "\nExample: `{}`\n", tool.example).unwrap();
 }
 
-/// The type of an argument, with its bounds and its default.
+/// The type of an argument, with its limits and its default.
 fn type_of(field: &Field) -> String {
     let schema = &field.schema;
     let mut said = schema["type"].as_str().unwrap().to_owned();

@@ -1,5 +1,5 @@
-//! Every row of the catalog is what was agreed, and does what it says: the same tests for all of them, read off
-//! the row.
+//! Every tool of the catalog is as agreed and behaves as declared. The tests are the same for all tools, and read the
+//! expectations from the catalog.
 
 use std::sync::Arc;
 
@@ -16,17 +16,17 @@ use support_server::desk::{Desk, operator};
 use support_server::sample_catalog;
 use support_server::schema::rows;
 
-/// The arguments of a row's example.
+/// The arguments of a tool's example.
 fn example(row: &Tool) -> Map<String, Value> {
     serde_json::from_str(row.example).unwrap()
 }
 
-/// Whether a tool that was agreed on is in this build.
+/// Returns true if an agreed tool is in this build.
 fn is_there(name: &str) -> bool {
     rows().any(|row| row.name == name)
 }
 
-/// The names of a caller's tools, sorted.
+/// Names of a caller's tools, sorted.
 fn names_of(caller: &Caller) -> Vec<&'static str> {
     let mut names: Vec<&str> =
         CATALOG.visible_to(caller, Profile::Full).map(|tool| tool.name).collect();
@@ -34,7 +34,7 @@ fn names_of(caller: &Caller) -> Vec<&'static str> {
     names
 }
 
-/// The names of the tools that were agreed on and that `has` takes, sorted.
+/// Names of the agreed tools that match `has`, sorted.
 fn agreed_names(has: impl Fn(&str, &str, Option<Scope>) -> bool) -> Vec<&'static str> {
     let there = agreed().filter(|(_, name, _)| is_there(name));
     let names = there.filter(|&(family, name, scope)| has(family, name, scope));
@@ -43,7 +43,7 @@ fn agreed_names(has: impl Fn(&str, &str, Option<Scope>) -> bool) -> Vec<&'static
     names
 }
 
-/// Someone of a plan, with all scopes that it grants.
+/// A caller with this plan and all its scopes.
 fn of_plan(name: &str) -> Caller {
     let plan = Arc::clone(Plans::built_in().find(name).unwrap());
     Caller { plan: name.to_owned(), scopes: plan.scopes.clone(), entitled: plan, ..operator() }
@@ -91,7 +91,7 @@ fn every_example_runs_and_has_its_entry_in_the_ledger() {
     }
 }
 
-/// A value beyond a bound of a field, and one that lies on it; for each of its bounds.
+/// For each limit of a field: a value beyond it, and one on it.
 fn bounds(field: &Field) -> Vec<(Value, Value)> {
     let schema = &field.schema;
     let mut bounds = Vec::new();
@@ -123,7 +123,7 @@ fn bounds(field: &Field) -> Vec<(Value, Value)> {
     bounds
 }
 
-/// A member of a list, as its schema wants it.
+/// A valid member of a list.
 fn member_of(schema: &Value) -> Value {
     match schema["type"].as_str().unwrap() {
         "string" if schema.get("enum").is_some() => schema["enum"][0].clone(),
@@ -138,7 +138,7 @@ fn member_of(schema: &Value) -> Value {
     }
 }
 
-/// A value of another type than a field's; of the one field that takes any JSON there is none.
+/// A value of another type than the field's; `None` for the one field that accepts any JSON.
 fn other_type(row: &Tool, field: &Field) -> Option<Value> {
     match field.schema["type"].as_str().unwrap() {
         "string" => Some(json!(7)),
@@ -148,7 +148,7 @@ fn other_type(row: &Tool, field: &Field) -> Option<Value> {
     }
 }
 
-/// Why a call is refused whose example has one other value.
+/// The error of a tool's example with one argument replaced.
 fn refusal_with(desk: &Desk, row: &Tool, field: &Field, value: &Value) -> Option<String> {
     let mut raw = example(row);
     raw.insert(field.name.to_owned(), value.clone());
@@ -182,7 +182,7 @@ fn every_bound_of_every_argument_holds_on_both_sides() {
             assert_eq!(seq(), before, "{}: a refused call writes nothing", row.name);
         }
     }
-    // On a desk of its own for each: what lies on a bound may well be done.
+    // Each tool has its own service, because a value on a limit may take effect.
     for row in rows() {
         let fields = (row.shape)();
         if fields.iter().all(|field| bounds(field).is_empty()) {
@@ -243,7 +243,7 @@ fn a_key_makes_a_repeat_of_any_write_harmless() {
         let told = |raw: &Map<String, Value>| {
             let mut answer = desk.call(row.name, Value::Object(raw.clone()));
             answer.as_object_mut().unwrap().remove("receipt").unwrap();
-            // A call within the call has an entry and a receipt of its own.
+            // A nested call has its own entry and receipt.
             if let Some(within) = answer.get_mut("result").and_then(Value::as_object_mut) {
                 within.remove("receipt");
             }

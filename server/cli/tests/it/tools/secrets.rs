@@ -1,4 +1,4 @@
-//! Secrets in what is written: what holds one is restricted from then on, and its writer is told.
+//! Secrets in written texts: an item with a secret becomes restricted, and the report names the secret's location.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use support_server::desk::{Desk, member};
 
 use super::texts;
 
-/// Looks like an AWS access key id; in pieces, so that no other scanner minds this file.
+/// A fake AWS access key id, split so that secret scanners ignore this file.
 fn key() -> String {
     ["AKIA", "Q3EGRTZ7YN2VKWLM"].concat()
 }
@@ -22,7 +22,7 @@ fn ingest(desk: &Desk, wanted: Value) -> Value {
     desk.call("ingest_paths_tool", wanted)
 }
 
-/// Sections that are long enough for chunks of their own, one of them with a key on its fourth line.
+/// Sections long enough for separate chunks; one contains a key on its fourth line.
 fn guide() -> String {
     let filler =
         "The lamp is trimmed at dusk and polished at dawn, whatever the weather. ".repeat(12);
@@ -32,7 +32,7 @@ fn guide() -> String {
     )
 }
 
-/// The events of the newest entry that has any: what, item and rule.
+/// Item and rule of each `raised` event.
 fn raised(desk: &Desk) -> Vec<(String, String)> {
     let page = desk.call("sensitivity_events_tool", json!({}));
     let rows = page["events"].as_array().unwrap().clone();
@@ -65,7 +65,7 @@ fn a_chunk_with_a_secret_is_restricted_and_the_report_says_where() {
     assert_eq!(item["item"]["policy"]["sensitivity"], "restricted");
     let same = |id: &str| id.rsplit('_').next().unwrap().to_owned();
     assert_eq!(same(&events[0].0), same(&chunk));
-    // Read again, it is as it was; nothing is told twice.
+    // Ingested again, the file is unchanged and nothing is reported twice.
     let again = ingest(&desk, json!({}));
     assert_eq!((&again["unchanged"], &again["secrets_count"]), (&json!(2), &json!(0)), "{again}");
     let again = ingest(&desk, json!({"sensitivity": "internal"}));
@@ -120,7 +120,7 @@ fn a_secret_in_a_title_restricts_the_document_and_leaves_with_the_title() {
     assert_eq!(raised(&desk).len(), 2, "document and chunk: {report}");
     let why = desk.refusal_as(&member(), "docstore_get_document_tool", json!({"path": "note.md"}));
     assert!(why.contains("no document was ingested"), "{why}");
-    // What was asked for is kept apart from what it was raised to.
+    // The requested sensitivity is stored separately from the raised one.
     assert_eq!(ingest(&desk, json!({"sensitivity": "internal"}))["unchanged"], 1);
     put(&desk, "note.md", "# Use the vault\n\nSoon.\n");
     assert_eq!(ingest(&desk, json!({}))["superseded"], 1);
@@ -161,7 +161,7 @@ fn a_memory_with_a_secret_is_restricted_and_its_writer_told_so() {
     assert_eq!(item["item"]["policy"]["sensitivity"], "restricted");
     let why = desk.refusal_as(&member(), "get_item_tool", json!({"item_id": id}));
     assert_eq!(why, "item_id: there is no such item");
-    // A repeat is told the same, and raises nothing again.
+    // A repeat gets the first answer and raises nothing again.
     let again = desk.call_as(&member(), "brain_remember", wanted);
     assert_eq!((&again["secrets"], &again["item"]["id"]), (&first["secrets"], &id));
     assert_eq!(raised(&desk).len(), 1);

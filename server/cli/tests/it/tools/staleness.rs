@@ -1,4 +1,4 @@
-//! `recall_staleness_check_tool`: how what was recalled stands now.
+//! `recall_staleness_check_tool`: the freshness of recalled items.
 
 use std::fs;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::texts;
 
 const CHECK: &str = "recall_staleness_check_tool";
 
-/// How one item stands, by its id.
+/// The freshness of one item.
 fn check(desk: &Desk, id: &str) -> Value {
     let answer = desk.call(CHECK, json!({"item_ids": [id]}));
     assert_eq!((&answer["items"][0]["id"], &answer["truncated"]), (&json!(id), &json!(false)));
@@ -28,7 +28,7 @@ fn remember(desk: &Desk, item: Value) -> String {
     desk.call("brain_remember", item)["item"]["id"].as_str().unwrap().to_owned()
 }
 
-/// The grounding token of an item, as a caller is given it.
+/// The grounding token of an item, as returned to a caller.
 fn token(desk: &Desk, id: &str) -> String {
     let one = desk.call("fetch", json!({"id": id}));
     one["metadata"]["grounding_token"].as_str().unwrap().to_owned()
@@ -68,7 +68,7 @@ fn an_item_is_fresh_until_something_happens_to_it() {
 #[test]
 fn files_are_compared_with_what_was_read_of_them() {
     let desk = Desk::new();
-    // Long enough that each part is a piece of its own.
+    // Long enough for one chunk per section.
     let lines = |word: &str| (0..60).map(|n| format!("{word} {n} is kept.\n")).collect::<String>();
     let (wicks, horns) = (lines("Wick"), lines("Horn"));
     let text =
@@ -99,7 +99,7 @@ fn files_are_compared_with_what_was_read_of_them() {
     let now = &answer["items"][1]["now"];
     assert_eq!((&now["line_start"], &now["line_end"]), (&json!(66), &json!(128)), "{now}");
     assert_eq!(answer["items"][2]["now"].get("line_start"), None, "its text is not there any more");
-    // By another prefix it is the same item, under the id as it was given.
+    // Another prefix names the same item, and the answer repeats the given id.
     let other = horn.replace("chk_", "itm_");
     assert_eq!(status(&desk, &other), "source_changed");
     fs::remove_file(desk.files().join("guide.md")).unwrap();

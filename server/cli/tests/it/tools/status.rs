@@ -1,5 +1,4 @@
-//! Questions about the service: what they are taken for, that the numbers are those of the counters, and who is told
-//! what.
+//! Questions about the service: recognized topics, numbers equal to the counters, and visibility.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,8 +12,7 @@ use support_server::desk::{Desk, member, operator};
 use support_wire::service::write;
 
 const TOOL: &str = "brain_status_query_tool";
-/// Of the topics that were found the least share that must be right, and of those that are asked for the least that must
-/// be found: of the questions that it was tuned on, and of those that were held out.
+/// Least precision and recall of topics, for the tuned and the held-out questions.
 const SHARES_MIN: [(&str, f64, f64); 2] = [("tuned", 0.98, 0.97), ("held", 0.95, 0.9)];
 
 fn ask(desk: &Desk, question: &str) -> Value {
@@ -25,14 +23,14 @@ fn topics(answer: &Value) -> BTreeSet<String> {
     super::texts(answer, "topics", "topic").into_iter().map(str::to_owned).collect()
 }
 
-/// How well the topics of some questions were found.
+/// Topic counts over some questions.
 #[derive(Default)]
 struct Score {
     questions: u32,
     found: u32,
     right: u32,
     wanted: u32,
-    /// Questions about something else, and those of them that were not answered.
+    /// Questions about other subjects, and how many of them were left unanswered.
     other: u32,
     left: u32,
 }
@@ -92,7 +90,7 @@ fn measure(desk: &Desk, half: &str, tells: bool) -> Score {
 fn questions_are_taken_for_what_they_are() {
     let desk = Desk::new();
     desk.remember("a decision is a kind that the store has");
-    // What is wrong with the half that is held out is not shown: it is not for tuning.
+    // Failures of the held-out half are not printed, because it must not be used for tuning.
     for (half, precision, recall) in SHARES_MIN {
         let score = measure(&desk, half, half == "tuned");
         assert!(score.questions >= 80);

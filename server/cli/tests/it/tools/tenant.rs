@@ -1,4 +1,4 @@
-//! What is left of a quota and of a rate.
+//! The remaining quota and rate.
 
 use std::time::Instant;
 
@@ -30,7 +30,7 @@ fn a_metered_caller_is_told_what_is_left_and_what_is_reserved() {
 
     let now = desk.started().parts.clock.now();
     let open = desk.started().parts.meter.reserve("local", Some(160), now).unwrap();
-    // Taken at a time to come, so none of them is back by the time of the call.
+    // Taken at a future time, so that the token bucket has refilled none by the time of the call.
     let later = Instant::now() + std::time::Duration::from_secs(3_600);
     for _ in 0..5 {
         desk.started().parts.rates.take(&bucket, rate, later).unwrap();

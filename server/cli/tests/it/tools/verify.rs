@@ -1,4 +1,4 @@
-//! The ledger as tools show it: receipts, scans, the trail, what was kept from whom, and why.
+//! The ledger through tools: receipts, scans, the trail, withheld items and the reasons.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use support_server::desk::{Desk, VEILED, member, operator};
 
 use super::texts;
 
-/// A member who may not audit.
+/// A member without `audit:read`.
 fn plain_member() -> Caller {
     let mut member = member();
     member.scopes.retain(|scope| *scope != Scope::AuditRead);
@@ -100,7 +100,7 @@ fn no_receipt_tells_a_denial_from_what_is_not_there() {
             assert!(row["ledger"].get("decision").or(row["ledger"].get("rule")).is_none(), "{row}");
         }
     }
-    // Whoever audits is told what was decided.
+    // An auditor sees the decisions.
     assert_eq!(receipts(&member())[0]["decision"], "deny");
     let seen = reconcile(&desk, &member(), &own);
     assert_eq!(texts(&seen, "receipts", "verdict"), ["match", "match"]);
@@ -132,7 +132,7 @@ fn a_ledger_that_was_changed_is_found_out() {
     let why = desk.refusal("ledger_integrity_scan_tool", json!({"from_seq": 5, "to_seq": 4}));
     assert_eq!(why, "to_seq: is 4, which is before from_seq, 5");
 
-    // The twelfth entry is said to be of another tool.
+    // Changes the tool's name in the twelfth entry.
     let [(path, _)] = &files[..] else { panic!("one volume is wanted") };
     let mut bytes = fs::read(path).unwrap();
     let name = b"brain_remember";
@@ -225,7 +225,7 @@ fn sensitivity_events_are_told_one_by_one() {
     let from = desk.call("tenant_info", json!({}))["receipt"]["at"].clone();
     for id in &ids {
         desk.call_as(&member(), "get_item_tool", json!({"item_id": id}));
-        // What is read, or written, is no event.
+        // An allowed read or write is no sensitivity event.
         desk.call("get_item_tool", json!({"item_id": id}));
     }
     let erased = desk.remember("gone");

@@ -1,4 +1,4 @@
-//! Attempts: how they move, and that their history stays.
+//! Task attempts: their state changes and their retained history.
 
 use engine::Sensitivity;
 use serde_json::{Value, json};
@@ -210,7 +210,7 @@ fn what_policy_hides_of_an_attempt_stays_hidden() {
     let desk = Desk::new();
     let ids: Vec<String> =
         ["public", "veiled", "secret"].iter().map(|task| begin(&desk, task, "running")).collect();
-    // As an import would bring them.
+    // As from an import.
     desk.revise(&ids[1], |item| item.gates = vec![VEILED.to_owned()]);
     desk.revise(&ids[2], |item| item.sensitivity = Sensitivity::Restricted);
     let list = desk.call_as(&member(), "list_task_attempts_tool", json!({}));

@@ -1,5 +1,5 @@
-//! What a tool writes is a record like any other: it has its provenance, is found by recall, stands in its chain, and
-//! an export carries it. Asked of every row of the catalog that writes, by its example.
+//! Records written by tools: each has its provenance, is recalled, belongs to a chain, and is exported. The tests run
+//! the example of every write tool.
 
 use std::collections::BTreeSet;
 
@@ -14,10 +14,10 @@ use support_wire::service::write;
 
 use super::texts;
 
-/// The kind of the hidden items that repeats are answered from.
+/// Kind of the hidden items with stored answers for repeated calls.
 const ANSWERS: &str = "idempotency";
 
-/// Arguments that write something where the example only says what would be written.
+/// Arguments that cause a write if the example is a dry run.
 fn arguments(desk: &Desk, row: &Tool) -> Map<String, Value> {
     let folder = desk.files();
     let wanted = match row.name {
@@ -31,7 +31,7 @@ fn arguments(desk: &Desk, row: &Tool) -> Map<String, Value> {
             std::fs::remove_file(folder.join("README.md")).unwrap();
             json!({"dry_run": false})
         }
-        // Of the artifact of the sample the hash is known: another one is a change.
+        // The sample's artifact already has its hash, so another hash is a change.
         "reconcile_artifact_id_tool" => {
             json!({"artifact_id": "art_00000000000000000000000009", "content_sha256": "ab".repeat(32)})
         }
@@ -40,23 +40,23 @@ fn arguments(desk: &Desk, row: &Tool) -> Map<String, Value> {
     wanted.as_object().unwrap().clone()
 }
 
-/// The words of an item.
+/// An item's text, or its title if the text is empty.
 fn said<'i>(item: &ItemView<'i>) -> &'i str {
     if item.text.is_empty() { item.title } else { item.text }
 }
 
-/// What a call wrote.
+/// The records of a call.
 #[derive(Default)]
 struct Written {
-    /// Id, kind, text or else title, by and via; and whether searches find it.
+    /// Id, kind, text or title, author and tool, and whether the item is searchable.
     items: Vec<(ItemId, String, String, [String; 2], bool)>,
-    /// Id, and by whom.
+    /// Id and author.
     edges: Vec<(String, String)>,
-    /// What is hidden, by whom and why.
+    /// Tombstone target, author and reason.
     hidden: Vec<(u128, String, String)>,
 }
 
-/// What stands in the store that was not there at a commit.
+/// Records written after a commit.
 fn written_since(desk: &Desk, seq: u64) -> Written {
     let snapshot = desk.started().parts.local.get().store.snapshot();
     let mut written = Written::default();
@@ -83,7 +83,7 @@ fn written_since(desk: &Desk, seq: u64) -> Written {
     written
 }
 
-/// All lines of an export, by the tool.
+/// All lines of an export by the tool.
 fn exported(desk: &Desk) -> Vec<Value> {
     let (mut lines, mut wanted) = (Vec::new(), json!({}));
     loop {
@@ -97,7 +97,7 @@ fn exported(desk: &Desk) -> Vec<Value> {
     }
 }
 
-/// What recall finds by these words.
+/// The items recalled for these words.
 fn recalled(desk: &Desk, said: &str) -> Vec<Value> {
     let query: String = said.chars().take(300).collect();
     let wanted = json!({"query": query, "compact": false});
@@ -109,7 +109,7 @@ fn is(found: &Value, id: ItemId) -> bool {
     names::parse_item(found["id"].as_str().unwrap()).unwrap() == id
 }
 
-/// Whether recall finds an item by its own words: itself, or another that says the same.
+/// Returns true if recall finds the item by its own words, or another item with the same text.
 fn is_recalled(desk: &Desk, id: ItemId, said: &str) -> bool {
     let says_so =
         |item: &Value| item["text"].as_str().is_some_and(|text| text.trim() == said.trim());
@@ -133,7 +133,7 @@ fn what_any_tool_writes_has_its_provenance_is_recalled_chained_and_exported() {
         for (id, kind, text, provenance, is_searchable) in written.items {
             let name = names::item(&kind, id);
             let what = format!("{}: {kind} {name}", row.name);
-            // A command's work is done by the tool that it leads to.
+            // A command's write is recorded under the tool that it calls.
             let via = if row.name == "brain_command" { "brain_remember" } else { row.name };
             assert_eq!(provenance, ["operator", via], "{what}");
             assert!(has("item", &name), "{what} is not exported");

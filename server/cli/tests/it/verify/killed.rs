@@ -1,5 +1,5 @@
-//! SIGKILL in the middle of `recalld erase`: the erasure ends by itself at the next start, or by
-//! `erase --pending`, in the store and in its backups.
+//! SIGKILL during `recalld erase`: the next start, or `erase --pending`, completes the erasure in the store and in its
+//! backups.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,15 +18,14 @@ use crate::verify::program::{export, store_in};
 const ROUNDS: usize = 9;
 const SEGMENTS: usize = 5;
 const SECRET: &str = "zanzibarsecret";
-/// Changes of files that are seen before the kill: about as many as an erasure makes.
+/// Maximum of observed file changes before the kill: about the number that an erasure makes.
 const CHANGES_MAX: u64 = 40;
-/// How often a server of these tests looks for backups that have to lose something: a look that came
-/// while a killed process still had a backup's lock is soon made again.
+/// A one-second retry interval for erasures in backups: an attempt that met a killed process's lock is soon repeated.
 const LOOKS_EVERY_SECOND: [&str; 2] = ["--backup-erasures-every", "1"];
-/// After this a test has waited long enough for what nobody asked for.
+/// Timeout for background work.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// Who has the store while it is killed, and who ends the erasure.
+/// The process that is killed, and the process that completes the erasure.
 #[derive(Debug, Clone, Copy)]
 enum Way {
     ServerThenServer,
@@ -34,7 +33,7 @@ enum Way {
     CommandThenServer,
 }
 
-/// A store with a secret in each of several segments. Gives their ids.
+/// Creates a store with a secret in each of several segments. Returns the ids.
 fn made(data: &Path) -> Vec<String> {
     let folder = store_in(data);
     fs::create_dir_all(&folder).expect("scratch folders can be made");
@@ -42,7 +41,7 @@ fn made(data: &Path) -> Vec<String> {
     let secret = |n: usize| {
         let drafts = [note(&format!("filler {n}")), note(&format!("{SECRET} number {n}"))];
         let written = store.write(items(drafts)).expect("it takes writes");
-        // The last one stays in the log.
+        // The last item stays in the WAL.
         if n + 1 < SEGMENTS {
             store.seal().expect("it can be sealed");
         }
@@ -51,12 +50,12 @@ fn made(data: &Path) -> Vec<String> {
     (0..SEGMENTS).map(secret).collect()
 }
 
-/// Names, lengths and times of all files: it changes with each step of an erasure.
+/// Names, lengths and times of all files, which change with each step of an erasure.
 fn look(folders: &[&Path]) -> Vec<(PathBuf, u64, Option<SystemTime>)> {
     let mut found = Vec::new();
     let mut open: Vec<PathBuf> = folders.iter().map(|folder| folder.to_path_buf()).collect();
     while let Some(folder) = open.pop() {
-        // What is being removed meanwhile is a change, too.
+        // A file that disappears during the scan is a change, too.
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             let Ok(about) = entry.metadata() else { continue };
             if about.is_dir() {
@@ -69,7 +68,7 @@ fn look(folders: &[&Path]) -> Vec<(PathBuf, u64, Option<SystemTime>)> {
     found
 }
 
-/// Waits until so many changes were seen, or the command has ended.
+/// Waits for a number of observed changes, or for the command's end. Returns the number observed.
 fn wait_for_changes(child: &mut Child, folders: &[&Path], changes: u64) -> u64 {
     let (mut seen, mut last) = (0, look(folders));
     while seen < changes && child.try_wait().expect("it is our child").is_none() {
@@ -87,12 +86,12 @@ fn pending(data: &Path) -> usize {
     backups.map(|it| it["pending"].as_array().expect("a list").len()).sum()
 }
 
-/// Looks until nothing is pending any more: nobody asked for it.
+/// Polls until the server's background work has completed all erasures.
 fn wait_until_erased(service: &Service) {
     let mut client = McpClient::open(service);
     let began = Instant::now();
     while began.elapsed() < WAIT_MAX {
-        // Each look waits for an answer of the server, so that it has the processor meanwhile.
+        // Each poll waits for the server's answer, which leaves the processor to the server.
         let stats = client.call("recall_stats", &serde_json::json!({}));
         if stats["store"]["erasures_pending"] == 0 && pending(service.data()) == 0 {
             return;
@@ -157,7 +156,7 @@ fn kill_and_go_on(way: Way, changes: u64) {
     let rows = export(&data);
     let stones = rows.iter().filter(|row| row["type"] == "tombstone").count();
     if stones == 0 {
-        // It was killed before the request was on disk: nothing is gone, and it can be made again.
+        // Killed before the request was on disk: nothing is erased, and the request can be repeated.
         assert!(!ended.success());
         assert_eq!(rows, before);
         run_json(&data, &asked[..asked.len() - 1]);
@@ -182,7 +181,7 @@ fn an_erasure_that_is_killed_ends_by_itself_or_by_the_next_command() {
     }
 }
 
-/// Without anybody asking: the backup was out of reach when the item was erased, and is there again.
+/// A backup that was unreachable during the erasure is erased from in the background when it is reachable again.
 #[test]
 fn a_backup_that_is_there_again_loses_what_was_erased() {
     let scratch = scratch();

@@ -1,4 +1,4 @@
-//! `recalld verify` and `recalld salvage`, the real program, and erasures that are killed.
+//! `recalld verify` and `recalld salvage` as a program, and interrupted erasures.
 
 mod killed;
 mod places;

@@ -1,4 +1,4 @@
-//! `recalld verify` of backups, of what is restored from them, and beside a running server.
+//! `recalld verify` of backups and restored data, and with a running server.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,7 @@ use support_wire::service::{Service, run, run_json, scratch, write};
 
 use crate::verify::program::{data_in, export};
 
-/// Everything beneath a folder: files with their bytes, folders with nothing.
+/// All entries below a folder: files with their bytes, folders with none.
 fn tree(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut open = vec![folder.to_owned()];
@@ -33,7 +33,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("scratch paths are UTF-8")
 }
 
-/// Verifies a folder, which must be clean and stay as it is. Gives the number of ledger entries.
+/// Verifies a folder, which must be clean and stay unchanged. Returns the number of ledger entries.
 #[track_caller]
 fn clean(data: &Path, folder: &Path) -> u64 {
     let before = tree(folder);
@@ -81,7 +81,7 @@ fn backups_and_restored_data_are_checked_with_the_keys_of_both() {
     run_json(&restored, &["backup", text(&next)]);
     clean(&data, &next);
 
-    // Entries from before and from after are checked, each with its key.
+    // Entries from before and after the restore are checked, each with its own key.
     for (key, other) in [("former.json", "signing.key"), ("signing.key", "former.json")] {
         let (key, other) = (restored.join("keys").join(key), restored.join("keys").join(other));
         let kept = fs::read(&key).unwrap();
@@ -102,7 +102,7 @@ fn backups_and_restored_data_are_checked_with_the_keys_of_both() {
     clean(&data, &restored);
 }
 
-/// What was found in the store is told, whatever keeps the ledger from being checked.
+/// Findings in the store are reported even if the ledger cannot be checked.
 #[test]
 fn a_ledger_that_cannot_be_checked_hides_nothing_of_the_store() {
     let scratch = scratch();
@@ -155,7 +155,7 @@ fn what_is_wrong_with_a_backup_is_told() {
         finds(&data, &backup, rule);
         fs::write(path, &all[path]).unwrap();
     }
-    // A copy that was cut short beside the ledger's volumes is none of them.
+    // A partial copy beside the ledger's volumes is ignored.
     let volume = all.keys().find(|path| path.to_string_lossy().contains("ledger-")).unwrap();
     let name = volume.file_name().unwrap().to_string_lossy();
     fs::write(volume.with_file_name(format!("new.{name}")), b"the first bytes of").unwrap();
@@ -168,8 +168,8 @@ fn what_is_wrong_with_a_backup_is_told() {
     finds(&data, &backup, "BAK-02");
 }
 
-/// The moments at which a later backup into the same folder may be cut short, about a file that
-/// changed: the backup that `backup.json` names is whole at each.
+/// Interruption points of a repeated backup around a changed file: at each, the backup listed in `backup.json` is
+/// complete.
 #[test]
 fn a_file_that_changes_is_never_missing_from_a_backup() {
     let scratch = scratch();
@@ -201,7 +201,7 @@ fn a_file_that_changes_is_never_missing_from_a_backup() {
 
 const ERASED: usize = 6;
 
-/// The server writes, seals, erases and compacts meanwhile.
+/// Verifies while the server writes, seals, erases and compacts.
 fn beside_a_server(durability: &str) {
     let scratch = scratch();
     let data = scratch.path().join("data");

@@ -1,4 +1,4 @@
-//! `recalld verify` and `recalld salvage`, the real program.
+//! `recalld verify` and `recalld salvage` as a program.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -119,7 +119,7 @@ fn an_erasure_is_proven_by_the_program() {
     assert!(why.contains("never erased here: no tombstone"), "{why}");
 }
 
-/// A store whose newest segment is gone, brought out and imported: what it was, without that.
+/// A store that lost its newest segment, salvaged and imported, equals the original without the lost rows.
 #[test]
 fn what_is_salvaged_and_imported_is_the_store_without_what_was_lost() {
     let scratch = scratch();
@@ -146,7 +146,7 @@ fn what_is_salvaged_and_imported_is_the_store_without_what_was_lost() {
     let key = |line: &Value| (line["type"].clone(), line["id"].clone(), line["target"].clone());
     let bare = |line: &Value| {
         let mut line = line.as_object().unwrap().clone();
-        // Whom it replaced, where it came from and who hid it may be what was lost.
+        // The superseded items, the source and the tombstone may be among the lost rows.
         ["supersedes", "source", "tombstoned"].iter().for_each(|key| drop(line.remove(*key)));
         Value::Object(line)
     };

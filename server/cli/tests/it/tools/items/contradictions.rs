@@ -1,4 +1,4 @@
-//! Pairs of items that cannot both be true, page by page.
+//! Pairs of contradicting items, page by page.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use super::supersede;
 
 const TOOL: &str = "contradiction_scan_tool";
 
-/// All pages, and how many there are.
+/// All pairs, and the number of pages.
 fn scan_as(desk: &Desk, caller: &Caller, topic: Option<&str>) -> (Vec<Value>, usize) {
     let (mut pairs, mut pages) = (Vec::new(), 0);
     let mut cursor = Value::Null;

@@ -1,4 +1,4 @@
-//! Groups of items that say the same, page by page.
+//! Groups of near duplicates, page by page.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use super::supersede;
 
 const TOOL: &str = "duplicate_scan_tool";
 
-/// All pages, and how many there are.
+/// All groups, and the number of pages.
 fn scan_as(desk: &Desk, caller: &Caller, threshold: f64) -> (Vec<Value>, usize) {
     let (mut groups, mut pages) = (Vec::new(), 0);
     let mut cursor = Value::Null;
@@ -60,7 +60,7 @@ fn what_says_the_same_is_one_group_with_the_one_to_keep() {
     let new = desk.remember("- trim the wick at dusk\n- fill the tank\n- and wind the clock");
     let found = scan(&desk);
     let [group] = &found[..] else { panic!("one group is wanted: {found:?}") };
-    // The points of the list are words to a count of words, so the newer one has more of them.
+    // The word count includes the list's bullets, so the newer item is longer.
     assert_eq!(ids(group), [&*new, &*old]);
     assert_eq!(
         group["keep"]["text"],
@@ -127,7 +127,7 @@ fn a_slip_is_told_and_a_lower_threshold_finds_more() {
 #[test]
 fn a_group_is_no_chain() {
     let desk = Desk::new();
-    // Each is near to the next one, and the ends are not near to each other.
+    // Each is similar to the next; the first and the last are not.
     let words = ["amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heath"];
     for n in 0..words.len() {
         let text: Vec<&str> = words[..=n].to_vec();

@@ -1,4 +1,4 @@
-//! What is forgotten is found by nobody, and what is erased is in no file.
+//! Forgotten items are not found; erased items are in no file.
 
 use engine::Sensitivity;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ fn forget(desk: &Desk, id: &str, mode: &str) -> Value {
     desk.call("forget_item_tool", wanted)
 }
 
-/// The ids that recall gives.
+/// The ids found by recall.
 fn recalled(desk: &Desk, query: &str) -> Vec<String> {
     let found = desk.call("retrieval_arbitrate_tool", json!({"query": query}));
     texts(&found, "items", "id").iter().map(|id| (*id).to_owned()).collect()

@@ -1,4 +1,4 @@
-//! Items one by one: whole, as they were, superseded, and the chain of that.
+//! Single items: complete, as of a time, superseded, and in their chain.
 
 mod contradictions;
 mod duplicates;
@@ -12,7 +12,7 @@ use support_server::desk::{Desk, VEILED, member, operator};
 
 use super::texts;
 
-/// Replaces an item, and gives the new version's id.
+/// Supersedes an item and returns the new version's id.
 fn supersede(desk: &Desk, id: &str, text: &str) -> String {
     let wanted = json!({"item_id": id, "text": text, "reason": format!("now: {text}")});
     let answer = desk.call("supersede_item_tool", wanted);

@@ -1,4 +1,4 @@
-//! Sources: which there are, and how one came in.
+//! Sources: their list and their provenance.
 
 use engine::Sensitivity;
 use serde_json::{Value, json};

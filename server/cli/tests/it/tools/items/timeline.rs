@@ -1,4 +1,4 @@
-//! What happened to items, in the order of time.
+//! Events of items in chronological order.
 
 use engine::ledger::{Decision, Effect, Outcome, Touched};
 use engine::{Batch, EdgeDraft, ItemId, Sensitivity};
@@ -33,14 +33,14 @@ fn link(desk: &Desk, from: &str, to: &str, at: &str) {
     desk.write(Batch { edges: vec![edge], ..Batch::default() });
 }
 
-/// `what` and the item of each event.
+/// The `what` and the item of each event.
 fn told(answer: &Value) -> Vec<(String, String)> {
     let events = answer["events"].as_array().unwrap().iter();
     let word = |value: &Value| value.as_str().unwrap().to_owned();
     events.map(|event| (word(&event["what"]), word(&event["item"]["id"]))).collect()
 }
 
-/// Notes that an item was verified, and gives the receipt of that.
+/// Records a verification of an item and returns its receipt.
 fn verify(desk: &Desk, id: &str, principal: &str) -> Value {
     let item = number(id).0.to_le_bytes();
     let trace = Trace {
