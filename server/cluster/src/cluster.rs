@@ -1,4 +1,4 @@
-//! Where a call belongs, and whether what is here may be answered with.
+//! Routes a call to the node that can answer it, and checks that the local copy is fresh enough.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,52 +10,53 @@ use recalld_common::age::seconds;
 use recalld_common::wants::Wants;
 use recalld_common::wrong_node::WrongNode;
 
-/// Where a call belongs.
+/// Node that can answer a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
-    /// Here, where its workspace is written.
+    /// This node, which is the leader of the workspace.
     Here,
-    /// Here, where it is followed, and what is here is so old.
+    /// This node, which is a follower, with the age of the local copy; `None` if the age is unknown.
     Follows(Option<Duration>),
-    /// To another node.
+    /// Another node.
     At {
-        /// Which.
+        /// Node to forward to.
         peer: Peer,
-        /// Whether this one follows the workspace.
+        /// True if this node follows the workspace.
         is_followed: bool,
     },
-    /// Nowhere, for this reason.
+    /// No node, for this reason.
     Nowhere(String),
 }
 
-/// This node among others.
+/// Routing of calls among the nodes of a cluster.
 pub struct Cluster {
     whereabouts: Arc<dyn Whereabouts>,
     relay: Arc<Relay>,
 }
 
 impl Cluster {
-    /// With one that knows where workspaces are.
+    /// Routes calls with this leader directory and relay.
     pub fn new(whereabouts: Arc<dyn Whereabouts>, relay: Arc<Relay>) -> Self {
         Self { whereabouts, relay }
     }
 
-    /// What passes calls on.
+    /// Client that forwards calls to other nodes.
     pub fn relay(&self) -> &Relay {
         &self.relay
     }
 
-    /// What becomes of a call that belongs to another node; `None` where it is refused.
+    /// Treatment of a call that belongs to another node; `None` if the call is refused.
     pub fn wrong_node(&self) -> Option<WrongNode> {
         self.whereabouts.wrong_node()
     }
 
-    /// Where a workspace is. Never waits.
+    /// Location of a workspace's leader. Never blocks.
     pub fn of(&self, workspace: &str) -> Where {
         self.whereabouts.of(workspace)
     }
 
-    /// Where a call belongs. A workspace that nobody writes is taken for one that changes it, which may wait.
+    /// Returns the node that can answer a call. If a workspace has no leader and the call writes, this node tries to
+    /// acquire the workspace, which may block.
     pub fn place(&self, workspace: &str, wants: Wants) -> Place {
         let (writer, is_followed) = match (self.whereabouts.of(workspace), wants) {
             (Where::Here, _) => return Place::Here,
@@ -80,10 +81,10 @@ impl Cluster {
         }
     }
 
-    /// Whether what is here may be answered with, and how many seconds old it is, rounded up.
+    /// Checks that a local copy of this age may be read. Returns the age in seconds, rounded up.
     ///
     /// # Errors
-    /// It is too old, or nobody can tell.
+    /// The copy is too old, or its age is unknown.
     pub fn fresh(&self, age: Option<Duration>) -> Result<u64, NotHere> {
         let most = self.whereabouts.stale_max();
         match age {
@@ -92,11 +93,11 @@ impl Cluster {
         }
     }
 
-    /// Lets a call work with a workspace. Gives the age of what is here, where it is another's; to be asked before the
-    /// store is looked at, so that nothing that is told as seen is missing.
+    /// Checks that this node may answer a call for a workspace. Returns the age of the local copy in seconds if this
+    /// node is a follower. Call this before reading the store, so that the copy is never older than the reported age.
     ///
     /// # Errors
-    /// It belongs to another node, or what is here is too old.
+    /// The workspace belongs to another node, or the local copy is too old.
     pub fn reach(&self, workspace: &str, wants: Wants) -> Result<Option<u64>, NotHere> {
         match self.place(workspace, wants) {
             Place::Here => Ok(None),

@@ -1,6 +1,4 @@
-//! Which header fields go along with a call that is passed on, and which come back with its answer.
-//!
-//! Owns the lists. Must not know who is asked.
+//! Header fields that are forwarded with a call, and those that are returned with its response.
 
 use std::net::IpAddr;
 
@@ -8,11 +6,11 @@ use ureq::http::{HeaderMap, HeaderName, HeaderValue};
 
 use recalld_http_server::{Head, Headers, Request};
 
-/// The header of a call that a node passes on: how often that was done.
+/// Header field with the number of times that a call was forwarded.
 pub const HOP: &str = "recalld-hop";
 
-/// Fields of one connection (RFC 9110, section 7.6.1), with those that stood for the same before it, and what speaks
-/// of a body or of a connection that the next one frames anew. Those that `Connection` names are beside them.
+/// Hop-by-hop fields (RFC 9110, section 7.6.1), their obsolete variants, and the fields about a body or connection that
+/// the next hop frames anew. Fields that `Connection` names are removed in addition.
 const OF_A_HOP: [&str; 13] = [
     "connection",
     "content-length",
@@ -29,7 +27,7 @@ const OF_A_HOP: [&str; 13] = [
     "upgrade",
 ];
 
-/// What this node has judged, and says anew: the page that asks, from where, under which name.
+/// Fields that this node has checked and sets anew: origin, client address, host and request id.
 const SAID_ANEW: [&str; 7] = [
     HOP,
     "origin",
@@ -40,34 +38,34 @@ const SAID_ANEW: [&str; 7] = [
     "x-request-id",
 ];
 
-/// The page that asks.
+/// Field with the origin of the requesting page.
 const ORIGIN: &str = "origin";
 
-/// What of a call means something to the node that it is passed on to.
+/// Fields of a call that are forwarded because the receiving node interprets them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Keeps {
-    /// The session that it names is one of that node.
+    /// Forward the session fields: the session belongs to the receiving node.
     pub session: bool,
-    /// The page that asks is judged there: it must be one of the address that all nodes have.
+    /// Forward `Origin`: the receiving node checks that the page belongs to the common address of all nodes.
     pub origin: bool,
 }
 
-/// What belongs to a session of this node.
+/// Fields of a session.
 const OF_A_SESSION: [&str; 2] = ["mcp-session-id", "last-event-id"];
 
-/// What each node adds to its own answers.
+/// Fields that each node adds to its own responses.
 const ADDED_HERE: [&str; 2] = ["vary", "x-request-id"];
 
 fn is_among(name: &str, list: &[&str]) -> bool {
     list.iter().any(|one| one.eq_ignore_ascii_case(name))
 }
 
-/// Whether one of these values of `Connection` names a field.
+/// Returns true if one of these `Connection` values names the field.
 fn is_named(name: &str, mut connection: impl Iterator<Item = String>) -> bool {
     connection.any(|value| value.split(',').any(|one| one.trim().eq_ignore_ascii_case(name)))
 }
 
-/// The fields of a call that is passed on: the client's own, its credentials among them, and what this node says of it.
+/// Header fields of a forwarded call: the client's own, with its credentials, and those that this node sets.
 pub(super) fn outward(request: &Request, (id, from): (&str, IpAddr), keeps: Keeps) -> HeaderMap {
     let Request { headers, .. } = request;
     let mut out = HeaderMap::with_capacity(headers.len() + 3);
@@ -79,7 +77,7 @@ pub(super) fn outward(request: &Request, (id, from): (&str, IpAddr), keeps: Keep
         if is_ours {
             continue;
         }
-        // What came in as a field is one; a byte stands as the character of its number.
+        // Each received byte is the character of its number, so the conversion loses nothing.
         let bytes: Vec<u8> = value.chars().filter_map(|c| u8::try_from(c).ok()).collect();
         let field = HeaderName::from_bytes(name.as_bytes()).ok();
         if let Some((name, value)) = field.zip(HeaderValue::from_bytes(&bytes).ok()) {
@@ -102,7 +100,7 @@ fn of<'a>(headers: &'a Headers, name: &'a str) -> impl Iterator<Item = String> +
     headers.get_all(name).map(str::to_owned)
 }
 
-/// The head of an answer that is passed back.
+/// Head of a forwarded response.
 pub(super) fn homeward(status: u16, headers: &HeaderMap) -> Head {
     let connection = || {
         let values = headers.get_all("connection").iter();
@@ -115,7 +113,7 @@ pub(super) fn homeward(status: u16, headers: &HeaderMap) -> Head {
             || is_among(name, &ADDED_HERE)
             || name.starts_with("access-control-")
             || is_named(name, connection());
-        // Answers of ours are of plain characters.
+        // Responses of nodes have ASCII values only.
         if let Some(value) = value.to_str().ok().filter(|_| !is_ours) {
             head = head.header(name.to_owned(), value.to_owned());
         }

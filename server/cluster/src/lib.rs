@@ -1,7 +1,7 @@
-//! This node among others: which calls are answered here, how old the answers are, and what becomes of the others.
+//! Cluster membership of a node: routing of calls to leaders, staleness of local reads, and forwarding.
 //!
-//! Owns the decision, and the relay that passes a call on. Who writes what is known by a [`Whereabouts`]; where none is
-//! given, every workspace is written here, and nothing is asked.
+//! A [`Whereabouts`] knows the leader of each workspace. Without one, this node is the leader of every workspace, and
+//! no other node is asked.
 #![forbid(unsafe_code)]
 
 mod cluster;

@@ -1,7 +1,3 @@
-//! Why a call is not answered by this node.
-//!
-//! Owns the reason and the words of each. Must not know how it was found out, or how it is sent.
-
 use std::fmt;
 use std::time::Duration;
 
@@ -9,32 +5,32 @@ use super::whereabouts::Peer;
 use crate::limits::RELAYS_MAX;
 use recalld_common::age::seconds;
 
-/// Why a call is not answered here.
+/// Reason why this node does not answer a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotHere {
-    /// What is here is too old.
+    /// The local copy is too old.
     Behind {
-        /// How old, where anybody can tell.
+        /// Age of the copy; `None` if unknown.
         age: Option<Duration>,
-        /// How old it may be.
+        /// Maximum age.
         most: Duration,
     },
-    /// Another node writes the workspace.
+    /// Another node is the leader of the workspace.
     WrittenBy(Peer),
-    /// Nobody is known who has it, and this node does not.
+    /// No leader is known, and this node does not have the workspace.
     Nowhere(String),
-    /// The node that writes it cannot be reached; it was not asked.
+    /// The leader cannot be reached; the call was not sent.
     Unreached(Peer),
-    /// It was asked, and its answer did not come.
+    /// The call was sent, and its response was lost.
     Lost(Peer),
-    /// Too many calls are passed on already.
+    /// Too many calls are being forwarded.
     Busy,
-    /// A part of the workspace that the question needs is not on this machine yet. Holds why.
+    /// A needed part of the workspace is not on this machine yet, for this reason.
     Filling(String),
 }
 
 impl NotHere {
-    /// For programs, in `snake_case`.
+    /// Reason for programs, in `snake_case`.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Behind { .. } => "replica_behind",

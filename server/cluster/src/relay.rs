@@ -1,7 +1,6 @@
-//! The relay: a call that belongs to another node is sent there, and its answer comes back as it comes.
+//! Relay: sends a call to another node and streams the response back.
 //!
-//! Owns connections to other nodes and the threads that wait for them. Must not know which calls those are, nor who may
-//! make them: that was judged before.
+//! Owns the connections to other nodes and the threads that wait for them. Authorization was checked before.
 
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr};
@@ -24,51 +23,51 @@ use recalld_http_server::{Call, Head, Method, Reply, Response, StreamSender};
 use recalld_telemetry::log;
 use recalld_telemetry::log::{Level, Value};
 
-/// How another node is trusted.
+/// TLS settings of connections to other nodes.
 #[derive(Debug, Clone, Default)]
 pub struct Trust {
-    /// Certificates to believe in place of the usual ones, in PEM.
+    /// Root certificates in PEM, which replace the default ones.
     pub roots: Option<Vec<u8>>,
-    /// Whether plain HTTP may go beyond this machine.
+    /// True if plain HTTP may leave this machine.
     pub allow_http: bool,
 }
 
-/// Passes calls on.
+/// Client that forwards calls.
 pub struct Relay {
     agent: Agent,
     threads: Threads,
     allow_http: bool,
 }
 
-/// A call that is passed on.
+/// A call to forward.
 pub struct Passed {
-    /// To which node.
+    /// Receiving node.
     pub peer: Peer,
     /// The call.
     pub call: Call,
-    /// Its answer.
+    /// Responder of the call.
     pub reply: Reply,
-    /// The address that counts as that of whoever calls.
+    /// Effective client address.
     pub from: IpAddr,
-    /// What of it means something to that node.
+    /// Additional fields to forward.
     pub keeps: Keeps,
-    /// Whether its answer goes on until somebody leaves.
+    /// True if the response is an endless stream, which lasts until one side closes the connection.
     pub listens: bool,
-    /// How its client is told that there is no answer.
+    /// Builds the error response to the client.
     pub refused: Box<dyn Fn(NotHere) -> Response + Send>,
 }
 
 impl Relay {
-    /// With connections that are kept for the next call.
+    /// Creates a relay with a connection pool.
     ///
     /// # Errors
-    /// The certificates are none.
+    /// The certificates cannot be read.
     pub fn new(trust: &Trust) -> Result<Self, String> {
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
             .proxy(None)
-            // What the client did not say is not said for it.
+            // Add no defaults: only the client's own fields are forwarded.
             .user_agent("")
             .accept("")
             .accept_encoding("")
@@ -86,7 +85,7 @@ impl Relay {
         Ok(Self { agent: config.into(), threads, allow_http: trust.allow_http })
     }
 
-    /// Passes a call on, on a thread of its own. Never waits.
+    /// Forwards a call on a thread of its own. Never blocks.
     pub fn pass(&self, passed: Passed) {
         let Passed { peer, call, reply, from, keeps, listens, refused } = passed;
         let refuse = |reply: Reply, why: NotHere| reply.send((*refused)(why));
@@ -114,10 +113,10 @@ impl Relay {
         });
     }
 
-    /// Asks another node something itself, and waits for its answer, of at most `most` bytes.
+    /// Sends a request of this node to another one and waits for its response, of at most `most` bytes.
     ///
     /// # Errors
-    /// There was none; what was asked may have been done.
+    /// No response was received; the request may have been executed.
     pub fn ask(
         &self,
         peer: &Peer,
@@ -141,7 +140,7 @@ impl Relay {
         Ok(Got::from_parts(head, read))
     }
 
-    /// Whether clients' credentials may be sent to such an address.
+    /// Checks that clients' credentials may be sent to this address.
     fn check(&self, url: &str) -> Result<(), &'static str> {
         let Ok(at) = Url::parse(url) else { return Err("its address is none") };
         let is_near = match at.host() {
@@ -162,7 +161,7 @@ impl Relay {
     }
 }
 
-/// The certificates that other nodes are known by.
+/// Root certificates for connections to other nodes.
 fn roots(trust: &Trust) -> Result<RootCerts, String> {
     let Some(pem) = &trust.roots else { return Ok(RootCerts::WebPki) };
     let mut found = Vec::new();
@@ -178,7 +177,7 @@ fn roots(trust: &Trust) -> Result<RootCerts, String> {
     Ok(RootCerts::Specific(Arc::new(found)))
 }
 
-/// Sends a call and waits for the head of its answer.
+/// Sends a call and waits for the head of its response.
 fn asked(
     agent: &Agent,
     url: &str,
@@ -187,7 +186,7 @@ fn asked(
     keeps: Keeps,
 ) -> Result<Got<Body>, ureq::Error> {
     let request = &call.request;
-    // The front end leaves the body out for HEAD, and tells its length.
+    // The front end removes the body for HEAD, but needs its length.
     let method = match &request.method {
         Method::Head => "GET",
         other => other.as_str(),
@@ -204,7 +203,7 @@ fn asked(
     agent.run(sent.map(|()| &request.body[..]))
 }
 
-/// Whether the call may have arrived. Before there is a connection nothing was sent.
+/// Returns true if the call may have arrived. Before a connection is established, nothing is sent.
 fn was_asked(error: &ureq::Error) -> bool {
     match error {
         ureq::Error::HostNotFound
@@ -234,13 +233,13 @@ fn tell(peer: &Peer, url: &str, error: &ureq::Error) {
     log::event(Level::Warn, "a call could not be passed on", &fields);
 }
 
-/// An answer, as far as it has come.
+/// A response: whole, or its head and a stream.
 enum Came {
     Whole(Response),
     Stream(Head, BodyReader<'static>),
 }
 
-/// Reads an answer to its end, where it says its length and that is no great one.
+/// Reads a response whole if its length is known and at most `RELAY_BYTES_MAX`; otherwise returns a stream.
 fn came(answer: Got<Body>) -> Result<Came, ureq::Error> {
     let (got, body) = answer.into_parts();
     let head = homeward(got.status.as_u16(), &got.headers);
@@ -255,7 +254,8 @@ fn came(answer: Got<Body>) -> Result<Came, ureq::Error> {
     Ok(Came::Whole(Response { head, body: whole }))
 }
 
-/// Passes on what comes, at the pace of whoever reads. An end that is none breaks the stream off.
+/// Streams a body at the pace of the receiver. A read error aborts the stream, so that no truncated body looks
+/// complete.
 fn stream_through(body: &mut impl Read, stream: StreamSender) {
     let mut piece = vec![0; READ_BYTES_MAX];
     loop {

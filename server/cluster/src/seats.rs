@@ -1,7 +1,7 @@
-//! The workspaces of this node on a remote: which are written here, which are followed, and what is to change.
+//! Replica manager: this node's workspaces on a remote, with their roles (leader or follower) and role changes.
 //!
-//! Owns the node's part in a remote: its name, its signs of life, and the place of each workspace that is open. Must
-//! not know what calls want of a workspace.
+//! Owns the node's name, its heartbeats, and the slot of each open workspace. Must not know which calls use a
+//! workspace.
 
 mod emptying;
 mod failing;

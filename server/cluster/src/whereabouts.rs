@@ -1,66 +1,64 @@
-//! Who writes a workspace, and how old another's copy of it is: what this room asks of whoever knows.
-//!
-//! Owns the words of that question. Must not know leases, chains or how a copy is kept.
+//! Interface of the leader directory: the leader of each workspace, and the staleness of a local copy.
 
 use std::time::Duration;
 
 use recalld_common::wrong_node::WrongNode;
 
-/// What stands for the control store where a workspace is asked for: no workspace is called so.
+/// Name of the metastore where a workspace name is expected; no workspace can have this name.
 pub const CONTROL: &str = "control-";
 
-/// A node that is not this one.
+/// Another node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peer {
-    /// What it is called.
+    /// Node name.
     pub node: String,
-    /// Where it is reached, if it says so.
+    /// Address of the node, if published.
     pub url: Option<String>,
 }
 
-/// Where a workspace is, as far as this node knows.
+/// Location of a workspace, as far as this node knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Where {
-    /// It is written here.
+    /// This node is the leader.
     Here,
-    /// It is followed here.
+    /// This node is a follower.
     Follows {
-        /// All that was acknowledged longer ago than this is here; `None` where nobody can tell how long.
+        /// Staleness: everything acknowledged longer ago is here; `None` if unknown.
         age: Option<Duration>,
-        /// Who writes it; `None` where that is nobody, or one that gives no sign of life.
+        /// The leader; `None` if there is none, or it sends no heartbeats.
         writer: Option<Peer>,
     },
-    /// It is neither written nor followed here.
+    /// This node has no copy.
     Elsewhere {
-        /// As of [`Where::Follows`].
+        /// As in [`Where::Follows`].
         writer: Option<Peer>,
     },
 }
 
-/// What came of asking for a workspace.
+/// Outcome of an acquisition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Taken {
-    /// This node writes it now.
+    /// This node is the leader now.
     Here,
-    /// Another one does.
+    /// Another node is the leader.
     By(Peer),
-    /// Not now, for this reason.
+    /// Not acquired, for this reason; a retry may succeed.
     NotNow(String),
 }
 
-/// Whoever knows where workspaces are.
+/// Directory of the workspaces' leaders.
 pub trait Whereabouts: Send + Sync {
-    /// Where a workspace is now. Asked for each call, and on the event loop: it must not wait.
+    /// Location of a workspace now. Called for each call on the event loop, so the method must not block.
     fn of(&self, workspace: &str) -> Where;
 
-    /// Has this node write a workspace. Waits as long as the opening of one does (`OPEN_WAIT_MAX`), and lets only so
-    /// many callers of one workspace wait.
+    /// Waits until this node or another one is the leader, at most as long as an opening (`OPEN_WAIT_MAX`). Only a
+    /// bounded number of callers may wait at a time.
     fn take(&self, workspace: &str) -> Taken;
 
-    /// How old what is answered here may be.
+    /// Maximum staleness of a local answer.
     fn stale_max(&self) -> Duration;
 
-    /// What becomes of a call that belongs to another node; `None` where this one is a replica, which takes nothing
-    /// and sends nobody on.
+    /// Treatment of a call that belongs to another node; `None` on a replica, which acquires nothing and redirects no
+    /// call.
     fn wrong_node(&self) -> Option<WrongNode>;
 }

@@ -1,25 +1,23 @@
-//! What one node says to another of the control store.
-//!
-//! Owns the form of these messages (format-spec/nodes.md, Between nodes). Must not know how they are signed and sent.
+//! Messages between nodes about the metastore (format-spec/nodes.md, Requests between nodes).
 
 use serde::{Deserialize, Serialize};
 
-/// The path where one node asks another.
+/// Path at which a node receives requests of other nodes.
 pub const PATH: &str = "/nodes/control";
-/// Bytes of a message or of its answer: as many settlements as a flush has.
+/// Maximum bytes of a request or of its response: enough for the settlements of one flush.
 pub(super) const MESSAGE_BYTES_MAX: usize = 1 << 20;
-/// Settlements of one message.
+/// Maximum settlements of one request.
 pub(super) const SETTLEMENTS_MAX: usize = 4096;
 
-/// What is asked of the node that writes the control store.
+/// Request to the leader of the metastore.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "act", rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Asked {
-    /// Part of a workspace's quota.
+    /// Leases a quota block of a workspace.
     TakeBlock { slug: String, month: String, block: u64, wanted: u32, quota: Option<u64> },
-    /// What was used of such parts.
+    /// Reports the used calls of quota blocks.
     Settle { settlements: Vec<Settled> },
-    /// The last checkpoint of a ledger of the node that asks.
+    /// Anchors the last checkpoint of a ledger of the requesting node.
     Anchor { slug: String, seq: u64, head: String, at: u64, first: Option<String> },
 }
 
@@ -33,7 +31,7 @@ pub(super) struct Settled {
     pub(super) keep: bool,
 }
 
-/// What is answered to [`Asked::TakeBlock`]; nothing where nothing is left.
+/// Response to [`Asked::TakeBlock`]; `None` if the quota is exhausted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Given {
     pub(super) block: Option<GivenBlock>,
@@ -42,6 +40,6 @@ pub(super) struct Given {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct GivenBlock {
     pub(super) calls: u32,
-    /// In seconds since 1970.
+    /// Seconds since 1970.
     pub(super) expires_at: u64,
 }

@@ -1,6 +1,6 @@
-//! A change on its way to the chain, for no longer than whoever asked for it can wait.
+//! Bounded wait for a change to reach the record log.
 //!
-//! Owns that bound. Where it is over and nobody knows what became of the change, the epoch is over (REM-91).
+//! If the wait ends and the outcome of the change is unknown, the epoch is over (REM-91).
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -9,10 +9,10 @@ use std::time::Duration;
 use super::shared::Shared;
 use recalld_metastore::{ControlError, Far, Operations};
 
-/// Carries the changes of the control store, each on a thread that may outlast whoever waits for it.
+/// Commits changes of the metastore to the record log, each on a thread that may outlive the waiting caller.
 pub(super) struct Carrying(pub(super) Arc<Shared>);
 
-/// What is known of a change by both.
+/// State of a change, shared by the caller and the thread.
 #[derive(Default)]
 struct Way {
     stage: Mutex<Stage>,
@@ -21,13 +21,13 @@ struct Way {
 
 #[derive(Default)]
 enum Stage {
-    /// Nothing was done yet.
+    /// Not started.
     #[default]
     Waits,
-    /// It may be in the chain.
+    /// Possibly in the record log.
     Sent,
     Done(Result<Vec<u8>, ControlError>),
-    /// Nobody waits for it any more.
+    /// The caller no longer waits.
     Left,
 }
 
@@ -36,7 +36,7 @@ impl Way {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Goes on from a stage that is as expected; whether it was.
+    /// Advances to `next` if the current stage is as expected. Returns true if the stage was as expected.
     fn go_on(&self, is_expected: fn(&Stage) -> bool, next: Stage) -> bool {
         let mut stage = self.stage();
         let is_expected = is_expected(&stage);
@@ -47,7 +47,7 @@ impl Way {
         is_expected
     }
 
-    /// How it stands after the longest wait, or before; nobody waits from then on.
+    /// Waits for an end, at most for `patience`, and returns the stage. The change is abandoned from then on.
     fn leave(&self, patience: Duration) -> Stage {
         let is_under_way = |stage: &mut Stage| matches!(stage, Stage::Waits | Stage::Sent);
         let waited = self.changed.wait_timeout_while(self.stage(), patience, is_under_way);

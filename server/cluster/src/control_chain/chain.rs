@@ -1,4 +1,4 @@
-//! This node's part in the chain, from its start to its end.
+//! Lifecycle of this node's metastore replication, from start to shutdown.
 
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -16,28 +16,28 @@ use super::shared::{CaughtUp, ControlStands, Patience, Shared, With, tell};
 use recalld_metastore::Control;
 use recalld_telemetry::log::Level;
 
-/// Where tables lie on their way to the remote or from it.
+/// Directory of table files during upload and download.
 const FOLDER: &str = "control.far";
 
-/// How long a start waits between two looks.
+/// Pause between two polls during the start.
 const START_PAUSE: Duration = Duration::from_millis(250);
-/// How often a start looks until the store is what the chain says.
+/// Maximum polls of a start until the metastore matches the record log.
 const START_TRIES_MAX: usize = 8;
 
-/// This node's part in the control store, until it is dropped.
+/// This node's replica of the metastore. Dropping the value ends the replication.
 pub struct ControlChain {
     pub(super) shared: Arc<Shared>,
-    /// What other nodes said to this one.
+    /// Replay guard for messages received from other nodes.
     pub(super) seen: Seen,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl ControlChain {
-    /// Brings the control store to what the chain says, and keeps it there. A writer begins the chain where there is
-    /// none, with what the store has.
+    /// Brings the metastore up to date with the record log and follows the log from then on. If there is no record log,
+    /// a node that may write starts one from its own metastore.
     ///
     /// # Errors
-    /// The remote did not answer, the secret is another one, or this node has tenants of its own.
+    /// The remote did not respond, the secret differs, or this node has tenants of its own.
     pub fn open(data: &Path, control: &Arc<Control>, with: With) -> Result<Self, String> {
         let reader = Reader::begin(data, control, with, Patience::MOST)?;
         Self::begin(reader)
@@ -65,26 +65,26 @@ impl ControlChain {
         Ok(Self { shared, seen: Seen::default(), thread: Mutex::new(Some(thread)) })
     }
 
-    /// How it stands.
+    /// Replication status.
     pub fn stands(&self) -> ControlStands {
         self.shared.stands()
     }
 
-    /// Looks whether others changed something, and returns once what was changed before is here, or after a while.
+    /// Polls the record log. Returns once all earlier changes are applied here, or after a timeout.
     pub fn catch_up(&self) -> CaughtUp {
         self.shared.catch_up()
     }
 
-    /// Who writes it and how old what is here is, for people.
+    /// Leader and age of the local copy, in words for operators.
     ///
     /// # Errors
-    /// The same, where it is too old to be answered with.
+    /// If the local copy is too old to be read, these words are the error.
     pub fn told(&self) -> Result<String, String> {
         self.shared.told()
     }
 
-    /// Gives the store away, for another node to write it, and follows no more. A remote that does not answer is not
-    /// waited for: others take the store then once this node's lease is over.
+    /// Releases the epoch, so that another node can acquire it, and stops following. If the remote does not respond,
+    /// the call returns without a release; other nodes then acquire the metastore when this node's lease has expired.
     pub fn end(&self) {
         self.shared.known().is_ended = true;
         self.shared.changed.notify_all();
@@ -111,7 +111,7 @@ impl Drop for ControlChain {
 }
 
 impl Reader {
-    /// This node's part, without a thread yet.
+    /// Creates this node's replica, without a thread.
     pub(super) fn begin(
         data: &Path,
         control: &Arc<Control>,

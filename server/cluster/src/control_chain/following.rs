@@ -1,6 +1,6 @@
-//! The thread of this node's part in the control store: it follows the chain, and takes it where nobody has it.
+//! Replication thread of the metastore: follows the record log, and acquires it if there is no leader.
 //!
-//! Owns the order of things: what comes from the chain, and what of this disk counts.
+//! Decides the order of local writes, and which local state counts.
 
 use std::cell::Cell;
 use std::fs;
@@ -24,13 +24,13 @@ use recalld_fs_util::copies;
 use recalld_metastore::{Control, ControlError, Operation, TablesDigest, parse};
 use recalld_telemetry::log::Level;
 
-/// How long after one look at the chain the next one comes.
+/// Interval between two polls of the record log.
 pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// The least time between two looks, however many ask for one.
+/// Minimum pause between two polls, however many callers request one.
 const LOOK_PAUSE_MIN: Duration = Duration::from_millis(100);
 
-/// How often it is looked again at once, while the chain goes on.
+/// Maximum polls without a pause while the record log has more.
 const POLLS_MAX: usize = 64;
 const DIGEST_BYTES: usize = 32;
 const DIFFERS: &str =
@@ -42,16 +42,16 @@ pub(super) struct Reader {
     pub(super) control: Arc<Control>,
     pub(super) taking: Taking,
     pub(super) follower: Follower,
-    /// What the store here is; `None` where it is nothing that the chain knows.
+    /// Position of the local metastore; `None` if the record log does not know its state.
     pub(super) place: Option<Place>,
-    /// The chain that the store here is of, or is about to begin: as the disk has it.
+    /// Marker on disk: the record log that the local metastore belongs to, or is about to start.
     pub(super) noted: Option<Marker>,
     is_final: bool,
-    /// What is here is not what its writer has: the store begins anew with a full record.
+    /// True if the local rows differ from the leader's: the metastore restarts from a full record.
     pub(super) differs: Cell<bool>,
 }
 
-/// A commit as it comes.
+/// A decoded commit.
 struct Commit {
     digest: TablesDigest,
     operations: Vec<Operation>,
@@ -77,14 +77,14 @@ impl Reader {
         };
         reader.begin_anew()?;
         if let Some(store) = reader.noted.as_ref().map(|noted| noted.store) {
-            // The node may be called something else by now.
+            // Rewrites the marker, as the node may have a new name.
             reader.note(store)?;
         }
         reader.check_rows()?;
         Ok(reader)
     }
 
-    /// Looks whether somebody else wrote to the file while it was closed.
+    /// Checks that no other program wrote to the file while it was closed.
     fn check_rows(&mut self) -> Result<(), String> {
         let Some(place) = &self.place else { return Ok(()) };
         let found = self.control.copy_state(&mut || Ok(()), &mut |_, _, _| Ok(()));
@@ -92,7 +92,7 @@ impl Reader {
             return Ok(());
         }
         tell(Level::Warn, "the control store has other rows than it was left with", DIFFERS);
-        // Where the chain has nothing yet, it begins with what is here.
+        // If the record log has no full record yet, it starts with the local rows.
         let is_begun = place.mark.head.base > 0;
         self.differs.set(is_begun);
         let place = self.place.take().filter(|_| is_begun);
@@ -101,7 +101,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Whether it is of no use to try again.
+    /// Returns true if a retry cannot succeed.
     pub(super) fn is_final(&self) -> bool {
         self.is_final
     }
@@ -127,7 +127,7 @@ impl Reader {
         self.shared.changed.notify_all();
     }
 
-    /// Until it is time for the next look. Whether all is over.
+    /// Waits until the next poll is due. Returns true at shutdown.
     fn wait(&self) -> bool {
         self.shared.with.driver.halt.wait(LOOK_PAUSE_MIN);
         let known = self.shared.known();
@@ -138,7 +138,7 @@ impl Reader {
         known.is_ended
     }
 
-    /// Does what is due.
+    /// Runs the work that is due.
     pub(super) fn turn(&mut self) -> Result<(), String> {
         self.shared.known().looks.0 += 1;
         let done = self.act();
@@ -154,14 +154,14 @@ impl Reader {
             return self.tend();
         }
         if self.taking.ended() {
-            // This node wrote until now, perhaps more than it knows.
+            // This node was the leader until now and may have written more than it knows.
             self.begin_anew()?;
         }
         self.follow()?;
         self.take()
     }
 
-    /// Goes on from what the store here is.
+    /// Restarts from the local position.
     pub(super) fn begin_anew(&mut self) -> Result<(), String> {
         self.noted = marker::read(&self.data)?;
         self.place = if self.noted.is_some() { self.kept()? } else { None };
@@ -170,7 +170,7 @@ impl Reader {
         Ok(())
     }
 
-    /// What the store here says that it is.
+    /// Position stored in the local metastore.
     fn kept(&self) -> Result<Option<Place>, String> {
         if !self.control.exists() {
             return Ok(None);
@@ -180,7 +180,7 @@ impl Reader {
         place.map_err(|error| error.to_string())
     }
 
-    /// Looks for more until there is none.
+    /// Polls the record log until its end.
     fn follow(&mut self) -> Result<(), String> {
         for _ in 0..POLLS_MAX {
             let follower = &mut self.follower;
@@ -203,14 +203,14 @@ impl Reader {
         self.seen()
     }
 
-    /// What is known now of how old the store here is.
+    /// Updates the known freshness of the local metastore.
     fn seen(&mut self) -> Result<(), String> {
         let is_free = self.is_free();
         let at = self.follower.at().cloned();
         if let (Some(at), Some(place)) = (&at, &mut self.place)
             && at.hash != place.mark.hash
         {
-            // Takes and gives bring nothing but themselves.
+            // Acquisition and release records change no rows.
             place.mark = at.clone();
             let kept = self.control.keep_place(&|| Some(place.bytes()));
             kept.map_err(|error| error.to_string())?;
@@ -223,9 +223,9 @@ impl Reader {
         Ok(())
     }
 
-    /// Brings the store here to what these records say.
+    /// Applies these records to the local metastore.
     fn take_in(&mut self, records: &[Record]) -> Result<(), String> {
-        // Takes and gives bring nothing but themselves.
+        // Acquisition and release records change no rows.
         let brings = |record: &Record| matches!(record.kind, Kind::Step(_) | Kind::Full(_));
         let records = records.iter().position(brings).map_or(&[][..], |at| &records[at..]);
         let Some((first, rest)) = records.split_first() else {
@@ -237,7 +237,7 @@ impl Reader {
             self.set_aside(&first.head)?;
             self.place = None;
         }
-        // First: a store that is the chain's is never taken for one of this node's own.
+        // Write the marker first: a metastore of the record log must never be mistaken for this node's own.
         self.note(first.head.store)?;
         self.follower.applied();
         let at = self.follower.at().cloned().ok_or("the chain has no record")?;
@@ -255,7 +255,7 @@ impl Reader {
         Ok(())
     }
 
-    /// A store that goes on.
+    /// Applies step records to the current rows.
     fn step(&self, records: &[Record], at: Mark) -> Result<Place, String> {
         let known = self.place.clone();
         let mut place = known.ok_or("the chain begins with no full record")?;
@@ -278,7 +278,7 @@ impl Reader {
         applied.map(|()| place).map_err(|error| error.to_string())
     }
 
-    /// A store that begins with a full record.
+    /// Replaces all rows with those of a full record and the records behind it.
     fn load(&self, full: &Full, behind: &[Record], at: Mark) -> Result<Place, String> {
         let tables = Tables::read(&full.manifest)?;
         let log = full.logs.first().ok_or("a full record has no log")?;
@@ -323,7 +323,7 @@ impl Reader {
         loaded.map_err(|error| error.to_string())
     }
 
-    /// What these records bring, which follow on what is here.
+    /// Decodes the commits of these records, which follow on the local position.
     fn commits(&self, records: &[Record], place: &mut Place) -> Result<Vec<Commit>, String> {
         let seq = place.mark.head.seq;
         self.commits_from(records, place, seq)
@@ -345,7 +345,7 @@ impl Reader {
                         commits.append(&mut self.frames(&bytes, &mut seq)?);
                     }
                 }
-                // All of it is here: what it says is compared.
+                // All rows of the full record are already here: only its digest is compared.
                 Kind::Full(full) => {
                     let tables = Tables::read(&full.manifest)?;
                     let digest = commits.last().map_or(place.digest(), |last| last.digest);
@@ -365,7 +365,7 @@ impl Reader {
         Ok(commits)
     }
 
-    /// The bytes that a log has grown by.
+    /// Bytes that a step record appends to a log.
     fn piece(&self, piece: &LogPiece, place: &mut Place) -> Result<Vec<u8>, String> {
         let LogPiece { number, from, to, .. } = *piece;
         let here = if number == place.log { place.to } else { 0 };
@@ -385,7 +385,7 @@ impl Reader {
         }
     }
 
-    /// All of the log of a full record.
+    /// Whole log of a full record.
     fn whole(&self, log: &FarLog) -> Result<Vec<u8>, String> {
         if log.to() > SINCE_BYTES_MAX as u64 {
             return Err(format!("REM-02: a full record has a log of {} bytes", log.to()));
@@ -424,7 +424,8 @@ impl Reader {
         Err(ControlError::far(DIFFERS))
     }
 
-    /// What is here and is not the chain's is kept beside, or stands in the way.
+    /// Copies a local metastore that does not belong to this record log to a file beside it. A metastore with tenants
+    /// is an error instead.
     fn set_aside(&mut self, head: &recalld_replication::Head) -> Result<(), String> {
         if !self.control.exists() {
             return Ok(());
@@ -434,7 +435,7 @@ impl Reader {
             self.is_final = true;
             let is_noted = self.noted.is_some() && !self.has_noted(head.store);
             if is_noted && self.kept()?.is_none() {
-                // It was to begin a chain, and another node was faster.
+                // This node was about to start a record log, and another node was faster.
                 marker::withdraw(&self.data)?;
                 self.noted = None;
             }

@@ -1,7 +1,6 @@
-//! The epoch in which this node writes the control store: each change is a step, and now and then all tables are a full
-//! record.
+//! Leader epoch of the metastore: each change is a step record, and from time to time all tables are a full record.
 //!
-//! Owns the holder of the chain, and the log that goes on. Must not know whether another node may take it.
+//! Owns the epoch writer and the current log. Must not know whether another node may acquire the metastore.
 
 use std::cell::RefCell;
 
@@ -24,40 +23,41 @@ use super::sealed::Stands;
 use super::shared::Shared;
 use recalld_metastore::{Control, ControlError, OPERATIONS_BYTES_MAX, Operations};
 
-/// What is kept of the chain behind the newest full record: time for whoever reads it right now.
+/// Retention behind the newest full record: time for a reader that is reading now.
 const KEPT: Retention =
     Retention { full: std::time::Duration::from_secs(3600), fine: std::time::Duration::ZERO };
-/// Where tables are large, so many times the bytes of steps are as much as they are before they are written again.
+/// Large tables are written again once this many times the bytes of steps reach the bytes of the tables.
 const STEPS_SHARE: usize = 4;
-/// Bytes of frames behind a copy of the tables, until its record is there. With more it is copied anew.
+/// Maximum bytes of frames behind a copy of the tables, until its record is written. Beyond them the tables are copied
+/// again.
 pub(super) const SINCE_BYTES_MAX: usize = 32 << 20;
-/// How often such frames become an object before the record: each time fewer came meanwhile.
+/// Maximum rounds in which such frames are uploaded before the record. Each round leaves fewer new frames.
 const FOLDS_EACH_MAX: usize = 8;
 
-/// An epoch of this node.
+/// A leader epoch of this node.
 pub(super) struct Lead {
     holder: Holder,
-    /// The newest record, and what the store is with it.
+    /// Newest record, and the position of the metastore with it.
     place: Place,
-    /// What was carried since tables began to be copied.
+    /// Frames committed since the copy of the tables began.
     since: Option<Since>,
-    /// Bytes of the tables when they were written last.
+    /// Bytes of the tables at their last upload.
     tables_bytes: usize,
-    /// Records that a collection does not know of yet.
+    /// Records not yet reported to the garbage collector.
     noted: Vec<Noted>,
-    /// Objects that a record is about to name.
+    /// Objects that the next record will name.
     naming: Vec<DataKey>,
     is_over: bool,
-    /// The file here has other rows than those that were carried.
+    /// True if the local file has other rows than those committed to the record log.
     differs: bool,
 }
 
 /// Frames behind a copy of the tables.
 struct Since {
     seq: u64,
-    /// Objects that have the first of them.
+    /// Uploaded objects with the first frames.
     folds: Vec<Fold>,
-    /// Those behind.
+    /// Frames behind those objects.
     frames: Vec<u8>,
 }
 
@@ -79,7 +79,7 @@ impl Lead {
         Self { holder, place, since, tables_bytes: 0, noted, naming, is_over, differs }
     }
 
-    /// Whether another node has it by now, or nobody knows.
+    /// Returns true if another node is the leader, or the outcome of a write is unknown.
     pub(super) fn is_over(&self) -> bool {
         self.is_over
     }
@@ -88,17 +88,17 @@ impl Lead {
         &self.place
     }
 
-    /// A moment just before the newest record was sent.
+    /// Time just before the newest record was sent.
     pub(super) fn known(&self) -> Ticks {
         self.holder.known()
     }
 
-    /// Whether an object is one that a record names, or is about to, of which no collection was told.
+    /// Returns true if a record names the object or is about to, and no garbage collection knows of the record.
     fn needs(&self, key: &DataKey) -> bool {
         self.naming.contains(key) || self.noted.iter().any(|noted| noted.keys.contains(key))
     }
 
-    /// Whether tables are to be written again.
+    /// Returns true if a full record is due.
     pub(super) fn wants_full(&self) -> bool {
         let behind = self.place.mark.behind;
         let is_much = behind.bytes.saturating_mul(STEPS_SHARE) >= self.tables_bytes;
@@ -108,19 +108,19 @@ impl Lead {
             || (behind.steps >= STEPS_WANTED && is_much)
     }
 
-    /// Whether the file here is found to be another one than the chain's.
+    /// Returns true if the rows of the local file differ from those of the record log.
     pub(super) fn differs(&self) -> bool {
         self.differs
     }
 
-    /// Whether no change can be made before tables are written again.
+    /// Returns true if no change can be committed before a full record.
     pub(super) fn is_stuck(&self) -> bool {
         let behind = self.place.mark.behind;
         let is_much = behind.bytes >= STEP_BYTES_MAX || behind.steps >= STEPS_MAX;
         is_much || self.place.mark.head.base == 0
     }
 
-    /// Brings a change into the chain. Gives the place of a store that has it.
+    /// Commits a change to the record log. Returns the encoded position of a metastore with the change applied.
     pub(super) fn carry(
         &mut self,
         shared: &Shared,
@@ -152,7 +152,7 @@ impl Lead {
         Ok(self.place.bytes())
     }
 
-    /// A frame that is too long for a record.
+    /// Uploads a frame that is too long for a record.
     fn object(&mut self, shared: &Shared, frame: &[u8]) -> Result<Bytes, ControlError> {
         let key = self.key(shared);
         let put = put_object(shared, key, frame);
@@ -160,7 +160,7 @@ impl Lead {
         Ok(Bytes::Object { key, sha256: Hash::of(frame) })
     }
 
-    /// What no object is called yet.
+    /// Draws the key of a new object.
     fn key(&mut self, shared: &Shared) -> DataKey {
         let nonce = Nonce::drawn(&*shared.with.random);
         let key = DataKey { epoch: self.holder.epoch(), nonce };
@@ -168,7 +168,7 @@ impl Lead {
         key
     }
 
-    /// Adds a record. Where nobody knows what became of it, the epoch is over: whoever writes next reads it first.
+    /// Appends a record. If the outcome is unknown, the epoch is over: the next leader reads the record first.
     fn commit(&mut self, shared: &Shared, kind: Kind, seq: u64) -> Result<(), ControlError> {
         let with = &shared.with;
         let stamp = Stamp { at: with.clock.now().0, nonce: Nonce::drawn(&*with.random) };
@@ -207,13 +207,13 @@ impl Lead {
         Err(ControlError::far(format!("the control store was not changed: {why}")))
     }
 
-    /// Ends the epoch in good order.
+    /// Ends the epoch with a release record.
     pub(super) fn give(&mut self, shared: &Shared) -> Result<(), ControlError> {
         let seq = self.place.mark.head.seq;
         self.commit(shared, Kind::Give { to: None }, seq)
     }
 
-    /// Begins a log behind the commit that tables are copied of, which it gives.
+    /// Starts a log behind the commit as of which the tables are copied. Returns that commit's number.
     fn begin_log(&mut self) -> u64 {
         let seq = self.place.mark.head.seq;
         self.since = Some(Since { seq, folds: Vec::new(), frames: Vec::new() });
@@ -252,8 +252,8 @@ fn put_object(shared: &Shared, key: DataKey, bytes: &[u8]) -> Result<(), Away> {
     })
 }
 
-/// Brings frames that came while tables were copied, where they are too many for the record. Changes go on meanwhile:
-/// less comes while less is brought.
+/// Uploads frames that were committed while the tables were copied, if they are too long for the record. Changes
+/// continue meanwhile; each upload leaves fewer new frames.
 fn fold(shared: &Shared, seq: u64) -> Result<(), ControlError> {
     for _ in 0..FOLDS_EACH_MAX {
         let (key, from, frames) = {
@@ -282,7 +282,7 @@ fn lost() -> ControlError {
     ControlError::far("another node writes the control store")
 }
 
-/// Writes all tables to the remote, and the record that names them. Changes go on meanwhile.
+/// Uploads all tables and writes the record that names them. Changes continue meanwhile.
 pub(super) fn make_full(shared: &Shared, control: &Control) -> Result<(), String> {
     let disk = RealDisk::open(&shared.folder).map_err(|error| error.to_string())?;
     let made = full_from(shared, control, &disk);
@@ -342,12 +342,12 @@ fn full_from(shared: &Shared, control: &Control, disk: &RealDisk) -> Result<(), 
     control.keep_place(&place).map_err(|why| why.to_string())
 }
 
-/// What is remembered between two collections of an epoch.
+/// Garbage collector of the current epoch; keeps its state between two collections.
 pub(super) fn collector(shared: &Shared) -> Option<Collector> {
     shared.lead().as_ref().map(|lead| Collector::new(lead.holder.epoch(), KEPT))
 }
 
-/// Removes what no longer counts. Changes go on meanwhile.
+/// Removes records and objects that are no longer needed. Changes continue meanwhile.
 pub(super) fn collect(shared: &Shared, collector: &mut Collector) -> Result<(), String> {
     let (epoch, noted) = match shared.lead().as_mut() {
         Some(lead) => (lead.holder.epoch(), std::mem::take(&mut lead.noted)),
@@ -355,7 +355,7 @@ pub(super) fn collect(shared: &Shared, collector: &mut Collector) -> Result<(), 
     };
     let now = shared.now();
     noted.into_iter().for_each(|noted| collector.note(noted, now));
-    // What a writer put that is over, may be in the chain though nobody was told so.
+    // Objects of an ended epoch may be named by a record whose outcome its writer never learned: retain them all.
     let is_over = |lead: &Lead| lead.holder.epoch() != epoch;
     let is_live =
         |key: &DataKey| shared.lead().as_ref().is_none_or(|lead| is_over(lead) || lead.needs(key));

@@ -1,7 +1,7 @@
-//! `control.json`: that the control store of this data directory is one of several nodes', and of which chain.
+//! `control.json`: marks the metastore of this data directory as shared with other nodes, and names its record log.
 //!
-//! Owns that file. It is there before a store is brought to what a chain says, and before a chain is begun, so that a
-//! node which stopped in between knows by it what it was about to do.
+//! The file is written before a metastore is brought to the state of a record log, and before a record log is started.
+//! After a crash in between, the node knows by the file what it was about to do.
 
 use std::fs;
 use std::path::Path;
@@ -11,19 +11,18 @@ use serde::{Deserialize, Serialize};
 
 use recalld_fs_util::copies::at;
 
-/// The file that says, to commands without a server, that a control store is one of several nodes'.
+/// File that marks a shared metastore for commands that run without a server.
 pub const MARKER: &str = "control.json";
 const FORMAT: &str = "recalld control place";
-/// Bytes of it.
 const MARKER_BYTES_MAX: u64 = 4096;
 
-/// What it says.
+/// Content of the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Marker {
     format: String,
-    /// Of the chain that the control store is of, or is about to begin.
+    /// Store id of the record log that the metastore belongs to, or is about to start.
     pub(super) store: Nonce,
-    /// What this node is called.
+    /// Name of this node.
     node: String,
 }
 
@@ -33,27 +32,27 @@ impl Marker {
     }
 }
 
-/// What the node of a data directory is called that shares its control store with others.
+/// Name of the node whose data directory this is; `None` if its metastore is not shared.
 ///
 /// # Errors
-/// The file does not read.
+/// The file cannot be read or parsed.
 pub fn node_of(data: &Path) -> Result<Option<String>, String> {
     Ok(read(data)?.map(|marker| marker.node))
 }
 
-/// What it says; nothing where it is not there.
+/// Reads the marker; `None` if there is no file.
 pub(super) fn read(data: &Path) -> Result<Option<Marker>, String> {
     read_noted(&data.join(MARKER), MARKER_BYTES_MAX, (FORMAT, |marker: &Marker| &marker.format))
 }
 
-/// Says so, on disk when this returns.
+/// Writes the marker; durable on return.
 pub(super) fn put(data: &Path, marker: &Marker) -> Result<(), String> {
     let mut bytes = serde_json::to_vec_pretty(marker).map_err(|error| error.to_string())?;
     bytes.push(b'\n');
     put_small_file(data, MARKER, &bytes).map_err(at(&data.join(MARKER)))
 }
 
-/// The store here is this node's own after all.
+/// Removes the marker: the local metastore is this node's own after all.
 pub(super) fn withdraw(data: &Path) -> Result<(), String> {
     let path = data.join(MARKER);
     fs::remove_file(&path).map_err(at(&path))

@@ -1,9 +1,8 @@
-//! The control store among nodes: one node writes it, the others follow, by a chain on their remote
-//! (format-spec/remote.md, The control store).
+//! Metastore replication: one node writes the metastore, the others follow its record log on their remote
+//! (format-spec/remote.md, Metastore).
 //!
-//! Owns this node's part in that chain, and whether what is here may be told. A change is in the chain before it is in
-//! the file here, so the file is never ahead of what others will have. Must not know what records of the store mean,
-//! nor who asks for them.
+//! Decides whether the local copy may be read. A change is in the record log before it is in the local file, so the
+//! file is never ahead of the other nodes. Must not know what the rows of the metastore mean, nor who reads them.
 
 mod between;
 mod carrying;

@@ -1,7 +1,3 @@
-//! How far the control store of this node is in the chain, and what full records say of it.
-//!
-//! Owns these forms. Must not know how it came there.
-
 use recalld_replication::core::Mark;
 use recalld_replication::{Hash, Hex};
 use serde::{Deserialize, Serialize};
@@ -9,23 +5,23 @@ use serde::{Deserialize, Serialize};
 use recalld_metastore::{ControlError, TablesDigest};
 
 const FORMAT: &str = "recalld control";
-/// Newest version that this build reads, and the least that can read what it writes.
+/// Newest version that this build reads, and the oldest version that can read its output.
 const VERSION: u16 = 1;
 
-/// Kept in the store itself, in the transaction that brought it there.
+/// Position in the record log. Stored in the metastore itself, in the transaction that reaches the position.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Place {
-    /// The newest record that is in it.
+    /// Newest applied record.
     pub(super) mark: Mark,
-    /// The log that goes on: what it is called, and how many bytes of it are in.
+    /// Number of the current log; `to` is the number of its bytes that are applied.
     pub(super) log: u64,
     pub(super) to: u64,
-    /// What all rows make.
+    /// Digest of all rows.
     pub(super) digest: Hash,
 }
 
 impl Place {
-    /// Of a chain of which nothing is known but this record.
+    /// Position of which only this record is known.
     pub(super) fn begun(mark: Mark) -> Self {
         Self { mark, log: 0, to: 0, digest: Hash::NONE }
     }
@@ -48,15 +44,15 @@ pub(super) fn hash_of(digest: TablesDigest) -> Hash {
     Hex(digest.0)
 }
 
-/// The manifest of a full record.
+/// Manifest of a full record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Tables {
     format: String,
     read_version: u16,
     write_version: u16,
-    /// The commit that the file of tables is as of.
+    /// Commit as of which the tables file is.
     pub(super) seq: u64,
-    /// What all rows make, with what the record's log brings.
+    /// Digest of all rows, after the commits of the record's log.
     pub(super) digest: Hash,
 }
 
@@ -76,7 +72,7 @@ impl Tables {
     }
 
     /// # Errors
-    /// It is none, or a newer build's.
+    /// The bytes are no manifest, or one of a newer build.
     pub(super) fn read(bytes: &[u8]) -> Result<Self, String> {
         let read: Self = serde_json::from_slice(bytes)
             .map_err(|error| format!("what a full record says of the tables: {error}"))?;
@@ -91,7 +87,7 @@ impl Tables {
     }
 }
 
-/// The name of the file of tables in a full record.
+/// Name of the tables file in a full record.
 pub(super) fn tables_name(seq: u64) -> String {
     format!("tables-{seq:020}")
 }

@@ -1,6 +1,6 @@
-//! All tables as one file: written for a full record, and read by whoever begins with one.
+//! All tables as one file of sealed frames: written for a full record, and read to load one.
 //!
-//! Owns the file's form, frames of operations of which the last says so. Must not know records.
+//! The last frame is marked as the last, so that a truncated file is detected.
 
 use engine::os::clock::Random;
 use engine::os::disk::{Disk, DiskFile, DiskRead, RealDisk};
@@ -11,14 +11,14 @@ use recalld_metastore::{
     ControlError, KEY_BYTES_MAX, Operation, Operations, RECORD_BYTES_MAX, parse,
 };
 
-/// Bytes of operations at which a frame is full.
+/// Bytes of operations at which a frame is written.
 const FRAME_BYTES_WANTED: usize = 1 << 20;
 const FRESH: &str = "tables.new";
 
 const MORE: u8 = 0;
 const LAST: u8 = 1;
 
-/// A file that is being written.
+/// Writer of a tables file.
 pub(super) struct Writing<'a> {
     seals: &'a Seals,
     random: &'a dyn Random,
@@ -28,7 +28,7 @@ pub(super) struct Writing<'a> {
     rows: Operations,
 }
 
-/// An empty file of tables, in place of what may be left of one.
+/// Creates an empty tables file; removes the remains of an earlier one.
 pub(super) fn fresh(disk: &RealDisk) -> Result<Box<dyn DiskFile>, String> {
     let failed = |error: engine::DiskError| error.to_string();
     if disk.names().map_err(failed)?.iter().any(|name| name == FRESH) {
@@ -37,12 +37,12 @@ pub(super) fn fresh(disk: &RealDisk) -> Result<Box<dyn DiskFile>, String> {
     disk.create(FRESH).map_err(failed)
 }
 
-/// What was written, to be read.
+/// Opens the written tables file for reading.
 pub(super) fn written(disk: &RealDisk) -> Result<Box<dyn DiskRead>, String> {
     disk.open(FRESH).map_err(|error| error.to_string())
 }
 
-/// It is not needed any more.
+/// Removes the tables file.
 pub(super) fn forget(disk: &RealDisk) {
     let _gone_or_replaced_by_the_next = disk.remove(FRESH);
 }
@@ -77,7 +77,7 @@ impl<'a> Writing<'a> {
     }
 }
 
-/// A file that is being read.
+/// Reader of a tables file.
 pub(super) struct Reading<'a> {
     seals: &'a Seals,
     file: &'a dyn DiskRead,
@@ -92,7 +92,7 @@ impl<'a> Reading<'a> {
         Self { seals, file, seq, at: 0, parts: 0, is_over: false }
     }
 
-    /// The next rows; `None` behind the last.
+    /// Next rows; `None` after the last frame.
     pub(super) fn next(&mut self) -> Result<Option<Vec<Operation>>, ControlError> {
         if self.is_over {
             return Ok(None);

@@ -1,12 +1,8 @@
-//! What is said of the control store where others have it too, and what is refused.
-//!
-//! Owns the words. Must not know how it comes to stand as it does.
-
 use super::shared::{ControlStands, Shared};
 use crate::whereabouts::Peer;
 use recalld_metastore::ControlError;
 
-/// What is said first of a control store that is one of several nodes'.
+/// First words of the status of a shared metastore.
 pub const SHARED: &str = "shared with other nodes";
 
 impl Shared {
@@ -39,7 +35,7 @@ impl Shared {
         }
     }
 
-    /// Somebody else writes it, or nobody does.
+    /// Error of a write on a node that is not the leader.
     pub(super) fn elsewhere(&self) -> ControlError {
         let trouble = self.known().trouble.clone();
         let why = match self.stands() {

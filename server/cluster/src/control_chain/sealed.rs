@@ -1,7 +1,5 @@
-//! What of the control store goes to a remote, so that only nodes with the secret can read it (format-spec/remote.md,
-//! The control store).
-//!
-//! Owns frames: their key, their length, and what each stands for. Must not know what is in them.
+//! Encryption of the metastore on a remote: only nodes with the cluster secret can read it (format-spec/remote.md,
+//! Metastore).
 
 use std::sync::Arc;
 
@@ -11,20 +9,20 @@ use zeroize::Zeroizing;
 
 use recalld_auth::ClusterSecret;
 
-/// What the key of a frame is derived under, before its salt.
+/// Context of the key derivation of a frame; the frame's salt follows it.
 const SEAL_KEY: &[u8] = b"recalld control seal 1\0";
 const LENGTH_BYTES: usize = 4;
 const SALT_BYTES: usize = 16;
 const TAG_BYTES: usize = 16;
-/// Bytes of a frame, at most: all operations of a transaction, and what is around them.
+/// Maximum bytes of a frame: all operations of a transaction, and the frame's overhead.
 pub(super) const FRAME_BYTES_MAX: usize = 64 << 20;
 
-/// What a frame stands for: in another place it does not open.
+/// Place of a frame, as associated data: in another place the frame does not open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stands {
-    /// For this commit.
+    /// Commit with this number.
     Commit(u64),
-    /// For this part of the tables as of a commit.
+    /// Part of the tables: number of the commit, and of the part.
     Tables(u64, u64),
 }
 
@@ -41,12 +39,12 @@ impl Stands {
     }
 }
 
-/// Seals and opens frames. Has no `Debug`.
+/// Seals and opens frames. Has no `Debug`, as it owns the secret.
 #[derive(Clone)]
 pub(super) struct Seals(pub(super) Arc<ClusterSecret>);
 
 impl Seals {
-    /// A frame of these bytes: its length, its salt, and what is sealed by a key of its own.
+    /// Seals bytes as a frame: its length, its salt, and the ciphertext under the frame's own key.
     pub(super) fn seal(
         &self,
         stands: Stands,
@@ -73,10 +71,10 @@ impl Seals {
         Ok(frame)
     }
 
-    /// What is in the first frame of these bytes, which then begin behind it.
+    /// Opens the first frame of `bytes` and advances `bytes` behind the frame.
     ///
     /// # Errors
-    /// It is cut off, stands for something else, or was sealed with another secret.
+    /// The frame is truncated, belongs to another place, or was sealed with another secret.
     pub(super) fn open(
         &self,
         stands: Stands,
@@ -104,12 +102,12 @@ impl Seals {
     }
 }
 
-/// Each key seals one frame, so its nonce never comes twice.
+/// Fixed nonce: each key seals one frame only, so no nonce is used twice.
 fn first_nonce() -> Nonce {
     Nonce::assume_unique_for_key([0; NONCE_LEN])
 }
 
-/// The first frame without its length, and what is behind it.
+/// Splits off the first frame, without its length.
 fn first(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_first_chunk::<LENGTH_BYTES>()?;
     let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;

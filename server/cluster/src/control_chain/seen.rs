@@ -1,28 +1,26 @@
-//! The messages of other nodes that came here: none is taken twice, nor once it is old.
-//!
-//! Owns what is remembered of them, and for how long. Must not know who signs them, nor what they say.
+//! Replay guard for messages of other nodes: no message is accepted twice, nor once it is too old.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use recalld_replication::Nonce;
 
-/// How long ago a message may have been signed, or how far ahead the other clock may be, in seconds.
+/// Maximum seconds since a message was signed, and maximum seconds by which the sender's clock may be ahead.
 const SIGNED_SECONDS_MAX: u64 = 60;
-/// Messages that are remembered: a thousand a second, for as long as one may be old.
+/// Maximum remembered messages: about a thousand a second for the maximum age of a message.
 const SEEN_MAX: usize = 65_536;
 
-/// Why a message is not taken.
+/// Reason to reject a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NotTaken {
-    /// Its time is too far from the time here.
+    /// The time of the message is too far from the local time.
     TimeOff,
-    /// It came before, or is as old as what is forgotten.
+    /// The message was received before, or is no newer than a forgotten one.
     Again,
 }
 
 impl NotTaken {
-    /// In words.
+    /// Reason in words.
     pub(super) fn why(self) -> &'static str {
         match self {
             Self::TimeOff => {
@@ -35,7 +33,7 @@ impl NotTaken {
     }
 }
 
-/// What is remembered.
+/// Bounded memory of received messages.
 #[derive(Debug)]
 pub(super) struct Seen {
     most: usize,
@@ -45,7 +43,7 @@ pub(super) struct Seen {
 #[derive(Debug, Default)]
 struct Known {
     messages: BTreeSet<(u64, Nonce)>,
-    /// The time of the newest message that is forgotten: one of then may have come.
+    /// Time of the newest forgotten message. A message of that time or earlier may be a replay.
     forgotten: u64,
 }
 
@@ -56,10 +54,10 @@ impl Default for Seen {
 }
 
 impl Seen {
-    /// Takes a message that was signed at this time, and remembers it.
+    /// Accepts a message that was signed at `at`, and remembers it.
     ///
     /// # Errors
-    /// Why not.
+    /// The message is rejected, for this reason.
     pub(super) fn take(&self, (at, nonce): (u64, Nonce), now: u64) -> Result<(), NotTaken> {
         if at.abs_diff(now) > SIGNED_SECONDS_MAX {
             return Err(NotTaken::TimeOff);
@@ -75,8 +73,8 @@ impl Seen {
 }
 
 impl Known {
-    /// Forgets the oldest for as long as that is so of it and of how many there are. What is forgotten is not
-    /// taken again, whatever becomes of the clock.
+    /// Forgets the oldest message while `is_due` holds for that message and the number of messages. A forgotten message
+    /// is not accepted again, even if the clock goes back.
     fn forget_while(&mut self, is_due: impl Fn(&(u64, Nonce), usize) -> bool) {
         while let Some(oldest) = self.messages.first().copied()
             && is_due(&oldest, self.messages.len())

@@ -1,6 +1,6 @@
-//! What the thread of this node's part in the control store, and whoever asks the store, share.
+//! State that the replication thread and the readers and writers of the metastore share.
 //!
-//! Owns how it stands, and who waits for what. Must not know how a chain is read or written, nor what is said of it.
+//! Owns the replication status, and which caller waits for which event.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -19,62 +19,62 @@ use recalld_metastore::ControlError;
 use recalld_telemetry::log;
 use recalld_telemetry::log::{Level, Value};
 
-/// What a node's part in the control store's chain is made of.
+/// Dependencies of a metastore replica.
 pub struct With {
-    /// Where chains and objects are.
+    /// Access to record logs and objects.
     pub driver: Driver,
-    /// What this node is called.
+    /// Name of this node.
     pub name: NodeId,
-    /// This node, if it may write.
+    /// This node's membership; `None` if the node may not write.
     pub node: Option<Arc<Node>>,
-    /// What all nodes share.
+    /// Secret that all nodes share.
     pub secret: Arc<ClusterSecret>,
-    /// How old what is here may be when it is told.
+    /// Maximum age of a readable local copy.
     pub stale_max: Duration,
-    /// The time.
+    /// Wall clock.
     pub clock: Arc<dyn Clock>,
-    /// Randomness.
+    /// Source of random bytes.
     pub random: Arc<dyn Random>,
 }
 
-/// How the control store stands here.
+/// Replication status of the metastore on this node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ControlStands {
-    /// This node writes it, and may answer for it.
+    /// This node is the leader, and its copy is current.
     Leads,
-    /// What is here is so old; `None` where nobody can tell.
+    /// This node is a follower.
     Follows {
-        /// How old.
+        /// Age of the local copy; `None` if unknown.
         age: Option<Duration>,
-        /// Who writes it, if that is known and it gives signs of life.
+        /// The leader, if one is known and alive.
         writer: Option<Peer>,
-        /// That node's process.
+        /// Process id (run) of the leader.
         run: Option<Nonce>,
     },
 }
 
-/// What came of looking whether others changed the control store.
+/// Result of a catch-up with the other nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CaughtUp {
-    /// Nobody else can have.
+    /// No other node can have written.
     Needless,
-    /// All that was changed before is here.
+    /// All earlier changes are applied here.
     Here,
-    /// Nobody can tell.
+    /// Unknown: the poll failed or took too long.
     Unknown,
 }
 
-/// How long somebody waits for a look.
+/// Maximum wait of a caller for a poll.
 const LOOK_WAIT_MAX: Duration = Duration::from_secs(2);
-/// How many wait for a look at once: of the fewest workers that there are, some are left for those who are known.
+/// Maximum callers that wait for a poll at once. Even with the fewest workers, some stay free for known callers.
 pub(super) const LOOKS_WAITING_MAX: usize = 6;
 const _: () = assert!(LOOKS_WAITING_MAX < WORKERS_MIN);
-/// How long a change waits for the remote before nobody knows.
+/// Maximum wait of a change for the remote; then its outcome is unknown.
 const CARRY_WAIT_MAX: Duration = Duration::from_secs(10);
-/// How long an end waits for the store to be given away, and as long again for what is called off then.
+/// Maximum wait of a shutdown for the release of the epoch, and once more for the cancelled requests.
 const END_WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// How long what waits for the remote waits.
+/// Bounds of waits for the remote.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Patience {
     pub(super) carry: Duration,
@@ -85,43 +85,43 @@ impl Patience {
     pub(super) const MOST: Self = Self { carry: CARRY_WAIT_MAX, end: END_WAIT_MAX };
 }
 
-/// What the thread, and whoever asks the store, share.
+/// State shared by the replication thread and all callers.
 pub(super) struct Shared {
     pub(super) with: With,
     pub(super) patience: Patience,
     pub(super) tenant: Tenant,
     pub(super) seals: Seals,
     pub(super) folder: PathBuf,
-    /// Where this node writes it. Held while a record is made.
+    /// Leader epoch of this node, if any. Locked while a record is written.
     pub(super) lead: Mutex<Option<Lead>>,
     pub(super) known: Mutex<Known>,
-    /// Somebody wants a look, one is over, or all is.
+    /// Notified if a poll is requested, a poll has ended, or the replica shuts down.
     pub(super) changed: Condvar,
 }
 
 #[derive(Default)]
 pub(super) struct Known {
-    /// A moment just before the newest record of this node was sent, where it writes.
+    /// If this node is the leader: time just before its newest record was sent.
     pub(super) leads: Option<Ticks>,
-    /// A moment of which all that was changed before it is here.
+    /// Freshness: all changes before this time are applied here.
     pub(super) fresh: Option<Ticks>,
-    /// The newest record that is here.
+    /// Newest record applied here.
     pub(super) at: Option<Head>,
-    /// Whether the store here is what the chain says at all.
+    /// True if the local metastore is a state of the record log.
     pub(super) is_whole: bool,
-    /// Whether its writer seems to be gone.
+    /// True if the leader is considered gone.
     pub(super) is_free: bool,
     pub(super) trouble: Option<String>,
-    /// How many looks began, and ended.
+    /// Numbers of polls begun and ended.
     pub(super) looks: (u64, u64),
-    /// How many wait for one.
+    /// Callers that wait for a poll.
     pub(super) waiting: usize,
-    /// What this node wrote last may be in the chain and is not here: its epoch is over.
+    /// True if this node's last write may be in the record log but not in the local file: its epoch is over.
     pub(super) is_missed: bool,
     pub(super) is_wanted: bool,
-    /// All is to end.
+    /// Shutdown is requested.
     pub(super) is_ended: bool,
-    /// All has ended.
+    /// Shutdown is complete.
     pub(super) is_over: bool,
 }
 
@@ -130,7 +130,7 @@ impl Shared {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The epoch of this node, if it has one that goes on.
+    /// Locks this node's leader epoch; `None` inside if there is none or it is over.
     pub(super) fn lead(&self) -> MutexGuard<'_, Option<Lead>> {
         let mut lead = self.lead.lock().unwrap_or_else(PoisonError::into_inner);
         if std::mem::take(&mut self.known().is_missed) {
@@ -139,7 +139,7 @@ impl Shared {
         lead
     }
 
-    /// Waits so long for its thread to end; whether it has.
+    /// Waits at most `patience.end` for the thread to end. Returns true if the thread has ended.
     pub(super) fn wait_until_over(&self, thread: &JoinHandle<()>) -> bool {
         let goes_on = |known: &mut Known| !known.is_over && !thread.is_finished();
         let waited = self.changed.wait_timeout_while(self.known(), self.patience.end, goes_on);
@@ -150,7 +150,7 @@ impl Shared {
         self.with.driver.ticks.now()
     }
 
-    /// Whether this node's word is all there is: nobody else can have written meanwhile.
+    /// Returns true if no other node can have written since `known`.
     pub(super) fn covers(&self, known: Ticks) -> bool {
         self.with.node.as_ref().is_some_and(|node| node.covers(known))
     }
@@ -191,7 +191,7 @@ impl Shared {
             return CaughtUp::Unknown;
         }
         known.waiting += 1;
-        // One that began before may have missed it.
+        // A poll that began earlier may have missed the change, so wait for a new one.
         let wanted = known.looks.0 + 1;
         known.is_wanted = true;
         self.changed.notify_all();
@@ -211,18 +211,19 @@ impl Shared {
         if self.known().leads.is_some() { Ok(()) } else { Err(self.elsewhere()) }
     }
 
-    /// What is in the chain comes back to this store as to any other.
+    /// Ends the epoch after a write of unknown outcome. If the record log has the change, this node receives it as a
+    /// follower.
     pub(super) fn missed(&self) {
         self.known().is_missed = true;
         self.lost();
     }
 
-    /// Whether what is made for the epoch of this node is still wanted.
+    /// Returns true while work for this node's epoch is still useful.
     pub(super) fn lead_goes_on(&self) -> bool {
         !self.known().is_ended
     }
 
-    /// Ends the epoch of this node where it is over.
+    /// Drops this node's leader epoch if it is over.
     pub(super) fn drop_if_over(&self, mut lead: MutexGuard<'_, Option<Lead>>) {
         let is_over = lead.take_if(|lead| lead.is_over()).is_some();
         drop(lead);
@@ -231,8 +232,8 @@ impl Shared {
         }
     }
 
-    /// This node does not write it from here on: what is here now is all there was, and is looked at as a copy
-    /// (NOD-30).
+    /// Makes this node a follower: its copy was complete until now, or until the last record if the lease has expired,
+    /// and ages from then on (NOD-30).
     pub(super) fn grows_old(&self) {
         let mut known = self.known();
         let Some(leads) = known.leads.take() else { return };
@@ -240,7 +241,7 @@ impl Shared {
         known.fresh = known.fresh.max(Some(until));
     }
 
-    /// This node writes it no more.
+    /// Ends this node's leadership and requests a poll.
     pub(super) fn lost(&self) {
         self.grows_old();
         self.known().is_wanted = true;

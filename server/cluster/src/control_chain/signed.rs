@@ -1,7 +1,6 @@
-//! Who says something to whom, when, and that only a holder of the secret can have said it.
+//! Signatures of messages between nodes (format-spec/nodes.md, Requests between nodes).
 //!
-//! Owns the field that a message between nodes and its answer are signed by (format-spec/nodes.md, Between nodes). Must
-//! not know what is said.
+//! A signature binds sender, receiver, time and body, and proves that the sender has the cluster secret.
 
 use engine::hex;
 use recalld_replication::{Hash, NodeId, Nonce};
@@ -9,29 +8,29 @@ use subtle::ConstantTimeEq;
 
 use recalld_auth::ClusterSecret;
 
-/// The field of a message, and of its answer, by which it is signed.
+/// Header field with the signature of a request, and of its response.
 pub(super) const SIGNED: &str = "recalld-signed";
 
-/// What the keys of signatures are derived under.
+/// Contexts of the key derivations of signatures.
 const ASKS: &[u8] = b"recalld nodes ask 2\0";
 const ANSWERS: &[u8] = b"recalld nodes answer 2\0";
 
-/// What stands on a message beside its body.
+/// Signed metadata of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Envelope {
-    /// Who says it.
+    /// Sender.
     pub(super) from: NodeId,
-    /// To whom.
+    /// Receiver.
     pub(super) to: NodeId,
-    /// The process of that node: one that started later takes nothing that was said to this one.
+    /// Process of the receiver. A process that started later rejects messages to an earlier one.
     pub(super) run: Nonce,
-    /// When, in seconds since 1970.
+    /// Time of signing, in seconds since 1970.
     pub(super) at: u64,
-    /// Like that of no other message.
+    /// Unique among all messages.
     pub(super) nonce: Nonce,
 }
 
-/// The signature of a message, which its answer is bound to.
+/// Signature of a request, to which its response is bound.
 #[derive(Debug)]
 pub(super) struct Asked(Hash);
 
@@ -53,14 +52,14 @@ impl Envelope {
         })
     }
 
-    /// Signs a message: the value of its field, and what its answer must be bound to.
+    /// Signs a message. Returns the value of its field, and the signature to which its response must be bound.
     pub(super) fn sign(&self, secret: &ClusterSecret, body: &[u8]) -> (String, Asked) {
         let text = self.text();
         let asked = Asked::of(secret, &text, body);
         (format!("{text}.{}", hex(&asked.0.0)), asked)
     }
 
-    /// What a message's field says, if one who has the secret signed it.
+    /// Verifies a message's field; `None` if the field is malformed or its sender does not have the secret.
     pub(super) fn of(secret: &ClusterSecret, field: &str, body: &[u8]) -> Option<(Self, Asked)> {
         let (text, shown) = field.rsplit_once('.')?;
         let asked = Asked::of(secret, text, body);
@@ -70,7 +69,7 @@ impl Envelope {
 
 impl Asked {
     fn of(secret: &ClusterSecret, text: &str, body: &[u8]) -> Self {
-        // No field of a head has a line's end.
+        // A header field has no line feed, so the separator is unambiguous.
         let said = [text.as_bytes(), b"\n", body].concat();
         Self(recalld_replication::Hex(*secret.derive(ASKS, &said)))
     }
@@ -80,12 +79,12 @@ impl Asked {
         recalld_replication::Hex(*secret.derive(ANSWERS, &said))
     }
 
-    /// The value of the field of the answer to this message.
+    /// Signs the response to this message. Returns the value of its field.
     pub(super) fn sign_answer(&self, secret: &ClusterSecret, status: u16, body: &[u8]) -> String {
         hex(&self.answer(secret, status, body).0)
     }
 
-    /// Whether this is the answer of one who has the secret, to this message and no other.
+    /// Returns true if a node with the secret signed this response, and to this very message.
     pub(super) fn is_answered_by(
         &self,
         secret: &ClusterSecret,
@@ -149,7 +148,7 @@ mod tests {
         let later = Envelope { nonce: Hex([8; 16]), ..envelope() };
         let (_, other) = later.sign(&ours, b"body");
         assert!(!other.is_answered_by(&ours, &answer, (200, b"{}")), "the answer of before");
-        // A message is no answer, even to itself.
+        // The signature of a request is not a valid signature of its response.
         let own = field.rsplit('.').next().unwrap();
         for wrong in ["", own, &answer[1..]] {
             assert!(!asked.is_answered_by(&ours, wrong, (200, b"{}")), "{wrong:?}");

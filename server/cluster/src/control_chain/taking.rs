@@ -1,7 +1,7 @@
-//! How this node comes to write the control store, and what is due while it does.
+//! Acquisition of the metastore's record log, and the maintenance that is due while this node is the leader.
 //!
-//! Owns when it may take the chain, who may begin one, and that nothing half done stays where it cannot. Must not know
-//! what records bring.
+//! Decides when this node may acquire the record log, and which node may start one. An epoch that cannot be used is
+//! released.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,26 +17,26 @@ use super::shared::{Shared, tell};
 use recalld_telemetry::log;
 use recalld_telemetry::log::Level;
 
-/// How long after one collection the next one comes.
+/// Interval between two garbage collections.
 const COLLECT_EVERY: Duration = Duration::from_secs(3600);
 
-/// How long after the start the first collection comes: by then records are known for long enough to go.
+/// Delay of the first garbage collection after the start: by then records are known for long enough to be removed.
 const COLLECT_FIRST: Duration = Duration::from_secs(600);
-/// How long after a full record that failed the next one is tried; twice as long after each, up to the most.
+/// Pause after the first failed full record. The pause doubles with each failure, up to the maximum.
 const FULL_PAUSE_MIN: Duration = Duration::from_secs(1);
 const FULL_PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// What a node knows that may write the control store.
+/// State of a node that may write the metastore.
 pub(super) struct Taking {
     claim: Option<Claim>,
-    /// It could not write it: others have their turn first.
+    /// Earliest next acquisition, after an epoch that this node could not use: other nodes go first.
     not_before: Option<Instant>,
     collector: Option<Collector>,
     collect_at: Instant,
     full: FullPause,
 }
 
-/// When the next full record is tried, after some that failed.
+/// Backoff of full records after failures.
 struct FullPause {
     pause: Duration,
     not_before: Option<Instant>,
@@ -70,7 +70,7 @@ impl Taking {
         Self { claim, not_before, collector, collect_at: Instant::now() + COLLECT_FIRST, full }
     }
 
-    /// Whether this node wrote until now; it does not any more.
+    /// Ends the maintenance of an epoch. Returns true if this node was the leader until now.
     pub(super) fn ended(&mut self) -> bool {
         self.full = FullPause::default();
         self.collector.take().is_some()
@@ -78,7 +78,8 @@ impl Taking {
 }
 
 impl Reader {
-    /// Whether the chain's writer left it, or seems to be gone. A node that watches no others takes it for alive.
+    /// Returns true if the leader released the record log or is considered gone. A node without a membership considers
+    /// every leader alive.
     pub(super) fn is_free(&mut self) -> bool {
         let Some(at) = self.follower.at() else { return true };
         match (self.shared.with.node.as_deref(), &mut self.taking.claim) {
@@ -91,8 +92,8 @@ impl Reader {
         }
     }
 
-    /// Who is waited for, where a chain was begun that has nothing yet: by another node, which may have tenants that no
-    /// other one has.
+    /// Names the node to wait for, if that node started the record log and has not uploaded a full record. Another node
+    /// may not start over, as the founder may have tenants that no other node has.
     pub(super) fn awaited(&self) -> Option<String> {
         let head = &self.follower.at()?.head;
         let is_begun_elsewhere = self.place.is_none() && self.may_not_begin(head);
@@ -105,12 +106,12 @@ impl Reader {
         })
     }
 
-    /// Whether the chain that this is the newest record of is another node's to begin.
+    /// Returns true if another node started the record log of this newest record and has not written a full record.
     fn may_not_begin(&self, head: &Head) -> bool {
         head.base == 0 && !self.has_noted(head.store)
     }
 
-    /// Takes the chain, where nobody has it.
+    /// Acquires the record log if there is no leader.
     pub(super) fn take(&mut self) -> Result<(), String> {
         let is_time = self.taking.not_before.is_none_or(|at| Instant::now() >= at);
         let (Some(node), true) = (self.shared.with.node.clone(), is_time && self.is_free()) else {
@@ -156,8 +157,8 @@ impl Reader {
         }
     }
 
-    /// The store of a chain that this node is about to begin: noted first, so that it knows the chain for its own
-    /// whatever comes between (REM-95).
+    /// Store id of the record log that this node is about to start. The marker is written first, so that after a crash
+    /// this node knows the record log as its own (REM-95).
     fn begins(&mut self, fresh: Nonce) -> Result<Nonce, String> {
         match &self.noted {
             Some(noted) if self.place.is_none() => Ok(noted.store),
@@ -165,7 +166,7 @@ impl Reader {
         }
     }
 
-    /// Notes which chain the store here is of.
+    /// Writes the marker: the local metastore belongs to the record log of this store.
     pub(super) fn note(&mut self, store: Nonce) -> Result<(), String> {
         let marker = Marker::new(store, self.shared.with.name.to_string());
         if self.noted.as_ref() != Some(&marker) {
@@ -179,7 +180,7 @@ impl Reader {
         self.noted.as_ref().is_some_and(|noted| noted.store == store)
     }
 
-    /// This node writes it from now on; or gives it back, so that nobody waits for it.
+    /// Makes this node the leader. On failure the epoch is released, so that no other node waits for it.
     fn lead(&mut self, holder: Holder) -> Result<(), String> {
         let mark = holder.newest().clone();
         let led = match self.stand_at(mark.clone()) {
@@ -201,12 +202,12 @@ impl Reader {
         led
     }
 
-    /// What the store here is with this take.
+    /// Sets the position of the local metastore to this acquisition record.
     fn stand_at(&mut self, mark: Mark) -> Result<Place, String> {
         let said = |error: recalld_metastore::ControlError| error.to_string();
         let place = match self.place.clone() {
             Some(place) => Place { mark, ..place },
-            // The chain begins with what is here.
+            // The record log starts with the local rows.
             None => {
                 let digest = self.control.copy_state(&mut || Ok(()), &mut |_, _, _| Ok(()));
                 Place { digest: place::hash_of(digest.map_err(said)?), ..Place::begun(mark) }
@@ -217,19 +218,19 @@ impl Reader {
         Ok(place)
     }
 
-    /// Ends an epoch in which this node cannot write, and leaves it to others for as long as a lease.
+    /// Releases an epoch in which this node cannot write, and lets other nodes acquire it for the length of a lease.
     fn give_back(&mut self) {
         give_away(&self.shared);
         let lease = self.shared.with.node.as_ref().map_or(Duration::ZERO, |node| node.lease());
         self.taking.not_before = Some(Instant::now() + lease);
         self.taking.ended();
-        // What is here is what the chain says, or is looked for anew at the next turn.
+        // The local state matches the record log, or the next run fetches it anew.
         if let Err(why) = self.begin_anew() {
             tell(Level::Warn, "the control store cannot be read", &why);
         }
     }
 
-    /// What is due where this node writes it.
+    /// Runs the maintenance that is due while this node is the leader.
     pub(super) fn tend(&mut self) -> Result<(), String> {
         let shared = Arc::clone(&self.shared);
         let Some((wants_full, known)) =
@@ -242,13 +243,13 @@ impl Reader {
             !shared.covers(known) && node.is_some_and(recalld_replication::Node::is_held);
         let mut made = Ok(());
         if (wants_full || was_away) && self.taking.full.is_over() {
-            // After a lease that was over, a record of its own shows that nobody else came.
+            // After an expired lease, a successful record proves that no other node has written since.
             made = leading::make_full(&shared, &self.control);
             self.taking.full.after(&made);
             let of = |lead: &Lead| (lead.is_stuck(), lead.differs());
             let (is_stuck, differs) = shared.lead().as_ref().map(of).unwrap_or_default();
             if made.is_err() && (is_stuck || differs) {
-                // No change can be made here before there is one; another node may fare better.
+                // No change can be committed here before a full record; another node may succeed.
                 self.differs.set(differs);
                 self.give_back();
                 return made;
@@ -275,9 +276,9 @@ impl Reader {
     }
 }
 
-/// Gives the chain to whoever wants it, if this node has it.
+/// Releases the record log, if this node is the leader.
 pub(super) fn give_away(shared: &Shared) {
-    // From before the give is sent, another node may write (REM-41).
+    // From before the release is sent, another node may write (REM-41).
     shared.grows_old();
     let mut lead = shared.lead();
     if let Some(Err(why)) = lead.as_mut().map(|lead| lead.give(shared)) {

@@ -1,7 +1,7 @@
-//! What a node has the writer of the control store do: blocks of quotas, and the last checkpoints of its ledgers.
+//! Requests of a node to the leader of the metastore: quota blocks, and the last checkpoints of the node's ledgers.
 //!
-//! Owns both ends of that. What cannot be asked is answered no, and calls are answered 503 (NOD-33). Must not know who
-//! calls.
+//! Has both the client and the server side. If the leader cannot be reached, no block is leased, and calls are answered
+//! 503 (NOD-33).
 
 use std::sync::{Arc, Weak};
 
@@ -24,24 +24,24 @@ use recalld_http_server::{Call, Response};
 use recalld_metastore::{Control, ControlError, Elsewhere, LastCheckpoint};
 use recalld_policy::meter::{Block, Blocks, Settlement, Unavailable};
 
-/// Blocks and anchors by way of the node that writes the control store.
+/// Quota blocks and checkpoint anchors by way of the metastore's leader.
 pub struct ThroughWriter {
-    /// Which has this in its turn.
+    /// Weak, as the metastore owns this value.
     control: Weak<Control>,
     chain: Arc<ControlChain>,
-    /// This node.
+    /// Name of this node.
     node: NodeId,
     relay: Arc<Relay>,
 }
 
-/// The node that writes the control store, and its process.
+/// Leader of the metastore, and its process.
 struct Writer {
     peer: Peer,
     run: Nonce,
 }
 
 impl ThroughWriter {
-    /// For the node of this name.
+    /// Creates the client of the node with this name.
     pub fn new(
         (control, chain): (&Arc<Control>, &Arc<ControlChain>),
         node: NodeId,
@@ -50,7 +50,7 @@ impl ThroughWriter {
         Self { control: Arc::downgrade(control), chain: Arc::clone(chain), node, relay }
     }
 
-    /// The writer, where that is another node.
+    /// Leader of the metastore; `None` if this node is the leader.
     fn writer(&self) -> Result<Option<Writer>, String> {
         match self.chain.stands() {
             ControlStands::Leads => Ok(None),
@@ -67,7 +67,8 @@ impl ThroughWriter {
         self.control.upgrade().ok_or_else(|| "the control store is closed".to_owned())
     }
 
-    /// Asks, and gives what was answered: by that node, and to this question.
+    /// Sends a request and returns the body of its response. The response must be signed by the leader, for this
+    /// request.
     fn ask(&self, writer: &Writer, asked: &Asked) -> Result<Vec<u8>, String> {
         let node = &writer.peer.node;
         let failed = |why: String| format!("node {node} gives out quotas, and {why}");
@@ -87,7 +88,7 @@ impl ThroughWriter {
         let (status, said) = (answer.status().as_u16(), answer.body());
         let field = answer.headers().get(SIGNED).and_then(|field| field.to_str().ok());
         if !asked.is_answered_by(secret, field.unwrap_or_default(), (status, said)) {
-            // Anybody may have said it, so none of it is believed or told on.
+            // Anyone may have sent this response, so no part of it is used or shown.
             return Err(failed(format!(
                 "an answer came ({status}) that is not signed by it: is `remote.secret_file` the same there, and does \
                  nobody stand between?"
@@ -132,7 +133,7 @@ impl Blocks for ThroughWriter {
         let Some(writer) = self.writer().map_err(Unavailable)? else {
             return Blocks::settle(&*self.control().map_err(Unavailable)?, settlements);
         };
-        // To say one again changes nothing, so a message that got lost after others is no matter.
+        // Settlements are idempotent: after a lost message all are sent again.
         settlements.chunks(SETTLEMENTS_MAX).try_for_each(|some| {
             let settlements = some.iter().map(|one| Settled {
                 slug: one.slug.to_string(),
@@ -164,7 +165,7 @@ impl Elsewhere for ThroughWriter {
     }
 }
 
-/// `POST /nodes/control`: what another node asks of the writer of the control store.
+/// `POST /nodes/control`: answers a request of another node to the metastore's leader.
 pub fn serve(chain: Option<&ControlChain>, control: &Control, call: &Call) -> Response {
     answer(chain, control, call).unwrap_or_else(Response::from)
 }
@@ -205,7 +206,7 @@ fn answer(
     Ok(answer.header(SIGNED, field))
 }
 
-/// Does what a node asks that may.
+/// Executes a verified request.
 fn act(
     (chain, control): (&ControlChain, &Control),
     envelope: &Envelope,

@@ -1,7 +1,7 @@
-//! Deleted workspaces on the remote: what lies there of them goes, a step at a time.
+//! Purge of deleted workspaces from the remote, one step at a time.
 //!
-//! Owns what is known of each from one step to the next, and what other nodes say that stands in the way. Must not know
-//! which were deleted, nor when one is due.
+//! Owns the state of each purge between two steps, and the inventories of other nodes that block one. Must not know
+//! which workspaces were deleted, nor when a purge is due.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
@@ -17,47 +17,47 @@ use super::table::Seats;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Deleted workspaces whose records wait at a time; of each is remembered what its chain has.
+    /// Deleted workspaces purged at a time. For each, its records are remembered between the steps.
     const EMPTIED_TOGETHER_MAX: usize = 64;
 }
 
-/// What a step came to.
+/// Outcome of a purge step.
 #[derive(Debug)]
 pub enum Step {
-    /// It was taken, or looked at.
+    /// The step ran.
     Came(Emptied),
-    /// As many as may be at a time are being emptied.
+    /// Too many purges are in progress.
     Later,
-    /// Another thread is at it.
+    /// Another thread is running a purge step.
     Busy,
 }
 
-/// A deleted workspace that is to be emptied.
+/// A deleted workspace to purge.
 #[derive(Debug)]
 pub struct ToEmpty<'a> {
-    /// Its name.
+    /// Name of the workspace.
     pub name: &'a str,
-    /// When it was deleted, in seconds since 1970.
+    /// Time of deletion, in seconds since 1970.
     pub deleted_at: u64,
-    /// Whether it is looked through even if nothing is known to be left.
+    /// True to scan the remote even if no object is known to be left.
     pub looks_again: bool,
-    /// Whether it is deleted for all nodes: else it may be alive on another one.
+    /// True if the deletion holds for all nodes; otherwise the workspace may be alive on another node.
     pub is_shared: bool,
-    /// Whether an operator asked for it by its name.
+    /// True if an operator named the workspace.
     pub is_asked: bool,
 }
 
-/// The other nodes of a remote, as they were when that was asked.
+/// Other nodes of a remote, as of one read.
 #[derive(Debug)]
 pub struct Others {
-    /// Which have a beat or say what they have, and are no passing ones.
+    /// Nodes with a heartbeat or an inventory, without nodes that only collect garbage.
     nodes: BTreeSet<NodeId>,
-    /// What they say, or why that cannot be read.
+    /// Inventory of each node, or the reason why the inventory cannot be read.
     said: Vec<(NodeId, Result<Holds, Damage>)>,
 }
 
 impl Others {
-    /// Why a workspace is not to be emptied, if so.
+    /// Checks that a workspace may be purged; the error is the reason against it.
     fn allow(&self, tenant: &Tenant, wanted: &ToEmpty<'_>) -> Result<(), String> {
         for (node, said) in &self.said {
             match said {
@@ -93,21 +93,21 @@ impl Others {
     }
 }
 
-/// What is behind a lock, unless another thread has it.
+/// Locks the mutex if no other thread has the lock.
 fn free<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     match lock.try_lock() {
         Ok(guard) => Some(guard),
-        // A step that panicked leaves nothing half done here: what it worked on is taken out meanwhile.
+        // A panicked step leaves no partial state: its entry was removed from the map before.
         Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
         Err(TryLockError::WouldBlock) => None,
     }
 }
 
 impl Seats {
-    /// Asks for the other nodes.
+    /// Reads the other nodes of the remote.
     ///
     /// # Errors
-    /// No answer.
+    /// The remote did not respond.
     pub fn others(&self) -> Result<Others, String> {
         let local = Tenant::new("local").map_err(|why| why.to_string())?;
         let said = self.driver.run(&local, async |port| said(&port).await);
@@ -120,30 +120,30 @@ impl Seats {
         Ok(Others { nodes, said })
     }
 
-    /// Forgets what is known of those that are not to be emptied now. Whoever empties one meanwhile is not waited for:
-    /// the next call forgets them.
+    /// Forgets the state of purges that are no longer due. If a purge step is running, nothing is forgotten until the
+    /// next call.
     pub fn forget_emptying(&self, is_due: &dyn Fn(&str) -> bool) {
         if let Some(mut emptying) = free(&self.emptying) {
             emptying.retain(|name, _| is_due(name));
         }
     }
 
-    /// What ends the work for a call of which `is_over` says that nobody waits for it any more; the end of this node
-    /// ends it as well.
+    /// Shutdown signal for the work of one call: raised if `is_over` returns true for the call, or if this node shuts
+    /// down.
     pub fn halt_of(&self, is_over: impl Fn() -> bool + Send + Sync + 'static) -> Arc<Halt> {
         let ends = Arc::clone(&self.ends);
         Arc::new(Halt::asking(move || ends.is_raised() || is_over()))
     }
 
-    /// This node ends: what it does for calls is not gone on with.
+    /// Cancels the work for calls, as this node shuts down.
     pub fn end_calls(&self) {
         self.ends.raise();
     }
 
-    /// Goes on with emptying a deleted workspace; waits for nothing.
+    /// Runs the next purge step of a deleted workspace; does not wait for other steps.
     ///
     /// # Errors
-    /// Why not.
+    /// The workspace was not purged, for this reason.
     pub fn empty(
         &self,
         wanted: &ToEmpty<'_>,
@@ -176,14 +176,14 @@ impl Seats {
             Deleted { tenant: tenant.clone(), at: micros, looks_again, kept: self.settings.keep.0 };
         let mut known = known.unwrap_or_else(|| Emptying::new(node));
         let came = self.sweeper(node, halt).empty(&deleted, &mut known, &may);
-        // Of one that cannot be emptied nothing is remembered, so that it is in nobody's way.
+        // If a workspace cannot be purged, its state is dropped, so that others can use the slot.
         if matches!(came, Ok(Emptied::Waiting(_) | Emptied::Held(_))) {
             emptying.insert(name.to_owned(), known);
         }
         came.map(Step::Came).map_err(|why| why.to_string())
     }
 
-    /// What gives and collects chains without a store of them.
+    /// Collector that releases and collects record logs without a local store.
     pub(super) fn sweeper(&self, node: &Arc<Node>, halt: &Arc<Halt>) -> Sweeper {
         let (full, fine) = self.settings.keep;
         Sweeper {

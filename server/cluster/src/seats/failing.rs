@@ -1,7 +1,6 @@
-//! Workspaces that did not open here: each is left alone for a while, so that whoever asks for it again and again does
-//! not have it taken and given away as often.
+//! Backoff of workspaces that failed to open: repeated calls must not acquire and release a workspace each time.
 //!
-//! Owns how long, and the reason that is told meanwhile. Must not know what opens a workspace.
+//! Owns the length of the pause, and the reason reported meanwhile. Must not know how a workspace is opened.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,15 +14,15 @@ use crate::whereabouts::Peer;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// How long a workspace is left alone that did not open.
+    /// Pause after a workspace failed to open.
     const OPEN_AGAIN_MIN: Duration = Duration::from_secs(1);
-    /// The same, of one that was taken each time and did not open: twice as long as the time before, up to this.
+    /// Maximum pause. If the workspace was acquired each time and failed to open, the pause doubles up to this value.
     const OPEN_AGAIN_MAX: Duration = Duration::from_secs(60);
-    /// Workspaces of which that is remembered.
+    /// Workspaces remembered.
     const FAILING_MAX: usize = 1024;
 }
 
-/// Workspaces that did not open.
+/// Workspaces that failed to open.
 #[derive(Debug, Default)]
 pub(super) struct Failing(Mutex<HashMap<String, Failed>>);
 
@@ -32,26 +31,26 @@ struct Failed {
     why: String,
     pause: Duration,
     until: Ticks,
-    /// Who writes it meanwhile, if that was known.
+    /// Leader of the workspace meanwhile, if known.
     writer: Option<Peer>,
 }
 
 impl Failed {
-    /// Whether it has nothing to do with what happens now.
+    /// Returns true if the failure is too old to affect a new one.
     fn is_old(&self, now: Ticks) -> bool {
         now - self.until > OPEN_AGAIN_MAX
     }
 }
 
 impl Failing {
-    /// Why a workspace did not open, if it is to be left alone still.
+    /// Reason of the failure, while the pause lasts.
     pub(super) fn why(&self, name: &str, now: Ticks) -> Option<String> {
         let all = self.all();
         all.get(name).filter(|failed| now < failed.until).map(|failed| failed.why.clone())
     }
 
-    /// It did not open. `was_taken` says whether others may have seen it taken for that, `writer` who writes it
-    /// meanwhile, where that is known.
+    /// Records a failure. `was_taken` is true if other nodes may have seen the workspace acquired for it. `writer` is
+    /// the leader meanwhile, if known.
     pub(super) fn failed(
         &self,
         name: &str,
@@ -74,15 +73,15 @@ impl Failing {
         all.insert(name.to_owned(), Failed { why, pause, until: now + pause, writer });
     }
 
-    /// Who wrote a workspace when it did not open: for as long after the next try is due as one may take, so also while
-    /// it is tried again.
+    /// Leader at the time of the failure. Known until one maximum opening time after the next try is due, so also
+    /// during that try.
     pub(super) fn writer(&self, name: &str, now: Ticks) -> Option<Peer> {
         let all = self.all();
         let failed = all.get(name).filter(|failed| now - failed.until <= OPEN_WAIT_MAX);
         failed.and_then(|failed| failed.writer.clone())
     }
 
-    /// Its store opened: what it is here is known by that.
+    /// Forgets the leader, as the workspace has opened and its role is known.
     pub(super) fn opened(&self, name: &str) {
         if let Some(failed) = self.all().get_mut(name) {
             failed.writer = None;
@@ -102,7 +101,7 @@ mod tests {
         Ticks(second * 1_000_000_000)
     }
 
-    /// For how many seconds it is left alone from now on.
+    /// Length of the pause from now on, in seconds.
     fn left_alone(failing: &Failing, now: u64) -> u64 {
         (0..).find(|seconds| failing.why("acme", at(now + seconds)).is_none()).unwrap()
     }
@@ -119,7 +118,7 @@ mod tests {
             assert_eq!(left_alone(&failing, now), expected);
             now += expected + 1;
         }
-        // Others wait for nothing that was not taken.
+        // Without an acquisition, no other node is held up.
         for _ in 0..3 {
             failing.failed("acme", "it is away".to_owned(), false, None, at(now));
             assert_eq!(left_alone(&failing, now), 1);
@@ -127,7 +126,7 @@ mod tests {
         }
         failing.failed("acme", "it is broken".to_owned(), true, None, at(now));
         assert_eq!(left_alone(&failing, now), 2);
-        // Long after that it is another fault.
+        // After a long time the failure counts as a new one.
         failing.failed("acme", "it is broken".to_owned(), true, None, at(now + 63));
         assert_eq!(left_alone(&failing, now + 63), 1);
     }

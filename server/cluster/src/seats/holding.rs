@@ -1,6 +1,4 @@
-//! What this node has copies of, as it is said to the others: whoever erases waits for those who have some.
-//!
-//! Owns what was said last. Must not know what an erasure is.
+//! Publishes this node's inventory: an erasure waits for all nodes that have bytes of its workspace.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,10 +14,10 @@ use super::table::{Seats, tenant_of};
 use recalld_fs_util::data_dir::{TENANTS, tenant_dir};
 
 impl Seats {
-    /// Says that this node is about to have a workspace, where nothing of it was here yet.
+    /// Publishes that this node is about to have bytes of a workspace, if it has none yet.
     ///
     /// # Errors
-    /// Nobody heard it.
+    /// The inventory could not be published.
     pub(super) fn announce(&self, name: &str, home: &Path) -> Result<(), NotSeated> {
         if held_in(home).map_err(NotSeated::Here)?.is_some() {
             return Ok(());
@@ -33,11 +31,11 @@ impl Seats {
         Ok(())
     }
 
-    /// Says what this node has, if that is not what it said last. `looks` asks whether that is there still: what it
-    /// said before that may have come late and be in its place, and somebody may have taken this node for gone.
+    /// Publishes the inventory if it differs from the last one. With `looks`, the published object is read again: an
+    /// older put may have arrived late and replaced it, or an operator may have run `forget-node` for this node.
     ///
     /// # Errors
-    /// Nobody heard it; or what is here cannot be read.
+    /// The inventory could not be published, or the local directories cannot be read.
     pub fn tell_holds(&self, data: &Path, looks: bool) -> Result<(), String> {
         let found = self.found(data)?;
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
@@ -54,12 +52,12 @@ impl Seats {
         Ok(())
     }
 
-    /// Whether a workspace that is not open has something still that was erased elsewhere.
+    /// Returns true if a closed workspace still has bytes that were erased elsewhere.
     pub fn is_behind(&self, data: &Path, name: &str) -> bool {
         let (Ok(tenant), None) = (Tenant::new(name), self.at(name)) else { return false };
         let held = match held_in(&tenant_dir(data, name)) {
             Ok(Some(held)) => held,
-            // Begun, and never opened.
+            // Begun and never opened.
             Ok(None) if self.is_said(&tenant) => Holding::default(),
             _ => return false,
         };
@@ -71,8 +69,8 @@ impl Seats {
         told.as_ref().is_some_and(|said| said.workspaces.contains_key(tenant))
     }
 
-    /// What was said last: by this run, or by the one before, whose bytes are here still. Asked anew after a failure,
-    /// since what came of it nobody knows.
+    /// Last published inventory, of this process or of the previous one, whose bytes are still here. After a failed put
+    /// the object is read again, as the outcome of the put is unknown.
     fn said(&self, told: Option<Holds>) -> Result<Holds, NotSeated> {
         if let Some(told) = told {
             return Ok(told);
@@ -90,13 +88,13 @@ impl Seats {
         put.map_err(|Away { why, .. }| NotSeated::Away(why))
     }
 
-    /// What the folders of a data directory say that they have.
+    /// Inventory of the workspace directories of a data directory.
     fn found(&self, data: &Path) -> Result<BTreeMap<Tenant, Holding>, String> {
         let since = u64::try_from(self.clock.now().0).unwrap_or(0);
         self.holdings.look(&data.join(TENANTS), UNIX_EPOCH + Duration::from_micros(since))
     }
 
-    /// What is to be said, where the folders had this a moment ago and these were said before.
+    /// Inventory to publish, from the directories as of a moment ago and the workspaces published before.
     fn holds<'a>(
         &self,
         data: &Path,
@@ -104,7 +102,8 @@ impl Seats {
         said: impl Iterator<Item = &'a Tenant>,
     ) -> Holds {
         let mut workspaces = found;
-        // What was said before its first byte came stays until it is sure that none did.
+        // A workspace published before its first byte arrived stays in the inventory until its directory surely has no
+        // byte.
         for tenant in said {
             let may_be_here = || {
                 let name = tenant.as_str();
@@ -117,7 +116,7 @@ impl Seats {
         for name in self.open_names() {
             let (Some(at), Ok(tenant)) = (self.at(&name), Tenant::new(&*name)) else { continue };
             let holding = workspaces.entry(tenant).or_default();
-            // One that is open is further than its folder remembers; one that changes is not waited for.
+            // An open workspace is ahead of its directory's state. A workspace in a role change is locked and skipped.
             let open = at.try_read().ok().and_then(|at| match &at.role {
                 Some(Role::Leads(carrier)) => Some(carrier.standing().record),
                 Some(Role::Follows(following)) => Some(following.age().at.number),

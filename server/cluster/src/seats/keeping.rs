@@ -1,4 +1,4 @@
-//! What a node does for the remote as a whole: it removes what no longer counts, and knows how far erasures came.
+//! Work of a node for the whole remote: garbage collection, and the progress of erasures.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,20 +13,20 @@ use recalld_fs_util::data_dir::tenant_dir;
 use recalld_telemetry::log;
 use recalld_telemetry::log::{Level, Value as Logged};
 
-/// How long an erasure waits until what it wrote is in the chain.
+/// Maximum wait of an erasure until its writes are in the record log.
 const SETTLE_WAIT_MAX: Duration = Duration::from_secs(20);
 
-/// What became of a workspace that was to be collected.
+/// Result of the garbage collection of a workspace.
 #[derive(Debug)]
 pub struct Swept {
-    /// Its name.
+    /// Name of the workspace.
     pub workspace: String,
-    /// What was removed, or why nothing was.
+    /// Removed records and objects, or the reason why none were removed.
     pub done: Result<Collected, String>,
 }
 
 impl Swept {
-    /// For programs.
+    /// JSON form.
     pub fn to_json(&self) -> Value {
         match &self.done {
             Err(why) => json!({"workspace": self.workspace, "why": why}),
@@ -38,31 +38,31 @@ impl Swept {
     }
 }
 
-/// How far the erasures of a workspace came.
+/// Progress of the erasures of a workspace.
 #[derive(Debug)]
 pub struct FarErasure {
-    /// Items that wait still.
+    /// Items not erased everywhere yet.
     waiting: usize,
-    /// The record with which the newest of them ended, once that is known.
+    /// Record that completed the newest of the erasures, once known.
     record: Option<u64>,
     reached: Option<Reached>,
-    /// What it waits for, where that is not a node.
+    /// Reason for the wait, if it is not another node.
     why: Option<String>,
 }
 
 impl FarErasure {
-    /// One that no server of a remote is at.
+    /// Erasures of a workspace that no server replicates now.
     pub fn unserved(waiting: usize) -> Self {
         let why = Some("no server carries this workspace now: start it".to_owned());
         Self { waiting, record: None, reached: None, why }
     }
 
-    /// Whether nothing of them is anywhere.
+    /// Returns true if all erasures are complete everywhere.
     pub fn is_everywhere(&self) -> bool {
         self.waiting == 0
     }
 
-    /// For programs.
+    /// JSON form.
     pub fn to_json(&self) -> Value {
         let record = self.record;
         let node = |(node, holding): &(recalld_replication::NodeId, Holding)| {
@@ -85,11 +85,11 @@ impl FarErasure {
 }
 
 impl Seats {
-    /// Removes what no longer counts, of workspaces that are written here: of all, or of one.
+    /// Collects garbage of the workspaces of which this node is the leader: of all, or of one.
     pub fn collect(&self, only: Option<&str>) -> Vec<Swept> {
         let mut names = self.open_names();
         names.retain(|name| only.is_none_or(|only| only == name));
-        // No place is held meanwhile: calls ask for it, and one that is closed lets go of its folder.
+        // No slot is locked meanwhile: calls need it, and a closing workspace must be able to release its directory.
         let collect = |workspace: String| {
             let carrier = self.carrier(&workspace)?;
             Some(Swept { workspace, done: collect_by(&carrier) })
@@ -97,7 +97,7 @@ impl Seats {
         names.into_iter().filter_map(collect).collect()
     }
 
-    /// The same with what starts left that were cut short; what goes wrong is logged.
+    /// Collects garbage of all workspaces, and the remains of interrupted probes. Failures are logged.
     pub fn collect_all(&self) {
         for Swept { workspace, done } in self.collect(None) {
             if let Err(why) = done {
@@ -110,15 +110,15 @@ impl Seats {
         }
     }
 
-    /// Removes what probes left that were cut short.
+    /// Removes the remains of interrupted probes.
     ///
     /// # Errors
-    /// No answer.
+    /// The remote did not respond.
     pub fn clear_probes(&self) -> Result<usize, String> {
         clear_probes(&*self.driver.objects).map_err(|away| away.why)
     }
 
-    /// Who writes a workspace that is open here: `None` where this node does.
+    /// Leader of a workspace that is open here; `None` if this node is the leader.
     pub fn written_by(&self, name: &str) -> Option<String> {
         let at = self.at(name)?;
         match &seen(&at).role {
@@ -127,7 +127,7 @@ impl Seats {
         }
     }
 
-    /// The workspaces that are open here.
+    /// Names of the open workspaces.
     pub fn open_names(&self) -> Vec<String> {
         let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         places.keys().cloned().collect()
@@ -141,8 +141,9 @@ impl Seats {
         }
     }
 
-    /// Goes on with the erasures of a workspace, and says how far they came; `None` where none waits. What `look` gives
-    /// says of an item whether it is out of the files here, as of then. The list is read and written under `noting`.
+    /// Continues the erasures of a workspace and returns their progress; `None` if none is pending. The closure that
+    /// `look` returns is true for items that were gone from the local files at the time of the `look` call. The list of
+    /// erasures is read and written under the lock `noting`.
     ///
     /// # Errors
     /// The list cannot be read or written.
@@ -161,13 +162,14 @@ impl Seats {
         let (found, noting_moment) = list()?;
         drop(noting_moment);
         let Some(found) = found.filter(|found| found.waiting() > 0) else { return Ok(None) };
-        // After the list was read: what is on it is hidden by now. An older look does not know what was asked again.
+        // Call `look` after reading the list: its items are hidden by now. An earlier result would not know an item
+        // that was added again.
         let is_out = look();
         let owed: Vec<Owed> = found.owed().into_iter().filter(|owed| is_out(owed.id)).collect();
         let tenant = Tenant::new(name).map_err(|why| why.to_string())?;
         let known = found.newest().zip(self.reached_by(&tenant).ok().flatten());
         let mut why = None;
-        // Looked at every minute: nothing is collected again for a node that is away.
+        // This runs every minute; while only an absent node is missing, no further garbage collection is needed.
         if !owed.is_empty() || known.is_none_or(|(record, far)| !far.is_gone(record)) {
             match self.end_history(name) {
                 Ok(record) if !owed.is_empty() => {
@@ -205,7 +207,7 @@ impl Seats {
         far.unwrap_or(Ok(None)).map_err(|away| away.why)
     }
 
-    /// Brings all that was written into the chain and collects; gives the record before which history goes then.
+    /// Commits all writes to the record log and collects garbage. Returns the record before which history is removed.
     fn end_history(&self, name: &str) -> Result<u64, String> {
         let Some(carrier) = self.carrier(name) else {
             let by = self.written_by(name).unwrap_or_else(|| "none".to_owned());
@@ -215,13 +217,13 @@ impl Seats {
         if erased > 0 {
             return Ok(erased + 1);
         }
-        // It was erased before it was carried from here.
+        // The erasure happened before this node replicated the workspace.
         carrier.owes_erasure();
         Ok(collected(&carrier)?.erased + 1)
     }
 }
 
-/// Brings all that a carrier was told into the chain, and collects.
+/// Waits until the shipper has committed all writes to the record log, and collects garbage.
 fn collected(carrier: &Carrier) -> Result<Collected, String> {
     if !carrier.settle(SETTLE_WAIT_MAX) {
         let why = carrier.standing().trouble.unwrap_or_else(|| "it is slow".to_owned());

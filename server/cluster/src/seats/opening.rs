@@ -1,7 +1,7 @@
-//! How a workspace's place at this node begins and ends.
+//! Start and end of a workspace's replica slot on this node.
 //!
-//! Owns that a place is there only while its workspace is open or being opened, and that what was taken for it is given
-//! away again, or is known not to be. Must not know who asks for a workspace, nor what else belongs to one.
+//! A slot exists only while its workspace is open or being opened. An epoch acquired for the slot is released again, or
+//! remembered as not released. Must not know who opens a workspace, nor which other parts a workspace has.
 
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -22,26 +22,26 @@ use recalld_config::remote::Safe;
 use recalld_telemetry::log;
 use recalld_telemetry::log::{Level, Value};
 
-/// How long a replica's start waits between two looks for what it is to follow.
+/// Pause of a starting replica between two looks for something to follow.
 const NOTHING_PAUSE: Duration = Duration::from_secs(2);
-/// How long the end of a place waits until what was written is in the chain, and given away.
+/// Maximum wait of a closing slot until all writes are in the record log and the epoch is released.
 pub const GIVE_WAIT_MAX: Duration = Duration::from_secs(20);
 
-/// Why a workspace is closed.
+/// Reason why a workspace is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// It is to be opened again, here or elsewhere: all that was written is sent first.
+    /// The workspace will be opened again, here or elsewhere: all writes are uploaded first.
     Kept,
-    /// It was deleted: what was not sent by now would only say that it lives.
+    /// The workspace was deleted: a further upload would only mark the workspace as alive.
     Deleted,
 }
 
 impl Seats {
-    /// Opens the store of a workspace whose folder is `home`; of a replica it waits until there is something to
-    /// follow, for as long as `goes_on`. One that did not open a moment ago is not tried again yet.
+    /// Opens the store of a workspace in the directory `home`. If there is nothing to follow or acquire yet, waits
+    /// while `goes_on` returns true. A workspace that failed to open a moment ago is not tried again yet.
     ///
     /// # Errors
-    /// Why not. Nothing of it is left: it has no place here, and what was taken for it is given away again.
+    /// The workspace did not open: there is no slot for the workspace, and an epoch acquired for it is released.
     pub fn open_store(
         &self,
         name: &str,
@@ -53,7 +53,7 @@ impl Seats {
             return Err(NotSeated::Here(why));
         }
         let at = self.place(name, home, options)?;
-        // Before there is a byte of it here: an erasure is to wait for this node.
+        // Publish before the first byte is here, so that an erasure waits for this node.
         let announced = self.announce(name, home);
         let opened = announced.and_then(|()| self.open_at(name, &mut locked(&at), goes_on));
         if opened.is_err() {
@@ -117,7 +117,7 @@ impl Seats {
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         let before = places.insert(name.to_owned(), Arc::clone(&at));
         drop(places);
-        // Threads of it end with it, which nobody waits for who asks where another workspace is.
+        // The drop joins threads of the old slot: lookups of other workspaces must not wait for them.
         drop(before);
         Ok(at)
     }
@@ -126,7 +126,7 @@ impl Seats {
         self.places.lock().unwrap_or_else(PoisonError::into_inner).remove(name)
     }
 
-    /// What an opening came to is known from now on.
+    /// Records the outcome of an opening.
     fn came_to(
         &self,
         name: &str,
@@ -150,9 +150,9 @@ impl Seats {
         self.failing.failed(name, why.to_string(), was_taken, writer, self.driver.ticks.now());
     }
 
-    /// Of a workspace that did not open what may have been taken for that is given away again, so that another node can
-    /// have it; but not what has rows on this disk that `durability = local` acknowledged and that are nowhere else.
-    /// Gives whether others may have seen it taken, and who writes it meanwhile, where that is known.
+    /// Releases the epoch of a workspace that failed to open, so that another node can acquire it. The epoch is
+    /// retained if this disk may have rows that `durability = local` acknowledged and that are nowhere else. Returns
+    /// true if other nodes may have seen the acquisition, and the leader meanwhile, if known.
     fn left_to_others(&self, name: &str, at: &RwLock<At>, why: &NotSeated) -> (bool, Option<Peer>) {
         let Some(node) = &self.node else { return (false, None) };
         let lives = |head: &Head| head.node != self.name && node.may_live(head, Duration::ZERO);
@@ -163,7 +163,7 @@ impl Seats {
             NotSeated::NotCarried(newest) => return (false, writer((**newest).clone())),
             _ => self.note_not_given(name),
         }
-        // The remote was not reached, or it was not come to that.
+        // The remote was not reached, or the opening was cancelled before any acquisition.
         if matches!(why, NotSeated::Away(_) | NotSeated::Over) {
             return (false, None);
         }
@@ -180,7 +180,7 @@ impl Seats {
         self.settings.durability == Safe::Local && seen(at).seat.may_be_ahead()
     }
 
-    /// Whether no record of this process says that it holds a workspace which it does not write.
+    /// Returns true unless the newest record names this process as leader of a workspace that it does not write.
     fn is_settled(&self, at: &At) -> bool {
         match &at.role {
             Some(Role::Leads(_)) => true,
@@ -200,12 +200,12 @@ impl Seats {
         self.node.is_some() && given.is_none() && newest.node == self.name
     }
 
-    /// Opens the store of a workspace anew, in whatever role can be had now. `old` is its store so far, which
-    /// lets go of the directory first, and takes no writes from then on; `put` has the new one read in its place,
-    /// before anybody is told what this node is to it.
+    /// Reopens the store of a workspace in the role that is available now. `old` is the store so far: it releases the
+    /// directory first and rejects writes from then on. `put` publishes the new store to readers before the new role is
+    /// visible.
     ///
     /// # Errors
-    /// It is not open, or `put` failed. It keeps its place: it is tried again.
+    /// The store did not open, or `put` failed. The workspace retains its slot and is tried again.
     pub fn reopen(
         &self,
         name: &str,
@@ -227,8 +227,8 @@ impl Seats {
         self.came_to(name, &at, opened).map(drop)
     }
 
-    /// A workspace is closed, and its store dropped: what it wrote is brought into the chain, and given to
-    /// whoever wants it. One that was deleted is given away as it is.
+    /// Closes a workspace whose store was dropped: commits its writes to the record log and releases the epoch. If the
+    /// workspace was deleted, the epoch is released without further uploads.
     pub fn close(&self, name: &str, ending: Ending) {
         let Some(at) = self.unplace(name) else { return };
         let mut at = locked(&at);
@@ -242,8 +242,8 @@ impl Seats {
         }
     }
 
-    /// What else belongs to a workspace did not open, for this reason; its store was, and is dropped. It is given away,
-    /// and not tried again for a while.
+    /// Closes a workspace whose store opened but whose other parts failed, for this reason. The epoch is released, and
+    /// the workspace is not tried again for a while.
     pub fn give_back(&self, name: &str, why: &str) {
         let was_taken = self.leads(name);
         let writer = match self.of(name) {
@@ -255,7 +255,7 @@ impl Seats {
         self.failing.failed(name, why.to_owned(), was_taken, writer, now);
     }
 
-    /// Ends what follows a workspace, so that its store can be dropped.
+    /// Stops following a workspace, so that its store can be dropped.
     pub fn end_following(&self, name: &str) {
         if let Some(at) = self.at(name) {
             let mut at = locked(&at);
@@ -265,7 +265,7 @@ impl Seats {
         }
     }
 
-    /// Gives away what this process may hold of deleted workspaces, and could not give away before.
+    /// Retries the release of deleted workspaces that this process may still lease.
     pub fn give_up(&self, is_deleted: &dyn Fn(&str) -> bool, halt: &Arc<Halt>) {
         let not_given = self.not_given.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for name in not_given.iter().filter(|name| self.at(name).is_none() && is_deleted(name)) {
@@ -273,7 +273,7 @@ impl Seats {
         }
     }
 
-    /// Gives one away that is not open, as it is, if this process holds it; `None` where nobody can tell.
+    /// Releases a closed workspace without further uploads, if this process leases it; `None` if unknown.
     fn give_up_one(&self, name: &str, halt: &Arc<Halt>) -> Option<GivenUp> {
         let (node, tenant) = (self.node.as_ref()?, Tenant::new(name).ok()?);
         let given = self.sweeper(node, halt).give_up(&tenant);
@@ -300,7 +300,7 @@ impl Seats {
     }
 }
 
-/// Ends the writing of a workspace; whether it was given away.
+/// Ends the leadership of a workspace. Returns true if the epoch was released.
 fn ended(name: &str, carrier: &Carrier, ending: Ending) -> bool {
     let (is_given, what) = match ending {
         Ending::Kept => {
@@ -323,7 +323,7 @@ fn ended(name: &str, carrier: &Carrier, ending: Ending) -> bool {
 }
 
 impl Drop for Seats {
-    /// What is open still is given away: of a start that failed nobody else knows.
+    /// Releases all open workspaces: after a failed start no other code knows of them.
     fn drop(&mut self) {
         for name in self.open_names() {
             self.close(&name, Ending::Kept);

@@ -1,4 +1,4 @@
-//! How a node comes to its remote: its clients, its name, its signs of life, and its cache.
+//! Start of a node on its remote: clients, node name, heartbeats and cache.
 
 use std::fs;
 use std::path::Path;
@@ -18,13 +18,13 @@ use super::same;
 use recalld_config::remote::Remote;
 use recalld_fs_util::data_dir;
 
-/// Where a node's name is kept that nobody gave it.
+/// File with the generated name of a node.
 const NODE_FILE: &str = "node";
 
-/// How long a start waits until its node is heard, beside the time that a request may take.
+/// Maximum wait of a start for the first confirmed heartbeat, beside the timeout of a request.
 const HEARD_WAIT_MAX: Duration = Duration::from_secs(20);
 
-/// What this machine may keep of others' files, and has of them from the time before.
+/// Cache of files of followed workspaces, with the files that an earlier process left.
 pub(super) fn cache(settings: &Remote, data: &Path) -> Result<Arc<Cache>, String> {
     let homes = data_dir::tenant_dirs(data)
         .map_err(|error| format!("{}: {error}", data.join("tenants").display()))?;
@@ -36,7 +36,7 @@ pub(super) fn cache(settings: &Remote, data: &Path) -> Result<Arc<Cache>, String
     Ok(Cache::over(&followed, settings.cache_bytes, free))
 }
 
-/// The clients of a remote.
+/// Creates the clients of a remote.
 pub fn reached(settings: &Remote) -> Result<Reached, String> {
     let objects = Address::parse(&settings.address).map_err(|why| why.to_string())?;
     let coordinator = settings.coordinator.as_deref().map(Coordinator::parse).transpose();
@@ -55,7 +55,7 @@ pub fn reached(settings: &Remote) -> Result<Reached, String> {
     reach(&place, &|name| std::env::var(name).ok()).map_err(|why| why.to_string())
 }
 
-/// Tries whether the remote may be written to, and begins to send signs of life.
+/// Probes the remote for correct conditional writes, checks its identity, and starts the heartbeats.
 pub(super) fn begin_to_live(
     settings: &Remote,
     (data, node): (&Path, NodeId),
@@ -83,7 +83,7 @@ pub(super) fn begin_to_live(
     Ok(node)
 }
 
-/// What this node is called.
+/// Name of this node: from the settings, or generated.
 pub(super) fn name_of(
     settings: &Remote,
     data: &Path,
@@ -95,7 +95,7 @@ pub(super) fn name_of(
     }
 }
 
-/// The name that this node had before, or a new one, kept in the data directory.
+/// Name stored in the data directory; a new one is stored if there is none.
 fn kept_name(data: &Path, fresh: &str) -> Result<NodeId, String> {
     let path = data.join(NODE_FILE);
     let failed = |why: String| format!("{}: {why}", path.display());
@@ -111,10 +111,10 @@ fn kept_name(data: &Path, fresh: &str) -> Result<NodeId, String> {
     }
 }
 
-/// Whether a remote has anything of ours, for those who only read.
+/// Checks that a remote is empty or has this program's layout. For processes that only read.
 ///
 /// # Errors
-/// It does not answer, or is another thing.
+/// The remote did not respond, or has other content.
 pub fn check_ours(reached: &Reached) -> Result<(), String> {
     match introduce(&*reached.objects, None) {
         Ok(_) | Err(NotOurs::Empty) => Ok(()),
@@ -122,7 +122,7 @@ pub fn check_ours(reached: &Reached) -> Result<(), String> {
     }
 }
 
-/// Whether another process has the directory.
+/// Returns true if another process has locked the directory.
 pub fn is_locked(error: &NotSeated) -> bool {
     matches!(error, NotSeated::Store(OpenError::Locked))
 }

@@ -1,31 +1,31 @@
-//! Which remote a data directory was carried to. One that lost all it had, and a folder that is not mounted, look
-//! like a new one: whoever began there would acknowledge what nobody else sees.
+//! Identity check of the remote. An emptied bucket or an unmounted directory looks like a new remote. Starting on it
+//! would acknowledge writes that no other node can see.
 
 use std::path::Path;
 
 use recalld_replication::{Nonce, NotOurs, Objects, introduce, put_small_file, read_noted};
 use serde::{Deserialize, Serialize};
 
-/// Where that is kept.
+/// File with the identity of the remote.
 const FILE: &str = "carried-to.json";
 const FORMAT: &str = "recalld remote of a node";
-/// Bytes of it: an address is at most a few hundred.
+/// Maximum bytes of the file: an address has at most a few hundred.
 const CARRIED_TO_BYTES_MAX: u64 = 8 << 10;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Known {
     format: String,
-    /// As it was given.
+    /// Address as configured.
     address: String,
-    /// What the remote called itself.
+    /// Id in the remote's layout marker.
     id: Nonce,
 }
 
-/// Makes sure that the remote at an address is the one that these data were carried to before, if they were; else it
-/// is from now on. A remote without anything becomes one that calls itself `fresh`.
+/// Checks that the remote at an address is the one that this data directory was uploaded to before. On first use the
+/// remote's identity is recorded; an empty remote then receives the id `fresh`.
 ///
 /// # Errors
-/// It does not answer; it is another thing, or another remote; the file does not read, or cannot be written.
+/// The remote did not respond, has other content, or has another id; or the file cannot be read or written.
 pub(super) fn recognise(
     data: &Path,
     address: &str,
@@ -88,14 +88,14 @@ mod tests {
         };
         begin("file:///one", &one, 1).unwrap();
         begin("file:///one", &one, 2).unwrap();
-        // What is mounted there now.
+        // Another folder is mounted at the address.
         let why = begin("file:///one", &other, 3).unwrap_err();
         assert!(why.contains("not there any more") && why.contains(FILE), "{why}");
         assert_eq!(other.get(&Key::About, None, 100).unwrap(), None, "nothing was begun");
         introduce(&other, Some(Hex([4; 16]))).unwrap();
         let why = begin("file:///one", &other, 5).unwrap_err();
         assert!(why.contains(&"04".repeat(16)) && why.contains(&"01".repeat(16)), "{why}");
-        // Another address is meant so.
+        // A new address is a deliberate change.
         begin("file:///other", &other, 6).unwrap();
         for wrong in
             ["", "{}", r#"{"format":"x","address":"a","id":"01010101010101010101010101010101"}"#]

@@ -1,5 +1,3 @@
-//! The workspaces of this node on a remote, by name.
-
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::path::Path;
@@ -29,62 +27,62 @@ use recalld_telemetry::log;
 use recalld_telemetry::log::{Level, Value};
 use recalld_telemetry::metrics::Latencies;
 
-/// What this node is to a remote.
+/// Replica manager: the roles of this node's workspaces on one remote.
 pub struct Seats {
     pub(super) settings: Remote,
     pub(super) reached: Reached,
     pub(super) driver: Driver,
-    /// Its signs of life, if it may write.
+    /// Membership with heartbeats; `None` if this node may not write.
     pub(super) node: Option<Arc<Node>>,
-    /// What it is called, a replica too.
+    /// Node name; a replica has one, too.
     pub(super) name: NodeId,
-    /// What it said last that it has; `None` where that is not known.
+    /// Inventory last published; `None` if the last publish failed.
     pub(super) told: Mutex<Option<Holds>>,
-    /// What the folders of workspaces have.
+    /// Inventory of the local workspace directories.
     pub(super) holdings: Holdings,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) random: Arc<dyn Random>,
-    /// How long after its making each record was shown that is followed.
+    /// Delays between the writing of a record and its visibility on this follower.
     pub(super) lag: Arc<Latencies>,
-    /// What of others' files is on this machine.
+    /// Cache of files of followed workspaces.
     pub(super) cache: Arc<Cache>,
-    /// Ends with this.
+    /// Prefetcher thread; ends with this value.
     _keeper: Keeper,
     pub(super) places: Mutex<HashMap<String, Arc<RwLock<At>>>>,
-    /// The control store's place, where nodes share a secret.
+    /// Metastore replica, if the nodes share a secret.
     pub(super) control: OnceLock<Arc<ControlChain>>,
-    /// Deleted workspaces that are being emptied on the remote.
+    /// Deleted workspaces whose purge is in progress.
     pub(super) emptying: Mutex<HashMap<String, Emptying>>,
-    /// Raised when this node ends.
+    /// Signalled when this node shuts down.
     pub(super) ends: Arc<Halt>,
-    /// Those that this process may hold, that are not open and not given away.
+    /// Closed workspaces that this process may lease and has not released.
     pub(super) not_given: Mutex<BTreeSet<String>>,
-    /// Those that did not open.
+    /// Workspaces that failed to open.
     pub(super) failing: Failing,
-    /// How many wait for a workspace to be taken.
+    /// Callers that wait for an acquisition.
     pub(super) waiting: AtomicUsize,
-    /// What brings the ledgers of workspaces that are open.
+    /// Uploaders of the ledgers of open workspaces.
     pub(super) ledgers: Mutex<Vec<Weak<LedgerBringer>>>,
 }
 
-/// The place of one workspace.
+/// Replica slot of one workspace.
 pub(super) struct At {
     pub(super) seat: Seat,
     pub(super) claim: Option<Claim>,
-    /// `None` while it changes, and where it could not.
+    /// `None` during a role change, and after one that failed.
     pub(super) role: Option<Role>,
-    /// What was followed by a role that is over.
+    /// Log tailer of a former role, for reuse.
     pub(super) tracker: Option<Tracker>,
 }
 
-/// How a workspace stands.
+/// Role of a workspace on this node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stands {
-    /// It is written here.
+    /// This node is the leader.
     Leads(Standing),
-    /// It is followed here, and may be so old; `None` where that is not known.
+    /// This node is a follower, with this staleness; `None` if unknown.
     Follows(Option<Duration>),
-    /// It is changing from one to the other.
+    /// The role is changing.
     Changing,
 }
 
@@ -95,10 +93,11 @@ impl fmt::Debug for Seats {
 }
 
 impl Seats {
-    /// Reaches the remote, and where this node is to write, tries whether it may, and begins to live.
+    /// Connects to the remote. If this node may write, probes the remote and starts the heartbeats.
     ///
     /// # Errors
-    /// Which setting is wrong, what the remote said, or why it must not be written to; each with what to do.
+    /// A wrong setting, an error of the remote, or the reason why the remote must not be written to; each with a
+    /// remedy.
     pub fn open(
         settings: &Remote,
         data: &Path,
@@ -146,10 +145,10 @@ impl Seats {
         })
     }
 
-    /// Opens the control store's place: it is one of all nodes that share this secret.
+    /// Opens the replica of the metastore, which all nodes with this secret share.
     ///
     /// # Errors
-    /// Why not; with what to do.
+    /// The replica did not open; with a remedy.
     pub fn open_control(
         &self,
         data: &Path,
@@ -170,27 +169,27 @@ impl Seats {
         Ok(Arc::clone(self.control.get_or_init(|| Arc::new(opened))))
     }
 
-    /// What this node is called.
+    /// Name of this node.
     pub fn name(&self) -> &NodeId {
         &self.name
     }
 
-    /// The settings.
+    /// Settings of the remote.
     pub fn settings(&self) -> &Remote {
         &self.settings
     }
 
-    /// What was asked of the remote.
+    /// Clients of the remote, with their request counts.
     pub fn reached(&self) -> &Reached {
         &self.reached
     }
 
-    /// How long after its making each record was shown that is followed.
+    /// Delays between the writing of a record and its visibility on this follower.
     pub fn lag(&self) -> &Latencies {
         &self.lag
     }
 
-    /// What of others' files is on this machine.
+    /// Cache of files of followed workspaces.
     pub fn cache(&self) -> &Cache {
         &self.cache
     }
@@ -199,27 +198,27 @@ impl Seats {
         self.places.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
-    /// How a workspace stands that is open here.
+    /// Role of a workspace that is open here; `None` if the workspace is closed.
     pub fn stands(&self, name: &str) -> Option<Stands> {
         let at = self.at(name)?;
-        // Nobody waits for a change that takes its time. Those who ask do not keep one another from knowing.
+        // A slot locked by a slow role change is not waited for. Readers do not block one another.
         match at.try_read() {
             Ok(at) => Some(at.stands()),
             Err(_) => Some(Stands::Changing),
         }
     }
 
-    /// Whether a workspace that is open here is to be opened anew, since its role is over or another one can be had.
-    /// One that did not open a moment ago is left alone.
+    /// Returns true if an open workspace should be reopened, as its role has ended or another one is available. Returns
+    /// false while the workspace is in backoff after a failed opening.
     pub fn wants_change(&self, name: &str) -> bool {
         self.at(name).is_some_and(|at| at.try_read().is_ok_and(|at| at.wants_change()))
             && self.failing.why(name, self.driver.ticks.now()).is_none()
     }
 
-    /// Where the entries of a workspace's ledger are brought, whose folder is `home`.
+    /// Remote sink of a workspace's ledger; `home` is the directory of the workspace.
     ///
     /// # Errors
-    /// Why it cannot have one.
+    /// The name is not a valid workspace name.
     pub fn ledger(&self, name: &str, home: &Path) -> Result<Elsewhere, NotSeated> {
         let whose = (tenant_of(name)?, self.name.clone());
         let random = Arc::clone(&self.random);
@@ -231,7 +230,7 @@ impl Seats {
         Ok(Elsewhere { bringer, is_awaited })
     }
 
-    /// Brings what ledgers have on this disk alone, for as long as `goes_on`.
+    /// Uploads ledger entries that are only on this disk, while `goes_on` returns true.
     pub fn bring_ledgers(&self, goes_on: &dyn Fn() -> bool) {
         let ledgers = self.ledgers.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for bringer in ledgers.iter().filter_map(Weak::upgrade).take_while(|_| goes_on()) {
@@ -260,7 +259,7 @@ impl At {
         Ok(store)
     }
 
-    /// Ends the role. Where it followed, the next opening goes on from there.
+    /// Ends the role. A follower's log tailer is retained for the next opening.
     pub(super) fn let_go(&mut self) {
         match self.role.take() {
             None => {}
@@ -308,7 +307,7 @@ pub(super) fn seen(at: &RwLock<At>) -> RwLockReadGuard<'_, At> {
     at.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// For a change: whoever asks meanwhile is told that.
+/// Locks the slot for a role change. Readers meanwhile see `Stands::Changing`.
 pub(super) fn locked(at: &RwLock<At>) -> RwLockWriteGuard<'_, At> {
     at.write().unwrap_or_else(PoisonError::into_inner)
 }

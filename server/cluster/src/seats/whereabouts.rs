@@ -1,5 +1,3 @@
-//! Where workspaces are, by their places on a remote.
-
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -13,10 +11,10 @@ use crate::whereabouts::{CONTROL, Peer, Taken, Where, Whereabouts};
 use recalld_common::wrong_node::WrongNode;
 use recalld_config::remote::Safe;
 
-/// Between two looks at whether a workspace was taken.
+/// Pause between two checks for an acquisition.
 const TAKE_PAUSE: Duration = Duration::from_millis(50);
 
-/// Counts who waits.
+/// Counts waiting callers.
 struct Waiter<'a>(&'a AtomicUsize);
 
 impl Drop for Waiter<'_> {
@@ -26,26 +24,25 @@ impl Drop for Waiter<'_> {
 }
 
 impl Seats {
-    /// The node, where the remote makes safe what is written here.
+    /// Membership, if writes are acknowledged once the remote has them.
     fn safe(&self) -> Option<&Node> {
         self.node.as_deref().filter(|_| self.settings.durability == Safe::Remote)
     }
 
-    /// For how long others may have written what this carrier writes, where they may. Once its lease was over,
-    /// this node does not know that nobody came before a record of its own is in the chain, also when it is
-    /// heard again.
+    /// Time for which another node may have written this shipper's workspace; `None` if none can have. After an expired
+    /// lease this node must commit a record first: a new heartbeat alone does not prove that no other node wrote.
     fn lapsed_for(&self, carrier: &Carrier) -> Option<Duration> {
         self.safe()?.lapsed_for(carrier.known())
     }
 
-    /// Has what is written here looked at where another node may have come meanwhile: also what answers reads by
-    /// itself all the while, so that it does not for ever.
+    /// Starts a confirmation for each led workspace that another node may have acquired meanwhile. A leader that only
+    /// serves reads is confirmed, too, so that it does not serve a stale copy for ever.
     pub fn confirm_led(&self) {
         let Some(node) = self.node.as_ref().filter(|node| node.is_held()) else { return };
         let places: Vec<_> =
             self.places.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
         for place in places {
-            // One that changes is taken anew.
+            // A locked slot is changing its role and will be acquired anew.
             if let Ok(at) = place.try_read()
                 && let Some(Role::Leads(carrier)) = &at.role
                 && !carrier.is_over()
@@ -56,7 +53,7 @@ impl Seats {
         }
     }
 
-    /// Where the control store is: on each node by itself, unless they share one.
+    /// Location of the metastore. Without a shared one, each node is the leader of its own.
     fn of_control(&self) -> Where {
         match self.control.get().map(|chain| chain.stands()) {
             None | Some(ControlStands::Leads) => Where::Here,
@@ -64,7 +61,7 @@ impl Seats {
         }
     }
 
-    /// Whether a workspace is written here, for all that is known.
+    /// Returns true if this node is the leader, as far as it knows.
     pub(super) fn leads(&self, workspace: &str) -> bool {
         let is_led = |at: &At| matches!(&at.role, Some(Role::Leads(carrier)) if !carrier.is_over());
         self.at(workspace).is_some_and(|at| at.try_read().is_ok_and(|at| is_led(&at)))
@@ -80,15 +77,15 @@ impl Whereabouts for Seats {
         if workspace == CONTROL {
             return self.of_control();
         }
-        // What another node writes may not open here, however often that is tried.
+        // A workspace of another node may fail to open here on every try.
         let elsewhere = |or| {
             let writer = self.failing.writer(workspace, self.driver.ticks.now());
             writer.map_or(or, |writer| Where::Elsewhere { writer: Some(writer) })
         };
         let unknown = Where::Follows { age: None, writer: None };
-        // Whoever asks for it opens it, and finds out.
+        // A closed workspace is opened by the caller, which then learns its role.
         let Some(at) = self.at(workspace) else { return elsewhere(Where::Here) };
-        // Nobody waits for a change that takes its time. Those who ask do not keep one another from knowing.
+        // A slot locked by a slow role change is not waited for. Readers do not block one another.
         let Ok(at) = at.try_read() else { return elsewhere(unknown) };
         match &at.role {
             Some(Role::Leads(carrier)) if !carrier.is_over() => match self.lapsed_for(carrier) {
@@ -112,7 +109,7 @@ impl Whereabouts for Seats {
         let _counted = Waiter(&self.waiting);
         let give_up = Instant::now() + OPEN_WAIT_MAX;
         loop {
-            // A lease that is over keeps nobody from trying: what is written then is fenced by its number.
+            // An expired lease does not prevent a try: the number of the record fences the write.
             if self.leads(workspace) {
                 return Taken::Here;
             }

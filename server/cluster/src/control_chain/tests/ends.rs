@@ -1,4 +1,4 @@
-//! A node that stops, or cannot go on, at any point of its way: the next start knows what was, and nobody waits for it.
+//! Crashes and failures at each point of an epoch: the next start recovers, and no other node waits.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,7 +12,7 @@ use crate::control_chain::chain::ControlChain;
 use crate::control_chain::shared::ControlStands;
 use crate::control_chain::shared::Patience;
 
-/// Stops a node right after record `number` of it is there, before it knows.
+/// Crashes a node right after its record `number` is stored, before the node receives the response.
 fn stop_after(node: &mut Machine, number: u64) {
     node.wire.after_each_put(move |key| {
         assert!(!matches!(key, Key::Chain(_, at) if *at == number), "it stops here");
@@ -24,7 +24,7 @@ fn stop_after(node: &mut Machine, number: u64) {
 
 #[test]
 fn a_founder_that_stops_before_anything_is_there_begins_the_chain_when_it_is_back() {
-    // After its take, and after its first full record.
+    // Crash after the acquisition record, and after the first full record.
     for (number, kinds) in [(1, vec!["take"]), (2, vec!["take", "full"])] {
         let bench = Bench::new();
         make(&bench.control("a"), "acme").unwrap();
@@ -32,7 +32,7 @@ fn a_founder_that_stops_before_anything_is_there_begins_the_chain_when_it_is_bac
         stop_after(&mut first, number);
         assert_eq!(bench.kinds(), kinds);
         drop(first);
-        // As a machine that took the name of the first one, so that it need not wait until that seems to be gone.
+        // A machine with the first one's node name, so that no lease has to expire first.
         let mut other = bench.start("a", "other");
         other.turn().unwrap();
         if number == 1 {
@@ -73,7 +73,7 @@ fn a_chain_that_is_removed_is_begun_anew_by_a_node_that_notes_none() {
     assert_eq!(anew.stands(), ControlStands::Leads);
     make(&anew.control, "acme").unwrap();
     drop(anew);
-    // The secret is.
+    // The cluster secret is lost for good. A node with a marker starts no new record log.
     remove();
     let mut noted = bench.start("a", "a");
     let turned = noted.turn();
@@ -94,7 +94,7 @@ fn whoever_was_to_begin_a_chain_and_came_late_has_its_tenants_for_its_own() {
     make(&bench.control("late"), "mine").unwrap();
     let mut late = bench.start("late", "late");
     let mut first = bench.start("first", "first");
-    // Between the note of the late one and its record comes the record of the other one.
+    // The other node writes its record between the late node's marker and the late node's record.
     late.reader.note(recalld_replication::Hex([3; 16])).unwrap();
     first.turn().unwrap();
     let why = late.turn().unwrap_err();
@@ -108,7 +108,7 @@ fn an_epoch_that_cannot_be_used_is_given_back_and_another_node_has_it_at_once() 
     let (mut a, mut b) = bench.two();
     crate::control_chain::taking::give_away(&a.reader.shared);
     assert_eq!(bench.kinds().last(), Some(&"give"));
-    // The file of b is gone in the moment in which b takes the chain.
+    // The file of `b` vanishes at the moment at which `b` acquires the record log.
     let (file, away) = (bench.data("b").join("control.redb"), bench.data("b").join("away"));
     let (from, to) = (file.clone(), away.clone());
     let takes = u64::try_from(bench.kinds().len()).unwrap() + 1;
@@ -135,7 +135,7 @@ fn a_founder_that_cannot_bring_its_tables_begins_once_it_can() {
     let bench = Bench::new();
     make(&bench.control("a"), "acme").unwrap();
     let mut a = bench.start("a", "a");
-    // Where its tables would lie is something else.
+    // A file occupies the path of the directory for tables.
     fs::write(bench.data("a").join("control.far"), "").unwrap();
     assert!(a.turn().is_err());
     assert_eq!(bench.kinds(), ["take", "give"]);

@@ -1,4 +1,4 @@
-//! What a writer brings under load and over a slow remote, and what those who follow make of it.
+//! Leader under load and over a slow remote, and its followers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ fn a_change_waits_for_the_remote_for_a_while_and_reads_do_not() {
     make(&a.control, "acme").unwrap();
     let new = NewCredential { kind: Kind::Bearer, name: None, scopes: &[], expires_at: None };
     let key = a.control.issue_credential("acme", &new, &Prefix::default()).unwrap();
-    // It writes for longer than what is here may be old.
+    // The node is the leader for longer than `stale_max`.
     a.hours.pass(Duration::from_secs(120));
     until("it goes on", || {
         a.turn().unwrap();
@@ -68,7 +68,7 @@ fn a_full_record_comes_about_while_much_is_changed() {
     let control = Arc::clone(&a.control);
     let mut rounds = 0;
     a.wire.after_each_put(move |key| {
-        // While tables are brought: more than a record can have, since each of these writes all blocks.
+        // During the upload of tables: each round writes all blocks, more than fits into a record.
         if matches!(key, Key::Data(..)) && rounds < 4 {
             rounds += 1;
             let used = |block: &Block| Settlement {
@@ -103,13 +103,13 @@ fn what_differs_is_told_and_fetched_anew() {
     let bench = Bench::new();
     let (a, b) = bench.two();
     drop(b);
-    // Somebody else wrote to its file.
+    // Another program wrote to the file of `b`.
     make(&bench.control("b"), "stranger").unwrap();
     let mut b = bench.start("b", "b");
     make(&a.control, "next").unwrap();
     b.turn().unwrap();
     assert_eq!((b.slugs(), b.digest()), (a.slugs(), a.digest()), "at the start it is seen");
-    // While it runs, once a change meets it.
+    // While the node runs, the difference shows once a change touches the row.
     write_past(&b, "acme");
     a.control.set_title("next", "Next").unwrap();
     b.turn().unwrap();
@@ -120,7 +120,7 @@ fn what_differs_is_told_and_fetched_anew() {
     assert_eq!(b.digest(), a.digest());
 }
 
-/// Changes the row of a tenant in the file of a node, without anybody else's knowing.
+/// Changes a tenant's row in a node's file behind the back of its replication.
 fn write_past(node: &Machine, slug: &str) {
     let place = node.control.place().unwrap().unwrap();
     let mut changed = None;
@@ -145,7 +145,7 @@ fn a_writer_whose_file_is_another_one_gives_the_chain_back_and_begins_anew() {
     }
     let (slugs, digest) = (a.slugs(), a.digest());
     write_past(&a, "acme");
-    // A lease that was over makes a full record due.
+    // An expired lease makes a full record due.
     a.hours.pass(Duration::from_secs(60));
     until("it is heard again", || a.node.is_held());
     let why = a.turn().unwrap_err();
@@ -168,7 +168,7 @@ fn old_records_of_the_chain_and_their_objects_go() {
     let count = |kind| std::fs::read_dir(bench.objects(kind)).unwrap().count();
     assert_eq!((count("chain"), count("data")), (8, 4));
     leading::collect(&a.reader.shared, &mut collector).unwrap();
-    // Whoever reads right now has an hour, by the time in the records; what is known for long enough goes then.
+    // A current reader has an hour, by the time in the records; records known for longer are then removed.
     a.hours.pass(Duration::from_secs(3601));
     until("it is heard again", || a.node.is_held());
     leading::collect(&a.reader.shared, &mut collector).unwrap();

@@ -1,4 +1,4 @@
-//! Nodes over one folder of objects that are stopped where it hurts, and a remote that does not answer.
+//! Nodes on one shared object folder: crashes at critical points, and a remote that does not respond.
 
 mod ends;
 mod follows;
@@ -22,7 +22,7 @@ use super::shared::{ControlStands, Patience, With};
 use recalld_auth::ClusterSecret;
 use recalld_metastore::{Control, ControlError, NewTenant, TablesDigest};
 
-/// Time of a machine, which a test can have pass.
+/// Clock of a machine, which a test can advance.
 #[derive(Debug, Default)]
 pub(super) struct Hours(AtomicU64);
 
@@ -38,12 +38,12 @@ impl TickSource for Hours {
     }
 }
 
-/// Where nodes and their objects are.
+/// Directory of the nodes and of their objects.
 pub(super) struct Bench {
     folder: TempDir,
 }
 
-/// A node without a thread: it does what is due when it is told to.
+/// A node without a thread: a test runs each step.
 pub(super) struct Machine {
     pub(super) reader: Reader,
     pub(super) control: Arc<Control>,
@@ -61,19 +61,19 @@ impl Bench {
         self.folder.path().join(disk)
     }
 
-    /// Where the chain's objects of this kind are.
+    /// Folder of the metastore's objects of this kind.
     pub(super) fn objects(&self, kind: &str) -> PathBuf {
         self.folder.path().join("objects/t/control-").join(kind)
     }
 
-    /// The control store of a disk, as a command without a server has it.
+    /// Metastore of a disk, opened as by a command without a server.
     pub(super) fn control(&self, disk: &str) -> Control {
         std::fs::create_dir_all(self.data(disk)).unwrap();
         let path = self.data(disk).join("control.redb");
         Control::open(&path, Arc::new(SystemClock), Arc::new(SystemRandom)).unwrap()
     }
 
-    /// One that writes and has a tenant, and one that follows it.
+    /// A leader with one tenant, and its follower.
     pub(super) fn two(&self) -> (Machine, Machine) {
         let mut a = self.start("a", "a");
         a.turn().unwrap();
@@ -83,7 +83,7 @@ impl Bench {
         (a, b)
     }
 
-    /// The node of this name, on this disk.
+    /// Starts a node of this name on this disk.
     pub(super) fn start(&self, name: &str, disk: &str) -> Machine {
         self.start_with(name, disk, Patience::MOST)
     }
@@ -116,7 +116,7 @@ impl Bench {
         Machine { reader, control, wire, hours, node }
     }
 
-    /// The kinds of the chain's records, from its first one on.
+    /// Kinds of all records, from the first one.
     pub(super) fn kinds(&self) -> Vec<&'static str> {
         let numbers = 1..;
         let name = |number: u64| self.objects("chain").join(format!("{number:020}"));
@@ -140,7 +140,7 @@ impl Machine {
         self.reader.shared.stands()
     }
 
-    /// What all of its rows make.
+    /// Digest of all rows.
     pub(super) fn digest(&self) -> TablesDigest {
         self.control.copy_state(&mut || Ok(()), &mut |_, _, _| Ok(())).unwrap()
     }
@@ -155,7 +155,7 @@ pub(super) fn make(control: &Control, slug: &str) -> Result<(), ControlError> {
     control.create_tenant(&NewTenant { slug, title: slug, plan: "team" }).map(drop)
 }
 
-/// Waits for an event that another thread brings about.
+/// Waits for an event of another thread.
 pub(super) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     for _ in 0..6000 {
         if is_so() {

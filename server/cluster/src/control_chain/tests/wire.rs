@@ -1,4 +1,4 @@
-//! The way of one node to its objects: it can be cut, and something can happen on it.
+//! Connection of one node to its objects: a test can cut the connection, and hook an event into each put.
 
 use std::fmt;
 use std::ops::Range;
@@ -7,14 +7,14 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use recalld_replication::{About, Away, Counts, Folder, Key, Objects, Tried};
 
-/// What happens when an object has been put, before whoever put it is told.
+/// Hook between the storage of an object and the response to its writer.
 type Event = Box<dyn FnMut(&Key) -> Result<(), Away> + Send>;
 
 pub(crate) struct Wire {
     folder: Folder,
     is_cut: Mutex<bool>,
     mended: Condvar,
-    /// How many wait on it to have something created.
+    /// Number of callers that wait for a conditional put.
     waiting: Mutex<usize>,
     event: Mutex<Option<Event>>,
 }
@@ -36,7 +36,7 @@ impl Wire {
         }
     }
 
-    /// From now on nothing on it comes to an end, until it is mended.
+    /// Blocks all requests until `mend`.
     pub(crate) fn cut(&self) {
         *self.is_cut.lock().unwrap() = true;
     }
@@ -46,12 +46,13 @@ impl Wire {
         self.mended.notify_all();
     }
 
-    /// How many wait on it to have something created: a record, since beats are put.
+    /// Number of callers that wait for a conditional put. Only records are put conditionally; heartbeats are plain
+    /// puts.
     pub(crate) fn waiting(&self) -> usize {
         *self.waiting.lock().unwrap()
     }
 
-    /// Has this happen after each object that is put.
+    /// Runs this hook after each put.
     pub(crate) fn after_each_put(
         &self,
         event: impl FnMut(&Key) -> Result<(), Away> + Send + 'static,
@@ -66,7 +67,7 @@ impl Wire {
         }
     }
 
-    /// One at a time, and none within another.
+    /// Runs the hook: one call at a time, and never nested.
     fn happens(&self, key: &Key) -> Result<(), Away> {
         let event = self.event.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(mut event) = event else { return Ok(()) };
