@@ -1,15 +1,15 @@
-//! How old an answer is, as it is told.
+//! Staleness of a response, in whole seconds.
 
 use std::time::Duration;
 
-/// The header that says how old the answer of a node that follows may be.
+/// Header with the maximum staleness of a follower's response, in seconds.
 pub const STALE_SECONDS: &str = "stale-seconds";
 
-/// The same in the `_meta` of a result of MCP.
+/// Key of the staleness in the `_meta` of an MCP result.
 pub const STALE_SECONDS_META: &str = "recalld/stale-seconds";
 
-/// An age, or a wait, in whole seconds. Never less than it is: all that was acknowledged longer ago than is told has
-/// to be in the answer.
+/// Rounds an age or a wait up to whole seconds. A staleness must never be understated: everything acknowledged before
+/// must be in the response.
 pub fn seconds(age: Duration) -> u64 {
     age.as_secs() + u64::from(age.subsec_nanos() > 0)
 }

@@ -1,11 +1,11 @@
-//! Calling work off, waking those who wait meanwhile, and being told how far work has come.
+//! Cancellation of work, with wake-up of waiting threads, and reporting of progress.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// Says whether a call's answer is still wanted. Clones speak of the same call.
+/// Signals that a call's answer is no longer wanted. Clones belong to the same call.
 #[derive(Clone, Default)]
 pub struct CancellationToken(Arc<Shared>);
 
@@ -23,34 +23,35 @@ struct Wakers {
     registered: Vec<(u64, Wake)>,
 }
 
-/// A waker of a token, until it is dropped.
+/// A registered waker of a token; dropping the registration removes the waker.
 pub struct Registration {
     token: CancellationToken,
     number: u64,
 }
 
 impl CancellationToken {
-    /// A token of a call that goes on.
+    /// Creates a token that is not cancelled.
     pub fn new() -> CancellationToken {
         CancellationToken::default()
     }
 
-    /// Says that the answer is no longer wanted, and wakes whoever waits.
+    /// Cancels the token and runs the registered wakers.
     pub fn cancel(&self) {
         self.0.is_cancelled.store(true, Ordering::SeqCst);
-        // Called without the lock: a waker takes the lock of those whom it wakes, and they register under it.
+        // Run without the lock: a waker takes the lock of the waiting threads, and these register while holding that
+        // lock.
         let wakers: Vec<Wake> =
             self.wakers().registered.iter().map(|(_, wake)| Arc::clone(wake)).collect();
         wakers.iter().for_each(|wake| wake());
     }
 
-    /// Returns true if the answer is no longer wanted. Long work asks this now and then.
+    /// Returns true if the token is cancelled. Long work polls this.
     pub fn is_cancelled(&self) -> bool {
         self.0.is_cancelled.load(Ordering::SeqCst)
     }
 
-    /// Has `wake` called when the token is cancelled. Whoever registers asks [`Self::is_cancelled`] once more behind
-    /// it: a token that was cancelled before wakes nobody.
+    /// Registers `wake` to run on cancellation. The caller must check [`Self::is_cancelled`] after registering: a token
+    /// that was cancelled before runs no waker.
     pub fn on_cancel(&self, wake: impl Fn() + Send + Sync + 'static) -> Registration {
         let mut wakers = self.wakers();
         let number = wakers.next;
@@ -76,17 +77,17 @@ impl Drop for Registration {
     }
 }
 
-/// How long a call's work goes on: until it is called off, or its time is up.
+/// A cancellation token with a deadline, which long work polls.
 #[derive(Clone, Copy)]
 pub struct CallScope<'a> {
     /// Cancelled when the answer is no longer wanted.
     pub token: &'a CancellationToken,
-    /// When the call must have ended, if ever.
+    /// Time by which the call must have ended; `None` for no limit.
     pub deadline: Option<Instant>,
 }
 
 impl CallScope<'static> {
-    /// That of work which nobody calls off.
+    /// Creates a scope that is never cancelled and has no deadline.
     pub fn endless() -> Self {
         static NEVER: LazyLock<CancellationToken> = LazyLock::new(CancellationToken::new);
         Self { token: &NEVER, deadline: None }
@@ -94,14 +95,14 @@ impl CallScope<'static> {
 }
 
 impl CallScope<'_> {
-    /// Returns true if nobody waits for the work any more.
+    /// Returns true if the call is cancelled or its deadline has passed.
     pub fn is_over(&self) -> bool {
         self.token.is_cancelled()
             || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 }
 
-/// Told how far a long call has come: done, of how many, and what is being done.
+/// Callback for the progress of a long call: units done, units in total, and the current step.
 pub type Progress<'a> = &'a (dyn Fn(u64, u64, &str) + Sync);
 
 #[cfg(test)]

@@ -1,12 +1,11 @@
-//! A number and what is counted, as people write them: `1 item`, `2 items`, `1 entry`, `2 entries`; and so a time
-//! that went by: `16 hours 5 minutes`.
+//! Counts with their nouns in English: `1 item`, `2 items`, `1 entry`, `2 entries`. Durations in words: `16 hours 5
+//! minutes`.
 //!
-//! Owns nothing but the endings, and the verb that goes with them. Nouns whose plural is another word are no business
-//! of this.
+//! Handles regular endings and the agreement of the verb. Irregular plurals are not supported.
 
 use std::fmt::Display;
 
-/// `1 item`, `0 items`, `12 entries`.
+/// Formats a count with its noun: `1 item`, `0 items`, `12 entries`.
 pub fn counted(count: impl Display, one: &str) -> String {
     let count = count.to_string();
     let is_one = is_one(&count);
@@ -17,12 +16,12 @@ pub fn counted(count: impl Display, one: &str) -> String {
     }
 }
 
-/// The word that goes with a count: `is` or `are`, `it` or `them`.
+/// Returns the word that agrees with a count: `is` or `are`, `it` or `them`.
 pub fn agreed<'a>(count: impl Display, one: &'a str, many: &'a str) -> &'a str {
     if is_one(&count.to_string()) { one } else { many }
 }
 
-/// A duration in its two largest units.
+/// Formats a duration in its two largest units.
 pub fn lasting(seconds: u64) -> String {
     let units = [
         (seconds / 86_400, "day"),

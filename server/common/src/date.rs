@@ -1,28 +1,28 @@
-//! The `Date` field and the moment at which something happens.
+//! The loop clock: the time of an event, and the text of the `Date` field.
 //!
-//! Reads no clock: both times are handed in by the event loop.
+//! Reads no clock; the event loop passes both times in.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// Length of an IMF-fixdate, e.g. `Sun, 06 Nov 1994 08:49:37 GMT`.
+/// Length of an IMF-fixdate in bytes, e.g. `Sun, 06 Nov 1994 08:49:37 GMT`.
 const DATE_BYTES: usize = 29;
 
-/// Now, as the state machine sees it: a point in time to count from, and the text for `Date`.
+/// The current time for a state machine: a monotonic time, and the text of `Date`.
 pub struct Moment {
-    /// For deadlines.
+    /// Monotonic time, for deadlines.
     pub now: Instant,
     second: u64,
     date: [u8; DATE_BYTES],
 }
 
 impl Moment {
-    /// The moment at which both clocks were read.
+    /// Creates a clock from one reading of both system clocks.
     pub fn at(now: Instant, wall: SystemTime) -> Moment {
         let second = unix_second(wall);
         Moment { now, second, date: imf_fixdate(second) }
     }
 
-    /// Moves on; the text is made again only when the second changed.
+    /// Sets both times. The text is formatted only if the second has changed.
     pub fn advance(&mut self, now: Instant, wall: SystemTime) {
         self.now = now;
         let second = unix_second(wall);
@@ -32,20 +32,20 @@ impl Moment {
         }
     }
 
-    /// The value of `Date`.
+    /// Value of the `Date` field.
     pub fn date(&self) -> &[u8] {
         &self.date
     }
 }
 
-/// Seconds since 1970, held inside the years that four digits can name.
+/// Returns seconds since 1970, clamped to years of four digits.
 fn unix_second(wall: SystemTime) -> u64 {
     const YEAR_10000: u64 = 253_402_300_800;
     wall.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs().min(YEAR_10000 - 1))
 }
 
-/// RFC 9110, section 5.6.7. Calendar arithmetic after Hinnant, "chrono-compatible low-level date
-/// algorithms": years are counted from March, so the leap day is the last of its year.
+/// Formats an IMF-fixdate (RFC 9110, section 5.6.7). Calendar arithmetic after Hinnant, "chrono-compatible low-level
+/// date algorithms": years begin in March, so that the leap day is the last day of its year.
 fn imf_fixdate(second: u64) -> [u8; DATE_BYTES] {
     const DAYS: [&[u8; 3]; 7] = [b"Thu", b"Fri", b"Sat", b"Sun", b"Mon", b"Tue", b"Wed"];
     const MONTHS: [&[u8; 3]; 12] = [

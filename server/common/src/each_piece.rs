@@ -1,9 +1,9 @@
-//! A writer that hands on what is written, piece by piece, and keeps nothing: for hashes and counts of what would be
-//! written, such as JSON of megabytes.
+//! A writer that passes each chunk to a closure and stores nothing. Used to hash or count output that would be large,
+//! such as megabytes of JSON.
 
 use std::io;
 
-/// Gives each piece to a function, which takes all of it.
+/// Passes each chunk to the closure, which consumes the whole chunk.
 pub struct EachPiece<F>(pub F);
 
 impl<F: FnMut(&[u8])> io::Write for EachPiece<F> {

@@ -1,6 +1,6 @@
-//! Tables of a TOML file, read key by key: each key is known or refused, each value checked where it is taken.
+//! Reader of TOML tables key by key: unknown keys are rejected, and each value is validated when read.
 //!
-//! Owns the errors, and how texts are written back. Must not know what any key means.
+//! Defines the errors and the quoting of texts. Independent of the meaning of any key.
 
 use std::fmt;
 use std::io::Read;
@@ -16,55 +16,55 @@ use crate::regular_file;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Longest text of one key, in bytes, where nothing shorter is asked for.
+    /// Maximum length of a key's text in bytes, unless a key has a smaller limit.
     pub const TEXT_BYTES_MAX: usize = 4_096;
 }
 
-/// What is wrong with a file of settings or of rules.
+/// Error in a file of settings or rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FileFault {
-    /// It cannot be read.
+    /// The file cannot be read.
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Reason.
         why: String,
     },
-    /// It is not TOML.
+    /// The file is not TOML.
     Syntax {
-        /// Where.
+        /// Position of the error.
         place: Place,
-        /// What the parser says.
+        /// The parser's message.
         why: String,
     },
-    /// A key or its value is wrong.
+    /// A key or its value is invalid.
     Key {
-        /// Where the value is, the unknown key, or the table that lacks one; where it was looked for and found.
+        /// Position of the value, of the unknown key, or of the table that lacks the key; `None` if not located.
         place: Option<Place>,
-        /// How.
+        /// The fault of the key.
         fault: KeyFault,
     },
-    /// The same of a value that does not stand in the file.
+    /// A value from outside the file is invalid.
     Given {
-        /// The flag or the environment variable that it stands in.
+        /// The flag or the environment variable with the value.
         by: String,
-        /// How.
+        /// The fault of the key.
         fault: KeyFault,
     },
 }
 
-/// A place in a text.
+/// A position in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// From 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// In characters, from 1.
+    /// Column in characters, from 1.
     pub column: usize,
 }
 
 impl Place {
-    /// That of the byte `at`.
+    /// Returns the position of the byte offset `at`.
     fn at(text: &str, at: usize) -> Self {
         let before = text.get(..at).unwrap_or(text);
         let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
@@ -72,7 +72,7 @@ impl Place {
         Self { line, column: last.chars().count() + 1 }
     }
 
-    /// That of a key that is there.
+    /// Returns the position of a key, if present.
     pub fn of(text: &str, key: &str) -> Option<Self> {
         let found = Found::of(text, key);
         found.filter(|found| found.is_all).map(|found| Self::at(text, found.key))
@@ -85,15 +85,15 @@ impl fmt::Display for Place {
     }
 }
 
-/// What a text has of a key: as many of its names as there are.
+/// The part of a dotted key that is present in a text.
 struct Found {
-    /// Where the innermost name is.
+    /// Byte offset of the innermost name found.
     key: usize,
-    /// Where its value is.
+    /// Byte offset of its value.
     value: usize,
-    /// Whether all of the key is there.
+    /// True if the whole key is present.
     is_all: bool,
-    /// Whether the value is a table, which has no place of its own.
+    /// True if the value is a table; a table has no position of its own.
     is_table: bool,
 }
 
@@ -120,8 +120,8 @@ impl Found {
 }
 
 impl FileFault {
-    /// With its place in the text: a wrong value's own, else that of the key, or of the innermost of its tables that
-    /// is there.
+    /// Adds the position in the text: of a wrong value, else of the key or of the innermost of its tables that is
+    /// present.
     pub fn placed(self, text: &str) -> Self {
         match self {
             Self::Key { place: None, fault } => {
@@ -155,39 +155,39 @@ impl From<KeyFault> for FileFault {
     }
 }
 
-/// What is wrong with a key. Each names it with the tables that it stands in: `oauth.key_prefix`.
+/// Fault of a key. Each variant contains the key with its tables: `oauth.key_prefix`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeyFault {
-    /// There is no such key. What it was given is not repeated: it may be a secret in the wrong place.
+    /// The key is unknown. Its value is not repeated, because the value may be a misplaced secret.
     Unknown {
         /// The key.
         key: String,
-        /// The one that was probably meant.
+        /// The known key with the most similar name.
         nearest: Option<String>,
-        /// Those that there are.
+        /// The known keys.
         known: String,
     },
-    /// Its value is not one of those allowed.
+    /// The value is not allowed.
     Value {
         /// The key.
         key: String,
-        /// What it is.
+        /// The given value.
         given: String,
-        /// What it may be.
+        /// The allowed values.
         allowed: String,
     },
-    /// It has to be there.
+    /// A required key is missing.
     Missing {
         /// The key.
         key: String,
-        /// What it may be.
+        /// The allowed values.
         allowed: String,
     },
 }
 
 impl KeyFault {
-    /// The key, with the tables that it stands in.
+    /// The key with its tables.
     pub fn key(&self) -> &str {
         match self {
             Self::Unknown { key, .. } | Self::Value { key, .. } | Self::Missing { key, .. } => key,
@@ -212,10 +212,10 @@ impl fmt::Display for KeyFault {
     }
 }
 
-/// The text of a file that has at most so many bytes.
+/// Reads a file of at most `bytes_max` bytes.
 ///
 /// # Errors
-/// It is not there, is no file, is longer, or is not UTF-8.
+/// The file is missing, not a regular file, too long, or not UTF-8.
 pub fn text_of(path: &Path, bytes_max: usize) -> Result<String, FileFault> {
     let fault = |why: String| FileFault::Unreadable { path: path.to_owned(), why };
     let file = regular_file::open(path).map_err(|error| fault(error.to_string()))?;
@@ -229,7 +229,7 @@ pub fn text_of(path: &Path, bytes_max: usize) -> Result<String, FileFault> {
     String::from_utf8(bytes).map_err(|_| fault("it is not UTF-8".to_owned()))
 }
 
-/// A table, and which keys it may have.
+/// A table with the keys that it may contain.
 #[derive(Debug)]
 pub struct Keys {
     path: String,
@@ -238,17 +238,18 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// The outermost table of a file.
+    /// Parses a file and returns its root table.
     pub fn parse(text: &str) -> Result<Self, FileFault> {
         Ok(Self::of(Self::table_of(text)?))
     }
 
-    /// The same, not yet looked into.
+    /// Parses a file without checking keys.
     pub fn table_of(text: &str) -> Result<Table, FileFault> {
         text.parse().map_err(|error: toml::de::Error| {
             let span = error.span().unwrap_or(text.len()..text.len());
             let place = Place::at(text, span.start);
-            // A section that is put at the end of a file that has it already, as the example has all of them.
+            // Typical cause: a section appended to a file that already contains it, as the example file contains all
+            // sections.
             let twice = error.message().starts_with("duplicate key");
             let why = match text.get(span).filter(|key| twice && !key.is_empty()) {
                 Some(key) => format!("`{key}` is there twice; put the two together"),
@@ -258,7 +259,7 @@ impl Keys {
         })
     }
 
-    /// An outermost table.
+    /// Wraps a root table.
     pub fn of(table: Table) -> Self {
         Self::new(String::new(), table)
     }
@@ -267,33 +268,33 @@ impl Keys {
         Self { path, table, known: Vec::new() }
     }
 
-    /// A key with the tables that it stands in.
+    /// Prefixes a key with its tables.
     pub(crate) fn named(&self, key: &str) -> String {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
 
-    /// From here on errors name this table so, too.
+    /// Adds a name for this table to all further errors.
     pub fn name(&mut self, name: &str) {
         self.path = format!("{} {:?}", self.path, cut(name));
     }
 
-    /// That the value of a key is wrong.
+    /// Builds the fault of a wrong value.
     pub fn fault(&self, key: &str, given: &str, allowed: impl Into<String>) -> KeyFault {
         let given = format!("{:?}", cut(given));
         KeyFault::Value { key: self.named(key), given, allowed: allowed.into() }
     }
 
-    /// That a key has to be there.
+    /// Builds the fault of a missing key.
     pub fn missing(&self, key: &str, allowed: impl Into<String>) -> KeyFault {
         KeyFault::Missing { key: self.named(key), allowed: allowed.into() }
     }
 
-    /// Whether any key is there that was not taken yet.
+    /// Returns true if the table has keys that were not read yet.
     pub fn has_more(&self) -> bool {
         !self.table.is_empty()
     }
 
-    /// Whether a key is there and was not taken yet.
+    /// Returns true if a key is present and was not read yet.
     pub fn has(&self, key: &str) -> bool {
         self.table.contains_key(key)
     }
@@ -313,7 +314,7 @@ impl Keys {
         Err(KeyFault::Value { key, given: shown(value), allowed: allowed.into() })
     }
 
-    /// A text of 1 to so many bytes, without control characters.
+    /// Reads a text of 1 to `bytes_max` bytes without control characters.
     pub fn text(
         &mut self,
         key: &'static str,
@@ -326,7 +327,7 @@ impl Keys {
         }
     }
 
-    /// At most so many texts, each as above.
+    /// Reads a list of at most `count_max` texts, each as in [`Self::text`].
     pub fn texts(
         &mut self,
         key: &'static str,
@@ -347,7 +348,7 @@ impl Keys {
         values.into_iter().map(text).collect::<Result<_, _>>().map(Some)
     }
 
-    /// A whole number.
+    /// Reads an integer in a range.
     pub fn whole(
         &mut self,
         key: &'static str,
@@ -362,7 +363,7 @@ impl Keys {
         }
     }
 
-    /// A whole number, or the word for none: `Some(None)`.
+    /// Reads an integer in a range, or the word [`NONE`] as `Some(None)`.
     pub fn whole_or_none(
         &mut self,
         key: &'static str,
@@ -381,7 +382,7 @@ impl Keys {
         Ok(found?.map(Some))
     }
 
-    /// `true` or `false`.
+    /// Reads `true` or `false`.
     pub fn flag(&mut self, key: &'static str) -> Result<Option<bool>, KeyFault> {
         match self.take(key) {
             None => Ok(None),
@@ -390,7 +391,7 @@ impl Keys {
         }
     }
 
-    /// A time with its offset (RFC 3339), bare or as a text.
+    /// Reads a time with an offset (RFC 3339), as a TOML datetime or as a text.
     pub fn time(&mut self, key: &'static str) -> Result<Option<jiff::Timestamp>, KeyFault> {
         let Some(value) = self.take(key) else { return Ok(None) };
         let text = match &value {
@@ -406,7 +407,7 @@ impl Keys {
         }
     }
 
-    /// One of the things that have a word each.
+    /// Reads one word of a fixed set.
     pub fn word<T: Copy>(
         &mut self,
         key: &'static str,
@@ -421,14 +422,14 @@ impl Keys {
         }
     }
 
-    /// A list of such, none of them twice.
+    /// Reads a list of distinct words of a fixed set.
     pub fn words<T: Copy + PartialEq>(
         &mut self,
         key: &'static str,
         all: &[T],
         word: impl Fn(T) -> &'static str,
     ) -> Result<Option<Vec<T>>, KeyFault> {
-        // Each at most once, and one more to tell that there are too many.
+        // At most one occurrence of each word, so a longer list is rejected.
         let Some(texts) = self.texts(key, all.len(), TEXT_BYTES_MAX)? else { return Ok(None) };
         let mut found = Vec::with_capacity(texts.len());
         for text in texts {
@@ -444,7 +445,7 @@ impl Keys {
         Ok(Some(found))
     }
 
-    /// A table within this one; an empty one where it is not there.
+    /// Reads a nested table; returns an empty one if the key is absent.
     pub fn table(&mut self, key: &'static str) -> Result<Keys, KeyFault> {
         match self.take(key) {
             None => Ok(Self::new(self.named(key), Table::new())),
@@ -453,7 +454,7 @@ impl Keys {
         }
     }
 
-    /// A list of tables, named by their places from 0.
+    /// Reads a list of tables, named by their index from 0.
     pub fn tables(&mut self, key: &'static str) -> Result<Vec<Keys>, KeyFault> {
         let allowed = format!("tables, each beginning with [[{}]]", self.named(key));
         let Some(value) = self.take(key) else { return Ok(Vec::new()) };
@@ -465,7 +466,7 @@ impl Keys {
         values.into_iter().enumerate().map(one).collect()
     }
 
-    /// Tables under names that the file chooses, in order of these.
+    /// Returns the tables under names chosen by the file, ordered by name.
     pub fn named_tables(self) -> Result<Vec<(String, Keys)>, KeyFault> {
         let one = |(name, value): (String, Value)| match value {
             Value::Table(table) => {
@@ -477,7 +478,7 @@ impl Keys {
         self.table.clone().into_iter().map(one).collect()
     }
 
-    /// All keys that there may be were taken: any other is refused.
+    /// Rejects keys that were not read.
     pub fn finish(self) -> Result<(), KeyFault> {
         let Some(key) = self.table.keys().next() else { return Ok(()) };
         let known = self.known.iter().copied();
@@ -489,7 +490,7 @@ impl Keys {
     }
 }
 
-/// The word for what is not bounded.
+/// Word for "no limit".
 pub const NONE: &str = "none";
 
 fn is_sound(text: &str, bytes_max: usize) -> bool {
@@ -504,7 +505,7 @@ fn words_of<T: Copy>(all: &[T], word: impl Fn(T) -> &'static str) -> Vec<&'stati
     all.iter().map(|one| word(*one)).collect()
 }
 
-/// What else a word may be.
+/// Describes the allowed words, for an error.
 pub fn one_of(given: &str, all: &[&str]) -> String {
     match nearest(given, all.iter().copied()) {
         Some(near) => format!("{}; did you mean \"{near}\"?", all.join(", ")),
@@ -524,7 +525,7 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// A text as a file has it: a basic string of TOML.
+/// Quotes a text as a TOML basic string.
 pub fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -539,7 +540,7 @@ pub fn quoted(text: &str) -> String {
     out
 }
 
-/// Texts as a list of TOML.
+/// Formats texts as a TOML array.
 pub fn quoted_list<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
     let texts: Vec<String> = texts.into_iter().map(quoted).collect();
     format!("[{}]", texts.join(", "))

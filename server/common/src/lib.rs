@@ -1,4 +1,4 @@
-//! Types that several crates share: names and times as texts, scopes, cancellation, waiting in turn.
+//! Types shared by several crates: names and times as texts, scopes, cancellation, permits.
 //!
 //! No sockets, stores or settings.
 #![forbid(unsafe_code)]

@@ -1,12 +1,12 @@
-//! Caps and timeouts of this crate, each with the reason for its size.
+//! Limits and timeouts of this crate, with the reason for each value.
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Longest request id that is taken from a client; ours are shorter.
+    /// Maximum length of a client's request id in bytes; generated ids are shorter.
     pub const REQUEST_ID_BYTES_MAX: usize = 64;
 
-    /// Characters of an unknown name (an argument's, a tool's) that are looked at and shown: the longest
-    /// name of ours has 60.
+    /// Characters of an unknown name (of an argument or a tool) that are compared and shown. The longest known name has
+    /// 60.
     pub const MISSPELT_CHARS_MAX: usize = 64;
 }

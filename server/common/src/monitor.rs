@@ -1,11 +1,11 @@
-//! A state that callers wait to see changed, until their call is over.
+//! A shared state with a condition variable, whose waits end when the call is over.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::cancel::{CallScope, Registration};
 
-/// A mutex with its condition variable, which a cancelled call notifies too.
+/// A mutex with its condition variable, which the cancellation of a call notifies too.
 #[derive(Debug)]
 pub struct Monitor<T>(Arc<Inner<T>>);
 
@@ -29,39 +29,40 @@ impl<T> Clone for Monitor<T> {
 }
 
 impl<T: Send + 'static> Monitor<T> {
-    /// A state to begin with.
+    /// Creates a monitor with an initial state.
     pub fn new(state: T) -> Self {
         Self(Arc::new(Inner { state: Mutex::new(state), changed: Condvar::new() }))
     }
 
-    /// The state, locked.
+    /// Locks the state.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock()
     }
 
-    /// Wakes one who waits.
+    /// Wakes one waiting thread.
     pub fn notify_one(&self) {
         self.0.changed.notify_one();
     }
 
-    /// Wakes all who wait.
+    /// Wakes all waiting threads.
     pub fn notify_all(&self) {
         self.0.changed.notify_all();
     }
 
-    /// Has those who wait woken when a call is called off, until what this gives is dropped. May be asked with the
-    /// state locked; the call has to be looked at once more behind it.
+    /// Wakes all waiting threads when `call` is cancelled, until the returned registration is dropped. The state may be
+    /// locked. The caller must check the call after registering.
     #[must_use]
     pub fn woken_by(&self, call: &CallScope<'_>) -> Registration {
         let inner = Arc::clone(&self.0);
         call.token.on_cancel(move || {
-            // Who is about to wait has looked, or is waited for here.
+            // Locking orders this wake-up after each check of a thread that is about to wait: the thread has either
+            // seen the cancellation or is already waiting.
             drop(inner.lock());
             inner.changed.notify_all();
         })
     }
 
-    /// Waits for a change, until then at most.
+    /// Waits for a notification, at most until `until`.
     pub fn wait_until<'a>(
         &'a self,
         state: MutexGuard<'a, T>,

@@ -1,4 +1,4 @@
-//! Calendar months, in UTC: what a quota is for.
+//! Calendar months in UTC, the period of a quota.
 
 use std::fmt;
 
@@ -7,22 +7,22 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
-/// A month of the proleptic Gregorian calendar. Shown as `YYYY-MM`.
+/// A month of the proleptic Gregorian calendar. Displayed as `YYYY-MM`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Month {
-    /// Its first day.
+    /// First day of the month.
     first: Date,
 }
 
 impl Month {
-    /// The month of a time in UTC; `None` before the year 1970 and after 9998, which no clock of ours tells.
+    /// Returns the month of a time in UTC; `None` before 1970 and after 9998, which no valid clock shows.
     pub fn of(at: Micros) -> Option<Self> {
         let moment = Timestamp::from_microsecond(at.0).ok()?;
         let date = moment.to_zoned(TimeZone::UTC).date();
         (1970..=9998).contains(&date.year()).then(|| Self { first: date.first_of_month() })
     }
 
-    /// When it is over: the first microsecond of the next one.
+    /// Returns the first microsecond of the next month.
     pub fn ends_at(self) -> Micros {
         let next =
             self.first.last_of_month().tomorrow().and_then(|day| day.to_zoned(TimeZone::UTC));

@@ -1,12 +1,12 @@
-//! How things are named on the wire: ids with type prefixes, times, hashes.
+//! Wire formats of ids with type prefixes, times and hashes.
 
 use engine::{EdgeId, ItemId, ItemView, Micros, NotAnId, SourceId};
 
-/// Prefix of a source's id.
+/// Prefix of a source id.
 const SOURCE: &str = "src_";
-/// Prefix of an edge's id.
+/// Prefix of an edge id.
 const EDGE: &str = "edg_";
-/// Prefixes of items, by kind; every other kind is `itm_`.
+/// Prefixes of item ids by kind; every other kind has `itm_`.
 const ITEM_PREFIXES: [(&str, &str); 6] = [
     ("document", "doc_"),
     ("chunk", "chk_"),
@@ -21,44 +21,44 @@ fn prefix(kind: &str) -> &'static str {
     ITEM_PREFIXES.iter().find(|(of, _)| *of == kind).map_or(ITEM, |(_, prefix)| prefix)
 }
 
-/// The id of an item of this kind, as clients see it.
+/// Formats the id of an item of a kind.
 pub fn item(kind: &str, id: ItemId) -> String {
     format!("{}{id}", prefix(kind))
 }
 
-/// The id of an item, as clients see it.
+/// Formats the id of an item.
 pub fn of_item(item_view: &ItemView<'_>) -> String {
     item(item_view.kind, item_view.id)
 }
 
-/// The id that a client gave for an item, whatever its kind.
+/// Parses an item id of any kind.
 pub fn parse_item(text: &str) -> Result<ItemId, NotAnId> {
     let prefixes = ITEM_PREFIXES.iter().map(|(_, prefix)| *prefix).chain([ITEM]);
     let bare = prefixes.into_iter().find_map(|prefix| text.strip_prefix(prefix));
     bare.ok_or(NotAnId)?.parse()
 }
 
-/// The id of a source, as clients see it.
+/// Formats a source id.
 pub fn source(id: SourceId) -> String {
     format!("{SOURCE}{id}")
 }
 
-/// The id that a client gave for a source.
+/// Parses a source id.
 pub fn parse_source(text: &str) -> Result<SourceId, NotAnId> {
     text.strip_prefix(SOURCE).ok_or(NotAnId)?.parse()
 }
 
-/// The id of an edge, as clients see it.
+/// Formats an edge id.
 pub fn edge(id: EdgeId) -> String {
     format!("{EDGE}{id}")
 }
 
-/// The id that a client gave for an edge.
+/// Parses an edge id.
 pub fn parse_edge(text: &str) -> Result<EdgeId, NotAnId> {
     text.strip_prefix(EDGE).ok_or(NotAnId)?.parse()
 }
 
-/// RFC 3339 in UTC, to the microsecond.
+/// Formats a time as RFC 3339 in UTC with microseconds.
 pub fn time(at: Micros) -> String {
     match jiff::Timestamp::from_microsecond(at.0) {
         Ok(time) => time.to_string(),
@@ -66,7 +66,7 @@ pub fn time(at: Micros) -> String {
     }
 }
 
-/// A time that a client gave, in RFC 3339 with an offset.
+/// Parses a time in RFC 3339 with an offset.
 pub fn parse_time(text: &str) -> Result<Micros, String> {
     text.parse::<jiff::Timestamp>()
         .map(|time| Micros(time.as_microsecond()))

@@ -1,13 +1,14 @@
-//! What a misspelt name was meant to be.
+//! Suggestions for misspelt names.
 
 use crate::limits::MISSPELT_CHARS_MAX;
 
-/// A name is taken for another one when at most one in so many of its characters is wrong.
+/// A name is a misspelling of another if at most one in this many of its characters is wrong; one error is always
+/// allowed.
 const CHARS_TO_AN_ERROR: usize = 3;
 
-/// The one of `known` that `given` is a misspelling of, if it is near enough to one: the fewest
-/// insertions, deletions, replacements and swaps of neighbours away. Case and what separates words
-/// count for nothing, so that `documentId` is `document_id`.
+/// Returns the name in `known` with the smallest edit distance to `given`, if near enough. Edits are insertions,
+/// deletions, substitutions and transpositions of neighbours. Case and separators are ignored, so that `documentId`
+/// equals `document_id`.
 pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let given = plain(given);
     let distances = known.into_iter().map(|name| {
@@ -19,13 +20,13 @@ pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
     near.min_by_key(|(_, distance, _)| *distance).map(|(name, ..)| name)
 }
 
-/// The letters and digits of a name's first characters, in lower case.
+/// Returns the letters and digits among a name's first characters, in lower case.
 fn plain(name: &str) -> String {
     let first = name.chars().take(MISSPELT_CHARS_MAX);
     first.filter(|char| char.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
-/// The first characters of what a client sent, for an error.
+/// Truncates a client's text for an error.
 pub fn cut(text: &str) -> String {
     text.chars().take(MISSPELT_CHARS_MAX).collect()
 }

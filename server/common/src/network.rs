@@ -1,11 +1,11 @@
-//! Networks: an address, or all that begin alike.
+//! IP networks: an address, or a prefix.
 
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// An address, or the prefix of many (RFC 4632, section 3.1; RFC 4291, section 2.3). An address of IPv4 within IPv6
-/// (`::ffff:192.0.2.1`) is that of IPv4.
+/// An address or a CIDR prefix (RFC 4632, section 3.1; RFC 4291, section 2.3). An IPv4-mapped IPv6 address
+/// (`::ffff:192.0.2.1`) equals its IPv4 address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Network {
     first: IpAddr,
@@ -13,7 +13,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Whether an address is one of it.
+    /// Returns true if an address belongs to the network.
     pub fn contains(self, address: IpAddr) -> bool {
         match (self.first, address.to_canonical()) {
             (IpAddr::V4(first), IpAddr::V4(address)) => {
@@ -27,19 +27,19 @@ impl Network {
     }
 }
 
-/// Whether two addresses differ in their last bits only.
+/// Returns true if two addresses differ at most in their `last` low bits.
 fn is_same(one: u128, other: u128, last: u32) -> bool {
     (one ^ other).checked_shr(last).unwrap_or_default() == 0
 }
 
-/// What is no network.
+/// Error for a text that is no network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoNetwork;
 
 impl FromStr for Network {
     type Err = NoNetwork;
 
-    /// `192.0.2.1`, `10.0.0.0/8`, `2001:db8::/32`. What is behind the prefix is zero.
+    /// Parses `192.0.2.1`, `10.0.0.0/8`, `2001:db8::/32`. Bits after the prefix must be zero.
     fn from_str(text: &str) -> Result<Self, NoNetwork> {
         let (address, bits) = match text.split_once('/') {
             None => (text, None),

@@ -1,39 +1,39 @@
-//! Kinds of items that the service keeps for itself: they say how things stand with it, and not what is so.
+//! Reserved kinds: items that the service writes for itself. They describe the service's state and no facts.
 //!
-//! Owns their names (REC-01). What their attributes mean is for the tools that write them.
+//! Defines the names (REC-01). Attributes of these items are defined by the tools that write them.
 
-/// A file, or a text that a client gave.
+/// A file, or a text from a client.
 pub(crate) const DOCUMENT: &str = "document";
-/// A piece of one.
+/// A part of a document.
 pub const CHUNK: &str = "chunk";
-/// A job of ingest.
+/// An ingest job.
 pub(crate) const JOB: &str = "job";
-/// What a call was answered, for its repetition.
+/// The answer to a call with an idempotency key, for repetitions of the call.
 pub const ANSWER: &str = "idempotency";
-/// Something to be done at a time.
+/// A reminder with a due time.
 pub const FOLLOWUP: &str = "followup";
-/// A try at a task.
+/// An attempt at a task.
 pub const TASK_ATTEMPT: &str = "task_attempt";
-/// A thing with an id of ours.
+/// An object with an id assigned by the service.
 pub const ARTIFACT: &str = "artifact";
-/// A value that an agent keeps.
+/// A value stored by an agent.
 pub const AGENT_STATE: &str = "agent_state";
-/// Figures of a benchmark.
+/// Results of a benchmark.
 pub const BENCH: &str = "bench";
 
-/// All of them.
+/// All reserved kinds.
 pub const OWN_KINDS: [&str; 9] =
     [DOCUMENT, CHUNK, JOB, ANSWER, FOLLOWUP, TASK_ATTEMPT, ARTIFACT, AGENT_STATE, BENCH];
 
-/// Whether an item of this kind says something that can be so or not.
+/// Returns true if items of this kind contain user content, which can be true or false.
 pub fn says_something(kind: &str) -> bool {
     kind == CHUNK || !OWN_KINDS.contains(&kind)
 }
 
-/// Kinds of records that are parts of others, or the service's own.
+/// Kinds of items that are part of another item, or internal to the service.
 const PARTS: [&str; 4] = [CHUNK, JOB, ANSWER, BENCH];
 
-/// Whether items of this kind stand for themselves.
+/// Returns true if items of this kind are listed on their own.
 pub fn is_own(kind: &str) -> bool {
     !PARTS.contains(&kind)
 }

@@ -1,6 +1,4 @@
-//! Opening a file that has an end.
-//!
-//! Knows nothing of what is in it.
+//! Opening of regular files only.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -9,8 +7,8 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-/// Opens a file that has an end and can be read twice; `None` for anything else. A pipe that nobody
-/// writes to, which might take its place, could take for ever to open or to read.
+/// Opens a regular file; returns `None` for anything else. A FIFO without a writer, possibly swapped in, could block
+/// the open or the read without end.
 pub fn open(path: &Path) -> io::Result<Option<File>> {
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;

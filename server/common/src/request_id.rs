@@ -1,14 +1,14 @@
-//! The name of a request, in answers and in logs.
+//! The id of a request, in responses and in logs.
 //!
-//! A client may bring its own, so that its logs and ours can be laid side by side; what it brings is
-//! held to characters that cannot break out of a line, a field or a string. Ours are made of numbers
-//! that the connection has anyway: no randomness, no shared counter.
+//! A client may send its own id, to correlate its logs with the server's. Such an id is restricted to characters that
+//! cannot break out of a line, a field or a string. Generated ids are composed of numbers that the connection already
+//! has: no randomness, no shared counter.
 
 use std::fmt;
 
 use crate::limits::REQUEST_ID_BYTES_MAX;
 
-/// The field that carries it, in requests and in answers.
+/// Field of the id in requests and responses.
 pub const FIELD: &str = "x-request-id";
 
 /// 1 to `REQUEST_ID_BYTES_MAX` of `A-Z a-z 0-9 . _ -`.
@@ -19,7 +19,7 @@ pub struct RequestId {
 }
 
 impl RequestId {
-    /// The id that a client brought; `None` for one that is not of the form above.
+    /// Parses a client's id; `None` if the form is invalid.
     pub fn parse(text: &str) -> Option<RequestId> {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         if text.is_empty() || text.len() > REQUEST_ID_BYTES_MAX || !text.bytes().all(is_plain) {
@@ -30,7 +30,7 @@ impl RequestId {
         Some(id)
     }
 
-    /// The id as it stands on the wire.
+    /// The id as text.
     pub fn as_str(&self) -> &str {
         let bytes = &self.text[..usize::from(self.length)];
         std::str::from_utf8(bytes).expect("only ASCII was put in")
@@ -45,7 +45,7 @@ impl RequestId {
         self.length += 1;
     }
 
-    /// Hexadecimal, without leading zeros.
+    /// Appends a number in hexadecimal without leading zeros.
     fn push_hex(&mut self, number: u64) {
         let digits = (64 - number.leading_zeros()).div_ceil(4).max(1);
         for at in (0..digits).rev() {
@@ -67,19 +67,19 @@ impl fmt::Debug for RequestId {
     }
 }
 
-/// Makes the ids of one connection: `INSTANCE-CONNECTION-REQUEST`, three hexadecimal numbers.
+/// Generates the ids of one connection: `INSTANCE-CONNECTION-REQUEST`, three hexadecimal numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Numbering {
-    /// Tells two runs of the server apart.
+    /// Distinguishes runs of the server.
     pub instance: u32,
-    /// Counts connections.
+    /// Number of the connection.
     pub connection: u64,
-    /// Counts requests of this connection.
+    /// Number of requests on this connection so far.
     pub requests: u32,
 }
 
 impl Numbering {
-    /// The id of the next request.
+    /// Returns the id of the next request.
     #[expect(
         clippy::should_implement_trait,
         reason = "numbering never ends, and no adapter is wanted"

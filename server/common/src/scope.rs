@@ -1,6 +1,6 @@
-//! What a caller may do, as tokens and the catalog name it.
+//! Permissions of a caller, as named in tokens and in the catalog.
 
-/// What a caller may do, as tokens and the catalog name it.
+/// A permission of a caller, as named in tokens and in the catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
     /// Read items, documents, the graph, status.
@@ -17,12 +17,12 @@ pub enum Scope {
     AuditRead,
     /// Run benchmarks.
     BenchRun,
-    /// Say for whom a call is made.
+    /// Assert the turn identity of a call.
     IdentityAssert,
 }
 
 impl Scope {
-    /// All of them.
+    /// All scopes.
     pub const ALL: &'static [Self] = &[
         Self::TenantRead,
         Self::BrainProxy,
@@ -34,7 +34,7 @@ impl Scope {
         Self::IdentityAssert,
     ];
 
-    /// Its name.
+    /// Name in tokens.
     pub fn name(self) -> &'static str {
         match self {
             Self::TenantRead => "tenant:read",
@@ -48,7 +48,7 @@ impl Scope {
         }
     }
 
-    /// The scope of this name; `None` for any other text.
+    /// Parses a scope's name; `None` for any other text.
     pub fn of(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|scope| scope.name() == name)
     }

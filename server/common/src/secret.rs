@@ -1,31 +1,31 @@
-//! Secrets in memory: a text that is wiped when dropped, and the hash it is compared by.
+//! Secrets in memory: a text that is wiped when dropped, and a hash for comparison.
 //!
-//! Neither type has `Debug` for its content, so no log line can hold one by accident.
+//! Neither type implements `Debug`, so no log line can contain a secret by accident.
 
 use sha2::{Digest, Sha256};
 use subtle::{Choice, ConstantTimeEq};
 use zeroize::Zeroizing;
 
-/// Fills a buffer with random bytes; from the operating system in the program, seeded in tests.
+/// Fills a buffer with random bytes; from the operating system in the program, from a seed in tests.
 pub type Random<'a> = dyn FnMut(&mut [u8]) + 'a;
 
 /// Random bytes of a key: 256 bits.
 const KEY_BYTES: usize = 32;
-/// Base-62 digits of a key: the least width that holds every 256-bit number (62^43 > 2^256).
+/// Base-62 digits of a key: the smallest width that fits every 256-bit number (62^43 > 2^256).
 const KEY_DIGITS: usize = 43;
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// A secret text. Wiped from memory when dropped; printed only by who calls [`Secret::expose`].
+/// A secret text, wiped from memory when dropped. [`Secret::expose`] is the only access.
 #[derive(Clone)]
 pub struct Secret(Zeroizing<String>);
 
 impl Secret {
-    /// A secret that was read or received.
+    /// Wraps a secret that was read or received.
     pub fn new(text: String) -> Self {
         Self(Zeroizing::new(text))
     }
 
-    /// `start`, then a new key: 32 random bytes in base 62, 43 digits.
+    /// Generates a key: `start`, then 32 random bytes in base 62, 43 digits.
     pub fn generate(start: &str, random: &mut Random<'_>) -> Self {
         let mut bytes = Zeroizing::new([0; KEY_BYTES]);
         random(&mut *bytes);
@@ -35,12 +35,12 @@ impl Secret {
         Self::new(text)
     }
 
-    /// The text itself, for the one place that has to show or send it.
+    /// The text, for the one place that shows or sends it.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// What to compare candidates with.
+    /// Returns the hash for comparison with candidates.
     pub fn hash(&self) -> SecretHash {
         SecretHash::of(self.0.as_bytes())
     }
@@ -51,23 +51,23 @@ impl Secret {
 pub struct SecretHash([u8; 32]);
 
 impl SecretHash {
-    /// The hash of `secret`.
+    /// Hashes `secret`.
     pub fn of(secret: &[u8]) -> Self {
         Self(Sha256::digest(secret).into())
     }
 
-    /// Whether `candidate` is the secret. Takes as long for every candidate of a length.
+    /// Returns true if `candidate` is the secret. The time depends only on the candidate's length.
     pub fn is_of(&self, candidate: &[u8]) -> bool {
         self.choice(candidate).into()
     }
 
-    /// The same, for combining without a branch.
+    /// Compares like [`Self::is_of`], for combination without a branch.
     pub fn choice(&self, candidate: &[u8]) -> Choice {
         Self::of(candidate).0.ct_eq(&self.0)
     }
 }
 
-/// The digits of `number` (big-endian), highest first; leaves zero in it.
+/// Returns the base-62 digits of `number` (big-endian), most significant first. Leaves zero in `number`.
 fn base62(number: &mut [u8; KEY_BYTES]) -> [u8; KEY_DIGITS] {
     let mut digits = [0; KEY_DIGITS];
     for digit in digits.iter_mut().rev() {
@@ -93,7 +93,7 @@ mod tests {
         };
         assert_eq!(text(0), format!("p_{}", "0".repeat(43)));
         assert_eq!(text(0xff).len(), 45);
-        // 2^256 - 1 in base 62, computed apart with Python's integers.
+        // 2^256 - 1 in base 62, computed independently with Python's integers.
         assert_eq!(text(0xff), "p_yhjskwdA6OZ1AL1YmHWZWm8LLG7HjnuCA2j5rOw8Xp1");
         let mut one = [0; KEY_BYTES];
         one[31] = 63;

@@ -1,12 +1,12 @@
-//! Which addresses belong to one site.
+//! Grouping of addresses by site.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Bits of an IPv6 address that tell sites apart (RFC 4291, section 2.5.4).
+/// Bits of an IPv6 address that identify a site (RFC 4291, section 2.5.4).
 const PREFIX_BITS: u32 = 64;
 
-/// What counts as one peer: an address, or the prefix of one of IPv6, whose other half is its user's to
-/// choose.
+/// Returns the key that counts as one peer: an IPv4 address, or the prefix of an IPv6 address, whose lower half its
+/// user can choose freely.
 pub fn site(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(address) => {

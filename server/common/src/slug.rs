@@ -3,17 +3,17 @@
 /// The workspace of this machine's operator.
 pub const LOCAL_WORKSPACE: &str = "local";
 
-/// The least and the most characters of a slug.
+/// Minimum and maximum number of characters of a slug.
 pub(crate) const SLUG_CHARS: std::ops::RangeInclusive<usize> = 3..=40;
 
-/// Whether a text can name a workspace: 3 to 40 of `a-z 0-9 -`, a letter first, a letter or digit last. So it is
-/// one plain part of a path, needs no escaping in a header or a form, and reads the same in any case-blind file
-/// system.
+/// Returns true if a text can name a workspace: 3 to 40 of `a-z 0-9 -`, a letter first, a letter or digit last. A slug
+/// is thus a single path component, needs no escaping in a header or a form, and is unique in case-insensitive file
+/// systems.
 pub fn is_slug(text: &str) -> bool {
     slug_fault(text).is_none()
 }
 
-/// What of a text is not as [`is_slug`] wants it, with what is allowed.
+/// Describes the violation of [`is_slug`] and the allowed form; `None` if the text is a slug.
 pub fn slug_fault(text: &str) -> Option<String> {
     let is_plain = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let (least, most) = (SLUG_CHARS.start(), SLUG_CHARS.end());

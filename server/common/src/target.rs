@@ -1,9 +1,9 @@
-//! Percent-decoding of paths and query parts (RFC 3986, section 2.1), strict.
+//! Strict percent-decoding of paths and query parts (RFC 3986, section 2.1).
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// Why a percent-encoded text was refused.
+/// Error of percent-decoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PercentError {
@@ -11,7 +11,7 @@ pub enum PercentError {
     Escape(usize),
     /// The decoded bytes are not UTF-8.
     Utf8,
-    /// The decoded text holds a control character.
+    /// The decoded text contains a control character.
     Control,
 }
 
@@ -29,7 +29,7 @@ impl fmt::Display for PercentError {
 
 impl std::error::Error for PercentError {}
 
-/// Decodes `%XX`. `+` stays `+`: it means a space only in form data, which is not ours.
+/// Decodes `%XX`. `+` stays `+`: `+` means a space only in form data, which is decoded elsewhere.
 ///
 /// # Errors
 /// A broken escape, bytes that are not UTF-8, or a control character (NUL, line ends and the like).
@@ -62,7 +62,7 @@ fn decode_from(bytes: &[u8], first: usize) -> Result<String, PercentError> {
     String::from_utf8(decoded).map_err(|_| PercentError::Utf8)
 }
 
-/// The value of a hexadecimal digit.
+/// Returns the value of a hexadecimal digit.
 pub fn hex(digit: u8) -> Option<u8> {
     match digit {
         b'0'..=b'9' => Some(digit - b'0'),

@@ -1,10 +1,10 @@
-//! Threads for calls that may wait: as many as wait at a time, up to a bound.
+//! Threads for calls that may block: one per waiting call, up to a limit.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How many run.
+/// Spawns threads up to a limit and counts them.
 pub struct Threads {
     running: Arc<Running>,
     name: &'static str,
@@ -23,14 +23,14 @@ impl Running {
     }
 }
 
-/// A place for one of them, until it is dropped.
+/// The right to one thread; dropping it frees the slot.
 pub struct Place {
     running: Arc<Running>,
     name: &'static str,
 }
 
 impl Place {
-    /// Runs `work` on a thread of its own; false where the system gives none.
+    /// Runs `work` on a new thread. Returns false if the system cannot start a thread.
     pub fn run(self, work: impl FnOnce() + Send + 'static) -> bool {
         let named = thread::Builder::new().name(self.name.to_owned());
         let started = named.spawn(move || {
@@ -49,12 +49,12 @@ impl Drop for Place {
 }
 
 impl Threads {
-    /// At most `max` of this name.
+    /// Creates a spawner of at most `max` threads with this name.
     pub fn new(name: &'static str, max: usize) -> Self {
         Self { running: Arc::default(), name, max }
     }
 
-    /// A place for one more; `None` where there are too many already.
+    /// Reserves a slot for one thread; `None` if the limit is reached.
     pub fn place(&self) -> Option<Place> {
         let mut count = self.running.count();
         if *count >= self.max {
@@ -64,13 +64,12 @@ impl Threads {
         Some(Place { running: Arc::clone(&self.running), name: self.name })
     }
 
-    /// Runs `work` on a thread of its own; false where there are too many already, or the system
-    /// gives none.
+    /// Runs `work` on a new thread. Returns false if the limit is reached or the system cannot start a thread.
     pub fn run(&self, work: impl FnOnce() + Send + 'static) -> bool {
         self.place().is_some_and(|place| place.run(work))
     }
 
-    /// Waits until none runs, or for so long.
+    /// Waits until no thread runs, at most for `at_most`.
     pub fn wait(&self, at_most: Duration) {
         let until = Instant::now() + at_most;
         let mut count = self.running.count();

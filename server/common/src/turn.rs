@@ -1,19 +1,17 @@
-//! One at a time: a turn that callers wait for, and give up waiting for when nobody needs them, or after a while.
-//!
-//! Owns whose turn it is. Must not know what is done in it.
+//! A binary semaphore. A wait for its permit ends when the call is over, or after a time limit.
 
 use std::time::{Duration, Instant};
 
 use crate::cancel::CallScope;
 use crate::monitor::Monitor;
 
-/// Something that one caller has at a time.
+/// A binary semaphore: one caller has the permit at a time.
 #[derive(Debug)]
 pub struct Turns {
     taken: Monitor<bool>,
 }
 
-/// The turn, until it is dropped.
+/// The permit, released when dropped.
 #[derive(Debug)]
 pub struct Turn<'a>(&'a Turns);
 
@@ -24,7 +22,7 @@ impl Default for Turns {
 }
 
 impl Turns {
-    /// Waits for the turn; `None` where the call is over before that.
+    /// Waits for the permit; `None` if the call is over first.
     pub fn take(&self, call: &CallScope<'_>) -> Option<Turn<'_>> {
         let mut taken = self.taken.lock();
         let mut waker = None;
@@ -41,18 +39,18 @@ impl Turns {
         Some(Turn(self))
     }
 
-    /// Waits for the turn so long at most.
+    /// Waits for the permit at most for `patience`.
     pub fn take_within(&self, patience: Duration) -> Option<Turn<'_>> {
         let until = Instant::now() + patience;
         let mut taken = self.taken.lock();
         while *taken && Instant::now() < until {
             taken = self.taken.wait_until(taken, Some(until));
         }
-        // Whoever has it still keeps it.
+        // If the permit is still taken, the flag stays true.
         (!std::mem::replace(&mut *taken, true)).then(|| Turn(self))
     }
 
-    /// Whether somebody has it now.
+    /// Returns true if the permit is taken now.
     pub fn is_taken(&self) -> bool {
         *self.taken.lock()
     }

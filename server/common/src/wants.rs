@@ -1,10 +1,10 @@
-//! What a call wants of its workspace.
+//! Access to a workspace that a call requires.
 
-/// What a call wants of its workspace.
+/// Access to a workspace that a call requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wants {
-    /// To read it.
+    /// Read access.
     Reads,
-    /// To change it.
+    /// Write access.
     Writes,
 }

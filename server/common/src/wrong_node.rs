@@ -1,11 +1,11 @@
-//! What becomes of a call that belongs to another node.
+//! Handling of a call that belongs to another node.
 
-/// What becomes of a call that belongs to another node.
+/// Handling of a call that belongs to another node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WrongNode {
-    /// It is passed on, and the answer comes back this way.
+    /// Proxies the call to the leader and returns the leader's response.
     Proxy,
-    /// Its client is told where to ask.
+    /// Redirects the client to the leader.
     Redirect,
 }
 
@@ -13,7 +13,7 @@ impl WrongNode {
     /// Every value, in the order of the documentation.
     pub const ALL: &'static [Self] = &[Self::Proxy, Self::Redirect];
 
-    /// The value as the settings file spells it.
+    /// Word in the settings file.
     pub fn word(self) -> &'static str {
         match self {
             Self::Proxy => "proxy",
