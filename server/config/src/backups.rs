@@ -1,4 +1,4 @@
-//! `[backup]`: when the server makes a backup by itself, where, and how many it keeps.
+//! `[backup]`: schedule, destination and number of automatic backups.
 
 use std::path::{Path, PathBuf};
 
@@ -7,51 +7,52 @@ use recalld_common::keys::{KeyFault, Keys, TEXT_BYTES_MAX, quoted};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Backups that are kept: half of those that a data directory may know, so that as many made by hand have room.
+    /// Maximum number of retained backups: half of the backups that a data directory can register, which leaves equal
+    /// room for manual ones.
     pub const BACKUPS_KEPT_MAX: u64 = 32;
 
-    /// How many are kept unless settings say otherwise.
+    /// Default number of retained backups.
     const KEPT: u64 = 7;
-    /// Longest name of a time zone, in bytes; the longest of IANA has 30.
+    /// Maximum length of a time zone name in bytes; the longest IANA name has 30.
     const ZONE_BYTES_MAX: usize = 64;
 }
 
-/// A backup that the server makes again and again.
+/// A backup that the server makes on a schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScheduledBackup {
-    /// The folder that the backups are made in.
+    /// Parent folder of the backups.
     pub to: PathBuf,
-    /// How often.
+    /// Interval of the schedule.
     pub every: Every,
     /// Hour and minute.
     pub at: (i8, i8),
-    /// On which day, where it is every week.
+    /// Day of a weekly backup.
     pub weekday: Weekday,
-    /// The zone that the time is meant in; that of the machine where none is named.
+    /// Time zone of `at`; `None` for the machine's.
     pub time_zone: Option<String>,
-    /// How many are kept.
+    /// Number of retained backups.
     pub keep: usize,
-    /// Whether the keys are copied.
+    /// True if backups include the keys.
     pub with_keys: bool,
-    /// Whether each is read once more.
+    /// True if each backup is read again and verified.
     pub verify: bool,
 }
 
-/// How often.
+/// Interval of scheduled backups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Every {
-    /// At the minute of each hour.
+    /// Every hour at the minute of `at`.
     Hour,
-    /// At the time of each day.
+    /// Every day at `at`.
     Day,
-    /// At the time of one day of each week.
+    /// Every week at `at` on `weekday`.
     Week,
 }
 
 impl Every {
     const ALL: &'static [Self] = &[Self::Hour, Self::Day, Self::Week];
 
-    /// Its name.
+    /// Word in the settings file.
     pub fn word(self) -> &'static str {
         match self {
             Self::Hour => "hour",
@@ -89,7 +90,8 @@ impl Weekday {
     }
 }
 
-/// Reads the table; nothing where it has nothing. Without a folder the rest would count for nothing, unseen.
+/// Reads the table; `None` if the table is empty. Without a folder, other keys are rejected: they would be ignored
+/// silently.
 pub(super) fn read(mut keys: Keys, folder: &Path) -> Result<Option<ScheduledBackup>, KeyFault> {
     let to = keys.text("to", TEXT_BYTES_MAX)?;
     if to.is_none() && keys.has_more() {
@@ -129,7 +131,7 @@ pub(super) fn read(mut keys: Keys, folder: &Path) -> Result<Option<ScheduledBack
     }))
 }
 
-/// Hour and minute of `HH:MM`.
+/// Parses the hour and minute of `HH:MM`.
 fn time_of(text: &str) -> Option<(i8, i8)> {
     let (hour, minute) = text.split_once(':')?;
     let two = |digits: &str| {
@@ -139,7 +141,7 @@ fn time_of(text: &str) -> Option<(i8, i8)> {
     Some((two(hour)?, two(minute)?)).filter(|(hour, minute)| *hour < 24 && *minute < 60)
 }
 
-/// The table as a file has it; an empty text where there is none.
+/// Renders the table as TOML; empty if there is no scheduled backup.
 pub(super) fn show(backup: Option<&ScheduledBackup>) -> String {
     let Some(backup) = backup else { return String::new() };
     let ScheduledBackup { to, every, at: (hour, minute), weekday, .. } = backup;

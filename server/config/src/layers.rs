@@ -1,7 +1,7 @@
-//! Settings out of flags, the environment and a file, in this order; and where each came from.
+//! Settings from flags, the environment and a file, in this order of precedence, with the source of each value.
 //!
-//! Owns the order and what is said of a wrong value's origin. Must not reach for the environment itself, nor know
-//! what a value means.
+//! Defines the precedence and names the source of a wrong value. Must not access the environment directly. Independent
+//! of the meaning of values.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -14,16 +14,16 @@ use super::settings::{Kind, SETTINGS, Setting};
 use super::{CONFIG_BYTES_MAX, Config};
 use recalld_common::keys::{FileFault, KeyFault, Keys, Place, text_of};
 
-/// Where a value came from.
+/// Source of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// Nobody said anything.
+    /// The default value.
     Default,
-    /// The file.
+    /// A position in the settings file.
     File(Place),
     /// The environment variable of this name.
     Variable(String),
-    /// The flag, as it is typed.
+    /// The flag, as typed.
     Flag(String),
 }
 
@@ -38,36 +38,37 @@ impl fmt::Display for Source {
     }
 }
 
-/// A value of a flag.
+/// Value of a flag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Given {
-    /// Of which setting.
+    /// The setting.
     pub setting: &'static Setting,
-    /// One text for each time that the flag was given; none for one without a value.
+    /// A text per occurrence of the flag; empty for a flag without a value.
     pub texts: Vec<String>,
 }
 
-/// Settings, and where they came from.
+/// Settings with the sources of their values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loaded {
     /// The settings.
     pub config: Config,
-    /// The file, if there was one.
+    /// The settings file, if any.
     pub file: Option<PathBuf>,
     sources: BTreeMap<&'static str, Source>,
 }
 
 impl Loaded {
-    /// Where a setting came from.
+    /// Source of a setting's value.
     pub fn source(&self, key: &str) -> &Source {
         self.sources.get(key).unwrap_or(&Source::Default)
     }
 }
 
-/// Reads the file, if one is named, and lays over it what the environment says, and over that what flags say.
+/// Reads the file, if one is named. The environment overrides the file, and flags override both.
 ///
 /// # Errors
-/// The file cannot be read or is not TOML; a key or a value means nothing: with its line, variable or flag.
+/// The file cannot be read or is not TOML, or a key or a value is invalid. The error contains the line, variable or
+/// flag.
 pub fn load(
     file: Option<&Path>,
     given: &[Given],
@@ -102,7 +103,8 @@ pub fn load(
     Ok(Loaded { config, file: file.map(Path::to_owned), sources })
 }
 
-/// Where relative paths begin: at the file, or where the program was started; a whole path, whatever changes later.
+/// Returns the base of relative paths: the file's folder, or the working directory without a file. Absolute, so that
+/// later changes of the working directory have no effect.
 fn folder_of(file: Option<&Path>) -> Result<PathBuf, FileFault> {
     let within = file.and_then(Path::parent).unwrap_or(Path::new(""));
     let here = if within.as_os_str().is_empty() { Path::new(".") } else { within };
@@ -112,7 +114,7 @@ fn folder_of(file: Option<&Path>) -> Result<PathBuf, FileFault> {
     })
 }
 
-/// A fault with the flag or the variable that it is of, else with its line.
+/// Adds the flag or the variable of the value to a fault, or else its line.
 fn placed(fault: KeyFault, sources: &BTreeMap<&'static str, Source>, text: &str) -> FileFault {
     match sources.get(fault.key()) {
         Some(Source::Flag(by) | Source::Variable(by)) => FileFault::Given { by: by.clone(), fault },
@@ -120,7 +122,7 @@ fn placed(fault: KeyFault, sources: &BTreeMap<&'static str, Source>, text: &str)
     }
 }
 
-/// A variable holds what a flag is given again and again for.
+/// Splits a variable into the values for which a flag is repeated.
 fn split(kind: Kind, text: &str) -> Vec<String> {
     let parts = |by: char| text.split(by).map(|part| part.trim().to_owned()).collect();
     match kind {
@@ -130,7 +132,7 @@ fn split(kind: Kind, text: &str) -> Vec<String> {
     }
 }
 
-/// A value as a file would have it. What is not of its kind stays a text, which is refused by name.
+/// Converts texts to a TOML value. A text that does not parse stays a text, which is rejected later by the key's name.
 fn value(setting: &Setting, texts: &[String]) -> Value {
     let text = texts.last().map_or("true", String::as_str);
     match setting.kind {
@@ -143,14 +145,15 @@ fn value(setting: &Setting, texts: &[String]) -> Value {
     }
 }
 
-/// A path from where the command was typed: one in a file is meant from the file's folder.
+/// Makes a path from a flag or variable absolute in the working directory. Paths in the file are relative to the file's
+/// folder.
 fn from_here(text: &str) -> Value {
     let path = std::path::absolute(text).ok().and_then(|path| path.to_str().map(str::to_owned));
     path.map_or_else(|| text.into(), Value::from)
 }
 
-/// Puts a value in the place of what the file has. A file with something else in the place of the table is
-/// refused for that.
+/// Overrides a value of the file. If the file has another type in place of the table, nothing is set: the file is
+/// rejected for that.
 fn put(table: &mut Table, setting: &Setting, value: Value) {
     let inner = table.entry(setting.table()).or_insert_with(|| Value::Table(Table::new()));
     if let Value::Table(inner) = inner {
@@ -220,7 +223,7 @@ mod tests {
         let wanted =
             "line 2, column 11: `log.level` is \"loud\"; allowed: error, warn, info, debug";
         assert_eq!(said(Some(&file), &[], &none), wanted);
-        // What is said elsewhere takes the wrong value's place.
+        // A value from a flag replaces the wrong value.
         assert!(load(Some(&file), &[given("log.level", &["info"])], &none, &[]).is_ok());
         let of = |name: &'static str, value: &'static str| {
             move |asked: &str| (asked == name).then(|| value.into())

@@ -1,7 +1,7 @@
-//! The settings file: plain data with defaults, checked key by key, and shown again.
+//! The settings file: plain data with defaults, validated key by key, and rendered again.
 //!
-//! Owns which keys there are and what they may be (govern.md, Settings). Must not open what they name, know any
-//! secret, nor hold a live part of the service.
+//! Defines the keys and their allowed values (govern.md, Settings). Must not open files that settings name, contain
+//! secrets, or own live parts of the service.
 #![forbid(unsafe_code)]
 
 pub mod backups;
@@ -34,120 +34,119 @@ use recalld_common::keys::FileFault;
 limit_table::limits! {
     pub const LIMITS = [backups, limits, plans, remote, serving];
 
-    /// Largest settings file, in bytes: all plans with all names take a tenth of it.
+    /// Maximum size of a settings file in bytes; all plans with all names have a tenth of it.
     pub const CONFIG_BYTES_MAX: usize = 1024 * 1024;
 
-    /// Hosts of before the migration.
+    /// Maximum number of legacy hosts.
     pub const LEGACY_HOSTS_MAX: usize = 16;
 
-    /// Networks of what stands before the hosted listener.
+    /// Maximum number of networks of proxies in front of the hosted listener.
     pub const TRUSTED_PROXIES_MAX: usize = 64;
 
-    /// Longest name of a network: IPv6 with IPv4 in it, and a prefix.
+    /// Maximum length of a network: IPv6 with an embedded IPv4 address, and a prefix.
     const NETWORK_BYTES_MAX: usize = 50;
 
-    /// Longest name of a host, in bytes (RFC 1035, section 2.3.4, without the last dot).
+    /// Maximum length of a host name in bytes (RFC 1035, section 2.3.4, without the final dot).
     const HOST_BYTES_MAX: usize = 253;
 
-    /// Longest label of such a name.
+    /// Maximum length of a host name's label in bytes.
     const LABEL_BYTES_MAX: usize = 63;
 
-    /// Longest user of a mail server, and longest address that letters come from (RFC 5321, section 4.5.3.1, with a
-    /// name before it).
+    /// Maximum length of a mail server's user and of a sender (RFC 5321, section 4.5.3.1, with a display name).
     const MAIL_TEXT_BYTES_MAX: usize = 320;
 
-    /// Shortest and longest life of an access token, in seconds.
+    /// Minimum, maximum and default lifetime of an access token, in seconds.
     const ACCESS_TOKEN_SECONDS_MIN: u64 = 60;
     const ACCESS_TOKEN_SECONDS_MAX: u64 = 86_400;
     const ACCESS_TOKEN_SECONDS: u64 = 3_600;
 }
 
-/// 2026-11-09T00:00:00Z, when the legacy hosts end unless settings say otherwise.
+/// 2026-11-09T00:00:00Z, the default end of the legacy hosts.
 const LEGACY_UNTIL: Micros = Micros(1_794_182_400_000_000);
 
 /// All settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// How the server is reached and works.
+    /// Listeners and operation of the server.
     pub serving: Serving,
-    /// What is logged, and how.
+    /// Settings of the log.
     pub log: Logging,
-    /// Which encoder.
+    /// Settings of the encoder.
     pub model: ModelChoice,
-    /// The backup that is made again and again, if one is.
+    /// The scheduled backup, if any.
     pub backup: Option<ScheduledBackup>,
-    /// The object store that workspaces are carried to or followed from, if there is one.
+    /// The object store to which workspaces are replicated or from which they are followed, if any.
     pub remote: Option<Remote>,
-    /// How people and services sign in.
+    /// Settings of the authorization server.
     pub oauth: OAuth,
-    /// Who is believed about the addresses that it asks for, on the hosted listener.
+    /// Proxies in front of the hosted listener whose client addresses are trusted.
     pub trusted_proxies: Vec<Network>,
-    /// What is done about the identity of a turn.
+    /// Enforcement of turn identities.
     pub identity: Enforcement,
-    /// The hosts of before the migration.
+    /// Legacy hosts of before the migration.
     pub legacy: Legacy,
     /// The plans.
     pub plans: Plans,
-    /// How letters are sent; none are where this is not said.
+    /// The mail server; `None` if no mail is sent.
     pub mail: Option<Mail>,
-    /// The rules that take the place of the initial ones.
+    /// File of policy rules that replace the built-in ones.
     pub policy_file: Option<PathBuf>,
-    /// When entries of reads are on disk.
+    /// Sync mode of ledger entries of reads: within 50 ms, or before the response.
     pub audit_sync: AuditSync,
 }
 
-/// How people and services sign in.
+/// Settings of the authorization server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OAuth {
-    /// How long an access token lives, in seconds.
+    /// Lifetime of an access token in seconds.
     pub access_token_seconds: u64,
-    /// What new keys begin with.
+    /// Prefix of new keys.
     pub key_prefix: Prefix,
 }
 
-/// The hosts of before the migration.
+/// Legacy hosts of before the migration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Legacy {
-    /// Their names, in lower case, without ports.
+    /// Host names in lower case, without ports.
     pub hosts: Vec<String>,
-    /// Before it credentials were issued that are still good under these names; none is where it is not said.
+    /// Credentials issued before this time are valid under these hosts; `None` if no credential is.
     pub migrated_at: Option<Micros>,
-    /// From when on they answer 410.
+    /// Time from which these hosts answer 410.
     pub until: Micros,
 }
 
-/// How letters are sent.
+/// Settings of the mail server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mail {
-    /// The server.
+    /// Host name or IP address of the server.
     pub host: String,
-    /// Its port.
+    /// Port of the server.
     pub port: u16,
-    /// How the way there is secured.
+    /// Encryption of the connection.
     pub security: MailSecurity,
-    /// Whom the server knows, and the file that holds nothing but the password.
+    /// Credentials for the server, if required.
     pub login: Option<MailLogin>,
-    /// Whom letters come from: an address, or a name and an address in angle brackets.
+    /// Sender of the mails: `ADDRESS` or `NAME <ADDRESS>`.
     pub from: String,
 }
 
-/// Who the mail server knows.
+/// Credentials for the mail server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MailLogin {
-    /// The user.
+    /// The user name.
     pub user: String,
-    /// The file with the password, which only its owner may read.
+    /// File that contains only the password, readable by its owner only.
     pub password_file: PathBuf,
 }
 
-/// How the way to the mail server is secured.
+/// Encryption of the connection to the mail server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MailSecurity {
-    /// TLS from the first byte (RFC 8314).
+    /// Implicit TLS (RFC 8314).
     Tls,
-    /// TLS after STARTTLS, or nothing is sent (RFC 3207).
+    /// TLS after STARTTLS, or no mail is sent (RFC 3207).
     StartTls,
-    /// Not at all: for a server on this machine.
+    /// No encryption; for a server on this machine.
     None,
 }
 
@@ -195,25 +194,25 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Reads a file. Paths in it are relative to its folder; `tools` are the names that plans may list.
+    /// Reads a file. Relative paths start at the file's folder; `tools` are the tool names that plans may contain.
     ///
     /// # Errors
-    /// It cannot be read, is not TOML, or has a key or a value that means nothing.
+    /// The file cannot be read, is not TOML, or contains an invalid key or value.
     pub fn read(path: &Path, tools: &[&'static str]) -> Result<Self, FileFault> {
         let text = text_of(path, CONFIG_BYTES_MAX)?;
         Self::parse(&text, path.parent().unwrap_or(Path::new("")), tools)
     }
 
-    /// Reads the text of a file in a folder.
+    /// Parses the text of a file in `folder`.
     ///
     /// # Errors
-    /// As for [`Config::read`].
+    /// The errors of [`Config::read`].
     pub fn parse(text: &str, folder: &Path, tools: &[&'static str]) -> Result<Self, FileFault> {
         let table = Keys::table_of(text)?;
         Self::of_table(table, folder, tools).map_err(|fault| FileFault::from(fault).placed(text))
     }
 
-    /// Reads the outermost table of a file in a folder.
+    /// Reads the root table of a file in `folder`.
     fn of_table(table: Table, folder: &Path, tools: &[&'static str]) -> Result<Self, KeyFault> {
         let mut keys = Keys::of(table);
         let mut serving = Serving::default();
@@ -240,7 +239,7 @@ impl Config {
         Ok(config)
     }
 
-    /// All that is in effect, as a file that means the same. There is no secret in it.
+    /// Renders all effective settings as a file with the same meaning. Contains no secret.
     pub fn show(&self) -> String {
         let Self { serving, log, model, backup, remote, trusted_proxies, .. } = self;
         let Self { oauth, identity, legacy, plans, mail, policy_file, audit_sync, .. } = self;
@@ -381,8 +380,7 @@ fn audit_sync(mut keys: Keys) -> Result<AuditSync, KeyFault> {
     Ok(sync.unwrap_or_default())
 }
 
-/// Whether a name in lower case is one of a host: labels of letters, digits and inner hyphens (RFC 1123,
-/// section 2.1).
+/// Returns true for a host name in lower case: labels of letters, digits and inner hyphens (RFC 1123, section 2.1).
 fn is_host(name: &str) -> bool {
     let is_label = |label: &str| {
         (1..=LABEL_BYTES_MAX).contains(&label.len())
@@ -399,8 +397,8 @@ fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|it| it.is_loopback())
 }
 
-/// Whether letters may come from it: an address, or a name and an address in angle brackets. Whoever sends them
-/// reads it more closely.
+/// Returns true for an address, or a name and an address in angle brackets. The mail client validates the sender more
+/// strictly.
 fn is_sender(text: &str) -> bool {
     let address = match text.split_once('<') {
         None => Some(text),

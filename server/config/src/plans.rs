@@ -1,4 +1,4 @@
-//! `[plans.NAME]`: plans as settings say them, and back.
+//! `[plans.NAME]`: reads and renders plans.
 
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ use recalld_policy::rate::{RATE_CALLS_MAX, Rate};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Most calls a month that a quota may be.
+    /// Maximum quota of calls per month.
     const CALLS_PER_MONTH_MAX: u64 = 1_000_000_000_000;
 
-    /// Most calls a second: above it the time between two of them, in whole nanoseconds, does not tell them any more.
+    /// Maximum rate of calls per second: above it, the interval in whole nanoseconds no longer distinguishes rates.
     const RATE_PER_SECOND_MAX: u64 = 10_000;
 }
 
-/// The built-in plans as the settings change them, and those that they add.
+/// Returns the built-in plans with the changes and additions of the settings.
 pub(super) fn read(keys: Keys, tools: &[&'static str]) -> Result<Plans, KeyFault> {
     let mut plans = Plans::built_in();
     for (name, keys) in keys.named_tables()? {
@@ -45,7 +45,7 @@ pub(super) fn read(keys: Keys, tools: &[&'static str]) -> Result<Plans, KeyFault
     Ok(plans)
 }
 
-/// One plan; what is not said is as in the one `before`.
+/// Reads one plan. Missing keys have the values of `before`.
 fn plan(mut keys: Keys, tools: &[&'static str], before: Option<&Plan>) -> Result<Plan, KeyFault> {
     let mut plan = before.cloned().unwrap_or_else(Plan::bare);
     let families = keys.words("families", &FAMILY_NAMES, |name| name)?;
@@ -88,7 +88,7 @@ fn rate(keys: &mut Keys, before: Option<Rate>) -> Result<Option<Rate>, KeyFault>
         (None, None) => Ok(before),
         (Some(None), None) => Ok(None),
         (Some(Some(calls)), burst) => {
-            // As for the built-in plans: three seconds' worth at once.
+            // The default burst is three seconds' worth, as for the built-in plans.
             let burst = burst.map_or(narrow(calls * 3), narrow);
             Ok(Rate::new(narrow(calls), second, burst))
         }
@@ -98,7 +98,7 @@ fn rate(keys: &mut Keys, before: Option<Rate>) -> Result<Option<Rate>, KeyFault>
     }
 }
 
-/// The plans as settings that mean the same; the operator's, which cannot be set, as a remark.
+/// Renders the plans as TOML with the same meaning. The operator's plan, which cannot be set, is a comment.
 pub(super) fn show(plans: &Plans) -> String {
     let mut out = String::new();
     for (name, plan) in plans.iter().filter(|(name, _)| *name != OPERATOR) {

@@ -1,4 +1,4 @@
-//! `[remote]`: the object store that workspaces are carried to, or followed from.
+//! `[remote]`: the object store to which workspaces are replicated, or from which they are followed.
 
 use recalld_common::wrong_node::WrongNode;
 use std::path::{Path, PathBuf};
@@ -11,17 +11,17 @@ use recalld_common::keys::{KeyFault, Keys, TEXT_BYTES_MAX, quoted};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// The longest that what follows by itself may wait, in milliseconds.
+    /// Maximum upload delay of writes that are acknowledged locally, in milliseconds.
     pub const DELAY_MS_MAX: u64 = 60_000;
-    /// The longest that an answer may be behind, in seconds.
+    /// Maximum staleness bound of answers, in seconds.
     pub const STALE_SECONDS_MAX: u64 = 3_600;
-    /// The longest that history is kept, in hours: 400 days.
+    /// Maximum retention of history in hours: 400 days.
     pub const KEEP_HOURS_MAX: u64 = 9_600;
 
-    /// The most that may be kept of others' files, in bytes.
+    /// Maximum size of the cache of followed workspaces, in bytes.
     pub const CACHE_BYTES_MAX: u64 = 1 << 50;
 
-    /// What holds unless settings say otherwise.
+    /// Default values.
     const LEASE_SECONDS: u64 = 15;
     const DELAY_MS: u64 = 1_000;
     const STALE_SECONDS: u64 = 30;
@@ -29,49 +29,50 @@ limit_table::limits! {
     const KEEP_FINE_HOURS: u64 = 24;
 }
 
-/// An object store, and what this server is to it.
+/// An object store and this server's relation to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remote {
-    /// Where it is: `s3://BUCKET/PREFIX` or `file:///FOLDER`.
+    /// URL of the store: `s3://BUCKET/PREFIX` or `file:///FOLDER`.
     pub address: String,
-    /// Whether this server only follows what others write.
+    /// True if this server only follows other nodes' workspaces.
     pub is_replica: bool,
-    /// Where a write must be before it is acknowledged.
+    /// Durability required before a write is acknowledged.
     pub durability: Safe,
-    /// Where chains are kept, where the object store cannot: `etcd://HOST:PORT,HOST:PORT/PREFIX`.
+    /// Store of the record logs if the object store does not honour `If-None-Match`:
+    /// `etcd://HOST:PORT,HOST:PORT/PREFIX`.
     pub coordinator: Option<String>,
-    /// What this node is called; made at random and kept in the data directory where nothing is said.
+    /// Name of this node. `None` for a random name, stored in the data directory.
     pub node: Option<NodeId>,
-    /// Where others reach this node.
+    /// URL at which other nodes reach this node.
     pub node_url: Option<String>,
-    /// How long others wait for a sign of life, in seconds.
+    /// Duration of the lease in seconds.
     pub lease_seconds: u32,
-    /// How long commits wait for company that nobody waits for.
+    /// With durability `local`, the maximum upload delay of a commit, so that several commits are uploaded together.
     pub delay: Duration,
-    /// How far behind an answer may be.
+    /// Staleness bound of answers.
     pub stale_max: Duration,
-    /// How far back a workspace can be had as of a full record, and as of any.
+    /// Retention of full records, and of every record, for point-in-time restore.
     pub keep: (Duration, Duration),
-    /// Bytes of others' files that may be kept on this machine; what is free decides where nothing is said.
+    /// Maximum bytes of followed workspaces on this machine; `None` for half of the free space at the start.
     pub cache_bytes: Option<u64>,
-    /// How the bucket is reached, where the environment does not say it.
+    /// Endpoint of the bucket, if not in the environment.
     pub endpoint: Option<String>,
-    /// Its region.
+    /// Region of the bucket.
     pub region: Option<String>,
-    /// Whether the bucket is part of the path.
+    /// True if the bucket is part of the path.
     pub path_style: Option<bool>,
-    /// Whether plain HTTP may go beyond this machine.
+    /// True if plain HTTP to other machines is allowed.
     pub allow_http: bool,
-    /// Certificates to believe in place of the usual ones.
+    /// Root certificates that replace the default ones.
     pub ca_file: Option<PathBuf>,
-    /// What becomes of a call that belongs to another node.
+    /// Handling of a call that belongs to another node.
     pub wrong_node: WrongNode,
-    /// The file with the secret that all nodes share; never on the remote.
+    /// File with the secret shared by all nodes; never stored on the remote.
     pub secret_file: Option<PathBuf>,
 }
 
 impl Remote {
-    /// One that is only looked at, with nothing else said.
+    /// Creates settings for read-only access, otherwise with default values.
     pub fn at(address: String) -> Self {
         let hours = |hours: u64| Duration::from_secs(hours * 3600);
         Self {
@@ -97,12 +98,12 @@ impl Remote {
     }
 }
 
-/// Where a write must be before it is acknowledged.
+/// Durability required before a write is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Safe {
-    /// On this machine's disk.
+    /// The write is on this machine's disk.
     Local,
-    /// Where it would survive the loss of this machine.
+    /// The write survives the loss of this machine.
     Remote,
 }
 
@@ -117,7 +118,8 @@ impl Safe {
     }
 }
 
-/// Reads the table; nothing where it has nothing. Without an address the rest would count for nothing, unseen.
+/// Reads the table; `None` if the table is empty. Without an address, other keys are rejected: they would be ignored
+/// silently.
 pub(super) fn read(mut keys: Keys, folder: &Path) -> Result<Option<Remote>, KeyFault> {
     let to = keys.text("to", TEXT_BYTES_MAX)?;
     let replica_of = keys.text("replica_of", TEXT_BYTES_MAX)?;
@@ -139,7 +141,7 @@ pub(super) fn read(mut keys: Keys, folder: &Path) -> Result<Option<Remote>, KeyF
     let node = match keys.text("node", TEXT_BYTES_MAX)? {
         None => None,
         Some(text) => match NodeId::new(text.clone()) {
-            // Whoever is called so is taken for no server.
+            // Other nodes would take a node of this name for a garbage collector and not for a server.
             Ok(node) if node.only_collects() => {
                 let allowed = "another name: gc- and 16 digits are those of `recalld remote gc`";
                 return Err(keys.fault("node", &text, allowed));
@@ -182,13 +184,13 @@ pub(super) fn read(mut keys: Keys, folder: &Path) -> Result<Option<Remote>, KeyF
     Ok(Some(remote))
 }
 
-/// How long a lease may be.
+/// Returns the allowed range of the lease.
 pub(super) fn lease_seconds() -> std::ops::RangeInclusive<u64> {
     let (least, most) = recalld_replication::limits::LEASE_SECONDS.into_inner();
     least.into()..=most.into()
 }
 
-/// The table as a file has it; an empty text where there is none.
+/// Renders the table as TOML; empty if there is no remote.
 pub(super) fn show(remote: Option<&Remote>) -> String {
     let Some(remote) = remote else { return String::new() };
     let key = if remote.is_replica { "replica_of" } else { "to" };

@@ -1,4 +1,4 @@
-//! `[local]`, `[hosted]`, `[server]`, `[store]`, `[log]`, `[model]`: how the server is reached, works and tells.
+//! `[local]`, `[hosted]`, `[server]`, `[store]`, `[log]`, `[model]`: listeners, operation and log of the server.
 
 use recalld_http_server::origin::Origin;
 use std::net::SocketAddr;
@@ -16,55 +16,55 @@ use recalld_telemetry::log::{Format, Level};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Files and folders that are ingested at a start.
+    /// Maximum number of files and folders ingested at the start.
     pub const INGEST_PATHS_MAX: usize = 64;
 }
 
-/// Where the operator's listener is unless settings say otherwise.
+/// Default address of the local listener.
 const LOCAL: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8788);
 
-/// How the server is reached and works.
+/// Listeners and operation of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Serving {
-    /// The address of the local listener, if it is on.
+    /// Address of the local listener; `None` if off.
     pub local: Option<SocketAddr>,
-    /// The address of the hosted listener, if it is on.
+    /// Address of the hosted listener; `None` if off.
     pub hosted: Option<SocketAddr>,
-    /// Where that is reached from outside.
+    /// Public URL of the hosted listener.
     pub public_url: Option<String>,
-    /// Its certificates, where it does TLS itself.
+    /// Certificate files of the hosted listener; `None` if TLS is terminated elsewhere.
     pub tls: Option<TlsFiles>,
-    /// Connections that one address may have there.
+    /// Maximum number of connections from one address on the hosted listener.
     pub peer_connections: usize,
-    /// Whose pages may ask.
+    /// Origins whose pages may send requests.
     pub allow_origins: Vec<Origin>,
-    /// How long a tool call may take.
+    /// Maximum duration of a tool call.
     pub call_time: Duration,
-    /// What is ingested first.
+    /// Files and folders ingested at the start.
     pub ingest: Vec<PathBuf>,
-    /// When a write is acknowledged.
+    /// Durability required before a write is acknowledged.
     pub durability: Acknowledged,
-    /// How the store is searched by meaning.
+    /// Mode of vector search.
     pub search_mode: Searched,
 }
 
-/// Certificates and their key.
+/// Files of the certificate chain and its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The certificates, the server's own first.
+    /// Certificate chain, beginning with the server's certificate.
     pub certificate: PathBuf,
-    /// The key.
+    /// Private key.
     pub key: PathBuf,
 }
 
-/// When a write is acknowledged.
+/// Durability required before a write is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Acknowledged {
-    /// Once it survives a power cut.
+    /// The write survives a power failure.
     #[default]
     Sync,
-    /// Once it survives the end of the process.
+    /// The write survives the end of the process.
     Interval,
 }
 
@@ -79,15 +79,15 @@ impl Acknowledged {
     }
 }
 
-/// How the store is searched by meaning.
+/// Mode of vector search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Searched {
-    /// As many embeddings as there are decide.
+    /// Exact or approximate, depending on the number of embeddings.
     #[default]
     Auto,
-    /// Every embedding is looked at.
+    /// Compares every embedding.
     Exact,
-    /// Through each index that there is.
+    /// Uses every existing index.
     Approximate,
 }
 
@@ -120,14 +120,14 @@ impl Default for Serving {
     }
 }
 
-/// What is logged, and how.
+/// Settings of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Logging {
-    /// How lines are written.
+    /// Format of the lines.
     pub format: Format,
-    /// The least important that are.
+    /// The least severe level that is written.
     pub level: Level,
-    /// Whether each request is.
+    /// True if each request is logged.
     pub access: bool,
 }
 
@@ -137,25 +137,25 @@ impl Default for Logging {
     }
 }
 
-/// Which encoder, and how it computes.
+/// Settings of the encoder.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ModelChoice {
-    /// The folder of its files; found by themselves where none is named.
+    /// Folder of the model files; `None` to search for them.
     pub directory: Option<PathBuf>,
-    /// The name of a level; nothing for the widest of this CPU.
+    /// Name of a kernel level; `None` for the widest of this CPU.
     pub kernel: Option<&'static str>,
-    /// The name of a precision; nothing for the one that goes with the level.
+    /// Name of a precision; `None` for the default of the kernel level.
     pub precision: Option<&'static str>,
 }
 
 impl Serving {
-    /// `[local]`.
+    /// Reads `[local]`.
     pub(super) fn local(&mut self, mut keys: Keys) -> Result<(), KeyFault> {
         self.local = address(&mut keys, self.local)?;
         keys.finish()
     }
 
-    /// `[hosted]`; gives whom it believes about addresses.
+    /// Reads `[hosted]` and returns the trusted proxies.
     pub(super) fn hosted(
         &mut self,
         mut keys: Keys,
@@ -186,7 +186,7 @@ impl Serving {
         Ok(proxies)
     }
 
-    /// `[server]`.
+    /// Reads `[server]`.
     pub(super) fn server(&mut self, mut keys: Keys, folder: &Path) -> Result<(), KeyFault> {
         const ORIGINS: &str = "allow_origins";
         let origins = keys.texts(ORIGINS, ORIGINS_MAX, ORIGIN_BYTES_MAX)?.unwrap_or_default();
@@ -201,7 +201,7 @@ impl Serving {
         keys.finish()
     }
 
-    /// `[store]`.
+    /// Reads `[store]`.
     pub(super) fn store(&mut self, mut keys: Keys) -> Result<(), KeyFault> {
         let durability = keys.word("durability", Acknowledged::ALL, Acknowledged::word)?;
         self.durability = durability.unwrap_or_default();
@@ -210,7 +210,7 @@ impl Serving {
         keys.finish()
     }
 
-    /// All of it as a file has it.
+    /// Renders the tables of this struct as TOML.
     pub(super) fn show(&self, proxies: &[Network]) -> String {
         let address = |at: Option<SocketAddr>| {
             quoted(&at.map_or_else(|| "off".to_owned(), |at| at.to_string()))
@@ -245,7 +245,7 @@ impl Serving {
     }
 }
 
-/// An address to listen on, or `off`.
+/// Reads a listener's address, or `off`.
 fn address(keys: &mut Keys, default: Option<SocketAddr>) -> Result<Option<SocketAddr>, KeyFault> {
     const KEY: &str = "address";
     match keys.text(KEY, TEXT_BYTES_MAX)? {
@@ -257,7 +257,7 @@ fn address(keys: &mut Keys, default: Option<SocketAddr>) -> Result<Option<Socket
     }
 }
 
-/// `[log]`.
+/// Reads `[log]`.
 pub(super) fn logging(mut keys: Keys) -> Result<Logging, KeyFault> {
     let default = Logging::default();
     let format = keys.word("format", Format::ALL, Format::name)?.unwrap_or(default.format);
@@ -267,17 +267,17 @@ pub(super) fn logging(mut keys: Keys) -> Result<Logging, KeyFault> {
     Ok(Logging { format, level, access })
 }
 
-/// The same as a file has it.
+/// Renders `[log]` as TOML.
 pub(super) fn show_logging(logging: &Logging) -> String {
     let Logging { format, level, access } = logging;
     let (format, level) = (quoted(format.name()), quoted(level.name()));
     format!("\n[log]\nformat = {format}\nlevel = {level}\naccess = {access}\n")
 }
 
-/// The word for leaving the choice to the program.
+/// Word for an automatic choice.
 pub const AUTO: &str = "auto";
 
-/// `[model]`.
+/// Reads `[model]`.
 pub(super) fn model(mut keys: Keys, folder: &Path) -> Result<ModelChoice, KeyFault> {
     let directory = keys.text("directory", TEXT_BYTES_MAX)?.map(|path| folder.join(path));
     let mut named = |key: &'static str, setting: &str| {
@@ -293,7 +293,7 @@ pub(super) fn model(mut keys: Keys, folder: &Path) -> Result<ModelChoice, KeyFau
     Ok(ModelChoice { directory, kernel, precision })
 }
 
-/// The same as a file has it.
+/// Renders `[model]` as TOML.
 pub(super) fn show_model(model: &ModelChoice) -> String {
     let mut out = String::from("\n[model]\n");
     if let Some(directory) = &model.directory {

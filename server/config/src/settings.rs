@@ -1,43 +1,43 @@
-//! The list of all settings: key, flag, variable, default, and what each is for.
+//! The list of all settings: key, flag, variable, default and description.
 //!
-//! Owns the list alone. What is read by it, shown by it and written about it is in the files beside this one; what a
-//! value means is in the file of its table. `plans.NAME` are not in it, since their names are the operator's.
+//! Contains only the list. Neighbouring files read, render and document settings by this list; the file of a table
+//! defines the meaning of its values. `plans.NAME` is not in the list, because its names are chosen by the operator.
 
-/// What a value is, as far as a flag or a variable has to know to hand it on.
+/// Type of a value, as needed to pass a flag or a variable on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A text.
     Text,
-    /// One of some words.
+    /// A word of a fixed set.
     Word(&'static [&'static str]),
-    /// A whole number in a range.
+    /// An integer in a range.
     Whole(u64, u64),
-    /// `true` or `false`; a flag without a value.
+    /// `true` or `false`; the flag has no value.
     Flag,
-    /// Texts; a flag is given once for each, a variable has commas between them.
+    /// Texts; the flag is repeated, and the variable has commas between values.
     Texts,
-    /// A path; in a file meant from its folder.
+    /// A path; in a file, relative to the file's folder.
     Path,
-    /// Paths; a flag is given once for each, a variable has colons between them.
+    /// Paths; the flag is repeated, and the variable has colons between values.
     Paths,
 }
 
-/// One setting.
+/// A setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Setting {
-    /// The table and the name in it: `hosted.address`.
+    /// Table and name: `hosted.address`.
     pub key: &'static str,
-    /// Its flag without the hyphens; every other one is given by `--set KEY=VALUE`.
+    /// Flag without the hyphens; settings without a flag of their own are set with `--set KEY=VALUE`.
     pub flag: Option<&'static str>,
-    /// What it is.
+    /// Type of the value.
     pub kind: Kind,
-    /// What holds where nothing is said, as a file has it; nothing where that is nothing.
+    /// Default value in TOML, if any.
     pub default: Option<&'static str>,
-    /// What a file may have, where there is no default.
+    /// Example value in TOML; equal to the default, if there is one.
     pub example: &'static str,
-    /// What it is for.
+    /// Description.
     pub what: &'static str,
-    /// Whether a running server takes a new value on SIGHUP.
+    /// True if a running server applies a new value on SIGHUP.
     pub is_live: bool,
 }
 
@@ -54,7 +54,7 @@ impl Setting {
         }
     }
 
-    /// One that has no default.
+    /// Creates a setting without a default.
     const fn open(
         key: &'static str,
         kind: Kind,
@@ -74,28 +74,28 @@ impl Setting {
         self
     }
 
-    /// The one of that key.
+    /// Finds the setting of a key.
     pub fn named(key: &str) -> Option<&'static Self> {
         SETTINGS.iter().find(|setting| setting.key == key)
     }
 
-    /// Its table.
+    /// Table of the key.
     pub fn table(&self) -> &'static str {
         self.key.split_once('.').map_or(self.key, |(table, _)| table)
     }
 
-    /// Its name in its table.
+    /// Name within the table.
     pub fn name(&self) -> &'static str {
         self.key.split_once('.').map_or(self.key, |(_, name)| name)
     }
 
-    /// The environment variable that it is taken from: the flag's name, else the key's.
+    /// Name of the environment variable, derived from the flag, or else from the key.
     pub fn variable(&self) -> String {
         let name = self.flag.unwrap_or(self.key);
         format!("RECALLD_{}", name.replace(['.', '-'], "_").to_ascii_uppercase())
     }
 
-    /// The flag as it is typed.
+    /// The flag as typed.
     pub fn typed(&self) -> String {
         match self.flag {
             Some(flag) => format!("--{flag}"),
@@ -104,7 +104,7 @@ impl Setting {
     }
 }
 
-/// What each table is about, in the order in which a file has them.
+/// Names and descriptions of the tables, in the order of a file.
 pub const TABLES: &[(&str, &str)] = &[
     ("local", "The listener for the operator of this machine: token-free, on loopback alone."),
     ("hosted", "The listener for everybody else."),
@@ -130,7 +130,7 @@ pub const TABLES: &[(&str, &str)] = &[
 
 use Kind::{Flag, Path, Paths, Text, Texts, Whole, Word};
 
-/// All of them, in the order in which a file has them.
+/// All settings, in the order of a file.
 pub const SETTINGS: &[Setting] = &[
     Setting::new(
         "local.address",

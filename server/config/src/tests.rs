@@ -1,4 +1,4 @@
-//! The settings file: what it means, what is refused, and that what is shown means the same.
+//! Tests of the settings file: parsing, rejection, and equivalence of the rendered file.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use recalld_common::wrong_node::WrongNode;
 use recalld_policy::plans::Tools;
 use recalld_policy::rate::Rate;
 
-/// The names of tools that plans may list here.
+/// Tool names that plans may contain in these tests.
 pub(super) const TOOLS: &[&str] = &["brain_recall", "brain_remember", "tenant_info"];
 
 fn parse(text: &str) -> Result<Config, FileFault> {
     Config::parse(text, Path::new("/etc/recalld"), TOOLS)
 }
 
-/// Every section, every key.
+/// A file with every section and every key.
 const ALL: &str = r#"
 [oauth]
 access_token_seconds = 900
@@ -234,8 +234,8 @@ fn a_file_that_is_not_there_or_too_large_is_said() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Lines of the file that has everything, left out and doubled, make no parser of ours panic; and what
-    /// is taken is shown so that it means the same.
+    /// Lines of the complete file, omitted and repeated at random, never cause a panic. Accepted settings are rendered
+    /// with the same meaning.
     #[test]
     fn parts_of_a_file_are_taken_or_refused(lines in proptest::collection::vec(0usize..60, 0..60)) {
         let all: Vec<&str> = ALL.lines().collect();

@@ -1,15 +1,15 @@
-//! Settings as people read them: an example of a file, what is in effect with where it came from, and the page
+//! Settings as text for people: an example file, the effective settings with their sources, and the page
 //! `docs/configuration.md`.
 //!
-//! Owns the wording around the list of settings, and none of the list.
+//! Contains the text around the list of settings, but not the list.
 
 use super::layers::{Loaded, Source};
 use super::settings::{Kind, SETTINGS, Setting, TABLES};
 
-/// Columns that remarks in a file keep to.
+/// Maximum columns of comments in a file.
 const COLUMNS: usize = 110;
 
-/// A file with every setting, each with its default, all of them remarks: it means what an empty file means.
+/// Renders a file with every setting and its default as comments, equivalent to an empty file.
 pub fn example() -> String {
     let mut out = String::from(
         "# Settings of recalld: `recalld serve --config FILE`, or RECALLD_CONFIG=FILE in the environment.\n\
@@ -18,7 +18,7 @@ pub fn example() -> String {
          # are taken by a running server on SIGHUP; the others by the next start. Paths are meant from this folder.\n",
     );
     for (table, about) in TABLES {
-        // A table of letters that names no server would be refused.
+        // The table `[mail]` without a server would be rejected, so its header is a comment too.
         let mark = if *table == "mail" { "#" } else { "" };
         out += &format!("\n{}{mark}[{table}]\n", remarks(about));
         for setting in SETTINGS.iter().filter(|setting| setting.table() == *table) {
@@ -33,7 +33,7 @@ pub fn example() -> String {
     out
 }
 
-/// Lines of remarks.
+/// Wraps a text into comment lines.
 fn remarks(text: &str) -> String {
     let (mut out, mut line) = (String::new(), String::from("#"));
     for word in text.split_whitespace() {
@@ -46,7 +46,7 @@ fn remarks(text: &str) -> String {
     out + &line + "\n"
 }
 
-/// What is in effect, as a file that means the same, each value with where it came from.
+/// Renders the effective settings as an equivalent file, each value with its source.
 pub fn with_sources(loaded: &Loaded) -> String {
     let mut out = String::new();
     for (line, source) in told(loaded) {
@@ -58,7 +58,7 @@ pub fn with_sources(loaded: &Loaded) -> String {
     out
 }
 
-/// Lines of what is in effect; those of listed settings with where they came from.
+/// Returns the lines of the effective settings, with the sources of listed settings.
 fn told(loaded: &Loaded) -> Vec<(String, Option<Source>)> {
     let shown = loaded.config.show();
     let mut table = String::new();
@@ -73,7 +73,7 @@ fn told(loaded: &Loaded) -> Vec<(String, Option<Source>)> {
     told.collect()
 }
 
-/// The keys whose values differ between two sets of settings, those of plans among them.
+/// Returns the keys, including those of plans, whose values differ between two sets of settings.
 pub fn changed(before: &super::Config, after: &super::Config) -> Vec<String> {
     let lines = |config: &super::Config| {
         let (mut table, mut lines) = (String::new(), std::collections::BTreeMap::new());
@@ -92,7 +92,7 @@ pub fn changed(before: &super::Config, after: &super::Config) -> Vec<String> {
     keys.into_iter().filter(differs).cloned().collect()
 }
 
-/// The page of all settings.
+/// Renders the page of all settings.
 pub fn reference() -> String {
     let mut out = String::from(
         "# Settings\n\n\
@@ -149,7 +149,7 @@ fn allowed(kind: Kind) -> String {
     }
 }
 
-/// What the page says of plans, whose names are the operator's.
+/// Section of the page about plans, whose names are chosen by the operator.
 const PLANS: &str = "\n## `[plans.NAME]`\n\n\
     What workspaces are entitled to. `free` and `team` are built in and may be changed; others may be added.\n\
     Plans are the file's alone. `recalld config show` prints them with what they have.\n\n\
@@ -171,7 +171,7 @@ mod tests {
     use crate::layers::load;
     use crate::remote::Remote;
 
-    /// The example as it is, and with each value made good.
+    /// Parses the example unchanged, and with each value enabled.
     #[test]
     fn the_example_means_the_defaults_as_it_is_and_with_every_default_said() {
         let example = example();
@@ -191,13 +191,13 @@ mod tests {
             Config::parse(&out, Path::new("/etc"), TOOLS)
                 .unwrap_or_else(|why| panic!("{why}\n{out}"))
         };
-        // What these say counts once it is said where to; without that it is refused.
+        // These tables are rejected without their destination.
         let needs_more = ["mail", "backup", "remote"];
         let is_default =
             |one: &Setting| one.default.is_some() && !needs_more.contains(&one.table());
         let defaults = said(&is_default);
         assert_eq!(defaults, Config::default(), "the list tells other defaults than there are");
-        // A node writes or follows.
+        // A node is a writer or a follower, so the two keys exclude each other.
         let all = said(&|one| one.key != "remote.replica_of");
         let remote = all.remote.as_ref().unwrap();
         let alone = Remote { address: remote.address.clone(), ..Remote::at(String::new()) };
@@ -207,7 +207,7 @@ mod tests {
         let backup = all.backup.as_ref().unwrap();
         assert_eq!((backup.at, backup.keep, backup.verify), ((3, 30), 7, true));
         assert_eq!(changed(&all, &all), Vec::<String>::new());
-        // Each one that there is is shown, and shown by its key.
+        // Each setting is rendered under its key.
         let shown = all.show();
         let again = Config::parse(&shown, Path::new(""), TOOLS).unwrap();
         assert_eq!(again, all, "{shown}");
@@ -217,7 +217,7 @@ mod tests {
         let loaded = load(Some(&file), &[], &|_| None, TOOLS).unwrap();
         let sources: Vec<Source> =
             told(&loaded).into_iter().filter_map(|(_, source)| source).collect();
-        // All but that of a follower.
+        // All settings except `remote.replica_of`.
         assert_eq!(sources.len(), SETTINGS.len() - 1, "{shown}");
         assert!(sources.iter().all(|source| matches!(source, Source::File(_))), "{sources:?}");
         let with = with_sources(&loaded);
