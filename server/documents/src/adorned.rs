@@ -1,16 +1,16 @@
-//! Titles marked by a line of punctuation below, or above and below.
+//! Titles marked by a line of punctuation below, or above and below (title adornments).
 //!
-//! Owns the rule reStructuredText and plain text share: levels by order of appearance of the
-//! (character, overlined) style (docutils, "Sections"). Knows nothing else of either format.
+//! reStructuredText and plain text share the rule: the (character, overlined) style sets the level, in order of first
+//! appearance (docutils, "Sections").
 
 use std::ops::Range;
 
 use super::document::{HEADING_CHARS_MAX, HEADING_DEPTH_MAX, Heading, lines};
 
-/// Shortest line of punctuation that may be shorter than its title.
+/// Minimum length of an adornment that is shorter than its title.
 const ADORNMENT_CHARS_MIN: usize = 4;
 
-/// Every adorned title in `text`, in order. `skip` says which line starts lie in blocks without titles.
+/// Returns every adorned title in `text`, in order. `skip` returns true for line starts within blocks without titles.
 pub(super) fn titles(text: &str, skip: impl Fn(usize) -> bool) -> Vec<Heading> {
     let all: Vec<Range<usize>> = lines(text).collect();
     let mut found = Vec::new();
@@ -43,7 +43,7 @@ pub(super) fn titles(text: &str, skip: impl Fn(usize) -> bool) -> Vec<Heading> {
     found
 }
 
-/// The title starting at the first of `rest`, its style, and how many lines it takes.
+/// Returns the title that starts at the first line of `rest`, its style, and its number of lines.
 fn title_at<'a>(text: &'a str, rest: &[Range<usize>]) -> Option<(&'a str, (char, bool), usize)> {
     let line = |n: usize| rest.get(n).map(|range| text[range.clone()].trim_end());
     let first = line(0)?;
@@ -67,7 +67,7 @@ fn names_something(title: &str) -> bool {
     adornment(title).is_none() && title.chars().any(char::is_alphanumeric)
 }
 
-/// The character and width of a line that is one punctuation character repeated at least twice.
+/// Returns the character and width of a line that is one punctuation character repeated at least twice.
 pub(super) fn adornment(line: &str) -> Option<(char, usize)> {
     let line = line.trim_end();
     let mark = line.chars().next().filter(char::is_ascii_punctuation)?;

@@ -1,28 +1,27 @@
-//! Words beside pictures: `lamp.png.txt` and `lamp.png.md` are read with `lamp.png`.
+//! Sidecar texts: `lamp.png.txt` and `lamp.png.md` are read together with `lamp.png`.
 //!
-//! Owns which files these are, and their hash. `lamp.txt` is none of them: as often as not it is a text of
-//! its own.
+//! `lamp.txt` is not a sidecar of `lamp.png`: such a file is often an unrelated text.
 
 use std::collections::HashSet;
 
 use crate::image::{BESIDE_BYTES_MAX, BESIDE_ENDINGS, Beside, is_one as is_picture};
 use recalld_fs_util::roots::Roots;
 
-/// The words beside a file.
+/// The sidecar texts of one file.
 #[derive(Debug, Default)]
 pub struct Words {
-    /// Whether the file is a picture; no other has any.
+    /// True for an image; other files have no sidecar texts.
     pub is_picture: bool,
-    /// The files that the words come from.
+    /// Sidecar files in the order of `BESIDE_ENDINGS`.
     pub beside: Vec<Beside>,
-    /// Of their names and bytes, in hex.
+    /// SHA-256 over the hashes of the sidecars' names and bytes, in hex; `None` without sidecars.
     pub sha256: Option<String>,
-    /// Remarks for the report of the ingest.
+    /// Remarks for the ingest report.
     pub notes: Vec<String>,
 }
 
 impl Words {
-    /// Those of the file at `path`, if its bytes are a picture's.
+    /// Reads the sidecars of the file at `path`, if `bytes` are those of an image.
     pub fn of(roots: &Roots, path: &str, bytes: &[u8]) -> Self {
         let mut words = Self { is_picture: is_picture(bytes), ..Self::default() };
         if !words.is_picture {
@@ -54,7 +53,7 @@ impl Words {
     }
 }
 
-/// The name of the picture among `pictures` whose words the file at `path` has.
+/// Returns the name of the image among `pictures` to which the sidecar at `path` belongs.
 pub fn picture_of<'a>(path: &'a str, pictures: &HashSet<String>) -> Option<&'a str> {
     let picture = BESIDE_ENDINGS.iter().find_map(|ending| path.strip_suffix(ending))?;
     pictures.contains(picture).then(|| picture.rsplit('/').next().unwrap_or(picture))

@@ -1,8 +1,7 @@
-//! Chunks: a document cut where a person would cut it.
+//! Splits a document into chunks at the breaks that a person would choose.
 //!
-//! Owns which sections share a chunk and what a chunk is called; cutting inside a run of sections is
-//! `pieces`' business. The chunks of a document, put together in order, are its text to the byte, so
-//! a document can be shown again from its chunks.
+//! Decides which sections share a chunk and which heading a chunk has; `pieces` splits a run of sections. The chunks of
+//! a document, concatenated in order, equal its text byte for byte, so the document can be restored from its chunks.
 
 use std::ops::Range;
 
@@ -11,20 +10,20 @@ use crate::format::Format;
 use crate::limits::{CHUNK_CHARS_MAX, CHUNK_CHARS_TARGET, CHUNK_CHARS_TINY};
 use crate::pieces;
 
-/// A parent with no more text than its heading line joins its first child.
+/// A parent section that is not longer than its heading line joins its first child.
 const HEADING_ONLY_CHARS_MAX: usize = 100;
-/// A section with this share of a chunk (three quarters) gives the chunk its name.
+/// A section with at least this share of a chunk (three quarters) names the chunk.
 const MOSTLY: usize = 3;
 const MOSTLY_OF: usize = 4;
 
-/// A piece of a document, fit to be encoded and shown.
+/// A stretch of a document that is embedded and returned as one item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk {
-    /// Headings over this chunk, outermost first; what its sections share when it holds several.
+    /// Headings above this chunk, outermost first; if the chunk has several sections, their common prefix.
     pub heading_path: Vec<String>,
-    /// For code: the full name of the (largest) item in it.
+    /// For code: the full name of the (largest) symbol in the chunk.
     pub symbol: Option<String>,
-    /// The text: a verbatim slice of `Document::text`.
+    /// Verbatim slice of `Document::text`.
     pub text: String,
     /// First byte in the decoded file.
     pub byte_start: u64,
@@ -34,11 +33,11 @@ pub struct Chunk {
     pub line_start: u32,
     /// Last line, from 1, inclusive.
     pub line_end: u32,
-    /// Place among the document's chunks, from 0.
+    /// Index among the document's chunks, from 0.
     pub ordinal: u32,
 }
 
-/// Cuts a document into chunks; none for an empty one.
+/// Splits a document into chunks; an empty document has none.
 pub fn chunk(document: &Document) -> Vec<Chunk> {
     let counts: Vec<usize> = document
         .sections
@@ -76,15 +75,15 @@ pub fn chunk(document: &Document) -> Vec<Chunk> {
     chunks
 }
 
-/// Headings that are kept of one document.
+/// Headings returned per document.
 pub(crate) const HEADINGS_MAX: usize = 1_000;
-/// Characters that are kept of one heading.
+/// Characters of a returned heading.
 const HEADING_CHARS_MAX: usize = 200;
 
-/// A heading: its level from 1, its line in the file from 1, its words.
+/// A heading: its level from 1, its line in the file from 1, its text.
 pub(super) type Heading = (u8, u32, String);
 
-/// The headings of a document in order, and whether there are more than are kept.
+/// Returns the headings of a document in order, and true if the document has more than `HEADINGS_MAX`.
 pub fn headings(document: &Document) -> (Vec<Heading>, bool) {
     let places = Places::of(document);
     let titled = document.sections.iter().filter_map(|section| {
@@ -98,10 +97,10 @@ pub fn headings(document: &Document) -> (Vec<Heading>, bool) {
     (headings, is_cut)
 }
 
-/// Runs of sections that are cut together.
+/// Returns the runs of sections that are split together.
 fn groups(document: &Document, counts: &[usize]) -> Vec<Range<usize>> {
     let sections = &document.sections;
-    // A page is where something stands, however little there is on it.
+    // A page is a location that results cite, so even a short page remains a chunk of its own.
     let are_pages = document.format == Format::Pdf;
     let mut found: Vec<(Range<usize>, usize)> = Vec::new();
     let mut at = 0;
@@ -127,7 +126,8 @@ fn groups(document: &Document, counts: &[usize]) -> Vec<Range<usize>> {
     found.into_iter().map(|(group, _)| group).collect()
 }
 
-/// The section `at` with everything below it, if that fits the target: a small class reads best whole.
+/// Returns the end and length of section `at` with its descendants if they fit the target, else of the section alone: a
+/// small class reads best whole.
 fn whole_item(sections: &[Section], counts: &[usize], at: usize) -> (usize, usize) {
     let level = sections[at].level;
     let mut chars = counts[at];
@@ -142,7 +142,7 @@ fn whole_item(sections: &[Section], counts: &[usize], at: usize) -> (usize, usiz
     (end, chars)
 }
 
-/// Whether a tiny item joins the tiny items before it: a run of constants is read as one.
+/// Returns true if a tiny item joins the tiny items before it, so that a run of constants is one chunk.
 fn gathers(
     sections: &[Section],
     counts: &[usize],
@@ -156,7 +156,7 @@ fn gathers(
     tiny && sections[last].level == sections[at].level && have + chars <= CHUNK_CHARS_TARGET
 }
 
-/// Whether the sections `next` join the `group` before them.
+/// Returns true if the sections `next` join the preceding `group`.
 fn joins(
     sections: &[Section],
     counts: &[usize],
@@ -168,7 +168,7 @@ fn joins(
     let (head, last, new) =
         (&sections[group.start], &sections[group.end - 1], &sections[next.start]);
     let sibling = new.level == head.level;
-    // A chain of headings each alone above the next counts as one parent.
+    // A chain of headings, each the only one above the next, counts as one parent.
     let child = new.level > last.level && head.level <= last.level;
     let only_headings = group.clone().all(|i| {
         counts[i] <= HEADING_ONLY_CHARS_MAX && sections[i].body_start > sections[i].span.start
@@ -180,12 +180,12 @@ fn joins(
     if tiny && sibling {
         return have + chars <= CHUNK_CHARS_MAX;
     }
-    // A tiny last sibling has no follower to join.
+    // A tiny last sibling has no following section to join, so it joins the group before it.
     let last_sibling = sections.get(next.end).is_none_or(|after| after.level < new.level);
     sibling && last_sibling && chars < CHUNK_CHARS_TINY && have + chars <= CHUNK_CHARS_TARGET
 }
 
-/// Cuts of white space alone join the one before, as long as the maximum holds.
+/// Joins a cut of white space alone to the cut before it, unless the result exceeds `CHUNK_CHARS_MAX`.
 fn join_blank(text: &str, cuts: &mut Vec<Range<usize>>) {
     cuts.dedup_by(|next, before| {
         let blank = text[next.clone()].trim().is_empty();
@@ -198,7 +198,7 @@ fn join_blank(text: &str, cuts: &mut Vec<Range<usize>>) {
     });
 }
 
-/// Heading path and symbol of a cut that overlaps the sections `held`.
+/// Returns the heading path and symbol of a cut that overlaps the sections `held`.
 fn called(held: &[Section], cut: &Range<usize>) -> (Vec<String>, Option<String>) {
     let above = |a: &Section, b: &Section| {
         a.heading_path.len() < b.heading_path.len() && b.heading_path.starts_with(&a.heading_path)
@@ -206,7 +206,7 @@ fn called(held: &[Section], cut: &Range<usize>) -> (Vec<String>, Option<String>)
     let chain = held.windows(2).take_while(|pair| above(&pair[0], &pair[1])).count();
     let rest = &held[chain.min(held.len().saturating_sub(1))..];
     let overlap = |s: &Section| -> usize { s.span.end.min(cut.end) - s.span.start.max(cut.start) };
-    // The first of equals: `max_by_key` would take the last.
+    // Reversed, because `max_by_key` returns the last of equal sections and the first is wanted.
     let Some(largest) = rest.iter().rev().max_by_key(|section| overlap(section)) else {
         return (Vec::new(), None);
     };
@@ -226,7 +226,7 @@ fn called(held: &[Section], cut: &Range<usize>) -> (Vec<String>, Option<String>)
     )
 }
 
-/// From positions in the text to positions in the file.
+/// Maps positions in the text to positions in the file.
 struct Places<'a> {
     document: &'a Document,
     starts: Vec<usize>,
@@ -241,7 +241,7 @@ impl<'a> Places<'a> {
         Self { document, starts }
     }
 
-    /// Bytes of the decoded file a cut came from.
+    /// Returns the bytes of the decoded file from which a cut was extracted.
     fn bytes(&self, cut: &Range<usize>) -> Range<usize> {
         let Source::Extracted { runs, .. } = &self.document.source else { return cut.clone() };
         let first = runs.partition_point(|run| run.text_start <= cut.start).saturating_sub(1);

@@ -1,7 +1,7 @@
-//! Source code: cut at functions, classes and their members, doc comments staying with their item.
+//! Source code: split at functions, classes and their members; doc comments stay with their symbol.
 //!
-//! Owns the walk over lines; what a line starts is `items`' business. Structure is read off the
-//! indentation, so no grammar is needed and broken code is read as well as whole code.
+//! Walks the lines; `items` recognises the line that starts a symbol. The structure is derived from indentation, so no
+//! grammar is needed and incomplete code is read as well as complete code.
 
 use super::document::{
     Document, HEADING_DEPTH_MAX, Heading, Links, Source, line_starts, lines, tile,
@@ -11,10 +11,10 @@ use super::items::{Item, item};
 use super::language::Language;
 use super::mentions::mentions;
 
-/// Lines of one unclosed attribute or decorator before it is given up.
+/// Lines of an unclosed attribute or decorator after which tracking ends.
 const ATTRIBUTE_LINES_MAX: usize = 40;
 
-/// Reads source code. The title is left to the file's name.
+/// Reads source code. The title stays empty: the caller uses the file's name.
 pub(super) fn read(language: Language, text: String) -> Document {
     let starts = line_starts(&text);
     let mut links = Links::default();
@@ -40,24 +40,24 @@ pub(super) fn read(language: Language, text: String) -> Document {
     }
 }
 
-/// An item whose lines we are in.
+/// A symbol that contains the current line.
 struct Open {
     indent: usize,
     container: bool,
-    /// Full name of the item; empty for loose statements.
+    /// Full name of the symbol; empty for loose statements.
     symbol: String,
 }
 
-/// Where the walk over the lines stands.
+/// State of the walk over the lines.
 struct Walk {
     language: Language,
     headings: Vec<Heading>,
     open: Vec<Open>,
-    /// Start of the comments and attributes standing directly above the next line, and their indent.
+    /// Start and indent of the comments and attributes directly above the next line.
     pending: Option<(usize, usize)>,
-    /// Brackets left open by an attribute or decorator, and lines spent on it.
+    /// Brackets left open by an attribute or decorator, and the number of its lines so far.
     attribute: Option<(i64, usize)>,
-    /// What ends the string or comment we are in.
+    /// Delimiter that ends the string or comment around the current line.
     inside: Option<&'static str>,
 }
 
@@ -109,7 +109,8 @@ impl Walk {
         }
     }
 
-    /// An item counts at the top, or inside containers only: a function in a function is its detail.
+    /// Starts a symbol at the top level or inside a container; a function within a function is a detail of the outer
+    /// one.
     fn start_item(&mut self, found: Item, indent: usize, start: usize, end: usize) {
         while self.open.last().is_some_and(|above| above.indent >= indent) {
             self.open.pop();
@@ -134,8 +135,8 @@ impl Walk {
         });
     }
 
-    /// Statements between items: one section without a name, however many there are. Before the
-    /// first item they belong to the file's head.
+    /// Starts one unnamed section for all statements up to the next symbol. Statements before the first symbol belong
+    /// to the file's head.
     fn start_loose(&mut self, start: usize, body_start: usize) {
         let loose = self.open.first().is_none_or(|top| top.symbol.is_empty());
         if loose {
@@ -152,7 +153,7 @@ impl Walk {
         });
     }
 
-    /// Whether the line is a comment, attribute or decorator: it goes with what follows.
+    /// Returns true for a comment, attribute or decorator, which belongs to the symbol after it.
     fn is_preface(&mut self, bare: &str) -> bool {
         let attribute = match self.language {
             Language::Rust => bare.starts_with("#["),
@@ -163,14 +164,14 @@ impl Walk {
         if attribute {
             let depth = bracket_balance(bare);
             self.attribute = (depth > 0).then_some((depth, 1));
-            // `#[test] fn a() {}` on one line is an item with its attribute.
+            // `#[test] fn a() {}` on one line is a symbol with its attribute.
             return depth > 0 || bare.ends_with([']', ')', '>']) || !bare.contains(' ');
         }
         let hash = self.language.hash_comments() && bare.starts_with('#');
         let slash =
             !self.language.hash_comments() && (bare.starts_with("//") || bare.starts_with("/*"));
         let dash = self.language == Language::Lua && bare.starts_with("--");
-        // C declares the type on its own line now and then: `static int` above `main(void)`.
+        // C sometimes has the return type on a line of its own: `static int` above `main(void)`.
         let typed = self.language == Language::C
             && !bare.starts_with('#')
             && bare.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | ' ' | '*'))
@@ -194,7 +195,7 @@ fn bracket_balance(line: &str) -> i64 {
     })
 }
 
-/// What ends the string or comment this line leaves open, if it does.
+/// Returns the delimiter that ends the string or comment left open by this line, if any.
 fn opens(language: Language, bare: &str) -> Option<&'static str> {
     let odd = |mark: &str| bare.matches(mark).count() % 2 == 1;
     match language {
@@ -212,7 +213,7 @@ fn opens(language: Language, bare: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether an unindented line begins something, rather than closing or continuing what is above it.
+/// Returns true if an unindented line starts a statement instead of closing or continuing the one above.
 fn starts_statement(bare: &str) -> bool {
     const CONTINUING: &[&str] = &[
         "where", "else", "elif", "except", "finally", "end", "then", "do", "fi", "done", "esac",

@@ -1,8 +1,6 @@
-//! Bytes to text: UTF-8, UTF-16 with a byte order mark, else lossy with a note.
-//!
-//! Owns character encodings; knows no format.
+//! Decodes bytes to text: UTF-8, UTF-16 with a byte order mark, else lossy with a note.
 
-/// The text of `bytes`, without a byte order mark, and a note when something was lost or changed.
+/// Returns the text of `bytes` without a byte order mark, and a note if characters were lost or changed.
 pub(super) fn decode(bytes: &[u8]) -> (String, Option<String>) {
     if let Some(rest) = bytes.strip_prefix(b"\xEF\xBB\xBF") {
         return utf8(rest);
@@ -16,7 +14,8 @@ pub(super) fn decode(bytes: &[u8]) -> (String, Option<String>) {
     utf8(bytes)
 }
 
-/// The same for a table: bytes that are no UTF-8 are letters of Windows-1252, as spreadsheets write it.
+/// Decodes a table like [`decode`], but reads bytes that are not UTF-8 as Windows-1252, the encoding of spreadsheet
+/// exports.
 pub(super) fn decode_table(bytes: &[u8]) -> (String, Option<String>) {
     let is_marked =
         [&b"\xEF\xBB\xBF"[..], b"\xFF\xFE", b"\xFE\xFF"].iter().any(|mark| bytes.starts_with(mark));
@@ -28,7 +27,7 @@ pub(super) fn decode_table(bytes: &[u8]) -> (String, Option<String>) {
     (text, Some(note.to_owned()))
 }
 
-/// A letter of Windows-1252, which is Latin-1 but for 0x80 to 0x9F.
+/// Character of a Windows-1252 byte: Latin-1 except for 0x80 to 0x9F.
 fn western(byte: u8) -> char {
     const HIGH: &str = "\u{20AC}\u{81}\u{201A}\u{192}\u{201E}\u{2026}\u{2020}\u{2021}\u{2C6}\u{2030}\
                         \u{160}\u{2039}\u{152}\u{8D}\u{17D}\u{8F}\u{90}\u{2018}\u{2019}\u{201C}\

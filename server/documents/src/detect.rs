@@ -1,6 +1,6 @@
-//! Which kind of file this is, by its first bytes and its name.
+//! File format detection by the first bytes and the name.
 //!
-//! Content speaks first (a PDF called `notes.txt` is a PDF); the name decides among texts.
+//! The content has precedence (a PDF named `notes.txt` is a PDF); the name chooses among text formats.
 
 use super::format::{Format, Unreadable};
 use super::language::Language;
@@ -9,16 +9,16 @@ use super::{decode, image, json_lines, table};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// How many first bytes `detect` wants to see; more are ignored.
+    /// First bytes that `detect` inspects; later bytes are ignored.
     pub const DETECT_BYTES: usize = 8_192;
-    /// First bytes within which a PDF begins (ISO 32000, implementation notes).
+    /// A PDF header begins within this many bytes (ISO 32000, implementation notes).
     const PDF_BEGINS_WITHIN: usize = 1_024;
 }
 
-/// What a PDF begins with.
+/// Signature of a PDF.
 const PDF: &[u8] = b"%PDF-";
 
-/// Signatures of what we do not read, and what to call it.
+/// Signatures of unsupported formats.
 const SIGNATURES: &[(&[u8], Unreadable)] = &[
     (b"II*\0", Unreadable::Image),
     (b"MM\0*", Unreadable::Image),
@@ -33,10 +33,10 @@ const SIGNATURES: &[(&[u8], Unreadable)] = &[
     (b"SQLite format 3\0", Unreadable::Binary),
 ];
 
-/// The format of a file called `name` beginning with `head`.
+/// Returns the format of a file named `name` that begins with `head`.
 ///
 /// # Errors
-/// Why the file is not readable as text.
+/// The reason for which the file cannot be read as text.
 pub fn detect(name: &str, head: &[u8]) -> Result<Format, Unreadable> {
     let head = &head[..head.len().min(DETECT_BYTES)];
     for (signature, kind) in SIGNATURES {
@@ -56,22 +56,22 @@ pub fn detect(name: &str, head: &[u8]) -> Result<Format, Unreadable> {
         return Err(Unreadable::Binary);
     }
     match by_name(name).unwrap_or_else(|| by_content(head)) {
-        // PEPs were reStructuredText long before they were named so.
+        // PEPs had reStructuredText in `.txt` files before the extension `.rst` was used.
         Format::Text if head.starts_with(b"PEP: ") => Ok(Format::Rst),
-        // A page that was saved as a text, or exported as a table.
+        // HTML saved with a text file's name, or exported under a table's name.
         Format::Text if by_content(head) == Format::Html => Ok(Format::Html),
         Format::Text => Ok(records(name, head).unwrap_or(Format::Text)),
         format => Ok(format),
     }
 }
 
-/// Whether a PDF begins behind something that does not belong to it, as its readers let it.
+/// Returns true if a PDF header follows foreign leading bytes, which PDF readers tolerate.
 fn has_pdf_behind(head: &[u8]) -> bool {
     let head = &head[..head.len().min(PDF_BEGINS_WITHIN)];
     head.windows(PDF.len()).any(|bytes| bytes == PDF)
 }
 
-/// A NUL byte, or more than a tenth of other control bytes: no text file has them.
+/// Returns true if `head` has a NUL byte, or other control bytes for more than a tenth: no text file does.
 fn looks_binary(head: &[u8]) -> bool {
     let control = |byte: &&u8| matches!(**byte, 0x01..=0x08 | 0x0E..=0x1A | 0x1C..=0x1F | 0x7F);
     head.contains(&0) || head.iter().filter(control).count() * 10 > head.len()
@@ -94,8 +94,8 @@ fn by_name(name: &str) -> Option<Format> {
     }
 }
 
-/// Texts that are lists of records. A name may say so, but what the text looks like decides; without such a
-/// name, it must look so without a doubt.
+/// Detects lists of records (CSV, JSON Lines). The content decides even if the name claims a format; without such a
+/// name, the content must be unambiguous.
 fn records(name: &str, head: &[u8]) -> Option<Format> {
     let extension =
         name.rsplit_once('.').map_or("", |(_, extension)| extension).to_ascii_lowercase();
@@ -105,7 +105,7 @@ fn records(name: &str, head: &[u8]) -> Option<Format> {
         return None;
     }
     let (mut start, _) = decode::decode_table(head);
-    // The last line may be cut off within.
+    // The last line may be incomplete.
     if head.len() == DETECT_BYTES {
         start.truncate(start.rfind('\n').map_or(start.len(), |end| end + 1));
     }
@@ -115,7 +115,7 @@ fn records(name: &str, head: &[u8]) -> Option<Format> {
     table::looks_so(&start, matches!(&*extension, "csv" | "tsv")).then_some(Format::Csv)
 }
 
-/// For names that say nothing: a script's first line, or the opening of an HTML page.
+/// Detects a script by its first line and HTML by its opening tag, for names without a known extension.
 fn by_content(head: &[u8]) -> Format {
     let start = String::from_utf8_lossy(&head[..head.len().min(256)]).to_ascii_lowercase();
     let start = start.trim_start_matches('\u{FEFF}').trim_start();

@@ -1,50 +1,50 @@
-//! What a reader hands over: the text of a file and the structure found in it.
+//! The result of a reader: the text of a file and the structure found in it.
 //!
-//! Owns the shared data types and the rule that sections tile the text. Knows no format.
+//! The sections must tile the text.
 
 use std::ops::Range;
 
 use super::format::Format;
 
-/// Sections kept per document; later headings stay inside the last section.
+/// Sections per document; text below later headings stays in the last section.
 pub(crate) const SECTIONS_MAX: usize = 10_000;
-/// Characters kept of one heading, title, label or field.
+/// Characters of one heading, title, label or field name.
 pub(crate) const HEADING_CHARS_MAX: usize = 200;
-/// Deepest heading level told apart; deeper ones count as this.
+/// Deepest heading level; deeper headings count as this level.
 pub(crate) const HEADING_DEPTH_MAX: u8 = 12;
-/// Links kept per document; the first ones win.
+/// Links per document; the first ones are retained.
 pub const LINKS_MAX: usize = 2_000;
-/// Bytes of one link target; longer ones (data URLs) are dropped.
+/// Bytes of one link target; longer targets (data URLs) are dropped.
 pub(crate) const LINK_TARGET_BYTES_MAX: usize = 1_024;
-/// Front matter or header fields kept per document.
+/// Front matter or header fields per document.
 pub(crate) const FIELDS_MAX: usize = 64;
-/// Characters kept of one field's value.
+/// Characters of a field's value.
 pub(crate) const FIELD_CHARS_MAX: usize = 2_000;
 
-/// One file, read: its text and what stands where.
+/// A file as title, text, sections, links and fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {
-    /// The best name for the whole: a title field, the first heading, or the file name.
+    /// Title of the document: a title field, the first heading, or the file name.
     pub title: String,
-    /// The kind of file this was read as.
+    /// Format as which the file was read.
     pub format: Format,
-    /// `text`, `code`, `pdf` or `image`: what recall filters on.
+    /// `text`, `code`, `pdf` or `image`: a filter of recall.
     pub modality: &'static str,
-    /// The text that is cut into chunks: the decoded file, or what was drawn out of it.
+    /// Text that is split into chunks: the decoded file, or the text extracted from it.
     pub text: String,
-    /// In order of `span`; the spans tile `text` without gap or overlap.
+    /// Sections in order of `span`; the spans tile `text` without gap or overlap.
     pub sections: Vec<Section>,
-    /// Ranges of `text` not to be cut if they fit: fences, literal blocks, tables. Sorted, disjoint.
+    /// Ranges of `text` that are not split if they fit a chunk: fences, literal blocks, tables. Sorted, disjoint.
     pub keep: Vec<Range<usize>>,
     /// Links in order of appearance, at most `LINKS_MAX`.
     pub links: Vec<Link>,
     /// Front matter or header fields in order, at most `FIELDS_MAX`.
     pub fields: Vec<(String, String)>,
-    /// What a person should know about the reading: lossy decoding, limits reached.
+    /// Remarks for the ingest report: lossy decoding, limits reached.
     pub notes: Vec<String>,
-    /// What of the file could not be read though the rest could, such as broken lines.
+    /// Description of the parts that could not be read although the rest could, such as broken lines.
     pub lost: Option<String>,
-    /// How positions in `text` lead back to the decoded file.
+    /// Mapping from positions in `text` to positions in the decoded file.
     pub source: Source,
 }
 
@@ -53,30 +53,30 @@ pub struct Document {
 pub struct Section {
     /// Headings from the outermost to this one; empty before the first heading.
     pub heading_path: Vec<String>,
-    /// Depth of the heading, 1 the outermost; 0 before the first heading.
+    /// Byte range in `Document::text`.
     pub level: u8,
-    /// For code: the full name of the item, such as `Roots::resolve`.
+    /// For code: the full name of the symbol, such as `Roots::resolve`.
     pub symbol: Option<String>,
     /// Bytes of `Document::text`.
     pub span: Range<usize>,
-    /// Where the text under the heading begins, within `span`.
+    /// Start of the text below the heading, within `span`.
     pub body_start: usize,
 }
 
-/// A reference to something else, as written.
+/// A reference to another document or URL, as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
-    /// What the target means, for `links::candidates`.
+    /// Kind of target, by which link candidates are found.
     pub kind: LinkKind,
     /// The target as written.
     pub target: String,
     /// Line in the file, from 1.
     pub line: u32,
-    /// The words the link hangs on; may be empty.
+    /// Link text; may be empty.
     pub label: String,
 }
 
-/// How a link target is to be read.
+/// Interpretation of a link target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LinkKind {
     /// A path or URL.
@@ -87,25 +87,25 @@ pub enum LinkKind {
     Pep,
     /// A Sphinx document name without its extension.
     Doc,
-    /// A Sphinx label; means something only where that label is defined.
+    /// A Sphinx label, defined only within its own project.
     Label,
 }
 
-/// From `Document::text` back to the decoded file.
+/// Mapping from `Document::text` to the decoded file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// The text is the decoded file.
+    /// The text equals the decoded file.
     Verbatim,
-    /// The text was extracted: sorted runs, and where each line of the file starts.
+    /// The text was extracted from the file.
     Extracted {
-        /// Runs of text in order of `text_start`.
+        /// Runs of text, sorted by `text_start`.
         runs: Vec<Run>,
         /// Byte offset of each line of the decoded file.
         line_starts: Vec<usize>,
     },
 }
 
-/// A run of extracted text and the bytes of the file it came from.
+/// A run of extracted text and its bytes in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
     /// First byte in `Document::text`.
@@ -116,17 +116,17 @@ pub struct Run {
     pub source_end: usize,
 }
 
-/// Byte offsets at which lines start; the first is always 0.
+/// Byte offsets of line starts; the first is always 0.
 pub(crate) fn line_starts(text: &str) -> Vec<usize> {
     std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect()
 }
 
-/// The 1-based line holding byte `at`, given the starts of all lines.
+/// Returns the 1-based number of the line with byte `at`, given the starts of all lines.
 pub(crate) fn line_of(starts: &[usize], at: usize) -> u32 {
     u32::try_from(starts.partition_point(|&start| start <= at).max(1)).unwrap_or(u32::MAX)
 }
 
-/// The lines of `text` as byte ranges, each with its line end, from byte `from`.
+/// Lines of `text` as byte ranges, each with its line end.
 pub(super) fn lines(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
     let mut at = 0;
     text.split_inclusive('\n').map(move |line| {
@@ -136,7 +136,7 @@ pub(super) fn lines(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
     })
 }
 
-/// `text` with white space collapsed and at most `chars_max` characters.
+/// Returns `text` with white space collapsed, cut to `chars_max` characters.
 pub(super) fn tidy(text: &str, chars_max: usize) -> String {
     let mut out = String::new();
     let mut left = chars_max;
@@ -156,7 +156,7 @@ pub(super) fn tidy(text: &str, chars_max: usize) -> String {
     out
 }
 
-/// Collects links within the bounds, each target once per kind.
+/// Collects links within the limits, each target once per kind.
 #[derive(Debug, Default)]
 pub(super) struct Links {
     found: Vec<Link>,
@@ -166,7 +166,7 @@ pub(super) struct Links {
 impl Links {
     pub(super) fn add(&mut self, kind: LinkKind, target: &str, line: u32, label: &str) {
         let target = target.trim();
-        // A place in the same document is no link to anything else.
+        // A fragment of the document itself is not a link to another one.
         let here = kind == LinkKind::Path && target.starts_with('#');
         let long = target.len() > LINK_TARGET_BYTES_MAX;
         if target.is_empty() || here || long || self.found.len() >= LINKS_MAX {
@@ -178,21 +178,21 @@ impl Links {
         }
     }
 
-    /// The links by line.
+    /// Returns the links in order of their lines.
     pub(super) fn finish(mut self) -> Vec<Link> {
         self.found.sort_by_key(|link| link.line);
         self.found
     }
 }
 
-/// One heading as a reader finds it.
+/// A heading as a reader finds it.
 #[derive(Debug, Clone)]
 pub(super) struct Heading {
-    /// First byte that belongs to the heading (decoration and doc comments included).
+    /// First byte of the heading, including decoration and doc comments.
     pub(super) at: usize,
     /// One past the heading's own lines.
     pub(super) body_start: usize,
-    /// From 1; clamped to `HEADING_DEPTH_MAX`.
+    /// Level from 1; clamped to `HEADING_DEPTH_MAX`.
     pub(super) level: u8,
     pub(super) title: String,
     pub(super) symbol: Option<String>,
@@ -234,7 +234,7 @@ pub(super) fn tile(
         }
         open.push((level, tidy(&heading.title, HEADING_CHARS_MAX)));
         let end = ends.get(i).copied().unwrap_or(text_bytes);
-        // Readers sort their headings; a repeated position would make an empty section.
+        // Readers sort their headings; two headings at one position would make an empty section.
         if end > heading.at {
             sections.push(Section {
                 heading_path: open
@@ -252,14 +252,14 @@ pub(super) fn tile(
     sections
 }
 
-/// Adds a field within the bounds.
+/// Adds a field within the limits.
 pub(super) fn add_field(fields: &mut Vec<(String, String)>, name: &str, value: &str) {
     if fields.len() < FIELDS_MAX && !name.trim().is_empty() {
         fields.push((tidy(name, HEADING_CHARS_MAX), tidy(value, FIELD_CHARS_MAX)));
     }
 }
 
-/// The value of the first field called `name`, ASCII case ignored, if it is not empty.
+/// Returns the value of the first field named `name` (ASCII case-insensitive), if the value is not empty.
 pub(super) fn field<'a>(fields: &'a [(String, String)], name: &str) -> Option<&'a str> {
     fields
         .iter()

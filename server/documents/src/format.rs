@@ -1,26 +1,26 @@
-//! The kinds of file that are read, and why one is not.
+//! Supported file formats, and the reasons for which a file is not read.
 
 use std::fmt;
 
 use crate::language::Language;
 
-/// The kinds of file we read.
+/// Supported file formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Format {
     /// CommonMark with tables and front matter.
     Markdown,
-    /// Plain text and data files shown as text.
+    /// Plain text, and data files read as text.
     Text,
     /// reStructuredText.
     Rst,
-    /// HTML, as extracted visible text.
+    /// HTML, as its visible text.
     Html,
     /// Source code.
     Code(Language),
-    /// PDF, as its text by pages.
+    /// PDF, as its text per page.
     Pdf,
-    /// A picture, as what is said of it.
+    /// An image, as its metadata and sidecar texts.
     Image,
     /// Delimited values, as rows of named cells.
     Csv,
@@ -29,7 +29,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// A short name for reports.
+    /// Short name for reports.
     pub fn name(self) -> &'static str {
         match self {
             Format::Markdown => "markdown",
@@ -55,15 +55,15 @@ impl Format {
     }
 }
 
-/// Why bytes are not for reading.
+/// Kinds of files that cannot be read as text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Unreadable {
-    /// A picture of another kind.
+    /// An image of an unsupported format.
     Image,
     /// A compressed file or archive.
     Archive,
-    /// Control bytes no text has.
+    /// A file with control bytes that no text has.
     Binary,
 }
 
@@ -82,16 +82,16 @@ impl fmt::Display for Unreadable {
     }
 }
 
-/// Why a file's bytes became no document.
+/// The reason for which a file's bytes were not read as a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unread {
-    /// It is of no kind that is read.
+    /// The format is not supported.
     Unreadable(Unreadable),
-    /// It is whole, but has no words to be read, or none without a password.
+    /// The file is intact but has no text, or none without a password.
     Wordless(String),
-    /// It is damaged, or could not be read otherwise.
+    /// The file is damaged, or its reader failed.
     Broken(String),
-    /// Nobody waits for it any more.
+    /// The call was cancelled.
     Cancelled,
 }
 

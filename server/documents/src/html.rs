@@ -1,7 +1,7 @@
-//! HTML: what a page shows, with its headings, links and the way back to the source lines.
+//! HTML: the visible text with headings and links, mapped to the source lines.
 //!
-//! Owns the turning of tokens into text; the tokenizer (WHATWG HTML, section 13.2.5) is html5gum's.
-//! No tree is built: an unclosed element can at most hide the rest of the page's text, never crash.
+//! Turns tokens into text; html5gum tokenizes (WHATWG HTML, section 13.2.5). No tree is built: an unclosed element can
+//! at most hide the rest of the page's text.
 
 use std::ops::Range;
 
@@ -56,7 +56,7 @@ const BLOCKS: &[&str] = &[
     "tr",
     "ul",
 ];
-/// Blocks set off by a blank line as well.
+/// Block elements that are also separated by a blank line.
 const SPACED: &[&str] = &[
     "article",
     "blockquote",
@@ -82,10 +82,10 @@ const SPACED: &[&str] = &[
 const HIDDEN: &[&str] =
     &["script", "style", "template", "noscript", "svg", "math", "iframe", "object", "select"];
 
-/// What generators hang a heading's link to itself on.
+/// Link texts that generators use for a heading's permalink.
 const PERMALINK_MARKS: &[&str] = &["#", "\u{b6}", "\u{a7}", "\u{1F517}"];
 
-/// Reads HTML that is already text.
+/// Reads decoded HTML.
 pub(super) fn read(source: &str) -> Document {
     let starts = line_starts(source);
     let mut page = Page { source, starts: &starts, ..Page::default() };
@@ -138,7 +138,7 @@ fn attribute(tag: &StartTag<usize>, name: &[u8]) -> Option<String> {
     tag.attributes.get(name).map(|value| String::from_utf8_lossy(value).into_owned())
 }
 
-/// The page so far.
+/// The text extracted so far.
 #[derive(Default)]
 struct Page<'a> {
     source: &'a str,
@@ -150,20 +150,20 @@ struct Page<'a> {
     links: Links,
     title: String,
     fields: Vec<(String, String)>,
-    /// The hidden element we are in and how many of its name are open.
+    /// The enclosing hidden element and the number of open elements of its name.
     hidden: Option<(String, usize)>,
     in_title: bool,
-    /// Line ends owed before the next words.
+    /// Line ends to insert before the next text.
     breaks: usize,
-    /// A space owed before the next words.
+    /// True if a space is due before the next text.
     space: bool,
-    /// A list item's mark waits for its words, which follow on the same line.
+    /// True after a list item's bullet, whose text follows on the same line.
     bullet: bool,
-    /// Where the preformatted block we are in begins in `out`.
+    /// Start of the open preformatted block in `out`.
     pre: Option<usize>,
-    /// The heading being read: level and where it begins in `out`.
+    /// The open heading: level, and its start in `out`.
     heading: Option<(u8, usize)>,
-    /// The link being read: target, place in the source, where its words begin in `out`.
+    /// The open link: target, position in the source, and start of its text in `out`.
     link: Option<(String, usize, usize)>,
 }
 
@@ -255,8 +255,8 @@ impl Page<'_> {
             }
             return;
         }
-        // Entities make text and source differ in length but hardly ever in lines, so each line of
-        // the token is led back to its own line of the source.
+        // Entities change the length of a text but rarely its line count, so each line of the token maps to its own
+        // line of the source.
         let at = at.start.min(self.source.len())..at.end.min(self.source.len());
         let raw = self.source.get(at.clone()).unwrap_or("");
         let aligned = raw.matches('\n').count() == words.matches('\n').count();
@@ -270,7 +270,7 @@ impl Page<'_> {
         }
     }
 
-    /// Words with white space collapsed.
+    /// Appends text with white space collapsed.
     fn flowing(&mut self, line: &str, place: Range<usize>) {
         self.space |= line.starts_with(char::is_whitespace);
         let mut first = true;
@@ -282,12 +282,12 @@ impl Page<'_> {
         self.space |= line.ends_with(char::is_whitespace);
     }
 
-    /// Preformatted words as they stand.
+    /// Appends preformatted text unchanged.
     fn verbatim(&mut self, line: &str, place: Range<usize>) {
         self.put(line, place);
     }
 
-    /// Appends after the owed line ends or space, and remembers where it came from.
+    /// Appends text after pending line ends or a pending space, and records the source position.
     fn put(&mut self, piece: &str, place: Range<usize>) {
         if piece.is_empty() {
             return;
@@ -304,7 +304,7 @@ impl Page<'_> {
         self.space = false;
     }
 
-    /// Pays the owed line ends or space.
+    /// Inserts the pending line ends or space.
     fn settle(&mut self) {
         if self.out.is_empty() {
             (self.breaks, self.space) = (0, false);
@@ -342,14 +342,14 @@ impl Page<'_> {
         }
     }
 
-    /// Removes everything from byte `from` of the text on.
+    /// Removes the text from byte `from` on.
     fn take_back(&mut self, from: usize) {
-        // Blocks already closed inside keep their text: their ranges must stay true.
+        // Text of blocks already closed stays, because their ranges must remain valid.
         let closed = self.headings.last().map_or(0, |heading| heading.body_start);
         let kept = self.keep.last().map_or(0, |keep| keep.end);
         if from >= closed.max(kept).max(self.pre.unwrap_or(0)) {
             self.out.truncate(from);
-            // A heading opened inside the link now begins where the link did.
+            // A heading opened inside the removed link now begins at the link's start.
             if let Some((_, at)) = &mut self.heading {
                 *at = (*at).min(from);
             }

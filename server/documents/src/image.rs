@@ -1,7 +1,6 @@
-//! Pictures: their size, what their makers wrote into them, and the words that lie beside them.
+//! Images: their size, embedded metadata, and sidecar texts.
 //!
-//! Owns how that becomes a document. No pixel is decoded. Positions in a picture's file are not told of
-//! the lines of the text, which are not in it.
+//! No pixel is decoded. Positions in an image file are not recorded, because the text has no lines in that file.
 
 mod bytes;
 mod exif;
@@ -19,23 +18,23 @@ use facts::Facts;
 limit_table::limits! {
     pub(crate) const LIMITS = [exif, facts, gif, xmp];
 
-    /// Bytes of one file of words beside a picture.
+    /// Bytes of one sidecar file.
     pub(crate) const BESIDE_BYTES_MAX: usize = 256 << 10;
 }
 
-/// What the name of a file of words beside a picture has behind the picture's own.
+/// Suffixes that a sidecar's name adds to the image's name.
 pub(crate) const BESIDE_ENDINGS: [&str; 2] = [".txt", ".md"];
 
-/// A file of words beside a picture.
+/// A sidecar file of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Beside {
-    /// Its name.
+    /// File name, without folders.
     pub name: String,
-    /// What it says.
+    /// Text of the sidecar file.
     pub text: String,
 }
 
-/// Whether a file is one of the pictures that are read.
+/// Returns true if the file has the signature of a supported image format.
 pub(crate) fn is_one(head: &[u8]) -> bool {
     [&b"\x89PNG\r\n\x1a\n"[..], b"\xFF\xD8\xFF", b"GIF87a", b"GIF89a"]
         .iter()
@@ -43,7 +42,7 @@ pub(crate) fn is_one(head: &[u8]) -> bool {
         || webp::is_one(head)
 }
 
-/// Reads a picture; why not, where its size is not to be found.
+/// Reads an image; an error if its size is not found.
 pub(super) fn read(name: &str, bytes: &[u8], beside: &[Beside]) -> Result<Document, String> {
     let facts = match bytes {
         [0x89, ..] => png::read(bytes),

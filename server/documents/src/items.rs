@@ -1,25 +1,25 @@
-//! Which line of source code starts an item, and what the item is called.
+//! Recognises the line of source code that starts a symbol, and the symbol's name.
 //!
-//! Owns the word lists per language; knows one line at a time. Rules are by keyword, so code that is
-//! laid out the usual way is cut where a person would cut it, and other code merely stays together.
+//! Rules are keyword lists per language and see one line at a time. Conventionally formatted code is split where a
+//! person would split it; other code merely stays together.
 
 use super::language::Language;
 
-/// Longest line looked at; longer ones are data or minified.
+/// Longest line that is inspected; longer lines are data or minified code.
 const LINE_BYTES_MAX: usize = 400;
 
-/// An item as its first line names it.
+/// A symbol as its first line declares it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Item {
-    /// Keyword and name, such as `fn resolve`; the name alone where there is no keyword.
+    /// Keyword and name, such as `fn resolve`; the name alone if there is no keyword.
     pub(super) title: String,
-    /// The name alone; for an `impl` the type's.
+    /// The name alone; for an `impl`, the type's name.
     pub(super) name: String,
-    /// Whether items inside it count as its members.
+    /// True if items inside the symbol are its members.
     pub(super) container: bool,
 }
 
-/// Words that may stand before the keyword.
+/// Modifiers that may precede the keyword.
 const MODIFIERS: &[&str] = &[
     "pub",
     "async",
@@ -54,7 +54,7 @@ const MODIFIERS: &[&str] = &[
     "companion",
 ];
 
-/// Keywords and whether what they start may hold members.
+/// Keywords, each with true if its symbol may have members.
 type Keywords = &'static [(&'static str, bool)];
 
 const RUST: Keywords = &[
@@ -108,7 +108,7 @@ const RUBY: Keywords = &[("def", false), ("class", true), ("module", true)];
 const LUA: Keywords = &[("function", false)];
 const SHELL: Keywords = &[("function", false)];
 
-/// Words before `(` that call or branch and do not declare.
+/// Words before `(` that call or branch instead of declaring.
 const NOT_A_NAME: &[&str] = &[
     "if",
     "for",
@@ -137,7 +137,7 @@ const NOT_A_NAME: &[&str] = &[
     "case",
 ];
 
-/// The item `line` starts, if it starts one. `top` says the line is not indented.
+/// Returns the symbol that `line` starts, if any. `top` is true if the line is not indented.
 pub(super) fn item(language: Language, line: &str, top: bool) -> Option<Item> {
     let line = line.trim();
     if line.len() > LINE_BYTES_MAX || line.is_empty() {
@@ -165,12 +165,12 @@ pub(super) fn item(language: Language, line: &str, top: bool) -> Option<Item> {
     }
 }
 
-/// A declaration without a body, such as `struct list;`.
+/// Returns true for a declaration without a body, such as `struct list;`.
 fn forward(line: &str) -> bool {
     line.ends_with(';') && !line.contains('{')
 }
 
-/// The line without leading modifiers; `pub(crate)`, `extern "C"` and `const fn` are understood.
+/// Returns the line without leading modifiers, including `pub(crate)`, `extern "C"` and `const fn`.
 fn after_modifiers(mut line: &str) -> &str {
     loop {
         let word = first_word(line);
@@ -199,7 +199,7 @@ fn first_word(line: &str) -> &str {
     &line[..end]
 }
 
-/// A name at the start of `text`: letters, digits, `_`, and what joins the parts of a path.
+/// Returns the name at the start of `text`: letters, digits, `_`, and path separators.
 fn leading_name(text: &str) -> &str {
     let text = text.trim_start();
     let end = text.find(|c: char| {
@@ -234,7 +234,7 @@ fn rust(line: &str) -> Option<Item> {
     Some(Item { title: format!("impl {}", rest.trim()), name: name.to_owned(), container: true })
 }
 
-/// `text` after a leading `<...>`, nesting understood.
+/// Returns `text` after a leading, possibly nested `<...>`.
 fn skip_angle(text: &str) -> &str {
     let mut depth = 0_usize;
     let mut last = ' ';
@@ -254,7 +254,7 @@ fn skip_angle(text: &str) -> &str {
 
 fn script(line: &str, top: bool) -> Option<Item> {
     match first_word(line) {
-        // Inside a class body these words would be statements of a method laid out oddly.
+        // Inside a class body, these keywords start statements of a method with unusual indentation.
         "const" | "let" | "var" if !top => None,
         _ => keyword(SCRIPT, line).or_else(|| if top { None } else { call_shape(line) }),
     }
@@ -264,7 +264,7 @@ fn go(line: &str, top: bool) -> Option<Item> {
     if !top {
         return None;
     }
-    // A method names its receiver first: `func (s *Server) Close() error`.
+    // A method has its receiver first: `func (s *Server) Close() error`.
     if let Some((receiver, rest)) =
         line.strip_prefix("func (").and_then(|rest| rest.split_once(')'))
     {
@@ -276,7 +276,7 @@ fn go(line: &str, top: bool) -> Option<Item> {
     keyword(GO, line)
 }
 
-/// `name() {` of a shell script.
+/// Recognises `name() {` of a shell script.
 fn shell(line: &str) -> Option<Item> {
     let (name, rest) = line.split_once("()")?;
     let name = name.trim_end();
@@ -286,7 +286,7 @@ fn shell(line: &str) -> Option<Item> {
         .then(|| Item { title: name.to_owned(), name: name.to_owned(), container: false })
 }
 
-/// A function or method without a keyword: words, a name, an opening bracket, and no end of statement.
+/// Recognises a function or method without a keyword: words, a name, an opening bracket, and no statement end.
 fn call_shape(line: &str) -> Option<Item> {
     let (head, rest) = line.split_once('(')?;
     let name = head.rsplit(|c: char| c.is_whitespace() || matches!(c, '*' | '&')).next()?;

@@ -1,7 +1,6 @@
-//! JSON Lines: each object a record, its values as lines of `path: value`.
+//! JSON Lines: each object is a record, with its values as lines of `path: value`.
 //!
-//! Owns the reading of lines and the naming of what is nested. A line that is no JSON is left out and
-//! told of; it does not end the reading.
+//! A line that is not JSON is left out and reported; reading continues after the line.
 
 use serde_json::Value;
 
@@ -13,40 +12,40 @@ use recalld_common::counted::{agreed, counted};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Levels of nesting that are told apart; what lies deeper is shown as JSON.
+    /// Levels of nesting with a path of their own; deeper values are shown as JSON.
     const DEPTH_MAX: usize = 16;
     /// Values of one record.
     const VALUES_MAX: usize = 1_000;
     /// Characters of a path to a value.
     const PATH_CHARS_MAX: usize = 200;
-    /// Numbers of broken lines that are told; the rest are counted.
+    /// Numbers of broken lines that are listed; further ones are only counted.
     const TOLD_MAX: usize = 20;
 }
 
-/// Objects at the start of a file by which it is known.
+/// Objects at the start by which a file is recognised as JSON Lines.
 const SEEN_MIN: usize = 2;
 
-/// Whether what begins so is JSON Lines: its first whole lines are objects or arrays, one at least where
-/// the name says so, else two objects.
+/// Returns true if `start` looks like JSON Lines. If the name claims the format, one object among the first lines is
+/// enough; otherwise the first `SEEN_MIN` lines must be objects.
 pub(super) fn looks_so(start: &str, is_named: bool) -> bool {
     let mut seen = 0;
     for line in start.lines().filter(|line| !line.trim().is_empty()) {
         if seen == SEEN_MIN {
             break;
         }
-        // Where the name says it, broken lines may come first.
+        // If the name claims JSON Lines, broken lines may precede the objects.
         match serde_json::from_str::<Value>(line.trim()) {
             Ok(Value::Object(_)) => seen += 1,
             _ if is_named => {}
             _ => return false,
         }
     }
-    // A first line may be longer than what is looked at.
+    // The first line may be longer than the inspected bytes.
     let is_long = seen == 0 && !start.contains('\n') && start.trim_start().starts_with('{');
     if is_named { seen > 0 || is_long } else { seen >= SEEN_MIN }
 }
 
-/// Reads JSON Lines; `None` where no line is JSON.
+/// Reads JSON Lines; `None` if no line is JSON.
 pub(super) fn read(source: &str) -> Option<Document> {
     let mut records = Records::new(source, "Line");
     let (mut broken, mut first_broken) = (0_u64, Vec::new());
@@ -93,7 +92,7 @@ struct Record {
 }
 
 impl Record {
-    /// Adds what is at `path`. Recursion ends at `DEPTH_MAX`.
+    /// Adds the value at `path`. Recursion ends at `DEPTH_MAX`.
     fn add(&mut self, path: &mut String, value: &Value, depth: usize) {
         if self.values >= VALUES_MAX {
             return;
@@ -136,7 +135,7 @@ fn is_nested(value: &Value) -> bool {
     value.is_object() || value.is_array()
 }
 
-/// A string as it is, else as JSON.
+/// Returns a string unquoted, and any other value as JSON.
 fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

@@ -1,6 +1,4 @@
-//! The languages of source code.
-
-/// The languages whose items we know.
+/// Languages whose symbols are recognised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "each variant is the language it names")]
@@ -24,7 +22,7 @@ pub enum Language {
 }
 
 impl Language {
-    /// By a file name's extension, in lower case and without the dot.
+    /// Returns the language of a file name's extension, given in lower case and without the dot.
     pub(crate) fn of_extension(extension: &str) -> Option<Self> {
         Some(match extension {
             "rs" => Self::Rust,
@@ -47,7 +45,7 @@ impl Language {
         })
     }
 
-    /// By the command of a script's first line, such as `/usr/bin/env python3`.
+    /// Returns the language of a script's interpreter line, such as `/usr/bin/env python3`.
     pub(super) fn of_interpreter(command: &str) -> Option<Self> {
         let program = command
             .split_whitespace()
@@ -65,7 +63,7 @@ impl Language {
         })
     }
 
-    /// A short name for reports.
+    /// Short name for reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Rust => "rust",
@@ -91,7 +89,7 @@ impl Language {
         matches!(self, Self::Python | Self::Ruby | Self::Shell)
     }
 
-    /// Between the parts of a member's full name.
+    /// Separator between the parts of a member's full name.
     pub(super) fn joint(self) -> &'static str {
         match self {
             Self::Rust | Self::Cpp | Self::Php => "::",

@@ -1,7 +1,7 @@
-//! The readers: bytes of a file become a `Document`.
+//! Readers: turn the bytes of a file into a `Document`.
 //!
-//! Owns the choice of a reader and the reading of an allowed file; one file per kind of document.
-//! Knows nothing of paths beyond a name, and nothing of where documents go.
+//! Chooses the reader and reads allowed files, with one module per format. Knows no path beyond the file name, and no
+//! destination of documents.
 #![forbid(unsafe_code)]
 
 mod adorned;

@@ -1,16 +1,16 @@
-//! Bounds of chunks, each with the reason for its size.
+//! Limits of chunks, each with its reason.
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 }
 
-/// The length aimed at, in characters: about 256 word pieces, what the encoder reads at once.
+/// Target length in characters: about 256 word pieces, the encoder's input size.
 pub(crate) const CHUNK_CHARS_TARGET: usize = 1_000;
 
-/// No chunk is longer, in characters.
+/// Maximum length in characters.
 pub const CHUNK_CHARS_MAX: usize = 1_400;
 
-/// Shorter sections join their neighbour where they may.
+/// Length in characters below which a section joins a neighbour if possible.
 pub(crate) const CHUNK_CHARS_TINY: usize = 200;
 
 const _: () =

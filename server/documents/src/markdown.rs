@@ -1,7 +1,7 @@
 //! Markdown: CommonMark headings, fences, tables, links and wiki links, and front matter.
 //!
-//! Owns the mapping from parser events to sections; the grammar is pulldown-cmark's. A heading
-//! inside a list or quotation is content, not structure.
+//! Maps parser events to sections; pulldown-cmark parses. A heading inside a list or quotation is content and starts no
+//! section.
 
 use std::ops::Range;
 
@@ -13,12 +13,11 @@ use super::document::{
 };
 use super::format::Format;
 
-/// Lines of front matter looked at before giving up on a closing mark.
+/// Lines of front matter that are searched for the closing mark.
 const FRONT_LINES_MAX: usize = 200;
-/// With this many further headings of the first level, none of them is the title.
+/// If this many further headings have the first level, none of them is the title.
 const TOP_HEADINGS_MAX: usize = 4;
 
-/// Reads Markdown.
 pub(super) fn read(text: String) -> Document {
     let starts = line_starts(&text);
     let (fields, body) = front_matter(&text);
@@ -52,8 +51,8 @@ pub(super) fn read(text: String) -> Document {
     }
 }
 
-/// The first heading of the first level, written as Markdown or HTML, else the first heading. None of
-/// them where every other heading is of the first level, as in a change log: they name its parts.
+/// Returns the first heading of the first level, written as Markdown or HTML, else the first heading. If every other
+/// heading is of the first level, as in a change log, the headings name parts and none is the title.
 fn title(text: &str, body: usize, headings: &[Heading]) -> Option<String> {
     let head = &text[body..headings.first().map_or(text.len(), |first| first.at)];
     if let Some(inner) = head.split_once("<h1").and_then(|(_, rest)| rest.split_once("</h1>")) {
@@ -65,7 +64,7 @@ fn title(text: &str, body: usize, headings: &[Heading]) -> Option<String> {
     (tops.count() < TOP_HEADINGS_MAX).then(|| top.title.clone())
 }
 
-/// `html` without what stands between angle brackets.
+/// Returns `html` without tags.
 fn without_tags(html: &str) -> String {
     let mut inside = false;
     html.chars()
@@ -78,8 +77,8 @@ fn without_tags(html: &str) -> String {
         .collect()
 }
 
-/// `key: value` (or `key = value`) lines between two `---` (or `+++`) lines at the very start, and
-/// where the text after them begins.
+/// Reads `key: value` (or `key = value`) lines between two `---` (or `+++`) lines at the very start. Returns the fields
+/// and the start of the text after the closing mark.
 fn front_matter(text: &str) -> (Vec<(String, String)>, usize) {
     let mut rest = lines(text).take(FRONT_LINES_MAX);
     let first = rest.next().map(|range| text[range].trim_end());
@@ -118,7 +117,7 @@ fn unquote(value: &str) -> &str {
     inner('"').or_else(|| inner('\'')).unwrap_or(value)
 }
 
-/// What has been seen so far on the way through the events.
+/// State of the walk through the events.
 #[derive(Default)]
 struct Walk<'a> {
     text: &'a str,
@@ -127,11 +126,11 @@ struct Walk<'a> {
     headings: Vec<Heading>,
     keep: Vec<Range<usize>>,
     links: Links,
-    /// Lists and quotations around the current event.
+    /// Number of lists and quotations around the current event.
     nested: usize,
-    /// The heading being read.
+    /// The open heading.
     heading: Option<Heading>,
-    /// Links and images being read, innermost last: kind, target, start, label so far.
+    /// Open links and images, innermost last: kind, target, start, label so far.
     open: Vec<(LinkKind, String, usize, String)>,
 }
 
@@ -210,12 +209,12 @@ impl Walk<'_> {
         }
     }
 
-    /// Start of the line holding `at`, never before the body: blocks may be indented a little.
+    /// Returns the start of the line with byte `at`, never before the body: blocks may be indented a little.
     fn line_start(&self, at: usize) -> usize {
         self.text[..at].rfind('\n').map_or(0, |n| n + 1).max(self.base)
     }
 
-    /// End of the line a block ends on; parsers differ on whether a block owns its line end.
+    /// Returns the end of a block's last line; parsers differ on whether a block includes its line end.
     fn line_end(&self, at: usize) -> usize {
         if at > 0 && self.text[..at].ends_with('\n') {
             return at;
@@ -224,7 +223,7 @@ impl Walk<'_> {
     }
 }
 
-/// Appends while the whole stays within a few times what is kept in the end.
+/// Appends `words` while the result stays within a small multiple of the characters retained at the end.
 fn push_bounded(out: &mut String, words: &str) {
     if out.len() < HEADING_CHARS_MAX * 4 {
         out.push_str(&words[..words.floor_char_boundary(HEADING_CHARS_MAX * 4)]);

@@ -1,13 +1,11 @@
-//! References written in running prose: bare URLs and `PEP 123`.
-//!
-//! Owns the scan; knows nothing of markup.
+//! References in prose: bare URLs and `PEP 123`.
 
 use super::document::{LINK_TARGET_BYTES_MAX, LinkKind, Links, line_of};
 
 /// Digits in the longest PEP number.
 const PEP_DIGITS_MAX: usize = 4;
 
-/// Adds every URL and PEP named in `text`, which begins at byte `base` of a text with line `starts`.
+/// Adds every URL and PEP in `text`, which begins at byte `base` of a text with line starts `starts`.
 pub(super) fn mentions(text: &str, base: usize, starts: &[usize], links: &mut Links) {
     for (at, _) in text.match_indices("://") {
         if let Some((start, url)) = url_around(text, at) {
@@ -22,7 +20,7 @@ pub(super) fn mentions(text: &str, base: usize, starts: &[usize], links: &mut Li
     }
 }
 
-/// The number after `PEP`, without leading zeros: ` 8`, `-0008`, a line break between allowed.
+/// Returns the number after `PEP` without leading zeros: ` 8` or `-0008`; a line break may precede the number.
 fn pep_number(rest: &str) -> Option<&str> {
     let rest = rest.strip_prefix('-').or_else(|| {
         let trimmed = rest.trim_start_matches([' ', '\n', '\r']);
@@ -31,28 +29,28 @@ fn pep_number(rest: &str) -> Option<&str> {
     number(rest)
 }
 
-/// Leading digits of `text` as a PEP number without leading zeros; `None` if none or too many.
+/// Returns the leading digits of `text` as a PEP number without leading zeros; `None` if there are none or too many.
 pub(super) fn number(text: &str) -> Option<&str> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let number = text[..digits].trim_start_matches('0');
     (digits <= PEP_DIGITS_MAX && !number.is_empty()).then_some(number)
 }
 
-/// The http(s) URL whose `://` is at `at`, and where it starts; closing punctuation left out.
+/// Returns the http(s) URL whose `://` is at `at`, without closing punctuation, and its start.
 fn url_around(text: &str, at: usize) -> Option<(usize, &str)> {
     let scheme = ["https", "http"].into_iter().find(|scheme| text[..at].ends_with(scheme))?;
     let start = at - scheme.len();
     let ends = |c: char| {
         c.is_whitespace() || c.is_control() || matches!(c, '<' | '>' | '"' | '`' | '|' | '{' | '}')
     };
-    // Longer than any target kept is no link; looking no further bounds the work per mention.
+    // A URL longer than the longest stored target is not a link; the bounded window limits the work per mention.
     let window = &text[start..text.floor_char_boundary(start + LINK_TARGET_BYTES_MAX + 1)];
     let end = match window.find(ends) {
         None if window.len() > LINK_TARGET_BYTES_MAX => return None,
         found => found.unwrap_or(window.len()),
     };
     let mut url = window[..end].trim_end_matches(['.', ',', ';', ':', '!', '?', '\'', '*']);
-    // A closing bracket belongs to the URL only if it was opened inside it.
+    // A closing bracket belongs to the URL only if its opening bracket does.
     for (open, close) in [('(', ')'), ('[', ']')] {
         while url.ends_with(close) && url.matches(close).count() > url.matches(open).count() {
             url = url[..url.len() - 1].trim_end_matches(['.', ',', ';']);

@@ -1,7 +1,7 @@
-//! PDF: its text by pages, each page under a heading of its own.
+//! PDF: its text by pages, each page below a heading of its own.
 //!
-//! Owns how pages become a document. The library that parses a PDF runs in a child process (`child`
-//! starts it, `extract` runs in it and asks `library`): a file can make it loop, panic or run out of memory.
+//! Turns pages into a document. The PDF library runs in a child process (`child` starts it, `extract` runs in it and
+//! calls `library`), because a file can make the library loop, panic or exhaust memory.
 
 mod child;
 mod extract;
@@ -23,11 +23,11 @@ pub use extract::main;
 limit_table::limits! {
     pub(crate) const LIMITS = [child, extract, told];
 
-    /// Numbers of pages that cannot be read that are told; the rest are counted.
+    /// Numbers of unreadable pages that are listed; further ones are only counted.
     const TOLD_MAX: usize = 20;
 }
 
-/// Reads a PDF by the program that `reader` names.
+/// Reads a PDF in a child process of the program that `reader` names.
 pub(super) fn read(
     reader: Option<&PdfReader>,
     bytes: &[u8],
@@ -110,7 +110,7 @@ fn document(told: Told) -> Document {
     }
 }
 
-/// A page without control characters, and with no more than one blank line in a row.
+/// Returns a page without control characters and with at most one consecutive blank line.
 fn plain(page: &str) -> String {
     let mut out = String::with_capacity(page.len());
     let mut blank = 0;

@@ -1,15 +1,15 @@
-//! Cutting one run of sections into pieces of about the target length.
+//! Splits one run of sections into pieces of about the target length.
 //!
-//! Owns the choice of break points: sections, then paragraphs, then lines and sentences, then any
-//! character. Text is first split into atoms none of which is longer than a chunk may be; then atoms
-//! are packed, each piece ending at the cheapest break near its share of what is left.
+//! Break points are sections, then paragraphs, then lines and sentences, then any character. The text is first split
+//! into atoms, each at most as long as a chunk. Atoms are then packed into pieces, each of which ends at the cheapest
+//! break near its share of the remaining text.
 
 use std::ops::Range;
 
 use crate::document::Document;
 use crate::limits::{CHUNK_CHARS_MAX, CHUNK_CHARS_TARGET, CHUNK_CHARS_TINY};
 
-/// What ending a piece at a break costs, in characters of distance from the ideal length.
+/// Cost of ending a piece at a break, in characters of distance from the ideal length.
 mod cost {
     pub(super) const SECTION: usize = 0;
     pub(super) const PARAGRAPH: usize = 100;
@@ -19,29 +19,29 @@ mod cost {
     pub(super) const LINE: usize = 350;
     pub(super) const WORD: usize = 500;
     pub(super) const LETTER: usize = 700;
-    /// On top: the piece would end on words that announce what follows.
+    /// Added if the piece would end on words that announce the text after it.
     pub(super) const ANNOUNCING: usize = 300;
-    /// On top: the piece would end on a heading.
+    /// Added if the piece would end on a heading.
     pub(super) const AFTER_HEADING: usize = 800;
-    /// On top: the piece, or what is left after it, would be tiny.
+    /// Added if the piece or the remaining text would be tiny.
     pub(super) const TINY: usize = 600;
 }
 
-/// Shortest stretch of words made an atom when a sentence is too long, in characters.
+/// Characters of the shortest run of words that becomes an atom, if a sentence is too long.
 const WORDS_CHARS_MIN: usize = 100;
-/// Longest word kept whole, in characters.
+/// Characters of the longest word that is not split.
 const WORD_CHARS_MAX: usize = 400;
 
 const _: () = assert!(WORDS_CHARS_MIN + WORD_CHARS_MAX < CHUNK_CHARS_MAX);
 
-/// A stretch of text with a place to break after it.
+/// A stretch of text with a possible break at its end.
 struct Atom {
     end: usize,
     chars: usize,
     cost: usize,
 }
 
-/// Cuts the text of the sections `group` into ranges of at most `CHUNK_CHARS_MAX` characters.
+/// Splits the text of the sections `group` into ranges of at most `CHUNK_CHARS_MAX` characters.
 pub(super) fn cut(document: &Document, group: Range<usize>) -> Vec<Range<usize>> {
     let sections = &document.sections[group];
     let (Some(first), Some(last)) = (sections.first(), sections.last()) else { return Vec::new() };
@@ -59,7 +59,7 @@ pub(super) fn cut(document: &Document, group: Range<usize>) -> Vec<Range<usize>>
     pack(&document.text, whole.start, atoms)
 }
 
-/// Atoms of one section: kept blocks whole, else paragraphs, each with the blank lines after it.
+/// Adds the atoms of one section: unsplittable blocks whole, else paragraphs, each with the blank lines after it.
 fn paragraphs(document: &Document, span: Range<usize>, body_start: usize, atoms: &mut Vec<Atom>) {
     let text = &document.text;
     let mut kept = document.keep[document.keep.partition_point(|keep| keep.end <= span.start)..]
@@ -92,7 +92,7 @@ fn paragraphs(document: &Document, span: Range<usize>, body_start: usize, atoms:
     add(text, start..span.end, cost::PARAGRAPH, body_start, atoms);
 }
 
-/// Where the blank lines following `from` end.
+/// Returns the end of the blank lines after `from`.
 fn blank_after(text: &str, from: usize, end: usize) -> usize {
     let mut at = from;
     while at < end {
@@ -105,7 +105,7 @@ fn blank_after(text: &str, from: usize, end: usize) -> usize {
     at
 }
 
-/// Adds `range` as one atom if it fits, else as its lines.
+/// Adds `range` as one atom if it fits, else its lines.
 fn add(text: &str, range: Range<usize>, price: usize, body_start: usize, atoms: &mut Vec<Atom>) {
     let words = &text[range.clone()];
     if words.is_empty() {
@@ -113,7 +113,7 @@ fn add(text: &str, range: Range<usize>, price: usize, body_start: usize, atoms: 
     }
     let chars = words.chars().take(CHUNK_CHARS_MAX + 1).count();
     if chars <= CHUNK_CHARS_MAX {
-        // Blank lines after a heading belong to its atom.
+        // Blank lines after a heading belong to the heading's atom.
         let words_after = &text[body_start.clamp(range.start, range.end)..range.end];
         let bare = range.start < body_start && words_after.trim().is_empty();
         let heading = if bare { cost::AFTER_HEADING } else { 0 };
@@ -154,7 +154,7 @@ fn starts_list_item(line: &str) -> bool {
     numbered || ["- ", "* ", "+ ", "\u{2022} "].iter().any(|mark| line.starts_with(mark))
 }
 
-/// Adds one line, split at sentences, then at words, then anywhere, as far as it is too long.
+/// Adds one line; a line that is too long is split at sentences, then at words, then anywhere.
 fn add_line(text: &str, line: Range<usize>, price: usize, limit: usize, atoms: &mut Vec<Atom>) {
     if text[line.clone()].chars().nth(limit).is_none() {
         let chars = text[line.clone()].chars().count();
@@ -193,7 +193,7 @@ fn add_line(text: &str, line: Range<usize>, price: usize, limit: usize, atoms: &
     }
 }
 
-/// Packs atoms into ranges, each ending at the cheapest break near its fair share of what is left.
+/// Packs atoms into ranges, each ending at the cheapest break near an equal share of the remaining text.
 fn pack(text: &str, from: usize, mut atoms: Vec<Atom>) -> Vec<Range<usize>> {
     let mut left: usize = atoms.iter().map(|atom| atom.chars).sum();
     let mut start = from;
@@ -218,8 +218,8 @@ fn pack(text: &str, from: usize, mut atoms: Vec<Atom>) -> Vec<Range<usize>> {
     cuts
 }
 
-/// Splits the atom after the next piece when that piece would be tiny only because the atom does not
-/// fit behind it: a heading without its text is no chunk worth having. Whether it did.
+/// Splits the atom after the next piece if the piece is tiny only because that atom does not fit behind it: a heading
+/// without its text is not a useful chunk. Returns true if the atom was split.
 fn split_after_tiny(text: &str, atoms: &mut Vec<Atom>, taken: usize) -> bool {
     let piece = &atoms[atoms.len() - taken..];
     let chars: usize = piece.iter().map(|atom| atom.chars).sum();
@@ -238,8 +238,7 @@ fn split_after_tiny(text: &str, atoms: &mut Vec<Atom>, taken: usize) -> bool {
     true
 }
 
-/// How many of the atoms (next one last) make the next piece, when `left` characters remain. At
-/// least one.
+/// Returns the number of atoms (next one last) for the next piece, at least one, when `left` characters remain.
 fn best_break(atoms: &[Atom], left: usize) -> usize {
     let count =
         left.div_ceil(CHUNK_CHARS_MAX).max((left + CHUNK_CHARS_TARGET / 2) / CHUNK_CHARS_TARGET);

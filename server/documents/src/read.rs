@@ -1,4 +1,4 @@
-//! Bytes become a document by the reader of their kind.
+//! Reads a file's bytes with the reader of their format.
 
 use crate::detect::detect;
 use crate::document::{Document, HEADING_CHARS_MAX, Link, tidy};
@@ -8,40 +8,40 @@ use crate::pdf::PdfReader;
 use crate::{code, decode, html, image, json_lines, markdown, pdf, rst, table, text};
 use recalld_common::cancel::CallScope;
 
-/// Beyond this, Markdown and HTML are read as plain text: their parsers build trees and maps
-/// several times the size of the text, and no document a person wrote is this long.
+/// Larger Markdown and HTML is read as plain text: the parsers build trees and maps several times the size of the text,
+/// and no person writes a document this long.
 pub(crate) const MARKUP_BYTES_MAX: usize = 4 << 20;
 
-/// What a reader may need beside a file's bytes.
+/// Inputs of a reader beside the file's bytes.
 #[derive(Clone, Copy)]
 pub struct Aids<'a> {
-    /// What reads PDFs; without it they are not read.
+    /// Reader of PDFs; PDFs are refused without one.
     pub pdf: Option<&'a PdfReader>,
-    /// Files of words beside a picture.
+    /// Sidecar files of an image.
     pub beside: &'a [Beside],
-    /// The call that wants the file.
+    /// Call for which the file is read; its cancellation stops a PDF reader.
     pub call: CallScope<'a>,
 }
 
 impl Aids<'_> {
-    /// None.
+    /// Options without a PDF reader, sidecars or deadline.
     pub fn none() -> Self {
         Self { pdf: None, beside: &[], call: CallScope::endless() }
     }
 }
 
-/// Reads bytes said to be a file called `name`, with nothing but them: no PDF, and no words beside.
+/// Reads the bytes of a file named `name`, without a PDF reader and without sidecars.
 ///
 /// # Errors
-/// When they are no document.
+/// The bytes are not a readable document.
 pub fn read_bytes(name: &str, bytes: &[u8]) -> Result<Document, Unread> {
     read_with(name, bytes, Aids::none())
 }
 
-/// Reads bytes said to be a file called `name`.
+/// Reads the bytes of a file named `name`.
 ///
 /// # Errors
-/// When they are no document.
+/// The bytes are not a readable document.
 pub fn read_with(name: &str, bytes: &[u8], aids: Aids<'_>) -> Result<Document, Unread> {
     let format = detect(name, bytes)?;
     let document = match format {
@@ -59,7 +59,7 @@ pub fn read_with(name: &str, bytes: &[u8], aids: Aids<'_>) -> Result<Document, U
     Ok(titled(name, document))
 }
 
-/// The links of a file, without reading what has none.
+/// Returns the links of a file; formats without links are not parsed.
 ///
 /// # Errors
 /// As [`read_bytes`].
@@ -75,7 +75,7 @@ fn noting(mut document: Document, note: Option<String>) -> Document {
     document
 }
 
-/// With the file's name for a title, where it has none.
+/// Sets the file's name as the title of a document without one.
 fn titled(name: &str, mut document: Document) -> Document {
     if document.title.is_empty() {
         document.title = tidy(name.rsplit('/').next().unwrap_or(name), HEADING_CHARS_MAX);
@@ -83,7 +83,7 @@ fn titled(name: &str, mut document: Document) -> Document {
     document
 }
 
-/// Reads text already decoded, as `format`. `name` is the title of last resort.
+/// Reads decoded text as `format`. `name` is the title of last resort.
 pub fn read_text(name: &str, format: Format, text: String) -> Document {
     let long = text.len() > MARKUP_BYTES_MAX;
     let document = match format {
@@ -97,7 +97,7 @@ pub fn read_text(name: &str, format: Format, text: String) -> Document {
         Format::Rst => rst::read(text),
         Format::Csv => table::read(&text).unwrap_or_else(|| text::read(text)),
         Format::JsonLines => json_lines::read(&text).unwrap_or_else(|| text::read(text)),
-        // What is no text is read by its bytes.
+        // PDFs and images reach this function only as text: their bytes have readers of their own.
         Format::Text | Format::Pdf | Format::Image => text::read(text),
         Format::Code(language) => code::read(language, text),
     };

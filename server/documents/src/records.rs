@@ -1,6 +1,6 @@
-//! Files that are lists of records: rows of a table, lines of JSON.
+//! Files that are lists of records: table rows or JSON lines.
 //!
-//! Owns how records become text, sections and places in the file. Knows neither format.
+//! Turns records into text, sections and file positions, independent of their format.
 
 use std::ops::Range;
 
@@ -11,29 +11,29 @@ use crate::limits::CHUNK_CHARS_TARGET;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Records that are read of one file.
+    /// Records read per file.
     pub(super) const RECORDS_MAX: usize = 200_000;
-    /// Bytes of text that the records of one file make, names repeated: cut into chunks and stored with
-    /// an edge for each, so much stays beneath what the engine takes as one batch.
+    /// Bytes of text that the records of one file yield, with repeated names. Split into chunks and stored with an edge
+    /// for each, this amount stays within the engine's batch limit.
     const RECORDS_TEXT_BYTES_MAX: usize = 12 << 20;
     /// Characters of one value; a longer one is cut.
     const VALUE_CHARS_MAX: usize = 20_000;
 }
 
-/// Records as they are read.
+/// Collects records into a document.
 pub(super) struct Records<'a> {
     source: &'a str,
     starts: Vec<usize>,
     text: String,
     runs: Vec<Run>,
     headings: Vec<Heading>,
-    /// What a record is called: `Row` or `Line`.
+    /// Label of a record: `Row` or `Line`.
     word: &'static str,
-    /// The first and last number of the records that share a section, and its characters.
+    /// First and last number of the records that share the current section. `chars` counts the section's characters.
     group: Option<(u64, u64)>,
     chars: usize,
     count: usize,
-    /// The record from which on nothing more was read.
+    /// First record that was not read because a limit was reached.
     full_at: Option<u64>,
 }
 
@@ -53,12 +53,12 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// The line that holds a byte of the file.
+    /// Returns the line of a byte in the file.
     pub(super) fn line_at(&self, byte: usize) -> u32 {
         line_of(&self.starts, byte)
     }
 
-    /// Adds a record: its number, its bytes in the file, its text; `false` when there is no more room.
+    /// Adds a record: its number, its bytes in the file, and its text. Returns false if a limit is reached.
     pub(super) fn add(&mut self, number: u64, bytes: Range<usize>, said: &str) -> bool {
         if said.is_empty() {
             return true;
@@ -89,7 +89,7 @@ impl<'a> Records<'a> {
         true
     }
 
-    /// Names the section that ends here by the records in it.
+    /// Names the current section by its record numbers.
     fn close_group(&mut self) {
         let (Some((first, last)), Some(heading)) = (self.group.take(), self.headings.last_mut())
         else {
@@ -105,7 +105,7 @@ impl<'a> Records<'a> {
         self.count == 0
     }
 
-    /// The document; its title is left to the file's name.
+    /// Returns the document; its title stays empty, so that the caller uses the file's name.
     pub(super) fn finish(mut self, format: Format, mut lost: Vec<String>) -> Document {
         self.close_group();
         if let Some(number) = self.full_at {
@@ -133,7 +133,7 @@ impl<'a> Records<'a> {
     }
 }
 
-/// One line `name: value`, white space collapsed; nothing where there is no value.
+/// Appends one line `name: value` with white space collapsed; nothing if the value is empty.
 pub(super) fn say(out: &mut String, name: &str, value: &str) {
     let value = super::document::tidy(value, VALUE_CHARS_MAX);
     if value.is_empty() {

@@ -1,7 +1,7 @@
 //! reStructuredText: adorned titles, a field list at the top, literal blocks, directives, references.
 //!
-//! Owns the blocks (docutils, "reStructuredText Markup Specification"); titles are `adorned`, inline
-//! references are scanned here. A light reading: nothing is rendered and nothing is included.
+//! Finds blocks (docutils, "reStructuredText Markup Specification") and inline references; `adorned` finds titles.
+//! Nothing is rendered and nothing is included.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -14,15 +14,14 @@ use super::document::{
 use super::format::Format;
 use super::mentions::{mentions, number};
 
-/// Longest inline reference, in bytes; a stray backtick costs no more than this.
+/// Longest inline reference in bytes, which bounds the cost of a stray backtick.
 const REFERENCE_BYTES_MAX: usize = 600;
-/// Lines looked at for the end of a table; a longer one is cut like any text.
+/// Lines searched for the end of a table; a longer table is split like any text.
 const TABLE_LINES_MAX: usize = 400;
 
-/// Targets above one title that are counted in.
+/// Targets above a title that are included in its section.
 const ANCHORS_MAX: usize = 8;
 
-/// Reads reStructuredText.
 pub(super) fn read(text: String) -> Document {
     let starts = line_starts(&text);
     let blocks = blocks(&text);
@@ -57,7 +56,7 @@ pub(super) fn read(text: String) -> Document {
     }
 }
 
-/// Where a title begins when the targets directly above it (`.. _name:`) are counted in: they name it.
+/// Returns the start of a title including the targets directly above (`.. _name:`), because these name the title.
 fn anchored(text: &str, blocks: &[Block], title_at: usize) -> usize {
     let above = &blocks[..blocks.partition_point(|block| block.span.end <= title_at)];
     let mut at = title_at;
@@ -72,7 +71,7 @@ fn anchored(text: &str, blocks: &[Block], title_at: usize) -> usize {
     at
 }
 
-/// `PEP 8: Style Guide` when the header numbers it, else the title field, else the first heading.
+/// Returns `PEP 8: Style Guide` if the header has a PEP number, else the title field, else the first heading.
 fn title(fields: &[(String, String)], headings: &[Heading]) -> String {
     let named =
         field(fields, "title").or(headings.first().map(|h| h.title.as_str())).unwrap_or_default();
@@ -83,8 +82,8 @@ fn title(fields: &[(String, String)], headings: &[Heading]) -> String {
     tidy(&title, HEADING_CHARS_MAX)
 }
 
-/// `Name: value` or `:Name: value` lines with indented continuations, from byte `from` (blank lines
-/// skipped) to the next blank line. Empty when the first lines are anything else.
+/// Reads `Name: value` or `:Name: value` lines with indented continuations, from byte `from` (blank lines skipped) to
+/// the next blank line. Empty if any line has another form.
 fn header_fields(text: &str, from: usize) -> Vec<(String, String)> {
     let mut open: Vec<(String, String)> = Vec::new();
     for line in text[from..].lines().skip_while(|line| line.trim().is_empty()) {
@@ -118,14 +117,14 @@ fn header_fields(text: &str, from: usize) -> Vec<(String, String)> {
     fields
 }
 
-/// A stretch that titles do not occur in and that reads best whole.
+/// A stretch without titles that should not be split.
 struct Block {
     span: Range<usize>,
-    /// Holds code or a comment: references inside mean nothing.
+    /// True for code or a comment, in which references have no meaning.
     literal: bool,
 }
 
-/// Directives that hold prose, where references count.
+/// Directives whose content is prose with references.
 const PROSE_DIRECTIVES: &[&str] = &[
     "note",
     "warning",
@@ -140,7 +139,7 @@ const PROSE_DIRECTIVES: &[&str] = &[
     "rubric",
 ];
 
-/// Literal blocks, explicit markup (`.. `) and tables, in order.
+/// Returns literal blocks, explicit markup (`.. `) and tables, in order.
 fn blocks(text: &str) -> Vec<Block> {
     let all: Vec<Range<usize>> = lines(text).collect();
     let mut found = Vec::new();
@@ -171,8 +170,8 @@ fn indent_of(line: &str) -> usize {
     line.len() - line.trim_start_matches([' ', '\t']).len()
 }
 
-/// One past the last line from `from` on that is blank or indented deeper than `indent`; trailing
-/// blank lines are not counted in.
+/// Returns one past the last line, from line `from`, that is blank or indented deeper than `indent`, without trailing
+/// blank lines.
 fn deeper(text: &str, all: &[Range<usize>], from: usize, indent: usize) -> usize {
     let mut end = from;
     for (i, range) in all.iter().enumerate().skip(from) {
@@ -188,7 +187,7 @@ fn deeper(text: &str, all: &[Range<usize>], from: usize, indent: usize) -> usize
     end
 }
 
-/// Whether an explicit markup block holds words meant to be read: footnotes, targets, admonitions.
+/// Returns true if an explicit markup block has readable text: footnotes, targets, admonitions.
 fn holds_prose(bare: &str) -> bool {
     let rest = bare.strip_prefix(".. ").unwrap_or("").trim_start();
     let directive = rest.split_once("::").map(|(name, _)| name);
@@ -196,7 +195,7 @@ fn holds_prose(bare: &str) -> bool {
         || directive.is_some_and(|name| PROSE_DIRECTIVES.contains(&name))
 }
 
-/// `+----+` of a grid table, or `==== ====` of a simple one.
+/// Returns true for `+----+` of a grid table, or `==== ====` of a simple table.
 fn is_table_border(bare: &str) -> bool {
     let grid = bare.len() > 3 && bare.starts_with('+') && bare.ends_with('+');
     let simple = bare.starts_with("==") && bare.contains(' ');
@@ -204,8 +203,8 @@ fn is_table_border(bare: &str) -> bool {
         || (simple && bare.bytes().all(|b| b == b'=' || b == b' '))
 }
 
-/// One past the last line of the table starting at `first`: grid tables end at a blank line, simple
-/// ones at a border followed by one.
+/// Returns one past the last line of the table that starts at `first`. Grid tables end at a blank line, simple tables
+/// at a border followed by a blank line.
 fn table_end(text: &str, all: &[Range<usize>], first: usize) -> usize {
     let line = |i: usize| all.get(i).map_or("", |range| text[range.clone()].trim());
     let grid = line(first).starts_with('+');
@@ -218,7 +217,7 @@ fn table_end(text: &str, all: &[Range<usize>], first: usize) -> usize {
     first + 1
 }
 
-/// Every reference outside literal blocks.
+/// Returns every reference outside literal blocks.
 fn references(text: &str, blocks: &[Block], starts: &[usize]) -> Vec<crate::document::Link> {
     let mut links = Links::default();
     let targets = explicit_targets(text);
@@ -236,7 +235,7 @@ fn references(text: &str, blocks: &[Block], starts: &[usize]) -> Vec<crate::docu
     links.finish()
 }
 
-/// `.. _name: url` lines: name in lower case, to the URL and its place.
+/// Maps the names of `.. _name: url` lines, in lower case, to the URL and its position.
 fn explicit_targets(text: &str) -> HashMap<String, (String, usize)> {
     let mut found = HashMap::new();
     for range in lines(text) {
@@ -257,7 +256,7 @@ fn explicit_targets(text: &str) -> HashMap<String, (String, usize)> {
     found
 }
 
-/// Roles, named references and embedded URLs: everything written between backticks.
+/// Adds roles, named references and embedded URLs, which are written between backticks.
 fn backticked(
     part: &str,
     base: usize,
@@ -322,7 +321,7 @@ fn one_reference(
     }
 }
 
-/// The last part of the role written directly before a backtick: `pep` of `:pep:`, `doc` of `:std:doc:`.
+/// Returns the last part of the role directly before a backtick: `pep` of `:pep:`, `doc` of `:std:doc:`.
 fn role_before(before: &str) -> Option<&str> {
     let name = before.strip_suffix(':')?;
     let last = name

@@ -1,6 +1,6 @@
-//! Tables of delimited values: each row a record, its cells as lines of `Header: value`.
+//! Tables of delimited values: each row is a record, with its cells as lines of `Header: value`.
 //!
-//! Owns the guess of the delimiter and of the header row; the parsing of quotes is the crate `csv`'s.
+//! Guesses the delimiter and the header row; the crate `csv` parses quotes.
 
 use csv::{ByteRecord, Reader, ReaderBuilder};
 
@@ -11,26 +11,26 @@ use super::records::{Records, say};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Columns that are read; those to the right of them are left out.
+    /// Columns read per row; columns further right are left out.
     const COLUMNS_MAX: usize = 256;
-    /// Bytes by which the delimiter and the header are guessed.
+    /// Bytes from which the delimiter and the header are guessed.
     const SAMPLE_BYTES: usize = 64 << 10;
-    /// Longest first cell of a header; a longer one is a value.
+    /// Characters of the longest cell in a header; a longer cell is a value.
     const NAME_CHARS_MAX: usize = 80;
 }
 
-/// Rows by which the delimiter and the header are guessed.
+/// Rows from which the delimiter and the header are guessed.
 const SAMPLE_ROWS: usize = 50;
-/// Rows that a file must have at least to be a table by its looks alone.
+/// Minimum rows of a file that is recognised as a table by its content alone.
 const ROWS_MIN: usize = 3;
-/// Columns of such a file, at least: prose has commas, too.
+/// Minimum columns of a file that is recognised by its content alone: prose has commas, too.
 const COLUMNS_MIN: usize = 3;
-/// Numbers that are taken for years, and so may be names of columns.
+/// Numbers that count as years, and so may be column names.
 const YEARS: std::ops::RangeInclusive<u32> = 1_800..=2_200;
-/// What may stand between two cells.
+/// Cell delimiters that are tried.
 const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
 
-/// How a table is written.
+/// Delimiter and dimensions of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Dialect {
     delimiter: u8,
@@ -38,8 +38,9 @@ struct Dialect {
     rows: usize,
 }
 
-/// Whether what begins so is a table: where its name says so, if any delimiter parts its rows into as
-/// many cells; else only if it has some rows of three columns, all of a length.
+/// Returns true if `start` looks like a table. If the name claims the format, any delimiter that splits three of four
+/// rows into equally many cells is enough. Otherwise the text needs at least `ROWS_MIN` rows of equally many cells, at
+/// least `COLUMNS_MIN`, and must not look like prose.
 pub(super) fn looks_so(start: &str, is_named: bool) -> bool {
     match dialect(start, is_named) {
         Some(_) if is_named => true,
@@ -48,7 +49,7 @@ pub(super) fn looks_so(start: &str, is_named: bool) -> bool {
     }
 }
 
-/// Whether lines end as sentences do.
+/// Returns true if any line ends like a sentence or like code.
 fn is_prose(start: &str) -> bool {
     start.lines().take(SAMPLE_ROWS).any(|line| line.trim_end().ends_with(['.', ':', '{', '}', ',']))
 }
@@ -59,8 +60,8 @@ fn reader(source: &str, delimiter: u8, quoting: bool) -> Reader<&[u8]> {
     builder.from_reader(source.as_bytes())
 }
 
-/// The delimiter that parts most of the first rows into the same number of cells; of two, the one with
-/// more cells. Every row must have them unless `is_lenient`, when three of four are enough.
+/// Returns the delimiter that splits most of the first rows into equally many cells; of two such delimiters, the one
+/// with more cells. All rows must match, or three of four if `is_lenient`.
 fn dialect(start: &str, is_lenient: bool) -> Option<Dialect> {
     let start = &start[..start.floor_char_boundary(SAMPLE_BYTES)];
     let found = DELIMITERS.iter().filter_map(|&delimiter| {
@@ -82,14 +83,14 @@ fn sample(start: &str, delimiter: u8) -> Vec<ByteRecord> {
         .map_while(Result::ok)
         .take(SAMPLE_ROWS)
         .collect();
-    // The last one may be cut off.
+    // The last row may be incomplete.
     if rows.len() > ROWS_MIN && !start.ends_with('\n') {
         rows.pop();
     }
     rows
 }
 
-/// Reads a table; `None` for what is none.
+/// Reads a table; `None` if the text is not one.
 pub(super) fn read(source: &str) -> Option<Document> {
     let delimiter = dialect(source, true)?.delimiter;
     let mut lost = Vec::new();
@@ -122,7 +123,7 @@ struct Table<'a> {
 }
 
 impl Table<'_> {
-    /// Rows are numbered from 1, without the header.
+    /// Reads the rows, numbered from 1 without the header.
     fn read(&mut self, source: &str, mut rows: Reader<&[u8]>, has_header: bool) {
         let mut row = ByteRecord::new();
         let mut number = 0;
@@ -158,7 +159,7 @@ impl Table<'_> {
     }
 }
 
-/// Where a reader stands.
+/// Byte position of a reader.
 fn place(rows: &Reader<&[u8]>, source: &str) -> usize {
     let byte = usize::try_from(rows.position().byte()).unwrap_or(usize::MAX);
     source.floor_char_boundary(byte.min(source.len()))
@@ -168,7 +169,7 @@ fn column(at: usize) -> String {
     format!("Column {}", at + 1)
 }
 
-/// The line of a quote that is open at the end of the file: of the last row, if its quotes are odd.
+/// Returns the line of a quote that is still open at the end of the file: the last row has an odd number of quotes.
 fn open_quote(source: &str, delimiter: u8) -> Option<u32> {
     let mut rows = reader(source, delimiter, true);
     let mut row = ByteRecord::new();
@@ -188,14 +189,14 @@ fn open_quote(source: &str, delimiter: u8) -> Option<u32> {
         .then(|| u32::try_from(line).unwrap_or(u32::MAX))
 }
 
-/// Whether a cell of the row at `from` begins with a quote: others hold it as a letter.
+/// Returns true if a cell of the row at `from` begins with a quote; other quotes are plain characters.
 fn last_cell_is_quoted(source: &str, from: usize, delimiter: u8) -> bool {
     let row = source[from..].trim_start().as_bytes();
     row.first() == Some(&b'"') || row.windows(2).any(|two| two == [delimiter, b'"'])
 }
 
-/// The names of the columns, if the first row has them: no number or date in it, unless years, and
-/// either a column of numbers below a word, or words of which none comes again below itself.
+/// Returns the column names if the first row has them. A header has no number or date except years. In addition, a name
+/// must have a column of numbers below, or no name may recur below itself.
 fn header(rows: &[ByteRecord]) -> Option<Vec<String>> {
     let (first, below) = rows.split_first()?;
     if below.is_empty() {
@@ -227,7 +228,7 @@ fn header(rows: &[ByteRecord]) -> Option<Vec<String>> {
     named.then(|| names(&cells))
 }
 
-/// Names of columns: an empty one is called by its place, a repeated one gets a number.
+/// Returns the column names: an empty name becomes its column number, a repeated name gets a counter.
 fn names(cells: &[String]) -> Vec<String> {
     let mut taken = std::collections::HashMap::<String, usize>::new();
     let name = |(at, cell): (usize, &String)| {
@@ -239,7 +240,7 @@ fn names(cells: &[String]) -> Vec<String> {
     cells.iter().enumerate().map(name).collect()
 }
 
-/// A number, an amount, a percentage, a date or a time.
+/// Returns true for a number, an amount, a percentage, a date or a time.
 fn is_value(cell: &str) -> bool {
     let digits = cell.chars().filter(char::is_ascii_digit).count();
     let marks = |c: char| c.is_ascii_digit() || " .,:-+/%$\u{20ac}\u{a3}TZeE()".contains(c);

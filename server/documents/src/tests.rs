@@ -1,4 +1,4 @@
-//! Every reader against bytes nobody meant: no panic, and sections that tile the text.
+//! Every reader against arbitrary bytes: no panic, and sections that tile the text.
 
 use proptest::prelude::*;
 
@@ -13,7 +13,7 @@ const NAMES: &[&str] = &[
     "a.sh", "a.lua", "a.csv", "a.jsonl",
 ];
 
-/// What a document promises whoever cuts it.
+/// Checks the invariants on which the chunking of a document relies.
 fn check(doc: &Document) {
     let mut at = 0;
     for section in &doc.sections {
@@ -39,7 +39,7 @@ fn check(doc: &Document) {
     }
 }
 
-/// Pieces that mean something to some reader, in any order.
+/// Fragments that are meaningful to some reader, in any order.
 fn junk() -> impl Strategy<Value = String> {
     let pieces = prop::sample::select(vec![
         "a,b\n1,2\n",
@@ -144,7 +144,7 @@ proptest! {
                 check(&doc);
                 chunks::check(&doc);
             }
-            // Most random bytes are refused at the door; the readers must bear them all the same.
+            // `detect` refuses most random bytes, but the readers must survive such bytes as well.
             let format = detect(name, b"").unwrap();
             let doc = read_text(name, format, String::from_utf8_lossy(&bytes).into_owned());
             check(&doc);
@@ -173,7 +173,7 @@ fn hostile_sizes_are_bounded() {
         "\t".repeat(100_000),
         "&lt;".repeat(100_000),
         "|a".repeat(100_000),
-        // Each of these took time by the square of its length once.
+        // Each of these inputs once took quadratic time.
         "== ==\nx\n\n".repeat(100_000),
         "http://a(".repeat(100_000),
     ];

@@ -1,16 +1,13 @@
 //! Plain text: paragraphs, underlined titles, bare URLs.
-//!
-//! Owns the guess of a title; knows no markup.
 
 use super::adorned::titles;
 use super::document::{Document, HEADING_CHARS_MAX, Links, Source, line_starts, tidy, tile};
 use super::format::Format;
 use super::mentions::mentions;
 
-/// Longest first line taken for a title, in bytes.
+/// Bytes of the longest first line that counts as a title.
 const TITLE_BYTES_MAX: usize = 100;
 
-/// Reads plain text.
 pub(super) fn read(text: String) -> Document {
     let starts = line_starts(&text);
     let mut links = Links::default();
@@ -35,7 +32,7 @@ pub(super) fn read(text: String) -> Document {
     }
 }
 
-/// The first line, if it stands alone and reads like a title rather than data or a sentence.
+/// Returns the first line if a blank line follows and the line reads like a title rather than data or a sentence.
 fn first_line(text: &str) -> Option<String> {
     let mut rest = text.trim_start_matches(['\n', '\r']).lines();
     let first = rest.next()?.trim();

@@ -1,16 +1,16 @@
-//! Numbers and texts as picture formats write them.
+//! Numbers and texts as image formats encode them.
 
-/// Which byte of a number comes first.
+/// Byte order of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
-    /// The highest, as in PNG and JPEG.
+    /// Big-endian, as in PNG and JPEG.
     High,
-    /// The lowest, as in GIF and WebP.
+    /// Little-endian, as in GIF and WebP.
     Low,
 }
 
 impl Order {
-    /// A number of `width` bytes, at most four, at `at`.
+    /// Returns the number of `width` bytes (at most four) at `at`.
     pub(super) fn number(self, bytes: &[u8], at: usize, width: usize) -> Option<u32> {
         let part = bytes.get(at..at.checked_add(width)?)?;
         let add = |sum: u32, byte: &u8| sum << 8 | u32::from(*byte);
@@ -20,13 +20,13 @@ impl Order {
         })
     }
 
-    /// The same as a length or an offset.
+    /// Returns the number of `width` bytes at `at` as a length or an offset.
     pub(super) fn size(self, bytes: &[u8], at: usize, width: usize) -> Option<usize> {
         usize::try_from(self.number(bytes, at, width)?).ok()
     }
 }
 
-/// A text that should be ASCII or Latin-1 and often is UTF-8.
+/// Decodes a text that is nominally ASCII or Latin-1 and often UTF-8.
 pub(super) fn words(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) => text.to_owned(),
@@ -34,7 +34,7 @@ pub(super) fn words(bytes: &[u8]) -> String {
     }
 }
 
-/// A text of 16-bit units.
+/// Decodes a text of 16-bit units.
 pub(super) fn wide_words(bytes: &[u8], order: Order) -> String {
     let units = (0..bytes.len() / 2).filter_map(|at| order.number(bytes, at * 2, 2));
     let units: Vec<u16> = units.filter_map(|unit| u16::try_from(unit).ok()).collect();

@@ -1,7 +1,6 @@
-//! EXIF (CIPA DC-008, TIFF 6.0): what people and cameras say of a picture.
+//! EXIF (CIPA DC-008, TIFF 6.0): texts written by people and cameras.
 //!
-//! Owns which tags are read. Where a picture was taken (the GPS directory) is never read: people who keep
-//! pictures seldom mean to keep that.
+//! The location (the GPS directory) is never read: people who store images seldom intend to store their location.
 
 use super::bytes::{Order, wide_words, words};
 use super::facts::Facts;
@@ -9,18 +8,18 @@ use super::facts::Facts;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Entries of one directory that are looked at.
+    /// Entries read per directory.
     const ENTRIES_MAX: usize = 512;
-    /// Bytes of one value.
+    /// Bytes of one value; longer values are cut.
     const VALUE_BYTES_MAX: usize = 8 << 10;
 }
 
-/// Where the directory of the picture's taking begins.
+/// Tag of the pointer to the Exif directory (IFD).
 const TAKING: u32 = 0x8769;
 const ORIENTATION: u32 = 0x0112;
 const USER_COMMENT: u32 = 0x9286;
 
-/// Tags whose values are texts, and what they are called here.
+/// Tags with text values, and their field names here.
 const TEXTS: &[(u32, &str)] = &[
     (0x010E, "Description"),
     (0x010F, "Camera maker"),
@@ -29,7 +28,7 @@ const TEXTS: &[(u32, &str)] = &[
     (0x8298, "Copyright"),
     (0x9003, "Taken"),
 ];
-/// Those that one system's file manager writes, in UTF-16.
+/// Tags with UTF-16 text values, written by the Windows file manager (XPTitle and the like).
 const WIDE_TEXTS: &[(u32, &str)] = &[
     (0x9C9B, "Title"),
     (0x9C9C, "Comment"),
@@ -38,7 +37,7 @@ const WIDE_TEXTS: &[(u32, &str)] = &[
     (0x9C9F, "Subject"),
 ];
 
-/// Reads a TIFF header and the directories behind it. What is damaged is passed over.
+/// Reads a TIFF header and the directories that follow it. Damaged entries are skipped.
 pub(super) fn read(bytes: &[u8], facts: &mut Facts) {
     let order = match bytes.get(..4) {
         Some(b"II*\0") => Order::Low,
@@ -46,13 +45,13 @@ pub(super) fn read(bytes: &[u8], facts: &mut Facts) {
         _ => return,
     };
     let Some(first) = order.size(bytes, 4, 4) else { return };
-    // Two directories and no more, so that none can lead to itself.
+    // At most two directories are read, so a directory cannot lead to itself.
     if let Some(taking) = directory(bytes, order, first, facts) {
         directory(bytes, order, taking, facts);
     }
 }
 
-/// Reads one directory; where the next one is.
+/// Reads one directory; returns the offset of the Exif directory, if an entry points to one.
 fn directory(bytes: &[u8], order: Order, at: usize, facts: &mut Facts) -> Option<usize> {
     let entries = order.size(bytes, at, 2)?.min(ENTRIES_MAX);
     let mut taking = None;
@@ -72,7 +71,7 @@ fn directory(bytes: &[u8], order: Order, at: usize, facts: &mut Facts) -> Option
     taking
 }
 
-/// The bytes of an entry's value, if it is made of bytes (types 1, 2 and 7).
+/// Returns the bytes of an entry's value if its type consists of bytes (types 1, 2 and 7).
 fn value(bytes: &[u8], order: Order, entry: usize) -> Option<&[u8]> {
     let kind = order.number(bytes, entry + 2, 2)?;
     let length = order.size(bytes, entry + 4, 4)?;
@@ -100,7 +99,7 @@ fn add(tag: u32, value: &[u8], order: Order, facts: &mut Facts) {
     }
 }
 
-/// How a picture must be turned to be looked at; nothing where it is upright.
+/// Orientation of the stored image; `None` if the image is upright.
 fn orientation(number: u32) -> Option<&'static str> {
     Some(match number {
         2 => "mirrored",

@@ -1,17 +1,15 @@
-//! The size and the texts of a picture, as its file has them.
-
 use crate::document::add_field;
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Parts of a file (chunks, segments, blocks) that are looked at.
+    /// Parts of a file (chunks, segments, blocks) that are read.
     pub(super) const PARTS_MAX: usize = 10_000;
-    /// Bytes that compressed texts of one picture may have when they are inflated.
+    /// Total bytes of inflated texts per image.
     pub(super) const INFLATED_BYTES_MAX: usize = 256 << 10;
 }
 
-/// What a picture's file says of it.
+/// Metadata of an image.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Facts {
     pub(super) kind: &'static str,
@@ -27,7 +25,7 @@ impl Facts {
         Self { kind, ..Self::default() }
     }
 
-    /// Adds what is said, once.
+    /// Adds a field unless its value is empty or already present.
     pub(super) fn add(&mut self, name: &str, value: &str) {
         let value = value.trim_matches(['\0', ' ', '\n', '\r', '\t']);
         let is_known = self.fields.iter().any(|(_, known)| *known == value);

@@ -1,4 +1,4 @@
-//! GIF (89a): its size and its comments.
+//! GIF (89a): size and comments.
 
 use super::bytes::{Order, words};
 use super::facts::{Facts, PARTS_MAX};
@@ -6,11 +6,10 @@ use super::facts::{Facts, PARTS_MAX};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Bytes of one comment.
     const COMMENT_BYTES_MAX: usize = 8 << 10;
 }
 
-/// Reads a GIF; nothing where its header is cut off.
+/// Reads a GIF; `None` if its header is incomplete.
 pub(super) fn read(bytes: &[u8]) -> Option<Facts> {
     let mut facts = Facts::of("GIF");
     facts.width = Order::Low.number(bytes, 6, 2)?;
@@ -23,12 +22,12 @@ pub(super) fn read(bytes: &[u8]) -> Option<Facts> {
     Some(facts)
 }
 
-/// Bytes of the table of colours that these flags announce.
+/// Bytes of the color table that `flags` announce.
 fn colours(flags: u8) -> usize {
     if flags & 0x80 == 0 { 0 } else { 3 << ((flags & 7) + 1) }
 }
 
-/// Goes through the blocks to the trailer; nothing where there is none.
+/// Reads the blocks up to the trailer; `None` if the file ends before the trailer.
 fn blocks(bytes: &[u8], mut at: usize, facts: &mut Facts) -> Option<()> {
     for _ in 0..PARTS_MAX {
         match *bytes.get(at)? {
@@ -51,9 +50,9 @@ fn blocks(bytes: &[u8], mut at: usize, facts: &mut Facts) -> Option<()> {
     Some(())
 }
 
-/// Where the pieces of a block end; the first bytes of them.
+/// Appends a block's sub-blocks to `said`, at most `COMMENT_BYTES_MAX` bytes, and returns the end of the block.
 fn pieces(bytes: &[u8], mut at: usize, said: &mut Vec<u8>) -> Option<usize> {
-    // Each step goes forward, so the file's end is the bound.
+    // Every iteration advances `at`, so the file's length bounds the loop.
     loop {
         let length = usize::from(*bytes.get(at)?);
         if length == 0 {

@@ -1,4 +1,4 @@
-//! JPEG (ITU-T T.81): its size, EXIF, XMP and comments, out of the segments before the pixels.
+//! JPEG (ITU-T T.81): size, EXIF, XMP and comments, from the segments before the pixel data.
 
 use super::bytes::{Order, words};
 use super::facts::{Facts, PARTS_MAX};
@@ -7,7 +7,7 @@ use super::{exif, xmp};
 const EXIF: &[u8] = b"Exif\0\0";
 const XMP: &[u8] = b"http://ns.adobe.com/xap/1.0/\0";
 
-/// Reads a JPEG; nothing where no frame is found.
+/// Reads a JPEG; `None` without a frame header.
 pub(super) fn read(bytes: &[u8]) -> Option<Facts> {
     let mut facts = Facts::of("JPEG");
     let mut at = 2;
@@ -19,7 +19,7 @@ pub(super) fn read(bytes: &[u8]) -> Option<Facts> {
             facts.ends_early();
             break;
         };
-        // Pixels follow, or nothing.
+        // Start of scan (pixel data) or end of image.
         if matches!(marker, 0xDA | 0xD9) {
             break;
         }

@@ -1,4 +1,4 @@
-//! PNG (ISO/IEC 15948): its size and the texts in its chunks.
+//! PNG (ISO/IEC 15948): size and text chunks.
 
 use std::io::Read;
 
@@ -10,7 +10,7 @@ use super::{exif, xmp};
 
 const XMP: &str = "XML:com.adobe.xmp";
 
-/// Reads a PNG; nothing where its first chunk is not its header.
+/// Reads a PNG; `None` if its first chunk is not the header.
 pub(super) fn read(bytes: &[u8]) -> Option<Facts> {
     let mut facts = Facts::of("PNG");
     let mut inflating = INFLATED_BYTES_MAX;
@@ -53,7 +53,7 @@ fn compressed(data: &[u8], room: &mut usize, facts: &mut Facts) {
     add(keyword, &words(&text), facts);
 }
 
-/// keyword, compressed or not, method, language, translated keyword, text.
+/// Reads an iTXt chunk: keyword, compression flag, method, language, translated keyword, text.
 fn international(data: &[u8], room: &mut usize, facts: &mut Facts) {
     let Some((keyword, [is_compressed, _, rest @ ..])) = split(data) else { return };
     let Some((_, text)) = split(rest).and_then(|(_, rest)| split(rest)) else { return };
@@ -64,13 +64,13 @@ fn international(data: &[u8], room: &mut usize, facts: &mut Facts) {
     if words(keyword) == XMP { xmp::read(&text, facts) } else { add(keyword, &words(&text), facts) }
 }
 
-/// What stands before the first NUL, and behind it.
+/// Splits `data` at its first NUL.
 fn split(data: &[u8]) -> Option<(&[u8], &[u8])> {
     let nul = data.iter().position(|&byte| byte == 0)?;
     Some((&data[..nul], &data[nul + 1..]))
 }
 
-/// At most as much as there is room for; what is damaged ends where it is.
+/// Inflates at most `room` bytes; damaged data ends at the damage.
 fn inflate(packed: &[u8], room: &mut usize, facts: &mut Facts) -> Vec<u8> {
     let mut text = Vec::new();
     let bound = *room as u64 + 1;
@@ -86,7 +86,7 @@ fn inflate(packed: &[u8], room: &mut usize, facts: &mut Facts) -> Vec<u8> {
     text
 }
 
-/// Keywords as they are written, but for those under which programs keep bytes.
+/// Adds a text under its keyword, except for keywords under which programs store binary data.
 fn add(keyword: &[u8], text: &str, facts: &mut Facts) {
     let keyword = words(keyword);
     if !keyword.starts_with("Raw profile") {

@@ -1,4 +1,4 @@
-//! Pictures made by hand.
+//! Tests on images that are built byte by byte.
 
 use std::io::Write as _;
 
@@ -24,7 +24,7 @@ fn deflated(text: &[u8]) -> Vec<u8> {
     out.finish().unwrap()
 }
 
-/// EXIF with one entry of each kind that is read, and a GPS directory.
+/// EXIF data with one entry of each supported kind, and a GPS directory.
 fn exif(high: bool) -> Vec<u8> {
     let number = |value: u32, width: usize| -> Vec<u8> {
         let low: Vec<u8> = value.to_le_bytes().into_iter().take(width).collect();

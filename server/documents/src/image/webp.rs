@@ -1,15 +1,15 @@
-//! WebP (RFC 9649): its size, EXIF and XMP, out of the chunks of a RIFF file.
+//! WebP (RFC 9649): size, EXIF and XMP, from the chunks of a RIFF file.
 
 use super::bytes::Order;
 use super::facts::{Facts, PARTS_MAX};
 use super::{exif, xmp};
 
-/// Whether a file begins as one.
+/// Returns true if a file begins with the WebP signature.
 pub(super) fn is_one(head: &[u8]) -> bool {
     head.starts_with(b"RIFF") && head.get(8..12) == Some(b"WEBP")
 }
 
-/// Reads a WebP; nothing where no chunk says its size.
+/// Reads a WebP file. The size stays 0 if no chunk has it.
 pub(super) fn read(bytes: &[u8]) -> Option<Facts> {
     let mut facts = Facts::of("WebP");
     let mut at = 12;
@@ -21,7 +21,7 @@ pub(super) fn read(bytes: &[u8]) -> Option<Facts> {
         let data = end.and_then(|end| bytes.get(at + 8..end));
         let (Some(data), Some(end)) = (data, end) else {
             facts.ends_early();
-            // The size stands at the front of what there is.
+            // The size is at the start of a chunk, so an incomplete chunk may still have it.
             let data = bytes.get(at + 8..).unwrap_or_default();
             part(bytes.get(at..at + 4).unwrap_or_default(), data, &mut facts);
             break;
@@ -43,7 +43,7 @@ fn part(kind: &[u8], data: &[u8], facts: &mut Facts) {
     }
 }
 
-/// The first size holds: that of the whole comes before those of its frames.
+/// Sets the size once: the size of the whole image precedes the sizes of its frames.
 fn set(facts: &mut Facts, size: Option<(u32, u32)>) {
     if let (0, Some((width, height))) = (facts.width, size) {
         (facts.width, facts.height) = (width, height);

@@ -1,6 +1,6 @@
-//! XMP (ISO 16684): title, description and maker, out of its XML.
+//! XMP (ISO 16684): title, description and creator.
 //!
-//! Owns the search for three elements; no XML is parsed, and nothing in it is followed.
+//! Searches for three elements; the XML is not parsed, and no reference in it is followed.
 
 use super::bytes::words;
 use super::facts::Facts;
@@ -8,14 +8,13 @@ use super::facts::Facts;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Bytes of a packet that are looked at.
+    /// Bytes of a packet that are read.
     const PACKET_BYTES_MAX: usize = 256 << 10;
 }
 
 const ELEMENTS: [(&str, &str); 3] =
     [("dc:title", "Title"), ("dc:description", "Description"), ("dc:creator", "Artist")];
 
-/// Reads a packet.
 pub(super) fn read(packet: &[u8], facts: &mut Facts) {
     let text = words(&packet[..packet.len().min(PACKET_BYTES_MAX)]);
     for (element, name) in ELEMENTS {
@@ -25,7 +24,7 @@ pub(super) fn read(packet: &[u8], facts: &mut Facts) {
     }
 }
 
-/// The words of the first item of an element's list.
+/// Returns the text of the first item in an element's list.
 fn inner(text: &str, element: &str) -> Option<String> {
     let (_, rest) = text.split_once(&format!("<{element}"))?;
     let (body, _) = rest.split_once(&format!("</{element}>"))?;
@@ -34,7 +33,7 @@ fn inner(text: &str, element: &str) -> Option<String> {
     Some(item.split_once('>')?.1.to_owned())
 }
 
-/// The five entities of XML, and characters by number.
+/// Replaces the five XML entities and numeric character references.
 fn unescaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,7 +1,6 @@
-//! The child process that reads PDFs, as its parent sees it.
+//! The child process that reads PDFs, from the side of its parent.
 //!
-//! Owns its start, the bounds that are kept from outside, and its end: it is killed when it takes too
-//! long, says too much, or nobody waits for it any more.
+//! The parent kills a child that exceeds its time or output limit, or whose call was cancelled.
 
 use std::io::{Read, Write};
 use std::path::PathBuf;
@@ -16,23 +15,23 @@ use recalld_common::monitor::Monitor;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// How long one file may take.
+    /// Maximum time for one file.
     const PDF_TIME_MAX: Duration = Duration::from_secs(30);
-    /// Bytes of the child's answer: the text with each byte escaped, and what is around it.
+    /// Bytes of the child's output: the text with every byte escaped, and the JSON around it.
     const ANSWER_BYTES_MAX: usize = 80 << 20;
 }
 
-/// What the program is told to do; hidden from its help.
+/// Subcommand that runs the child; hidden from the help text.
 pub const SUBCOMMAND: &str = "read-pdf";
 
-/// Which program reads PDFs, and how long it may take for one.
+/// Program that reads PDFs, and its maximum time per file.
 #[derive(Debug, Clone)]
 pub struct PdfReader {
     program: PathBuf,
     time_max: Duration,
 }
 
-/// How a child's work ended.
+/// Outcome of the child's work.
 enum Ended {
     Said(Vec<u8>),
     Late,
@@ -40,18 +39,18 @@ enum Ended {
 }
 
 impl PdfReader {
-    /// By `recalld`, or what understands `read-pdf` as it does.
+    /// Uses `program`: `recalld`, or a program with the same `read-pdf` subcommand.
     pub fn new(program: PathBuf) -> Self {
         Self { program, time_max: PDF_TIME_MAX }
     }
 
-    /// The same with another bound on the time of one file.
+    /// Returns the reader with another maximum time per file.
     #[must_use]
     pub fn within(self, time_max: Duration) -> Self {
         Self { time_max, ..self }
     }
 
-    /// What the child says of a file.
+    /// Runs the child on a file and returns its output.
     pub(super) fn run(&self, bytes: &[u8], call: CallScope<'_>) -> Result<Told, Unread> {
         let mut child = self.start()?;
         let deadline = Instant::now() + self.time_max;
@@ -59,7 +58,7 @@ impl PdfReader {
             return Err(broken("its reader has no pipes".to_owned()));
         };
         std::thread::scope(|scope| {
-            // A child that ended does not read on; its answer or its end says why.
+            // The write fails if the child has exited; the child's output or exit status has the reason.
             scope.spawn(move || drop(stdin.write_all(bytes)));
             let answer = Monitor::new(None);
             let answered = answer.clone();
@@ -76,8 +75,8 @@ impl PdfReader {
                 }
                 _ => None,
             };
-            // Whatever became of it, it is gone now, and so the pipes are closed. One that had ended by itself is not
-            // reached any more: its status is its own.
+            // The child is killed in every case, which closes the pipes. If the child had already exited, the kill has
+            // no effect and the exit status is the child's own.
             drop(child.kill());
             let status = child.wait();
             match (ended, told) {

@@ -1,6 +1,6 @@
-//! What runs in the child: standard input is a PDF, standard output its text as JSON.
+//! The code of the child: reads a PDF from standard input, and writes its text as JSON to standard output.
 //!
-//! Owns the bounds that a process can only set on itself.
+//! Sets the limits that a process can only set on itself.
 
 use std::io::{self, Read, Write};
 use std::panic::catch_unwind;
@@ -16,16 +16,16 @@ use recalld_fs_util::roots::FILE_BYTES_MAX;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Memory that the child may take, everything counted: sixty times the largest file.
+    /// Address space of the child: sixty times the largest file.
     const MEMORY_BYTES_MAX: u64 = 1 << 30;
-    /// Seconds of a processor: a parent that is gone kills nobody.
+    /// CPU seconds of the child: a parent that has exited cannot kill the child.
     const PROCESSOR_SECONDS_MAX: u64 = 60;
 }
 
 /// Reads standard input, writes standard output.
 pub fn main() -> ExitCode {
     bound();
-    // What the library says when it panics is for nobody.
+    // The library's panic messages are discarded.
     std::panic::set_hook(Box::new(|_| {}));
     let mut bytes = Vec::new();
     let told = match io::stdin().lock().take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes) {
@@ -43,7 +43,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Bounds from now on: memory, time, no core file; and the end of the parent is this one's end.
+/// Limits memory, CPU time and file size, disables core files, and ties the process to the life of its parent.
 fn bound() {
     let at_most = |most| Rlimit { current: Some(most), maximum: Some(most) };
     let bounds = [
@@ -53,7 +53,7 @@ fn bound() {
         (Resource::Fsize, 0),
     ];
     for (resource, most) in bounds {
-        // One that the system does not know is left to the parent's bound on time.
+        // If the system lacks a limit, the parent's time limit still holds.
         let _ = setrlimit(resource, at_most(most));
     }
     #[cfg(target_os = "linux")]

@@ -1,6 +1,6 @@
-//! What the library says of a PDF.
+//! Extraction by the PDF library.
 //!
-//! Owns what of its faults is caught: any call of it may panic.
+//! Every call into the library may panic, so calls are wrapped in `catch_unwind`.
 
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,14 +13,14 @@ use super::told::{PAGES_MAX, PDF_TEXT_BYTES_MAX, Told};
 
 const FIELDS: [&str; 4] = ["Title", "Author", "Subject", "Keywords"];
 
-/// The text and fields of a file.
+/// Returns the text and fields of a file.
 pub(super) fn extract(bytes: &[u8]) -> Told {
     let mut document = match Document::load_mem(bytes) {
         Ok(document) => document,
         Err(error) if is_lock(&error) => return Told { is_locked: true, ..Told::default() },
         Err(error) => return Told::refuse(error),
     };
-    // Many files are encrypted with an empty password, which is to say that all may read them.
+    // Files encrypted with an empty password may be read by everyone.
     if document.is_encrypted() && document.decrypt("").is_err() {
         return Told { is_locked: true, ..Told::default() };
     }
@@ -51,7 +51,7 @@ fn is_lock(error: &Error) -> bool {
     matches!(error, Error::Decryption(_) | Error::InvalidPassword)
 }
 
-/// The text of a page, at most `room` bytes of it; nothing where the library fails or panics.
+/// Returns the text of a page, at most `room` bytes; `None` if the library fails or panics.
 fn page(document: &Document, number: u32, room: usize) -> Option<Bounded> {
     let mut read = Bounded { text: Vec::new(), room, is_full: false };
     let done = catch_unwind(AssertUnwindSafe(|| {
@@ -61,7 +61,7 @@ fn page(document: &Document, number: u32, room: usize) -> Option<Bounded> {
     (matches!(done, Ok(Ok(()))) || read.is_full).then_some(read)
 }
 
-/// A text that refuses what is too much.
+/// A writer that refuses text beyond its limit.
 struct Bounded {
     text: Vec<u8>,
     room: usize,
@@ -83,7 +83,7 @@ impl Write for Bounded {
     }
 }
 
-/// What the file says of itself.
+/// Fields of the file's information dictionary.
 fn fields(document: &Document) -> Vec<(String, String)> {
     let said = || {
         let info: &Dictionary = match document.trailer.get(b"Info").ok()? {
@@ -101,6 +101,6 @@ fn fields(document: &Document) -> Vec<(String, String)> {
         };
         Some(FIELDS.iter().filter_map(value).collect())
     };
-    // It may panic as any of the library may.
+    // This library code may panic, too.
     catch_unwind(AssertUnwindSafe(said)).ok().flatten().unwrap_or_default()
 }

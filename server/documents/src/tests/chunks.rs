@@ -1,4 +1,4 @@
-//! A document in chunks: nothing is lost, and it is cut where a person would cut it.
+//! Chunks of a document: no text is lost, and breaks are where a person would choose them.
 
 use crate::chunk::{Chunk, chunk};
 use crate::detect::detect;
@@ -7,7 +7,7 @@ use crate::format::Format;
 use crate::limits::{CHUNK_CHARS_MAX, CHUNK_CHARS_TINY};
 use crate::read::read_text;
 
-/// What every chunking promises.
+/// Checks the invariants of every chunking.
 pub(crate) fn check(document: &Document) {
     let chunks = chunk(document);
     assert_eq!(
