@@ -1,10 +1,9 @@
-//! Callers who ask again as soon as they are answered.
+//! Arrival estimator: predicts callers who ask again as soon as they are answered.
 //!
-//! Owns whether some are expected back in a moment, so that who could begin work for a few waits
-//! until it can be done for all. Without it, callers who ask one question after another fall into
-//! groups that take turns, and each group pays for a pass over everything. Must not know what is
-//! asked. Nobody is expected for longer than [`RETURN`], and nobody at all where the last ones did
-//! not come back.
+//! If more callers are expected within milliseconds, a worker waits and serves all callers in one batch. Without the
+//! wait, callers with consecutive questions split into alternating groups, and each group pays for a full scan. The
+//! wait never exceeds [`RETURN`], and there is no wait if fewer than half of the previous batch returned in time. Must
+//! not know the requests.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,13 +11,13 @@ use std::time::{Duration, Instant};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// How long those who have an answer are expected to ask again: while their answers are written, on
-    /// cores that others use, a way over a fast network and back, and some work with the answer. About
-    /// as long as a pass over some hundred thousand rows, which is what waiting may save.
+    /// Time within which answered callers are expected to ask again: response writing on shared cores, a round trip
+    /// over a fast network, and some work with the answer. About as long as a scan of some hundred thousand rows, which
+    /// the wait may save.
     pub const RETURN: Duration = Duration::from_millis(4);
 }
 
-/// Those who were answered together last.
+/// The callers that were answered in the last batch.
 #[derive(Debug, Default)]
 pub struct Company {
     state: Mutex<State>,
@@ -26,12 +25,12 @@ pub struct Company {
 
 #[derive(Debug, Default)]
 struct State {
-    /// When they were answered; None before the first.
+    /// Time of the last batch; `None` before the first.
     answered: Option<Instant>,
     callers: usize,
-    /// How many of them have not asked again.
+    /// Callers of the last batch that have not asked again.
     away: usize,
-    /// Whether at least half of those before them came back in time.
+    /// True if at least half of the batch before the last returned in time.
     comes_back: bool,
 }
 
@@ -43,22 +42,22 @@ impl State {
 }
 
 impl Company {
-    /// So many callers get their answers now.
+    /// Records that a batch of `callers` is answered now.
     pub fn answered(&self, callers: usize) {
         self.answered_at(Instant::now(), callers);
     }
 
-    /// Somebody asks.
+    /// Records the arrival of a request.
     pub fn came(&self) {
         self.came_at(Instant::now());
     }
 
-    /// How long others are still expected; None where nobody is.
+    /// Remaining time for which more callers are expected; `None` if no caller is expected.
     pub fn awaited(&self) -> Option<Duration> {
         self.awaited_at(Instant::now())
     }
 
-    /// The same at a time.
+    /// As [`Self::answered`], at the time `now`.
     pub fn answered_at(&self, now: Instant, callers: usize) {
         let mut state = self.state();
         let back = state.callers - state.away;

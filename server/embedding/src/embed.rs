@@ -1,5 +1,5 @@
-//! Texts to embeddings: the encoder with the scratch memory of its workers, and what of an item is
-//! embedded.
+//! Embedder: turns texts into embeddings, with scratch memory for each worker, and defines the embedded text of an
+//! item.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -17,57 +17,56 @@ use recalld_common::cancel::CallScope;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Threads that one batch is spread over, at most; one scratch is kept for each.
+    /// Maximum number of threads of one batch; each has a scratch.
     const THREADS_MAX: usize = 16;
-    /// Items whose texts are held in memory together while they are embedded.
+    /// Maximum number of items whose texts are in memory at once for embedding.
     pub(crate) const ITEMS_TOGETHER_MAX: usize = 256;
-    /// Texts that a thread takes at a time, at most: enough to fill several passes of the network.
+    /// Maximum number of texts that a thread takes at once: enough for several forward passes.
     const PIECE_TEXTS_MAX: usize = 16;
-    /// Pieces for each thread, unless there are too few texts: the longest texts come first, so that
-    /// nobody waits for more than a piece of the shortest ones at the end.
+    /// Pieces for each thread, if there are enough texts. The longest texts come first, so at the end no thread waits
+    /// for more than a piece of the shortest texts.
     const PIECES_EACH: usize = 4;
-    /// Scratches kept for later calls.
+    /// Maximum number of scratches in the pool.
     const SCRATCHES_KEPT_MAX: usize = 32;
 }
 
-/// Title and text, as the encoder reads them: what is embedded of an item, whoever writes it.
+/// Encoder input for an item: title and text, for every writer.
 pub fn embedded_text(title: &str, text: &str) -> String {
     if title.is_empty() { text.to_owned() } else { format!("{title}\n{text}") }
 }
 
-/// What an encoder has done since it was opened.
+/// Work of the encoder since it was opened.
 #[derive(Debug, Default)]
 struct Work {
     texts: AtomicU64,
     nanos: AtomicU64,
 }
 
-/// A question that is to be encoded.
 struct Question {
     text: String,
-    /// Who may ask at the same time.
+    /// Arrival estimator of the caller's group.
     company: Arc<Company>,
 }
 
-/// The encoder, ready for calls from any thread.
+/// The encoder, callable from any thread.
 pub struct Embedder {
     encoder: Encoder,
     name: String,
     scratches: Mutex<Vec<Scratch>>,
-    /// The memory of a question that is encoded while nobody else's is: all threads work on it.
+    /// Scratch for a single question while no other question is encoded: all threads work on that question.
     alone: Mutex<Option<Scratch>>,
     questions: Gather<Question, Vec<f32>>,
-    /// How many batches of questions are being encoded.
+    /// Question batches that are being encoded.
     encoding: AtomicUsize,
     threads: usize,
-    /// Texts of batches that were begun.
+    /// Texts of started batches.
     begun: AtomicU64,
     work: Work,
     is_telling: bool,
 }
 
 impl Embedder {
-    /// `name` is the model's, for people; `threads` is how many a batch may use.
+    /// `name` is the display name of the model; `threads` is the maximum number of threads of one batch.
     pub fn new(encoder: Encoder, name: String, threads: usize) -> Self {
         let threads = threads.clamp(1, THREADS_MAX);
         Self {
@@ -84,18 +83,18 @@ impl Embedder {
         }
     }
 
-    /// The same, saying on standard error how many texts it is about to embed, each time. So whoever
-    /// kills the process knows what it did.
+    /// Logs the number of texts of each batch on standard error before embedding, so tests that kill the process know
+    /// the work that was in progress.
     pub(crate) fn telling(self) -> Self {
         Self { is_telling: true, ..self }
     }
 
-    /// Texts of batches that were embedded, or are being embedded, by this embedder.
+    /// Texts of batches that this embedder has started or finished.
     pub fn begun(&self) -> u64 {
         self.begun.load(Ordering::Acquire)
     }
 
-    /// Texts that it has embedded, and the time that threads spent on them.
+    /// Number of texts embedded, and the thread time spent on them.
     pub fn worked(&self) -> (u64, Duration) {
         let read = |of: &AtomicU64| of.load(Ordering::Relaxed);
         (read(&self.work.texts), Duration::from_nanos(read(&self.work.nanos)))
@@ -117,12 +116,12 @@ impl Embedder {
         self.encoder.level().name()
     }
 
-    /// How the weights are stored.
+    /// The storage precision of the weights.
     pub fn precision(&self) -> &'static str {
         self.encoder.precision().name()
     }
 
-    /// What the store is bound to.
+    /// The model to which the store is bound.
     pub fn model(&self) -> Model {
         let dimensions = u32::try_from(self.encoder.dimensions());
         Model {
@@ -131,7 +130,7 @@ impl Embedder {
         }
     }
 
-    /// One unit-length vector.
+    /// Returns one unit-length vector.
     pub fn embed(&self, text: &str) -> Vec<f32> {
         let mut out = vec![0.0; self.encoder.dimensions()];
         let began = Instant::now();
@@ -140,9 +139,9 @@ impl Embedder {
         out
     }
 
-    /// The same, to the bit. Questions that wait at the same time are encoded together, as many texts
-    /// at a time as there are threads for batches; they wait a moment for those of their company who
-    /// are expected. None where the call was over first.
+    /// Embeds a question, bit-identical to [`Self::embed`]. Concurrent questions are encoded together, as many texts at
+    /// once as a batch has threads, after a short wait for expected callers of the same group. Returns `None` if the
+    /// call ended first.
     pub fn embed_question(
         &self,
         text: &str,
@@ -151,15 +150,15 @@ impl Embedder {
     ) -> Option<Vec<f32>> {
         let question = Question { text: text.to_owned(), company: Arc::clone(company) };
         let found = self.questions.ask(question, self, call);
-        // Whoever worked on it has failed where there is none: it is tried once more.
+        // Without a result the batch worker has failed: retry once, alone.
         found.or_else(|| (!call.is_over()).then(|| self.embed(text)))
     }
 
-    /// One vector for each text, as halves, in the order of the texts.
+    /// A vector for each text, as `f16`, in the order of the texts.
     pub fn embed_all(&self, texts: &[&str]) -> Vec<Vec<f16>> {
         self.tell(texts.len());
         let mut order: Vec<usize> = (0..texts.len()).collect();
-        // Bytes stand for tokens, which only the encoder can count.
+        // Byte length approximates the token count, which only the encoder can compute.
         order.sort_by_key(|&at| std::cmp::Reverse(texts[at].len()));
         let piece = texts.len().div_ceil(self.threads * PIECES_EACH).clamp(1, PIECE_TEXTS_MAX);
         let pieces: Vec<&[usize]> = order.chunks(piece).collect();
@@ -179,7 +178,7 @@ impl Embedder {
         all
     }
 
-    /// Takes pieces for as long as there are any; gives the vectors of its texts.
+    /// Takes pieces until none are left. Returns the vectors of their texts with the indices of the texts.
     fn embed_pieces(
         &self,
         texts: &[&str],
@@ -212,7 +211,7 @@ impl Embedder {
         }
     }
 
-    /// One vector for each title and text of an item, as halves, in their order.
+    /// A vector for each title and text of an item, as `f16`, in the order of the items.
     pub fn embed_items(&self, items: &[(&str, &str)]) -> Vec<Vec<f16>> {
         let mut out = Vec::with_capacity(items.len());
         for some in items.chunks(ITEMS_TOGETHER_MAX) {
@@ -224,15 +223,14 @@ impl Embedder {
         out
     }
 
-    /// Gives those items of a batch that `wants` an embedding theirs, and says in the batch who made
-    /// them.
+    /// Embeds the items of a batch that `wants` selects, and sets the batch's model.
     pub fn embed_batch(&self, batch: &mut Batch, wants: impl Fn(&ItemDraft) -> bool) {
         let made = self.embed_batch_while(batch, wants, &|| true);
         made.expect("it goes on to the end");
     }
 
-    /// The same for as long as `goes_on`, which is asked between [`ITEMS_TOGETHER_MAX`] items. Gives
-    /// how many it embedded; `None` where it did not come to the end.
+    /// As [`Self::embed_batch`], but polls `goes_on` between groups of [`ITEMS_TOGETHER_MAX`] items. Returns the number
+    /// of embedded items; `None` if `goes_on` returned false.
     pub(crate) fn embed_batch_while(
         &self,
         batch: &mut Batch,
@@ -272,8 +270,8 @@ impl Embedder {
     }
 }
 
-/// How long those who wait do so for others of their company: no longer once there are enough of them, or others among
-/// them.
+/// Time to wait for more callers of the same group. Zero if the batch is full, or if callers of another group wait,
+/// too.
 fn patience(work: &Gathered<'_, Question>) -> Duration {
     let company = &work.waiting[0].company;
     let are_together = work.waiting.iter().all(|one| Arc::ptr_eq(&one.company, company));
@@ -285,8 +283,7 @@ fn patience(work: &Gathered<'_, Question>) -> Duration {
 }
 
 impl Acts<Question, Vec<f32>> for Embedder {
-    /// A fair share of what waits: the weights are read once for all of it, and the other threads
-    /// have work too.
+    /// Takes a fair share of the queue: the share reads the weights once, and leaves work for the other threads.
     fn choose(&self, work: &Gathered<'_, Question>) -> Turn {
         let patience = patience(work);
         if !patience.is_zero() {
@@ -316,7 +313,7 @@ impl Acts<Question, Vec<f32>> for Embedder {
     }
 }
 
-/// One of those who do something at the same time.
+/// Guard that counts one of several concurrent tasks.
 struct Counted<'a> {
     all: &'a AtomicUsize,
     others: usize,
@@ -343,7 +340,7 @@ mod tests {
         let question =
             |company: &Arc<Company>| Question { text: String::new(), company: Arc::clone(company) };
         let (back, other): (Arc<Company>, Arc<Company>) = Default::default();
-        // The moment never ends for a clock that has not come so far.
+        // A time in the future, so the wait does not end during the test.
         let later = Instant::now() + Duration::from_secs(3600);
         back.answered_at(later, 1);
         back.came();

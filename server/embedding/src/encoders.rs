@@ -1,8 +1,7 @@
-//! The encoders of a store: that of its model, and while it moves to another one, that one too.
+//! Model registry: the encoder of a store's model and, during a model migration, the encoder of the next model.
 //!
-//! Owns which encoder belongs to which snapshot, so that a question and the vectors it is compared
-//! with are always of one model, and the one place where embeddings that came too late are made
-//! again. Must not know who asks, nor how a move is begun.
+//! Owns the mapping from snapshot to encoder, so a question is only compared with vectors of the same model. Embeddings
+//! of an outdated model are recomputed only here. Must not know the callers, nor how a migration starts.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
@@ -11,23 +10,23 @@ use engine::{Batch, ItemDraft, Snapshot, Store, Unwritten, WriteError, Written};
 
 use crate::embed::Embedder;
 
-/// How often one write is embedded again because the store moved meanwhile. A move takes longer than
-/// embedding one batch, so even the second time is hardly ever needed.
+/// Maximum number of re-embeddings of one write because the store migrated meanwhile. A migration takes longer than the
+/// embedding of a batch, so even the second attempt is rare.
 const EMBED_AGAIN_MAX: usize = 3;
 
-/// The store at one moment, with the encoder of its model.
+/// A snapshot with the encoder of its model.
 pub struct View {
-    /// The store.
+    /// The snapshot.
     pub snapshot: Snapshot,
-    /// What made the snapshot's embeddings.
+    /// The encoder of the snapshot's embeddings.
     pub embedder: Arc<Embedder>,
 }
 
 /// A store that is bound to a model, and its encoders.
 pub struct Encoders {
     store: Arc<Store>,
-    /// That of the store's model; during a move also the one of the model to come. Whoever holds this
-    /// for reading can be sure that the encoder of a snapshot taken now is in it.
+    /// The encoder of the store's model and, during a migration, that of the next model. While a read lock is held, the
+    /// encoder of any new snapshot is in the list.
     held: RwLock<Vec<Arc<Embedder>>>,
     is_moving: AtomicBool,
 }
@@ -36,9 +35,9 @@ impl Encoders {
     /// Binds a store to the encoder's model.
     ///
     /// # Errors
-    /// [`WriteError::Refused`] where the store has another model.
+    /// [`WriteError::Refused`] if the store has another model.
     pub fn bind(store: Arc<Store>, embedder: Arc<Embedder>) -> Result<Self, WriteError> {
-        // A store that takes no writes, for want of space maybe, still answers with its own model.
+        // A store that accepts no writes (disk full, for example) still answers with its own model.
         if store.snapshot().model() != Some(embedder.model()) {
             store.bind_model(embedder.model())?;
         }
@@ -50,12 +49,12 @@ impl Encoders {
         &self.store
     }
 
-    /// The same, for those who keep it.
+    /// A shared handle to the store.
     pub fn store_handle(&self) -> Arc<Store> {
         Arc::clone(&self.store)
     }
 
-    /// The store as of the last acknowledged write, and the encoder that belongs to it.
+    /// The snapshot of the last acknowledged write, and its encoder.
     pub fn view(&self) -> View {
         let held = self.held();
         let snapshot = self.store.snapshot();
@@ -64,9 +63,9 @@ impl Encoders {
         View { embedder: Arc::clone(embedder), snapshot }
     }
 
-    /// Embeds those searchable items of a batch that have no embedding, and all of them anew where
-    /// those that are there are of a model that the store has left; for as long as `goes_on`. Gives
-    /// how many it embedded; `None` where it did not come to the end.
+    /// Embeds the searchable items of a batch that have no embedding, polling `goes_on`. If the batch has embeddings of
+    /// a model that the store has left, all its searchable items are embedded again. Returns the number of embedded
+    /// items; `None` if `goes_on` returned false.
     pub fn embed_while(&self, batch: &mut Batch, goes_on: &dyn Fn() -> bool) -> Option<u64> {
         let embedder = self.view().embedder;
         if batch.embedded_by.is_some_and(|by| by != embedder.model()) {
@@ -76,13 +75,13 @@ impl Encoders {
         embedder.embed_batch_while(batch, wants, goes_on)
     }
 
-    /// Writes a batch whose embeddings, if it has any, are those of `batch.embedded_by`. Where the
-    /// store has left that model since, they are made again with the encoder of the new one.
+    /// Writes a batch whose embeddings, if any, are of the model `batch.embedded_by`. If the store has left that model
+    /// meanwhile, the embeddings are recomputed with the encoder of the new model.
     pub fn write(&self, batch: Batch) -> Result<Written, WriteError> {
         self.try_write(batch).map_err(|unwritten| unwritten.error)
     }
 
-    /// The same; a batch that is refused comes back.
+    /// As [`Self::write`], but returns a rejected batch with the error.
     pub fn try_write(&self, mut batch: Batch) -> Result<Written, Unwritten> {
         for _ in 0..EMBED_AGAIN_MAX {
             self.embed_again(&mut batch);
@@ -92,7 +91,7 @@ impl Encoders {
                 }
                 done => return done,
             };
-            // Which field the refusal names depends on the widths of the two models.
+            // The field that the error names depends on the dimensions of the two models.
             if !self.is_outdated(&unwritten.batch) {
                 return Err(unwritten);
             }
@@ -102,7 +101,7 @@ impl Encoders {
         self.store.try_write(batch)
     }
 
-    /// Whether a batch has embeddings of a model that the store has left.
+    /// Returns true if a batch has embeddings of a model that the store has left.
     fn is_outdated(&self, batch: &Batch) -> bool {
         batch.embedded_by.is_some_and(|by| by != self.view().embedder.model())
     }
@@ -113,10 +112,10 @@ impl Encoders {
         }
     }
 
-    /// Begins a move to another model; `None` while one runs.
+    /// Begins a model migration; `None` if another one is running.
     pub fn begin_move(&self) -> Option<Move<'_>> {
         let is_moving = self.is_moving.swap(true, Ordering::AcqRel);
-        // Made only where it is handed out: dropping one ends the move.
+        // Constructed only on success, as dropping a `Move` ends the migration.
         (!is_moving).then(|| Move(self))
     }
 
@@ -125,12 +124,12 @@ impl Encoders {
     }
 }
 
-/// A move to another model, until it is dropped: then the encoder that the store does not need goes,
-/// be the move done or not.
+/// A running model migration. On drop, encoders of models other than the store's are removed, whether or not the
+/// migration finished.
 pub struct Move<'a>(&'a Encoders);
 
 impl Move<'_> {
-    /// Has the encoder of the model to come at hand, before any snapshot can be of it.
+    /// Registers the encoder of the next model; must precede the first snapshot of that model.
     pub fn hold(&self, next: Arc<Embedder>) {
         let mut held = self.0.held.write().unwrap_or_else(PoisonError::into_inner);
         if held.iter().all(|embedder| embedder.model() != next.model()) {
@@ -142,13 +141,13 @@ impl Move<'_> {
 impl Drop for Move<'_> {
     fn drop(&mut self) {
         let mut held = self.0.held.write().unwrap_or_else(PoisonError::into_inner);
-        // No later snapshot has another model than this one, until the next move.
+        // Until the next migration, later snapshots have the same model as this one.
         let model = self.0.store.snapshot().model();
         let (stay, go): (Vec<_>, Vec<_>) =
             held.drain(..).partition(|embedder| model == Some(embedder.model()));
         *held = stay;
         drop(held);
-        // Unmaps its weights, which no question should wait for.
+        // Unmaps the weights outside the lock: no question waits for the unmapping.
         drop(go);
         self.0.is_moving.store(false, Ordering::Release);
     }

@@ -1,4 +1,4 @@
-//! How the arithmetic of embedding is done, and how an encoder is opened for it.
+//! Arithmetic settings of embedding, and opening an encoder with them.
 
 use std::path::{Path, PathBuf};
 
@@ -11,19 +11,19 @@ use crate::model::{ModelRequest, Progress, Sha256};
 use crate::model_file::KnownModel;
 use recalld_fs_util::start_error::{StartError, failed};
 
-/// How the arithmetic of embedding is done, whatever the model.
+/// Arithmetic settings of embedding, independent of the model.
 #[derive(Debug, Clone, Copy)]
 pub struct Encoding {
-    /// At which level.
+    /// The instruction set level.
     pub kernels: Kernels,
-    /// With which form of the weights.
+    /// The precision of the weights.
     pub precision: Precision,
-    /// Threads that a batch may use.
+    /// Maximum number of threads of one batch.
     pub threads: usize,
 }
 
 impl Encoding {
-    /// The fastest level of this CPU, the precision that goes with it, and a thread for each core.
+    /// The fastest level of this CPU, the precision for that level, and one thread for each core.
     pub fn detect() -> Self {
         let kernels = Kernels::detect();
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -31,22 +31,22 @@ impl Encoding {
     }
 }
 
-/// An encoder, and the folder that its files are in.
+/// An encoder and the directory of its files.
 pub struct OpenedModel {
     /// The opened encoder.
     pub embedder: Embedder,
     /// The model and the folder of its files.
     pub known: KnownModel,
-    /// SHA-256 of its `model.safetensors`.
+    /// SHA-256 of the model's `model.safetensors`.
     pub weights_sha256: Sha256,
 }
 
-/// The model in a folder, or the default one, with the places that this process's environment names.
+/// Request for the model in `directory`, or for the default model; cache, hub and package come from the environment.
 pub fn model_request(directory: Option<PathBuf>) -> ModelRequest {
     ModelRequest::from_variables(directory, &|name| std::env::var_os(name))
 }
 
-/// Opens the model in a folder; without one the default model, wherever it is found.
+/// Opens the model in `directory`; without a directory, the default model from the first source that has it.
 pub fn open_model(
     directory: Option<&Path>,
     encoding: Encoding,
@@ -55,7 +55,7 @@ pub fn open_model(
     open_request(&model_request(directory.map(Path::to_owned)), encoding, progress)
 }
 
-/// The same, wherever a request has it looked for.
+/// Opens the model of a request.
 pub fn open_request(
     request: &ModelRequest,
     encoding: Encoding,
@@ -80,6 +80,6 @@ pub fn open_request(
     Ok(OpenedModel { embedder, known, weights_sha256 })
 }
 
-/// Set in the environment, it has every step of embedding said on standard error, for tests that kill
-/// the process and then want to know what it did.
+/// If this environment variable is set, every embedding step is logged on standard error. For tests that kill the
+/// process and then need to know the steps taken.
 const TELL_EMBEDDING: &str = "RECALLD_TELL_EMBEDDING";

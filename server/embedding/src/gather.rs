@@ -1,9 +1,8 @@
-//! Callers who want the same kind of work at about the same time have it done together: one of those
-//! who wait does it for all that have gathered.
+//! Batcher: concurrent callers with the same kind of request are served together by one of the waiting threads
+//! (leader-follower, combining).
 //!
-//! Owns who waits, who works and when. Has no threads of its own, and must not know what is asked or
-//! answered. Nobody waits for work that is not wanted any more, and whoever waits when a worker
-//! fails is told so.
+//! Owns the queue, the number of workers, and when a batch starts. Has no threads of its own, and must not know
+//! requests or answers. Cancelled callers stop waiting, and the callers of a failed worker receive `None`.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -13,17 +12,17 @@ use std::time::{Duration, Instant};
 use recalld_common::cancel::CallScope;
 use recalld_common::monitor::Monitor;
 
-/// Questions `Q` that get answers `A`.
+/// A batcher of requests `Q` with answers `A`.
 pub struct Gather<Q, A> {
-    /// Those who wait are woken when answers are there, and when somebody may begin.
+    /// Waiters are woken when answers are ready, and when a batch may start.
     state: Monitor<State<Q, A>>,
     workers_max: usize,
 }
 
 struct State<Q, A> {
-    /// In the order in which they came: at most one for each thread that calls.
+    /// In order of arrival; at most one request for each calling thread.
     waiting: VecDeque<Waiting<Q, A>>,
-    /// Threads that work on questions.
+    /// Threads that serve a batch.
     working: usize,
 }
 
@@ -33,52 +32,51 @@ struct Waiting<Q, A> {
     slot: Arc<Slot<A>>,
 }
 
-/// Where an answer is put.
 type Slot<A> = Mutex<Answer<A>>;
 
 enum Answer<A> {
     Wanted,
-    /// None where the work did not come to an end.
+    /// `None` if the worker failed.
     Given(Option<A>),
 }
 
-/// What there is to do, as one who could do it sees it.
+/// Snapshot of the queue given to the batch policy.
 pub struct Work<'a, Q> {
-    /// What waits, in the order in which it came; at least one.
+    /// Queued requests in order of arrival; at least one.
     pub waiting: &'a [&'a Q],
-    /// How long the first of them has waited.
+    /// Waiting time of the first request.
     pub waited: Duration,
-    /// How many others work already.
+    /// Threads that already serve a batch.
     pub working: usize,
-    /// How many may work at once.
+    /// Maximum number of concurrent workers.
     pub workers_max: usize,
 }
 
-/// What one who could work does.
+/// Decision of the batch policy.
 pub enum Turn {
-    /// Takes the questions at these places, in rising order.
+    /// Serve the requests at these indices, in ascending order.
     Take(Vec<usize>),
-    /// Waits for others to come, so long at most.
+    /// Wait for more requests, at most for this time.
     Wait(Duration),
 }
 
-/// How questions become answers.
+/// Batch policy, and the computation of the answers.
 pub trait Acts<Q, A> {
-    /// What to take of that which waits.
+    /// Chooses the next batch from the queue.
     fn choose(&self, work: &Work<'_, Q>) -> Turn;
-    /// An answer to each question, in their order; None where there is none for it.
+    /// An answer for each request, in order; `None` for a failed request.
     fn answer(&self, questions: Vec<Q>) -> Vec<Option<A>>;
 }
 
 impl<Q: Send + 'static, A: Send + 'static> Gather<Q, A> {
-    /// So many threads work at once; at least one.
+    /// A batcher with at most `workers_max` concurrent workers; at least one.
     pub fn new(workers_max: usize) -> Self {
         let state = State { waiting: VecDeque::new(), working: 0 };
         Self { state: Monitor::new(state), workers_max: workers_max.max(1) }
     }
 
-    /// Waits for the answer, and does the work for some of those who wait when it is the turn of one
-    /// of them to do so. None where the call was over first, or whoever worked on it failed.
+    /// Waits for the answer, and serves a batch of waiting requests if this thread becomes the worker. Returns `None`
+    /// if the call ended first or the worker failed.
     pub fn ask(&self, question: Q, acts: &dyn Acts<Q, A>, call: &CallScope<'_>) -> Option<A> {
         let slot = Arc::new(Mutex::new(Answer::Wanted));
         let mut state = self.state.lock();
@@ -92,7 +90,7 @@ impl<Q: Send + 'static, A: Send + 'static> Gather<Q, A> {
             }
             if call.is_over() {
                 state.waiting.retain(|waiting| !Arc::ptr_eq(&waiting.slot, &slot));
-                // Whatever it would have begun is another's to begin.
+                // Another waiter must start the batch that this caller would have started.
                 self.state.notify_all();
                 return None;
             }
@@ -117,9 +115,9 @@ impl<Q: Send + 'static, A: Send + 'static> Gather<Q, A> {
         }
     }
 
-    /// Has those who wait look again whether it is time to begin.
+    /// Wakes all waiters to evaluate the batch policy again.
     pub fn look_again(&self) {
-        // Who is about to wait has looked, or is waited for here.
+        // Taking the lock waits for any thread between its policy check and its wait, so no wakeup is lost.
         drop(self.state.lock());
         self.state.notify_all();
     }
@@ -144,13 +142,13 @@ impl<Q: Send + 'static, A: Send + 'static> Gather<Q, A> {
         places: Vec<usize>,
         acts: &dyn Acts<Q, A>,
     ) -> MutexGuard<'a, State<Q, A>> {
-        // From the last one on, so that the places of the others stay what they are.
+        // From the last index to the first, so that the remaining indices stay valid.
         let taken = places.into_iter().rev().filter_map(|at| state.waiting.remove(at));
         let mut taken: Vec<Waiting<Q, A>> = taken.collect();
         taken.reverse();
         state.working += 1;
         if !state.waiting.is_empty() && state.working < self.workers_max {
-            // What is left may be another's to begin.
+            // Another waiter may start a batch from the rest of the queue.
             self.state.notify_all();
         }
         drop(state);
@@ -188,7 +186,7 @@ mod tests {
     use super::*;
     use recalld_common::cancel::CancellationToken;
 
-    /// Doubles; waits until `count` are there, and says how many it took together.
+    /// Doubles each number; waits until `count` requests are queued, and reports the batch size.
     struct Doubles<'a> {
         count: usize,
         together: &'a (dyn Fn(usize) + Sync),

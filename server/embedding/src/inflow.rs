@@ -1,9 +1,7 @@
-//! The way of many batches into the store: while one is written the next is embedded, and the one
-//! after that is read.
+//! Ingest pipeline: while one write batch is written, the next is embedded and the one after that is read.
 //!
-//! Owns the two threads between who makes batches and the store, their order, and how much of their
-//! work a kill can take with it. Must not know where batches come from, how they are embedded, nor what
-//! is done with one that the store refuses.
+//! Owns the two threads between the reader and the store, the order of the batches, and the amount of work that a kill
+//! can lose. Must not know the source of the batches, how they are embedded, nor how a rejected batch is handled.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,55 +15,56 @@ use recalld_common::monitor::Monitor;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Texts of a parcel, which are embedded together and stored together. One document of an ingest is
-    /// stored whole, so a long one is a parcel by itself, of as many texts as it has.
+    /// Texts of a write batch, which are embedded and stored together. A document of an ingest is stored whole, so a
+    /// long document is one write batch with as many texts as the document has.
     pub const PARCEL_TEXTS_MAX: usize = 128;
-    /// What a kill costs at most: texts that are embedded once more when the same is begun again, if no
-    /// document has more than [`PARCEL_TEXTS_MAX`] of them.
+    /// Maximum loss of a kill: texts that are embedded again on the next run, if no document has more than
+    /// [`PARCEL_TEXTS_MAX`] texts.
     pub const TEXTS_LOST_MAX: usize = PARCELS_EMBEDDED_MAX * PARCEL_TEXTS_MAX;
 }
 
-/// Parcels that are embedded, or begun, and not stored: one that is written, and the next.
+/// Maximum number of write batches whose embedding has started and that are not stored: the batch being written, and
+/// the next.
 const PARCELS_EMBEDDED_MAX: usize = 2;
-/// Parcels that were handed over and of which nobody was told yet: those above, and two that wait, so
-/// that embedding goes on while the next one is read.
+/// Maximum number of write batches submitted and not reported: those above, and two queued, so that embedding continues
+/// while the next batch is read.
 const PARCELS_MAX: usize = PARCELS_EMBEDDED_MAX + 2;
 
-/// What is embedded and stored together.
+/// A write batch: records that are embedded and stored together.
 pub trait Parcel: Send {
-    /// What embeds and stores it.
+    /// The target that embeds and stores the batch.
     type Store: Sync;
-    /// What became of it.
+    /// Result of a stored batch.
     type Done: Send + 'static;
-    /// Why nothing more can be stored.
+    /// Error that ends the pipeline.
     type Error: Send + 'static;
 
-    /// Embeds what of it has no embedding of the store's model, for as long as `goes_on`. Gives how
-    /// many texts that were; `None` where it did not come to the end.
+    /// Embeds the records that have no embedding of the store's model, polling `goes_on`. Returns the number of
+    /// embedded texts; `None` if `goes_on` returned false.
     fn embed(&mut self, store: &Self::Store, goes_on: &dyn Fn() -> bool) -> Option<u64>;
-    /// Stores it.
+    /// Stores the batch.
     fn write(self, store: &Self::Store) -> Result<Self::Done, Self::Error>;
 }
 
-/// A parcel that is stored, or as much of it as the store takes.
+/// A write batch that is stored, as far as the store accepts its records.
 pub struct Settled<D> {
-    /// What became of it.
+    /// Result of the write.
     pub done: D,
-    /// How many texts were embedded for it; each once, though a move to another model in between has
-    /// some embedded again as they are written.
+    /// Number of texts embedded for the batch. Each text counts once, although a model migration in between makes some
+    /// texts be embedded again on write.
     pub embedded: u64,
 }
 
-/// Why an inflow ended.
+/// Reason for which the pipeline ended.
 pub enum Halt<E> {
-    /// Nobody waits for it any more.
+    /// The call was cancelled or has timed out.
     Cancelled,
-    /// Nothing more can be stored.
+    /// The store accepts no more batches.
     Failed(E),
 }
 
 impl<E> Halt<E> {
-    /// The same with another error.
+    /// Converts the error type.
     pub fn map<F>(self, into: impl FnOnce(E) -> F) -> Halt<F> {
         match self {
             Self::Cancelled => Halt::Cancelled,
@@ -74,27 +73,26 @@ impl<E> Halt<E> {
     }
 }
 
-/// The way into the store. What was handed over and is not begun when this is dropped is left out.
+/// The ingest pipeline. On drop, submitted batches whose embedding has not started are discarded.
 pub struct Inflow<P: Parcel> {
     parcels: SyncSender<P>,
     results: Monitor<Results<P::Done, P::Error>>,
-    /// Parcels handed over and not settled, at most [`PARCELS_MAX`].
+    /// Batches submitted and not settled, at most [`PARCELS_MAX`].
     on_the_way: usize,
-    /// Those that are settled and were not given yet, in their order: they stay through an error, so
-    /// that nothing that is stored is forgotten.
+    /// Settled batches that were not reported yet, in order. They survive an error, so every stored batch is reported.
     untold: Vec<Settled<P::Done>>,
     over: Over,
 }
 
-/// What the writer has settled, and nobody took yet.
+/// Results of the writer that the caller has not received yet.
 struct Results<D, E> {
-    /// In the order of the parcels; at most [`PARCELS_MAX`].
+    /// In the order of the batches; at most [`PARCELS_MAX`].
     settled: VecDeque<Result<Settled<D>, E>>,
-    /// Returns true if the writer has ended, so that nothing follows.
+    /// True if the writer has ended, so that no result follows.
     is_all: bool,
 }
 
-/// The writer's end of it.
+/// The writer's end of the results.
 struct Settling<D: Send + 'static, E: Send + 'static>(Monitor<Results<D, E>>);
 
 impl<D: Send + 'static, E: Send + 'static> Settling<D, E> {
@@ -111,7 +109,7 @@ impl<D: Send + 'static, E: Send + 'static> Drop for Settling<D, E> {
     }
 }
 
-/// Has the threads begin nothing more once it is dropped.
+/// On drop, the threads start no more work.
 struct Over(Arc<AtomicBool>);
 
 impl Drop for Over {
@@ -120,24 +118,25 @@ impl Drop for Over {
     }
 }
 
-/// What was stored since that was told last, or why nothing more is.
+/// Batches stored since the last report, or the reason for which the pipeline ended.
 pub type Given<P> = Result<Vec<Settled<<P as Parcel>::Done>>, Halt<<P as Parcel>::Error>>;
 
-/// What was stored since that was told last, and why nothing more is, unless that was told.
+/// Batches stored since the last report, and the error of the writer unless already reported.
 pub type Ended<P> = (Vec<Settled<<P as Parcel>::Done>>, Result<(), <P as Parcel>::Error>);
 
-/// A parcel with its embeddings, and how many of them were made here.
+/// A batch with its embeddings, and the number of texts embedded by the pipeline.
 type Embedded<P> = (P, u64);
 
 impl<P: Parcel> Inflow<P> {
-    /// Begins the threads, which end with the inflow.
+    /// Starts the threads, which end with the pipeline.
     pub fn start<'scope, 'env>(scope: &'scope Scope<'scope, 'env>, store: &'env P::Store) -> Self
     where
         P: 'scope,
     {
-        // Never full: `on_the_way` is at most PARCELS_MAX.
+        // Never full: `on_the_way` is at most `PARCELS_MAX`.
         let (parcels, waiting) = sync_channel(PARCELS_MAX);
-        // Whoever embeds keeps what it has until the writer takes it: PARCELS_EMBEDDED_MAX.
+        // Rendezvous channel: the embedding thread retains its batch until the writer receives it
+        // (`PARCELS_EMBEDDED_MAX`).
         let (embedded, unwritten) = sync_channel(0);
         let results = Monitor::new(Results { settled: VecDeque::new(), is_all: false });
         let settling = Settling(results.clone());
@@ -148,34 +147,33 @@ impl<P: Parcel> Inflow<P> {
         Self { parcels, results, on_the_way: 0, untold: Vec::new(), over }
     }
 
-    /// Whether nothing is on the way.
+    /// Returns true if no batch is in flight.
     pub fn is_empty(&self) -> bool {
         self.on_the_way == 0
     }
 
-    /// Hands over a parcel, once there is room for it. Gives those that were stored meanwhile, in
-    /// their order; after an error [`Self::stop`] gives them.
+    /// Submits a batch as soon as there is capacity. Returns the batches stored meanwhile, in order; after an error,
+    /// [`Self::stop`] returns them.
     pub fn give(&mut self, parcel: P, call: CallScope<'_>) -> Given<P> {
         self.wait(PARCELS_MAX - 1, call)?;
         self.on_the_way += 1;
         match self.parcels.try_send(parcel) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => unreachable!("it holds all that may be on the way"),
-            // The threads have ended, and said why.
+            // The threads have ended; the results contain the reason.
             Err(TrySendError::Disconnected(_)) => self.wait(0, call)?,
         }
         Ok(std::mem::take(&mut self.untold))
     }
 
-    /// Waits for all that is on the way; gives as [`Self::give`] does.
+    /// Waits for all batches in flight. Returns as [`Self::give`] does.
     pub fn drain(&mut self, call: CallScope<'_>) -> Given<P> {
         self.wait(0, call)?;
         Ok(std::mem::take(&mut self.untold))
     }
 
-    /// Ends the inflow. Gives what was stored and not told yet, and why nothing more could be stored,
-    /// unless that was told. What is being written is stored, and what has its embeddings and waits
-    /// for that; nothing else is begun.
+    /// Ends the pipeline. Returns stored batches that were not reported yet, and the writer's error unless already
+    /// reported. Batches that are embedded or being written are still stored; no other work starts.
     pub fn stop(self) -> Ended<P> {
         let Self { parcels, results, mut untold, over, .. } = self;
         drop((over, parcels));
@@ -183,7 +181,7 @@ impl<P: Parcel> Inflow<P> {
         loop {
             match state.settled.pop_front() {
                 Some(Ok(one)) => untold.push(one),
-                // The writer has ended with it.
+                // The writer ends with its first error.
                 Some(Err(error)) => return (untold, Err(error)),
                 None if state.is_all => return (untold, Ok(())),
                 None => state = results.wait_until(state, None),
@@ -191,7 +189,7 @@ impl<P: Parcel> Inflow<P> {
         }
     }
 
-    /// Waits until at most so many are on the way; takes what else is settled by then.
+    /// Waits until at most `most` batches are in flight, and receives all results that are ready by then.
     fn wait(&mut self, most: usize, call: CallScope<'_>) -> Result<(), Halt<P::Error>> {
         let _woken = self.results.woken_by(&call);
         let mut state = self.results.lock();
@@ -214,7 +212,7 @@ impl<P: Parcel> Inflow<P> {
     }
 }
 
-/// Embeds parcels until no more come, or nobody wants them.
+/// Embeds batches until the input ends or the pipeline is stopped.
 fn embed<P: Parcel>(
     store: &P::Store,
     waiting: &Receiver<P>,
@@ -224,14 +222,14 @@ fn embed<P: Parcel>(
     let goes_on = || !is_over.load(Ordering::Acquire);
     while let Ok(mut parcel) = waiting.recv() {
         let Some(made) = parcel.embed(store, &goes_on) else { return };
-        // The writer has ended where it takes no more.
+        // A closed channel means that the writer has ended.
         if !goes_on() || embedded.send((parcel, made)).is_err() {
             return;
         }
     }
 }
 
-/// Writes parcels in their order, until no more come or one cannot be written.
+/// Writes batches in order, until the input ends or a write fails.
 fn write<P: Parcel>(
     store: &P::Store,
     unwritten: &Receiver<Embedded<P>>,
@@ -256,16 +254,16 @@ mod tests {
 
     use super::*;
 
-    /// Where numbers are stored: each step waits for its leave, so that a test knows what stands where.
+    /// Store of numbers in which each step waits for a permit, so that a test controls the position of each batch.
     struct Shelf {
         embeds: Mutex<Receiver<()>>,
         writes: Mutex<Receiver<()>>,
         written: Mutex<Vec<u32>>,
-        /// Told of each number as its embedding begins.
+        /// Receives each number as its embedding starts.
         begun: SyncSender<u32>,
     }
 
-    /// What lets the steps of a shelf go on, and hears of them.
+    /// The test's end: sends permits, and receives the numbers whose embedding starts.
     struct Leave {
         embed: SyncSender<()>,
         write: SyncSender<()>,
@@ -291,13 +289,13 @@ mod tests {
             (0..times).for_each(|_| self.write.send(()).unwrap());
         }
 
-        /// Waits until the embedding of this number begins.
+        /// Waits until the embedding of `number` starts.
         fn until(&self, number: u32) {
             while self.begun.recv().unwrap() != number {}
         }
     }
 
-    /// A number that the embedder stumbles over, and one that cannot be written.
+    /// The number whose embedding panics; the next constant is the number whose write fails.
     const STUMBLES: u32 = 13;
     const UNWRITABLE: u32 = 7;
 
@@ -311,7 +309,7 @@ mod tests {
         fn embed(&mut self, shelf: &Shelf, _: &dyn Fn() -> bool) -> Option<u64> {
             shelf.begun.send(self.0).unwrap();
             assert_ne!(self.0, STUMBLES, "this one cannot be embedded");
-            // Whoever gives no leave any more has ended.
+            // A closed channel means that the test has ended.
             shelf.embeds.lock().unwrap().recv().ok()?;
             Some(u64::from(self.0))
         }
@@ -343,7 +341,7 @@ mod tests {
         let mut told = Vec::new();
         std::thread::scope(|scope| {
             let mut inflow = Inflow::start(scope, &shelf);
-            // None of 7 and 13.
+            // Without `UNWRITABLE` and `STUMBLES`.
             for number in 20..40 {
                 told.extend(given(&mut inflow, number));
             }
@@ -367,11 +365,11 @@ mod tests {
         std::thread::scope(|scope| {
             let mut inflow = Inflow::start(scope, &shelf);
             assert!((1..=4).all(|number| given(&mut inflow, number).is_empty()));
-            // Two are written, the third is in the middle of its embedding.
+            // Two are written; the embedding of the third has started.
             leave.embed(2);
             leave.write(2);
             leave.until(3);
-            // Called off while somebody waits for the third.
+            // Cancelled while `drain` waits for the third.
             scope.spawn(|| {
                 while !shelf.written.lock().unwrap().ends_with(&[2]) {
                     std::thread::yield_now();
@@ -397,7 +395,7 @@ mod tests {
                 assert!(numbered.iter().all(|&number| given(&mut inflow, number).is_empty()));
                 leave.embed(3);
                 leave.write(3);
-                // The one that cannot be written is with the writer by then.
+                // By then the writer has received the number that it cannot write.
                 leave.until(9);
                 drop(leave);
                 let drained = drains.then(|| inflow.drain(CallScope::endless()).err());

@@ -1,6 +1,6 @@
-//! Where a data directory finds the models of its store: `model.json` (`format-spec/model.md`).
+//! Model state file: the directories of a store's models, `model.json` in the data directory (`format-spec/model.md`).
 //!
-//! Owns the file alone. Which model a store has is its manifest's to say.
+//! The model of a store is defined by the store's manifest, not by this file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,27 +11,27 @@ use serde_json::{Value, json};
 use crate::model::hex_digest;
 use recalld_fs_util::copies;
 
-/// The file's name in the data directory.
+/// File name in the data directory.
 pub const FILE: &str = "model.json";
 const VERSION: u64 = 1;
-/// Models that are remembered; the one that was not used for longest goes first.
+/// Maximum number of recorded models; the least recently used model is dropped first.
 const MODELS_MAX: usize = 8;
-/// Bytes of the file: for each model the longest path of the system, escaped, and room to spare.
+/// Maximum size of the file in bytes: for each model the longest path of the system, escaped, with room to spare.
 const FILE_BYTES_MAX: u64 = 256 << 10;
 
-/// A model, and where its files were when it was used last.
+/// A model, and the directory of its files at the last use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownModel {
-    /// The fingerprint and width of the model.
+    /// The fingerprint and dimensions of the model.
     pub model: Model,
-    /// For people.
+    /// The display name.
     pub name: String,
-    /// Absolute in the file.
+    /// The model's directory; absolute in the file.
     pub directory: PathBuf,
 }
 
 impl KnownModel {
-    /// As the file has it.
+    /// The model's entry in the file.
     pub fn to_json(&self) -> Value {
         json!({
             "fingerprint": hex(&self.model.fingerprint), "dimensions": self.model.dimensions,
@@ -49,12 +49,12 @@ impl KnownModel {
     }
 }
 
-/// Why there is no list of models.
+/// Reason for which the list of models is unavailable.
 #[derive(Debug)]
 enum ReadError {
-    /// The file breaks MOD-01: nothing of it is of use, and it may be written anew.
+    /// The file violates MOD-01: its content is useless and may be overwritten.
     Broken(String),
-    /// It may be sound: it could not be read, or a newer build wrote it.
+    /// The file may be valid: reading failed, or a newer build wrote the file.
     Unread(String),
 }
 
@@ -66,14 +66,14 @@ impl ReadError {
     }
 }
 
-/// Where the files of a model were, if that is remembered.
+/// The recorded directory of a model, if any.
 pub fn find(data: &Path, model: Model) -> Result<Option<KnownModel>, String> {
     let models = read(data).map_err(ReadError::into_text)?;
     Ok(models.into_iter().find(|known| known.model == model))
 }
 
-/// Puts a model in front of those that are remembered; `own`, the store's, is not the one that goes
-/// for it. It is on disk when this returns.
+/// Records a model as the most recently used. If the list is full, the oldest model other than `own` (the store's) is
+/// dropped. The change is durable on return.
 pub fn remember(data: &Path, known: &KnownModel, own: Option<Model>) -> Result<(), String> {
     let file = data.join(FILE);
     let directory = std::path::absolute(&known.directory).map_err(copies::at(&known.directory))?;
@@ -83,7 +83,7 @@ pub fn remember(data: &Path, known: &KnownModel, own: Option<Model>) -> Result<(
     let known = KnownModel { directory, ..known.clone() };
     let before = match read(data) {
         Ok(before) => before,
-        // A file that cannot be understood helps nobody, and the models of its own are found anew.
+        // An invalid file has no usable content, and its models are found again.
         Err(ReadError::Broken(_)) => Vec::new(),
         Err(ReadError::Unread(why)) => return Err(why),
     };
@@ -176,7 +176,7 @@ mod tests {
         assert!(read(&folder).unwrap_err().into_text().contains("MOD-01"));
         remember(&folder, &one, None).unwrap();
         assert_eq!(find(&folder, one.model).unwrap(), Some(one.clone()), "written anew");
-        // What may be sound is not overwritten: that of a newer build, one that cannot be read.
+        // A file that may be valid is not overwritten: the file of a newer build, or an unreadable one.
         let newer = r#"{"version": 2, "models": []}"#;
         fs::write(folder.join(FILE), newer).unwrap();
         assert!(find(&folder, one.model).unwrap_err().contains("newer build"));

@@ -1,4 +1,4 @@
-//! Progress for people: a bar where standard error is a terminal, plain lines where it is a file or a log,
+//! Progress for people: a bar if standard error is a terminal, plain lines if standard error is a file or a log,
 //! nothing for a program.
 
 use std::fmt;
@@ -10,16 +10,16 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use super::progress::Progress;
 use recalld_common::counted::counted;
 
-/// Plain lines per file or job: one at each of these parts of it.
+/// Plain lines per file or job, evenly spaced.
 const LINES_PER_FILE: u64 = 4;
 const MEGABYTE: f64 = 1e6;
-/// What is done sooner needs no bar.
+/// Shorter work shows no bar.
 const DRAW_AFTER: Duration = Duration::from_secs(1);
 
-/// Draws on standard error.
+/// Progress output on standard error.
 pub struct Bar(Form);
 
-/// What is counted.
+/// The unit of progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Bytes of a file.
@@ -37,7 +37,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// All but the bar fits 40 columns; the bar takes the rest of the line, if there is any.
+    /// The text without the bar fits 40 columns; the bar fills the rest of the line, if any.
     fn template(self) -> &'static str {
         match self {
             Self::Bytes => "{msg} {bytes}/{total_bytes} {wide_bar} {bytes_per_sec} eta {eta}",
@@ -71,13 +71,12 @@ enum Form {
 struct Drawn {
     bar: ProgressBar,
     what: String,
-    /// When the bar was made, until it is drawn.
+    /// Creation time of a bar that is not drawn yet.
     hidden_since: Option<Instant>,
 }
 
 impl Bar {
-    /// A bar for standard error as it is now: drawn on a terminal once there is a second's work, in
-    /// lines elsewhere.
+    /// Progress on standard error: a bar on a terminal, drawn after one second of work; lines otherwise.
     pub fn stderr(unit: Unit) -> Self {
         if !io::stderr().is_terminal() {
             return Self(Form::Lines(Lines::new(io::stderr(), unit)));
@@ -85,7 +84,7 @@ impl Bar {
         Self::drawn(unit)
     }
 
-    /// The same for a command that is to print JSON for a program, which wants no progress.
+    /// Progress for a command: as [`Self::stderr`], but nothing if the output is JSON for a program.
     pub fn of_command(unit: Unit, json: bool) -> Self {
         if json { Self(Form::Nothing) } else { Self::stderr(unit) }
     }
@@ -100,9 +99,9 @@ impl Bar {
     }
 }
 
-/// How many in a second, without the fractions that indicatif gives.
+/// Items per second, without the fractions of indicatif's own rate.
 fn rate(state: &ProgressState, out: &mut dyn fmt::Write) {
-    // A bar that cannot be drawn must not stop the work.
+    // A failure to draw must not stop the work.
     let _undrawn = write!(out, "{:.0}/s", state.per_sec());
 }
 
@@ -121,7 +120,7 @@ impl Drawn {
         self.bar.set_position(done);
     }
 
-    /// What is said is said at once, bar or not.
+    /// Messages are printed immediately, with or without a bar.
     fn say(&self, message: &str) {
         if self.hidden_since.is_some() {
             drop(writeln!(io::stderr(), "{message}"));
@@ -157,7 +156,6 @@ impl Drop for Bar {
     }
 }
 
-/// A few lines per file, for a log.
 struct Lines<W> {
     out: W,
     unit: Unit,
@@ -170,7 +168,7 @@ impl<W: Write> Lines<W> {
         Self { out, unit, what: String::new(), next: 0 }
     }
 
-    /// A log that cannot be written must not stop a fetch that can, so a failed write is dropped.
+    /// A failed write is ignored: a log that cannot be written must not stop a fetch that can.
     fn line(&mut self, text: &str) {
         drop(writeln!(self.out, "{text}"));
     }
@@ -245,7 +243,7 @@ mod tests {
         assert!(bar.is_finished());
     }
 
-    /// A terminal that keeps what is written, and nothing of where.
+    /// A terminal that stores the written text and ignores the cursor.
     #[derive(Debug, Clone, Default)]
     struct Terminal {
         columns: u16,
@@ -284,7 +282,7 @@ mod tests {
         }
     }
 
-    /// What a bar draws on a terminal of so many columns.
+    /// The bar as drawn on a terminal of `columns` columns.
     fn line(unit: Unit, columns: usize, what: &str) -> String {
         let columns = u16::try_from(columns).unwrap();
         let terminal = Terminal { columns, ..Terminal::default() };
@@ -305,7 +303,7 @@ mod tests {
                 let words: Vec<&str> = line.split_whitespace().collect();
                 let (begins, ends) = ([what, "25,088/100,000"], ["eta", "0s"]);
                 assert!(words.starts_with(&begins) && words.ends_with(&ends), "{line:?}");
-                // The rate of a test is like no real one, which is below a hundred thousand.
+                // The rate of the test is unrealistic; a real rate is below a hundred thousand.
                 let rate = words[words.len() - 3];
                 let rest = line.trim_end().chars().count() - rate.len();
                 assert!(rate.ends_with("/s") && rest + "99999/s".len() <= columns, "{line:?}");

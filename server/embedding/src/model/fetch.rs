@@ -1,4 +1,4 @@
-//! Filling the cache: the order of the places beyond it, under the writer's lock.
+//! Filling the cache under the writer's lock: the order of the remote sources.
 
 use super::cache::{self, Cache, Turn};
 use super::error::{Attempt, FileFault, ModelError};
@@ -7,7 +7,7 @@ use super::progress::Progress;
 use super::request::ModelRequest;
 use super::{hub, package};
 
-/// Fetches the model into the cache and reads it. `first` is why the cache did not do without the lock.
+/// Fetches the model into the cache and reads it. `first` is the fault found by the lock-free read of the cache.
 pub(super) fn fill(
     request: &ModelRequest,
     cache: &Cache,
@@ -19,7 +19,7 @@ pub(super) fn fill(
     failed(Origin::Cache, cache.home().display().to_string(), first.to_string());
 
     let turn = cache.take_turn(progress)?;
-    // Whoever held the lock before us may have done the work, or repaired the damage.
+    // The previous owner of the lock may have fetched or repaired the model.
     match files::load_installed(cache.home(), &request.expected) {
         Ok(found) => return Ok(found),
         Err(fault) => clear_away(cache, &turn, &fault, progress)?,
@@ -52,7 +52,7 @@ pub(super) fn fill(
     Err(ModelError::Nowhere { name: request.name.clone(), attempts, by_hand })
 }
 
-/// Makes room at the model's home when something unusable lies there.
+/// Moves an unusable model away from the model's home.
 fn clear_away(
     cache: &Cache,
     turn: &Turn,
@@ -69,7 +69,7 @@ fn clear_away(
     Ok(())
 }
 
-/// Checks what was staged by reading it as a model, then installs it.
+/// Checks the staged model by reading it, then installs it.
 fn settle(
     request: &ModelRequest,
     cache: &Cache,

@@ -1,6 +1,6 @@
-//! The files of one model: read once, hashed in the same pass, checked before anyone sees them.
+//! The files of one model: read once, hashed in the same pass, checked before use.
 //!
-//! Owns the names and size bounds of the files. Knows a directory; must not know how it got there.
+//! Owns the names and size bounds of the files. Must not know the origin of the directory.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -14,51 +14,51 @@ use sha2::{Digest, Sha256 as Hasher};
 use super::error::{FileFault, hex};
 use super::request::{Expected, Sha256};
 
-/// The network's shape.
+/// The shape of the network.
 pub(super) const CONFIG: Kind = Kind { name: "config.json", bytes_max: 1 << 20 };
 /// The vocabulary and the rules of the tokenizer.
 pub(super) const TOKENIZER: Kind = Kind { name: "tokenizer.json", bytes_max: 64 << 20 };
-/// The weights. The widest encoder we load (1,024 wide, 24 layers, f32) has 1.4 GB of them.
+/// The weights. The widest supported encoder (1,024 dimensions, 24 layers, f32) has 1.4 GB of weights.
 pub(super) const WEIGHTS: Kind = Kind { name: "model.safetensors", bytes_max: 2 << 30 };
-/// How token vectors become one; absent means by their mean.
+/// Pooling of token vectors; mean pooling if the file is absent.
 pub(super) const POOLING: Kind = Kind { name: "1_Pooling/config.json", bytes_max: 1 << 20 };
-/// The longest text in tokens.
+/// Maximum text length in tokens.
 pub(super) const SENTENCE: Kind = Kind { name: "sentence_bert_config.json", bytes_max: 1 << 20 };
 
-/// What the cache writes beside the files, in the form of `sha256sum`: the small files have no pinned hash,
-/// and a changed digit in a config would silently change every vector.
+/// Hash list that the cache writes beside the files, in the form of `sha256sum`. The small files have no pinned hash,
+/// and one changed digit in a config would silently change every vector.
 pub(super) const SUMS: Kind = Kind { name: "SHA256SUMS", bytes_max: 4 << 10 };
 
-/// Read and hashed at a time: small enough to still be in a cache when the other thread hashes it.
+/// Bytes read and hashed at a time: small enough to be still in the CPU cache when the other thread hashes them.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// One file that a model may have.
+/// A kind of file of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Kind {
-    /// Its path inside the model's directory.
+    /// Path inside the model's directory.
     pub(super) name: &'static str,
-    /// The most bytes it may have.
+    /// Maximum size in bytes.
     pub(super) bytes_max: u64,
 }
 
-/// Where a model came from in this call.
+/// Source of a model in this call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Origin {
-    /// The directory that the operator named.
+    /// The directory requested by the operator.
     Directory,
     /// The cache, without any network.
     Cache,
-    /// The model hub, just now.
+    /// The model hub; fetched by this call.
     Hub,
-    /// The Python package, just now.
+    /// The Python package; fetched by this call.
     Package,
 }
 
-/// A model, whole and checked.
+/// The checked files of a whole model.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ModelFiles {
-    /// Where the files lie.
+    /// Directory of the files.
     pub dir: PathBuf,
     /// `config.json`, a JSON object.
     pub config: Vec<u8>,
@@ -66,7 +66,7 @@ pub struct ModelFiles {
     pub tokenizer: Vec<u8>,
     /// `model.safetensors`.
     pub weights: Vec<u8>,
-    /// SHA-256 of `weights`: the fingerprint that a store remembers.
+    /// SHA-256 of `weights`: the fingerprint to which a store is bound.
     pub weights_sha256: Sha256,
     /// SHA-256 of `tokenizer`.
     pub tokenizer_sha256: Sha256,
@@ -74,12 +74,12 @@ pub struct ModelFiles {
     pub pooling: Option<Vec<u8>>,
     /// `sentence_bert_config.json`, a JSON object, if there is one.
     pub sentence: Option<Vec<u8>>,
-    /// Where the model came from in this call.
+    /// Source of the model in this call.
     pub origin: Origin,
 }
 
 impl ModelFiles {
-    /// The files as the encoder takes them.
+    /// The files in the encoder's input type.
     pub fn borrowed(&self) -> encoder::ModelFiles<'_> {
         encoder::ModelFiles {
             config: &self.config,
@@ -96,14 +96,14 @@ impl ModelFiles {
         expected.check(&self.tokenizer_sha256, &self.weights_sha256)
     }
 
-    /// The text of [`SUMS`] for these files: two models with equal texts are equal.
+    /// The text of [`SUMS`] for these files. Models with equal texts are equal.
     pub(super) fn sums(&self) -> String {
         let small = (&self.config, &self.tokenizer_sha256, &self.pooling, &self.sentence);
         sums(small, &self.weights_sha256)
     }
 }
 
-/// The files of a model but for the weights.
+/// The files of a model without the weights.
 pub(super) struct SmallFiles {
     config: Vec<u8>,
     tokenizer: Vec<u8>,
@@ -113,7 +113,8 @@ pub(super) struct SmallFiles {
 }
 
 impl SmallFiles {
-    /// Reads them; each is there that must be, and an object that should be one.
+    /// Reads the files. Checks that required files exist, that JSON files are objects, and, if `expected` is set, the
+    /// tokenizer's hash.
     pub(super) fn load(dir: &Path, expected: Option<&Expected>) -> Result<Self, FileFault> {
         let required = |kind| read(dir, kind)?.ok_or(FileFault::Missing(kind.name));
         let (config, _) = required(CONFIG)?;
@@ -132,7 +133,7 @@ impl SmallFiles {
         Ok(Self { config, tokenizer, tokenizer_sha256, pooling, sentence })
     }
 
-    /// Those of a model that the cache installed: none has changed, come or gone since.
+    /// Reads the files of a model installed by the cache; no file may have been changed, added or removed since.
     pub(super) fn load_installed(home: &Path, expected: &Expected) -> Result<Self, FileFault> {
         let found = Self::load(home, Some(expected))?;
         let small = (&found.config, &found.tokenizer_sha256, &found.pooling, &found.sentence);
@@ -140,7 +141,7 @@ impl SmallFiles {
         Ok(found)
     }
 
-    /// The files as the encoder takes them.
+    /// The files in the encoder's input type.
     pub(super) fn borrowed(&self) -> encoder::SettingsFiles<'_> {
         encoder::SettingsFiles {
             config: &self.config,
@@ -150,7 +151,6 @@ impl SmallFiles {
         }
     }
 
-    /// SHA-256 of the tokenizer.
     pub(super) fn tokenizer_sha256(&self) -> &Sha256 {
         &self.tokenizer_sha256
     }
@@ -174,7 +174,7 @@ fn sums((config, tokenizer, pooling, sentence): Small<'_>, weights: &Sha256) -> 
     listed.into_iter().filter_map(line).collect()
 }
 
-/// Compares the hashes of a model's files with the list that the cache wrote beside them.
+/// Compares the hashes of a model's files with the list that the cache wrote beside the files.
 fn check_sums(home: &Path, found: &str) -> Result<(), FileFault> {
     let (sums, _) = read(home, SUMS)?.ok_or(FileFault::Missing(SUMS.name))?;
     if sums != found.as_bytes() {
@@ -207,8 +207,8 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Reads the model in `dir` and, where hashes are pinned, compares them. The small files come first, so a
-/// directory that is no model is refused before its large file is read.
+/// Reads the model in `dir` and, if hashes are pinned, compares them. The small files come first, so a directory
+/// without a model is rejected before its large file is read.
 pub(super) fn load(
     dir: &Path,
     expected: Option<&Expected>,
@@ -234,14 +234,14 @@ pub(super) fn load(
     })
 }
 
-/// Reads a model that the cache installed: as [`load`], and no file has changed, come or gone since.
+/// As [`load`], for a model installed by the cache; no file may have been changed, added or removed since.
 pub(super) fn load_installed(home: &Path, expected: &Expected) -> Result<ModelFiles, FileFault> {
     let found = load(home, Some(expected), Origin::Cache)?;
     check_sums(home, &found.sums())?;
     Ok(found)
 }
 
-/// Refuses bytes that are not one JSON object: half a file, or a portal's page in place of one.
+/// Rejects bytes that are not one JSON object: a truncated file, or the page of a captive portal.
 pub(super) fn object(kind: Kind, bytes: &[u8]) -> Result<(), FileFault> {
     match serde_json::from_slice(bytes) {
         Ok(serde_json::Value::Object(_)) => Ok(()),
@@ -249,7 +249,7 @@ pub(super) fn object(kind: Kind, bytes: &[u8]) -> Result<(), FileFault> {
     }
 }
 
-/// Refuses a hash that is not the wanted one.
+/// Rejects a hash that differs from `wanted`.
 pub(super) fn same(kind: Kind, wanted: &Sha256, found: &Sha256) -> Result<(), FileFault> {
     if wanted == found {
         return Ok(());
@@ -257,7 +257,7 @@ pub(super) fn same(kind: Kind, wanted: &Sha256, found: &Sha256) -> Result<(), Fi
     Err(FileFault::WrongHash { file: kind.name, wanted: *wanted, found: *found })
 }
 
-/// SHA-256 of the file at `path`, which may be of any size.
+/// SHA-256 of the file at `path`, of any size.
 pub(super) fn hash_of(path: &Path) -> io::Result<Sha256> {
     let mut file = File::open(path)?;
     let mut hasher = Hasher::new();
@@ -272,8 +272,8 @@ pub(super) fn hash_of(path: &Path) -> io::Result<Sha256> {
     }
 }
 
-/// The bytes and the hash of one file; `None` if there is no such file. The bytes that are hashed are the
-/// bytes that are returned, whatever happens to the file meanwhile.
+/// The bytes and the hash of one file; `None` if there is no such file. The returned bytes are the hashed bytes, even
+/// if the file changes meanwhile.
 fn read(dir: &Path, kind: Kind) -> Result<Option<(Vec<u8>, Sha256)>, FileFault> {
     let Kind { name: file, bytes_max } = kind;
     let unreadable = |error| FileFault::Unreadable { file, error };
@@ -297,8 +297,8 @@ fn read(dir: &Path, kind: Kind) -> Result<Option<(Vec<u8>, Sha256)>, FileFault> 
     Ok(Some((bytes, digest)))
 }
 
-/// Fills `bytes` from `source` and hashes it, the two one piece apart on two threads: copying 90 MB out of
-/// the page cache takes about as long as hashing it, and every start waits for both.
+/// Fills `bytes` from `source` and hashes them, one piece apart on two threads. Copying 90 MB out of the page cache
+/// takes about as long as hashing, and every start waits for both.
 fn fill_and_hash(source: &mut File, bytes: &mut [u8]) -> io::Result<Sha256> {
     thread::scope(|scope| {
         let (filled, pieces) = mpsc::channel::<&[u8]>(); // never more entries than the file has pieces

@@ -1,7 +1,7 @@
-//! The model hub: one repository's files over HTTP, the large ones resumable.
+//! The model hub: files of one repository over HTTP, the large ones resumable.
 //!
-//! Owns the requests and what an answer may look like. Only files with a pinned hash are resumed: a half from
-//! one revision and a half from another would otherwise pass for whole.
+//! Owns the requests and the checks of responses. Only files with a pinned hash are resumed: otherwise, halves of two
+//! revisions would pass for a whole file.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -17,25 +17,25 @@ use super::files::{self, CONFIG, Kind, POOLING, SENTENCE, TOKENIZER, WEIGHTS};
 use super::progress::Progress;
 use super::request::{Hub, ModelRequest, Sha256};
 
-/// Requests for one large file. Each must bring at least one byte more than the one before.
+/// Maximum number of requests for one large file. Each request must receive at least one new byte.
 const TRIES_MAX: u32 = 16;
 const REDIRECTS_MAX: u32 = 5;
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Why the hub did not give the model.
+/// Reason for which the hub returned no model.
 #[derive(Debug)]
 pub(super) enum HubFault {
-    /// The settings do not make a client.
+    /// The settings are invalid for an HTTP client.
     Settings(ureq::Error),
-    /// No usable answer to a request.
+    /// A request without a usable response.
     Unreachable { url: String, error: ureq::Error },
-    /// An answer that is not the file.
+    /// A response whose status is not that of the requested file.
     Refused { url: String, status: StatusCode },
-    /// The body stopped before its end, as often as we tried.
+    /// The body ended early on the last attempt.
     Cut { url: String, have: u64, error: io::Error },
-    /// What came is not what was wanted.
+    /// The received file is invalid.
     File(FileFault),
-    /// Our own disk.
+    /// A local disk error.
     Disk(io::Error),
 }
 
@@ -54,7 +54,7 @@ impl fmt::Display for HubFault {
     }
 }
 
-/// Puts the model's files into the staging folder of `cache`. What is left unfinished stays for next time.
+/// Downloads the model's files into the staging directory of `cache`. Unfinished files stay for the next start.
 pub(super) fn download(
     hub: &Hub,
     request: &ModelRequest,
@@ -70,7 +70,7 @@ pub(super) fn download(
         format!("{}/{}/resolve/{}/{}", hub.base_url, request.name, hub.revision, kind.name)
     };
 
-    // The pinned files first: a page of some portal in place of the hub is found out by the smaller one.
+    // The pinned files first: the smaller one detects the page of a captive portal in place of the hub.
     for (kind, wanted) in
         [(TOKENIZER, request.expected.tokenizer), (WEIGHTS, request.expected.weights)]
     {
@@ -86,7 +86,7 @@ pub(super) fn download(
     Ok(())
 }
 
-/// A client that asks plainly: statuses are ours to read, and only a plain base may lead to plain HTTP.
+/// HTTP client that returns statuses to the caller. Only a base URL of plain HTTP may redirect to plain HTTP.
 fn agent(hub: &Hub) -> Result<Agent, ureq::Error> {
     let proxy = hub.proxy.as_deref().map(ureq::Proxy::new).transpose()?;
     let config = Agent::config_builder()
@@ -103,7 +103,7 @@ fn agent(hub: &Hub) -> Result<Agent, ureq::Error> {
     Ok(config.new_agent())
 }
 
-/// A file small enough to be asked for whole; `None` if the repository has none.
+/// Fetches a small file in one request. Returns `None` if an optional file does not exist in the repository.
 fn small(agent: &Agent, url: &str, kind: Kind) -> Result<Option<Vec<u8>>, HubFault> {
     let mut response = ask(agent, url, 0)?;
     match response.status() {
@@ -133,7 +133,7 @@ fn too_large(kind: Kind) -> FileFault {
     FileFault::TooLarge { file: kind.name, bytes_max: kind.bytes_max }
 }
 
-/// A download that may have begun in an earlier life.
+/// A download, possibly started by an earlier process.
 struct Part {
     path: std::path::PathBuf,
     file: File,
@@ -141,13 +141,13 @@ struct Part {
     have: u64,
 }
 
-/// How one request for the rest of a file ended.
+/// Result of one request for the rest of a file.
 enum Pull {
-    /// The hub says that this was all.
+    /// The body is complete.
     Whole,
-    /// The hub cannot go on from where we are.
+    /// The hub cannot resume at this offset.
     Stale,
-    /// The body stopped early.
+    /// The body ended early.
     Cut(io::Error),
 }
 
@@ -160,8 +160,8 @@ impl Part {
         Ok(Self { path, file, kind, have })
     }
 
-    /// Asks until the file is whole and hashes to `wanted`. A file that was resumed and is wrong is fetched
-    /// once more from its start, because the half that lay here may have been another revision's.
+    /// Sends requests until the file is whole and hashes to `wanted`. If a resumed file has another hash, the file is
+    /// fetched once more from its start: the earlier part may be of another revision.
     fn complete(
         &mut self,
         agent: &Agent,
@@ -183,7 +183,7 @@ impl Part {
                         return Err(HubFault::File(fault));
                     }
                 },
-                // It may be whole already: the process ended between the last byte and the rename.
+                // The file may be whole already: the process may have ended between the last byte and the rename.
                 Pull::Stale if self.check(wanted)?.is_ok() => return Ok(()),
                 Pull::Stale => progress.say("the hub cannot resume the file; starting it again"),
                 Pull::Cut(error) if self.have == before => {
@@ -202,7 +202,7 @@ impl Part {
         Err(HubFault::Cut { url: url.into(), have: self.have, error })
     }
 
-    /// One request, and its body appended.
+    /// Sends one request and appends its body.
     fn pull(
         &mut self,
         agent: &Agent,
@@ -244,7 +244,7 @@ impl Part {
         }
     }
 
-    /// Whether what is here hashes to `wanted`; the inner result is the answer, the outer one the disk.
+    /// Compares the file's hash with `wanted`. The inner result is the comparison, the outer one a disk error.
     fn check(&self, wanted: &Sha256) -> Result<Result<(), FileFault>, HubFault> {
         let found = files::hash_of(&self.path).map_err(HubFault::Disk)?;
         Ok(files::same(self.kind, wanted, &found))
@@ -258,7 +258,7 @@ impl Part {
     }
 }
 
-/// Whether a 206 continues exactly where we stopped (RFC 9110, section 14.4: `bytes FIRST-LAST/TOTAL`).
+/// Returns true if a 206 response continues at byte `have` (RFC 9110, section 14.4: `bytes FIRST-LAST/TOTAL`).
 fn resumes_at(response: &Response<Body>, have: u64) -> bool {
     let range = response.headers().get(header::CONTENT_RANGE).and_then(|value| value.to_str().ok());
     let first =

@@ -1,6 +1,6 @@
-//! What the cache keeps of models, and the removal of what nobody here needs.
+//! Garbage collection of the model cache: the list of its entries, and their removal.
 //!
-//! Owns the look into the folder; what lies in it is named by `cache.rs` and `shelf.rs`. Must not know stores.
+//! The names of entries are defined by `cache.rs` and `shelf.rs`. Must not know stores.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -11,35 +11,35 @@ use super::error::hex;
 use super::request::Sha256;
 use super::shelf;
 
-/// Entries of one folder of the cache that are looked at: models and packed weights are bounded far below.
+/// Maximum number of listed entries of one cache directory: models and packed weights are bounded far below.
 const ENTRIES_MAX: usize = 1_024;
-/// Folders within folders of a model: `1_Pooling`.
+/// Maximum depth of directories in a model, as for `1_Pooling`.
 const DEPTH_MAX: usize = 4;
 
-/// Something that the cache keeps.
+/// An entry of the cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
-    /// What it is.
+    /// The kind of the entry.
     pub kind: KeptKind,
-    /// Where.
+    /// The path of the entry.
     pub path: PathBuf,
-    /// Its bytes.
+    /// Bytes on disk.
     pub bytes: u64,
 }
 
-/// What is kept.
+/// Kind of a cache entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KeptKind {
-    /// A model, whole.
+    /// A whole model.
     Model,
-    /// Weights, packed for a quicker start.
+    /// Packed weights for a faster start.
     Packed,
-    /// What a fetch that was cut short left, or a damaged model that was set aside.
+    /// Leftover of an interrupted fetch, or a damaged model moved aside.
     Leftover,
 }
 
 impl KeptKind {
-    /// Its name.
+    /// The name of the kind.
     pub fn name(self) -> &'static str {
         match self {
             Self::Model => "model",
@@ -50,7 +50,7 @@ impl KeptKind {
 }
 
 impl Kept {
-    /// Whether it is of the weights with this hash.
+    /// Returns true if the entry belongs to the weights with this hash.
     pub fn is_of(&self, weights: &Sha256) -> bool {
         let digits = hex(weights);
         let name = self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -61,12 +61,12 @@ impl Kept {
         }
     }
 
-    /// Removes it; `false` where another process is at it.
+    /// Removes the entry; `false` if another process has locked the entry.
     ///
     /// # Errors
-    /// Those of the system.
+    /// A system error.
     pub fn remove(&self) -> io::Result<bool> {
-        // The lock of a model is that of everything beside it with its name.
+        // A model's lock covers every entry with the model's name.
         let lock = match self.kind {
             KeptKind::Packed => None,
             KeptKind::Model => Some(named_lock(&self.path, "")),
@@ -90,17 +90,17 @@ impl Kept {
     }
 }
 
-/// The lock of a model, by the path of something beside it that ends like this.
+/// Path of a model's lock, from the path of an entry whose name is the model's name plus `ending`.
 fn named_lock(path: &Path, ending: &str) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let name = name.strip_suffix(ending).unwrap_or(&name);
     path.with_file_name(format!("{name}.lock"))
 }
 
-/// All that is kept in a cache, models first.
+/// Lists all entries of a cache, models first.
 ///
 /// # Errors
-/// A folder of it cannot be read.
+/// A directory of the cache cannot be read.
 pub fn kept(cache: &Path) -> io::Result<Vec<Kept>> {
     let mut all = Vec::new();
     for path in entries(&cache.join("models"))? {

@@ -1,9 +1,9 @@
-//! The encoder's weights: where they are looked for, how they are checked, where they are kept.
+//! The encoder's weights: sources, checks and cache.
 //!
-//! Owns the order of the places (a given directory, the cache, the model hub, the Python package), the
-//! rule that nothing is handed out before its hash was compared, and the packed weights that later starts
-//! map in place of the published ones. Knows files and bytes; must not know what the encoder does with
-//! them, nor read the environment or the command line: a [`ModelRequest`] says it all.
+//! Owns the order of the sources: a requested directory, the cache, the model hub, the Python package. Ensures that no
+//! file is returned before its hash was compared. Also owns the packed weights, which later starts map in place of the
+//! published weights. Knows files and bytes; must not know their use in the encoder, nor read the environment or the
+//! command line: all input is in a [`ModelRequest`].
 
 mod bar;
 mod cache;
@@ -35,14 +35,14 @@ limit_table::limits! {
     pub(crate) const LIMITS = [shelf];
 }
 
-/// Finds the model of `request`, fetching it into the cache when it is nowhere yet.
+/// Finds the model of `request`. If no local source has the model, fetches it into the cache.
 ///
-/// The places are tried in this order: the directory of the request (and then nothing else: who names a
-/// directory means it), the cache, the hub, the package. Safe with several processes at once: one fetches,
-/// the others wait for it and then read what it installed. A second call reads the cache and no network.
+/// The sources are tried in this order: the directory of the request (and then no other source, as an explicit
+/// directory is binding), the cache, the hub, the package. Safe with several processes at once: one process fetches,
+/// the others wait and then read the installed model. A second call reads the cache without network access.
 ///
 /// # Errors
-/// [`ModelError`], which lists every place that was tried, why it did not do, and what to do next.
+/// [`ModelError`], which lists every source that was tried, the reason of each failure, and a remedy.
 pub fn ensure(
     request: &ModelRequest,
     progress: &mut dyn Progress,
@@ -58,13 +58,13 @@ pub fn ensure(
     }
 }
 
-/// Whether the cache has the model of `request`; touches nothing.
+/// Returns true if the cache has the model of `request`; writes nothing.
 pub fn is_kept(request: &ModelRequest) -> bool {
     request.cache.as_deref().is_some_and(|root| Cache::new(root, request).home().is_dir())
 }
 
-/// Reads the directory that the operator named. It may hold another encoder, whose hashes nobody knows; one
-/// that carries the pinned weights, or the pinned model's name, must be the pinned model in every byte.
+/// Reads the directory requested by the operator. The directory may have another encoder, whose hashes are unknown. A
+/// directory with the pinned weights or the pinned model's name must equal the pinned model in every byte.
 fn given(request: &ModelRequest, dir: &Path) -> Result<ModelFiles, ModelError> {
     let refuse = |fault| ModelError::Directory { dir: dir.to_path_buf(), fault };
     let found = files::load(dir, None, Origin::Directory).map_err(refuse)?;

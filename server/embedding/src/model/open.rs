@@ -1,8 +1,7 @@
-//! A model, opened: from weights that are packed already where that can be, and packing them else.
+//! Opens a model from packed weights if available; otherwise packs the published weights.
 //!
-//! Owns the decision whether `model.safetensors` has to be read. Packed weights are ours: made of
-//! bytes that were hashed, checked at each opening, and of use only for the hash that they name
-//! (`format-spec/weights.md`).
+//! Owns the decision whether `model.safetensors` has to be read. Packed weights are made of hashed bytes, checked at
+//! each opening, and valid only for the hash recorded in the file (`format-spec/weights.md`).
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -18,30 +17,30 @@ use super::request::{ModelRequest, Sha256};
 use super::shelf::{Shelf, Source};
 use super::{Cache, ensure};
 
-/// Weights below this are packed in the time that a sync of the disk takes, so it is done anew each
-/// time.
+/// Minimum size of weights whose packing is cached. Packing smaller weights takes no longer than a disk sync, so they
+/// are packed on each start.
 const KEPT_BYTES_MIN: usize = 1 << 20;
 
-/// A model that is ready for use.
+/// An opened model.
 pub struct OpenedFiles {
-    /// Texts to vectors.
+    /// The encoder of texts.
     pub encoder: Encoder,
-    /// Where its files lie.
+    /// Directory of the model's files.
     pub dir: PathBuf,
-    /// SHA-256 of its `model.safetensors`.
+    /// SHA-256 of the model's `model.safetensors`.
     pub weights_sha256: Sha256,
 }
 
-/// Why there is no encoder.
+/// Reason for which no encoder was opened.
 #[derive(Debug)]
 pub enum OpenFault {
-    /// There is no model.
+    /// No model was found.
     Model(ModelError),
-    /// There is one, which cannot be opened.
+    /// The encoder rejects the model's files.
     Encoder {
-        /// Where its files lie.
+        /// Directory of the model's files.
         dir: PathBuf,
-        /// What is wrong with them.
+        /// The encoder's error.
         error: OpenError,
     },
 }
@@ -57,25 +56,25 @@ impl fmt::Display for OpenFault {
     }
 }
 
-/// What to do about files that the encoder does not take.
+/// Remedy for files that the encoder rejects.
 fn advice(remedy: Remedy) -> &'static str {
     match remedy {
         Remedy::CheckPath => "check that the file is there and may be read",
         Remedy::ChooseAnother => "choose a BERT-family sentence encoder, by --model DIR",
         Remedy::ChoosePrecision => "start with --precision f32",
-        // Packed weights are packed again by themselves; what is said of them here is a fresh file's.
+        // Damaged packed weights are repacked automatically; an error reported here is about fresh files.
         _ => "fetch the model's files again",
     }
 }
 
 impl std::error::Error for OpenFault {}
 
-/// Opens the model of `request`, from its packed weights where these are in the cache and whole;
-/// else as [`ensure`] finds it, and leaves its weights packed in the cache for the next time.
+/// Opens the model of `request` from packed weights if the cache has them whole. Otherwise opens the model found by
+/// [`ensure`], and caches its packed weights for the next start.
 ///
 /// # Errors
-/// Those of [`ensure`], and of an encoder that does not take the files. Never because of a packed
-/// file: one that is damaged, or cannot be written, is told to `progress`.
+/// The errors of [`ensure`], and of an encoder that rejects the files. Never because of a packed file: a packed file
+/// that is damaged or cannot be written is reported to `progress`.
 pub fn open(
     request: &ModelRequest,
     kernels: Kernels,
@@ -98,7 +97,7 @@ pub fn open(
     opening.finding(shelf, None, progress)
 }
 
-/// Checks the packed weights that the cache has of a model: where each is, and what is wrong with it, if something is.
+/// Checks a model's packed weights in the cache: the path of each file, and its fault, if any.
 pub fn check_packed(
     request: &ModelRequest,
     files: &ModelFiles,
@@ -123,15 +122,15 @@ pub fn check_packed(
     checked
 }
 
-/// A model whose weights need not be read: their hash is known, and that it is the wanted one.
+/// A model whose weights need not be read: their hash is known and as expected.
 struct Known {
     small: SmallFiles,
     dir: PathBuf,
     weights_sha256: Sha256,
 }
 
-/// What can be known of a model without its weights. Whatever is wrong with it, the long way finds
-/// out and says.
+/// Identifies a model without reading its weights. On any fault returns `None`: the full read detects and reports the
+/// fault.
 fn known(request: &ModelRequest, shelf: &Shelf) -> Option<Known> {
     let expected = &request.expected;
     let Some(dir) = request.directory.as_deref() else {
@@ -148,7 +147,6 @@ fn known(request: &ModelRequest, shelf: &Shelf) -> Option<Known> {
     Some(Known { small, dir: dir.to_owned(), weights_sha256 })
 }
 
-/// What is opened, and as what.
 struct Opening<'a> {
     request: &'a ModelRequest,
     kernels: Kernels,
@@ -156,7 +154,7 @@ struct Opening<'a> {
 }
 
 impl Opening<'_> {
-    /// From packed weights in the cache; `None` where there are none that do.
+    /// Opens from packed weights in the cache; `None` if there are no usable ones.
     fn packed(
         &self,
         shelf: &Shelf,
@@ -179,8 +177,8 @@ impl Opening<'_> {
         Ok(None)
     }
 
-    /// Where the hash of the weights is not known, or nothing of use is packed for the one that was
-    /// `tried`: they are read, and then it is.
+    /// Reads the weights, and thereby learns their hash: for an unknown hash, or if the packed weights of the hash
+    /// `tried` are unusable.
     fn finding(
         &self,
         shelf: &Shelf,
@@ -191,7 +189,7 @@ impl Opening<'_> {
         let before = source();
         let files = ensure(self.request, progress).map_err(OpenFault::Model)?;
         let sha256 = files.weights_sha256;
-        // A file that changed while it was read may be neither what it was nor what it is.
+        // The hash of a file that changed during the read may match neither its old nor its new content.
         if let Some(source) = before.filter(|before| source().as_ref() == Some(before))
             && files.weights.len() >= KEPT_BYTES_MIN
             && tried != Some(sha256)
@@ -203,7 +201,7 @@ impl Opening<'_> {
                 list.display()
             ));
         }
-        // Another folder may have had the same.
+        // Packed weights of the same hash may exist, from another directory.
         let settings = files.borrowed().settings();
         if tried != Some(sha256)
             && let Some(encoder) = self.packed(shelf, &settings, sha256, &files.dir, progress)?
@@ -213,7 +211,7 @@ impl Opening<'_> {
         self.packing(&files, Some(shelf), progress)
     }
 
-    /// From the published weights, which are packed, and kept like this where there is a place.
+    /// Packs the published weights and, if there is a cache, stores the packed weights there.
     fn packing(
         &self,
         files: &ModelFiles,
@@ -226,7 +224,7 @@ impl Opening<'_> {
         let of_use = shelf.filter(|_| files.weights.len() >= KEPT_BYTES_MIN);
         let kept = of_use.and_then(|shelf| self.keep(shelf, &sha256, &packed, progress));
         let encoder = match kept.map(|bytes| self.open(&settings, bytes, sha256)) {
-            // What was written a moment ago reads back damaged: the disk's fault, no reason to end.
+            // Packed weights that were just written are read back damaged: a disk fault, and no reason to fail.
             Some(Err(error @ OpenError::Packed { .. })) => {
                 progress.say(&format!("{error}; the packed weights stay in memory"));
                 self.open(&settings, packed, sha256)
@@ -238,7 +236,7 @@ impl Opening<'_> {
         Ok(OpenedFiles { encoder, dir: files.dir.clone(), weights_sha256: sha256 })
     }
 
-    /// Leaves packed weights in the cache, mapped.
+    /// Writes packed weights to the cache, and maps the file.
     fn keep(
         &self,
         shelf: &Shelf,

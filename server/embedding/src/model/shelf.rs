@@ -1,8 +1,7 @@
-//! The folder of packed weights in the cache, and what is known of files that they were packed from
-//! (`format-spec/weights.md`, Where they lie).
+//! Packed cache: files of packed weights, and the recorded hashes of published weights (`format-spec/weights.md`, File
+//! location).
 //!
-//! Owns names, the order of syncs and renames, and the bounds on both. What is in a file, it is told;
-//! whether that is right, the encoder checks at each opening.
+//! Owns names, the order of syncs and renames, and the bounds of both. The encoder checks the content at each opening.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -23,51 +22,51 @@ use super::request::{Sha256, hex_digest};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Files of packed weights that are kept: four models at every precision.
+    /// Maximum number of packed files: four models at every precision.
     const PACKED_FILES_MAX: usize = 12;
-    /// Their bytes together, as far as they are not those of the newest one.
+    /// Maximum total size of the packed files; the newest file is exempt.
     const PACKED_BYTES_MAX: u64 = 4 << 30;
-    /// Bytes that a file of packed weights leaves free. They may be on the disk of a data directory, whose
-    /// log must not fail for the sake of a quicker start.
+    /// Free disk space required besides a new packed file. The disk may be that of a data directory, whose WAL must not
+    /// fail for a faster start.
     const FREE_BYTES_MIN: u64 = 512 << 20;
-    /// Files of a model's weights whose hashes are remembered.
+    /// Maximum number of recorded hashes of published weights.
     const SOURCES_MAX: usize = 16;
 }
 
-/// Bytes of the list of sources: for each the longest path of the system, escaped, and room to spare.
+/// Maximum size of the hash list in bytes: for each file the longest path of the system, escaped, with room to spare.
 const SOURCES_BYTES_MAX: u64 = 512 << 10;
-/// Longest wait for another process that writes here: it writes one file, unless it was stopped.
+/// Maximum wait for another writing process. The other process writes one file; if the wait is longer, it was stopped.
 const TURN_WAIT_MAX: Duration = Duration::from_secs(3);
 const SOURCES: &str = "sources.json";
 const SOURCES_VERSION: u64 = 1;
-/// The end of the names of packed weights.
+/// Suffix of packed weights.
 pub(super) const ENDING: &str = ".weights";
-/// The name of the folder in the cache.
+/// Name of the directory in the cache.
 pub(super) const FOLDER: &str = "packed";
-/// Digits of the source's hash in a name; all of it is in the file.
+/// Hex digits of the source's hash in a file name; the file contains the whole hash.
 pub(super) const NAME_DIGITS: usize = 24;
-/// Nobody writes a file that is mapped (WGT-16).
+/// Read-only mode: a mapped file must not be written (WGT-16).
 const SEALED_MODE: u32 = 0o400;
 const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
 
-/// The folder; it may not be there yet.
+/// The directory of the packed cache, which may not exist yet.
 pub(super) struct Shelf {
     folder: PathBuf,
 }
 
 impl Shelf {
-    /// The one in a cache; touches nothing.
+    /// The packed cache in a model cache; accesses no file.
     pub(super) fn of(cache: &Path) -> Self {
         Self { folder: cache.join(FOLDER) }
     }
 
-    /// Where the packed weights of a source are.
+    /// Path of the packed weights of a source.
     pub(super) fn place(&self, source: &Sha256, precision: Precision) -> PathBuf {
         self.folder.join(format!("{}{PACKING}{ENDING}", beginning(source, precision)))
     }
 
-    /// Maps packed weights, and has the system bring them to memory; `None` where there are none.
+    /// Maps packed weights and has the system load them into memory; `None` if the file does not exist.
     pub(super) fn map(place: &Path) -> io::Result<Option<FileBytes>> {
         match FileBytes::map_sealed(place) {
             Ok(bytes) => bytes.populate().map(|()| Some(bytes)),
@@ -76,8 +75,7 @@ impl Shelf {
         }
     }
 
-    /// Makes room, and puts packed weights in their place, whole and on disk, unless the same bytes are
-    /// there; and maps them.
+    /// Evicts old files, writes packed weights durably unless the same bytes exist, and maps them.
     pub(super) fn put(
         &self,
         source: &Sha256,
@@ -86,7 +84,7 @@ impl Shelf {
     ) -> io::Result<FileBytes> {
         let _turn = self.take_turn()?;
         let place = self.place(source, precision);
-        // Another start may have put them there a moment ago, and has them mapped.
+        // Another process may have written and mapped the same file a moment ago.
         if let Ok(Some(there)) = Self::map(&place)
             && there.as_slice() == bytes
         {
@@ -99,24 +97,24 @@ impl Shelf {
             Ok(Some(mapped)) => Ok(mapped),
             Ok(None) => Err(io::Error::other("it was removed as soon as it was there")),
             Err(error) => {
-                // On a file system without modes it would be written again by every start.
+                // On a file system without modes, every start would write the file again.
                 drop(remove(&place));
                 Err(error)
             }
         }
     }
 
-    /// What the weights in a folder hashed to, if the file is as it was then.
+    /// Recorded hash of the weights in `source`, if the file is unchanged since.
     pub(super) fn known_hash(&self, source: &Source) -> Option<Sha256> {
         self.sources().into_iter().find(|(known, _)| known == source).map(|(_, sha256)| sha256)
     }
 
-    /// Where it is written what files of weights hashed to.
+    /// Path of the hash list.
     pub(super) fn list(&self) -> PathBuf {
         self.folder.join(SOURCES)
     }
 
-    /// Remembers what a file of weights hashed to, and forgets those that are gone.
+    /// Records the hash of a weights file, and drops the hashes of files that no longer exist.
     pub(super) fn remember(&self, source: &Source, sha256: &Sha256) -> io::Result<()> {
         let _turn = self.take_turn()?;
         let mut sources = self.sources();
@@ -129,7 +127,7 @@ impl Shelf {
         self.replace(&self.list(), text.as_bytes(), FILE_MODE)
     }
 
-    /// The list; one that is not there, or not as it should be, is empty.
+    /// Reads the hash list; empty if the list is missing or invalid.
     fn sources(&self) -> Vec<(Source, Sha256)> {
         let path = self.list();
         if !fs::metadata(&path).is_ok_and(|about| about.len() <= SOURCES_BYTES_MAX) {
@@ -143,13 +141,13 @@ impl Shelf {
         sources.take(SOURCES_MAX).collect::<Option<Vec<_>>>().unwrap_or_default()
     }
 
-    /// One process writes at a time. Nobody waits for it for long: it may have been stopped, and what
-    /// is kept here only saves time.
+    /// Acquires the writer lock, which one process has at a time. The wait is short: the owner may have been stopped,
+    /// and the cache only saves time.
     fn take_turn(&self) -> io::Result<File> {
         fs::DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(&self.folder)?;
         let path = self.folder.join("lock");
         let lock = OpenOptions::new().create(true).append(true).mode(FILE_MODE).open(path)?;
-        // A thread waits, for the system's own wait has no end; it lets go of what comes too late.
+        // A thread waits, as the system's wait has no timeout. A lock acquired too late is released.
         let (tell, told) = mpsc::channel();
         thread::Builder::new().name("packed-turn".to_owned()).spawn(move || {
             let taken = lock.lock().map(|()| lock);
@@ -162,7 +160,7 @@ impl Shelf {
         })
     }
 
-    /// That the disk has room for so many bytes, and [`FREE_BYTES_MIN`] more.
+    /// Checks that the disk has room for `bytes` bytes and [`FREE_BYTES_MIN`] more.
     fn check_free(&self, bytes: u64) -> io::Result<()> {
         let about = rustix::fs::statvfs(&self.folder)?;
         let free = about.f_bavail.saturating_mul(about.f_frsize);
@@ -175,7 +173,7 @@ impl Shelf {
         Err(io::Error::new(io::ErrorKind::StorageFull, why))
     }
 
-    /// Writes a file beside its place, brings it to disk and moves it there. Called under the lock.
+    /// Writes a temporary file, syncs it and renames it to `place`. The caller must have the lock.
     fn replace(&self, place: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
         let fresh = place.with_extension("new");
         remove(&fresh)?; // of a process that was cut short
@@ -189,8 +187,8 @@ impl Shelf {
         File::open(&self.folder)?.sync_all()
     }
 
-    /// Removes other packings of the same weights, what was left unfinished, and the oldest files
-    /// beyond the bounds, with a file of so many bytes to come. What cannot be removed is only space.
+    /// Removes other packings of the same weights, unfinished files, and the oldest files beyond the bounds, counting a
+    /// new file of `bytes` bytes. Failures are ignored: leftovers only use space.
     fn make_room(&self, kept: &Path, beginning: &str, bytes: u64) {
         let Ok(entries) = fs::read_dir(&self.folder) else { return };
         let mut others: Vec<(SystemTime, PathBuf, u64)> = Vec::new();
@@ -208,7 +206,7 @@ impl Shelf {
                 others.push((written.unwrap_or(SystemTime::UNIX_EPOCH), path, length));
             }
         }
-        // The newest first: those that the bounds leave stay.
+        // Newest first: files within the bounds stay.
         others.sort_by(|left, right| right.cmp(left));
         let (mut files, mut together) = (1, bytes);
         for (_, path, length) in &others {
@@ -221,7 +219,7 @@ impl Shelf {
     }
 }
 
-/// How the names of all packings of these weights begin.
+/// Common prefix of the names of all packings of these weights.
 fn beginning(source: &Sha256, precision: Precision) -> String {
     format!("{}-{}-", &hex(source)[..NAME_DIGITS], precision.name())
 }
@@ -233,7 +231,7 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A file of weights as the file system describes it: while this stays as it is, so do the bytes.
+/// File metadata of published weights. As long as the metadata is unchanged, so is the content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Source {
     path: String,
@@ -245,7 +243,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// That in a model's folder; `None` where there is none that could be remembered.
+    /// Metadata of the weights in a model's directory; `None` if the metadata cannot be recorded.
     pub(super) fn of(dir: &Path) -> Option<Self> {
         let path = fs::canonicalize(dir.join(WEIGHTS.name)).ok()?;
         let about = fs::metadata(&path).ok()?;

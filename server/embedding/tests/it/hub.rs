@@ -1,11 +1,11 @@
-//! A model hub on a loopback port that answers as a test tells it to.
+//! A fake model hub on a loopback port with scripted responses.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// One answer: the status line's end, further header lines, how long the body is said to be, the body.
+/// A response: the end of the status line, further header lines, the declared body length, the body.
 pub(crate) struct Answer {
     pub(crate) status: &'static str,
     pub(crate) headers: String,
@@ -13,7 +13,7 @@ pub(crate) struct Answer {
     pub(crate) body: Vec<u8>,
 }
 
-/// What a hub does with a request: its path, where it resumes, how many requests came before it.
+/// Response of the hub to a request: its path, its resume offset, and the number of earlier requests.
 pub(crate) type Behaviour = Box<dyn Fn(&str, Option<usize>, usize) -> Answer + Send>;
 
 /// A running hub. Its thread ends with the process.
@@ -37,7 +37,7 @@ impl Answer {
         Self { status: "206 Partial Content", headers, ..Self::whole(&body[from..]) }
     }
 
-    /// Breaks off after `bytes`, having promised all of it.
+    /// Truncates the body to `bytes` bytes; the declared length stays.
     pub(crate) fn cut(mut self, bytes: usize) -> Self {
         self.body.truncate(bytes);
         self
@@ -58,7 +58,7 @@ impl FakeHub {
         Self { url, seen }
     }
 
-    /// A hub of plain files; anything else is 404.
+    /// A hub that serves `files`; any other path is 404.
     pub(crate) fn of(files: Vec<(&'static str, Vec<u8>)>) -> Self {
         Self::start(Box::new(move |path, from, _| {
             match files.iter().find(|(name, _)| path.ends_with(name)) {

