@@ -1,8 +1,8 @@
-//! Opening a path beneath an open folder, and nothing else.
+//! Opening of a path beneath an open folder, and nowhere else.
 //!
-//! Owns the system calls. Linux resolves in the kernel (openat2(2), RESOLVE_BENEATH); elsewhere, or
-//! where that call is missing, each component is opened from its parent with O_NOFOLLOW, which holds
-//! the same promise. Knows no policy beyond what `Refused` can say.
+//! Wraps the system calls. Linux resolves in the kernel (openat2(2), RESOLVE_BENEATH). Elsewhere, or if that call is
+//! missing, each component is opened from its parent with O_NOFOLLOW, which gives the same guarantee. Applies no policy
+//! beyond the errors of `Refused`.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -11,7 +11,8 @@ use rustix::io::Errno;
 
 use crate::roots::Refused;
 
-/// Whether it is a folder, its size and its time of change; devices, fifos and sockets are refused.
+/// Returns whether the file is a folder, its size in bytes and its modification time. Rejects devices, FIFOs and
+/// sockets.
 pub(super) fn admit(fd: &OwnedFd) -> Result<(bool, u64, i64), Refused> {
     let stat = rustix::fs::fstat(fd).map_err(refusal)?;
     let bytes = u64::try_from(stat.st_size).unwrap_or(0);
@@ -23,7 +24,7 @@ pub(super) fn admit(fd: &OwnedFd) -> Result<(bool, u64, i64), Refused> {
     }
 }
 
-/// What a failed open means here. With O_NOFOLLOW a link shows as ELOOP, or ENOTDIR in the middle.
+/// Maps the error of an open. With O_NOFOLLOW, a symbolic link causes ELOOP, or ENOTDIR if not the last component.
 pub fn refusal(error: Errno) -> Refused {
     match error {
         Errno::LOOP | Errno::MLINK | Errno::XDEV => Refused::SymbolicLink,
@@ -33,13 +34,13 @@ pub fn refusal(error: Errno) -> Refused {
     }
 }
 
-/// Opens for a look, without acting on the file.
+/// Flags for inspection without any effect on the file.
 #[cfg(target_os = "linux")]
 pub(super) const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-/// Without O_PATH the gentlest open there is.
+/// Without O_PATH, a non-blocking read-only open has the least effect.
 #[cfg(not(target_os = "linux"))]
 pub(super) const LOOK: OFlags = READ;
-/// Opens for reading; a fifo does not block, a terminal is not taken over.
+/// Flags for reading. A FIFO does not block, and a terminal does not become the controlling terminal.
 pub(super) const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::NONBLOCK)
@@ -56,9 +57,9 @@ pub(super) fn descend(
     let path = if parts.is_empty() { ".".to_owned() } else { parts.join("/") };
     let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     match rustix::fs::openat2(root, path, flags, Mode::empty(), how) {
-        // Old kernels lack the call; some sandboxes forbid calls they do not know.
+        // Old kernels lack the call; some sandboxes reject calls that they do not know.
         Err(Errno::NOSYS | Errno::PERM) => step_by_step(root, parts, flags),
-        // The tree is being renamed under us; the slow way has no such case.
+        // A concurrent rename in the tree; the fallback does not have this error.
         Err(Errno::AGAIN) => step_by_step(root, parts, flags),
         other => other,
     }
@@ -73,7 +74,7 @@ pub(super) fn descend(
     step_by_step(root, parts, flags)
 }
 
-/// One component at a time, each opened in the folder before it and never through a link.
+/// Opens one component at a time, each in the folder before it and never through a symbolic link.
 fn step_by_step(
     root: BorrowedFd<'_>,
     parts: &[&str],
@@ -90,7 +91,7 @@ fn step_by_step(
     rustix::fs::openat(held.as_ref().map_or(root, AsFd::as_fd), *last, flags, Mode::empty())
 }
 
-/// Opens the folder `name` of `parent`, telling a link from a missing folder.
+/// Opens the folder `name` of `parent`. Distinguishes a symbolic link from a missing folder.
 fn open_folder(parent: BorrowedFd<'_>, name: &str) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::openat(parent, name, flags, Mode::empty()).map_err(|error| {
@@ -100,7 +101,7 @@ fn open_folder(parent: BorrowedFd<'_>, name: &str) -> rustix::io::Result<OwnedFd
     })
 }
 
-/// Opens the entry `name` of an open folder for reading; one component, so nothing to race.
+/// Opens the entry `name` of an open folder for reading. A single component leaves no path to race.
 pub fn open_entry(parent: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Refused> {
     admit(&rustix::fs::openat(parent, name, LOOK, Mode::empty()).map_err(refusal)?)?;
     rustix::fs::openat(parent, name, READ, Mode::empty()).map_err(refusal)

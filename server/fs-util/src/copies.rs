@@ -1,7 +1,7 @@
-//! Files that are copied and checked by their hash: what a backup holds beside the store.
+//! Copies of files, verified by hash: the parts of a backup besides the store.
 //!
-//! Owns small files on the real file system: put in place whole, for their owner only, and on disk
-//! when a call returns. Knows nothing of what they say.
+//! Writes small files of the real file system atomically, readable by their owner only, and durable when a call
+//! returns. Independent of the files' content.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -11,30 +11,30 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const PIECE_BYTES: usize = 1 << 16;
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
-/// What the name of a file begins with while it is written. In front, since a ledger's folder takes
-/// every name that begins like a volume's for one (LED-01).
+/// Prefix of a file's name while the file is written. A prefix and no suffix, because every name in a ledger's folder
+/// that begins like a volume's counts as a volume (LED-01).
 const UNFINISHED: &str = "new.";
-/// What the name of a file begins with that `backup.json` does not name yet.
+/// Prefix of a file's name until `backup.json` lists the file.
 const NEXT: &str = "next.";
 
 /// A file of a backup: its first `bytes` bytes and their hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopiedFile {
-    /// Its path in the data directory and in the backup.
+    /// Path relative to the data directory and to the backup.
     pub path: String,
-    /// The bytes that belong to the copy.
+    /// Number of bytes that belong to the copy.
     pub bytes: u64,
-    /// The SHA-256 of these bytes.
+    /// SHA-256 of these bytes.
     pub sha256: [u8; 32],
 }
 
 impl CopiedFile {
-    /// Where the file is in a backup: in its place or, as long as that still has the bytes of the
-    /// backup before, beside it (BAK-03).
+    /// Returns the file's path in a backup. If the final path still has the content of the previous backup, the file is
+    /// beside it under the name of [`next_to`] (BAK-03).
     pub fn find(&self, root: &Path) -> Result<PathBuf, String> {
         let place = root.join(&self.path);
         let is_right = |path: &Path| hash_of(path, self.bytes).map(|sha256| sha256 == self.sha256);
@@ -49,7 +49,7 @@ impl CopiedFile {
         }
     }
 
-    /// Puts what waits beside its place there, or removes what is of no backup.
+    /// Moves a file from the name of [`next_to`] to its final path, or removes the file if it belongs to no backup.
     pub fn settle(&self, root: &Path) -> io::Result<()> {
         let place = root.join(&self.path);
         let next = next_to(&place);
@@ -65,7 +65,7 @@ impl CopiedFile {
     }
 }
 
-/// Where the next version of a file waits for the catalogue that names it.
+/// Path of a file's next version until the backup manifest lists it.
 pub fn next_to(place: &Path) -> PathBuf {
     beside(place, NEXT)
 }
@@ -76,32 +76,32 @@ fn beside(path: &Path, start: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Text around an error that names the file.
+/// Prefixes an error with the file's path.
 pub fn at(path: &Path) -> impl Fn(io::Error) -> String + '_ {
     move |error| format!("{}: {error}", path.display())
 }
 
-/// Makes a folder and what leads to it, for its owner only, so that it survives a power cut.
+/// Creates a folder and its missing parents, accessible by their owner only, and durably.
 pub fn make_folder(folder: &Path) -> io::Result<()> {
     let missing: Vec<&Path> = folder.ancestors().take_while(|it| !it.exists()).collect();
     DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)?;
     missing.into_iter().filter_map(Path::parent).try_for_each(sync_folder)
 }
 
-/// Brings a folder's entries to disk.
+/// Syncs a folder's entries to disk.
 ///
 /// # Errors
-/// The disk's.
+/// The error of the disk.
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Writes a whole file in place of what was there.
+/// Replaces a file atomically.
 pub fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
     write_beside(path, |file| file.write_all(bytes))
 }
 
-/// Writes a file beside its place, syncs it and moves it there.
+/// Writes a temporary file, syncs it and renames it to `path`.
 fn write_beside<T>(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<T>) -> io::Result<T> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     make_folder(folder)?;
@@ -115,7 +115,7 @@ fn write_beside<T>(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<T>) -
     Ok(done)
 }
 
-/// Hash of the first `bytes` bytes of a file, each handed to `take` as well; shorter is an error.
+/// Hashes the first `bytes` bytes of a file and passes each chunk to `take`. A shorter file is an error.
 fn hash_through(
     path: &Path,
     bytes: u64,
@@ -141,19 +141,19 @@ fn hash_through(
     Ok(hash.finalize().into())
 }
 
-/// Hash of the first `bytes` bytes of a file.
+/// Hashes the first `bytes` bytes of a file.
 pub(super) fn hash_of(path: &Path, bytes: u64) -> io::Result<[u8; 32]> {
     hash_through(path, bytes, |_| Ok(()))
 }
 
-/// Whether `to` is just the first `bytes` bytes of `from`.
+/// Returns true if `to` consists of exactly the first `bytes` bytes of `from`.
 pub fn is_same(from: &Path, to: &Path, bytes: u64) -> io::Result<bool> {
     let is_as_long = fs::metadata(to).is_ok_and(|about| about.len() == bytes);
     Ok(is_as_long && hash_of(from, bytes)? == hash_of(to, bytes)?)
 }
 
-/// Copies the first `bytes` bytes of `from`, unless `to` is just these already, and reads them
-/// back. Gives their hash, and whether anything was written.
+/// Copies the first `bytes` bytes of `from`, unless `to` has that content already, and verifies the copy by reading it.
+/// Returns the hash, and true if anything was written.
 pub fn copy(from: &Path, to: &Path, bytes: u64) -> io::Result<([u8; 32], bool)> {
     if is_same(from, to, bytes)? {
         return Ok((hash_of(to, bytes)?, false));

@@ -1,6 +1,6 @@
-//! A data directory: what lies where in it, and what only looks like one.
+//! Layout of a data directory, and detection of folders that only resemble one.
 //!
-//! Owns names and questions that a look at names answers; opens nothing.
+//! Defines names and checks based on names; opens no file.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -8,28 +8,28 @@ use std::path::{Path, PathBuf};
 
 use recalld_common::slug::LOCAL_WORKSPACE;
 
-/// The file's name in a backup.
+/// Backup manifest.
 pub const BACKUP_FILE: &str = "backup.json";
-/// The control store: tenants, credentials, clients, grants, usage.
+/// Metastore: tenants, credentials, clients, grants, usage.
 pub const CONTROL_FILE: &str = "control.redb";
-/// The folder of the scratch store of a benchmark, while that runs.
+/// Folder of a benchmark's temporary store while the benchmark runs.
 pub const BENCH_SCRATCH: &str = "bench-scratch";
-/// The folder of the workspaces.
+/// Folder of the workspaces.
 pub const TENANTS: &str = "tenants";
-/// The folder in a data directory that is there, while it is restored.
+/// Folder that exists in a data directory during a restore.
 pub const RESTORING: &str = "restoring";
 
-/// The directory of the workspace `local`.
+/// Folder of the workspace `local`.
 pub fn workspace_dir(data: &Path) -> PathBuf {
     tenant_dir(data, LOCAL_WORKSPACE)
 }
 
-/// The directory of a workspace.
+/// Folder of a workspace.
 pub fn tenant_dir(data: &Path, name: &str) -> PathBuf {
     data.join(TENANTS).join(name)
 }
 
-/// The folders of all workspaces.
+/// Folders of all workspaces.
 pub fn tenant_dirs(data: &Path) -> io::Result<Vec<PathBuf>> {
     match fs::read_dir(data.join(TENANTS)) {
         Ok(entries) => entries.map(|entry| entry.map(|entry| entry.path())).collect(),
@@ -38,22 +38,22 @@ pub fn tenant_dirs(data: &Path) -> io::Result<Vec<PathBuf>> {
     }
 }
 
-/// Whether a folder is a backup's, be it damaged or unfinished.
+/// Returns true if a folder is a backup, possibly damaged or unfinished.
 pub fn is_backup(folder: &Path) -> bool {
     folder.join(BACKUP_FILE).symlink_metadata().is_ok()
 }
 
-/// Whether a store was ever made in a data directory.
+/// Returns true if a data directory has a store.
 pub fn has_store(data: &Path) -> bool {
     workspace_dir(data).join("store").is_dir()
 }
 
-/// Whether a folder could become a data directory, and has not.
+/// Returns true if a folder can become a data directory and is not one yet.
 pub fn is_unused(data: &Path) -> bool {
     data.is_dir() && !has_store(data) && !is_backup(data) && check_restored(data).is_ok()
 }
 
-/// For whoever only reads: a store must be there, and must not be made by looking at it.
+/// Checks that a store exists. For read-only commands, which must not create a store.
 pub fn check_store(data: &Path) -> Result<(), String> {
     check_restored(data)?;
     if has_store(data) {
@@ -76,7 +76,7 @@ pub fn check_store(data: &Path) -> Result<(), String> {
     }
 }
 
-/// Refuses a data directory that a restore was cut short in (BAK-08).
+/// Rejects a data directory with a running or interrupted restore (BAK-08).
 pub fn check_restored(data: &Path) -> Result<(), String> {
     let within = data.join(RESTORING);
     match within.symlink_metadata() {

@@ -1,5 +1,4 @@
-//! Files that only their owner may read: made whole or not at all, and refused when others can read
-//! them.
+//! Files that only their owner may read: created atomically, and rejected if others can read them.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
@@ -13,14 +12,14 @@ use recalld_common::secret::Random;
 
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
-/// Bits that let someone else read, write or run a file.
+/// Mode bits that let others read, write or execute a file.
 const OTHERS: u32 = 0o077;
-/// Bits that let someone else put files into a folder.
+/// Mode bits that let others create files in a folder.
 const OTHERS_WRITE: u32 = 0o022;
 const MODE_BITS: u32 = 0o777;
 
-/// Makes `folder` and what leads to it, for its owner only; whether it was made. One that is there
-/// is refused when others may write to it: they could put their own keys in place of ours.
+/// Creates `folder` and its missing parents, accessible by their owner only. Returns true if the folder was created. An
+/// existing folder is rejected if others may write to it: they could replace our keys with theirs.
 pub fn make_folder(folder: &Path) -> Result<bool, CredentialsError> {
     let failed = |error| CredentialsError::disk("create", folder, error);
     if !folder.try_exists().map_err(failed)? {
@@ -47,7 +46,7 @@ pub fn make_folder(folder: &Path) -> Result<bool, CredentialsError> {
     Ok(false)
 }
 
-/// The text of the private file at `path`; `None` if there is no file.
+/// Reads the text of a private file; `None` if the file does not exist.
 pub fn read(path: &Path, bytes_max: u64) -> Result<Option<Zeroizing<String>>, CredentialsError> {
     let Some(bytes) = read_bytes(path, bytes_max)? else { return Ok(None) };
     let malformed = |why: String| CredentialsError::Malformed { path: path.to_owned(), why };
@@ -55,7 +54,7 @@ pub fn read(path: &Path, bytes_max: u64) -> Result<Option<Zeroizing<String>>, Cr
     Ok(Some(Zeroizing::new(text.to_owned())))
 }
 
-/// The same, whatever its bytes are.
+/// Reads the bytes of a private file; `None` if the file does not exist.
 pub fn read_bytes(
     path: &Path,
     bytes_max: u64,
@@ -74,7 +73,7 @@ pub fn read_bytes(
     if mode & OTHERS != 0 {
         return Err(CredentialsError::TooOpen { path: path.to_owned(), mode, wanted: FILE_MODE });
     }
-    // The buffer never grows, so no copy of the secret is left behind in freed memory.
+    // The buffer never grows, so that no copy of the secret remains in freed memory.
     let mut bytes = Zeroizing::new(Vec::with_capacity(
         usize::try_from(bytes_max).unwrap_or(0).saturating_add(1),
     ));
@@ -86,7 +85,7 @@ pub fn read_bytes(
     Ok(Some(bytes))
 }
 
-/// Puts `text` at `path`, durably, in place of what may be there.
+/// Writes `text` to `path` durably, replacing an existing file.
 pub fn replace(path: &Path, text: &str, random: &mut Random<'_>) -> Result<(), CredentialsError> {
     let beside = beside(path, random);
     write_new(&beside, text).map_err(|error| CredentialsError::disk("write", &beside, error))?;
@@ -95,8 +94,8 @@ pub fn replace(path: &Path, text: &str, random: &mut Random<'_>) -> Result<(), C
     sync_folder(path.parent().unwrap_or(Path::new(".")))
 }
 
-/// Puts `text` at `path`, durably, and only if nothing is there: `false` if something is. The file
-/// is written beside its place, synced, and linked into it: a rename would replace what is there.
+/// Writes `text` to `path` durably, only if no file exists there; returns false otherwise. The file is written under
+/// another name, synced, and hard-linked to `path`, because a rename would replace an existing file.
 pub fn create(path: &Path, text: &str, random: &mut Random<'_>) -> Result<bool, CredentialsError> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let beside = beside(path, random);
@@ -112,7 +111,7 @@ pub fn create(path: &Path, text: &str, random: &mut Random<'_>) -> Result<bool, 
     Ok(true)
 }
 
-/// A name beside `path` that no other process picks.
+/// Returns a path beside `path` that no other process chooses.
 fn beside(path: &Path, random: &mut Random<'_>) -> PathBuf {
     let mut bytes = [0; 8];
     random(&mut bytes);
@@ -123,7 +122,7 @@ fn beside(path: &Path, random: &mut Random<'_>) -> PathBuf {
 
 fn write_new(path: &Path, text: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path)?;
-    // The umask can only have taken bits away, and an odd one may have taken the owner's.
+    // The umask can only have removed bits; an unusual umask may have removed the owner's.
     file.set_permissions(Permissions::from_mode(FILE_MODE))?;
     file.write_all(text.as_bytes())?;
     file.sync_all()

@@ -1,42 +1,42 @@
-//! What stands between this installation and its secrets.
+//! Errors of private files.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why there are no credentials. Never holds a secret.
+/// Error of reading or writing credentials. Never contains a secret.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum CredentialsError {
-    /// Others than the owner can get at it.
+    /// Users other than the owner have access.
     TooOpen {
         /// The file or folder.
         path: PathBuf,
-        /// Its permission bits.
+        /// The permission bits.
         mode: u32,
-        /// The bits it should have.
+        /// The permission bits that are required.
         wanted: u32,
     },
-    /// It does not hold what it should.
+    /// The content is invalid.
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the defect.
         why: String,
     },
-    /// The operating system refused.
+    /// The operating system rejected an operation.
     Disk {
-        /// What was tried.
+        /// The operation.
         doing: &'static str,
-        /// On what.
+        /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
 impl CredentialsError {
-    /// An operation on a file that the disk refused.
+    /// Creates the error of a failed operation on a file.
     pub fn disk(doing: &'static str, path: &Path, source: io::Error) -> Self {
         Self::Disk { doing, path: path.to_owned(), source }
     }

@@ -1,8 +1,7 @@
-//! The folders that may be read, and opening a path beneath them.
+//! Allowed roots, and opening of paths beneath them.
 //!
-//! Owns the path policy: no `..`, no symbolic links below a root, regular files and folders only.
-//! What was checked is the descriptor that is read, so a path swapped in between changes nothing;
-//! `beneath` does the opening.
+//! Defines the path policy: no `..`, no symbolic links below a root, regular files and folders only. The checked
+//! descriptor is the one that is read, so a path swapped in between has no effect. `beneath` opens the path.
 
 use std::fmt;
 use std::fs::File;
@@ -18,17 +17,17 @@ use crate::beneath::{LOOK, READ, admit, descend, refusal};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Longest file read, in bytes.
+    /// Maximum size of a file in bytes.
     pub const FILE_BYTES_MAX: u64 = 16 << 20;
-    /// Most folders that may be configured.
+    /// Maximum number of configured folders.
     pub const ROOTS_MAX: usize = 64;
-    /// Longest path accepted, in bytes (Linux PATH_MAX).
+    /// Maximum length of a path in bytes (Linux PATH_MAX).
     pub const PATH_BYTES_MAX: usize = 4_096;
-    /// Most components below a root.
+    /// Maximum number of components below a root.
     pub const PATH_PARTS_MAX: usize = 128;
 }
 
-/// Bytes that are hashed between two looks at whether the hash is still wanted.
+/// Bytes hashed between two checks for cancellation.
 const PIECE_BYTES: usize = 64 << 10;
 
 /// The configured folders, opened once.
@@ -41,12 +40,12 @@ pub struct Roots {
 struct Root {
     /// Canonical, UTF-8.
     path: String,
-    /// As configured, if that differs: callers may use either spelling.
+    /// The path as configured, if different: callers may use either spelling.
     written: String,
     folder: OwnedFd,
 }
 
-/// A file or folder under a root, open. Reading it cannot be redirected any more.
+/// An open file or folder under a root. Changes of the path no longer affect reads.
 #[derive(Debug)]
 pub struct Allowed {
     root: String,
@@ -57,7 +56,7 @@ pub struct Allowed {
     modified: i64,
 }
 
-/// Why the configured roots cannot be used.
+/// Error of the configured roots.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RootsError {
@@ -87,25 +86,25 @@ impl fmt::Display for RootsError {
 
 impl std::error::Error for RootsError {}
 
-/// Why a path is not read.
+/// Reason for rejecting a path.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Refused {
-    /// Empty, too long, too deep, or holding a control character: in a report it would look like a line of ours.
+    /// Empty, too long, too deep, or with a control character, which could forge a line of a report.
     Malformed(&'static str),
     /// No folder is configured.
     NoRoots,
-    /// Not beneath a configured folder; these are.
+    /// Not beneath a configured folder; lists the configured folders.
     Outside(Vec<String>),
-    /// Holds a `..`.
+    /// The path contains `..`.
     Parent,
-    /// A symbolic link stands in the path.
+    /// The path contains a symbolic link.
     SymbolicLink,
     /// A device, fifo or socket.
     Special,
-    /// Nothing there.
+    /// The file does not exist.
     Missing,
-    /// The system refused.
+    /// The error of the system.
     Io(io::Error),
 }
 
@@ -136,7 +135,7 @@ impl Roots {
     /// Opens the configured folders.
     ///
     /// # Errors
-    /// When there are too many, or one is not a readable folder with a UTF-8 path.
+    /// There are too many folders, or one of them is not a readable folder with a UTF-8 path.
     pub fn open(folders: &[PathBuf]) -> Result<Self, RootsError> {
         if folders.len() > ROOTS_MAX {
             return Err(RootsError::TooMany(folders.len()));
@@ -168,10 +167,10 @@ impl Roots {
         self.roots.iter().map(|root| root.path.as_str())
     }
 
-    /// Opens `path`: absolute and beneath a root, or relative to the first root that has it.
+    /// Opens `path`: absolute and beneath a root, or relative to the first root that contains the path.
     ///
     /// # Errors
-    /// When the policy or the system refuses; `Refused` says which.
+    /// The policy or the system rejects the path; `Refused` is the reason.
     pub fn resolve(&self, path: &str) -> Result<Allowed, Refused> {
         check_shape(path)?;
         if self.roots.is_empty() {
@@ -188,7 +187,7 @@ impl Roots {
             return Err(Refused::Missing);
         }
         let beneath = |root: &str| Path::new(path).strip_prefix(root).ok().map(Path::to_path_buf);
-        // The longest root wins, so nested roots name a file one way.
+        // The longest root takes precedence, so that a file below nested roots has one name.
         let found = self.roots.iter().filter_map(|root| {
             let rest = beneath(&root.path).or_else(|| beneath(&root.written))?;
             Some((root.path.len(), root, rest))
@@ -209,41 +208,41 @@ impl Allowed {
         join(&self.root, &self.relative)
     }
 
-    /// The root it lies under.
+    /// The root that contains the file.
     pub fn root(&self) -> &str {
         &self.root
     }
 
-    /// Path below the root, `/` between parts; empty for the root itself.
+    /// Path below the root with `/` between components; empty for the root itself.
     pub fn relative(&self) -> &str {
         &self.relative
     }
 
-    /// The last part of the path.
+    /// Last component of the path.
     pub fn name(&self) -> &str {
         let path = if self.relative.is_empty() { &self.root } else { &self.relative };
         path.rsplit('/').next().unwrap_or(path)
     }
 
-    /// Whether it is a folder.
+    /// Returns true for a folder.
     pub fn is_folder(&self) -> bool {
         self.folder
     }
 
-    /// Size when opened.
+    /// Size in bytes when opened.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Time of last change when opened, in seconds since 1970.
+    /// Modification time when opened, in seconds since 1970.
     pub fn modified(&self) -> i64 {
         self.modified
     }
 
-    /// The SHA-256 of the whole content, read in pieces; `None` once `is_over`.
+    /// Returns the SHA-256 of the whole content; `None` if `is_over` returned true between two chunks.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// The error of the system.
     pub fn sha256(&self, is_over: &dyn Fn() -> bool) -> io::Result<Option<[u8; 32]>> {
         let mut file = File::from(self.fd.try_clone()?);
         file.rewind()?;
@@ -260,15 +259,16 @@ impl Allowed {
         }
     }
 
-    /// The open file.
+    /// The open descriptor.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
-    /// The whole content; `None` when it is longer than `FILE_BYTES_MAX`, however long it claimed to be.
+    /// Reads the whole content. Returns `None` if the content is longer than `FILE_BYTES_MAX`, whatever size was
+    /// reported before.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// The error of the system.
     pub fn read_bytes(&self) -> io::Result<Option<Vec<u8>>> {
         let mut file = File::from(self.fd.try_clone()?);
         file.rewind()?;
@@ -279,7 +279,7 @@ impl Allowed {
     }
 }
 
-/// `root` and `relative` as one path.
+/// Joins `root` and `relative`.
 pub fn join(root: &str, relative: &str) -> String {
     match (root, relative) {
         (root, "") => root.to_owned(),
@@ -301,7 +301,7 @@ fn check_shape(path: &str) -> Result<(), Refused> {
     Ok(())
 }
 
-/// The plain components of a path; `.` is dropped, `..` refused.
+/// Returns the normal components of a path. Drops `.` and rejects `..`.
 fn parts(path: &Path) -> Result<Vec<&str>, Refused> {
     let mut found = Vec::new();
     for part in path.components() {
@@ -320,13 +320,13 @@ fn parts(path: &Path) -> Result<Vec<&str>, Refused> {
 }
 
 fn open_beneath(root: &Root, parts: &[&str]) -> Result<Allowed, Refused> {
-    // A look first: opening a device for reading may already act on it.
+    // Inspected first: opening a device for reading may already have an effect.
     admit(&descend(root.folder.as_fd(), parts, LOOK).map_err(refusal)?)?;
     let fd = descend(root.folder.as_fd(), parts, READ).map_err(refusal)?;
     allowed(root.path.clone(), parts.join("/"), fd)
 }
 
-/// Wraps an opened descriptor, after looking at what it really is.
+/// Wraps an open descriptor after checking its file type.
 pub fn allowed(root: String, relative: String, fd: OwnedFd) -> Result<Allowed, Refused> {
     let (folder, bytes, modified) = admit(&fd)?;
     Ok(Allowed { root, relative, fd, folder, bytes, modified })

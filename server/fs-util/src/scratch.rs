@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::roots::Roots;
 
-/// A folder of its own for one test, removed afterwards.
+/// A temporary folder of one test, removed on drop.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Makes the folder beneath the system's temporary folder.
+    /// Creates the folder in the system's temporary folder.
     ///
     /// # Panics
-    /// The system makes none.
+    /// The folder cannot be created.
     pub fn new(name: &str) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let unique = format!(
@@ -30,18 +30,18 @@ impl Scratch {
         &self.0
     }
 
-    /// The folder as an allowed root.
+    /// Returns the folder as an allowed root.
     ///
     /// # Panics
-    /// The folder is gone.
+    /// The folder no longer exists.
     pub fn roots(&self) -> Roots {
         Roots::open(std::slice::from_ref(&self.0)).expect("a temporary folder can be used")
     }
 
-    /// Writes a file beneath the folder, and the folders that lead to it.
+    /// Writes a file beneath the folder and creates missing parents.
     ///
     /// # Panics
-    /// The disk takes no file.
+    /// The file cannot be written.
     pub fn write(&self, path: &str, text: &str) {
         let path = self.0.join(path);
         std::fs::create_dir_all(path.parent().expect("a temporary folder can be used"))

@@ -1,14 +1,14 @@
-//! Why a data directory, a model or the service did not open.
+//! Errors of opening a data directory, a model or the service.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// Why the service did not start.
+/// Error of the start.
 #[derive(Debug)]
 pub enum StartError {
-    /// Another process, very likely a running server, has the store.
+    /// Another process, probably a running server, has opened the store.
     Busy(PathBuf),
-    /// Anything else; the message ends with what to do.
+    /// Any other error; the message ends with the action to take.
     Failed(String),
 }
 
@@ -27,7 +27,7 @@ impl fmt::Display for StartError {
 
 impl std::error::Error for StartError {}
 
-/// The message, which ends with what to do.
+/// Creates an error from a message that ends with the action to take.
 pub fn failed(why: impl fmt::Display) -> StartError {
     StartError::Failed(why.to_string())
 }

@@ -1,4 +1,4 @@
-//! A disk that counts what is written to it, so that a long copy tells how far it is, and can end.
+//! A disk that counts written bytes, for progress reports and cancellation of a long copy.
 
 use std::io;
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use engine::os::disk::{Disk, DiskFile, DiskLock, DiskRead, FileBytes, RealDisk};
 use recalld_common::cancel::CancellationToken;
 use recalld_common::cancel::Progress;
 
-/// How often a copy tells how far it is.
+/// Interval of progress reports.
 const TELL_EVERY: Duration = Duration::from_millis(250);
 
-/// What the files of a disk count into.
+/// State shared by the files of a disk.
 #[derive(Debug)]
 struct Counter {
     bytes: AtomicU64,
     cancel: CancellationToken,
 }
 
-/// A directory of the real file system whose writes are counted, and refused once nobody waits.
+/// A directory of the real file system that counts writes, and rejects them after cancellation.
 #[derive(Debug)]
 pub struct ToldDisk {
     disk: RealDisk,
@@ -30,14 +30,13 @@ pub struct ToldDisk {
 }
 
 impl ToldDisk {
-    /// Wraps a disk; writes fail once `cancel` is raised.
+    /// Wraps a disk. Writes fail after `cancel` is cancelled.
     pub fn new(disk: RealDisk, cancel: &CancellationToken) -> Self {
         let counter = Counter { bytes: AtomicU64::new(0), cancel: cancel.clone() };
         Self { disk, counter: Arc::new(counter) }
     }
 
-    /// Does `work`, which writes to this disk about `total` bytes, and tells of it when it begins and
-    /// meanwhile.
+    /// Runs `work`, which writes about `total` bytes to this disk. Reports progress at the beginning and periodically.
     pub fn telling<T>(
         &self,
         what: &str,

@@ -1,4 +1,4 @@
-//! Files as URIs (RFC 8089), and what is in them now.
+//! File URIs (RFC 8089), and the current content of their files.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use recalld_common::target::percent_decode;
 
 const SCHEME: &str = "file://";
 
-/// The URI of an absolute path.
+/// Returns the URI of an absolute path.
 pub fn of_path(path: &str) -> String {
     let mut uri = SCHEME.to_owned();
     for byte in path.bytes() {
@@ -22,18 +22,18 @@ pub fn of_path(path: &str) -> String {
     uri
 }
 
-/// The path of a file's URI; `None` for any other URI.
+/// Returns the path of a file URI; `None` for any other URI.
 pub fn to_path(uri: &str) -> Option<String> {
     let path = uri.strip_prefix(SCHEME).filter(|path| path.starts_with('/'))?;
     percent_decode(path).ok().map(std::borrow::Cow::into_owned)
 }
 
-/// What is in a file now, if it may be read and is there.
+/// Returns the current content of a file; `None` if the file is missing or not allowed.
 pub fn contents(roots: &Roots, path: &str) -> Option<Vec<u8>> {
     roots.resolve(path).ok().filter(|file| !file.is_folder())?.read_bytes().ok().flatten()
 }
 
-/// SHA-256.
+/// Computes a SHA-256.
 pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }
