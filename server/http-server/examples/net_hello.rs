@@ -1,6 +1,6 @@
-//! The bare front end, for measuring it: `/quick` is answered on the event loop, everything else by a
-//! worker. `cargo run --release -p recalld-http-server --example net_hello`, then for instance
-//! `wrk -t1 -c64 -d5 http://127.0.0.1:8799/`.
+//! A minimal service for benchmarks: `/quick` is answered on the event loop, every other path by a worker. Start `cargo
+//! run --release -p recalld-http-server --example net_hello`, then for instance `wrk -t1 -c64 -d5
+//! http://127.0.0.1:8799/`.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

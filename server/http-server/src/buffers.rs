@@ -1,12 +1,12 @@
-//! What a connection has received and not read, and what it has said and not sent.
+//! Buffers of one connection for received and for unsent bytes.
 //!
-//! Knows bytes only. Both give their memory back when they are empty, because most connections are
-//! idle most of the time; how much they may hold is the state machine's to say.
+//! Both free their memory when empty, because most connections are idle most of the time. The state machine in `conn`
+//! enforces their size limits.
 
 use std::collections::VecDeque;
 
-/// Bytes received and not yet read. Reading moves a mark; the buffer is compacted when more comes, so
-/// many small requests in one buffer are not moved once each.
+/// Bytes received and not yet parsed. Consuming only advances an offset; the next `push` compacts the buffer, so many
+/// small pipelined requests are not each moved.
 #[derive(Default)]
 pub(super) struct Inbox {
     bytes: Vec<u8>,
@@ -14,14 +14,12 @@ pub(super) struct Inbox {
 }
 
 impl Inbox {
-    /// Adds what has arrived.
     pub(super) fn push(&mut self, more: &[u8]) {
         self.bytes.drain(..self.start);
         self.start = 0;
         self.bytes.extend_from_slice(more);
     }
 
-    /// Forgets the first `count` bytes, which have been read.
     pub(super) fn consume(&mut self, count: usize) {
         self.start += count;
         assert!(self.start <= self.bytes.len(), "no more is read than there is");
@@ -30,47 +28,46 @@ impl Inbox {
         }
     }
 
-    /// What has not been read.
+    /// The unparsed bytes.
     pub(super) fn rest(&self) -> &[u8] {
         &self.bytes[self.start..]
     }
 
-    /// The same, for a reader that works in place.
+    /// The unparsed bytes, for in-place TLS decryption.
     pub(super) fn rest_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[self.start..]
     }
 
-    /// Bytes of memory that are held for it.
+    /// Allocated memory in bytes.
     pub(super) fn held(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// How many bytes have not been read.
+    /// Number of unparsed bytes.
     pub(super) fn len(&self) -> usize {
         self.bytes.len() - self.start
     }
 
-    /// Whether all has been read.
     pub(super) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Bytes to send, in the buffers they were made in. A usual answer is one buffer and costs no queue.
+/// Bytes to send, in the buffers in which they were encoded. A typical response is one buffer and uses no queue.
 #[derive(Default)]
 pub(super) struct Outbox {
-    /// The buffer that is being sent; empty when there is nothing to send.
+    /// The buffer being sent; empty if nothing is to be sent.
     first: Vec<u8>,
-    /// Those behind it.
+    /// The buffers after `first`.
     more: VecDeque<Vec<u8>>,
-    /// Bytes of the first buffer that are sent.
+    /// Bytes of `first` already sent.
     sent: usize,
-    /// Bytes of memory that all buffers hold: each until its last byte is sent.
+    /// Allocated memory of all buffers in bytes; a buffer counts until its last byte is sent.
     held: usize,
 }
 
 impl Outbox {
-    /// Adds a buffer; an empty one adds nothing.
+    /// Appends a buffer; an empty buffer is dropped.
     pub(super) fn push(&mut self, buffer: Vec<u8>) {
         if buffer.is_empty() {
             return;
@@ -83,7 +80,7 @@ impl Outbox {
         }
     }
 
-    /// Forgets the first `count` bytes of `next`, which have been sent.
+    /// Discards the first `count` bytes of `next`, which were sent.
     pub(super) fn consume(&mut self, count: usize) {
         self.sent += count;
         assert!(self.sent <= self.first.len(), "no more is sent than was given");
@@ -97,18 +94,16 @@ impl Outbox {
         }
     }
 
-    /// The bytes to send next; none when all is sent.
+    /// The bytes to send next; empty if all bytes are sent.
     pub(super) fn next(&self) -> &[u8] {
         &self.first[self.sent..]
     }
 
-    /// Bytes of memory that are held for what is not sent. More than what is not sent: a buffer goes as
-    /// a whole.
+    /// Allocated memory in bytes. Exceeds the unsent bytes, because a buffer is freed as a whole.
     pub(super) fn held(&self) -> usize {
         self.held
     }
 
-    /// Whether all is sent.
     pub(super) fn is_empty(&self) -> bool {
         self.first.is_empty()
     }

@@ -1,22 +1,21 @@
-//! Incremental decoding of a chunked request body (RFC 9112, section 7.1), strict.
+//! Incremental, strict decoder of a chunked request body (RFC 9112, section 7.1).
 //!
-//! Knows bytes; takes them in pieces of any size and gives the same result for every split. A
-//! decoder that forgives here is half of a smuggling attack, so every line ends with CRLF, a size is
-//! hexadecimal digits and nothing else, and whitespace around it is refused.
+//! The result does not depend on how the input is split. A lenient decoder enables request smuggling. Every line must
+//! end with CRLF, a size is hexadecimal digits only, and whitespace around a size is rejected.
 
 use super::http::Fault;
 use crate::limits::{CHUNK_EXTENSION_BYTES_MAX, CHUNK_LINE_BYTES_MAX, TRAILER_BYTES_MAX};
 use recalld_common::target::hex;
 
-/// More digits than any size under the body cap needs, leading zeros included.
+/// More digits, leading zeros included, than any size below the body limit needs.
 const SIZE_DIGITS_MAX: usize = 16;
 
-/// Reads one chunked body.
+/// Decoder of one chunked body.
 #[derive(Debug)]
 pub(super) struct Chunked {
     state: State,
     body_bytes_max: usize,
-    /// How long the body may become before somebody is asked.
+    /// Body length up to which no body decision is needed.
     granted: usize,
     line_bytes: usize,
     extension_bytes: usize,
@@ -35,7 +34,7 @@ enum State {
     SizeEnd {
         value: usize,
     },
-    /// A chunk was announced that goes beyond what is granted.
+    /// A chunk that would exceed `granted` was announced.
     Held {
         value: usize,
     },
@@ -53,8 +52,8 @@ enum State {
 }
 
 impl Chunked {
-    /// A decoder for a body of at most `body_bytes_max`, which stops before a chunk that goes beyond
-    /// what is `granted`.
+    /// Creates a decoder for a body of at most `body_bytes_max`. Decoding stops before a chunk that would exceed
+    /// `granted`.
     pub(super) fn new(body_bytes_max: usize, granted: usize) -> Chunked {
         Chunked {
             state: State::Size { value: 0, digits: 0 },
@@ -66,12 +65,12 @@ impl Chunked {
         }
     }
 
-    /// Whether the last byte of the body has been read.
+    /// Returns true if the last byte of the body was decoded.
     pub(super) fn is_done(&self) -> bool {
         self.state == State::Done
     }
 
-    /// The size of the chunk that waits for `grant`.
+    /// Size of the chunk that waits for `grant`.
     pub(super) fn held(&self) -> Option<usize> {
         match self.state {
             State::Held { value } => Some(value),
@@ -79,8 +78,8 @@ impl Chunked {
         }
     }
 
-    /// The body, of which there are `body_bytes`, may become as long as `granted`. A chunk that goes
-    /// beyond that as well stays held.
+    /// Raises the accepted body length to `granted`; `body_bytes` were decoded so far. A chunk that exceeds the new
+    /// length too keeps waiting.
     pub(super) fn grant(&mut self, granted: usize, body_bytes: usize) {
         self.granted = granted;
         if let State::Held { value } = self.state
@@ -90,8 +89,8 @@ impl Chunked {
         }
     }
 
-    /// Reads from `input`, appends to `body`, and returns how many bytes were used. It stops before a
-    /// chunk that is held, and behind the end of the body; what follows belongs to the next request.
+    /// Decodes from `input`, appends to `body` and returns the number of bytes consumed. Stops before a chunk that
+    /// waits for `grant` and after the end of the body; later bytes belong to the next request.
     pub(super) fn read(&mut self, input: &[u8], body: &mut Vec<u8>) -> Result<usize, Fault> {
         let mut used = 0;
         while let Some(byte) = input.get(used).copied() {
@@ -112,7 +111,7 @@ impl Chunked {
         Ok(used)
     }
 
-    /// The state after `byte`, which is framing and not data.
+    /// Returns the state after the framing byte `byte`.
     fn next(&mut self, byte: u8, body_bytes: usize) -> Result<State, Fault> {
         match self.state {
             State::Size { value, digits } => self.size(byte, value, digits),
@@ -182,7 +181,7 @@ impl Chunked {
         Ok(())
     }
 
-    /// Trailer fields are held to the grammar of header fields and dropped.
+    /// Trailer fields must match the grammar of header fields, and are discarded.
     fn trailer(&mut self, byte: u8) -> Result<State, Fault> {
         if self.state == State::TrailerStart && byte == b'\r' {
             return Ok(State::LastEnd);
@@ -208,7 +207,7 @@ fn expect(byte: u8, wanted: u8, otherwise: &'static str) -> Result<(), Fault> {
     if byte == wanted { Ok(()) } else { Err(Fault::bad(otherwise)) }
 }
 
-/// Whether a byte may stand in a token (RFC 9110, section 5.6.2).
+/// Returns true if `byte` is allowed in a token (RFC 9110, section 5.6.2).
 pub(super) fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
@@ -217,7 +216,7 @@ pub(super) fn is_token(byte: u8) -> bool {
 mod tests {
     use super::*;
 
-    /// Feeds `input` in two pieces, split at `at`.
+    /// Decodes `input` in two pieces, split at `at`.
     fn decode(input: &[u8], at: usize) -> Result<(Vec<u8>, usize, bool), Fault> {
         let mut decoder = Chunked::new(100, 100);
         let mut body = Vec::new();

@@ -1,35 +1,35 @@
-//! Settings of the front end: plain data, no live objects.
+//! Configuration of the HTTP server: plain data.
 
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
-/// Which listener a call came in by; the numbers are the caller's own.
+/// The listener that accepted a request. The caller of the crate assigns the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ListenerId(pub u16);
 
-/// One address to listen on.
+/// An address to listen on.
 #[derive(Clone, Copy, Debug)]
 pub struct Listen {
-    /// Comes back in every call of this listener.
+    /// Reported in every request of this listener.
     pub id: ListenerId,
-    /// Where to listen; port 0 takes a free port.
+    /// Address to bind; port 0 binds a free port.
     pub address: SocketAddr,
 }
 
-/// What of the places for connections a listener has, and of the memory for what waits.
+/// A listener's limits on connections and on buffered memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Places {
-    /// Those that no other listener takes.
+    /// Connections reserved for this listener.
     pub reserved: usize,
-    /// Most that one peer has: an IPv4 address, or the 64-bit prefix that one site of IPv6 has at least.
+    /// Connections per peer. A peer is an IPv4 address or an IPv6 /64 prefix, the least that one site has.
     pub per_peer_max: usize,
-    /// Bytes that its connections may have waiting, unread or unsent, whatever those of others have.
+    /// Buffered bytes (unread or unsent) reserved for the connections of this listener.
     pub waiting_bytes_reserved: usize,
-    /// Most of them that one peer has waiting before nothing large is added.
+    /// Buffered bytes of one peer above which no large addition is accepted.
     pub waiting_bytes_per_peer_max: usize,
 }
 
-/// Nothing is kept, and nothing bounded beside what bounds all together.
+/// Reserves nothing; only the limits of the server apply.
 impl Default for Places {
     fn default() -> Places {
         Places {
@@ -41,21 +41,21 @@ impl Default for Places {
     }
 }
 
-/// What `Server::bind` needs.
+/// Configuration for `Server::bind`.
 #[derive(Clone, Debug)]
 pub struct NetConfig {
-    /// At least one, at most `limits::LISTENERS_MAX`.
+    /// Listeners, `1..=limits::LISTENERS_MAX`.
     pub listeners: Vec<Listen>,
     /// Worker threads, `1..=limits::WORKERS_MAX`.
     pub workers: usize,
-    /// Caps and timeouts; each may be lower than its default, never higher.
+    /// Limits and timeouts; each may be lower than its default, never higher.
     pub limits: Limits,
-    /// The wall clock, for the `Date` field alone.
+    /// Wall clock, used only for the `Date` field.
     pub wall_clock: fn() -> SystemTime,
 }
 
-/// The caps and timeouts of `limits.rs` that a setting may lower. Field for field the constant of the
-/// same name, which says what it bounds and why.
+/// The configurable limits and timeouts. Each field is named like its constant in `limits.rs`, which documents the
+/// bound and its reason.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "each field is documented at its constant in limits.rs")]
 pub struct Limits {
@@ -107,7 +107,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The name of the first limit that is above its default, or too small to serve anything.
+    /// Returns the name of the first limit that exceeds its default or is too small to serve any request.
     pub(super) fn fault(&self) -> Option<&'static str> {
         let top = Limits::default();
         let sizes = [

@@ -1,8 +1,8 @@
-//! One connection as a state machine without a socket: bytes in, bytes out, next deadline.
+//! A connection as a sans-IO state machine: bytes in, bytes out, next deadline.
 //!
-//! Owns the phase, the unread and unsent bytes and the clock of the phase; must not know sockets,
-//! threads or services. Time comes in as a parameter. One call is in flight at a time: bytes that
-//! arrive meanwhile wait, at most `pipelined_bytes_max` of them, and then reading stops.
+//! Owns the phase, the unparsed and unsent bytes and the timer of the phase. Must not depend on sockets, threads or
+//! services; the time is a parameter. Only one request is in flight at a time. Pipelined bytes are buffered up to
+//! `pipelined_bytes_max`; then reading stops.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,67 +20,66 @@ use crate::limits::{
 use recalld_common::date::Moment;
 use recalld_common::request_id::{Numbering, RequestId};
 
-/// Where one connection stands.
+/// Protocol phase of a connection.
 enum Phase {
-    /// Between requests, or gathering a request head.
+    /// Idle between requests, or receiving a request head.
     Head,
-    /// The service is being asked whether the request may have its body.
+    /// Waiting for the service's body decision.
     Judged(Box<Gathering>),
-    /// Head accepted, the body still to come.
+    /// Head accepted, receiving the body.
     Body(Box<Incoming>),
-    /// The service has the call.
+    /// The service processes the request.
     Working(Exchange),
-    /// An answer waits for the socket.
+    /// Sending a response.
     Writing(After),
-    /// An answer of unknown length; more of it comes until the stream ends.
+    /// Sending a streamed response of unknown length, until the stream ends.
     Streaming { chunked: bool, after: After },
-    /// Everything is said and our side is shut; `left` late bytes of the client's are thrown away,
-    /// so that they do not reset the connection before the client has read its answer.
+    /// Lingering close: the response is sent and the sending half is shut down. Up to `left` late bytes are discarded,
+    /// so that a reset does not destroy the response before the client reads it.
     Lingering { left: usize },
-    /// Nothing more will happen; the socket can go.
+    /// Terminal; the socket can be closed.
     Closed,
 }
 
-/// What follows an answer.
+/// Persistence of the connection after a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum After {
     KeepAlive,
     Close,
 }
 
-/// A request whose body is being read.
 struct Incoming {
-    /// All but the body.
+    /// The request without its body.
     request: Request,
     gathering: Gathering,
 }
 
-/// What `advance` has for the service.
+/// Event that `advance` returns for the service.
 #[derive(Debug)]
 pub(super) enum Arrived {
-    /// The head of a request, whose body will have at least so many bytes and is not to be taken unasked.
-    /// `admit` or `decline` goes on, at once.
+    /// A request head whose body needs a body decision; the number is a lower bound of its size in bytes. The caller
+    /// must call `admit` or `decline` immediately.
     Head(Request, usize),
-    /// A whole request, to be answered by `respond` or `begin_stream`.
+    /// A complete request, to be answered by `respond` or `begin_stream`.
     Call(Request),
 }
 
-/// One connection. See the module comment.
+/// State of one connection. See the module comment.
 pub(super) struct Conn {
     limits: Arc<Limits>,
     numbering: Numbering,
     phase: Phase,
     inbox: Inbox,
-    /// How much of the inbox is known not to hold the end of a head.
+    /// Length of the inbox prefix that was scanned and contains no end of a head.
     scanned: usize,
     outbox: Outbox,
-    /// When the clock of this phase began.
+    /// Start of the timer of this phase.
     since: Instant,
-    /// Body bytes received or answer bytes sent since then, which earn more time.
+    /// Body bytes received or response bytes sent since `since`; they extend the deadline.
     moved: usize,
-    /// When the last of them moved.
+    /// Time of the last progress.
     moved_at: Instant,
-    /// Body bytes of the request that is being read.
+    /// Body bytes received of the current request.
     body_bytes: usize,
     peer_ended: bool,
     abandoned: bool,
@@ -89,11 +88,11 @@ pub(super) struct Conn {
     refused: Option<u16>,
 }
 
-// An idle connection is this and its socket; both buffers are given back when they are empty.
+// Memory of an idle connection is this struct and its socket: both buffers free their memory when empty.
 const _: () = assert!(size_of::<Conn>() <= 512);
 
 impl Conn {
-    /// A fresh connection, which names its requests by `numbering`.
+    /// Creates a connection; `numbering` generates its request ids.
     pub(super) fn open(limits: Arc<Limits>, numbering: Numbering, now: Instant) -> Conn {
         Conn {
             limits,
@@ -114,7 +113,7 @@ impl Conn {
         }
     }
 
-    /// Takes bytes from the socket, at most `room` of them. Call `advance` afterwards.
+    /// Appends bytes from the socket, at most `room` of them. Call `advance` afterwards.
     pub(super) fn receive(&mut self, bytes: &[u8], now: Instant) {
         assert!(bytes.len() <= self.room(), "the caller asks for room first");
         match &mut self.phase {
@@ -133,11 +132,11 @@ impl Conn {
         }
     }
 
-    /// The client closed its sending half, or all of it. Call `advance` afterwards.
+    /// Records that the client closed its sending half or the whole connection. Call `advance` afterwards.
     pub(super) fn end(&mut self, now: Instant) {
         self.peer_ended = true;
         match self.phase {
-            // Whoever reads a stream says nothing meanwhile; an end is taken for leaving.
+            // A client that reads a stream sends nothing meanwhile: treat end of file as a disconnect.
             Phase::Streaming { .. } => self.lose(),
             Phase::Lingering { .. } => self.phase = Phase::Closed,
             Phase::Working(_) => self.since = now,
@@ -145,8 +144,8 @@ impl Conn {
         }
     }
 
-    /// Reads on in what has arrived. Gives a request when one is complete, or when it must be asked
-    /// about; the next one is given when it is answered.
+    /// Parses the received bytes. Returns a request if one is complete or needs a body decision; the next request is
+    /// returned only after its predecessor was answered.
     pub(super) fn advance(&mut self, moment: &Moment) -> Option<Arrived> {
         let step = match self.phase {
             Phase::Head => self.read_head(moment),
@@ -171,7 +170,7 @@ impl Conn {
         None
     }
 
-    /// The request that was asked about may have a body of `bytes_max`.
+    /// Accepts a body of up to `bytes_max` for the request that awaits its body decision.
     pub(super) fn admit(&mut self, request: Request, bytes_max: usize, moment: &Moment) {
         let Some(mut gathering) = self.take_judged() else { return };
         let granted = gathering.grant(bytes_max);
@@ -183,8 +182,8 @@ impl Conn {
         }
     }
 
-    /// The request that was asked about is answered without its body, which may be under way: the
-    /// connection closes. A fault is as that of `respond`.
+    /// Answers the request that awaits its body decision without reading its body, which may be in transit: the
+    /// connection closes. Errors are those of `respond`.
     pub(super) fn decline(
         &mut self,
         response: Response,
@@ -196,8 +195,8 @@ impl Conn {
         self.write_answer(exchange, response, moment)
     }
 
-    /// Answers the call in flight. An answer that must not be sent becomes a 500, and its fault is
-    /// given back for the log.
+    /// Answers the request in flight. If the response must not be sent, the client gets a 500 and the error is returned
+    /// for the log.
     pub(super) fn respond(
         &mut self,
         response: Response,
@@ -207,8 +206,8 @@ impl Conn {
         self.write_answer(self.settle(exchange), response, moment)
     }
 
-    /// Begins a streamed answer to the call in flight, which `feed` and `end_stream` continue; an
-    /// answer without a body (HEAD, 204, 304) is complete at once.
+    /// Begins a streamed response to the request in flight, continued by `feed` and `end_stream`. A response without a
+    /// body (HEAD, 204, 304) is complete immediately.
     pub(super) fn begin_stream(&mut self, head: &Head, moment: &Moment) -> Result<(), AnswerFault> {
         let Phase::Working(exchange) = self.phase else { return Ok(()) };
         let mut exchange = self.settle(exchange);
@@ -229,7 +228,7 @@ impl Conn {
         Ok(())
     }
 
-    /// Continues a streamed answer.
+    /// Appends data to a streamed response.
     pub(super) fn feed(&mut self, data: Vec<u8>, now: Instant) {
         let Phase::Streaming { chunked, .. } = self.phase else { return };
         if data.is_empty() {
@@ -243,7 +242,6 @@ impl Conn {
         self.say(framed, now);
     }
 
-    /// Ends a streamed answer.
     pub(super) fn end_stream(&mut self, now: Instant) {
         let Phase::Streaming { chunked, after } = self.phase else { return };
         if chunked {
@@ -253,8 +251,8 @@ impl Conn {
         self.finish_writing(now);
     }
 
-    /// The socket took `count` bytes of `output`. Call `advance` afterwards, for a request may have
-    /// been waiting behind the answer.
+    /// Records that the socket accepted `count` bytes of `output`. Call `advance` afterwards, because a pipelined
+    /// request may be waiting.
     pub(super) fn wrote(&mut self, count: usize, now: Instant) {
         self.outbox.consume(count);
         self.moved += count;
@@ -262,7 +260,7 @@ impl Conn {
         self.finish_writing(now);
     }
 
-    /// The deadline has passed. Only call it when it has.
+    /// Handles the expired deadline. Call only after the deadline passed.
     pub(super) fn expire(&mut self, moment: &Moment) {
         match self.phase {
             Phase::Head if self.inbox.is_empty() => self.phase = Phase::Closed,
@@ -275,12 +273,12 @@ impl Conn {
         }
     }
 
-    /// Refuses the request that is being read, and closes, whatever phase it is in.
+    /// Rejects the request being received, in any phase, and closes.
     pub(super) fn turn_down(&mut self, answer: Response, moment: &Moment) {
         self.turn_down_as(None, answer, moment);
     }
 
-    /// The same of a request that may have brought an id in a head that was not accepted.
+    /// Rejects the request being received and closes. `id` is the request id of a head that was not accepted.
     fn turn_down_as(&mut self, id: Option<RequestId>, answer: Response, moment: &Moment) {
         self.inbox = Inbox::default();
         self.refused = Some(answer.head.status);
@@ -293,8 +291,7 @@ impl Conn {
             .expect("our own answers are well formed");
     }
 
-    /// The server is closing down: what is begun is finished, nothing new begins. A stream is ended
-    /// by whoever feeds it.
+    /// Starts the drain: requests in flight finish, no new request begins. The sender of a stream must end the stream.
     pub(super) fn drain(&mut self) {
         self.draining = true;
         if matches!(self.phase, Phase::Head) && self.inbox.is_empty() {
@@ -302,14 +299,14 @@ impl Conn {
         }
     }
 
-    /// The connection is lost: nothing more can be sent.
+    /// Records that the connection is lost: nothing more can be sent.
     pub(super) fn lose(&mut self) {
         self.cut_off = true;
         self.phase = Phase::Closed;
     }
 
-    /// What the client says can no longer be understood, nor can it be told so: nothing begun comes to
-    /// an end, and what still arrives is thrown away, so that whatever was sent before is read.
+    /// Aborts after undecodable input, when no response can be sent either. Requests in flight are dropped and late
+    /// bytes are discarded, so that the client reads the bytes sent before.
     pub(super) fn break_off(&mut self, now: Instant) {
         self.inbox = Inbox::default();
         self.outbox = Outbox::default();
@@ -318,7 +315,7 @@ impl Conn {
         self.phase = Phase::Lingering { left: LINGER_BYTES_MAX };
     }
 
-    /// How many bytes `receive` may be given now; with none, the socket is not to be read.
+    /// Bytes that `receive` accepts now; if 0, the socket must not be read.
     pub(super) fn room(&self) -> usize {
         match self.phase {
             Phase::Closed | Phase::Writing(After::Close) => 0,
@@ -327,12 +324,12 @@ impl Conn {
         }
     }
 
-    /// The next bytes to send; empty when there are none.
+    /// The next bytes to send; empty if there are none.
     pub(super) fn output(&self) -> &[u8] {
         self.outbox.next()
     }
 
-    /// When `expire` is due. It may move with every other call.
+    /// Time at which `expire` is due. Any other call may change the deadline.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let limits = &self.limits;
         match self.phase {
@@ -342,7 +339,7 @@ impl Conn {
             Phase::Working(_) if self.peer_ended && !self.abandoned => {
                 Some(self.since + limits.half_closed_grace)
             }
-            // Whoever was given the head goes on at once, so no time passes in it.
+            // The caller decides immediately, so no time passes in this phase.
             Phase::Judged(_) => None,
             Phase::Working(_) | Phase::Closed => None,
             Phase::Streaming { .. } if self.outbox.is_empty() => None,
@@ -354,22 +351,22 @@ impl Conn {
         }
     }
 
-    /// Body bytes of the request that is being read. Those of a call that was given count with it.
+    /// Body bytes of the current request, received or already handed to the service.
     pub(super) fn body_bytes(&self) -> usize {
         self.body_bytes
     }
 
-    /// Bytes that have arrived and are not read.
+    /// Bytes received and not parsed.
     pub(super) fn unread_bytes(&self) -> usize {
         self.inbox.len()
     }
 
-    /// Bytes of memory held for what is not read, and for what is said and not sent.
+    /// Memory allocated for unparsed and unsent bytes.
     pub(super) fn held_bytes(&self) -> usize {
         self.inbox.held() + self.outbox.held()
     }
 
-    /// What the request is called that the service has, or is asked about.
+    /// Id of the request that is in flight or awaits its body decision.
     pub(super) fn request_id(&self) -> Option<RequestId> {
         match &self.phase {
             Phase::Working(exchange) => Some(exchange.id),
@@ -378,44 +375,44 @@ impl Conn {
         }
     }
 
-    /// The status that a request was refused with since this was asked last.
+    /// Takes the status of the request rejected since the last call.
     pub(super) fn take_refused(&mut self) -> Option<u16> {
         self.refused.take()
     }
 
-    /// Whether a body is arriving.
+    /// Returns true if a body is being received.
     pub(super) fn is_gathering(&self) -> bool {
         matches!(self.phase, Phase::Body(_))
     }
 
-    /// Whether the socket can go.
+    /// Returns true if the socket can be closed.
     pub(super) fn is_closed(&self) -> bool {
         matches!(self.phase, Phase::Closed)
     }
 
-    /// Whether it ended before everything was said, so that its end must not pass for a good one.
+    /// Returns true if the connection ended before all output was sent; such an end must not look complete.
     pub(super) fn is_cut_off(&self) -> bool {
         self.cut_off || !matches!(self.phase, Phase::Closed | Phase::Lingering { .. })
     }
 
-    /// Whether our side of the socket is to be shut.
+    /// Returns true if the sending half of the socket must be shut down.
     pub(super) fn is_lingering(&self) -> bool {
         matches!(self.phase, Phase::Lingering { .. })
     }
 
-    /// Whether `feed` and `end_stream` have an effect.
+    /// Returns true if `feed` and `end_stream` have an effect.
     pub(super) fn is_streaming(&self) -> bool {
         matches!(self.phase, Phase::Streaming { .. })
     }
 
-    /// Whether the client of the call in flight must be taken for gone.
+    /// Returns true if the client of the request in flight is presumed gone.
     pub(super) fn is_abandoned(&self) -> bool {
         self.abandoned
     }
 
     fn read_head(&mut self, moment: &Moment) -> Result<Option<Arrived>, Fault> {
-        // RFC 9112, section 2.2: an empty line before a request is ignored. Some clients end a body
-        // with one too many. None of this counts as the start of a request.
+        // RFC 9112, section 2.2: an empty line before a request is ignored. Some clients send an extra CRLF after a
+        // body. Empty lines do not start the head timer.
         while self.scanned == 0 && self.inbox.rest().starts_with(b"\r\n") {
             self.inbox.consume(2);
         }
@@ -475,7 +472,7 @@ impl Conn {
         Ok(Some(self.call(request, exchange, now)))
     }
 
-    /// Hands a whole request out and waits for its answer.
+    /// Returns a complete request as event and enters `Working`.
     fn call(&mut self, request: Request, exchange: Exchange, now: Instant) -> Arrived {
         self.phase = Phase::Working(exchange);
         self.body_bytes = 0;
@@ -484,7 +481,7 @@ impl Conn {
         Arrived::Call(request)
     }
 
-    /// The body that the service was asked about.
+    /// Takes the body that awaits its body decision.
     fn take_judged(&mut self) -> Option<Box<Gathering>> {
         if !matches!(self.phase, Phase::Judged(_)) {
             return None;
@@ -495,7 +492,7 @@ impl Conn {
         }
     }
 
-    /// The exchange as it ends: a closing server keeps no connection.
+    /// Final persistence of the exchange: a draining server keeps no connection alive.
     fn settle(&self, exchange: Exchange) -> Exchange {
         Exchange { keep_alive: exchange.keep_alive && !self.draining, ..exchange }
     }
@@ -521,19 +518,18 @@ impl Conn {
         Ok(())
     }
 
-    /// The service's answer cannot be sent; the client gets a 500 in its place.
+    /// Sends a 500 in place of a response that must not be sent.
     fn refuse_ours(&mut self, exchange: Exchange, moment: &Moment) {
         let answer = Response::internal(&exchange.id);
         self.write_answer(exchange, answer, moment).expect("our own answers are well formed");
     }
 
-    /// Answers what the client did wrong and closes: after a fault nobody knows where the next
-    /// request would begin.
+    /// Answers a malformed request and closes: after an error the start of the next request is unknown.
     fn refuse(&mut self, fault: &Fault, moment: &Moment) {
         self.turn_down_as(fault.id, fault.response(), moment);
     }
 
-    /// Queues bytes, and starts the write clock when nothing was waiting.
+    /// Queues bytes, and starts the write timer if nothing was queued.
     fn say(&mut self, bytes: Vec<u8>, now: Instant) {
         if self.outbox.is_empty() {
             self.start_clock(now);
@@ -541,7 +537,7 @@ impl Conn {
         self.outbox.push(bytes);
     }
 
-    /// Goes on from an answer that is wholly sent.
+    /// Leaves `Writing` if the response is sent completely.
     fn finish_writing(&mut self, now: Instant) {
         let Phase::Writing(after) = self.phase else { return };
         if !self.outbox.is_empty() {
@@ -564,9 +560,9 @@ impl Conn {
         self.moved_at = now;
     }
 
-    /// `grace` from the start of the phase, and a second more for every `rate` bytes moved, so that
-    /// a slow line is served and a trickle is not; but never more than `grace` without any movement,
-    /// for the system's own buffers swallow megabytes that nobody reads.
+    /// Deadline `grace` after the start of the phase, plus a second per `rate` bytes of progress: a slow link is
+    /// served, a trickle is not. Never later than `grace` after the last progress, because the system's buffers absorb
+    /// megabytes that the client never reads.
     fn paced(&self, grace: Duration, rate: usize) -> Instant {
         let earned = u64::try_from(self.moved / rate).unwrap_or(u64::MAX);
         (self.since + grace + Duration::from_secs(earned)).min(self.moved_at + grace)

@@ -2,14 +2,14 @@
 
 use super::message::Headers;
 
-/// The cookie of this name is sent more than once: one of them is somebody else's, and nothing tells which.
+/// The cookie name occurs more than once: another party set one of the cookies, and the request does not show which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SentTwice;
 
-/// The value of the cookie of this name, if it is sent.
+/// Returns the value of the cookie `name`, if present.
 ///
 /// # Errors
-/// It is sent more than once.
+/// The cookie occurs more than once.
 pub fn cookie<'a>(headers: &'a Headers, name: &str) -> Result<Option<&'a str>, SentTwice> {
     let mut values = headers
         .get_all("cookie")

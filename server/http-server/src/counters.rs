@@ -1,37 +1,36 @@
-//! What the front end counts of itself: numbers that only grow, kept by whoever is at work and read by
-//! whoever wants to know, without a lock between them.
+//! Metrics of the HTTP server: atomic counters and gauges, written by the threads of the server and read without a
+//! lock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use recalld_telemetry::metrics::Latencies;
 
-/// A number that only grows.
+/// A monotonic counter.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds.
+    /// Adds `more`.
     pub fn add(&self, more: u64) {
         self.0.fetch_add(more, Ordering::Relaxed);
     }
 
-    /// The sum so far.
+    /// The current sum.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// A number that goes up and down.
+/// A value that rises and falls.
 #[derive(Debug, Default)]
 pub struct Gauge(AtomicU64);
 
 impl Gauge {
-    /// What it is now.
     pub(crate) fn set(&self, now: usize) {
         self.0.store(now as u64, Ordering::Relaxed);
     }
 
-    /// Goes from `before` to `now` for one of many that share it.
+    /// Replaces `before` by `now`, the contribution of one connection.
     pub(super) fn shift(&self, before: usize, now: usize) {
         if now > before {
             self.0.fetch_add((now - before) as u64, Ordering::Relaxed);
@@ -40,63 +39,64 @@ impl Gauge {
         }
     }
 
-    /// One more; gives how many that makes.
+    /// Adds one and returns the new value.
     pub(super) fn raise(&self) -> u64 {
         self.0.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// One less.
     pub(super) fn lower(&self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// What it is now.
+    /// The current value.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// All that a server counts. Those of the event loop lie together, those of the workers apart.
+/// All metrics of a server. Fields written by the event loops and fields written by the workers are on separate cache
+/// lines.
 #[derive(Debug, Default)]
 pub struct Counters {
-    /// Connections that were accepted.
+    /// Connections accepted.
     pub accepted: Counter,
-    /// Connections that were answered 503, or closed, because there were too many.
+    /// Connections answered 503, or closed, over the limit of the server.
     pub turned_away: Counter,
-    /// The same, because their peer had too many.
+    /// Connections answered 503, or closed, over the limit of their peer.
     pub turned_away_of_peer: Counter,
-    /// Connections that are open.
+    /// Connections now open.
     pub open: Gauge,
-    /// Streams that are open.
+    /// Streams now open.
     pub streams: Gauge,
-    /// Bytes of all bodies in hand, until their calls are answered and nobody has them.
+    /// Bytes of all request bodies in memory. A body counts until its request is answered and the service has dropped
+    /// the body.
     pub bodies_bytes: Gauge,
-    /// Memory held for what has arrived and is not read, or is said and not sent, of all connections.
+    /// Memory allocated for unparsed and unsent bytes, of all connections.
     pub waiting_bytes: Gauge,
     /// Bytes read from sockets, TLS included.
     pub bytes_in: Counter,
     /// Bytes written to sockets, TLS included.
     pub bytes_out: Counter,
-    /// Requests that were refused before they were calls: malformed, too large, too slow.
+    /// Requests rejected before they reached the service: malformed, too large, too slow.
     pub refused: Refused,
-    /// Calls that found the workers' queue full, all streams taken, or no room for their answer.
+    /// Requests that found the worker queue full, all streams in use, or no memory for their response.
     pub overloaded: Counter,
-    /// TLS handshakes that came to their end.
+    /// TLS handshakes completed.
     pub handshakes: Counter,
-    /// TLS handshakes and connections that broke the protocol, were too slow, or were no TLS.
+    /// TLS handshakes and connections that violated the protocol, timed out, or did not speak TLS.
     pub handshakes_failed: Counter,
-    /// How long calls waited for a worker.
+    /// Time that requests waited for a worker.
     pub queue_wait: Latencies,
-    /// Calls that wait for a worker.
+    /// Requests waiting for a worker.
     pub queue: Depth,
-    /// Jobs that wait for a thread.
+    /// Long-running requests waiting for a thread.
     pub jobs: Depth,
 }
 
-/// Statuses that the front end refuses requests with by itself.
+/// Statuses with which the HTTP server itself rejects requests.
 const REFUSALS: [u16; 9] = [400, 408, 413, 417, 431, 500, 501, 503, 505];
 
-/// Refused requests, by status.
+/// Rejected requests, by status.
 #[derive(Debug, Default)]
 pub struct Refused([Counter; REFUSALS.len()]);
 
@@ -107,13 +107,13 @@ impl Refused {
         }
     }
 
-    /// Each status, and how many so far.
+    /// Each status with its count.
     pub fn by_status(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
         REFUSALS.iter().zip(&self.0).map(|(status, count)| (*status, count.get()))
     }
 }
 
-/// How many wait. On a line of its own, for workers write it.
+/// Queue length. On its own cache line, because workers write the value.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct Depth(Gauge);
@@ -123,7 +123,7 @@ impl Depth {
         self.0.set(now);
     }
 
-    /// How many wait now.
+    /// The current queue length.
     pub fn get(&self) -> u64 {
         self.0.get()
     }

@@ -1,8 +1,8 @@
-//! An event loop: one thread that owns its sockets and never waits for anything but events.
+//! An event loop: one thread that owns its sockets and blocks only in `poll`.
 //!
-//! Owns connections and timers; knows when to look at which connection, and leaves what happens then
-//! to `live`. The first loop also owns the listeners, and gives new connections to the loops in turn;
-//! from then on a connection belongs to its loop and no other knows of it.
+//! Owns connections and timers and decides when to drive a connection; `live` does the driving. The first loop also
+//! owns the listeners and distributes new connections round-robin over all loops. A connection stays with its loop, and
+//! no other loop accesses it.
 
 use std::io::{self, ErrorKind};
 use std::net::{Shutdown, SocketAddr};
@@ -33,65 +33,65 @@ use recalld_common::request_id::Numbering;
 use recalld_telemetry::log;
 use recalld_telemetry::log::{Level, Value};
 
-/// A socket that accepts connections. Its token is its index.
+/// A listening socket. Its poll token is its index.
 pub(super) struct Listener {
     pub id: ListenerId,
     pub socket: TcpListener,
-    /// Who we are to its clients, where it speaks TLS.
+    /// The server certificate, if the listener speaks TLS.
     pub identity: Option<Arc<Identity>>,
-    /// More connections may be waiting.
+    /// More connections may be pending.
     ready: bool,
-    /// The system would give us no socket; try again then.
+    /// Time to retry after the system refused a socket.
     retry_at: Option<Instant>,
 }
 
 impl Listener {
-    /// A listener that has not been asked yet.
+    /// Creates a listener without pending connections.
     pub(super) fn new(id: ListenerId, socket: TcpListener) -> Listener {
         Listener { id, socket, identity: None, ready: false, retry_at: None }
     }
 }
 
-/// How a drain ended.
+/// Result of a drain.
 pub(super) struct LoopEnd {
-    /// When the grace is over.
+    /// End of the grace period.
     pub grace_end: Instant,
-    /// Connections that were cut off because it was.
+    /// Connections aborted at the end of the grace period.
     pub cut_off: usize,
 }
 
-/// The loop's parts. `run` uses them up.
+/// State of one event loop; `run` consumes the loop.
 pub(super) struct EventLoop<S: Service> {
     poll: Poll,
     listeners: Vec<Listener>,
-    /// The loops that take new connections in turn with this one; none but at the first.
+    /// The loops that share new connections with the first loop; empty in every other loop.
     others: Vec<Arc<Mailbox>>,
     shared: Shared<S>,
     slots: Slots<Live<S>>,
     timers: Timers,
-    /// Connections that had their turn and could go on. Each at most once.
+    /// Connections that used up their share of the pass and can continue; each at most once.
     again: Vec<Name>,
     /// Handshakes that wait for the next pass.
     handshakes: Line,
     buffer: Box<[u8]>,
     settings: Settings,
-    /// Connections so far, for the names of their requests.
+    /// Number of connections so far, part of the generated request ids.
     connections: u64,
     moment: Moment,
     grace_end: Option<Instant>,
 }
 
-/// What a loop is told beside its parts.
+/// Settings of an event loop.
 #[derive(Clone, Copy)]
 pub(super) struct Settings {
-    /// The wall clock, for `Date`.
+    /// Wall clock, for the `Date` field.
     pub wall_clock: fn() -> SystemTime,
-    /// Tells the names of requests of two runs apart.
+    /// Distinguishes the request ids of two runs of the server.
     pub instance: u32,
 }
 
 impl<S: Service> EventLoop<S> {
-    /// A loop over `listeners`, which are registered with `poll`. It shares new connections with
+    /// Creates a loop over `listeners`, which are registered with `poll`. The loop shares new connections with
     /// `others`.
     pub(super) fn new(
         poll: Poll,
@@ -118,7 +118,7 @@ impl<S: Service> EventLoop<S> {
         }
     }
 
-    /// Serves until a drain is asked for and done.
+    /// Serves until a requested drain is complete.
     pub(super) fn run(mut self) -> io::Result<LoopEnd> {
         let mut events = Events::with_capacity(EVENTS_MAX);
         let mut notes = Vec::new();
@@ -130,7 +130,7 @@ impl<S: Service> EventLoop<S> {
             if let Some(end) = self.drained(notes.is_empty()) {
                 return Ok(end);
             }
-            // Asked anew: the drain gave connections a turn, and they may want another.
+            // Checked again: the drain drove the connections, and some may be ready to continue.
             let timeout = if self.is_busy() || !notes.is_empty() {
                 Some(Duration::ZERO)
             } else {
@@ -150,7 +150,7 @@ impl<S: Service> EventLoop<S> {
         }
     }
 
-    /// What the system reported.
+    /// Handles the readiness events.
     fn handle(&mut self, events: &Events) {
         for event in events {
             let name = Name::from_number(event.token().0);
@@ -165,7 +165,7 @@ impl<S: Service> EventLoop<S> {
         }
     }
 
-    /// What the workers sent.
+    /// Handles the messages of workers and of other loops.
     fn deliver(&mut self, notes: &mut Vec<Note>) {
         for note in notes.drain(..) {
             let name = match note {
@@ -175,7 +175,7 @@ impl<S: Service> EventLoop<S> {
                 }
                 Note::Answer(name, _) | Note::Stream(name, ..) | Note::Fed(name) => name,
             };
-            // A connection that went meanwhile has raised its flag and closed its stream already.
+            // A connection that was closed meanwhile has already cancelled its request and closed its stream.
             let Some(live) = self.slots.get_mut(name) else {
                 if let Note::Stream(_, _, feed) = note {
                     feed.close();
@@ -196,7 +196,7 @@ impl<S: Service> EventLoop<S> {
         }
     }
 
-    /// Those that could go on.
+    /// Drives the connections that can continue.
     fn go_on(&mut self) {
         for name in std::mem::take(&mut self.again) {
             if let Some(live) = self.slots.get_mut(name) {
@@ -206,8 +206,8 @@ impl<S: Service> EventLoop<S> {
         }
     }
 
-    /// The handshakes that wait, as many as a pass takes. Whoever waits longest is first, before those
-    /// that only come now.
+    /// Drives waiting handshakes, at most `HANDSHAKES_PER_PASS` costly steps. The longest-waiting handshake comes
+    /// first, before new ones.
     fn shake_hands(&mut self) {
         while self.shared.handshakes_left.get() > 0
             && let Some(name) = self.handshakes.next()
@@ -229,7 +229,7 @@ impl<S: Service> EventLoop<S> {
         }
     }
 
-    /// One connection's turn, and what follows from it.
+    /// Drives one connection and updates its queue entries and its timer.
     fn turn(&mut self, name: Name) {
         let Some(live) = self.slots.get_mut(name) else { return };
         let turn = live.turn(&mut self.buffer, &self.shared, &self.moment);
@@ -257,7 +257,7 @@ impl<S: Service> EventLoop<S> {
         }
     }
 
-    /// New connections, up to a burst per listener.
+    /// Accepts new connections, at most a burst per listener.
     fn accept(&mut self) {
         let now = self.moment.now;
         for index in 0..self.listeners.len() {
@@ -277,7 +277,7 @@ impl<S: Service> EventLoop<S> {
                     }
                     Err(error) => match error.kind() {
                         ErrorKind::WouldBlock => listener.ready = false,
-                        // The client gave up while it waited: nothing of ours is wrong.
+                        // The client gave up while waiting in the backlog: no fault of the server.
                         ErrorKind::Interrupted
                         | ErrorKind::ConnectionAborted
                         | ErrorKind::ConnectionReset => {}
@@ -293,7 +293,7 @@ impl<S: Service> EventLoop<S> {
         }
     }
 
-    /// Finds a loop for a connection.
+    /// Admits a connection and assigns a loop.
     fn open(&mut self, listener: usize, socket: TcpStream, peer: SocketAddr) {
         let Listener { id, identity, .. } = &self.listeners[listener];
         self.connections += 1;
@@ -309,7 +309,7 @@ impl<S: Service> EventLoop<S> {
                     Full::Peer => (&counters.turned_away_of_peer, "too many connections of yours"),
                 };
                 counter.add(1);
-                // A client of TLS could not read it, and a handshake is more than we have time for.
+                // A TLS client could not read a plain response, and an overloaded server has no time for a handshake.
                 let exchange = identity.is_none().then(|| Exchange::refused(numbering.next()));
                 return turn_away(socket, exchange, why, &self.moment);
             }
@@ -323,7 +323,7 @@ impl<S: Service> EventLoop<S> {
         }
     }
 
-    /// Takes a connection that was admitted.
+    /// Registers an admitted connection with this loop.
     fn welcome(&mut self, newcomer: Newcomer) {
         let Newcomer { listener, identity, peer, mut socket, numbering, place } = newcomer;
         let (limits, now) = (Arc::clone(&self.shared.limits), self.moment.now);
@@ -352,7 +352,7 @@ impl<S: Service> EventLoop<S> {
         }
     }
 
-    /// Stops accepting and lets everything begun come to its end.
+    /// Stops accepting and starts the drain of all connections.
     fn begin_drain(&mut self) {
         if !self.listeners.is_empty() {
             self.listeners.clear();
@@ -368,7 +368,8 @@ impl<S: Service> EventLoop<S> {
         }
     }
 
-    /// Whether the drain is over: everyone is gone and nobody is about to come, or the grace is used up.
+    /// Returns the result once the drain is over: no connection is left or in transit to this loop, or the grace period
+    /// is over.
     fn drained(&mut self, all_delivered: bool) -> Option<LoopEnd> {
         let grace_end = self.grace_end?;
         let left = self.slots.names();
@@ -379,7 +380,7 @@ impl<S: Service> EventLoop<S> {
         Some(LoopEnd { grace_end, cut_off: left.len() })
     }
 
-    /// Whether something can be done without waiting for the system.
+    /// Returns true if work is ready, so that `poll` must not block.
     fn is_busy(&self) -> bool {
         !self.again.is_empty()
             || !self.handshakes.is_empty()
@@ -393,19 +394,19 @@ impl<S: Service> EventLoop<S> {
 }
 
 fn register(registry: &Registry, socket: &mut TcpStream, name: Name) -> io::Result<()> {
-    // Answers are whole when they are written; waiting to join them with more only delays them.
+    // Responses are written whole, so Nagle's algorithm would only delay them.
     socket.set_nodelay(true)?;
     registry.register(socket, Token(name.to_number()), Interest::READABLE | Interest::WRITABLE)
 }
 
-/// Tells a client that we are full, and how, as far as its socket takes it at once.
+/// Answers 503 with the reason, as far as the socket accepts the bytes without blocking, and closes.
 fn turn_away(socket: TcpStream, exchange: Option<Exchange>, why: &str, moment: &Moment) {
     use std::io::Write;
     if let Some(exchange) = exchange {
         let answer = overloaded(why);
         let (bytes, _) =
             render::response(exchange, answer, moment).expect("our own answers are well formed");
-        // Best effort: whoever overloads us does not get more of our time.
+        // Best effort: an overloading client gets no more time of the loop.
         let _ = (&socket).write(&bytes);
     }
     let _ = socket.shutdown(Shutdown::Write);

@@ -1,8 +1,7 @@
-//! When a certificate ends: the one field of X.509 that an operator has to be warned of.
+//! Reads the expiry time of a certificate, the one X.509 field of which operators must be warned.
 //!
-//! Walks the DER of the first certificate as far as its validity (RFC 5280, section 4.1), and no further. What
-//! `rustls` checks is its own business; this is told, and nothing is decided by it. A crate for all of X.509 would
-//! bring a dozen others for two fields.
+//! Parses the DER of the first certificate up to its validity (RFC 5280, section 4.1). The time is reported only;
+//! `rustls` validates certificates independently. An X.509 crate would add a dozen dependencies for two fields.
 
 use std::path::Path;
 
@@ -17,15 +16,15 @@ const INTEGER: u8 = 0x02;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 const SEQUENCE: u8 = 0x30;
-/// The version, which is there in every certificate of today.
+/// Tag of the version, which every current certificate contains.
 const VERSION: u8 = 0xa0;
-/// Two digits of a year from here on are of the century before (RFC 5280, section 4.1.2.5.1).
+/// Two-digit years from here on belong to the previous century (RFC 5280, section 4.1.2.5.1).
 const YEAR_OF_CENTURY: i16 = 50;
 
-/// When the first certificate of a PEM file ends.
+/// Returns the expiry time of the first certificate in a PEM file.
 ///
 /// # Errors
-/// It cannot be read, or is no certificate; says why.
+/// The file cannot be read or contains no certificate; the message says why.
 pub fn certificate_ends(file: &Path) -> Result<Timestamp, String> {
     let opened = recalld_common::regular_file::open(file).map_err(|error| error.to_string())?;
     let opened = opened.ok_or("it is no regular file")?;
@@ -52,7 +51,7 @@ fn ends(certificate: &[u8]) -> Option<Timestamp> {
     time(rest).map(|(ends, _)| ends)
 }
 
-/// What is within the value that the bytes begin with, if that has this tag, and what is behind it.
+/// Returns the content of the leading DER value, which must have this tag, and the remaining bytes.
 fn inner(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (found, rest) = bytes.split_first()?;
     let (&short, rest) = rest.split_first()?;
@@ -70,7 +69,7 @@ fn inner(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(length)
 }
 
-/// The time that the bytes begin with, and what is behind it.
+/// Parses the leading DER time. Returns the time and the remaining bytes.
 fn time(bytes: &[u8]) -> Option<(Timestamp, &[u8])> {
     let (text, rest, century) = match inner(bytes, UTC_TIME) {
         Some((text, rest)) => (text, rest, None),
@@ -125,7 +124,7 @@ mod tests {
             );
             let wanted = wanted.to_zoned(TimeZone::UTC).unwrap().timestamp();
             assert_eq!(certificate_ends(&file), Ok(wanted));
-            // However it is cut, there is an answer or none, and never a panic.
+            // Truncated input yields a time or none, never a panic.
             for length in 0..made.der().len() {
                 let _either = ends(&made.der()[..length]);
             }

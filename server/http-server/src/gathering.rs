@@ -1,8 +1,8 @@
-//! The body of a request as it arrives, and how much of it may come unasked.
+//! The body of a request being received, and its body decision.
 //!
-//! Knows framing by length and by chunks; must not know connections or services. A body that is small
-//! is simply taken. Before a larger one, and before one whose client waits to be told to go on, the
-//! service has to be asked: `unasked` says so, and `grant` brings its answer.
+//! Supports framing by length and by chunks; must not know connections or services. A small body is read without a body
+//! decision. A larger body, or a body whose client waits for `100 Continue`, needs a body decision of the service.
+//! `unasked` returns the size to decide on, and `grant` sets the accepted size.
 
 use super::chunked::Chunked;
 use super::config::Limits;
@@ -10,11 +10,11 @@ use super::http::{Fault, Framing};
 use super::render::Exchange;
 use crate::limits::BODY_BYTES_SMALL;
 
-/// A body that is being read, and the exchange that it belongs to.
+/// A body being received, with its exchange.
 pub(super) struct Gathering {
-    /// What its answer is shaped by.
+    /// The properties of the request that determine its response.
     pub exchange: Exchange,
-    /// The client waits for `100 Continue`, and nobody has said yet whether it may go on.
+    /// The client waits for `100 Continue`, and the body decision is pending.
     waits: bool,
     body: Vec<u8>,
     reader: Reader,
@@ -26,8 +26,7 @@ enum Reader {
 }
 
 impl Gathering {
-    /// A body of which nothing has been read; `None` where there is none. `waits`: its client wants to be
-    /// told to go on.
+    /// Creates an empty body; `None` if the request has no body. `waits`: the client waits for `100 Continue`.
     pub(super) fn of(
         framing: Framing,
         exchange: Exchange,
@@ -41,12 +40,11 @@ impl Gathering {
                 Reader::Chunked(Chunked::new(limits.body_bytes_max, BODY_BYTES_SMALL))
             }
         };
-        // The body grows with what arrives: announcing megabytes costs us nothing.
+        // Memory grows with the received bytes: announcing megabytes allocates nothing.
         Some(Gathering { exchange, waits, body: Vec::new(), reader })
     }
 
-    /// How long the body is to be, as far as that is known, where the service has to be asked about it.
-    /// Nothing more is read until `grant`.
+    /// Known size of the body, if a body decision is needed. No byte is read until `grant`.
     pub(super) fn unasked(&self) -> Option<usize> {
         match &self.reader {
             Reader::Length { left, granted } => {
@@ -60,8 +58,8 @@ impl Gathering {
         }
     }
 
-    /// The body may have `bytes_max`. Says whether the client now has to be told to go on; `Err` where it
-    /// is longer than that.
+    /// Accepts a body of `bytes_max`. Returns true if `100 Continue` must be sent now, or `Err` if the body is larger
+    /// than accepted.
     pub(super) fn grant(&mut self, bytes_max: usize) -> Result<bool, Fault> {
         let waits = std::mem::take(&mut self.waits);
         match &mut self.reader {
@@ -71,7 +69,7 @@ impl Gathering {
         if self.unasked().is_some() { Err(Fault::body_too_large()) } else { Ok(waits) }
     }
 
-    /// Reads on, and gives how many bytes were used.
+    /// Reads body bytes and returns the number of bytes consumed.
     pub(super) fn read(&mut self, bytes: &[u8]) -> Result<usize, Fault> {
         match &mut self.reader {
             Reader::Length { left, .. } => {
@@ -84,7 +82,7 @@ impl Gathering {
         }
     }
 
-    /// Whether the last byte has been read.
+    /// Returns true if the last byte of the body was read.
     pub(super) fn is_whole(&self) -> bool {
         match &self.reader {
             Reader::Length { left, .. } => *left == 0,
@@ -92,12 +90,12 @@ impl Gathering {
         }
     }
 
-    /// Bytes so far.
+    /// Bytes received so far.
     pub(super) fn bytes(&self) -> usize {
         self.body.len()
     }
 
-    /// The body, whole.
+    /// Returns the complete body.
     pub(super) fn into_body(self) -> Vec<u8> {
         self.body
     }

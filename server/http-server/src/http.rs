@@ -1,8 +1,8 @@
-//! Request heads: finding their end, parsing them, deciding what the body will be.
+//! Request heads: finding their end, parsing, and deriving the body framing.
 //!
-//! Knows the grammar of RFC 9112 and nothing of connections. Strict on purpose: whatever two servers
-//! could read in two ways (both lengths, repeated lengths, bare line feeds, folded lines, whitespace
-//! before a colon) is refused, because that difference is what request smuggling lives on.
+//! Implements the grammar of RFC 9112, without connections. Deliberately strict: input that two servers could interpret
+//! differently is rejected, because request smuggling exploits such differences. Examples are both lengths, repeated
+//! lengths, bare line feeds, folded lines, and whitespace before a colon.
 
 use std::borrow::Cow;
 
@@ -13,14 +13,14 @@ use crate::limits::HEADERS_MAX;
 use recalld_common::request_id;
 use recalld_common::request_id::RequestId;
 
-/// Why a request is refused by the transport. The connection closes after the answer.
+/// A request error found by the HTTP server itself. The connection closes after the response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
-    /// The status of the answer.
+    /// Status of the response.
     pub status: u16,
-    /// Our own words for the client; never holds what the client sent.
+    /// Error text for the client; never contains input of the client.
     pub detail: Cow<'static, str>,
-    /// The id that the client brought, where the head was understood that far.
+    /// The client's request id, if the head was parsed that far.
     pub id: Option<RequestId>,
 }
 
@@ -29,7 +29,7 @@ impl Fault {
         Fault { status, detail: detail.into(), id: None }
     }
 
-    /// 400, with what was wrong.
+    /// 400 with the reason.
     pub(super) fn bad(what: &str) -> Fault {
         Fault::new(400, format!("Bad Request: {what}"))
     }
@@ -39,7 +39,7 @@ impl Fault {
         Fault::new(413, "Content Too Large")
     }
 
-    /// 431; `part` is what was too large.
+    /// 431; `part` names the oversized part.
     pub(super) fn head_too_large(part: &str) -> Fault {
         Fault::new(431, format!("Request Header Fields Too Large: {part}"))
     }
@@ -53,22 +53,21 @@ impl Fault {
         Fault::new(501, format!("Not Implemented: {what}"))
     }
 
-    /// The answer to send.
+    /// The response to send.
     pub(super) fn response(&self) -> Response {
         Response::detail(self.status, &self.detail)
     }
 }
 
-/// How the body of a request is delimited.
+/// Framing of a request body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Framing {
-    /// By `Content-Length`, or empty without one.
+    /// By `Content-Length`; zero if the field is absent.
     Length(usize),
-    /// By chunks.
+    /// By chunked transfer coding.
     Chunked,
 }
 
-/// An accepted request head.
 #[derive(Debug)]
 pub(super) struct RequestHead {
     pub method: Method,
@@ -76,19 +75,19 @@ pub(super) struct RequestHead {
     pub version: Version,
     pub headers: Headers,
     pub framing: Framing,
-    /// The id that the client brought, if it is a good one.
+    /// The client's request id, if valid.
     pub id: Option<RequestId>,
-    /// Whether the client wants the connection kept.
+    /// True if the client wants a persistent connection.
     pub keep_alive: bool,
-    /// Whether the client waits for `100 Continue` before it sends the body.
+    /// True if the client waits for `100 Continue` before sending the body.
     pub expects_continue: bool,
 }
 
-/// Looks for the end of a head in `bytes[scanned..]`, checking lines on the way, and returns the
-/// head's length. `None` asks for more bytes; the next scan may begin where this one ended.
+/// Searches the end of a head in `bytes[scanned..]`, validating lines meanwhile, and returns the length of the head.
+/// `None` means that more bytes are needed; the next scan may start at the current end of `bytes`.
 ///
-/// Everything that can be refused on sight is, so a client that speaks something else entirely (TLS,
-/// bare line feeds) is told at once and not after the head timeout.
+/// Errors are detected as early as possible. A client that speaks another protocol (TLS, bare line feeds) gets its
+/// response at once and not after the head timeout.
 pub(super) fn find_head_end(
     bytes: &[u8],
     scanned: usize,
@@ -116,7 +115,7 @@ pub(super) fn find_head_end(
     Ok(None)
 }
 
-/// Parses a whole head, its last empty line included, as `find_head_end` delimited it.
+/// Parses a complete head, its final empty line included, as delimited by `find_head_end`.
 pub(super) fn parse_head(bytes: &[u8], limits: &Limits) -> Result<RequestHead, Fault> {
     let mut fields = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut parsed = httparse::Request::new(&mut fields[..limits.headers_max]);
@@ -138,7 +137,7 @@ pub(super) fn parse_head(bytes: &[u8], limits: &Limits) -> Result<RequestHead, F
         .map_err(|fault| Fault { id, ..fault })
 }
 
-/// A head by its grammar alone.
+/// A head parsed by its grammar, not yet validated.
 struct Parsed<'a> {
     method: Method,
     path: &'a str,
@@ -147,7 +146,7 @@ struct Parsed<'a> {
     id: Option<RequestId>,
 }
 
-/// What a head means.
+/// Validates a head and derives framing, expectation and persistence.
 fn understand(parsed: Parsed<'_>, limits: &Limits) -> Result<RequestHead, Fault> {
     let Parsed { method, path, version, mut headers, id } = parsed;
     check_host(&headers, version)?;
@@ -170,7 +169,7 @@ fn head_fault(error: httparse::Error, bytes: &[u8]) -> Fault {
     }
 }
 
-/// Whether the request line is a method, a target and `HTTP/d.d`.
+/// Returns true if the request line is a method, a target and `HTTP/d.d`.
 fn names_other_version(bytes: &[u8]) -> bool {
     let line = bytes.split(|byte| *byte == b'\r').next().unwrap_or_default();
     let Some(at) = line.len().checked_sub(b" HTTP/1.1".len()) else { return false };
@@ -180,7 +179,7 @@ fn names_other_version(bytes: &[u8]) -> bool {
             if major.is_ascii_digit() && minor.is_ascii_digit())
 }
 
-/// Exactly one `Host` on HTTP/1.1, at most one on 1.0, and nothing in it but a host and a port.
+/// Requires exactly one `Host` on HTTP/1.1 and at most one on 1.0, containing only a host and a port.
 fn check_host(headers: &Headers, version: Version) -> Result<(), Fault> {
     let mut hosts = headers.get_all("host");
     match (hosts.next(), hosts.next()) {
@@ -191,7 +190,7 @@ fn check_host(headers: &Headers, version: Version) -> Result<(), Fault> {
     }
 }
 
-/// `host [":" port]` (RFC 3986, section 3.2), by its characters.
+/// Checks the characters of `host [":" port]` (RFC 3986, section 3.2).
 fn check_authority(text: &str) -> Result<(), Fault> {
     let (host, port) = match text.rfind(':') {
         Some(colon) if !text.ends_with(']') => (&text[..colon], &text[colon + 1..]),
@@ -214,8 +213,7 @@ fn check_authority(text: &str) -> Result<(), Fault> {
     Err(Fault::bad("odd Host"))
 }
 
-/// The target in origin form. From an absolute target the authority moves into `Host`, which it
-/// overrules (RFC 9112, section 3.2.2).
+/// Returns the target in origin form. The authority of an absolute target replaces `Host` (RFC 9112, section 3.2.2).
 fn target(sent: &str, method: &Method, headers: &mut Headers) -> Result<String, Fault> {
     if method.as_str() == "CONNECT" {
         return Err(Fault::not_implemented("CONNECT"));
@@ -237,7 +235,7 @@ fn target(sent: &str, method: &Method, headers: &mut Headers) -> Result<String, 
     Ok(if path.starts_with('/') { path.to_owned() } else { format!("/{path}") })
 }
 
-/// RFC 9112, section 6.3, with every doubtful case refused.
+/// Body framing by RFC 9112, section 6.3; every ambiguous case is rejected.
 fn framing(headers: &Headers, version: Version, limits: &Limits) -> Result<Framing, Fault> {
     let mut lengths = headers.get_all("content-length");
     let length = lengths.next();
@@ -257,14 +255,14 @@ fn framing(headers: &Headers, version: Version, limits: &Limits) -> Result<Frami
     if length.is_empty() || !length.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(Fault::bad("odd Content-Length"));
     }
-    // All digits: what does not fit a number is merely enormous.
+    // The value is all digits: a number that overflows is a body that is too large.
     match length.parse::<usize>() {
         Ok(bytes) if bytes <= limits.body_bytes_max => Ok(Framing::Length(bytes)),
         _ => Err(Fault::body_too_large()),
     }
 }
 
-/// The one coding we know is `chunked`, once and last.
+/// The only supported coding is `chunked`, once and last.
 fn transfer_coding(headers: &Headers) -> Result<Framing, Fault> {
     let mut chunked_seen = false;
     let codings = headers.get_all("transfer-encoding").flat_map(|value| value.split(','));
@@ -283,7 +281,7 @@ fn transfer_coding(headers: &Headers) -> Result<Framing, Fault> {
     Ok(Framing::Chunked)
 }
 
-/// Whether `100 Continue` is awaited; HTTP/1.0 clients cannot (RFC 9110, section 10.1.1).
+/// Returns true if the client waits for `100 Continue`; HTTP/1.0 clients cannot (RFC 9110, section 10.1.1).
 fn expectation(headers: &Headers, version: Version) -> Result<bool, Fault> {
     if version == Version::Http10 {
         return Ok(false);
@@ -296,7 +294,7 @@ fn expectation(headers: &Headers, version: Version) -> Result<bool, Fault> {
     Err(Fault::new(417, "Expectation Failed: only 100-continue is known"))
 }
 
-/// RFC 9112, section 9.3.
+/// Persistence by RFC 9112, section 9.3.
 fn keep_alive(headers: &Headers, version: Version) -> bool {
     let named = |wanted: &str| {
         headers

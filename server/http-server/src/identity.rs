@@ -1,8 +1,7 @@
-//! Who we are to clients of TLS: a certificate chain and its key, from two PEM files, read again when
-//! the operator says so.
+//! The server certificate: a chain and its key from two PEM files, reloaded on request of the operator.
 //!
-//! Knows files and what `rustls` makes of them; must not know connections. A connection keeps the
-//! settings it began with, so a change reaches the next one and disturbs none.
+//! Knows files and `rustls`; must not know connections. A connection retains its initial TLS configuration, so a reload
+//! affects only new connections.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -21,40 +20,39 @@ use recalld_common::regular_file;
 use recalld_telemetry::log;
 use recalld_telemetry::log::{Level, Value};
 
-/// Mode bits that let anyone at all at a file.
+/// Mode bits that give all users access to a file.
 const MODE_OTHERS: u32 = 0o007;
-/// Mode bits that let the file's group at it.
+/// Mode bits that give the file's group access.
 const MODE_GROUP: u32 = 0o070;
 
-/// Why a certificate and its key cannot be used. Names the file and the fault, and never shows what
-/// is in it.
+/// Error of loading a certificate and its key. Names the file and the reason, and never quotes the contents.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum IdentityError {
     /// The file cannot be read.
     Read(PathBuf, io::Error),
-    /// What is there is no regular file: reading it might never end.
+    /// The path is no regular file; reading might never end.
     NotRegular(PathBuf),
     /// The file is larger than `TLS_FILE_BYTES_MAX`.
     TooLarge(PathBuf),
     /// The file is not PEM.
     Pem(PathBuf, String),
-    /// The file has no certificate.
+    /// The file contains no certificate.
     NoCertificate(PathBuf),
-    /// The file has no private key.
+    /// The file contains no private key.
     NoKey(PathBuf),
-    /// Everyone on this machine may read or change the key.
+    /// All users of the machine may access the key; with the file mode.
     KeyExposed(PathBuf, u32),
-    /// Certificate and key are no pair, or of a kind that is not served.
+    /// Certificate and key do not match, or are of an unsupported kind.
     Unusable {
-        /// The file of the certificates.
+        /// The certificate file.
         certificate: PathBuf,
-        /// The file of the key.
+        /// The key file.
         key: PathBuf,
-        /// What is wrong with them.
+        /// The reason.
         why: rustls::Error,
     },
-    /// The system gave no randomness for session tickets.
+    /// The system provided no randomness for session tickets.
     Tickets(rustls::Error),
 }
 
@@ -108,11 +106,11 @@ impl fmt::Display for IdentityError {
 
 impl std::error::Error for IdentityError {}
 
-/// A certificate chain with its key, as it was read last.
+/// A certificate chain with its key, as last loaded.
 pub struct Identity {
     certificate: PathBuf,
     key: PathBuf,
-    /// Session tickets outlive a change of certificate.
+    /// Kept across a reload, so that session tickets stay valid.
     tickets: Arc<dyn ProducesTickets>,
     current: RwLock<Arc<ServerConfig>>,
 }
@@ -129,17 +127,17 @@ impl Identity {
         Ok(Identity { certificate, key, tickets, current: RwLock::new(Arc::new(current)) })
     }
 
-    /// Reads both files again, for connections from now on.
+    /// Reads both files again, for new connections.
     ///
     /// # Errors
-    /// See [`IdentityError`]; everything is as it was then.
+    /// See [`IdentityError`]; the previous certificate then stays in use.
     pub fn reload(&self) -> Result<(), IdentityError> {
         let next = Arc::new(settings(&self.certificate, &self.key, &self.tickets)?);
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = next;
         Ok(())
     }
 
-    /// The server's side of a new connection.
+    /// Creates the server side of a new TLS connection.
     pub(super) fn session(&self) -> Result<UnbufferedServerConnection, rustls::Error> {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
         UnbufferedServerConnection::new(Arc::clone(&current))
@@ -155,7 +153,7 @@ impl fmt::Debug for Identity {
     }
 }
 
-/// TLS 1.2 and 1.3, one certificate whatever name is asked for, HTTP/1.1, no early data.
+/// TLS 1.2 and 1.3, the same certificate for every server name, HTTP/1.1 only, no early data.
 fn settings(
     certificate: &Path,
     key: &Path,
@@ -191,13 +189,13 @@ fn settings(
         .map_err(unusable)?;
     settings.alpn_protocols = vec![b"http/1.1".to_vec()];
     settings.ticketer = Arc::clone(tickets);
-    // A ticket holds all there is to remember, so nothing is remembered here for clients who went.
+    // Tickets contain the whole session state, so the server stores no sessions of departed clients.
     settings.session_storage = Arc::new(NoServerSessionStorage {});
     settings.max_early_data_size = 0;
     Ok(settings)
 }
 
-/// A file's bytes and its mode, of the same open file.
+/// Returns a file's bytes and its mode, both from one open file.
 fn read(path: &Path) -> Result<(Vec<u8>, u32), IdentityError> {
     let failed = |error| IdentityError::Read(path.to_owned(), error);
     let file = regular_file::open(path).map_err(failed)?;
@@ -211,7 +209,7 @@ fn read(path: &Path) -> Result<(Vec<u8>, u32), IdentityError> {
     Ok((bytes, mode))
 }
 
-/// What the reader of PEM found, without quoting the file.
+/// Converts a PEM error without quoting the file.
 fn fault(path: &Path, error: &pem::Error) -> IdentityError {
     let why = match error {
         pem::Error::MissingSectionEnd { .. } => "a section has no end",

@@ -1,10 +1,9 @@
-//! The HTTP/1.1 front end: a few threads own the sockets, each its own, and a bounded pool does the work.
+//! The HTTP/1.1 server: a few threads own the sockets, each its own, and a bounded pool runs the requests.
 //!
-//! Knows bytes, deadlines and calls; must not know tools, tenants or stores. The flow of one call:
-//! `event_loop` reads bytes into a `conn` (a state machine without a socket), which parses them by
-//! `http`, `gathering` and `chunked` into a [`Request`]; the [`Service`] answers it through its [`Reply`] on a
-//! worker of the `pool`; the answer comes back by the `mailbox`, `render` turns it into bytes, and
-//! the loop writes them.
+//! Knows bytes, deadlines and requests; must not know tools, tenants or stores. Flow of one request: `event_loop` reads
+//! bytes into a `conn` (a state machine without a socket), which parses them with `http`, `gathering` and `chunked`
+//! into a [`Request`]. The [`Service`] answers the request through its [`Reply`] on a worker of the `pool`. The
+//! response returns by the `mailbox`, `render` encodes the bytes, and the loop writes them.
 #![forbid(unsafe_code)]
 
 mod buffers;

@@ -1,4 +1,4 @@
-//! Caps and timeouts of this crate, each with the reason for its size.
+//! Limits and timeouts of this crate, each with the reason for its value.
 
 use std::time::Duration;
 
@@ -8,180 +8,173 @@ limit_table::limits! {
     /// Largest request head (request line, header fields and the closing empty line).
     pub const HEAD_BYTES_MAX: usize = 16 * 1024;
 
-    /// Most header fields in one request head.
+    /// Header fields in one request head.
     pub const HEADERS_MAX: usize = 64;
 
-    /// Largest request body after chunked decoding. Holds the longest text, however it is escaped, and
-    /// 2 MiB for everything around it.
+    /// Largest request body after chunked decoding. Fits the longest text, however escaped, and 2 MiB around the text.
     pub const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-    /// Bytes of all bodies together, from their first byte until their call is answered and nobody has it any
-    /// more, be its client there or not. Beyond it a
-    /// body larger than `BODY_BYTES_SMALL` is refused with 503, so that many large bodies cannot use up
-    /// the memory and small ones still pass.
+    /// Bytes of all request bodies in memory. A body counts from its first byte until its request is answered and the
+    /// service has dropped the body, even after a disconnect. Above this limit, a body larger than `BODY_BYTES_SMALL`
+    /// is rejected with 503. So many large bodies cannot exhaust the memory, and small bodies still pass.
     pub const BODIES_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-    /// Largest body that is taken without asking the service by the head alone, and even when
-    /// `BODIES_BYTES_MAX` is reached.
+    /// Largest body that is read without a body decision of the service, and even when `BODIES_BYTES_MAX` is reached.
     pub const BODY_BYTES_SMALL: usize = 16 * 1024;
 
-    /// Bytes of memory that connections hold beside bodies, all together: for what has arrived and is not read
-    /// yet, and for answers until their last byte is sent, those of TLS and of streams included. Beyond it a
-    /// connection with more than `WAITING_BYTES_SMALL` is not read on, a larger answer is 503, and a stream with
-    /// a larger backlog is cut off, so that many clients that send ahead, or do not read, cannot use up the
-    /// memory.
+    /// Memory of all connections for unread bytes and for responses until their last byte is sent, TLS and streams
+    /// included. Bodies do not count. Above this limit, a connection with more than `WAITING_BYTES_SMALL` is no longer
+    /// read, a larger response becomes 503, and a stream with a larger backlog is aborted. So many clients that
+    /// pipeline, or do not read, cannot exhaust the memory.
     pub const WAITING_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-    /// What may be added to `WAITING_BYTES_MAX` by messages of streams whose readers have taken all before
-    /// them, so that an answer that has begun breaks off only where such readers, too, are many.
+    /// Additional memory above `WAITING_BYTES_MAX` for stream messages to readers who have received all earlier bytes.
+    /// A response that has begun is aborted only if such readers are numerous too.
     pub const WAITING_BYTES_PROMPT_MAX: usize = 64 * 1024 * 1024;
 
-    /// What each connection may hold, of either kind, even then: the longest head fits.
+    /// Memory of either kind that each connection may use even above the limits: the longest head fits.
     pub const WAITING_BYTES_SMALL: usize = HEAD_BYTES_MAX;
 
-    /// Unread bytes kept per connection: an unfinished head, or requests sent ahead of their turn.
-    /// Beyond it the connection is not read until the call in flight is answered.
+    /// Unparsed bytes buffered per connection: an unfinished head, or pipelined requests. Above this limit the
+    /// connection is not read until the request in flight is answered.
     pub const PIPELINED_BYTES_MAX: usize = 64 * 1024;
 
-    /// Longest chunk-size line of a chunked body, extensions included, without its line end.
+    /// Longest chunk-size line of a chunked body, with extensions, without its line end.
     pub const CHUNK_LINE_BYTES_MAX: usize = 256;
 
-    /// Most bytes of chunk extensions in one body; they are ignored, so they must not cost much.
+    /// Bytes of chunk extensions in one body; extensions are ignored, so they must be cheap.
     pub const CHUNK_EXTENSION_BYTES_MAX: usize = 4 * 1024;
 
-    /// Most bytes of trailer fields after a chunked body; they are checked and dropped.
+    /// Bytes of trailer fields after a chunked body; they are validated and discarded.
     pub const TRAILER_BYTES_MAX: usize = 4 * 1024;
 
-    /// How long a connection may stay open between requests.
+    /// Maximum idle time of a connection between requests.
     pub const IDLE_TIMEOUT: Duration = Duration::from_secs(75);
 
-    /// How long a request head may take from its first byte to its last.
+    /// Time limit of a request head, from its first byte to its last.
     pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-    /// How long a TLS handshake may take, from the connection to its end. As long as a request head.
+    /// Time limit of a TLS handshake, from the start of the connection. Equal to that of a request head.
     pub const HANDSHAKE_TIMEOUT: Duration = HEAD_TIMEOUT;
 
-    /// Costly steps of TLS handshakes (a signature; in TLS 1.2 the agreement of keys behind it, too) that one
-    /// pass of an event loop does; the others wait for the next pass. The costliest holds up all other
-    /// connections of the loop for 0.1 ms with a key of ECDSA P-256, and for 0.6 ms with one of RSA-2048
-    /// (format-spec/operation.md).
+    /// Costly steps of TLS handshakes per pass of an event loop; further handshakes wait for the next pass. A costly
+    /// step is a signature, or the key agreement of TLS 1.2. The costliest step delays the other connections of the
+    /// loop by 0.1 ms with an ECDSA P-256 key, and by 0.6 ms with RSA-2048 (format-spec/operation.md).
     pub const HANDSHAKES_PER_PASS: usize = 4;
 
-    /// Bytes received and not yet given to the connection, with TLS: one read, and a record that was not
-    /// whole before it. A handshake message, which may
-    /// come in many records, has to fit as well.
+    /// Received TLS bytes not yet passed to the connection: one read, and an incomplete record before the read. A
+    /// handshake message, which may span many records, must fit too.
     pub const TLS_RECEIVED_BYTES_MAX: usize = 96 * 1024;
 
-    /// Plaintext that is encrypted in one go: four whole records.
+    /// Plaintext encrypted at a time: four full records.
     pub const TLS_SEALED_BYTES_MAX: usize = 64 * 1024;
 
-    /// Bytes of the protocol's own that may wait to be sent: a handshake with a long chain of
-    /// certificates. Who lets more pile up, by asking for new keys again and again, is cut off.
+    /// Unsent bytes of the TLS protocol itself: a handshake with a long certificate chain. A client that exceeds the
+    /// limit by repeated key updates is aborted.
     pub const TLS_UNSENT_BYTES_MAX: usize = 256 * 1024;
 
-    /// Largest file of certificates, or of a key.
+    /// Largest certificate or key file.
     pub const TLS_FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-    /// How long a body may take; every `BODY_BYTES_PER_SECOND_MIN` received earn one second more.
+    /// Time limit of a body; each `BODY_BYTES_PER_SECOND_MIN` received bytes extend the limit by one second.
     pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
-    /// Slowest pace at which a body may come once `BODY_TIMEOUT` is used up.
+    /// Lowest rate of a body after `BODY_TIMEOUT`, in bytes per second.
     pub const BODY_BYTES_PER_SECOND_MIN: usize = 64 * 1024;
 
-    /// How long waiting bytes may stay unread by the client; every `WRITE_BYTES_PER_SECOND_MIN` taken
-    /// earn one second more.
+    /// Time limit for the client to read buffered bytes; each `WRITE_BYTES_PER_SECOND_MIN` bytes sent extend the limit
+    /// by one second.
     pub const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
-    /// Slowest pace at which a client may take an answer once `WRITE_TIMEOUT` is used up.
+    /// Lowest rate at which a client may read a response after `WRITE_TIMEOUT`, in bytes per second.
     pub const WRITE_BYTES_PER_SECOND_MIN: usize = 16 * 1024;
 
-    /// How long an answer, or a message of a stream, may take to be sent, however steadily its client reads: it
-    /// is held meanwhile. The largest, of 12 MiB, needs 42 KB/s.
+    /// Time limit for sending a response, or a message of a stream, however steadily the client reads: the bytes occupy
+    /// memory meanwhile. The largest response, of 12 MiB, needs 42 KB/s.
     pub const ANSWER_TIME_MAX: Duration = Duration::from_secs(300);
 
-    /// How long a client that closed its sending half is still worked for. It may only have said that
-    /// nothing more will come (`nc`, `shutdown`), or be gone; only time tells the two apart.
+    /// Time for which a request of a client that closed its sending half is still processed. The client may only have
+    /// announced the end of its input (`nc`, `shutdown`) or be gone; only time distinguishes the two.
     pub const HALF_CLOSED_GRACE: Duration = Duration::from_millis(250);
 
-    /// How long a connection we closed is drained, so that a late byte of the client's does not reset it
-    /// before it has read the answer (RFC 9112, section 9.6).
+    /// Time for a lingering close, so that a late byte of the client does not reset the connection before the client
+    /// has read its response (RFC 9112, section 9.6).
     pub const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 
-    /// Most bytes thrown away while draining a connection we closed: the largest body, for a client that
-    /// sends it whole before it looks at the answer that the head alone has got. They cost no memory, and no
-    /// more than `LINGER_TIMEOUT`.
+    /// Bytes discarded by a lingering close: the largest body, for a client that sends the whole body before reading a
+    /// response decided by the head. The bytes use no memory, and at most `LINGER_TIMEOUT`.
     pub const LINGER_BYTES_MAX: usize = BODY_BYTES_MAX;
 
-    /// Most connections at a time, all listeners together.
+    /// Concurrent connections of all listeners.
     pub const CONNECTIONS_MAX: usize = 16_384;
 
-    /// Most open streams at a time; the rest of the connections stays free for calls.
+    /// Concurrently open streams; the remaining connections stay free for other requests.
     pub const STREAMS_MAX: usize = 4_096;
 
-    /// Bytes a stream may have waiting behind a slow reader. One message into an empty buffer may be
-    /// larger, up to `STREAM_MESSAGE_BYTES_MAX`.
+    /// Backlog of a stream with a slow reader, in bytes. A single message into an empty backlog may be larger, up to
+    /// `STREAM_MESSAGE_BYTES_MAX`.
     pub const STREAM_BACKLOG_BYTES_MAX: usize = 1024 * 1024;
 
-    /// Largest single message of a stream.
+    /// Largest message of a stream.
     pub const STREAM_MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-    /// Calls waiting for a worker; one more is answered 503 at once.
+    /// Requests waiting for a worker; one more is answered 503 immediately.
     pub const QUEUE_MAX: usize = 512;
 
-    /// Most event loops. One answers some 200,000 small requests a second on a core of its own; the other
-    /// cores are for the work behind the requests.
+    /// Number of event loops. A loop answers about 200,000 small requests per second on its own core; the other cores
+    /// process the requests.
     pub const LOOPS_MAX: usize = 4;
 
-    /// Threads for the operator's jobs, which may take hours, or wait that long for their turn. They have
-    /// threads of their own, so that calls always have the workers.
+    /// Threads for long-running requests of the operator, which may run or wait for hours. They have separate threads
+    /// so that ordinary requests always find workers.
     pub const JOB_THREADS: usize = 8;
 
-    /// Jobs waiting for one of these threads; one more is answered 503 at once.
+    /// Long-running requests waiting for a thread; one more is answered 503 immediately.
     pub const JOB_QUEUE_MAX: usize = 32;
 
-    /// Most workers; beyond it threads only add switching.
+    /// Number of workers; more threads only add context switches.
     pub const WORKERS_MAX: usize = 256;
 
-    /// How long a drain waits for calls in flight and for streams to take their last bytes.
+    /// Grace period of a drain, for requests in flight and for streams to send their last bytes.
     pub const DRAIN_GRACE: Duration = Duration::from_secs(10);
 
-    /// Bytes taken from a socket by one read; the buffer is shared by all connections.
+    /// Bytes per read of a socket; all connections of a loop share the buffer.
     pub const READ_BYTES_MAX: usize = 64 * 1024;
 
-    /// Reads and writes one connection may do before the others have their turn.
+    /// Reads and writes of one connection before other connections are driven.
     pub const TURN_STEPS_MAX: usize = 32;
 
-    /// Connections taken from one listener before the open ones have their turn.
+    /// Connections accepted from one listener before open connections are driven.
     pub const ACCEPT_BURST_MAX: usize = 256;
 
-    /// Pause of accepting after the system refused a socket (out of descriptors or memory).
+    /// Pause of accepting after the system refused a socket (no descriptors or memory).
     pub const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-    /// Readiness events taken from the system by one poll.
+    /// Readiness events per poll.
     pub const EVENTS_MAX: usize = 1_024;
 
-    /// Most listeners of one server.
+    /// Listeners of one server.
     pub const LISTENERS_MAX: usize = 16;
 
     /// Longest origin: a scheme, the longest host name (253 bytes) and a port.
     pub const ORIGIN_BYTES_MAX: usize = 288;
 
-    /// Fewest workers, so that one long call never stops all others, and so many questions can gather.
+    /// Fewest workers, so that one long request does not block all others, and enough queries can form a batch.
     pub const WORKERS_MIN: usize = 8;
 
-    /// Workers for each core. A worker whose question waits for others to share a pass over the vectors
-    /// with, or for its encoding, works on nothing; so there are more of them than cores.
+    /// Workers per core. A worker whose query waits for a shared vector scan, or for its embedding, uses no core, so
+    /// there are more workers than cores.
     pub const WORKERS_PER_CORE: usize = 4;
 }
 
-/// Largest record with its header (RFC 8446, section 5.2).
+/// Largest TLS record with its header (RFC 8446, section 5.2).
 pub const TLS_RECORD_BYTES_MAX: usize = 16 * 1024 + 256 + 5;
 
-/// What a record may be longer than its plaintext: header, type, nonce, tag (RFC 8446, section 5.2,
-/// allows 256 bytes and a header of 5).
+/// Maximum expansion of a record over its plaintext: header, type, nonce, tag (RFC 8446, section 5.2, allows 256 bytes
+/// and a header of 5).
 pub const TLS_RECORD_OVERHEAD_MAX: usize = 64;
 
-/// What `Retry-After` says when we are full.
+/// Value of `Retry-After` in responses to overload.
 pub const RETRY_AFTER_SECONDS: u32 = 1;
 
 const _: () = assert!(HEAD_BYTES_MAX <= PIPELINED_BYTES_MAX, "an unfinished head must fit");
@@ -214,7 +207,7 @@ const _: () = assert!(LINGER_TIMEOUT.as_secs() < DRAIN_GRACE.as_secs());
 
 const _: () = assert!(WORKERS_MIN <= WORKERS_MAX);
 
-/// Workers of a machine with so many cores.
+/// Returns the number of workers for a machine with `cores` cores.
 #[must_use]
 pub const fn workers(cores: usize) -> usize {
     let wanted = cores * WORKERS_PER_CORE;

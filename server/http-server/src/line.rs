@@ -1,12 +1,10 @@
-//! Those who wait for the next pass of an event loop, in the order in which they came.
-//!
-//! Knows names; what they wait for is the loop's to know.
+//! FIFO queue of the handshakes that wait for the next pass of an event loop.
 
 use std::collections::BTreeMap;
 
 use super::slots::Name;
 
-/// The line. One entry per connection at most, which the connection notes.
+/// The queue, with at most one entry per connection. Each connection stores the key of its entry.
 #[derive(Default)]
 pub(super) struct Line {
     waiting: BTreeMap<u64, Name>,
@@ -14,7 +12,7 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Puts a connection at the end, unless it stands in the line. `entry` is its own note of that.
+    /// Appends a connection unless already queued. `entry` is the key that the connection stores.
     pub(super) fn join(&mut self, name: Name, entry: &mut Option<u64>) {
         if entry.is_none() {
             self.waiting.insert(self.next, name);
@@ -23,19 +21,18 @@ impl Line {
         }
     }
 
-    /// Takes a connection out.
+    /// Removes a connection.
     pub(super) fn leave(&mut self, entry: &mut Option<u64>) {
         if let Some(at) = entry.take() {
             self.waiting.remove(&at);
         }
     }
 
-    /// Takes the first one out; the caller clears the connection's note.
+    /// Removes and returns the first connection; the caller clears the key stored by the connection.
     pub(super) fn next(&mut self) -> Option<Name> {
         self.waiting.pop_first().map(|(_, name)| name)
     }
 
-    /// Whether nobody waits.
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }

@@ -1,7 +1,7 @@
-//! One connection with its socket: moves bytes between the socket, the state machine and the service.
+//! A connection with its socket: moves bytes between the socket, the state machine and the service.
 //!
-//! Readiness is edge-triggered, so it is remembered here and forgotten only when the system says
-//! `WouldBlock`. A read or write that moved less than it could tells the same: epoll(7), question 9.
+//! Readiness is edge-triggered, so the flags persist until the system returns `WouldBlock`. A short read or write
+//! implies the same: epoll(7), question 9.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr};
@@ -29,62 +29,61 @@ use recalld_common::request_id::RequestId;
 use recalld_telemetry::log;
 use recalld_telemetry::log::{Level, Value};
 
-/// What is remembered of a call until it is answered.
+/// Metadata of a request until its response.
 struct Asked {
     id: RequestId,
     route: u16,
     arrived: Instant,
 }
 
-/// What a turn left behind.
+/// Result of driving a connection once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// Nothing more to do until the next event.
+    /// Nothing to do until the next event.
     Rest,
-    /// More could be done at once; the others go first.
+    /// Ready to continue after the other connections.
     Again,
-    /// A handshake could go on, and this pass of the loop has done its share of them.
+    /// A handshake can continue, but this pass of the loop has used its handshake steps.
     Later,
 }
 
-/// An open connection.
 pub(super) struct Live<S: Service> {
-    /// The entry in `Timers`, if any.
+    /// The deadline registered in `Timers`.
     pub timer: Option<Instant>,
-    /// Whether it stands in the loop's list of those that go on.
+    /// True if the connection is in the loop's list of ready connections.
     pub queued: bool,
-    /// Its place in the line of handshakes that wait for the next pass.
+    /// Key in the queue of handshakes that wait for the next pass.
     pub in_line: Option<u64>,
     name: Name,
     listener: ListenerId,
     peer: SocketAddr,
     socket: TcpStream,
-    /// Given back with the connection.
+    /// Released when the connection is dropped.
     place: Place,
     conn: Conn,
-    /// Between the two, on a listener that speaks TLS. Its own allocation: it is much larger, and
-    /// most installations have it done by a gateway.
+    /// TLS layer between `socket` and `conn`, on a TLS listener. Boxed, because the state is large and most
+    /// installations terminate TLS at a gateway.
     tls: Option<Box<Tls>>,
     readable: bool,
     writable: bool,
-    /// The system said that the client will send no more; only a read of nothing proves it.
+    /// The system reported that the client sends no more; only a read of zero bytes proves the end.
     end_announced: bool,
     write_shut: bool,
-    /// What of the bodies in hand is this connection's, as long as it arrives.
+    /// Bytes of the body being received, as counted in `bodies_bytes`.
     body_bytes: usize,
-    /// That of the call in flight.
+    /// Accounts for the body of the request in flight.
     held_body: Option<Arc<HeldBody>>,
-    /// The same of the memory held for what waits, unread or unsent.
+    /// Unread and unsent bytes, as counted in `waiting_bytes`.
     waiting_bytes: usize,
     asked: Option<Asked>,
-    /// Of the request whose body is arriving, where its service was asked about that body.
+    /// Route match of the request whose body is being received, if there was a body decision.
     matched: Option<Box<S::RouteMatch>>,
     cancel: Option<CancellationToken>,
     stream: Option<(Arc<Feed>, OpenStream)>,
 }
 
 impl<S: Service> Live<S> {
-    /// A connection that was just accepted.
+    /// Creates a connection from an accepted socket.
     pub(super) fn open(
         name: Name,
         listener: ListenerId,
@@ -94,7 +93,7 @@ impl<S: Service> Live<S> {
         conn: Conn,
         tls: Option<Tls>,
     ) -> Self {
-        // With `Conn` inside, this is what an idle connection costs beside the system's own part.
+        // Memory of an idle connection, `Conn` included, besides the kernel's part.
         const { assert!(size_of::<Self>() <= 1024) };
         Live {
             timer: None,
@@ -121,18 +120,18 @@ impl<S: Service> Live<S> {
         }
     }
 
-    /// Takes note of what the system says about the socket.
+    /// Records the readiness of the socket.
     pub(super) fn note(&mut self, event: &Event) {
         self.readable |= event.is_readable();
         self.writable |= event.is_writable();
         self.end_announced |= event.is_read_closed();
-        // Both directions dead: the client reset the connection, or closed it after we shut our side.
+        // Both directions are closed: the client reset the connection, or closed after our side was shut down.
         if event.is_error() || (event.is_write_closed() && !self.write_shut) {
             self.conn.lose();
         }
     }
 
-    /// Reads, serves and writes until nothing moves or the others must have their turn.
+    /// Reads, serves and writes until no progress is possible or the other connections must be driven.
     pub(super) fn turn(&mut self, buffer: &mut [u8], shared: &Shared<S>, moment: &Moment) -> Turn {
         let turn = self.steps(buffer, shared, moment);
         let turn = if self.is_held_back(shared) { Turn::Later } else { turn };
@@ -140,8 +139,8 @@ impl<S: Service> Live<S> {
         turn
     }
 
-    /// Whether a handshake waits for the next pass: what costs its client little to ask for must not hold
-    /// up those who are past it.
+    /// Returns true if a handshake must wait for the next pass: handshakes are cheap for a client to request and must
+    /// not delay established connections.
     fn is_held_back(&self, shared: &Shared<S>) -> bool {
         let is_shaking_hands = self.tls.as_ref().is_some_and(|tls| tls.is_shaking_hands());
         is_shaking_hands && self.readable && shared.handshakes_left.get() == 0
@@ -152,7 +151,7 @@ impl<S: Service> Live<S> {
             let has_read = self.read(buffer, shared, moment);
             let was_full = (self.conn.room() == 0, self.room() == 0);
             let arrived = self.conn.advance(moment);
-            // What the system said about a full connection holds still: it says it once.
+            // Readiness reported while the connection was full is still valid: the system reports each edge once.
             let has_room_again =
                 was_full.0 && self.conn.room() > 0 || was_full.1 && self.room() > 0;
             let has_called = arrived.is_some();
@@ -174,7 +173,7 @@ impl<S: Service> Live<S> {
         Turn::Again
     }
 
-    /// The call in flight is answered.
+    /// Answers the request in flight.
     pub(super) fn answer(&mut self, response: Response, shared: &Shared<S>, moment: &Moment) {
         self.cancel = None;
         self.held_body = None;
@@ -186,7 +185,7 @@ impl<S: Service> Live<S> {
         report(outcome);
     }
 
-    /// Tells the service how the call in flight ended, or that its answer has begun.
+    /// Reports to the service how the request in flight ended, or that its response has begun.
     fn count(
         &mut self,
         status: Option<u16>,
@@ -200,7 +199,7 @@ impl<S: Service> Live<S> {
         shared.service.answered(&Answered { listener, peer, id, route, status, body_bytes, took });
     }
 
-    /// The call in flight is answered by a stream.
+    /// Answers the request in flight by a stream.
     pub(super) fn open_stream(
         &mut self,
         head: &Head,
@@ -214,7 +213,7 @@ impl<S: Service> Live<S> {
             shared.counters.overloaded.add(1);
             return self.answer(overloaded("too many streams"), shared, moment);
         };
-        // Before its head is sent, its client can still be told.
+        // The head is not sent yet, so the client can still get a 503.
         if feed.has_overflowed() {
             self.give_up_call();
             let response = too_many_answers(shared);
@@ -231,7 +230,7 @@ impl<S: Service> Live<S> {
         }
     }
 
-    /// The deadline may have passed.
+    /// Handles the deadline, if it has passed.
     pub(super) fn check_deadline(&mut self, shared: &Shared<S>, moment: &Moment) {
         if self.handshake_deadline(&shared.limits).is_some_and(|deadline| deadline <= moment.now) {
             shared.counters.handshakes_failed.add(1);
@@ -245,8 +244,8 @@ impl<S: Service> Live<S> {
         }
     }
 
-    /// The server closes down: nothing new begins, and a stream ends with what it has, unless it is an
-    /// answer that its sender will bring to its end, or to an end that says that it was called off.
+    /// Starts the drain: no new request begins. A stream ends with its pending bytes, unless its policy lets the sender
+    /// finish the response or cancels the request so that the sender can report the cancellation.
     pub(super) fn drain(&mut self, now: Instant) {
         self.conn.drain();
         match self.stream.as_ref().map(|(feed, _)| feed.on_drain) {
@@ -265,7 +264,7 @@ impl<S: Service> Live<S> {
         self.conn.end_stream(now);
     }
 
-    /// The connection goes: tells whoever works for it.
+    /// Releases the connection: cancels its request and closes its stream.
     pub(super) fn release(mut self, shared: &Shared<S>, now: Instant) {
         self.say_farewell();
         self.set_body_bytes(shared, 0);
@@ -277,17 +276,18 @@ impl<S: Service> Live<S> {
         self.give_up_call();
     }
 
-    /// Tells a client of TLS that this is an end and no cut, as far as its socket takes it at once.
+    /// Sends `close_notify` to a TLS client, which marks a complete end, as far as the socket accepts the bytes without
+    /// blocking.
     fn say_farewell(&mut self) {
         let Some(tls) = &mut self.tls else { return };
         if !self.conn.is_cut_off() && tls.is_quiet() {
             tls.close();
-            // Best effort: the socket closes next, whatever becomes of it.
+            // Best effort: the socket is closed next in any case.
             let _ = self.socket.write(tls.output());
         }
     }
 
-    /// Everything that was begun is cut off: what is between here and the client broke.
+    /// Cancels the request in flight and closes its stream after a TLS failure.
     fn break_off(&mut self) {
         if let Some((feed, _)) = self.stream.take() {
             feed.close();
@@ -295,12 +295,12 @@ impl<S: Service> Live<S> {
         self.give_up_call();
     }
 
-    /// Whether the socket can go.
+    /// Returns true if the socket can be closed.
     pub(super) fn is_closed(&self) -> bool {
         self.conn.is_closed()
     }
 
-    /// When to look at it again without an event.
+    /// Time at which the connection must be checked without an event.
     pub(super) fn deadline(&self, limits: &Limits) -> Option<Instant> {
         self.handshake_deadline(limits).or_else(|| self.conn.deadline())
     }
@@ -310,7 +310,7 @@ impl<S: Service> Live<S> {
         (!self.conn.is_closed()).then_some(since + limits.handshake_timeout)
     }
 
-    /// Keeps the count of body bytes, and refuses a large body when there are too many.
+    /// Updates the count of body bytes, and rejects a large body over the limit.
     fn count_body(&mut self, shared: &Shared<S>, moment: &Moment) {
         self.set_body_bytes(shared, self.conn.body_bytes());
         if self.conn.is_gathering() && Self::is_one_too_large(self.body_bytes, shared) {
@@ -319,7 +319,7 @@ impl<S: Service> Live<S> {
         }
     }
 
-    /// Whether a body of so many bytes is large, and there are too many of them.
+    /// Returns true if a body of `bytes` is large and the limit of all bodies is reached.
     fn is_one_too_large(bytes: usize, shared: &Shared<S>) -> bool {
         bytes > BODY_BYTES_SMALL && shared.tally.has_too_many_bodies()
     }
@@ -342,9 +342,9 @@ impl<S: Service> Live<S> {
         self.conn.held_bytes() + self.tls.as_ref().map_or(0, |tls| tls.held_bytes())
     }
 
-    /// How many bytes may be read now. Where too many wait, what is not small waits with its client: an
-    /// unfinished head, and a record that holds it, always fit, so whatever fills the rest is requests
-    /// ahead of their turn, which comes with the answer to the one before them.
+    /// Bytes that may be read now. Over the memory limit, only small amounts are read and the client must wait. An
+    /// unfinished head, and a record that contains the head, always fit. Any further bytes are therefore pipelined
+    /// requests, which proceed after the response to their predecessor.
     fn room(&self) -> usize {
         let (room, allowance) = match &self.tls {
             None => (self.conn.room(), WAITING_BYTES_SMALL),
@@ -362,7 +362,7 @@ impl<S: Service> Live<S> {
         }
     }
 
-    /// One read. Says whether something came of it.
+    /// Performs one read. Returns true on progress.
     fn read(&mut self, buffer: &mut [u8], shared: &Shared<S>, moment: &Moment) -> bool {
         let now = moment.now;
         let handed_over = self.tls.as_mut().is_some_and(|tls| tls.hand_over(&mut self.conn, now));
@@ -389,7 +389,7 @@ impl<S: Service> Live<S> {
         }
     }
 
-    /// What a read gave, through TLS where there is any.
+    /// Processes the bytes of a read, through TLS if present.
     fn take(&mut self, bytes: &[u8], shared: &Shared<S>, moment: &Moment) {
         let Some(tls) = &mut self.tls else { return self.conn.receive(bytes, moment.now) };
         if tls.is_plain_http(bytes) {
@@ -419,7 +419,7 @@ impl<S: Service> Live<S> {
         }
     }
 
-    /// One write. Says whether something came of it.
+    /// Performs one write. Returns true on progress.
     fn write(&mut self, shared: &Shared<S>, now: Instant) -> bool {
         if let Some(tls) = &mut self.tls {
             let change = tls.seal(&mut self.conn, now);
@@ -457,7 +457,7 @@ impl<S: Service> Live<S> {
         has_written
     }
 
-    /// What a failed read or write means. Says whether to try again.
+    /// Handles the error of a read or write. Returns true if the connection must be driven again.
     fn failed(&mut self, error: &io::Error, would_block: impl FnOnce(&mut Self)) -> bool {
         match error.kind() {
             ErrorKind::Interrupted => true,
@@ -472,16 +472,16 @@ impl<S: Service> Live<S> {
         }
     }
 
-    /// A request as the service sees it.
+    /// Wraps a request for the service.
     fn call(&self, request: Request, body: Option<Arc<HeldBody>>) -> Call {
         let (listener, peer) = (self.listener, self.peer);
         let id = self.conn.request_id().expect("a request that was given has a name");
-        // Asked anew: an answer on the loop takes less time than the loop's own clock moves in.
+        // Read from the system: an inline response takes less time than the resolution of the loop clock.
         let (arrived, cancel) = (Instant::now(), CancellationToken::new());
         Call { id, listener, peer, request, arrived, cancel, _body: body }
     }
 
-    /// Asks the service whether a request may have its body.
+    /// Requests the body decision of the service.
     fn judge(&mut self, request: Request, body_bytes: usize, shared: &Shared<S>, moment: &Moment) {
         let call = self.call(request, None);
         let (id, arrived, service) = (call.id, call.arrived, &shared.service);
@@ -513,9 +513,10 @@ impl<S: Service> Live<S> {
         }
     }
 
-    /// Answers a call here if the service can, else gives it to a worker, or to a thread for jobs.
+    /// Answers a request inline if the service can, else queues it for a worker or for a thread of long-running
+    /// requests.
     fn start(&mut self, request: Request, shared: &Shared<S>, moment: &Moment) {
-        // From here on the body counts with the call, for that may last longer than the connection.
+        // From here on the request accounts for the body, because the request may outlive the connection.
         self.set_body_bytes(shared, 0);
         self.held_body = shared.tally.hold_body(request.body.len());
         let call = self.call(request, self.held_body.clone());
@@ -556,8 +557,8 @@ impl<S: Service> Live<S> {
         }
     }
 
-    /// Takes the next piece of a stream once the last one is sent, so that what waits, waits in the
-    /// feed and is counted there.
+    /// Takes the next bytes of a stream only after the previous bytes are sent, so that the backlog stays in the `Feed`
+    /// and is counted there.
     fn pull_stream(&mut self, now: Instant) {
         let Some((feed, _)) = &self.stream else { return };
         if feed.is_broken() {
@@ -589,13 +590,13 @@ fn too_many_bodies() -> Response {
     overloaded("too many large bodies at once")
 }
 
-/// A service panicked on the event loop; the panic hook has printed where.
+/// Logs a panic of the service on the event loop; the panic hook has printed the location.
 fn report_panic(id: &RequestId) {
     let fields = [("request_id", Value::Text(id))];
     log::event(Level::Error, "a quick call panicked and was answered 500", &fields);
 }
 
-/// An answer that could not be sent is a fault of ours that only the log can tell.
+/// Logs a response that could not be sent: a fault of the service that is visible only in the log.
 fn report(outcome: Result<(), AnswerFault>) {
     if let Err(fault) = outcome {
         let why = format!("{fault:?}");

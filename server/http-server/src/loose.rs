@@ -1,4 +1,4 @@
-//! A stream without a connection, for tests of whoever sends by one.
+//! A stream without a connection, for tests of code that sends by a [`StreamSender`].
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use super::sse;
 use crate::limits::STREAM_BACKLOG_BYTES_MAX;
 use recalld_common::request_id::RequestId;
 
-/// The reader's end. Dropped, the reader is gone.
+/// The reader's end of the stream. Dropping the reader simulates a disconnect.
 pub struct Loose {
     feed: Arc<Feed>,
-    /// What the mailbox wakes.
+    /// Keeps the poll alive that the mailbox wakes.
     _poll: Poll,
 }
 
 impl Loose {
-    /// Both ends.
+    /// Creates the sender and the reader.
     pub fn open() -> (StreamSender, Loose) {
         let poll = Poll::new().expect("a test has descriptors left");
         let waker = Waker::new(poll.registry(), Token(0)).expect("the poll is new");
@@ -41,7 +41,7 @@ impl Loose {
         (sender, Loose { feed, _poll: poll })
     }
 
-    /// What was sent since the last look.
+    /// Returns and removes the bytes sent since the last call.
     pub fn sent(&self) -> String {
         String::from_utf8_lossy(&self.feed.take().0).into_owned()
     }

@@ -1,13 +1,11 @@
-//! What workers tell the event loop, and how it is woken.
+//! Messages from workers to an event loop, and from the first loop to the others, with the wake-up.
 //!
-//! The loop is woken by the system only when it sleeps: a busy loop looks into the mailbox anyway
-//! before it sleeps, so most notes cost no system call.
+//! The sender wakes the loop by a system call only if the loop sleeps. A busy loop checks the mailbox before sleeping,
+//! so most messages need no system call.
 //!
-//! A loop tells another of new connections in the same way.
-//!
-//! Bounded without a count: a call sends one answer or opens one stream, and a stream has at most one
-//! note under way and one about its breaking, so there are at most three notes per call, and at most
-//! `connections_max` calls and newcomers.
+//! The number of messages is bounded without a counter. A request sends one response or opens one stream. A stream has
+//! at most one message in transit, plus one about its abort. So there are at most three messages per request, and at
+//! most `connections_max` requests and new connections.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,22 +23,22 @@ use recalld_common::request_id::Numbering;
 use recalld_telemetry::log;
 use recalld_telemetry::log::{Level, Value};
 
-/// One message to the event loop.
+/// A message to an event loop.
 pub(super) enum Note {
-    /// The answer to the call of that connection.
+    /// Response to the request of a connection.
     Answer(Name, Response),
-    /// The call of that connection is answered by a stream.
+    /// Streamed response to the request of a connection.
     Stream(Name, Head, Arc<Feed>),
-    /// The stream of that connection has news: bytes, its end, or both.
+    /// The stream of a connection has new bytes, its end, or both.
     Fed(Name),
-    /// A connection that was accepted and is to live here.
+    /// An accepted connection for this loop.
     Newcomer(Box<Newcomer>),
 }
 
-/// A connection that was accepted and is not watched yet.
+/// An accepted connection that is not registered with a poll yet.
 pub(super) struct Newcomer {
     pub listener: ListenerId,
-    /// Who we are to its client, where it speaks TLS.
+    /// The server certificate, if the listener speaks TLS.
     pub identity: Option<Arc<Identity>>,
     pub peer: SocketAddr,
     pub socket: TcpStream,
@@ -48,7 +46,7 @@ pub(super) struct Newcomer {
     pub place: Place,
 }
 
-/// What has arrived since the loop last looked.
+/// Messages since the loop last collected them.
 #[derive(Default)]
 pub(super) struct Mail {
     pub notes: Vec<Note>,
@@ -56,30 +54,29 @@ pub(super) struct Mail {
     asleep: bool,
 }
 
-/// The way from workers (and whoever shuts the server down) to the loop.
+/// Channel from the workers, and from a shutdown handle, to an event loop.
 pub(super) struct Mailbox {
     mail: Mutex<Mail>,
     waker: Waker,
 }
 
 impl Mailbox {
-    /// A mailbox that wakes the poll `waker` belongs to.
+    /// Creates a mailbox whose messages wake the poll of `waker`.
     pub(super) fn new(waker: Waker) -> Mailbox {
         Mailbox { mail: Mutex::default(), waker }
     }
 
-    /// Sends a note.
     pub(super) fn send(&self, note: Note) {
         self.change(|mail| mail.notes.push(note));
     }
 
-    /// Asks the loop to close down.
+    /// Requests a drain of the loop.
     pub(super) fn drain(&self) {
         self.change(|mail| mail.drain = true);
     }
 
-    /// Moves the notes into `notes` (which must be empty) and says whether a drain was asked for.
-    /// Without notes, and if `before_sleep`, the next note will wake the poll.
+    /// Moves the messages into `notes` (which must be empty) and returns true if a drain was requested. If
+    /// `before_sleep` and there are no messages, the next message wakes the poll.
     pub(super) fn collect(&self, notes: &mut Vec<Note>, before_sleep: bool) -> bool {
         let mut mail = locked(&self.mail);
         std::mem::swap(&mut mail.notes, notes);
@@ -94,15 +91,15 @@ impl Mailbox {
             std::mem::take(&mut mail.asleep)
         };
         if wake && let Err(error) = self.waker.wake() {
-            // The loop still finds the note at its next event or timer.
+            // The loop finds the message at its next event or timer anyway.
             let fields = [("error", Value::Text(&error))];
             log::event(Level::Error, "could not wake the event loop", &fields);
         }
     }
 }
 
-/// Locks, whatever happened to the last holder: our critical sections only move values, so a panic
-/// in one leaves nothing half done.
+/// Locks a mutex and ignores poisoning: the critical sections only move values, so a panic leaves no inconsistent
+/// state.
 pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

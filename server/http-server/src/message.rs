@@ -1,6 +1,6 @@
-//! Requests and responses as values: what a service is given and what it gives back.
+//! Requests and responses as values: input and output of a service.
 //!
-//! Knows field names and bytes; must not know sockets, framing or time.
+//! Must not know sockets, framing or time.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -19,12 +19,12 @@ pub enum Method {
     Patch,
     Delete,
     Options,
-    /// Any other token, as sent.
+    /// Any other token, as received.
     Other(String),
 }
 
 impl Method {
-    /// The method named `name`.
+    /// Returns the method named `name`.
     pub(super) fn from_name(name: &str) -> Method {
         match name {
             "GET" => Method::Get,
@@ -38,7 +38,7 @@ impl Method {
         }
     }
 
-    /// The name of a method of RFC 9110; `other` for any other.
+    /// The name of a method of RFC 9110; `other` for any other method.
     pub fn name(&self) -> &'static str {
         match self {
             Method::Other(_) => "other",
@@ -52,7 +52,7 @@ impl Method {
         }
     }
 
-    /// The name as it stands on the wire.
+    /// The name as on the wire.
     pub fn as_str(&self) -> &str {
         match self {
             Method::Other(name) => name,
@@ -70,25 +70,25 @@ impl fmt::Display for Method {
 /// The protocol version of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// HTTP/1.0: closes after each answer unless asked otherwise, knows no chunks.
+    /// HTTP/1.0: closes after each response unless the client asks for persistence; no chunked coding.
     Http10,
     /// HTTP/1.1.
     Http11,
 }
 
-/// Header fields in the order they were sent. Names compare without case.
+/// Header fields in the order received. Names compare case-insensitively.
 ///
-/// Values are bytes on the wire; each byte stands here as the character of the same number
-/// (ISO 8859-1), which loses nothing and leaves ASCII as it is.
+/// Values are bytes on the wire. Each byte is represented by the character of the same number (ISO 8859-1), which is
+/// lossless and leaves ASCII unchanged.
 ///
-/// `Debug` shows names only, because values carry credentials.
+/// `Debug` shows names only, because values contain credentials.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Headers {
     text: String,
     fields: Vec<Field>,
 }
 
-/// Where one field stands in `Headers::text`: the name from `start`, the value from `value` to `end`.
+/// Position of one field in `Headers::text`: name from `start`, value from `value` to `end`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Field {
     start: usize,
@@ -97,12 +97,12 @@ struct Field {
 }
 
 impl Headers {
-    /// No fields, with room for `fields` of them.
+    /// Creates an empty list with capacity for `fields` fields and `bytes` bytes of text.
     pub fn with_capacity(fields: usize, bytes: usize) -> Headers {
         Headers { text: String::with_capacity(bytes), fields: Vec::with_capacity(fields) }
     }
 
-    /// Adds a field after the others.
+    /// Appends a field.
     pub fn push(&mut self, name: &str, value: &[u8]) {
         let start = self.text.len();
         self.text.push_str(name);
@@ -114,7 +114,7 @@ impl Headers {
         self.fields.push(Field { start, value: value_at, end: self.text.len() });
     }
 
-    /// Puts `value` in the place of all fields of that name.
+    /// Replaces all fields of this name by one field with `value`.
     pub(super) fn replace(&mut self, name: &str, value: &[u8]) {
         let others: Vec<(String, String)> = self
             .iter()
@@ -129,27 +129,27 @@ impl Headers {
         }
     }
 
-    /// The first value of a field.
+    /// Returns the first value of a field.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.get_all(name).next()
     }
 
-    /// Every value of a field, in order.
+    /// Returns all values of a field, in order.
     pub fn get_all<'a, 'n>(&'a self, name: &'n str) -> impl Iterator<Item = &'a str> + use<'a, 'n> {
         self.iter().filter(move |(field, _)| field.eq_ignore_ascii_case(name)).map(|(_, v)| v)
     }
 
-    /// All fields, in order, names as sent.
+    /// Returns all fields in order, with names as received.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.fields.iter().map(|at| (&self.text[at.start..at.value], &self.text[at.value..at.end]))
     }
 
-    /// How many fields there are.
+    /// Number of fields.
     pub fn len(&self) -> usize {
         self.fields.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no fields.
     pub fn is_empty(&self) -> bool {
         self.fields.is_empty()
     }
@@ -161,21 +161,21 @@ impl fmt::Debug for Headers {
     }
 }
 
-/// A whole request, its body decoded.
+/// A complete request with its decoded body.
 ///
-/// `Debug` shows neither field values nor query nor body, because any of them may carry a secret.
+/// `Debug` shows neither field values nor query nor body, because any of them may contain a secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Request {
-    /// What is asked.
+    /// The request method.
     pub method: Method,
-    /// Path and query as sent: visible ASCII beginning with `/`, or `*` for OPTIONS. An absolute
-    /// target arrives here without its scheme and authority, which then stands in `Host`.
+    /// Path and query as received: visible ASCII beginning with `/`, or `*` for OPTIONS. Scheme and authority of an
+    /// absolute target are removed, and the authority is in `Host`.
     pub target: String,
     /// The client's version.
     pub version: Version,
-    /// All header fields. There is exactly one `Host` on HTTP/1.1 and at most one on 1.0.
+    /// All header fields, with exactly one `Host` on HTTP/1.1 and at most one on 1.0.
     pub headers: Headers,
-    /// The body; empty when there was none.
+    /// The body; empty if absent.
     pub body: Vec<u8>,
 }
 
@@ -203,24 +203,24 @@ impl fmt::Debug for Request {
     }
 }
 
-/// Status and header fields of an answer. Framing fields (`Content-Length`, `Transfer-Encoding`,
-/// `Connection`, `Date`) are the transport's; an answer that names one, or whose fields could break
-/// out of their line, is replaced by a 500.
+/// Status and header fields of a response. The server writes the framing fields (`Content-Length`, `Transfer-Encoding`,
+/// `Connection`, `Date`). A response that contains a framing field, or a field that could inject a line, is replaced by
+/// a 500.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// 200 to 599.
+    /// Status code, 200 to 599.
     pub status: u16,
-    /// Fields in the order they will be sent.
+    /// Fields in the order of sending.
     pub headers: Vec<(Cow<'static, str>, Cow<'static, str>)>,
 }
 
 impl Head {
-    /// A head without fields.
+    /// Creates a head without fields.
     pub fn new(status: u16) -> Head {
         Head { status, headers: Vec::new() }
     }
 
-    /// Adds a field.
+    /// Appends a field.
     #[must_use]
     pub fn header(
         mut self,
@@ -232,40 +232,40 @@ impl Head {
     }
 }
 
-/// A whole answer.
+/// A complete response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
-    /// Status and fields.
+    /// Status and header fields.
     pub head: Head,
-    /// Not sent for HEAD, 204 and 304; its length is still announced for HEAD.
+    /// Body, not sent for HEAD, 204 and 304; for HEAD its length is still sent.
     pub body: Vec<u8>,
 }
 
 impl Response {
-    /// An answer without fields and body.
+    /// Creates a response without fields and body.
     pub fn empty(status: u16) -> Response {
         Response { head: Head::new(status), body: Vec::new() }
     }
 
-    /// A JSON answer; `body` is the JSON text.
+    /// Creates a JSON response; `body` is the JSON text.
     pub fn json(status: u16, body: Vec<u8>) -> Response {
         Response { head: Head::new(status).header("content-type", "application/json"), body }
     }
 
-    /// `{"detail": "..."}`, the shape of every plain error. `detail` is our own words: no quotes, no
-    /// backslashes, nothing the client sent.
+    /// `{"detail": "..."}`, the shape of every plain error. `detail` must be text of the server: no quotes, no
+    /// backslashes, no client input.
     pub(super) fn detail(status: u16, detail: &str) -> Response {
         debug_assert!(!detail.contains(['"', '\\']) && detail.is_ascii());
         Response::json(status, format!("{{\"detail\": \"{detail}\"}}").into_bytes())
     }
 
-    /// 500, naming the request: what went wrong is in the log beside that name.
+    /// 500 with the request id: the log has the error under this id.
     pub(super) fn internal(id: &RequestId) -> Response {
         let body = format!("{{\"detail\": \"Internal Server Error\", \"request_id\": \"{id}\"}}");
         Response::json(500, body.into_bytes())
     }
 
-    /// Adds a field.
+    /// Appends a field.
     #[must_use]
     pub fn header(
         mut self,

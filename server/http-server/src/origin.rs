@@ -1,15 +1,15 @@
-//! Origins as browsers send them: scheme, host, and a port where it is not the scheme's own.
+//! Origins in the form that browsers send: scheme, host, and a port other than the default of the scheme.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::limits::ORIGIN_BYTES_MAX;
 
-/// An origin as browsers send it: scheme, host, and a port where it is not the scheme's own.
+/// An origin in the form that browsers send: scheme, host, and a port other than the default of the scheme.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin(String);
 
-/// Why a text is no origin.
+/// Reason why a text is not an origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotAnOrigin(&'static str);
 
@@ -23,7 +23,7 @@ impl fmt::Display for NotAnOrigin {
 impl std::error::Error for NotAnOrigin {}
 
 impl Origin {
-    /// As browsers send it.
+    /// The text, as browsers send the origin.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -32,8 +32,8 @@ impl Origin {
 impl FromStr for Origin {
     type Err = NotAnOrigin;
 
-    /// Takes only what a browser would send, so that a listed origin can match: lower case, no default port,
-    /// nothing behind the authority, and neither `*` nor `null`.
+    /// Accepts only the form that a browser sends, so that a configured origin can match: lower case, no default port,
+    /// nothing after the authority, and neither `*` nor `null`.
     fn from_str(text: &str) -> Result<Self, NotAnOrigin> {
         if matches!(text, "*" | "null") {
             return Err(NotAnOrigin("every origin must be named: * and null stand for anybody's"));

@@ -1,19 +1,19 @@
-//! What the pages of ours that run scripts have in common: their policy, and the headers of their files.
+//! Content security policy and asset headers of the server's own pages that run scripts.
 //!
-//! Such a page may load its own scripts and its own style, and ask its own origin; it writes what it shows as text
-//! only.
+//! Such pages may load their own scripts and styles and send requests to their own origin. Their scripts must insert
+//! content as text only.
 
 use crate::Response;
 
-/// What a page may do: its own script, style and requests; no markup made by script; in nobody's frame.
+/// Allows own scripts, styles and requests; forbids markup created by scripts and embedding in frames.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                       img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
                       require-trusted-types-for 'script'; trusted-types 'none'";
 
-/// What a file of a page is.
+/// Kind of an asset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// The page itself.
+    /// An HTML page.
     Page,
     /// A script.
     Script,
@@ -21,19 +21,19 @@ pub enum Kind {
     Style,
 }
 
-/// A file of a page, as it is in the program.
+/// A static file of a page, embedded in the program.
 #[derive(Debug)]
 pub struct Asset {
-    /// Where it is served.
+    /// Path of the asset.
     pub path: &'static str,
-    /// What it is.
+    /// Kind of the asset.
     pub kind: Kind,
-    /// Its bytes.
+    /// Contents of the file.
     pub bytes: &'static [u8],
 }
 
 impl Asset {
-    /// The answer to whoever asks for it.
+    /// Returns the response with the contents and headers of the asset.
     pub fn answer(&self) -> Response {
         let kind = match self.kind {
             Kind::Page => "text/html; charset=utf-8",

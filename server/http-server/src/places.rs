@@ -1,8 +1,6 @@
-//! Who gets a place for a connection, and how much whoever has one may make us hold: all together, each
-//! listener, each peer.
+//! Admission control: limits on connections and on buffered memory, of the server, of each listener and of each peer.
 //!
-//! Knows counts and addresses; must not know sockets. A place is given back when it is dropped, by
-//! whichever loop has it.
+//! Must not know sockets. A permit is released when dropped, on any loop.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -15,21 +13,21 @@ use super::mailbox::locked;
 use crate::limits::WAITING_BYTES_PROMPT_MAX;
 use recalld_common::site::site;
 
-/// Why there is no place.
+/// Reason why a connection was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Full {
-    /// All are taken, or kept for another listener.
+    /// All connections of the server are in use or reserved for another listener.
     All,
-    /// The peer has as many as it may have.
+    /// The peer has reached its limit.
     Peer,
 }
 
-/// All places, and what whoever has one makes us hold.
+/// Usage and limits of the server.
 pub(super) struct Room {
     counters: Arc<Counters>,
     connections_max: usize,
     waiting_bytes_max: usize,
-    /// One for each listener that was told of, and the last for all others.
+    /// An entry per configured listener, and a last entry for all others.
     shares: Vec<Share>,
 }
 
@@ -37,22 +35,22 @@ struct Share {
     id: Option<ListenerId>,
     places: Places,
     taken: AtomicUsize,
-    /// Bytes that its connections and their streams hold unread or unsent.
+    /// Buffered bytes of the listener's connections and their streams.
     waiting: Gauge,
-    /// One entry for each that has a place at least.
+    /// An entry per peer with at least one connection.
     peers: Mutex<HashMap<IpAddr, Arc<Peer>>>,
 }
 
-/// A peer at a listener.
+/// Usage of a peer at a listener.
 struct Peer {
     address: IpAddr,
-    /// Changes under the lock of its share alone.
+    /// Connections; modified only under the lock of the listener's `peers`.
     places: AtomicUsize,
-    /// What of the share's is this peer's.
+    /// Buffered bytes of this peer.
     waiting: Gauge,
 }
 
-/// Whose account it is that bytes wait: a peer's, at a listener. Clones speak of the same.
+/// Account of the buffered bytes of a peer at a listener. Clones share the account.
 #[derive(Clone)]
 pub(super) struct Account {
     room: Arc<Room>,
@@ -60,11 +58,11 @@ pub(super) struct Account {
     peer: Arc<Peer>,
 }
 
-/// A connection's place.
+/// Permit for one connection.
 pub(super) struct Place(Account);
 
 impl Room {
-    /// No place is taken.
+    /// Creates the admission control, with no connection in use.
     pub(super) fn new(
         counters: Arc<Counters>,
         limits: &Limits,
@@ -86,7 +84,7 @@ impl Room {
         }
     }
 
-    /// A place for a peer at a listener. Only the loop that accepts asks; the others only give back.
+    /// Acquires a permit for a peer at a listener. Only the accepting loop acquires; other loops only release.
     pub(super) fn take(self: &Arc<Room>, id: ListenerId, peer: IpAddr) -> Result<Place, Full> {
         let share = self.shares.iter().position(|share| share.id == Some(id));
         let share = share.unwrap_or(self.shares.len() - 1);
@@ -94,7 +92,7 @@ impl Room {
         at.taken.fetch_add(1, Ordering::Relaxed);
         self.counters.open.raise();
         let (peer, has) = at.enter(site(peer));
-        // From here on it is given back however this ends.
+        // From here on, every return path releases the permit.
         let place = Place(Account { room: Arc::clone(self), share, peer });
         if has > at.places.per_peer_max {
             return Err(Full::Peer);
@@ -105,14 +103,14 @@ impl Room {
         Ok(place)
     }
 
-    /// Places that are taken, or kept for a listener that has not taken them.
+    /// Connections in use, or reserved for a listener and unused.
     fn claimed(&self) -> usize {
         let claimed =
             |share: &Share| share.taken.load(Ordering::Relaxed).max(share.places.reserved);
         self.shares.iter().map(claimed).sum()
     }
 
-    /// The same of bytes that wait.
+    /// Buffered bytes in use, or reserved for a listener and unused.
     fn claimed_bytes(&self) -> u64 {
         let claimed =
             |share: &Share| share.waiting.get().max(share.places.waiting_bytes_reserved as u64);
@@ -121,7 +119,7 @@ impl Room {
 }
 
 impl Share {
-    /// Counts one more of a peer's, and gives how many that makes.
+    /// Adds one connection to a peer and returns the peer with its new count.
     fn enter(&self, address: IpAddr) -> (Arc<Peer>, usize) {
         let mut peers = locked(&self.peers);
         let fresh = || Peer { address, places: AtomicUsize::new(0), waiting: Gauge::default() };
@@ -139,7 +137,7 @@ impl Share {
 }
 
 impl Account {
-    /// A connection, or the feed of a stream, holds `now` bytes unread or unsent where it held `before`.
+    /// Updates the buffered bytes of a connection or stream from `before` to `now`.
     pub(super) fn count_waiting(&self, before: usize, now: usize) {
         let Room { counters, shares, .. } = &*self.room;
         for gauge in [&counters.waiting_bytes, &shares[self.share].waiting, &self.peer.waiting] {
@@ -147,13 +145,14 @@ impl Account {
         }
     }
 
-    /// Whether so many bytes wait that nothing may be added here that is not small: the peer holds what
-    /// one may, or all together do; but what is kept for a listener, it has.
+    /// Returns true if this peer, or all peers together, have used their memory limit, so that only small additions are
+    /// accepted. The reserved share of the listener stays available.
     pub(super) fn is_brimful(&self) -> bool {
         self.holds_all_it_may(0)
     }
 
-    /// The same for what a reader gets who has taken everything before it.
+    /// Returns true if even a reader who has received all earlier bytes is over the memory limit, with
+    /// `WAITING_BYTES_PROMPT_MAX` added.
     pub(super) fn is_brimful_to_the_prompt(&self) -> bool {
         self.holds_all_it_may(WAITING_BYTES_PROMPT_MAX)
     }
@@ -170,7 +169,7 @@ impl Account {
 }
 
 impl Place {
-    /// Whose it is.
+    /// The memory account of the connection's peer.
     pub(super) fn account(&self) -> &Account {
         &self.0
     }
@@ -224,7 +223,7 @@ mod tests {
         assert_eq!(refused(room.take(LOCAL, peer(1))), Some(Full::All));
         assert_eq!(counters.open.get(), 6, "a refused one gives back what it counted");
         drop(hosted);
-        // Beyond what is reserved it takes what is there.
+        // Above its reserved connections, the listener uses free ones.
         let more: Vec<_> = (0..4).map(|_| room.take(LOCAL, peer(1))).collect();
         assert!(more.iter().all(Result::is_ok));
         drop((local, more));
@@ -257,7 +256,8 @@ mod tests {
         room.take(listener, peer(number)).expect("there are places for all")
     }
 
-    /// Where 100 bytes may wait, 30 of them kept for one listener, and a peer of the other has 40.
+    /// Admission control with 100 buffered bytes, 30 of them reserved for one listener, and a limit of 40 per peer of
+    /// the other.
     fn narrow() -> (Arc<Room>, Arc<Counters>) {
         let counters: Arc<Counters> = Arc::default();
         let shares = [
@@ -277,7 +277,7 @@ mod tests {
         assert!(!other.account().is_brimful());
         first.account().count_waiting(40, 39);
         assert!(!again.account().is_brimful());
-        // With 70 of the 100 all but what is kept waits.
+        // With 70 of the 100 bytes in use, all unreserved memory is used.
         other.account().count_waiting(0, 31);
         let (third, local) = (account(&room, HOSTED, 3), account(&room, LOCAL, 1));
         assert!(third.account().is_brimful() && !third.account().is_brimful_to_the_prompt());

@@ -1,6 +1,6 @@
-//! A fixed number of threads and a bounded queue before them.
+//! A fixed number of threads with a bounded queue.
 //!
-//! Knows jobs, not calls. A job that panics takes nobody with it.
+//! Must not know requests. A panicking job does not affect other jobs.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,23 +14,23 @@ use super::mailbox::locked;
 use recalld_telemetry::log;
 use recalld_telemetry::log::Level;
 
-/// The threads and their queue. Dropping it lets them end once the queue is empty.
+/// The threads and their queue. After a drop, the threads end once the queue is empty.
 pub(super) struct Pool<J> {
     shared: Arc<Shared<J>>,
 }
 
 struct Shared<J> {
     state: Mutex<State<J>>,
-    /// Signalled for a new job and for the close.
+    /// Notified for a new job and on close.
     work: Condvar,
-    /// Signalled when the last worker ended.
+    /// Notified when the last worker ends.
     ended: Condvar,
     queue_max: usize,
-    /// Where the length of the queue is shown.
+    /// Gauge of the queue length.
     shown: Shown,
 }
 
-/// A queue's length, among all that is counted.
+/// The gauge of a queue's length among the counters.
 #[derive(Clone)]
 pub(super) struct Shown {
     pub counters: Arc<Counters>,
@@ -45,17 +45,17 @@ impl Shown {
 
 struct State<J> {
     queue: VecDeque<J>,
-    /// Workers waiting at `work`.
+    /// Workers waiting for `work`.
     idle: usize,
-    /// Signals sent to them that no worker has woken up for yet. A signal is a system call: one more
-    /// than there are sleepers would be for nothing.
+    /// Notifications for which no worker has woken up yet. A notification is a system call, so sending more than there
+    /// are idle workers is wasted.
     signalled: usize,
     workers: usize,
     closed: bool,
 }
 
 impl<J: Send + 'static> Pool<J> {
-    /// Starts `workers` threads, each called `name` and a number, which run `run` on every job.
+    /// Starts `workers` threads, named `name` with a number, which run `run` for each job.
     pub(super) fn start(
         name: &str,
         workers: usize,
@@ -88,7 +88,7 @@ impl<J: Send + 'static> Pool<J> {
         Ok(pool)
     }
 
-    /// Queues a job; a full queue gives it back at once.
+    /// Queues a job; a full queue returns the job immediately.
     pub(super) fn submit(&self, job: J) -> Result<(), J> {
         let wake = {
             let mut state = locked(&self.shared.state);
@@ -107,8 +107,7 @@ impl<J: Send + 'static> Pool<J> {
         Ok(())
     }
 
-    /// Lets the queue run empty and the workers end. Says whether they did before `deadline`; one
-    /// that did not is left to itself.
+    /// Lets the workers finish the queue and end. Returns true if all ended before `deadline`; the others are detached.
     pub(super) fn close(&self, deadline: Instant) -> bool {
         let mut state = locked(&self.shared.state);
         state.closed = true;
@@ -132,12 +131,11 @@ impl<J> Drop for Pool<J> {
     }
 }
 
-/// The life of one worker.
+/// Main loop of one worker.
 fn work<J>(shared: &Shared<J>, run: &dyn Fn(J)) {
     while let Some(job) = next(shared) {
         if catch_unwind(AssertUnwindSafe(|| run(job))).is_err() {
-            // The panic hook has printed where. The job's reply was dropped on the way, which
-            // answered 500.
+            // The panic hook has printed the location. The unwinding dropped the job's responder, which answered 500.
             let what = "a call panicked and was answered 500; its worker goes on";
             log::event(Level::Error, what, &[]);
         }
@@ -149,7 +147,7 @@ fn work<J>(shared: &Shared<J>, run: &dyn Fn(J)) {
     }
 }
 
-/// Waits for a job; `None` when the pool is closed and its queue empty.
+/// Waits for a job; `None` if the pool is closed and the queue empty.
 fn next<J>(shared: &Shared<J>) -> Option<J> {
     let mut state = locked(&shared.state);
     loop {
@@ -163,7 +161,7 @@ fn next<J>(shared: &Shared<J>) -> Option<J> {
         state.idle += 1;
         state = shared.work.wait(state).unwrap_or_else(PoisonError::into_inner);
         state.idle -= 1;
-        // Waking up without a signal may take another's count; then one signal too many is sent.
+        // A spurious wake-up may consume the count of another worker; then one notification too many is sent.
         state.signalled = state.signalled.saturating_sub(1);
     }
 }

@@ -1,6 +1,6 @@
-//! Answers as bytes: status line, fields, framing (RFC 9112, sections 4 and 6).
+//! Encodes responses: status line, fields, framing (RFC 9112, sections 4 and 6).
 //!
-//! Knows what the request asked for in as much as it shapes the answer (HEAD, version, keep-alive).
+//! Knows only the properties of the request that shape the response (HEAD, version, persistence).
 
 use std::io::Write;
 
@@ -11,31 +11,31 @@ use recalld_common::date::Moment;
 use recalld_common::request_id;
 use recalld_common::request_id::RequestId;
 
-/// Bodies up to this size travel in the buffer of their head, and so in one write.
+/// Bodies up to this size share the buffer of their head, and so one write.
 const JOINED_BODY_BYTES_MAX: usize = 16 * 1024;
 
-/// Room for a usual head, so that it is built without growing.
+/// Initial capacity that fits a typical head without growing.
 const HEAD_BYTES_USUAL: usize = 256;
 
-/// Fields that frame or name the message; they are ours to write.
+/// Fields that frame or identify the message; only the server writes them.
 const FRAMING_FIELDS: [&str; 5] =
     ["content-length", "transfer-encoding", "connection", "date", request_id::FIELD];
 
-/// What of a request shapes its answer.
+/// Properties of a request that shape its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Exchange {
-    /// HEAD: everything but the body.
+    /// HEAD request: the body is not sent.
     pub head_only: bool,
     /// The client's version.
     pub version: Version,
-    /// Whether the connection stays open afterwards.
+    /// True if the connection persists after the response.
     pub keep_alive: bool,
-    /// What the request is called.
+    /// The request id.
     pub id: RequestId,
 }
 
 impl Exchange {
-    /// The exchange a request opens.
+    /// Creates the exchange of a request.
     pub(super) fn of(head: &RequestHead, id: RequestId) -> Exchange {
         Exchange {
             head_only: head.method == Method::Head,
@@ -45,22 +45,22 @@ impl Exchange {
         }
     }
 
-    /// For a request that was refused: whole answer, then close.
+    /// Exchange of a rejected request: a response with its body, then close.
     pub(super) fn refused(id: RequestId) -> Exchange {
         Exchange { head_only: false, version: Version::Http11, keep_alive: false, id }
     }
 }
 
-/// Why an answer cannot be sent as it is: a fault of the service, not of the client.
+/// Reason why a response cannot be sent: a fault of the service, not of the client.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum AnswerFault {
-    /// Not 200 to 599.
+    /// The status is not in 200 to 599.
     Status(u16),
     /// A name that is not a token, a value with control characters, or a framing field.
     Field(String),
 }
 
-/// The answer in one buffer, or two when the body is large.
+/// Encodes a response into one buffer, or two if the body is large.
 pub(super) fn response(
     exchange: Exchange,
     response: Response,
@@ -82,7 +82,7 @@ pub(super) fn response(
     Ok((bytes, None))
 }
 
-/// The head of a streamed answer. To HTTP/1.0 the end of the stream is the end of the connection.
+/// Encodes the head of a streamed response. On HTTP/1.0 the end of the connection marks the end of the stream.
 pub(super) fn stream_head(
     exchange: Exchange,
     head: &Head,
@@ -96,7 +96,7 @@ pub(super) fn stream_head(
     Ok(bytes)
 }
 
-/// Appends one chunk; `data` must not be empty, for an empty chunk ends the body.
+/// Appends one chunk; `data` must not be empty, because an empty chunk ends the body.
 pub(super) fn chunk(bytes: &mut Vec<u8>, data: &[u8]) {
     debug_assert!(!data.is_empty());
     write!(bytes, "{:x}\r\n", data.len()).expect("a Vec takes every write");
@@ -107,15 +107,15 @@ pub(super) fn chunk(bytes: &mut Vec<u8>, data: &[u8]) {
 /// The chunk that ends a body.
 pub(super) const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
-/// The interim answer to `Expect: 100-continue`.
+/// The interim response to `Expect: 100-continue`.
 pub(super) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// Whether answers of this status never have a body (RFC 9110, section 6.4.1).
+/// Returns true if responses of this status never have a body (RFC 9110, section 6.4.1).
 pub(super) fn is_bodiless(status: u16) -> bool {
     matches!(status, 204 | 304)
 }
 
-/// Status line, the service's fields, `Date` and `Connection`.
+/// Encodes the status line, the service's fields, `Date` and `Connection`.
 fn begin(exchange: Exchange, head: &Head, moment: &Moment) -> Result<Vec<u8>, AnswerFault> {
     if !(200..=599).contains(&head.status) {
         return Err(AnswerFault::Status(head.status));
@@ -158,7 +158,7 @@ fn number_field(bytes: &mut Vec<u8>, name: &str, number: usize) {
     write!(bytes, "{name}: {number}\r\n").expect("a Vec takes every write");
 }
 
-/// The reason phrase; clients ignore it and people read it.
+/// The reason phrase, which clients ignore and people read.
 fn reason(status: u16) -> &'static str {
     match status {
         200 => "OK",

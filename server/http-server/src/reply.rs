@@ -1,6 +1,6 @@
-//! A call and the ways to answer it: what a service sees of the front end.
+//! The interface between the HTTP server and a service: requests, responders and streams.
 //!
-//! Owns the hand-over between a worker and the event loop; knows nothing of sockets or framing.
+//! Owns the hand-over between a worker and the event loop; must not know sockets or framing.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -17,122 +17,120 @@ use crate::limits::{STREAM_MESSAGE_BYTES_MAX, WAITING_BYTES_SMALL};
 use recalld_common::cancel::CancellationToken;
 use recalld_common::request_id::RequestId;
 
-/// What answers calls.
+/// A service that answers requests.
 pub trait Service: Send + Sync + 'static {
-    /// A request, resolved by its head. The connection retains the match while the body arrives, and
-    /// hands it to every later step of the same request.
+    /// Route match of a request, resolved from its head. The connection retains the match while the body arrives and
+    /// passes it to every later step of the request.
     type RouteMatch: Send + 'static;
 
     /// Resolves a request, once, on the event loop. The body of `call` may not have arrived.
     fn resolve(&self, call: &Call) -> Self::RouteMatch;
 
-    /// Answers a call. Runs on a worker and may take its time; the reply may also be kept and
-    /// answered later from another thread.
+    /// Answers a request. Runs on a worker and may block. The responder may also be stored and answered later by
+    /// another thread.
     fn serve(&self, call: Call, matched: Self::RouteMatch, reply: Reply);
 
-    /// Answers a call on the event loop itself, which saves the way to a worker and back. Only for
-    /// answers that need no lock, no disk and no arithmetic to speak of: every other connection
-    /// waits meanwhile. `None` sends the call to a worker.
+    /// Answers a request inline on the event loop, which saves the hand-over to a worker. Suitable only for responses
+    /// that need no lock, no disk and no significant computation: every other connection waits meanwhile. `None` passes
+    /// the request to a worker.
     fn quick(&self, call: &Call, matched: &Self::RouteMatch) -> Option<Response> {
         let _ = (call, matched);
         None
     }
 
-    /// Whether a call may have a body that is not small, or whose client waits to be told to go on. Asked
-    /// on the event loop, as `quick` is, before that body is taken, so that nobody fills the memory with
-    /// bodies of calls that will be refused. `call` is as it will be, with an empty body in its place, of
-    /// which `body_bytes` at least are to come. Asked again when a body of unknown length is to become
-    /// longer than was said.
+    /// Body decision for a body that is not small, or whose client waits for `100 Continue`. Called on the event loop,
+    /// like `quick`, before the body is read, so that bodies of rejected requests cannot exhaust the memory. `call` is
+    /// complete except for its empty body; at least `body_bytes` will follow. Called again if a body of unknown length
+    /// would exceed the accepted size.
     fn admit(&self, call: &Call, matched: &mut Self::RouteMatch, body_bytes: usize) -> Admission {
         let _ = (call, matched, body_bytes);
         Admission::UpTo(usize::MAX)
     }
 
-    /// The server is closing down: streams that were kept open are to end now, in good order. Called
-    /// once, on the event loop; it must not wait.
+    /// Starts the drain: streams kept open must now end in an orderly way. Called once, on the event loop; must not
+    /// block.
     fn drain(&self) {}
 
-    /// Whether a call may take minutes or hours, or wait that long for its turn. Such a call has
-    /// threads of its own and cannot hold up others. Asked on the event loop, as `quick` is.
+    /// Returns true if a request may run or wait for minutes or hours. Such a request runs on a separate thread and
+    /// cannot delay others. Called on the event loop, like `quick`.
     fn takes_long(&self, call: &Call, matched: &mut Self::RouteMatch) -> bool {
         let _ = (call, matched);
         false
     }
 
-    /// A small number of the service's own for this match, which comes back in `answered`: which route
-    /// it takes, say. Asked on the event loop, as `quick` is.
+    /// Returns a small number for this match, such as a route number, which `answered` receives back. Called on the
+    /// event loop, like `quick`.
     fn route(&self, matched: &Self::RouteMatch) -> u16 {
         let _ = matched;
         0
     }
 
-    /// A call is over, as far as the service is concerned. Told on the event loop, as `quick` is asked:
-    /// for counting.
+    /// Reports that a request is over for the service, for metrics. Called on the event loop, like `quick`.
     fn answered(&self, answered: &Answered) {
         let _ = answered;
     }
 }
 
-/// What becomes of a call whose body has not been taken.
+/// Body decision of a service.
 #[derive(Debug)]
 pub enum Admission {
-    /// It may have a body of so many bytes.
+    /// Accept a body of up to this many bytes.
     UpTo(usize),
-    /// It is answered without its body; the connection closes.
+    /// Reject: send the response without reading the body, and close the connection.
     Answer(Response),
 }
 
-/// How a call ended.
+/// Outcome of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Answered {
-    /// The listener it came in by.
+    /// The listener that accepted the connection.
     pub listener: ListenerId,
-    /// The other end of the connection.
+    /// The client's address.
     pub peer: SocketAddr,
-    /// What the request is called.
+    /// The request id.
     pub id: RequestId,
-    /// What [`Service::route`] said.
+    /// The result of [`Service::route`].
     pub route: u16,
-    /// The status; `None` when the client left before it was answered.
+    /// Status; `None` if the client disconnected before the response.
     pub status: Option<u16>,
-    /// Bytes of the answer's body; `None` for a stream, which has only begun.
+    /// Bytes of the response's body; `None` for a stream, which has only begun.
     pub body_bytes: Option<usize>,
-    /// From the last byte of the request to the answer, or to the head of a stream.
+    /// Time from the last byte of the request to the response, or to the head of a stream.
     pub took: Duration,
 }
 
-/// One request and where it came from.
+/// A request with its origin.
 #[derive(Debug)]
 pub struct Call {
-    /// What the request is called, in its answer and in logs.
+    /// The request id, used in the response and in logs.
     pub id: RequestId,
-    /// The listener it came in by.
+    /// The listener that accepted the connection.
     pub listener: ListenerId,
-    /// The other end of the connection.
+    /// The client's address.
     pub peer: SocketAddr,
-    /// The request, whole.
+    /// The complete request.
     pub request: Request,
-    /// When the last byte of the request was read.
+    /// Time at which the last byte of the request was read.
     pub arrived: Instant,
-    /// Cancelled when the client is gone.
+    /// Cancelled when the client disconnects.
     pub cancel: CancellationToken,
-    /// The body counts as long as the call is kept, whatever becomes of its connection.
+    /// Accounts for the body as long as the request exists, even after a disconnect.
     pub(super) _body: Option<Arc<HeldBody>>,
 }
 
-/// The duty to answer a call. Dropped unanswered (or by a panic), it answers 500.
+/// Responder: the obligation to answer one request. If dropped unanswered (or by a panic), the client gets a 500.
 pub struct Reply {
     to: Option<(Name, Arc<Mailbox>)>,
     id: RequestId,
     stream_backlog_bytes_max: usize,
-    /// Counts what a stream has waiting.
+    /// Accounts for the backlog of a stream.
     account: Account,
-    /// What every answer carries beside its own fields.
+    /// Header fields added to every response.
     fields: Vec<(&'static str, String)>,
 }
 
 impl Reply {
-    /// The reply to the call of connection `name`.
+    /// Creates the responder for the request of connection `name`.
     pub(super) fn new(
         name: Name,
         mailbox: Arc<Mailbox>,
@@ -144,7 +142,7 @@ impl Reply {
         Reply { to, id, stream_backlog_bytes_max, account, fields: Vec::new() }
     }
 
-    /// Adds fields to the answer, whatever it will be: a response, a stream, or the 500 of a panic.
+    /// Adds fields to the response of any kind: a response, a stream, or the 500 of a panic.
     #[must_use]
     pub fn with_fields(mut self, fields: Vec<(&'static str, String)>) -> Reply {
         self.fields.extend(fields);
@@ -156,7 +154,7 @@ impl Reply {
         fields.into_iter().fold(head, |head, (name, value)| head.header(name, value))
     }
 
-    /// Answers the call. Never waits.
+    /// Answers the request. Never blocks.
     pub fn send(mut self, mut response: Response) {
         response.head = self.dressed(response.head);
         if let Some((name, mailbox)) = self.to.take() {
@@ -164,22 +162,21 @@ impl Reply {
         }
     }
 
-    /// Answers the call by a stream of bytes, which ends when the sender is dropped. A 503 goes out
-    /// in its place when there are too many streams; the sender then reports `Gone`.
-    /// When the server closes down, it ends at once with what it has.
+    /// Answers the request by a stream of bytes, which ends when the sender is dropped. If there are too many streams,
+    /// the client gets a 503 and the sender reports `Gone`. A drain ends the stream at once, with its pending bytes.
     pub fn stream(self, head: Head) -> StreamSender {
         self.streamed(head, OnDrain::End)
     }
 
-    /// The same for an answer that comes in pieces: when the server closes down, its sender may still
-    /// bring it to its end, within the grace.
+    /// Answers the request by a stream that carries one response in pieces. During a drain, the sender may finish the
+    /// response within the grace period.
     pub fn answer_by_stream(self, head: Head) -> StreamSender {
         self.streamed(head, OnDrain::Finish)
     }
 
-    /// The same for an answer that would take too long: when the server closes down, its call is called
-    /// off, and its sender says so before it ends the stream, within the grace. One that does not is cut
-    /// off, so that in no case a client takes a part for the whole.
+    /// Answers the request by a stream whose response may take too long for a drain. A drain cancels the request, and
+    /// the sender must report the cancellation before ending the stream, within the grace period. Otherwise the stream
+    /// is aborted, so that a client never accepts a part as the whole.
     pub fn report_by_stream(self, head: Head) -> StreamSender {
         self.streamed(head, OnDrain::CallOff)
     }
@@ -193,7 +190,7 @@ impl Reply {
         StreamSender { name, feed, mailbox }
     }
 
-    /// Gives the duty back to the loop, which answers by itself.
+    /// Returns the obligation to the loop, which answers itself.
     pub(super) fn disarm(mut self) {
         self.to = None;
     }
@@ -215,7 +212,7 @@ impl fmt::Debug for Reply {
     }
 }
 
-/// The client of a stream is gone, or read too slowly and was cut off, or the server closes down.
+/// Error: the client of a stream disconnected, was aborted as a slow reader, or the server is draining.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gone;
 
@@ -227,8 +224,8 @@ impl fmt::Display for Gone {
 
 impl std::error::Error for Gone {}
 
-/// Sends the body of a streamed answer, from any thread. Dropping it ends the stream; dropping it in
-/// a panic breaks the stream off, so that the client does not take a part for the whole.
+/// Sends the body of a streamed response, from any thread. Dropping the sender ends the stream; a drop by a panic
+/// aborts the stream, so that the client does not accept a part as the whole.
 pub struct StreamSender {
     name: Name,
     feed: Arc<Feed>,
@@ -236,21 +233,21 @@ pub struct StreamSender {
 }
 
 impl StreamSender {
-    /// Sends bytes. Never waits: a client that lets more than `STREAM_BACKLOG_BYTES_MAX` pile up is
-    /// cut off, and so is a stream with a message over `STREAM_MESSAGE_BYTES_MAX`. Where
-    /// `WAITING_BYTES_MAX` is reached, so is one with more than `WAITING_BYTES_SMALL`, unless its reader has
-    /// taken everything before it (`WAITING_BYTES_PROMPT_MAX`).
+    /// Sends bytes. Never blocks. A stream is aborted if its backlog exceeds `STREAM_BACKLOG_BYTES_MAX`, or if a
+    /// message exceeds `STREAM_MESSAGE_BYTES_MAX`. Above `WAITING_BYTES_MAX`, a stream with a backlog of more than
+    /// `WAITING_BYTES_SMALL` is aborted too, unless its reader has received all earlier bytes
+    /// (`WAITING_BYTES_PROMPT_MAX`).
     ///
     /// # Errors
-    /// [`Gone`] when nobody will read it; nothing more need be sent.
+    /// [`Gone`] if the stream has no reader; nothing more need be sent.
     pub fn send(&self, bytes: &[u8]) -> Result<(), Gone> {
         let (note, outcome) = self.feed.push(bytes);
         self.tell(note);
         outcome
     }
 
-    /// Sends bytes once those sent before are on their way, so that a client may take them as slowly
-    /// as the write timeout allows. For long answers, and only from a worker: it waits.
+    /// Sends bytes after the loop has taken all earlier ones, so that a client may read as slowly as the write timeout
+    /// allows. For long responses, and only from a worker: the call blocks.
     ///
     /// # Errors
     /// [`Gone`], as for [`StreamSender::send`].
@@ -259,12 +256,12 @@ impl StreamSender {
         self.send(bytes)
     }
 
-    /// Ends the stream where it is, in a way that its client does not take for the end of all that was to come.
+    /// Aborts the stream, so that the client does not accept the bytes sent as the complete response.
     pub fn break_off(self) {
         self.tell(self.feed.finish(End::Broken));
     }
 
-    /// Whether the client is gone, without sending anything.
+    /// Returns true if the client is gone, without sending anything.
     pub fn is_gone(&self) -> bool {
         locked(&self.feed.state).gone
     }
@@ -289,33 +286,33 @@ impl fmt::Debug for StreamSender {
     }
 }
 
-/// How a stream ended.
+/// End of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// The sender said all it had to say.
+    /// The sender completed the stream.
     Clean,
-    /// The connection must break.
+    /// The connection must be aborted.
     Broken,
 }
 
-/// The bytes between a sender and the loop.
+/// Buffer between the sender of a stream and its event loop.
 pub(super) struct Feed {
     state: Mutex<FeedState>,
-    /// Told when what was pending is taken, or will never be.
+    /// Notified when the pending bytes are taken or discarded.
     taken: Condvar,
     backlog_bytes_max: usize,
     account: Account,
     pub(super) on_drain: OnDrain,
 }
 
-/// What becomes of a stream when the server closes down.
+/// Policy for a stream during a drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OnDrain {
-    /// It ends at once, with what it has.
+    /// The stream ends at once, with its pending bytes.
     End,
-    /// Its sender brings it to its end.
+    /// The sender finishes the stream.
     Finish,
-    /// Its call is called off, and its sender says so at its end.
+    /// The request is cancelled, and the sender reports the cancellation at the end.
     CallOff,
 }
 
@@ -323,11 +320,11 @@ pub(super) enum OnDrain {
 struct FeedState {
     pending: Vec<u8>,
     end: Option<End>,
-    /// Nobody will read what is sent.
+    /// The stream has no reader any more.
     gone: bool,
-    /// What the loop took last is under way to the reader.
+    /// The bytes last taken are being sent.
     is_taking: bool,
-    /// A note is under way to the loop; it will find everything that came after, too.
+    /// A message to the loop is in transit; the loop will find all later bytes too.
     noted: bool,
 }
 
@@ -337,8 +334,7 @@ impl Feed {
         Feed { state, taken, backlog_bytes_max, account, on_drain }
     }
 
-    /// Takes what is pending, and the end if it has been reached. Asked when all that was taken before is
-    /// sent.
+    /// Takes the pending bytes, and the end if reached. Called after all bytes taken before are sent.
     pub(super) fn take(&self) -> (Vec<u8>, Option<End>) {
         let mut state = locked(&self.state);
         state.noted = false;
@@ -348,18 +344,18 @@ impl Feed {
         (pending, state.end)
     }
 
-    /// Whether it broke because it had no room for what was sent.
+    /// Returns true if the stream was aborted because a push exceeded its limits.
     pub(super) fn has_overflowed(&self) -> bool {
         let state = locked(&self.state);
         state.gone && state.end == Some(End::Broken)
     }
 
-    /// Whether the connection must break, whatever is still unsent.
+    /// Returns true if the connection must be aborted, even with unsent bytes.
     pub(super) fn is_broken(&self) -> bool {
         locked(&self.state).end == Some(End::Broken)
     }
 
-    /// Nobody will read any more.
+    /// Marks the reader as gone and discards the pending bytes.
     pub(super) fn close(&self) {
         let mut state = locked(&self.state);
         state.gone = true;
@@ -367,21 +363,21 @@ impl Feed {
         self.taken.notify_all();
     }
 
-    /// What was pending, which counts here no longer.
+    /// Takes the pending bytes and removes them from the account.
     fn empty(&self, state: &mut FeedState) -> Vec<u8> {
         self.account.count_waiting(state.pending.capacity(), 0);
         std::mem::take(&mut state.pending)
     }
 
-    /// Waits until nothing is pending. The loop takes or closes every feed in the end: it keeps the
-    /// timeouts of its connection.
+    /// Waits until no bytes are pending. The loop eventually takes from or closes every feed, because the loop enforces
+    /// the timeouts of the connection.
     fn wait_until_taken(&self) {
         let state = locked(&self.state);
         let waited = self.taken.wait_while(state, |state| !state.pending.is_empty());
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Adds bytes. Says whether the loop needs a note, and whether the bytes were taken.
+    /// Appends bytes. Returns true if the loop needs a message, and the result of the append.
     fn push(&self, bytes: &[u8]) -> (bool, Result<(), Gone>) {
         let mut state = locked(&self.state);
         if state.gone {
@@ -390,7 +386,7 @@ impl Feed {
         let (before, after) = (state.pending.len(), state.pending.len() + bytes.len());
         let fits = after <= self.backlog_bytes_max
             || (before == 0 && bytes.len() <= STREAM_MESSAGE_BYTES_MAX);
-        // A reader who has taken everything so far is not made to pay for those who have not.
+        // A reader who has received all earlier bytes is not penalized for slow readers.
         let is_prompt = before == 0 && !state.is_taking;
         let is_welcome = after <= WAITING_BYTES_SMALL
             || !self.account.is_brimful()
@@ -403,13 +399,13 @@ impl Feed {
             self.empty(&mut state);
             state.gone = true;
             state.end = Some(End::Broken);
-            // The loop leaves a feed alone while the socket is full; this it must know at once.
+            // The loop ignores a feed while the socket is full; an abort must be noticed at once.
             return (true, Err(Gone));
         }
         (!std::mem::replace(&mut state.noted, true), Ok(()))
     }
 
-    /// Marks the end, unless there was one before. Says whether the loop needs a note.
+    /// Marks the end, unless already marked. Returns true if the loop needs a message.
     fn finish(&self, end: End) -> bool {
         let mut state = locked(&self.state);
         if state.gone || state.end.is_some() {
@@ -430,7 +426,7 @@ mod tests {
     use crate::limits::WAITING_BYTES_PROMPT_MAX;
     use crate::places::Room;
 
-    /// A feed with a backlog of ten bytes, of a peer that may have so many bytes waiting.
+    /// Creates a feed with a backlog of ten bytes, and a memory limit for its peer.
     fn fresh(waiting_bytes_per_peer_max: usize) -> (Feed, Arc<Counters>) {
         let bounded = Places { waiting_bytes_per_peer_max, ..Places::default() };
         fresh_where(bounded, Limits::default())
@@ -451,17 +447,17 @@ mod tests {
         let large = vec![b'x'; WAITING_BYTES_SMALL + 1];
         for _ in 0..3 {
             assert_eq!(feed.push(&large).1, Ok(()));
-            // Taken, and then sent.
+            // First call takes the bytes, second call finds them sent.
             assert_eq!(feed.take().0.len(), large.len());
             assert!(feed.take().0.is_empty());
         }
-        // Not while the one before it is under way.
+        // A message is rejected while its predecessor is being sent.
         assert_eq!(feed.push(&large).1, Ok(()));
         feed.take();
         assert!(!feed.has_overflowed());
         assert_eq!(feed.push(&large).1, Err(Gone));
         assert!(feed.has_overflowed());
-        // Nor for ever.
+        // A prompt reader is limited too.
         let limits = Limits { waiting_bytes_max: 1, ..Limits::default() };
         let (feed, _counters) = fresh_where(Places::default(), limits);
         feed.account.count_waiting(0, WAITING_BYTES_PROMPT_MAX + 1);
@@ -515,7 +511,7 @@ mod tests {
     fn a_stream_that_was_broken_off_did_not_end_well() {
         let (feed, _) = fresh(1000);
         assert!(feed.finish(End::Broken));
-        // As its sender is dropped.
+        // As by the drop of the sender.
         assert!(!feed.finish(End::Clean));
         assert!(feed.is_broken());
     }
@@ -546,7 +542,7 @@ mod tests {
     #[test]
     fn a_stream_that_is_no_small_one_is_cut_off_where_too_much_waits() {
         let (feed, counters) = fresh(1);
-        // The first of all finds nothing waiting.
+        // The first message finds nothing pending.
         assert_eq!(feed.push(&[b'x'; WAITING_BYTES_SMALL + 1]).1, Ok(()));
         assert_eq!(feed.push(b"y").1, Err(Gone));
         assert!(feed.is_broken() && counters.waiting_bytes.get() == 0);

@@ -1,4 +1,4 @@
-//! Starting and stopping the front end.
+//! Starting and stopping the HTTP server.
 
 use std::cell::Cell;
 use std::fmt;
@@ -23,10 +23,10 @@ use super::shared::{Job, Shared};
 use super::tally::Tally;
 use crate::limits::{HANDSHAKES_PER_PASS, JOB_THREADS, LISTENERS_MAX, LOOPS_MAX, WORKERS_MAX};
 
-/// The waker's token: after those of all listeners, before those of all connections.
+/// Token of the waker: after those of all listeners, before those of all connections.
 const WAKER: Token = Token(LISTENERS_MAX);
 
-/// Why the front end did not start listening. No socket is left open.
+/// Reason why the server did not start listening. No socket is left open.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BindError {
@@ -34,11 +34,11 @@ pub enum BindError {
     Listeners(usize),
     /// The number of workers is not in `1..=WORKERS_MAX`.
     Workers(usize),
-    /// A limit is zero, above its default, or at odds with another.
+    /// A limit is zero, above its default, or inconsistent with another.
     Limit(&'static str),
-    /// This address cannot be listened on.
+    /// Listening on this address failed.
     Address(SocketAddr, io::Error),
-    /// The system gave no means to wait for events.
+    /// The system provided no poll.
     System(io::Error),
 }
 
@@ -79,13 +79,13 @@ impl std::error::Error for BindError {
     }
 }
 
-/// Why the front end stopped serving without being asked to.
+/// Reason why the server stopped serving without a drain.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RunError {
     /// The system started no thread.
     Threads(io::Error),
-    /// The system reports no more events.
+    /// Polling for events failed.
     Events(io::Error),
 }
 
@@ -106,16 +106,16 @@ impl std::error::Error for RunError {
     }
 }
 
-/// How a drain ended.
+/// Result of a drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drained {
-    /// Connections cut off because the grace was over.
+    /// Connections aborted at the end of the grace period.
     pub connections_cut_off: usize,
-    /// Whether every call came to its end.
+    /// True if every request was completed.
     pub workers_ended: bool,
 }
 
-/// A front end that listens and does not serve yet; clients that connect wait.
+/// A server that listens and does not serve yet; clients that connect wait.
 pub struct Server {
     poll: Poll,
     listeners: Vec<Listener>,
@@ -126,17 +126,17 @@ pub struct Server {
     places: Vec<(ListenerId, Places)>,
 }
 
-/// A socket that somebody else opened and listens with, such as the system's service manager.
+/// A listening socket opened by another process, such as the system's service manager.
 #[derive(Debug)]
 pub struct Inherited {
-    /// Comes back in every call of this listener.
+    /// Reported in every request of this listener.
     pub id: ListenerId,
-    /// The socket.
+    /// The listening socket.
     pub socket: std::net::TcpListener,
 }
 
 impl Server {
-    /// Checks the settings and listens on every address.
+    /// Checks the configuration and listens on every address.
     ///
     /// # Errors
     /// See [`BindError`].
@@ -144,7 +144,8 @@ impl Server {
         Server::bind_with(config, Vec::new())
     }
 
-    /// The same, with sockets that listen already, beside those of the settings or in their place.
+    /// Checks the configuration and listens, with inherited listening sockets in addition to the configured addresses
+    /// or in their place.
     ///
     /// # Errors
     /// See [`BindError`].
@@ -166,7 +167,7 @@ impl Server {
             sockets.push((listen.id, TcpListener::bind(listen.address).map_err(fault)?));
         }
         for Inherited { id, socket } in inherited {
-            // The loop asks until there is nothing more, and must not wait then.
+            // The loop accepts until `WouldBlock` and must not block.
             socket.set_nonblocking(true).map_err(BindError::System)?;
             sockets.push((id, TcpListener::from_std(socket)));
         }
@@ -182,7 +183,7 @@ impl Server {
         Ok(Server { poll, listeners, mailbox, config, counters, loops: 1, places })
     }
 
-    /// Has a listener speak TLS.
+    /// Enables TLS on a listener.
     #[must_use]
     pub fn with_tls(mut self, listener: ListenerId, identity: &Arc<Identity>) -> Server {
         for one in self.listeners.iter_mut().filter(|one| one.id == listener) {
@@ -191,12 +192,12 @@ impl Server {
         self
     }
 
-    /// Keeps places for the connections of a listener, or bounds those of each of its peers; and of what may
-    /// wait, unread or unsent, likewise. Said once for a listener. What is kept is kept from the others,
-    /// so nothing should be for one that is not there; a bound for such a one means nothing.
+    /// Reserves connections and buffered bytes for a listener, and limits the usage of each of its peers. Call once per
+    /// listener. Reservations reduce the capacity of other listeners: reserve nothing for a listener that does not
+    /// exist. A limit for a missing listener has no effect.
     ///
     /// # Panics
-    /// When places, or bytes, are kept that there are not.
+    /// If more connections or bytes are reserved than exist.
     #[must_use]
     pub fn with_places(mut self, listener: ListenerId, places: Places) -> Server {
         self.places.push((listener, places));
@@ -208,19 +209,19 @@ impl Server {
         self
     }
 
-    /// Spreads connections over so many event loops, each a thread, instead of one; at least 1 and at
-    /// most `LOOPS_MAX` are taken.
+    /// Distributes connections over `loops` event loops, one thread each, instead of one; the number is clamped to 1 to
+    /// `LOOPS_MAX`.
     #[must_use]
     pub fn with_loops(self, loops: usize) -> Server {
         Server { loops: loops.clamp(1, LOOPS_MAX), ..self }
     }
 
-    /// What it counts.
+    /// Metrics of this server.
     pub fn counters(&self) -> Arc<Counters> {
         Arc::clone(&self.counters)
     }
 
-    /// Serves on this thread, and on the loops and workers it starts, until a handle asks for a drain.
+    /// Serves on this thread, and on loops and workers that it starts, until a handle requests a drain.
     ///
     /// # Errors
     /// See [`RunError`].
@@ -252,7 +253,7 @@ impl Server {
             counters: Arc::clone(&counters),
             handshakes_left: Cell::new(HANDSHAKES_PER_PASS),
         };
-        // Two runs that begin within one microsecond of each other have the same; it is no secret.
+        // Two runs that start within one microsecond have the same value; the value is not secret.
         let since = (config.wall_clock)().duration_since(UNIX_EPOCH).unwrap_or_default();
         let low = since.as_micros() & u128::from(u32::MAX);
         let instance = u32::try_from(low).expect("masked to 32 bits");
@@ -270,35 +271,35 @@ impl Server {
         Ok(Drained { connections_cut_off: end.cut_off, workers_ended })
     }
 
-    /// Where it listens, with the ports the system chose.
+    /// Addresses of the listeners, with the ports chosen by the system.
     ///
     /// # Errors
-    /// The system does not say.
+    /// The system reports no address.
     pub fn addresses(&self) -> io::Result<Vec<(ListenerId, SocketAddr)>> {
         self.listeners.iter().map(|one| Ok((one.id, one.socket.local_addr()?))).collect()
     }
 
-    /// A way to end `run` from elsewhere.
+    /// Returns a handle that ends `run` from another thread.
     pub fn handle(&self) -> ShutdownHandle {
         ShutdownHandle { mailbox: Arc::clone(&self.mailbox) }
     }
 }
 
-/// What a loop waits with, and the mailbox that wakes it.
+/// Creates the poll of a loop and the mailbox that wakes the poll.
 fn woken_poll() -> io::Result<(Poll, Arc<Mailbox>)> {
     let poll = Poll::new()?;
     let waker = Waker::new(poll.registry(), WAKER)?;
     Ok((poll, Arc::new(Mailbox::new(waker))))
 }
 
-/// The loops beside the first. However this goes, they are told to drain.
+/// The loops besides the first. They are drained on every exit path.
 struct Others {
     mailboxes: Vec<Arc<Mailbox>>,
     threads: Vec<thread::JoinHandle<io::Result<LoopEnd>>>,
 }
 
 impl Others {
-    /// Starts one. When it ends, by a fault even, the `first` has to end too.
+    /// Starts one loop. When the loop ends, even by an error, `first` is drained too.
     fn start<S: Service>(
         &mut self,
         number: usize,
@@ -316,7 +317,7 @@ impl Others {
         Ok(())
     }
 
-    /// Waits for all of them after the first has ended; a panic of one goes on here.
+    /// Joins all loops after the first has ended; a panic of a loop is resumed here.
     fn end(mut self, first: io::Result<LoopEnd>) -> io::Result<LoopEnd> {
         self.mailboxes.iter().for_each(|mailbox| mailbox.drain());
         let threads = std::mem::take(&mut self.threads);
@@ -335,7 +336,7 @@ impl Drop for Others {
     }
 }
 
-/// Has a loop drain when this is dropped.
+/// Drains a loop when dropped.
 struct DrainsAtEnd(Arc<Mailbox>);
 
 impl Drop for DrainsAtEnd {
@@ -357,8 +358,8 @@ pub struct ShutdownHandle {
 }
 
 impl ShutdownHandle {
-    /// Stops accepting, lets calls in flight finish and streams end, and makes `run` return within
-    /// the grace. Asking twice changes nothing.
+    /// Stops accepting, lets requests in flight finish and streams end, and makes `run` return within the grace period.
+    /// Repeated calls have no effect.
     pub fn drain(&self) {
         self.mailbox.drain();
     }

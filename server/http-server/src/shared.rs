@@ -1,4 +1,4 @@
-//! What all connections of a loop share, and a call on its way from one of them to a worker.
+//! State shared by the connections of a loop, and a request queued for a worker.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::tally::Tally;
 use crate::limits::RETRY_AFTER_SECONDS;
 use recalld_telemetry::log;
 
-/// A call on its way to a worker.
+/// A request queued for a worker.
 pub(super) struct Job<M> {
     pub call: Call,
     pub matched: M,
@@ -22,8 +22,8 @@ pub(super) struct Job<M> {
 }
 
 impl<M> Job<M> {
-    /// Lets the service answer. A call whose client left while it waited is not begun: under load
-    /// that is work nobody wants, before work that somebody does.
+    /// Lets the service answer. A request whose client left the queue is not started: under load the work would be
+    /// wasted and would delay requests with a client.
     pub(super) fn run<S: Service<RouteMatch = M>>(self, service: &S, counters: &Counters) {
         counters.queue_wait.record(self.call.arrived.elapsed());
         if self.call.cancel.is_cancelled() {
@@ -34,22 +34,23 @@ impl<M> Job<M> {
     }
 }
 
-/// What all connections of a loop share; the mailbox is the loop's own, the rest is common to all loops.
+/// State shared by the connections of a loop. The mailbox and `handshakes_left` belong to the loop; all other fields
+/// are common to all loops.
 pub(super) struct Shared<S: Service> {
     pub service: Arc<S>,
     pub pool: Arc<Pool<Job<S::RouteMatch>>>,
-    /// Threads for calls that take long.
+    /// Threads for long-running requests.
     pub jobs: Arc<Pool<Job<S::RouteMatch>>>,
     pub mailbox: Arc<Mailbox>,
     pub limits: Arc<Limits>,
     pub tally: Arc<Tally>,
     pub room: Arc<Room>,
     pub counters: Arc<Counters>,
-    /// Handshakes that may still cost something in this pass of the loop.
+    /// Costly handshake steps left in this pass of the loop.
     pub handshakes_left: Cell<usize>,
 }
 
-/// 503 with `Retry-After`; `why` is our own words.
+/// 503 with `Retry-After`; `why` must be text of the server.
 pub(super) fn overloaded(why: &str) -> Response {
     Response::detail(503, &format!("Service Unavailable: {why}"))
         .header("retry-after", RETRY_AFTER_SECONDS.to_string())

@@ -1,9 +1,9 @@
-//! Places for connections, named by slot and generation.
+//! Generational slab: a table of connections, addressed by slot and generation.
 //!
-//! A name outlives its connection: a late event or answer for it finds the generation changed and
-//! touches nothing, even when another connection has taken the slot.
+//! A token outlives its connection. A late event or response for a closed connection finds another generation and has
+//! no effect, even if a new connection uses the slot.
 
-/// Names one connection for as long as the server runs. Generation 0 is never given out; the event
+/// Token of one connection, unique while the server runs. Generation 0 is never assigned to a connection; the event
 /// loop uses it for its own tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Name {
@@ -12,20 +12,20 @@ pub(super) struct Name {
 }
 
 impl Name {
-    /// The name as one number, for the system to hand back with an event.
+    /// Packs the token into one number, which `poll` returns with an event.
     pub(super) fn to_number(self) -> usize {
         let number = u64::from(self.generation) << 32 | u64::from(self.slot);
         usize::try_from(number).expect("pointers have 64 bits on every machine we serve on")
     }
 
-    /// The name in a number that came from `to_number`.
+    /// Unpacks the number made by `to_number`.
     pub(super) fn from_number(number: usize) -> Name {
         let number = number as u64;
         let half = |bits: u64| u32::try_from(bits & 0xffff_ffff).expect("masked to 32 bits");
         Name { slot: half(number), generation: half(number >> 32) }
     }
 
-    /// Whether this names a connection, and not something of the loop's own.
+    /// Returns true if the token belongs to a connection, not to the loop itself.
     pub(super) fn is_connection(self) -> bool {
         self.generation != 0
     }
@@ -40,7 +40,7 @@ struct Slot<T> {
     value: Option<Box<T>>,
 }
 
-/// At most `slots_max` values.
+/// A slab of at most `slots_max` values.
 pub(super) struct Slots<T> {
     slots: Vec<Slot<T>>,
     free: Vec<u32>,
@@ -48,12 +48,12 @@ pub(super) struct Slots<T> {
 }
 
 impl<T> Slots<T> {
-    /// No values, room for `slots_max`.
+    /// Creates an empty slab with a limit of `slots_max`.
     pub(super) fn new(slots_max: usize) -> Slots<T> {
         Slots { slots: Vec::new(), free: Vec::new(), slots_max }
     }
 
-    /// Puts in the value that `make` makes knowing its name; `None` when all places are taken.
+    /// Inserts the value that `make` creates from its token; `None` if the slab is full.
     pub(super) fn insert<E>(
         &mut self,
         make: impl FnOnce(Name) -> Result<T, E>,
@@ -79,7 +79,7 @@ impl<T> Slots<T> {
         }
     }
 
-    /// Takes a value out; its name is never used again until 2^32 - 1 others had its slot.
+    /// Removes a value. Its token is not reused until 2^32 - 1 other values have used the slot.
     pub(super) fn remove(&mut self, name: Name) -> Option<Box<T>> {
         let place = self.slots.get_mut(name.index()).filter(|p| p.generation == name.generation)?;
         let value = place.value.take()?;
@@ -88,13 +88,13 @@ impl<T> Slots<T> {
         Some(value)
     }
 
-    /// The value of that name.
+    /// Returns the value of this token, if still present.
     pub(super) fn get_mut(&mut self, name: Name) -> Option<&mut T> {
         let place = self.slots.get_mut(name.index()).filter(|p| p.generation == name.generation)?;
         place.value.as_deref_mut()
     }
 
-    /// The names of all values.
+    /// Tokens of all values.
     pub(super) fn names(&self) -> Vec<Name> {
         let taken = self.slots.iter().enumerate().filter(|(_, place)| place.value.is_some());
         taken

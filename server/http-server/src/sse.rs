@@ -1,18 +1,18 @@
-//! Server-sent events as bytes (WHATWG HTML, section 9.2).
+//! Encodes server-sent events (WHATWG HTML, section 9.2).
 //!
-//! Knows the text format only; when to send and how often to comment is the caller's business.
+//! Implements the text format only; the caller decides when to send events and comments.
 
 use std::fmt;
 
 use super::message::Head;
 
-/// Why an event cannot be written.
+/// Reason why an event cannot be encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FieldError {
-    /// The event's name holds a line end.
+    /// The event name contains a line end.
     Name,
-    /// The id holds a line end or NUL, which a client would cut or ignore.
+    /// The id contains a line end or NUL, which a client would truncate or ignore.
     Id,
 }
 
@@ -27,25 +27,25 @@ impl fmt::Display for FieldError {
 
 impl std::error::Error for FieldError {}
 
-/// One event. Fields that are `None` are not written.
+/// A server-sent event. Fields that are `None` are omitted.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Event<'a> {
-    /// The event's type; a client takes `message` without one.
+    /// Event type; a client assumes `message` if absent.
     pub name: Option<&'a str>,
-    /// What the client gives back as `Last-Event-ID` when it comes again.
+    /// Event id, which the client sends as `Last-Event-ID` when reconnecting.
     pub id: Option<&'a str>,
-    /// How long the client waits before it comes again, in milliseconds.
+    /// Reconnection delay of the client, in milliseconds.
     pub retry_milliseconds: Option<u64>,
-    /// The payload; line ends of all three kinds become `\n` at the client. An event without data is
-    /// not dispatched by clients, though its `id` and `retry` count.
+    /// Payload; the client converts line ends of all three kinds to `\n`. Clients do not dispatch an event without
+    /// data, but apply its `id` and `retry`.
     pub data: Option<&'a str>,
 }
 
 impl Event<'_> {
-    /// The bytes of the event, its closing empty line included.
+    /// Encodes the event with its final empty line.
     ///
     /// # Errors
-    /// A name or id that would break out of its line.
+    /// A name or id that contains a line end or, in the id, NUL.
     pub fn encode(&self) -> Result<Vec<u8>, FieldError> {
         if self.name.is_some_and(|name| name.contains(['\r', '\n'])) {
             return Err(FieldError::Name);
@@ -71,7 +71,7 @@ impl Event<'_> {
     }
 }
 
-/// A comment: ignored by clients, keeps proxies from closing a quiet stream.
+/// Encodes a comment, which clients ignore and which keeps proxies from closing a quiet stream.
 pub fn comment(text: &str) -> Vec<u8> {
     let mut out = String::with_capacity(text.len() + 4);
     for part in lines(text) {
@@ -81,7 +81,7 @@ pub fn comment(text: &str) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// The head of an event stream: its type, and no storing or gathering on the way.
+/// Response head of an event stream: content type, and headers against caching and proxy buffering.
 pub fn head() -> Head {
     Head::new(200)
         .header("content-type", "text/event-stream")
@@ -95,7 +95,7 @@ fn line(out: &mut String, field: &str, value: &str) {
     out.push('\n');
 }
 
-/// Splits at CRLF, LF and CR, as a client's parser will. Always at least one line.
+/// Splits at CRLF, LF and CR, like a client's parser. Yields at least one line.
 fn lines(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(text);
     std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! What all loops count together, because its bounds are the server's and not a loop's.
+//! Budgets shared by all loops: open streams and bytes of request bodies are limited per server, not per loop.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,13 +6,13 @@ use std::sync::Arc;
 use super::config::Limits;
 use super::counters::Counters;
 
-/// Streams and bodies in hand, of all loops: the counters that are shown, held to their bounds.
+/// Open streams and body bytes of all loops. The metrics counters are also the values checked against the limits.
 pub(super) struct Tally {
     counters: Arc<Counters>,
     limits: Arc<Limits>,
 }
 
-/// Stands for one open stream.
+/// Permit for one open stream.
 pub(super) struct OpenStream(Arc<Counters>);
 
 impl Drop for OpenStream {
@@ -21,8 +21,8 @@ impl Drop for OpenStream {
     }
 }
 
-/// Stands for a whole body, with the service or on its way there: counted until the last that has a part in
-/// it, the connection that waits for the answer or whoever has the call, lets go.
+/// Accounts for a complete request body, at the service or on the way to the service. Counted until both the connection
+/// and the service have dropped the body.
 pub(super) struct HeldBody {
     tally: Arc<Tally>,
     bytes: usize,
@@ -41,25 +41,25 @@ impl fmt::Debug for HeldBody {
 }
 
 impl Tally {
-    /// Nothing is open yet.
+    /// Creates budgets over `counters`.
     pub(super) fn new(counters: Arc<Counters>, limits: Arc<Limits>) -> Tally {
         Tally { counters, limits }
     }
 
-    /// Counts one more stream; `None` when there are `streams_max`.
+    /// Acquires a stream; `None` above `streams_max`.
     pub(super) fn open_stream(&self) -> Option<OpenStream> {
-        // Counted before it is looked at, so that two loops together never admit one too many.
+        // Incremented before the check, so that two loops together cannot exceed the limit.
         let is_admitted = self.counters.streams.raise() <= self.limits.streams_max as u64;
         let stream = OpenStream(Arc::clone(&self.counters));
         is_admitted.then_some(stream)
     }
 
-    /// A connection has `now` bytes of bodies in hand where it had `before`.
+    /// Updates the body bytes of a connection from `before` to `now`.
     pub(super) fn count_bodies(&self, before: usize, now: usize) {
         self.counters.bodies_bytes.shift(before, now);
     }
 
-    /// Counts a whole body; `None` where there is none.
+    /// Accounts for a complete body; `None` if the body is empty.
     pub(super) fn hold_body(self: &Arc<Tally>, bytes: usize) -> Option<Arc<HeldBody>> {
         if bytes == 0 {
             return None;
@@ -68,7 +68,7 @@ impl Tally {
         Some(Arc::new(HeldBody { tally: Arc::clone(self), bytes }))
     }
 
-    /// Whether there are more bytes of bodies in hand than there may be.
+    /// Returns true if the body bytes exceed their limit.
     pub(super) fn has_too_many_bodies(&self) -> bool {
         self.counters.bodies_bytes.get() > self.limits.bodies_bytes_max as u64
     }

@@ -1,23 +1,22 @@
-//! When to look at which connection again.
+//! Deadlines of the connections of a loop.
 //!
-//! One entry per connection at most. A deadline that moves later leaves its entry where it is: the
-//! entry fires early, the connection says its true deadline, and the entry is set anew. So a busy
-//! connection touches the tree about once per head timeout and not once per request.
+//! A connection has at most one entry. If its deadline moves later, the entry stays: the entry fires early, the
+//! connection reports its true deadline, and a new entry is set. So a busy connection updates the tree about once per
+//! head timeout and not once per request.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
 
 use super::slots::Name;
 
-/// All entries, soonest first.
+/// All entries, earliest first.
 #[derive(Default)]
 pub(super) struct Timers {
     entries: BTreeSet<(Instant, Name)>,
 }
 
 impl Timers {
-    /// Sees to it that `name` comes up at `deadline` or before. `entry` is the connection's own note
-    /// of its entry.
+    /// Ensures that `name` fires at `deadline` or earlier. `entry` is the time that the connection stores.
     pub(super) fn arm(&mut self, name: Name, entry: &mut Option<Instant>, deadline: Instant) {
         if entry.is_some_and(|at| at <= deadline) {
             return;
@@ -27,20 +26,20 @@ impl Timers {
         *entry = Some(deadline);
     }
 
-    /// Forgets the entry of `name`.
+    /// Removes the entry of `name`.
     pub(super) fn disarm(&mut self, name: Name, entry: &mut Option<Instant>) {
         if let Some(at) = entry.take() {
             self.entries.remove(&(at, name));
         }
     }
 
-    /// Takes one connection whose entry has come up; the caller clears the connection's note.
+    /// Removes and returns one connection whose entry is due; the caller clears the stored time.
     pub(super) fn take_due(&mut self, now: Instant) -> Option<Name> {
         self.entries.first().filter(|(at, _)| *at <= now)?;
         self.entries.pop_first().map(|(_, name)| name)
     }
 
-    /// When the next entry comes up.
+    /// Time of the earliest entry.
     pub(super) fn next(&self) -> Option<Instant> {
         self.entries.first().map(|(at, _)| *at)
     }

@@ -1,10 +1,9 @@
-//! TLS between a socket and the state machine, without the socket: ciphertext in and out on one side,
-//! the plaintext of a `Conn` on the other.
+//! TLS between a socket and the state machine, without the socket: ciphertext on one side, the plaintext of a `Conn` on
+//! the other.
 //!
-//! Owns what is received and not yet decrypted, and what is encrypted and not yet sent; knows neither
-//! HTTP nor files. The protocol is `rustls`', by its interface without buffers: an idle connection
-//! keeps none. What the state machine said counts as sent once its ciphertext is, so that its clocks
-//! mean the same with TLS and without.
+//! Owns received bytes until decrypted, and encrypted bytes until sent; must not know HTTP or files. Uses the
+//! unbuffered API of `rustls`, so that an idle connection has no buffers. Plaintext counts as sent only when its
+//! ciphertext is sent, so that the timers of the state machine mean the same with and without TLS.
 
 use std::time::Instant;
 
@@ -21,56 +20,55 @@ use crate::limits::{
 /// Largest plaintext of one record (RFC 8446, section 5.1).
 const RECORD_BYTES_MAX: usize = 16 * 1024;
 
-/// How far a connection is.
+/// Phase of a TLS connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Nothing has been received.
+    /// No bytes received.
     Fresh,
     Handshake,
     Open,
-    /// Our `close_notify` is said; nothing more is encrypted.
+    /// `close_notify` was sent or queued; nothing more is encrypted.
     Closing,
-    /// The protocol was broken; an alert may wait to be sent.
+    /// The client violated the protocol; an alert may be queued.
     Failed,
 }
 
-/// What the bytes so far have led to.
+/// Event that results from received bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    /// Nothing to tell.
     None,
-    /// The handshake is done.
+    /// The handshake is complete.
     Opened,
-    /// The client broke the protocol, or we do not speak alike. Told once.
+    /// The client violated the protocol, or no common parameters exist. Reported once.
     Failed,
 }
 
-/// The TLS of one connection.
+/// TLS state of one connection.
 pub(super) struct Tls {
     session: UnbufferedServerConnection,
     stage: Stage,
-    /// When the handshake began.
+    /// Start of the handshake.
     since: Instant,
-    /// What is under way; an idle connection has none.
+    /// Buffers; `None` on an idle connection.
     traffic: Option<Box<Traffic>>,
-    /// The client will send no more, and whether the connection knows.
+    /// True if the client sends no more; `end_told` is true if the connection was informed.
     ended: bool,
     end_told: bool,
-    /// Why it failed, for the log.
+    /// Reason of the failure, for the log.
     fault: Option<Box<rustls::Error>>,
-    /// Costly steps that what was received last took the handshake through.
+    /// Costly handshake steps caused by the last received bytes.
     worked: u8,
 }
 
-/// Bytes that have come and are not read, or are said and not sent.
+/// Bytes received and not yet parsed, and bytes encrypted and not yet sent.
 #[derive(Default)]
 struct Traffic {
-    /// Ciphertext that is not a whole record or handshake message yet.
+    /// Ciphertext of an incomplete record or handshake message.
     incoming: Inbox,
-    /// Plaintext that the connection had no room for.
+    /// Plaintext for which the connection had no room.
     plain: Inbox,
     outgoing: Outbox,
-    /// Plaintext of the connection's that `outgoing` holds.
+    /// Bytes of the connection's plaintext that `outgoing` contains as ciphertext.
     covered_bytes: usize,
 }
 
@@ -80,13 +78,13 @@ impl Traffic {
     }
 }
 
-// With what `rustls` has beside it (two ciphers' keys and tables of 560 bytes each, a list of 640 for
-// handshake messages, the key schedule) its part of an idle connection is 3.4 KB in TLS 1.3. All of one
-// takes less than 4 KiB (tests/campaigns/idle.sh), which leaves us little.
+// `rustls` allocates more: two ciphers' keys and tables of 560 bytes each, a list of 640 bytes for handshake messages,
+// and the key schedule. TLS thus needs 3.4 KB per idle connection in TLS 1.3. A whole idle connection must stay below 4
+// KiB (tests/campaigns/idle.sh), which leaves little for this struct.
 const _: () = assert!(size_of::<Tls>() <= size_of::<UnbufferedServerConnection>() + 48);
 
 impl Tls {
-    /// A connection that has said nothing yet.
+    /// Creates the TLS state of a new connection.
     pub(super) fn open(session: UnbufferedServerConnection, now: Instant) -> Tls {
         Tls {
             session,
@@ -100,32 +98,32 @@ impl Tls {
         }
     }
 
-    /// How many bytes `receive` may be given now.
+    /// Bytes that `receive` accepts now.
     pub(super) fn room(&self, conn: &Conn) -> usize {
         match self.stage {
             Stage::Failed => conn.room(),
-            // What the connection throws away while it lingers comes through here all the same.
+            // Bytes that the connection discards while lingering are still decrypted here.
             _ => TLS_RECEIVED_BYTES_MAX - self.unread_bytes(),
         }
     }
 
-    /// Whether these are the first bytes of a client that speaks HTTP without TLS.
+    /// Returns true if `bytes` are the first bytes of a client that speaks HTTP without TLS.
     pub(super) fn is_plain_http(&self, bytes: &[u8]) -> bool {
-        // A method begins with a capital letter, a record with a number below 32.
+        // A method begins with a capital letter, a TLS record with a number below 32.
         self.stage == Stage::Fresh && bytes.first().is_some_and(u8::is_ascii_uppercase)
     }
 
-    /// Whether what arrives next may cost a signature, or an agreement of keys.
+    /// Returns true if the next bytes may cause a signature or a key agreement.
     pub(super) fn is_shaking_hands(&self) -> bool {
         matches!(self.stage, Stage::Fresh | Stage::Handshake)
     }
 
-    /// How many of them what was received last has cost, whatever became of it.
+    /// Takes the number of costly steps caused by the last received bytes, even if they failed.
     pub(super) fn take_worked(&mut self) -> usize {
         usize::from(std::mem::take(&mut self.worked))
     }
 
-    /// Takes bytes from the socket, at most `room` of them, and gives the connection what they hold.
+    /// Decrypts bytes from the socket, at most `room` of them, and passes the plaintext to the connection.
     pub(super) fn receive(&mut self, bytes: &[u8], conn: &mut Conn, now: Instant) -> Change {
         if self.stage == Stage::Failed {
             conn.receive(bytes, now);
@@ -145,7 +143,7 @@ impl Tls {
         if is_opened { Change::Opened } else { Change::None }
     }
 
-    /// The client closed its sending half of the socket.
+    /// Records that the client closed its sending half of the socket.
     pub(super) fn end(&mut self, conn: &mut Conn, now: Instant) {
         self.ended = true;
         if self.is_shaking_hands() {
@@ -155,7 +153,7 @@ impl Tls {
         }
     }
 
-    /// Gives the connection what it has room for. Says whether there was any.
+    /// Passes as much plaintext to the connection as the connection accepts. Returns true on progress.
     pub(super) fn hand_over(&mut self, conn: &mut Conn, now: Instant) -> bool {
         let mut count = 0;
         if let Some(traffic) = &mut self.traffic {
@@ -176,7 +174,7 @@ impl Tls {
         count > 0
     }
 
-    /// Encrypts what the connection wants to say, once everything before it is sent.
+    /// Encrypts output of the connection, once all earlier ciphertext is sent.
     pub(super) fn seal(&mut self, conn: &mut Conn, now: Instant) -> Change {
         let plain = conn.output();
         if self.stage != Stage::Open || plain.is_empty() || !self.is_quiet() {
@@ -188,7 +186,7 @@ impl Tls {
         let mut sealed = vec![0; count + records * TLS_RECORD_OVERHEAD_MAX];
         let outcome = self.with_writer(|writer| match writer.encrypt(plain, &mut sealed) {
             Err(EncryptError::InsufficientSize(needs)) => {
-                // Something of the protocol's own goes first, such as new keys.
+                // A message of the TLS protocol, such as a key update, is sent first.
                 sealed.resize(needs.required_size, 0);
                 writer.encrypt(plain, &mut sealed)
             }
@@ -201,8 +199,7 @@ impl Tls {
                 self.traffic().covered_bytes = count;
                 Change::None
             }
-            // The keys are used up, which takes more than any client has patience for, or the
-            // session came to an end by itself.
+            // The keys are exhausted, which takes more data than any client transfers, or the session ended by itself.
             Some(Err(_)) | None => {
                 self.fail(rustls::Error::EncryptError, conn, now);
                 Change::Failed
@@ -210,7 +207,7 @@ impl Tls {
         }
     }
 
-    /// Says `close_notify`, so that the client can tell this end from a cut. Nothing follows it.
+    /// Queues `close_notify`, which lets the client distinguish this end from an abort. Nothing is sent afterwards.
     pub(super) fn close(&mut self) {
         const ALERT_BYTES_MAX: usize = 1024;
         if self.stage != Stage::Open {
@@ -225,17 +222,17 @@ impl Tls {
         }
     }
 
-    /// The next bytes for the socket; empty when there are none.
+    /// The next bytes for the socket; empty if there are none.
     pub(super) fn output(&self) -> &[u8] {
         self.traffic.as_ref().map_or(&[], |traffic| traffic.outgoing.next())
     }
 
-    /// Whether all is sent.
+    /// Returns true if all bytes are sent.
     pub(super) fn is_quiet(&self) -> bool {
         self.traffic.as_ref().is_none_or(|traffic| traffic.outgoing.is_empty())
     }
 
-    /// The socket took `count` bytes of `output`.
+    /// Records that the socket accepted `count` bytes of `output`.
     pub(super) fn wrote(&mut self, count: usize, conn: &mut Conn, now: Instant) {
         let Some(traffic) = &mut self.traffic else { return };
         traffic.outgoing.consume(count);
@@ -245,32 +242,31 @@ impl Tls {
         self.rest();
     }
 
-    /// Bytes that have arrived and that the connection has not been given.
+    /// Bytes received and not yet passed to the connection.
     pub(super) fn unread_bytes(&self) -> usize {
         let unread = |traffic: &Traffic| traffic.incoming.len() + traffic.plain.len();
         self.traffic.as_deref().map_or(0, unread)
     }
 
-    /// Bytes of memory held for these, and for ciphertext that is not sent; the connection still counts its
-    /// plaintext.
+    /// Memory allocated for unread bytes and for unsent ciphertext; the connection counts its own plaintext.
     pub(super) fn held_bytes(&self) -> usize {
         let held = |it: &Traffic| it.incoming.held() + it.plain.held() + it.outgoing.held();
         self.traffic.as_deref().map_or(0, held)
     }
 
-    /// Since when the client has been asked for its handshake; `None` once it is done.
+    /// Start of the handshake; `None` once the handshake is complete.
     pub(super) fn handshake_since(&self) -> Option<Instant> {
         self.is_shaking_hands().then_some(self.since)
     }
 
-    /// Why it failed.
+    /// Reason of the failure.
     pub(super) fn fault(&self) -> Option<&rustls::Error> {
         self.fault.as_deref()
     }
 
-    /// Goes through what has arrived as far as it is whole.
+    /// Processes all complete records.
     fn read_records(&mut self) -> Result<(), rustls::Error> {
-        // What is said in one flight costs once, however many records it is.
+        // A flight of messages costs one step, however many records it contains.
         let mut is_saying = false;
         loop {
             let is_shaking_hands = self.is_shaking_hands();
@@ -305,7 +301,7 @@ impl Tls {
                     true
                 }
                 ConnectionState::TransmitTlsData(data) => {
-                    // It stands in `outgoing`, and what follows stands behind it.
+                    // The data is already queued in `outgoing`, and later data is queued behind it.
                     data.done();
                     true
                 }
@@ -320,23 +316,23 @@ impl Tls {
                     false
                 }
                 ConnectionState::BlockedHandshake | ConnectionState::Closed => false,
-                // Early data, which we never allow, and states of a later version.
+                // Early data, which is never allowed, and states of a later `rustls` version.
                 _ => return Err(rustls::Error::HandshakeNotComplete),
             };
             incoming.consume(used);
-            // Now, and not at the end: what stands behind a hello may be garbage. With the end of the
-            // handshake only tickets are said. That the client is asked for another hello counts as well,
-            // lest it come as a gift.
+            // Counted now and not at the end, because the bytes after a hello may be garbage. After the handshake only
+            // tickets are sent, which are cheap. A HelloRetryRequest counts too, so that a client cannot get a
+            // HelloRetryRequest for free.
             let is_answer = is_saying && (!has_said || used > 0) && session.is_handshaking();
-            // In TLS 1.2 what goes beyond the hello has the client's part of the keys in it (RFC 5246,
-            // section 7.4.7), which costs as much, and no answer until the end shows it. Whatever of it
-            // takes the handshake on counts; in TLS 1.3 there is nothing of the kind.
+            // In TLS 1.2 the client's bytes after the hello contain its key share (RFC 5246, section 7.4.7). Computing
+            // the key costs as much as a signature, and no response shows it until the end. Therefore any progress of
+            // the handshake counts. TLS 1.3 has no such step.
             let is_agreement = is_shaking_hands && !is_answer && used > 0 && is_of_tls12(session);
             if is_answer || is_agreement {
                 self.worked = self.worked.saturating_add(1);
             }
             if self.ended {
-                // After its `close_notify` a client has nothing to say (RFC 8446, section 6.1).
+                // A client sends nothing after its `close_notify` (RFC 8446, section 6.1).
                 *incoming = Inbox::default();
             }
             encoded.into_iter().for_each(|bytes| self.queue(bytes));
@@ -354,15 +350,15 @@ impl Tls {
         Ok(())
     }
 
-    /// A handshake that fails may have cost before it did: where nothing has been counted yet, that counts,
-    /// and in TLS 1.2 in any case, for behind the hello may have stood the client's part of the keys.
+    /// Counts a failed handshake, which may have cost a step before failing. If nothing was counted yet, one step
+    /// counts. In TLS 1.2 one step counts in any case, because the client's key share may have followed the hello.
     fn count_failure(&mut self, is_shaking_hands: bool) {
         if is_shaking_hands && (self.worked == 0 || is_of_tls12(&self.session)) {
             self.worked = self.worked.saturating_add(1);
         }
     }
 
-    /// What the session lets us write with; `None` where it lets us not.
+    /// Runs `work` with the session's writer; `None` if the session cannot write now.
     fn with_writer<T>(
         &mut self,
         work: impl FnOnce(
@@ -372,20 +368,20 @@ impl Tls {
         let Tls { session, traffic, .. } = self;
         let arrived = traffic.as_mut().map_or(&mut [][..], |it| it.incoming.rest_mut());
         let status = session.process_tls_records(arrived);
-        // All that had arrived was gone through when it came, so this is no other state than that.
+        // All received bytes were processed on arrival, so the state is `WriteTraffic` if the session can write.
         match status.state {
             Ok(ConnectionState::WriteTraffic(mut writer)) => Some(work(&mut writer)),
             _ => None,
         }
     }
 
-    /// Takes what is left to say, the alert above all that tells the client why, and has the connection wind up.
+    /// Queues the remaining output, above all the alert with the reason, and aborts the connection.
     fn fail(&mut self, error: rustls::Error, conn: &mut Conn, now: Instant) {
         self.stage = Stage::Failed;
         self.fault = Some(Box::new(error));
         self.traffic().covered_bytes = 0;
-        // Behind what was begun of the handshake: the alert may be in the keys that it agrees on. Asked
-        // for only while there is something, for else the same bytes would be read and fail again.
+        // The alert follows queued handshake messages, because the alert may be encrypted with their keys. The session
+        // is polled only while output is pending; otherwise the same bytes would be processed and fail again.
         while self.session.wants_write() {
             let Tls { session, traffic, .. } = self;
             let incoming = &mut traffic.get_or_insert_default().incoming;
@@ -408,7 +404,7 @@ impl Tls {
         self.traffic.get_or_insert_default()
     }
 
-    /// Gives the memory of what is under way back, if there is nothing.
+    /// Frees the buffers if they are empty.
     fn rest(&mut self) {
         if self.traffic.as_ref().is_some_and(|traffic| traffic.is_over()) {
             self.traffic = None;
@@ -420,7 +416,7 @@ fn is_of_tls12(session: &UnbufferedServerConnection) -> bool {
     session.protocol_version() == Some(ProtocolVersion::TLSv1_2)
 }
 
-/// A handshake record in a buffer of its size.
+/// Encodes a handshake record into a buffer of its exact size.
 fn encode(mut encode: impl FnMut(&mut [u8]) -> Result<usize, EncodeError>) -> Option<Vec<u8>> {
     match encode(&mut []) {
         Err(EncodeError::InsufficientSize(needs)) => {

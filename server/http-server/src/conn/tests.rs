@@ -1,5 +1,5 @@
-//! The state machine without a socket: every request split at every byte, every deadline, every
-//! hostile request with the answer it must get.
+//! Tests of the state machine without a socket: every request split at every byte, every deadline, and every hostile
+//! request with its required response.
 
 use std::path::Path;
 use std::time::UNIX_EPOCH;
@@ -18,17 +18,17 @@ use hostile::{Case, Names, Step};
 
 const NUMBERING: Numbering = Numbering { instance: 1, connection: 2, requests: 0 };
 
-/// Gives the most bytes of a body, or the status of a refusal.
+/// Returns the maximum body size in bytes, or the status of a rejection.
 type Judge = dyn Fn(&Request, usize) -> Result<usize, u16>;
 
-/// A connection, its clock, and what it has said so far.
+/// A connection, its clock and its output so far.
 struct Bench {
     conn: Conn,
     moment: Moment,
     said: Vec<u8>,
     calls: Vec<Request>,
     judge: Box<Judge>,
-    /// The sizes that it was asked about.
+    /// The sizes for which a body decision was requested.
     asked: Vec<usize>,
 }
 
@@ -44,7 +44,7 @@ impl Bench {
         Bench { conn, moment, said: Vec::new(), calls: Vec::new(), judge, asked: Vec::new() }
     }
 
-    /// Feeds bytes and answers every call with its own method, target and body.
+    /// Feeds bytes and answers each request with its own method, target and body.
     fn feed(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         loop {
@@ -83,7 +83,7 @@ impl Bench {
         }
     }
 
-    /// Sends everything, three bytes at a time.
+    /// Sends the whole output, three bytes at a time.
     fn flush(&mut self) -> bool {
         let before = self.said.len();
         while !self.conn.output().is_empty() {
@@ -104,7 +104,7 @@ impl Bench {
         self.moment.advance(self.moment.now + wait, UNIX_EPOCH);
     }
 
-    /// Lets the deadline pass, which must be `wait` away.
+    /// Advances the clock to the deadline, which must be `wait` away.
     fn expire_after(&mut self, wait: Duration) {
         assert_eq!(self.conn.deadline(), Some(self.moment.now + wait));
         self.later(wait);
@@ -116,7 +116,7 @@ impl Bench {
         String::from_utf8_lossy(&self.said).into_owned()
     }
 
-    /// The status codes said so far, by their status lines.
+    /// The status codes of the output so far.
     fn statuses(&self) -> Vec<u16> {
         let text = self.text();
         let lines = text.split("HTTP/1.1 ").skip(1);
@@ -179,14 +179,15 @@ fn one_call_at_a_time_and_what_waits_is_bounded() {
     assert_eq!(bench.conn.deadline(), None);
 }
 
-/// What a connection refuses by itself, and closes. All else is the service's to answer, with 200 here.
+/// Statuses with which a connection itself rejects a request and closes. Every other request goes to the service, which
+/// answers 200 here.
 const FAULTS: [u16; 7] = [400, 408, 413, 417, 431, 501, 505];
 
-/// Cases of at most so many bytes are cut at every one of them; longer ones at `CUTS_OF_LONG`, evenly.
+/// Cases of at most this many bytes are split at every byte; longer cases at `CUTS_OF_LONG` evenly spaced bytes.
 const CUT_EVERYWHERE_MAX: usize = 400;
 const CUTS_OF_LONG: usize = 48;
 
-/// Plays a case of the corpus, its bytes cut in two at `cut`, and holds it to what it says.
+/// Checks a case of the corpus with its bytes split at `cut`.
 fn play(case: &Case, cut: usize) {
     let names = Names {
         host: "localhost:80".to_owned(),
@@ -195,7 +196,7 @@ fn play(case: &Case, cut: usize) {
     };
     let at = format!("{}, cut at {cut}", case.name);
     let mut bench = Bench::new();
-    // Whom the service would refuse by the head: all but MCP, and that, too, by what its listener checks.
+    // The service rejects by the head all paths but `/mcp`; for `/mcp` the checks of the listener apply.
     let is_local = case.listener == "local";
     bench.judge = Box::new(move |request, _| {
         let field = |name| request.headers.get(name);
@@ -343,7 +344,7 @@ fn an_answer_that_is_taken_at_the_slowest_pace_has_an_end_too() {
     let head = bench.conn.output().len();
     bench.conn.wrote(head, bench.moment.now);
     let end = bench.moment.now + crate::limits::ANSWER_TIME_MAX;
-    // So much in a second that time is earned faster than it passes.
+    // Bytes per second at which the deadline extends faster than time passes.
     let mut taken = 0;
     while bench.moment.now < end {
         assert!(bench.conn.deadline().unwrap() <= end);
@@ -491,7 +492,7 @@ fn every_answer_names_its_request() {
         .feed(format!("POST / HTTP/1.1\r\nHost: x\r\nX-Request-Id: third\r\n{chunked}").as_bytes());
     let text = bench.text();
     let ids = text.lines().filter_map(|line| line.strip_prefix("x-request-id: "));
-    // Ours counts only the requests that brought none.
+    // The generated number counts only requests without a valid id of their own.
     assert_eq!(ids.collect::<Vec<_>>(), ["mine", "1-2-1", "third"]);
     assert_eq!(bench.conn.take_refused(), Some(400));
 

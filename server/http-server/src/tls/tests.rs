@@ -1,4 +1,4 @@
-//! TLS without a socket: whatever the pieces, the same plaintext; whatever the bytes, no panic.
+//! TLS without a socket: the plaintext is the same for every split of the input, and no input causes a panic.
 
 use std::cell::Cell;
 use std::fs::{self, Permissions};
@@ -20,7 +20,7 @@ use crate::message::{Head, Response};
 use recalld_common::date::Moment;
 use recalld_common::request_id::Numbering;
 
-/// Both ends, and who we are to the client.
+/// Both ends of the connection.
 struct Bench {
     identity: Identity,
     settings: Arc<ClientConfig>,
@@ -53,8 +53,8 @@ impl Bench {
         Bench { identity, settings: Arc::new(settings), worked: Cell::new(0) }
     }
 
-    /// One request over a new connection whose bytes come in pieces of `piece`, each changed by `spoil`,
-    /// which is told its place among all. Gives what the client read, and how the server's side ended.
+    /// Sends one request over a new connection, with the bytes in pieces of `piece`. `spoil` gets the index of each
+    /// byte and may change the byte. Returns the bytes read by the client, and the final state of the server side.
     fn exchange(&self, piece: usize, mut spoil: impl FnMut(usize, u8) -> u8) -> (Vec<u8>, Tls) {
         let moment = Moment::at(Instant::now(), UNIX_EPOCH);
         let numbering = Numbering { instance: 1, connection: 1, requests: 0 };
@@ -116,14 +116,13 @@ fn every_size_of_pieces_gives_the_same_answer() {
         let read = String::from_utf8(read).unwrap();
         assert!(read.starts_with("HTTP/1.1 200 OK\r\n") && read.ends_with("/path"), "{piece}");
         assert_eq!(tls.stage, Stage::Open);
-        // One signature, whatever the pieces; tickets and what follows cost nothing to speak of.
+        // A single signature, however the bytes are split; tickets and later records cost nothing significant.
         assert_eq!(bench.worked.take(), 1, "{piece}");
-        // An idle connection keeps no bytes.
         assert!(tls.traffic.is_none(), "an idle connection holds no buffers");
     }
 }
 
-/// A server's side that has received a client's hello and then `more`, all at once.
+/// Returns a server side that received a client hello and then `more` in one read.
 fn greeted(bench: &Bench, more: &[u8]) -> Tls {
     let moment = Moment::at(Instant::now(), UNIX_EPOCH);
     let numbering = Numbering { instance: 1, connection: 1, requests: 0 };
@@ -141,7 +140,7 @@ fn greeted(bench: &Bench, more: &[u8]) -> Tls {
 #[test]
 fn a_hello_counts_whatever_stands_behind_it() {
     let bench = Bench::new("garbage");
-    // A record of no type that there is, and one of a handshake message that makes no sense.
+    // A record of an unknown type, and a record with an invalid handshake message.
     for garbage in [&[99, 9, 9, 0, 1, 0][..], &[22, 3, 3, 0, 4, 255, 0, 0, 0]] {
         let mut tls = greeted(&bench, garbage);
         assert_eq!((tls.stage, tls.take_worked()), (Stage::Failed, 1));
@@ -155,8 +154,8 @@ fn the_agreement_of_tls12_counts_and_so_does_one_that_fails() {
     let bench = Bench::of("agreement", &[&TLS12]);
     bench.exchange(100_000, |_, byte| byte);
     assert_eq!(bench.worked.take(), 2, "the hello, and the client's flight");
-    // A hello, and behind it the client's part of the keys (32 bytes of X25519): alone, and with garbage
-    // after it. Two costly steps, whatever becomes of them.
+    // A hello followed by the client's key share (32 bytes of X25519), alone and with garbage after it. Both cost two
+    // steps, whatever the outcome.
     let part = [&[16, 0, 0, 33, 32][..], &[9; 32]].concat();
     let record = [&[22, 3, 3, 0, 37][..], &part].concat();
     for more in [record.clone(), [&record[..], &[99, 9, 9, 0, 1, 0]].concat()] {
@@ -181,7 +180,7 @@ fn a_spoilt_byte_ends_the_connection_and_nothing_else() {
     });
     for at in 0..length {
         let (read, tls) = bench.exchange(10_000, |place, byte| byte ^ u8::from(place == at));
-        // Some bytes of a hello mean nothing to us; where one does, no answer gets out.
+        // Some bytes of a hello have no effect; if a changed byte has an effect, no response is sent.
         assert!(read.is_empty() || read.ends_with(b"/path"), "byte {at}");
         if tls.stage == Stage::Failed {
             assert!(read.is_empty() && tls.fault().is_some(), "byte {at}");

@@ -1,7 +1,7 @@
-//! The front end over real loopback sockets: what only shows with a kernel in between.
+//! Tests of the HTTP server over real loopback sockets, for behavior that needs a kernel.
 //!
-//! Nothing here sleeps. A test waits for an event (an answer, the end of a connection, a message from
-//! a handler), and every wait has a bound that only a broken server reaches.
+//! No test sleeps. A test waits for an event (a response, the end of a connection, a message from a handler), and every
+//! wait has a limit that only a broken server reaches.
 #![expect(clippy::unwrap_used, reason = "tests say what went wrong by panicking")]
 
 mod net_bench;
@@ -22,7 +22,6 @@ use recalld_http_server::{
     Call, Head, Limits, Listen, ListenerId, NetConfig, Reply, Response, Server, Service, Version,
 };
 
-/// Answers with method, target and body.
 struct Echo;
 
 impl Service for Echo {
@@ -38,7 +37,7 @@ impl Service for Echo {
     }
 }
 
-/// Hands every call to the test, which answers it when it likes.
+/// Passes every request to the test, which may answer at any time.
 struct Desk(Mutex<Sender<(Call, Reply)>>);
 
 impl Service for Desk {
@@ -96,14 +95,14 @@ fn keep_alive_and_pipelining() {
     assert_eq!(bench.stop().connections_cut_off, 0);
 }
 
-/// While a call is worked on, its connection is read until it is full; edge-triggered readiness is not
-/// said again when there is room.
+/// While a request is processed, its connection is read until the buffer is full. Edge-triggered readiness is not
+/// reported again when the buffer has room.
 #[test]
 fn a_large_body_behind_a_call_in_work_is_read_on() {
     let (desk, calls) = desk();
     let bench = Bench::start(desk, Limits::default(), 1);
     let mut client = bench.connect();
-    // More than a connection holds, and less than the system takes before anybody reads.
+    // More than a connection buffers, and less than the kernel buffers before any read.
     let body = "x".repeat(300_000);
     let large = format!("POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n", body.len());
     for _ in 0..20 {
@@ -147,7 +146,7 @@ fn bodies_chunked_and_counted_and_continue_and_head() {
 fn faults_are_answered_and_closed_even_with_bytes_on_their_way() {
     let bench = Bench::start(Echo, Limits { body_bytes_max: 10, ..Limits::default() }, 2);
     let mut client = bench.connect();
-    // The body is still being sent when the 413 comes; a reset would destroy it.
+    // The body is still being sent when the 413 arrives; a reset would destroy the response.
     let text = "x".repeat(500_000);
     client.say("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 500000\r\n\r\n");
     client.say(&text);
@@ -195,8 +194,8 @@ fn a_full_queue_is_answered_at_once() {
     let mut clients: Vec<Client> = (0..3).map(|_| bench.connect()).collect();
     clients[0].say(&get("/0"));
     entered.recv_timeout(LONG).unwrap();
-    // The worker is busy: of the next two one waits in the queue and one is refused, whichever the
-    // loop saw first, so the refused one is found by trying the other first.
+    // The worker is busy, so one of the next two requests is queued and one is rejected. The order at the loop is
+    // unknown, so the test waits for whichever is answered first.
     clients[1].say(&get("/1"));
     clients[2].say(&get("/2"));
     let refused = loop {
@@ -215,14 +214,14 @@ fn a_full_queue_is_answered_at_once() {
     }
     assert_eq!(clients[0].head_status(), 204);
     assert_eq!(clients[3 - refused].head_status(), 204);
-    // The refused connection is still good.
+    // The connection of the rejected request is still usable.
     clients[refused].say(&get("/again"));
     release.send(()).unwrap();
     calls.recv_timeout(LONG).unwrap().1.send(Response::empty(204));
     assert_eq!(clients[refused].head_status(), 204);
 }
 
-/// Jobs stand until the test lets them go; calls are answered.
+/// Long-running requests block until the test releases them; other requests are answered.
 struct Jobs {
     entered: Mutex<Sender<()>>,
     released: Mutex<Receiver<()>>,
@@ -257,7 +256,7 @@ fn jobs_hold_up_one_another_and_no_call() {
         job.say(&get("/job"));
         entered.recv_timeout(LONG).unwrap();
     }
-    // Of two more one waits and one is refused, whichever the loop saw first.
+    // Two more requests: the first that the loop sees is queued, the other is rejected.
     let mut more = [bench.connect(), bench.connect()];
     more.iter_mut().for_each(|client| client.say(&get("/job")));
     let refused = loop {
@@ -270,7 +269,7 @@ fn jobs_hold_up_one_another_and_no_call() {
     assert_eq!(answer.status(), 503);
     let said = String::from_utf8(answer.body).unwrap();
     assert!(answer.head.contains("retry-after: 1") && said.contains("jobs wait"), "{said}");
-    // The connection is still good, and the one worker is free.
+    // The connection is still usable, and the only worker is free.
     more[refused].say(&get("/call"));
     assert_eq!(more[refused].head_status(), 204);
     (0..=JOB_THREADS).for_each(|_| release.send(()).unwrap());
@@ -325,7 +324,7 @@ fn quick_answers_do_not_wait_for_a_worker() {
         quick.say(&get("/health"));
         assert_eq!(quick.answer().body, b"{}");
     }
-    // More than one turn's worth in one read: the rest must not wait for another event.
+    // The read contains more requests than a connection handles per pass: the rest must not wait for another event.
     quick.say(&get("/health").repeat(500));
     (0..500).for_each(|_| assert_eq!(quick.answer().body, b"{}"));
     quick.say(&get("/panic"));
@@ -338,7 +337,8 @@ fn quick_answers_do_not_wait_for_a_worker() {
 fn a_client_that_leaves_raises_the_flag() {
     let (service, calls) = desk();
     let bench = Bench::start(service, Limits::default(), 2);
-    // Closed with unread bytes: a reset. Closed cleanly: an end, taken for gone after the grace.
+    // A close with unread bytes sends a reset. A clean close is an end of file, and the client is presumed gone after
+    // the grace period.
     for reset in [true, false] {
         let mut client = bench.connect();
         client.say(&(get("/unread") + &get("/work")));
@@ -384,7 +384,7 @@ fn a_call_whose_client_left_is_not_begun() {
     assert_eq!(entered.recv_timeout(LONG).unwrap(), "/first");
     leaves.say(&(get("/") + &get("/second")));
     leaves.leave_by_reset();
-    // Its place is free, so the server has seen it go.
+    // A free connection shows that the server has seen the reset.
     net_bench::until(|| bench.connect().try_get() == Some(200));
     release.send(()).unwrap();
     assert_eq!(stays.head_status(), 204);
@@ -420,7 +420,7 @@ fn one_connection_too_many_is_turned_away() {
     assert_eq!(first.answer().status(), 200);
     assert!(first.is_closed());
     drop(first);
-    // Its place is free once the server has seen it go.
+    // A free connection shows that the server has seen the close.
     net_bench::until(|| bench.connect().try_get() == Some(200));
 }
 

@@ -1,4 +1,4 @@
-//! Requests that the service is asked about before their body is taken.
+//! Body decisions: requests for which the service decides before the body is read.
 
 use super::*;
 use crate::limits::{self, BODY_BYTES_SMALL};
@@ -19,7 +19,7 @@ fn a_small_body_is_taken_unasked_and_a_larger_one_is_not() {
     {
         let mut bench = Bench::new();
         bench.feed(post(&format!("Content-Length: {bytes}\r\n")).as_bytes());
-        // The head alone is enough, and no byte of a body is there when it is judged.
+        // The head alone suffices: no body byte has arrived at the time of the decision.
         assert_eq!((&bench.asked, bench.conn.body_bytes()), (&asked, 0), "{bytes}");
         bench.feed(&vec![b'x'; bytes]);
         assert_eq!((bench.statuses(), bench.calls[0].body.len()), (vec![200], bytes));
@@ -94,7 +94,7 @@ fn chunks_are_judged_where_they_become_large_wherever_they_are_cut() {
         bench.feed(&fitting.as_bytes()[cut.min(fitting.len())..]);
         assert_eq!((bench.statuses(), bench.asked.len()), (vec![200], 0), "cut at {cut}");
 
-        // Asked where it becomes large, and again where it becomes longer than was said.
+        // A decision is requested when the body becomes large, and again when the body exceeds the accepted size.
         let mut bench = Bench::new();
         bench.judge = Box::new(|_, bytes| Ok(bytes));
         bench.feed(&growing.as_bytes()[..cut]);

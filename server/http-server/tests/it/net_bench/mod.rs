@@ -12,10 +12,10 @@ use recalld_http_server::{
     Service, ShutdownHandle,
 };
 
-/// A bound that only a broken server reaches.
+/// A time limit that only a broken server reaches.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
 
-/// Event loops of a server: more than one, so that every test here shows that they do not mind each other.
+/// Event loops of a server: more than one, so that all tests also cover several loops.
 const LOOPS: usize = 2;
 
 /// A server on free ports, drained when dropped.
@@ -27,7 +27,6 @@ pub(crate) struct Bench {
     ended: Receiver<Drained>,
 }
 
-/// A function as a service.
 pub(crate) struct Function<F>(F);
 
 impl<F: Fn(Call, Reply) + Send + Sync + 'static> Service for Function<F> {
@@ -40,7 +39,7 @@ impl<F: Fn(Call, Reply) + Send + Sync + 'static> Service for Function<F> {
     }
 }
 
-/// What `Bench::start` takes: a service, or a function to make one of.
+/// Argument of `Bench::start`: a service, or a function that becomes one.
 pub(crate) trait IntoService<Kind> {
     type Service: Service;
 
@@ -72,7 +71,7 @@ impl Bench {
         Bench::start_with(service, limits, workers, None)
     }
 
-    /// The same; with an identity the second listener speaks TLS.
+    /// Starts a server whose second listener speaks TLS, if a certificate is passed.
     pub(crate) fn start_with<Kind>(
         service: impl IntoService<Kind>,
         limits: Limits,
@@ -85,7 +84,7 @@ impl Bench {
         })
     }
 
-    /// The same; `settle` says what else the server, whose listeners are 7 and 9, is told.
+    /// Starts a server; `settle` configures the server further. The listeners are 7 and 9.
     pub(crate) fn start_where<Kind>(
         service: impl IntoService<Kind>,
         limits: Limits,
@@ -101,7 +100,7 @@ impl Bench {
         let addresses = server.addresses().unwrap();
         let handle = server.handle();
         let (end, ended) = channel();
-        // A test that does not stop its server does not listen for its end either.
+        // A test that does not stop its server has dropped the receiver too.
         std::thread::spawn(move || {
             let _ = end.send(server.run(service).unwrap());
         });
@@ -112,7 +111,7 @@ impl Bench {
         Client::connect(self.address)
     }
 
-    /// Drains, and waits until the server has ended.
+    /// Drains the server and waits for its end.
     pub(crate) fn stop(self) -> Drained {
         self.handle.drain();
         self.ended.recv_timeout(LONG).unwrap()
@@ -125,7 +124,6 @@ impl Drop for Bench {
     }
 }
 
-/// A whole answer.
 pub(crate) struct Answer {
     pub(crate) head: String,
     pub(crate) body: Vec<u8>,
@@ -136,14 +134,13 @@ impl Answer {
         status(&self.head)
     }
 
-    /// A field's value; names are sent in lower case.
+    /// Value of a header field; names are sent in lower case.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         let mut fields = self.head.lines().filter_map(|line| line.split_once(": "));
         fields.find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 }
 
-/// A blocking client.
 pub(crate) struct Client {
     pub(crate) socket: TcpStream,
     reader: BufReader<TcpStream>,
@@ -163,7 +160,7 @@ impl Client {
         self.socket.write_all(text.as_bytes()).unwrap();
     }
 
-    /// One line without its end.
+    /// Reads one line, without its end.
     pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
         self.reader.read_line(&mut line).unwrap();
@@ -172,7 +169,7 @@ impl Client {
         line
     }
 
-    /// A head without its closing empty line.
+    /// Reads a head, without its final empty line.
     pub(crate) fn head(&mut self) -> String {
         let mut head = String::new();
         loop {
@@ -183,12 +180,12 @@ impl Client {
         }
     }
 
-    /// The status of an answer without a body.
+    /// Reads a response without a body and returns its status.
     pub(crate) fn head_status(&mut self) -> u16 {
         status(&self.head())
     }
 
-    /// An answer with a counted body.
+    /// Reads a response with `Content-Length`.
     pub(crate) fn answer(&mut self) -> Answer {
         let head = self.head();
         let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
@@ -197,7 +194,7 @@ impl Client {
         Answer { head, body }
     }
 
-    /// The rest of an answer in chunks.
+    /// Reads the rest of a chunked response.
     pub(crate) fn chunked_body(&mut self) -> Vec<u8> {
         let mut body = Vec::new();
         loop {
@@ -212,12 +209,12 @@ impl Client {
         }
     }
 
-    /// Whether the server closes without another byte.
+    /// Returns true if the server closes without sending another byte.
     pub(crate) fn is_closed(&mut self) -> bool {
         self.reader.read(&mut [0]).unwrap() == 0
     }
 
-    /// The status of the answer to a GET, if the connection lasts that long.
+    /// Sends a GET and returns the status of the response, or `None` if the connection closes first.
     pub(crate) fn try_get(&mut self) -> Option<u16> {
         self.socket.write_all(get("/").as_bytes()).ok()?;
         let mut line = String::new();
@@ -225,7 +222,7 @@ impl Client {
         line.split(' ').nth(1)?.parse().ok()
     }
 
-    /// Whether an answer has come, without waiting.
+    /// Returns true if a response has arrived, without waiting.
     pub(crate) fn has_bytes(&mut self) -> bool {
         self.socket.set_nonblocking(true).unwrap();
         let has = matches!(self.socket.peek(&mut [0]), Ok(1));
@@ -233,8 +230,8 @@ impl Client {
         has
     }
 
-    /// Closes so that the server sees a reset and not an end, which is what a close with unread bytes
-    /// does; so an answer must be on its way.
+    /// Closes with unread bytes, so that the server sees a reset and not an end of file; therefore a response must be
+    /// in transit.
     pub(crate) fn leave_by_reset(mut self) {
         until(|| self.has_bytes());
     }
@@ -244,12 +241,11 @@ fn status(head: &str) -> u16 {
     head.split(' ').nth(1).unwrap().parse().unwrap()
 }
 
-/// A GET of that target.
 pub(crate) fn get(target: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n")
 }
 
-/// Waits for a condition that an event makes true.
+/// Waits until the condition is true.
 pub(crate) fn until(mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {

@@ -1,4 +1,4 @@
-//! A server that closes down: what is begun comes to its end, within the grace.
+//! Drain of a server: requests in flight finish within the grace period.
 
 use std::net::TcpStream;
 use std::time::Duration;
@@ -41,12 +41,12 @@ fn a_drain_finishes_what_is_begun() {
     assert!(idle.is_closed());
     assert_eq!(listening.chunked_body(), b"data: 1\n\n");
     net_bench::until(|| call.cancel.is_cancelled());
-    // An answer that comes in pieces is brought to its end, one that begins only now as well.
+    // A response in pieces is finished, even if the response begins during the drain.
     assert!(!wanted.cancel.is_cancelled());
     answer.send(b"data: 3\n\n").unwrap();
     drop(answer);
     assert_eq!(waiting.chunked_body(), b"data: 2\n\ndata: 3\n\n");
-    // What would take too long is called off, and says so.
+    // A long-running request is cancelled, and its response reports the cancellation.
     net_bench::until(|| watched.cancel.is_cancelled());
     report.send(b"data: called off\n\n").unwrap();
     drop(report);

@@ -1,4 +1,4 @@
-//! More than one event loop: connections are spread, bounds and the drain are common to all.
+//! Several event loops: connections are distributed, limits and the drain are shared.
 #![expect(clippy::unwrap_used, reason = "tests say what went wrong by panicking")]
 
 use std::sync::Mutex;
@@ -11,7 +11,7 @@ use recalld_http_server::{
 use crate::Echo;
 use crate::net_bench::{Bench, Client, LONG, get, until};
 
-/// Holds up its event loop where it is asked to, which no real service does.
+/// Blocks its event loop on request, which no real service does.
 struct Holding {
     entered: Mutex<Sender<()>>,
     released: Mutex<Receiver<()>>,
@@ -41,7 +41,7 @@ fn a_connection_of_another_loop_is_answered_meanwhile() {
     let (release, released) = channel();
     let service = Holding { entered: Mutex::new(enter), released: Mutex::new(released) };
     let bench = Bench::start(service, Limits::default(), 1);
-    // One after the other, so that it is known which was the first: they go to the loops in turn.
+    // Connected one after the other, because the order determines the loop of each connection.
     let mut clients = [bench.connect(), bench.connect()];
     for client in &mut clients {
         client.say(&get("/"));
@@ -102,7 +102,7 @@ fn one_listener_and_one_peer_leave_places_to_the_others() {
     assert!(answer.status() == 503 && answer.head.contains("retry-after: 1"));
     assert!(refused.is_closed());
     assert_eq!(bench.counters.turned_away_of_peer.get(), 1);
-    // The other listener bounds nobody, and has what is left.
+    // The other listener has no limit per peer, and uses the remaining connections.
     let mut local = [kept; 3].map(Client::connect);
     local.iter_mut().for_each(|client| assert_eq!(client.try_get(), Some(200)));
     assert_eq!(Client::connect(kept).answer().status(), 503);

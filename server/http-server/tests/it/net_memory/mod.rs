@@ -1,4 +1,4 @@
-//! What the memory is spent on: bodies, what is unread, what is unsent.
+//! Memory limits: request bodies, unread bytes and unsent bytes.
 #![expect(clippy::unwrap_used, reason = "tests say what went wrong by panicking")]
 
 use std::io::{ErrorKind, Read, Write};
@@ -17,7 +17,7 @@ fn all_bodies_together_are_bounded_and_small_ones_pass() {
         let length = text.len();
         format!("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{text}")
     };
-    // The first body stays in hand until its call is answered.
+    // The first body counts until its request is answered.
     let large = post(&"x".repeat(100_000));
     let (mut first, mut second, mut third) = (bench.connect(), bench.connect(), bench.connect());
     first.say(&large);
@@ -52,7 +52,7 @@ fn a_body_counts_while_somebody_has_it_though_its_client_left() {
     net_bench::until(|| bench.counters.bodies_bytes.get() == 0);
 }
 
-/// Refuses by the head whatever is for `/none`, and gives everything else 100,000 bytes.
+/// Rejects requests for `/none` by the head, and accepts bodies of 100,000 bytes for all other paths.
 struct Judging;
 
 impl Service for Judging {
@@ -91,12 +91,12 @@ fn a_large_body_is_judged_before_it_is_sent() {
         assert!(answer.head.contains("connection: close"));
         assert!(client.is_closed());
     }
-    // Sent without waiting, it does not cost its client the answer.
+    // A client that sends the body without waiting still gets the response.
     let mut client = bench.connect();
     let body = "x".repeat(3_000_000);
     client.say(&format!("POST /none HTTP/1.1\r\nHost: x\r\nContent-Length: 3000000\r\n\r\n{body}"));
     assert_eq!(client.answer().status(), 404);
-    // And what may come does come.
+    // An accepted body is received.
     let mut client = bench.connect();
     for _ in 0..2 {
         client.say(
@@ -110,7 +110,7 @@ fn a_large_body_is_judged_before_it_is_sent() {
     net_bench::until(|| bench.counters.bodies_bytes.get() == 0);
 }
 
-/// Answers with as many bytes as the target names.
+/// Answers with the number of bytes that the target names.
 fn sized(call: Call, reply: Reply) {
     let bytes: usize = call.request.target[1..].parse().unwrap();
     reply.send(Response::json(200, vec![b'x'; bytes]));
@@ -118,7 +118,7 @@ fn sized(call: Call, reply: Reply) {
 
 #[test]
 fn answers_that_nobody_takes_are_bounded_and_small_ones_pass() {
-    // More than the system's own buffers take.
+    // More than the kernel's socket buffers.
     const HUGE: usize = 16_000_000;
     let limits = Limits { waiting_bytes_max: 1_000_000, ..Limits::default() };
     let bench = Bench::start(sized, limits, 2);
@@ -130,7 +130,7 @@ fn answers_that_nobody_takes_are_bounded_and_small_ones_pass() {
     assert_eq!(answer.status(), 503);
     assert!(answer.head.contains("retry-after: 1"));
     assert_eq!(bench.counters.overloaded.get(), 1);
-    // The connection is still good.
+    // The connection is still usable.
     other.say(&get("/10000"));
     assert_eq!(other.answer().body.len(), 10_000);
     assert_eq!(slow.answer().body.len(), HUGE);
@@ -167,10 +167,10 @@ fn a_client_that_sends_ahead_waits_where_too_much_waits() {
     let many = 2_000;
     ahead.say(&get("/held"));
     let (_, held) = calls.recv_timeout(LONG).unwrap();
-    // What the system takes by itself, and far more than one connection may hold then.
+    // Few enough bytes for the kernel's socket buffers, and far more than one connection may buffer above the limit.
     ahead.say(&get("/ahead").repeat(many));
     let small = WAITING_BYTES_SMALL as u64;
-    // One read finds room for all that is there; from then on there is none beyond the small.
+    // The first read has the full buffer; later reads are limited to `WAITING_BYTES_SMALL`.
     net_bench::until(|| bench.counters.waiting_bytes.get() >= small);
     assert!(bench.counters.waiting_bytes.get() <= 64 * 1024);
     held.send(Response::empty(204));
@@ -189,7 +189,7 @@ fn a_client_that_never_reads_stops_being_read() {
     let client = bench.connect();
     client.socket.set_nonblocking(true).unwrap();
     let request = get(&format!("/{}", "x".repeat(8_000)));
-    // Answers pile up in the socket buffers, then the server stops reading, then we cannot write.
+    // Responses fill the socket buffers, then the server stops reading, then the client's writes block.
     let blocked = (0..100_000).any(|_| {
         matches!((&client.socket).write(request.as_bytes()), Err(error) if error.kind() == ErrorKind::WouldBlock)
             && { std::thread::yield_now(); true }

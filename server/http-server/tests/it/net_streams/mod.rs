@@ -1,4 +1,4 @@
-//! Answers that are streams: how they flow, end, and are bounded.
+//! Streamed responses: sending, end and limits.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn a_stream_flows_ends_and_notices_its_client_leave() {
     let wanted: String = (0..100).map(|i| format!("data: {i}\n\n")).collect();
     assert_eq!(text, wanted);
 
-    // The same connection goes on, and leaves in the middle of the next stream.
+    // The connection is reused, and the client disconnects in the middle of the next stream.
     client.say(&get("/events"));
     let (call, reply) = calls.recv_timeout(LONG).unwrap();
     let stream = reply.stream(sse::head());
@@ -55,7 +55,7 @@ fn a_slow_reader_is_cut_off_by_backlog_and_by_time() {
     net_bench::until(|| call.cancel.is_cancelled());
     drop(backlog);
 
-    // One message more than the socket takes, then silence: only time can tell.
+    // A message larger than the socket buffers, then silence: only the timeout can end the stream.
     let limits = Limits { write_timeout: Duration::from_millis(50), ..Limits::default() };
     let (_bench, timed, call, stream) = open(limits);
     stream.send(&vec![b'x'; 16_000_000]).unwrap();

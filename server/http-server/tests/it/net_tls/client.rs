@@ -1,5 +1,3 @@
-//! A blocking client of TLS.
-
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -10,7 +8,7 @@ use rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion,
 };
 
-/// A socket that takes one byte at a time.
+/// A socket that accepts one byte per write.
 pub(super) struct Drip(pub(super) TcpStream);
 
 impl Write for Drip {
@@ -30,7 +28,7 @@ impl Read for Drip {
     }
 }
 
-/// A client that trusts this certificate, and speaks these versions. Remembers tickets.
+/// Client configuration that trusts this certificate, supports these TLS versions and stores tickets.
 pub(super) fn settings(
     certificate: &CertificateDer<'static>,
     versions: &[&'static SupportedProtocolVersion],
@@ -62,7 +60,7 @@ impl TlsClient<TcpStream> {
 }
 
 impl TlsClient<Drip> {
-    /// The first flight of a handshake.
+    /// Returns the first flight of a handshake.
     pub(super) fn hello(settings: &Arc<ClientConfig>) -> Vec<u8> {
         let mut hello = Vec::new();
         let mut session = session(settings);
@@ -91,7 +89,7 @@ impl<S: Read + Write> TlsClient<S> {
         self.stream.flush()
     }
 
-    /// The last word of TLS goes with the request; the socket stays open.
+    /// Sends `close_notify` with the request; the socket stays open.
     pub(super) fn say_then_close(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).unwrap();
         self.stream.conn.send_close_notify();
@@ -102,7 +100,7 @@ impl<S: Read + Write> TlsClient<S> {
         self.stream.conn.refresh_traffic_keys().unwrap();
     }
 
-    /// The head of an answer, up to its empty line.
+    /// Reads the head of a response, up to its empty line.
     pub(super) fn head(&mut self) -> String {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
@@ -111,7 +109,7 @@ impl<S: Read + Write> TlsClient<S> {
         String::from_utf8(head).unwrap()
     }
 
-    /// Head and body of an answer with a length.
+    /// Reads head and body of a response with a length.
     pub(super) fn answer(&mut self) -> (String, Vec<u8>) {
         let head = self.head();
         let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
@@ -125,7 +123,7 @@ impl<S: Read + Write> TlsClient<S> {
         bytes
     }
 
-    /// Everything up to the end; an end that TLS did not announce is an error.
+    /// Reads to the end; an end without `close_notify` is an error.
     pub(super) fn remainder(&mut self) -> io::Result<Vec<u8>> {
         let mut rest = Vec::new();
         self.stream.read_to_end(&mut rest)?;

@@ -1,4 +1,4 @@
-//! Certificates and keys in files, made for a test; and what is said of bad ones.
+//! Certificate and key files generated for tests, and the errors of invalid files.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +12,7 @@ use rustls::ClientConfig;
 use rustls::pki_types::CertificateDer;
 use rustls::version::{TLS12, TLS13};
 
-/// A folder of one pair, which goes away with it.
+/// A temporary directory with one certificate and key; deleted on drop.
 pub(super) struct Files {
     folder: PathBuf,
     pair: CertifiedKey<KeyPair>,
@@ -30,7 +30,7 @@ impl Files {
         files
     }
 
-    /// Another certificate and key in the same files.
+    /// Replaces the certificate and the key in the same files.
     pub(super) fn renew(&mut self) {
         self.pair = pair();
         self.write();
@@ -62,7 +62,7 @@ impl Files {
         self.pair.cert.der().clone()
     }
 
-    /// A client that trusts the pair as it is now.
+    /// Client configuration that trusts the current certificate.
     pub(super) fn settings(&self) -> Arc<ClientConfig> {
         super::settings(&self.certificate(), &[&TLS12, &TLS13])
     }
@@ -100,7 +100,7 @@ fn bad_files_are_named_with_their_fault() {
     expect(said(&certificate, &absent), &absent, "No such file");
     expect(said(&key, &key), &key, "no certificate");
     expect(said(&certificate, &certificate), &certificate, "everyone");
-    // Nobody writes to it: whoever opened it as a file would wait for ever.
+    // No process writes to the pipe: reading the pipe as a file would block forever.
     let pipe = files.folder.join("pipe.pem");
     let mode = rustix::fs::Mode::from_bits_truncate(0o600);
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();

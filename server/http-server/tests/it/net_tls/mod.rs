@@ -1,4 +1,4 @@
-//! TLS over real loopback sockets, with a client that is not ours in what it encrypts.
+//! TLS over real loopback sockets, with the client of `rustls`.
 #![expect(clippy::unwrap_used, reason = "tests say what went wrong by panicking")]
 
 mod client;
@@ -20,7 +20,7 @@ use crate::{Echo, desk};
 use client::{Drip, TlsClient, settings};
 use files::Files;
 
-/// A server that speaks TLS, its address, and its files.
+/// Starts a TLS server and returns its address and its files.
 fn secured(limits: Limits) -> (Bench, SocketAddr, Files, Arc<Identity>) {
     let files = Files::new();
     let identity = Arc::new(files.load().unwrap());
@@ -46,7 +46,7 @@ fn both_versions_serve_requests_in_a_row_and_ahead_of_their_turn() {
         for i in 0..500 {
             assert_eq!(client.answer().1, format!("GET /many/{i} ").into_bytes());
         }
-        // Closed in good order: the end of the stream is told from a cut.
+        // An orderly close: the client can distinguish the end from an abort.
         client.say(b"GET /last HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
         assert_eq!(client.answer().1, b"GET /last ");
         assert_eq!(client.remainder().unwrap(), b"");
@@ -101,14 +101,14 @@ fn more_handshakes_than_a_pass_takes_are_all_answered() {
     let mut crowd: Vec<TcpStream> =
         (0..16 * HANDSHAKES_PER_PASS).map(|_| connect(address)).collect();
     crowd.iter_mut().for_each(|socket| socket.write_all(&hello).unwrap());
-    // Some leave while they stand in the line.
+    // Some clients disconnect while their handshake is queued.
     crowd.truncate(12 * HANDSHAKES_PER_PASS);
     open.say(get("/meanwhile").as_bytes());
     assert_eq!(open.answer().1, b"GET /meanwhile ");
     for mut socket in crowd {
         let mut kind = [0];
         socket.read_exact(&mut kind).unwrap();
-        // A handshake record (RFC 8446, section 5.1): the server's hello.
+        // A handshake record (RFC 8446, section 5.1): the server hello.
         assert_eq!(kind, [22]);
     }
 }
@@ -148,7 +148,7 @@ fn http_without_tls_is_answered_and_noise_gets_an_alert() {
         let _may_be_closed = socket.shutdown(Shutdown::Write);
         let mut said = Vec::new();
         socket.read_to_end(&mut said).unwrap();
-        // A fatal alert, or nothing at all where the record was not whole.
+        // A fatal alert, or nothing if the record was incomplete.
         assert!(said.is_empty() || said[0] == 0x15, "{noise:?}: {said:?}");
     }
     until(|| bench.counters.open.get() == 0);
@@ -163,7 +163,7 @@ fn a_handshake_that_takes_too_long_is_cut_off() {
         let mut socket = connect(address);
         socket.write_all(part).unwrap();
         let mut said = Vec::new();
-        // Closed, or reset where the server had not read everything.
+        // Closed, or reset if the server had unread bytes.
         let _end = socket.read_to_end(&mut said);
         assert_eq!(said.is_empty(), part.len() < hello.len(), "{} bytes", part.len());
     }
@@ -207,7 +207,7 @@ fn a_stream_that_breaks_is_not_taken_for_whole() {
     let address = bench.addresses[1].1;
     for is_broken in [false, true] {
         let mut client = TlsClient::connect(address, &files.settings());
-        // HTTP/1.0: the end of the connection is all that ends the body.
+        // HTTP/1.0: only the end of the connection ends the body.
         client.say(b"GET /events HTTP/1.0\r\nHost: x\r\n\r\n");
         let (_, reply) = calls.recv_timeout(LONG).unwrap();
         let stream = reply.stream(sse::head());
@@ -244,7 +244,7 @@ fn a_slow_reader_costs_the_others_nothing_and_is_cut_off() {
     let mut quick = TlsClient::connect(address, &files.settings());
     quick.say(get("/quick").as_bytes());
     assert_eq!(quick.answer().1.len(), 16_000_000);
-    // Only the one that reads nothing goes.
+    // Only the client that does not read is aborted.
     until(|| bench.counters.open.get() == 1);
     let mut half = Vec::new();
     assert!(slow.stream.read_to_end(&mut half).is_err());
@@ -277,7 +277,7 @@ fn a_new_certificate_is_for_new_connections() {
     assert_eq!(before.answer().1, b"GET /before ");
 
     files.renew();
-    // Not read yet.
+    // Not reloaded yet.
     let mut between = TlsClient::connect(address, &settings(&old, &[&TLS13]));
     between.say(get("/between").as_bytes());
     assert_eq!(between.answer().1, b"GET /between ");
@@ -287,7 +287,7 @@ fn a_new_certificate_is_for_new_connections() {
     assert_eq!(after.answer().1, b"GET /after ");
     assert!(TlsClient::connect(address, &settings(&old, &[&TLS13])).try_say(b"x").is_err());
 
-    // A bad one changes nothing.
+    // An invalid certificate changes nothing.
     files.write_certificate("no certificate at all");
     let said = identity.reload().unwrap_err().to_string();
     assert!(said.starts_with(&files.certificate_path().display().to_string()), "{said}");
