@@ -1,6 +1,7 @@
-//! A text that a client gives becomes a document, as a file of the same content would.
+//! Stores a text sent by a client as a document, like a file with the same content.
 //!
-//! Owns what its URI may be and how it is told apart from what is stored. Must not know who may give it.
+//! Owns the rules for its URI and the comparison with the existing version. Must not know the permissions of the
+//! client.
 
 use engine::{Batch, ItemDraft, ItemId, Sensitivity, WriteError};
 use sha2::{Digest, Sha256};
@@ -13,58 +14,58 @@ use recalld_documents::chunk::chunk;
 use recalld_documents::{Format, read_text};
 use recalld_embedding::encoders::Encoders;
 
-/// Schemes whose documents come by other ways: nobody can give a text in their place.
+/// Schemes whose documents are created by other means; texts with these schemes are rejected.
 const TAKEN_SCHEMES: [&str; 3] = ["file", "memory", "recalld"];
-/// The scheme of a text that was given without a URI.
+/// The scheme of a text that was sent without a URI.
 const OWN_SCHEME: &str = "given";
-/// Digits of its hash in such a URI.
+/// Hex digits of the text's hash in a URI of [`OWN_SCHEME`].
 const HASH_DIGITS: usize = 32;
 
-/// A text, as it was given.
+/// A text sent by a client.
 pub struct Given<'a> {
-    /// What it is called.
+    /// The title of the document.
     pub title: &'a str,
-    /// Its words.
+    /// The content.
     pub text: &'a str,
-    /// Under which a later version is given.
+    /// The document's URI; a later version has the same URI.
     pub uri: &'a str,
-    /// How it is read.
+    /// The format by which the text is parsed.
     pub format: Format,
-    /// How carefully it is to be shown; as its last version was, where none is given.
+    /// Requested sensitivity; `None` for that of the existing version.
     pub sensitivity: Option<Sensitivity>,
-    /// Whether who gives it may write documents that are so sensitive, and replace them; else why not.
+    /// Checks that the caller may write and replace documents of this sensitivity; otherwise returns the reason.
     pub allows: &'a dyn Fn(Sensitivity) -> Result<(), String>,
-    /// Who gives it.
+    /// Principal that sent the text.
     pub by: &'a str,
-    /// The tool that it came through.
+    /// Name of the tool that received the text.
     pub via: &'a str,
 }
 
-/// What became of it.
+/// Result of storing a text.
 pub struct Taken {
-    /// The document: a new one, or the one that says the same already.
+    /// The new document, or the existing one with the same content.
     pub document: ItemId,
-    /// Items that were written, itself and its pieces.
+    /// Number of items written: the document and its chunks.
     pub items: usize,
-    /// Whether it is stored as it is.
+    /// True if the existing version has the same content and metadata.
     pub is_unchanged: bool,
-    /// Whether it replaces an older version.
+    /// True if the document replaces an older version.
     pub is_newer: bool,
-    /// Whether it is less sensitive than that.
+    /// True if the document is less sensitive than the older version.
     pub is_lowered: bool,
-    /// The secrets in it.
+    /// Secret findings in the text.
     pub held: Held,
-    /// Items that are shown more carefully than was asked for.
+    /// Items with a higher sensitivity than requested.
     pub raised: Vec<ItemId>,
 }
 
-/// Why it did not.
+/// Reason for which a text was not stored.
 pub enum NotTaken {
-    /// The embedding was called off.
+    /// The embedding was cancelled.
     Cancelled,
-    /// Who gives it may not.
+    /// The caller lacks the permission.
     Refused(String),
-    /// As of an ingest.
+    /// An error as of an ingest job.
     Failed(JobError),
 }
 
@@ -74,7 +75,7 @@ impl<E: Into<JobError>> From<E> for NotTaken {
     }
 }
 
-/// The URI of a text that was given without one: the same title and text have the same.
+/// The URI of a text without one. Equal titles and texts have equal URIs.
 pub fn uri_of(title: &str, text: &str) -> String {
     let mut hash = Sha256::new();
     hash.update((title.len() as u64).to_le_bytes());
@@ -84,10 +85,10 @@ pub fn uri_of(title: &str, text: &str) -> String {
     format!("{OWN_SCHEME}:{}", &digits[..HASH_DIGITS])
 }
 
-/// Whether a text may be given under this URI.
+/// Checks that a client may store a text under this URI.
 ///
 /// # Errors
-/// What is wrong with it, and what is allowed.
+/// The fault of the URI, and the permitted form.
 pub fn check_uri(uri: &str) -> Result<(), String> {
     let scheme = uri.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
     let is_scheme = |scheme: &String| {
@@ -109,10 +110,10 @@ pub fn check_uri(uri: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Stores a text, with `beside` in the same batch; of one that is stored as it is, only that.
+/// Stores a text, with the item of `beside` in the same batch. If the text is unchanged, only that item is stored.
 ///
 /// # Errors
-/// It cannot be stored, or `goes_on` says no.
+/// The text cannot be stored, or `goes_on` returned false.
 pub fn take(
     encoders: &Encoders,
     given: &Given<'_>,

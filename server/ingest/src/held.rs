@@ -1,6 +1,6 @@
-//! Secrets of one document: which of its chunks hold them, and what a report says.
+//! Secret findings of one document: the chunks that contain secrets, and the rows of the report.
 //!
-//! Owns how a secret's place in the text becomes a chunk and a line. What a secret is, `recalld_secret_scan` says.
+//! Owns the mapping from a secret's byte range to chunk and line. Secrets are defined by `recalld_secret_scan`.
 
 use std::collections::BTreeSet;
 
@@ -12,26 +12,26 @@ use recalld_secret_scan::Kind;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Secrets of one document that a report lists; the rest is counted.
+    /// Maximum number of secrets of one document that a report lists; the rest is counted.
     const LISTED_MAX: usize = 20;
 }
 
-/// What a document holds.
+/// Secret findings of a document.
 #[derive(Debug, Clone, Default)]
 pub struct Held {
-    /// Line and kind of the first ones.
+    /// Line and kind of the first findings.
     pub listed: Vec<(u32, Kind)>,
-    /// How many there are.
+    /// Number of findings.
     pub count: u64,
-    /// The kinds of all of them.
+    /// The kinds of all findings.
     pub kinds: BTreeSet<Kind>,
-    /// For each chunk, whether it holds one or a part of one.
+    /// For each chunk: true if the chunk contains at least part of a secret.
     chunks: Vec<bool>,
 }
 
 impl Held {
-    /// Looks through a document's text, which is that of its chunks one after another, so that a key that was cut
-    /// in two is found; and through where it lies, which every chunk is shown with.
+    /// Scans a document's whole text (its chunks concatenated), so a secret that spans two chunks is found. Also scans
+    /// the path, which is shown with every chunk.
     pub(super) fn of(text: &str, chunks: &[Chunk], path: &str) -> Self {
         let mut held = Self { chunks: vec![false; chunks.len()], ..Self::default() };
         if let Some(kind) = recalld_secret_scan::first(path) {
@@ -40,7 +40,7 @@ impl Held {
         }
         let (mut at, mut begins) = (0, 0);
         recalld_secret_scan::each(text, |secret| {
-            // Secrets come in order, and a chunk before this one holds no later one.
+            // Secrets come in ascending order, so chunks before this secret contain no later one.
             while chunks
                 .get(at)
                 .is_some_and(|chunk| begins + chunk.text.len() <= secret.bytes.start)
@@ -74,7 +74,7 @@ impl Held {
         }
     }
 
-    /// How carefully a chunk is to be shown, where `asked` was asked for.
+    /// The sensitivity of a chunk: `asked`, or higher if the chunk contains a secret.
     pub(super) fn raise(&self, chunk: usize, title: &str, asked: Sensitivity) -> Sensitivity {
         let holds =
             self.chunks.get(chunk) == Some(&true) || recalld_secret_scan::first(title).is_some();
@@ -82,7 +82,7 @@ impl Held {
     }
 }
 
-/// The items of a batch that are shown more carefully than was asked for.
+/// The items of a batch with a higher sensitivity than `asked`.
 pub(super) fn raised(batch: &Batch, asked: Sensitivity) -> Vec<ItemId> {
     let raised = batch.items.iter().filter(|item| item.sensitivity > asked);
     raised.filter_map(|item| item.id).collect()

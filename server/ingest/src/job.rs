@@ -1,7 +1,7 @@
-//! One ingest: paths in, documents stored, a report out.
+//! Ingest job: stores the documents of the given paths, and returns a report.
 //!
-//! A file is stored whole or not at all. Files whose content is as it was are left alone, so a job
-//! that was killed goes on where it ended; a changed file's new version supersedes its old one.
+//! A file is stored whole or not at all. Unchanged files are skipped, so the next job continues after a killed one. The
+//! new version of a changed file supersedes the existing version.
 
 use std::collections::HashSet;
 
@@ -29,59 +29,59 @@ use recalld_fs_util::uri;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Paths of one request.
+    /// Maximum number of paths of one request.
     pub const PATHS_MAX: usize = 64;
-    /// Skipped files and errors that the stored record of a job lists.
+    /// Maximum number of skipped files and of errors in the stored record of a job.
     const RECORDED_MAX: usize = 20;
-    /// Versions of a file that jobs before this one may have stored without making their links. Each was
-    /// cut off in between; an older one's are lost.
+    /// Maximum number of earlier versions of a file that interrupted jobs may have stored without edges. The links of
+    /// versions before those are lost.
     const UNLINKED_MAX: usize = 16;
 }
 
-/// Ref of the item that says that a job is open.
+/// Ref of the item that marks an open job.
 pub const OPEN_REF: &str = "recalld:ingest-open";
 
-/// What to ingest.
+/// An ingest request.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// Files and folders under the roots.
+    /// Files and folders below the allowed roots.
     pub paths: Vec<String>,
-    /// Whether folders are walked.
+    /// True if folders are walked.
     pub recursive: bool,
-    /// Globs to keep; all where empty.
+    /// Globs of files to include; all files if empty.
     pub include: Vec<String>,
-    /// Globs to leave out.
+    /// Globs of files to exclude.
     pub exclude: Vec<String>,
-    /// How carefully the items are to be shown; as the last version was, where none is given.
+    /// Requested sensitivity; `None` for that of the existing version.
     pub sensitivity: Option<Sensitivity>,
-    /// Only say what would be done.
+    /// Reports what would be done, without writing.
     pub dry_run: bool,
-    /// Who asks.
+    /// Principal of the request.
     pub by: String,
-    /// The tool it came through.
+    /// Name of the calling tool.
     pub via: &'static str,
 }
 
-/// What a job works with.
+/// Context of a job.
 pub struct Job<'a> {
-    /// Under which it is recorded, where it leaves anything behind.
+    /// Id of the job's record; unused if nothing changed.
     pub id: ItemId,
-    /// Where to store, and what embeds.
+    /// The store and its encoders.
     pub encoders: &'a Encoders,
-    /// Where files may be read.
+    /// The allowed roots.
     pub roots: &'a Roots,
-    /// What reads PDFs; without it each is an error.
+    /// Reader of PDF files; without a reader each PDF is an error.
     pub pdf: Option<&'a PdfReader>,
-    /// Whether who asks may write documents that are so sensitive, and replace them; else why not.
+    /// Checks that the caller may write and replace documents of this sensitivity; otherwise returns the reason.
     pub allows: &'a dyn Fn(Sensitivity) -> Result<(), String>,
-    /// The call whose work it is.
+    /// Deadline and cancellation of the call.
     pub call: CallScope<'a>,
-    /// Told before each file how many of how many are done, stored and all, and the one at hand.
+    /// Called before each file with the number of stored files, the number of all files, and the current file.
     pub progress: &'a dyn Fn(u64, u64, &str),
 }
 
 impl Job<'_> {
-    /// Does all of it.
+    /// Runs the job.
     pub fn run(&self, request: &Request) -> Result<Report, BrokenOff> {
         let mut state = State::default();
         match self.run_all(request, &mut state) {
@@ -113,7 +113,7 @@ impl Job<'_> {
                 self.store_all(inflow, &files, state, request)
             })?;
             self.link_all(&files, state, request)?;
-            // A job that found everything as it was leaves nothing behind.
+            // A job without any change leaves no record.
             let is_new = state.report.items > 0 || state.report.errors_count > 0;
             if is_new || state.open.is_some() {
                 self.record(state, request)?;
@@ -125,7 +125,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Whether the next file is to be read.
+    /// Reports the progress. Returns true if the next file is to be read.
     fn goes_on(&self, state: &mut State, files: &[Listed], at: usize) -> bool {
         let name = recalld_secret_scan::masked(&files[at].relative);
         (self.progress)(state.settled as u64, files.len() as u64, &name);
@@ -134,8 +134,8 @@ impl Job<'_> {
         !state.report.cancelled
     }
 
-    /// Reads every file, and stores what is new. What was stored is in the report, whether or not the
-    /// job was called off or failed.
+    /// Reads every file, and stores the new documents. The report includes the stored documents even if the job is
+    /// cancelled or fails.
     fn store_all(
         &self,
         mut inflow: Inflow<Documents>,
@@ -154,7 +154,7 @@ impl Job<'_> {
         Ok(ended?)
     }
 
-    /// Hands on every file that is new, until all of them are stored or the job is called off.
+    /// Submits every new document, until all documents are stored or the job is cancelled.
     fn hand_over(
         &self,
         inflow: &mut Inflow<Documents>,
@@ -192,7 +192,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Hands on documents.
+    /// Submits a write batch.
     fn give(
         &self,
         inflow: &mut Inflow<Documents>,
@@ -206,7 +206,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// A document as it is stored. What of it was embedded before, with the same model, stays.
+    /// The records of a document. Embeddings of the same model in the existing version are reused.
     fn batch(&self, one: Prepared, (file, path): (usize, &str), request: &Request) -> (One, Batch) {
         let marks = Marks { by: &request.by, via: request.via };
         let model = self.encoders.view().embedder.model();
@@ -241,7 +241,7 @@ impl Job<'_> {
         let mut files = Vec::new();
         for path in &request.paths {
             rules = rules.at_most(walk::FILES_MAX - files.len().min(walk::FILES_MAX));
-            // Which of them it is; on one line, and without a secret.
+            // Names the path at fault, on one line and without secrets.
             let named = recalld_secret_scan::masked(path).replace(char::is_control, "\u{FFFD}");
             let refuse = |refused: Refused| wrong("paths", format!("{named}: {refused}"));
             let start = self.roots.resolve(path).map_err(refuse)?;
@@ -268,7 +268,7 @@ impl Job<'_> {
         Ok(files)
     }
 
-    /// Reads a file, unless it is stored as it is. What is wrong with one file is one error.
+    /// Reads a file that differs from its existing version. A fault of a single file is an error row of the report.
     fn prepare(
         &self,
         file: &Listed,
@@ -309,7 +309,7 @@ impl Job<'_> {
             Err(unread) => {
                 let kept = if stored.is_some() { "; its last version stays" } else { "" };
                 match unread {
-                    // That the job was called off is seen before the next file.
+                    // The check before the next file detects the cancellation.
                     Unread::Cancelled => {}
                     Unread::Broken(why) => report.fail(file.path.clone(), format!("{why}{kept}")),
                     _ => report.skip(file.path.clone(), format!("{unread}{kept}")),
@@ -361,9 +361,8 @@ impl Job<'_> {
         None
     }
 
-    /// Before the first document, a hidden item says that a job is open; the record of the job
-    /// replaces it. Found at the start of a later job, it tells that this one was cut off, perhaps
-    /// before its links were made.
+    /// Writes a hidden item that marks an open job, before the first document; the job's record replaces the item. If a
+    /// later job finds the item at its start, this job was interrupted, perhaps before its edges were written.
     fn mark_open(&self, state: &mut State, request: &Request) -> Result<(), JobError> {
         if state.open.is_some() {
             return Ok(());
@@ -378,9 +377,9 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Links between files become edges, once all files are there: those of new documents, and
-    /// those of unchanged ones that may lead to something new or were never made. Each file is read
-    /// once more for it, so that nothing of it has to be kept until then.
+    /// Turns links between files into edges, after all files are stored: links of new documents, and links of unchanged
+    /// documents that may have new targets or were never resolved. Each file is read again for this, so no links are
+    /// retained in memory until then.
     fn link_all(
         &self,
         files: &[Listed],
@@ -426,7 +425,7 @@ impl Job<'_> {
         linking.write()
     }
 
-    /// The links of a file that is stored as it is, and so many versions that it replaced.
+    /// The links of an unchanged file, and up to `versions` earlier versions.
     fn stored_links(
         &self,
         snapshot: &Snapshot,
@@ -441,7 +440,7 @@ impl Job<'_> {
             return Ok(None);
         };
         if stored.sha256 != recalld_fs_util::uri::sha256(&bytes) {
-            // It was changed meanwhile: its links come with the next ingest.
+            // The file changed meanwhile: the next ingest resolves its links.
             return Ok(None);
         }
         Ok(Some(Unlinked {
@@ -454,8 +453,7 @@ impl Job<'_> {
         }))
     }
 
-    /// The job itself is remembered. One that was called off stays marked as open, since its links
-    /// were not made.
+    /// Stores the job's record. A cancelled job stays marked as open, since its edges were not written.
     fn record(&self, state: &mut State, request: &Request) -> Result<(), JobError> {
         let id = self.id;
         let report = &mut state.report;
@@ -481,7 +479,7 @@ impl Job<'_> {
     }
 }
 
-/// What a job's record and its mark have in common: words and meaning do not find them.
+/// Common fields of a job's record and its open mark: neither full-text nor vector search finds them.
 fn job_item(request: &Request) -> ItemDraft {
     ItemDraft {
         kind: "job".to_owned(),
@@ -492,24 +490,23 @@ fn job_item(request: &Request) -> ItemDraft {
     }
 }
 
-/// Where a job stands.
+/// State of a job.
 #[derive(Default)]
 struct State {
     report: Report,
-    /// Files at the front of the list of which nothing is left to do but their links.
+    /// Files at the front of the list with no work left except their links.
     settled: usize,
-    /// Files to be read, and from then on those whose links are looked for as well.
+    /// Number of files to read, later plus the number of files whose links are resolved.
     steps: usize,
-    /// Files whose documents were stored and have links, or may be linked to; with whether an older
-    /// version was there.
+    /// Stored files that have links or may be link targets; true if an older version existed.
     unlinked: Vec<(usize, bool)>,
-    /// Files that are stored as they are.
+    /// Unchanged files.
     unchanged: Vec<usize>,
-    /// Paths of pictures, whose words lie beside them.
+    /// Paths of images, which have sidecar texts.
     pictures: HashSet<String>,
-    /// The mark that a job is open: this one's, or that of one that was cut off.
+    /// The open mark of this job, or of an interrupted one.
     open: Option<ItemId>,
-    /// Whether an earlier job was cut off.
+    /// True if an earlier job was interrupted.
     interrupted: bool,
 }
 
@@ -534,7 +531,7 @@ impl State {
     }
 }
 
-/// What became of a listed file.
+/// Result of reading a listed file.
 enum Found {
     Fresh(Box<Prepared>),
     Unchanged,

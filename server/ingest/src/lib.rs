@@ -1,10 +1,9 @@
-//! Ingest: files under allowed roots become documents, and documents become chunks.
+//! Ingest: files below the allowed roots, and texts of clients, become documents and chunks in the store.
 //!
-//! Owns the walk (`walk`), the path policy (`roots`, `beneath`), the readers (`read`), words beside pictures
-//! (`beside`), the cutting into chunks (`chunk`, `pieces`) and the guessing of link targets (`links`). Knows file
-//! descriptors and bytes; must not know the engine, HTTP or the tools, except for `job`, `held`, `linking`,
-//! `outline`, `parcel`, `report` and `stored`, which store what the others read: all but these are pure functions
-//! of their bytes.
+//! Owns the walk (`walk`), the ingest job (`job`, `report`), texts of clients (`given`) and secret findings (`held`).
+//! Owns also link candidates (`links`) with their edges (`linking`), and the records of a document (`outline`,
+//! `parcel`, `stored`). Files are read and split by `recalld_documents`. `walk` and `links` do not know the engine;
+//! nothing here knows HTTP or the tools.
 #![forbid(unsafe_code)]
 
 pub mod given;

@@ -1,7 +1,7 @@
-//! Links between files become edges.
+//! Resolves links between files into edges.
 //!
-//! Owns which links lead where, once all files of a job are stored, and when the edges are written. Must
-//! not know how a file is read or stored.
+//! Owns the resolution of links after all files of a job are stored, and the batching of edges. Must not know how a
+//! file is read or stored.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,24 +16,24 @@ use super::stored::document_of;
 use recalld_documents::Link;
 use recalld_fs_util::uri;
 
-/// Strength of a link between files.
+/// Weight of a link between files.
 const LINK_WEIGHT: f32 = 0.8;
-/// What a link between files is called.
+/// Relation of a link between files.
 const LINKS_TO: &str = "links_to";
-/// Links of one document that become edges.
+/// Maximum number of links of one document that become edges.
 const LINKS_MAX: usize = 1_000;
-/// Edges that are written together, besides those of one document.
+/// Number of pending edges that triggers a write.
 const EDGES_TOGETHER: usize = 4_096;
 
 /// Id, first and last line of a chunk.
 pub(super) type Piece = (ItemId, u32, u32);
 
-/// A stored document whose links are to be followed.
+/// A stored document with unresolved links.
 pub(super) struct Unlinked {
     pub(super) document: ItemId,
-    /// Documents that it replaced, of which links may be left.
+    /// Documents that this document replaced, whose incoming links are transferred.
     pub(super) older: Vec<ItemId>,
-    /// Path below its root.
+    /// Path below the root.
     pub(super) relative: String,
     pub(super) root: String,
     pub(super) links: Vec<Link>,
@@ -41,7 +41,7 @@ pub(super) struct Unlinked {
 }
 
 impl Unlinked {
-    /// Each link with the chunk that holds it: the document where none does.
+    /// Each link with the chunk that contains the link, or with the document if there is no such chunk.
     fn links(&self) -> impl Iterator<Item = (ItemId, &Link)> {
         self.links.iter().map(|link| {
             let holds = |chunk: &&Piece| (chunk.1..=chunk.2).contains(&link.line);
@@ -50,20 +50,20 @@ impl Unlinked {
     }
 }
 
-/// Edges by where they begin and end.
+/// Edges by source and target.
 type Edges = BTreeMap<(ItemId, ItemId), EdgeDraft>;
 
-/// Makes the links of one document after the other.
+/// Resolves the links of one document after the other.
 pub(super) struct Linking<'a> {
     store: &'a Store,
-    /// The store once all files are there, and all edges but those that are not written yet.
+    /// Snapshot after all files are stored; lacks only the pending edges.
     snapshot: Snapshot,
-    /// The document of each URI that was looked for.
+    /// Documents by URI, including failed lookups.
     known: HashMap<String, Option<ItemId>>,
-    /// Edges that are not written yet, by where they begin and end.
+    /// Pending edges by source and target.
     edges: Edges,
     by: &'a str,
-    /// Edges written.
+    /// Number of edges written.
     made: u64,
 }
 
@@ -73,12 +73,11 @@ impl<'a> Linking<'a> {
         Self { store, snapshot, known: HashMap::new(), edges: Edges::new(), by, made: 0 }
     }
 
-    /// The store as the links are looked up in it.
     pub(super) fn snapshot(&self) -> &Snapshot {
         &self.snapshot
     }
 
-    /// Makes the edges of a document that are not there yet.
+    /// Adds the missing edges of a document.
     pub(super) fn link(&mut self, one: &Unlinked) -> Result<(), JobError> {
         let mut edges = Edges::new();
         for (from, link) in one.links() {
@@ -104,12 +103,12 @@ impl<'a> Linking<'a> {
         if self.edges.len() >= EDGES_TOGETHER { self.write() } else { Ok(()) }
     }
 
-    /// Edges written.
+    /// Number of edges written.
     pub(super) fn made(&self) -> u64 {
         self.made
     }
 
-    /// Writes what is left.
+    /// Writes the pending edges.
     pub(super) fn write(&mut self) -> Result<(), JobError> {
         let edges: Vec<EdgeDraft> = std::mem::take(&mut self.edges).into_values().collect();
         if !edges.is_empty() {
@@ -131,7 +130,7 @@ impl<'a> Linking<'a> {
         Ok(document)
     }
 
-    /// What linked to an old version of a document links to the new one as well.
+    /// Adds links to old versions of a document as links to the new version.
     fn keep_incoming(&self, one: &Unlinked, edges: &mut Edges) -> Result<(), JobError> {
         let links = EdgeFilter { current_only: true, ..links(Direction::In) };
         for &older in &one.older {
@@ -145,8 +144,8 @@ impl<'a> Linking<'a> {
     }
 }
 
-/// Whether an edge is there. Links to what is superseded are passed over, so that those of many old
-/// versions are not in the way; unless `to` is itself superseded, by something else than its file.
+/// Returns true if the edge exists. Superseded targets are skipped, so links to many old versions do not exhaust the
+/// limit; except if `to` itself is superseded, by something other than a new version of its file.
 fn is_linked(snapshot: &Snapshot, from: ItemId, to: ItemId) -> Result<bool, SearchError> {
     let Some(place) = snapshot.find(to)? else { return Ok(false) };
     let current_only = snapshot.status(place)? == Status::Current;
@@ -155,7 +154,7 @@ fn is_linked(snapshot: &Snapshot, from: ItemId, to: ItemId) -> Result<bool, Sear
     Ok(neighbours.iter().any(|one| one.edge.to == to))
 }
 
-/// The links that run this way.
+/// Filter for links of this direction.
 fn links(direction: Direction) -> EdgeFilter {
     let relations = vec![LINKS_TO.to_owned()];
     EdgeFilter { relations, direction: Some(direction), ..EdgeFilter::default() }

@@ -1,19 +1,19 @@
-//! From a link as written to the files it may mean.
+//! Link candidates: the paths that a link as written may mean.
 //!
-//! Owns the rules of naming; opens nothing. Paths are relative to the root, with `/` between parts;
-//! whoever asks compares the candidates, likeliest first, with the paths it holds.
+//! Opens no file. Paths are relative to the root, with `/` between parts. The caller compares the candidates, most
+//! likely first, with the existing paths.
 
 use recalld_documents::{Link, LinkKind};
 
-/// Candidates given for one link.
+/// Maximum number of candidates for one link.
 pub(crate) const CANDIDATES_MAX: usize = 16;
-/// Parts of the longest path built.
+/// Maximum number of parts of a path.
 const PARTS_MAX: usize = 64;
-/// Extensions tried when a document is named without one.
+/// Extensions to try for a document named without one.
 const EXTENSIONS: &[&str] = &["md", "rst", "txt", "html"];
 
-/// Paths `link`, written in the document at `from`, may point to; none when it leads elsewhere: to
-/// the web, to a place in the same document, above the root, or to a label.
+/// Candidate paths of `link` in the document at `from`. None for a link to the web, to a place in the same document,
+/// above the root, or to a label.
 pub fn candidates(link: &Link, from: &str) -> Vec<String> {
     let mut found = match link.kind {
         LinkKind::Path => paths(&link.target, from),
@@ -28,8 +28,8 @@ pub fn candidates(link: &Link, from: &str) -> Vec<String> {
     found
 }
 
-/// The path a relative link leads to, beneath the root: fragment and query dropped, percent signs
-/// decoded, `.` and `..` followed. A leading `/` means the root. `None` when it leads out or nowhere.
+/// Resolves a relative link to a path below the root: drops fragment and query, decodes percent signs, and follows `.`
+/// and `..`. A leading `/` means the root. Returns `None` if the link leaves the root or has no path.
 pub(crate) fn resolve(target: &str, from: &str) -> Option<String> {
     let path = target.split(['#', '?']).next().unwrap_or_default();
     let path = percent_decode(path)?;
@@ -59,7 +59,7 @@ pub(crate) fn resolve(target: &str, from: &str) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("/"))
 }
 
-/// `name:` as of URLs, before any `/`.
+/// Returns true if the path starts with `name:`, as a URL does, before any `/`.
 fn has_scheme(path: &str) -> bool {
     let scheme = path.split_once(':').map(|(scheme, _)| scheme);
     scheme.is_some_and(|s| {
@@ -68,7 +68,7 @@ fn has_scheme(path: &str) -> bool {
     })
 }
 
-/// `None` when the decoded bytes are not UTF-8. A `%` not followed by two digits stands for itself.
+/// Returns `None` if the decoded bytes are not UTF-8. A `%` without two hex digits is literal.
 fn percent_decode(text: &str) -> Option<String> {
     let digit = |byte: Option<&u8>| byte.and_then(|b| char::from(*b).to_digit(16));
     let bytes = text.as_bytes();
@@ -101,7 +101,7 @@ fn paths(target: &str, from: &str) -> Vec<String> {
     match extension {
         _ if folder => indexes(&path),
         None => with_extensions(&path),
-        // Sites link to what is built; the source has another extension.
+        // Sites link to the generated page; its source has another extension.
         Some("html" | "htm") => {
             let mut found = vec![path.clone()];
             found.extend(["md", "rst"].map(|e| format!("{stem}.{e}")));
@@ -133,7 +133,7 @@ fn indexes(path: &str) -> Vec<String> {
         .collect()
 }
 
-/// A note is named without folder or extension: beside the document first, then at the root.
+/// Candidates of a note name without folder or extension: beside the document first, then at the root.
 fn wiki(target: &str, from: &str) -> Vec<String> {
     let name = target.split(['#', '|', '^']).next().unwrap_or_default().trim();
     let mut found: Vec<String> = Vec::new();
@@ -151,14 +151,14 @@ fn wiki(target: &str, from: &str) -> Vec<String> {
     found
 }
 
-/// `pep-0008.rst` and its like, beside the document.
+/// Candidates such as `pep-0008.rst`, beside the document.
 fn pep(number: &str, from: &str) -> Vec<String> {
     let Ok(number) = number.parse::<u16>() else { return Vec::new() };
     let sibling = |extension| resolve(&format!("pep-{number:04}.{extension}"), from);
     ["rst", "txt", "md"].into_iter().filter_map(sibling).collect()
 }
 
-/// The number in `https://peps.python.org/pep-0008/` and its older addresses.
+/// The number in `https://peps.python.org/pep-0008/` and its older URLs.
 fn pep_of_url(target: &str) -> Option<&str> {
     let rest = target.strip_prefix("https://").or_else(|| target.strip_prefix("http://"))?;
     let (host, path) = rest.split_once('/')?;

@@ -1,4 +1,4 @@
-//! What is stored of one document: its item, its chunks, and which older ones they replace.
+//! Records of one document: its item, its chunks, and the older chunks that they supersede.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -15,52 +15,50 @@ use recalld_common::names;
 use recalld_documents::Document;
 use recalld_documents::chunk::{Chunk, headings};
 
-/// Characters of a document's own text: its fields and headings.
+/// Maximum number of characters of a document's own text: its fields and headings.
 const OUTLINE_CHARS_MAX: usize = 2_000;
-/// The attribute of a document that says how sensitive it was to be, where a secret raised it.
+/// Attribute of a document with the requested sensitivity, set if a secret raised the stored one.
 pub(super) const ASKED: &str = "sensitivity_asked";
-/// Kinds of sources: a file beneath a root, and a text that a client gave.
+/// Source kinds: a file below a root, and a text sent by a client.
 pub(super) const FROM_FILE: &str = "file";
 pub(super) const FROM_CLIENT: &str = "given";
-/// Strength of the edge from a chunk to its document.
+/// Weight of the edge from a chunk to its document.
 const PART_OF_WEIGHT: f32 = 0.5;
 
-/// A document that is about to be stored.
+/// A document ready to be stored.
 pub(super) struct Prepared {
-    /// Path below its root, for links.
+    /// Path below the root, for links.
     pub(super) relative: String,
-    /// Root of that path.
     pub(super) root: String,
-    /// What it is read from: a file, or a text that was given.
+    /// Kind of the source.
     pub(super) from: &'static str,
-    /// Its URI.
     pub(super) uri: String,
     pub(super) bytes: u64,
     pub(super) sha256: [u8; 32],
-    /// Of the words beside a picture, in hex.
+    /// SHA-256 of an image's sidecar text, in hex.
     pub(super) beside: Option<String>,
     pub(super) document: Document,
     pub(super) chunks: Vec<Chunk>,
-    /// Title and hash of the text of each chunk: what tells chunks of two versions apart.
+    /// Title and text hash of each chunk, by which chunks of two versions are compared.
     pub(super) named: Vec<(String, [u8; 32])>,
-    /// What is stored of the file already.
+    /// The existing version.
     pub(super) older: Option<Older>,
-    /// How carefully its items are to be shown.
+    /// Requested sensitivity of the items.
     pub(super) sensitivity: Sensitivity,
-    /// Whether its version before was to be shown more carefully.
+    /// True if the existing version was requested with a higher sensitivity.
     pub(super) is_lowered: bool,
-    /// Secrets in it.
+    /// Secret findings in the document.
     pub(super) held: Held,
 }
 
-/// The stored version that a document replaces.
+/// The existing version that a document replaces.
 pub(super) struct Older {
     pub(super) document: ItemId,
-    /// Chunks, by heading, in order; with the hash of what was embedded.
+    /// Chunks in order, with heading and hash of the embedded text.
     chunks: Vec<OldChunk>,
-    /// What made their embeddings.
+    /// Model of the chunks' embeddings.
     model: Option<Model>,
-    /// How many versions there have been.
+    /// Number of versions so far.
     pub(super) version: u64,
 }
 
@@ -72,7 +70,7 @@ struct OldChunk {
 }
 
 impl Older {
-    /// The chunks of one version of a file that still stand.
+    /// Loads the current chunks of one version of a file.
     pub(super) fn of(
         snapshot: &Snapshot,
         source: SourceId,
@@ -94,8 +92,8 @@ impl Older {
         Ok(Self { document, chunks, model: snapshot.model(), version })
     }
 
-    /// Which old chunk each new one replaces: first those with the very same words, then, in
-    /// order, those under the same heading. What is left over is given last.
+    /// Pairs each new chunk with the old chunk that it replaces: first by equal title and text, then, in order, by
+    /// equal heading. The second result lists unpaired old chunks.
     fn pair(&self, new: &[(String, [u8; 32])]) -> (Vec<Option<ItemId>>, Vec<ItemId>) {
         let mut same: HashMap<(&str, [u8; 32]), VecDeque<usize>> = HashMap::new();
         for (at, old) in self.chunks.iter().enumerate() {
@@ -121,7 +119,7 @@ impl Older {
     }
 }
 
-/// How the items of one job are marked.
+/// Provenance of a job's items.
 #[derive(Clone, Copy)]
 pub(super) struct Marks<'a> {
     pub(super) by: &'a str,
@@ -133,7 +131,7 @@ impl Prepared {
         title(&self.document)
     }
 
-    /// The document's fields and headings: what it is about, without its text.
+    /// The document's fields and headings, without its text.
     fn outline(&self) -> String {
         let mut lines: Vec<String> =
             self.document.fields.iter().map(|(name, value)| format!("{name}: {value}")).collect();
@@ -145,8 +143,7 @@ impl Prepared {
         text.chars().take(OUTLINE_CHARS_MAX).collect()
     }
 
-    /// For each chunk the embedding that an older version has, if the words and the model are the
-    /// same.
+    /// For each chunk, the embedding of an older chunk with the same title, text and model.
     fn known_embeddings(&self, model: Model) -> Vec<Option<&[f16]>> {
         let mut known: HashMap<(&str, [u8; 32]), &[f16]> = HashMap::new();
         let older = self.older.iter().filter(|older| older.model == Some(model));
@@ -158,8 +155,7 @@ impl Prepared {
         self.named.iter().map(|(title, sha256)| known.get(&(title, *sha256)).copied()).collect()
     }
 
-    /// Everything of the document, to be stored together; with those embeddings of `model` that an
-    /// older version has.
+    /// Builds all records of the document as one batch, reusing embeddings of `model` from the older version.
     pub(super) fn batch(
         &self,
         ids: &mut dyn FnMut() -> ItemId,
@@ -184,7 +180,7 @@ impl Prepared {
             let supersedes = replaced.into_iter().collect();
             batch.items.push(ItemDraft { id: Some(id), supersedes, ..item });
         }
-        // What has no counterpart in the new version is replaced by the document as a whole.
+        // Old chunks without a counterpart are superseded by the document itself.
         batch.items[0].supersedes.extend(orphans);
         (batch, document)
     }
@@ -269,7 +265,7 @@ impl Prepared {
         }
     }
 
-    /// What the document and its chunks have in common.
+    /// Common fields of the document and its chunks.
     fn item(&self, source: SourceId, marks: Marks<'_>) -> ItemDraft {
         ItemDraft {
             modality: self.document.modality.to_owned(),
@@ -287,7 +283,6 @@ fn title(document: &Document) -> String {
     cut(&document.title, TITLE_BYTES_MAX / 4)
 }
 
-/// Title and hash of the text of each chunk of a document.
 pub(super) fn named(document: &Document, chunks: &[Chunk]) -> Vec<(String, [u8; 32])> {
     let name = |chunk: &Chunk| {
         (chunk_title(document, chunk), recalld_fs_util::uri::sha256(chunk.text.as_bytes()))
@@ -322,7 +317,7 @@ fn part_of(chunk: ItemId, document: ItemId, source: SourceId, marks: Marks<'_>) 
     }
 }
 
-/// The longest start of `text` within `bytes_max` bytes.
+/// The longest prefix of `text` within `bytes_max` bytes.
 pub(crate) fn cut(text: &str, bytes_max: usize) -> String {
     text[..text.floor_char_boundary(bytes_max)].to_owned()
 }

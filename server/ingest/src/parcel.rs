@@ -1,7 +1,7 @@
-//! Documents that are stored together: each whole or not at all.
+//! Write batch of an ingest: documents that are stored together, each whole or not at all.
 //!
-//! Owns when a batch of documents ends, and what becomes of the others when one of them is refused.
-//! Must not know how a file is read.
+//! Owns the size limit of a batch, and the fallback if the store rejects one of its documents. Must not know how a file
+//! is read.
 
 use engine::{Batch, ItemId, Unwritten, WriteError};
 
@@ -12,9 +12,9 @@ use recalld_embedding::inflow::{PARCEL_TEXTS_MAX, Parcel};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Records of documents that are stored together, unless one alone has more.
+    /// Maximum number of records of a batch, unless a single document has more.
     const RECORDS_MAX: usize = 4_096;
-    /// Bytes of their files, unless one alone has more.
+    /// Maximum file bytes of a batch, unless a single document has more.
     const BYTES_MAX: u64 = 8 << 20;
 }
 
@@ -30,33 +30,33 @@ pub(super) struct Documents {
 /// A document of a batch.
 #[derive(Debug)]
 pub(super) struct One {
-    /// Its item.
+    /// Id of the document's item.
     pub(super) document: ItemId,
-    /// Whether it replaces an older version.
+    /// True if the document replaces an older version.
     pub(super) is_changed: bool,
-    /// Whether it is less sensitive than that version.
+    /// True if the document is less sensitive than the older version.
     pub(super) is_lowered: bool,
-    /// Which of the job's files it was read from.
+    /// Index of the document's file in the job's list.
     pub(super) file: usize,
-    /// Bytes of that file.
+    /// Size of the file in bytes.
     pub(super) bytes: u64,
-    /// Its file, for people.
+    /// URI of the file, for messages.
     pub(super) uri: String,
-    /// Whether it holds links.
+    /// True if the document has links.
     pub(super) has_links: bool,
-    /// Its file, as paths are given.
+    /// Path of the file, as listed.
     pub(super) path: String,
-    /// Secrets in it, and which of its items they raised.
+    /// Secret findings in the document, and the items whose sensitivity they raised.
     pub(super) held: Held,
     pub(super) raised: Vec<ItemId>,
-    /// Items of it: itself and its chunks.
+    /// Number of items: the document and its chunks.
     pub(super) items: usize,
-    /// Sources and edges of it.
+    /// Number of sources and edges.
     pub(super) sources: usize,
     pub(super) edges: usize,
 }
 
-/// A document, and why the store refused it, if it did.
+/// A document, and the reason if the store rejected the document.
 pub(super) type Stored = (One, Option<String>);
 
 impl Documents {
@@ -64,7 +64,7 @@ impl Documents {
         self.each.is_empty()
     }
 
-    /// Whether a document, as a batch of its own, can be stored with these.
+    /// Returns true if a document, given as a batch of its own, can be added to this batch.
     pub(super) fn fits(&self, one: &One, batch: &Batch) -> bool {
         self.is_empty()
             || self.texts + texts(batch) <= PARCEL_TEXTS_MAX
@@ -84,12 +84,12 @@ impl Documents {
     }
 }
 
-/// How many texts are still to be embedded.
+/// Number of texts that are still to be embedded.
 fn texts(batch: &Batch) -> usize {
     batch.items.iter().filter(|item| item.embedding.is_empty()).count()
 }
 
-/// The first document's part of what several had together.
+/// Removes the first document's records from a batch, and returns them as a batch.
 fn split_off(rest: &mut Batch, one: &One) -> Batch {
     Batch {
         sources: rest.sources.drain(..one.sources).collect(),

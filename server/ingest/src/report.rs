@@ -1,4 +1,4 @@
-//! What one ingest did, or why it did not.
+//! Report and errors of an ingest job.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,56 +13,56 @@ use recalld_secret_scan::Kind;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Rows of each list of a report: skipped files, errors, secrets; the rest is counted.
+    /// Maximum number of rows of each list of a report (skipped files, errors, secrets); the rest is counted.
     const LISTED_MAX: usize = 100;
-    /// Bytes of the rows of each list, as JSON: paths may be long.
+    /// Maximum size of each list of a report in bytes of JSON, as paths may be long.
     const LISTED_BYTES_MAX: usize = 16 << 10;
 }
 
-/// What was done.
+/// Report of an ingest job.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
-    /// The job; `None` where there was nothing to do.
+    /// Id of the job's record; `None` if nothing changed.
     pub job: Option<ItemId>,
-    /// Files looked at.
+    /// Files read or checked.
     pub files: u64,
     /// Items written: documents and chunks.
     pub items: u64,
-    /// Texts that were embedded for it; none of what is unchanged.
+    /// Texts embedded by the job, without reused embeddings.
     pub embedded: u64,
-    /// Files that are stored as they are.
+    /// Unchanged files.
     pub unchanged: u64,
     /// Files whose older version was superseded.
     pub superseded: u64,
-    /// Edges made of links between files.
+    /// Edges written for links between files.
     pub links: u64,
-    /// Files passed over, and why.
+    /// Skipped files, with the reason.
     pub skipped: Vec<(String, String)>,
-    /// How many were passed over in all.
+    /// Number of all skipped files.
     pub skipped_count: u64,
-    /// Files that could not be read or stored, and why.
+    /// Files that could not be read or stored, with the reason.
     pub errors: Vec<(String, String)>,
-    /// How many there were in all.
+    /// Number of all errors.
     pub errors_count: u64,
-    /// Secrets in what was stored: file, line, kind.
+    /// Secret findings in stored documents: file, line, kind.
     pub secrets: Vec<(String, u32, Kind)>,
-    /// How many there were in all.
+    /// Number of all secret findings.
     pub secrets_count: u64,
-    /// Their kinds.
+    /// The kinds of all secret findings.
     pub secret_kinds: BTreeSet<Kind>,
-    /// Items that are more sensitive than was asked for, since they hold one.
+    /// Items whose sensitivity was raised because they contain a secret.
     pub raised: Vec<ItemId>,
-    /// Whether the job ended early.
+    /// True if the job was cancelled.
     pub cancelled: bool,
     /// Documents written.
     pub documents: Vec<ItemId>,
-    /// Those that are less sensitive than their version before, since that was asked for.
+    /// Documents that are less sensitive than their older version, as requested.
     pub lowered: Vec<ItemId>,
-    /// Room that is left for rows.
+    /// Remaining byte budget of the lists.
     room: Rooms,
 }
 
-/// Bytes that each list still has.
+/// Remaining bytes of each list.
 #[derive(Debug, Clone)]
 struct Rooms {
     skipped: usize,
@@ -77,7 +77,7 @@ impl Default for Rooms {
     }
 }
 
-/// Adds a row to a list that has room for it; one that had none for a row before takes no more.
+/// Adds a row to a list within its byte budget. After the first row that does not fit, a list accepts no more rows.
 fn add<T>(list: &mut Vec<T>, room: &mut usize, row: T, shown: &Value) {
     let needed = shown.to_string().len() + 1; // a comma
     let has_room = list.len() < LISTED_MAX && needed <= *room;
@@ -96,7 +96,7 @@ fn told_secret(path: &str, line: u32, kind: Kind) -> Value {
 }
 
 impl Report {
-    /// `{job_id, files, items, unchanged, superseded, skipped[], errors[]}` and what else there is.
+    /// The report as JSON: `{job_id, files, items, unchanged, superseded, skipped[], errors[]}` and further counts.
     pub fn to_json(&self) -> Value {
         let listed = |pairs: &[(String, String)]| -> Value {
             pairs.iter().map(|(path, why)| told(path, why)).collect()
@@ -119,13 +119,13 @@ impl Report {
         })
     }
 
-    /// Counts a document of so many items that is written.
+    /// Counts a written document of `items` items.
     pub(super) fn count(&mut self, items: usize, supersedes: bool) {
         self.items += items as u64;
         self.superseded += u64::from(supersedes);
     }
 
-    /// Notes the secrets of a document. One in its path is not repeated.
+    /// Adds the secret findings of a document. The path is masked, so a secret in the path is not disclosed.
     pub(super) fn hold(&mut self, path: &str, held: &Held) {
         self.secrets_count += held.count;
         self.secret_kinds.extend(&held.kinds);
@@ -151,30 +151,30 @@ impl Report {
     }
 }
 
-/// A job that did not come to its end.
+/// A job that ended with an error.
 #[derive(Debug)]
 pub struct BrokenOff {
-    /// Why.
+    /// The error.
     pub error: JobError,
-    /// What it had done by then, which stays.
+    /// Report up to the error; stored documents stay.
     pub report: Box<Report>,
 }
 
-/// Why a job did not begin, or stopped. What it had stored by then stays.
+/// Reason for which a job did not start, or stopped. Documents stored before the error stay.
 #[derive(Debug)]
 pub enum JobError {
-    /// A path or a pattern of the request cannot be used.
+    /// A path or a pattern of the request is invalid.
     Request {
-        /// The argument.
+        /// Name of the argument.
         field: &'static str,
-        /// What is wrong with it.
+        /// Fault of the argument.
         why: String,
     },
-    /// The store refused.
+    /// The store rejected the write.
     Write(WriteError),
     /// Stored bytes are damaged.
     Damaged(Damage),
-    /// A look at the store was called off.
+    /// A query of the store was cancelled.
     Interrupted,
 }
 

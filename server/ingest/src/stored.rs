@@ -1,6 +1,6 @@
-//! What the store has of a file: the version that stands now, and those before it.
+//! Existing versions of a file in the store: the current one, and earlier ones.
 //!
-//! Owns how versions of a file are told apart. Must not know how a file is read.
+//! Must not know how a file is read.
 
 use engine::{Damage, ItemId, ItemView, Sensitivity, Snapshot, SourceId, Status};
 use serde_json::Value;
@@ -11,19 +11,19 @@ use recalld_documents::Format;
 use recalld_documents::beside::Words;
 use recalld_fs_util::roots::Roots;
 
-/// The version of a file that stands now.
+/// The current version of a file.
 pub(super) struct Stored {
     pub(super) sha256: [u8; 32],
     source: SourceId,
     version: u64,
     pub(super) document: ItemId,
-    /// What was asked for: a secret in its title may have raised it beyond that.
+    /// Requested sensitivity; a secret in the document's item may have raised the stored one.
     pub(super) asked: Sensitivity,
-    /// Hash of the words beside a picture, in hex.
+    /// SHA-256 of an image's sidecar text, in hex.
     pub(super) beside: Option<String>,
 }
 
-/// Looks at the newest version only; one whose document is tombstoned is not stored.
+/// Reads the newest version only. Returns `None` if its document is tombstoned.
 pub(super) fn stored(snapshot: &Snapshot, uri: &str) -> Result<Option<Stored>, Damage> {
     let sources = snapshot.sources_of_uri(uri)?;
     let version = sources.len() as u64;
@@ -45,18 +45,18 @@ pub(super) fn stored(snapshot: &Snapshot, uri: &str) -> Result<Option<Stored>, D
     Ok(None)
 }
 
-/// What was asked for, where something else is stored.
+/// The requested sensitivity, if different from the stored one.
 fn asked(attributes: &str) -> Option<Sensitivity> {
     let attributes: Value = serde_json::from_str(attributes).ok()?;
     Sensitivity::of_name(attributes[ASKED].as_str()?)
 }
 
-/// How sensitive a document was asked to be.
+/// Requested sensitivity of a document.
 pub fn asked_of(document: &ItemView<'_>) -> Sensitivity {
     asked(document.attributes).unwrap_or(document.sensitivity)
 }
 
-/// Whether the words beside a picture are those that were read with it; true of what is no picture.
+/// Returns true if an image's sidecar text is unchanged since the ingest, or if the document is no image.
 pub fn beside_now(roots: &Roots, path: &str, document: &ItemView<'_>) -> bool {
     if document.modality != Format::Image.modality() {
         return true;
@@ -65,7 +65,7 @@ pub fn beside_now(roots: &Roots, path: &str, document: &ItemView<'_>) -> bool {
     Words::of(roots, path, &bytes).sha256 == beside(document.modality, document.attributes)
 }
 
-/// Only pictures have words beside them.
+/// Hash of the sidecar text; only images have one.
 fn beside(modality: &str, attributes: &str) -> Option<String> {
     if modality != Format::Image.modality() {
         return None;
@@ -74,8 +74,7 @@ fn beside(modality: &str, attributes: &str) -> Option<String> {
     attributes["beside_sha256"].as_str().map(str::to_owned)
 }
 
-/// The documents of so many versions before the newest one, the latest first; none that are
-/// tombstoned.
+/// The documents of up to `versions` versions before the newest, latest first, without tombstoned ones.
 pub(super) fn documents_before(
     snapshot: &Snapshot,
     uri: &str,
@@ -94,7 +93,7 @@ pub(super) fn documents_before(
 }
 
 impl Stored {
-    /// What a newer version is compared with.
+    /// Loads the version for comparison with a newer one.
     pub(super) fn older(&self, snapshot: &Snapshot) -> Result<Older, Damage> {
         Older::of(snapshot, self.source, self.document, self.version)
     }
@@ -111,7 +110,7 @@ impl Stored {
     }
 }
 
-/// The document that stands for a file now.
+/// The current document of a file.
 pub fn document_of(snapshot: &Snapshot, uri: &str) -> Result<Option<ItemId>, Damage> {
     Ok(stored(snapshot, uri)?.map(|stored| stored.document))
 }

@@ -1,7 +1,7 @@
-//! Listing what may be read under an allowed folder.
+//! Listing of readable files below an allowed root.
 //!
-//! Owns the order (sorted by name, so two walks agree), the bounds, what is passed over and why.
-//! Reads folders only; files are opened again, and checked again, when they are read.
+//! Owns the order (sorted by name, so two walks agree), the bounds, and the reasons for skipped entries. Reads folders
+//! only; files are opened and checked again when they are read.
 
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -15,26 +15,26 @@ use recalld_fs_util::roots::{Allowed, FILE_BYTES_MAX, Refused, allowed, join};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Most files listed by one walk.
+    /// Maximum number of files listed by one walk.
     pub const FILES_MAX: usize = 50_000;
-    /// Deepest folder entered, counted from the folder walked.
+    /// Maximum depth of folders, counted from the start of the walk.
     pub const DEPTH_MAX: usize = 32;
-    /// Most entries looked at in one folder.
+    /// Maximum number of entries of one folder.
     pub const FOLDER_ENTRIES_MAX: usize = 100_000;
-    /// Most entries looked at by one walk, whatever becomes of them.
+    /// Maximum number of entries visited by one walk, listed or skipped.
     pub const ENTRIES_MAX: usize = 1_000_000;
-    /// Most skipped entries reported; the rest are counted.
+    /// Maximum number of skipped entries reported; the rest is counted.
     pub const SKIPPED_MAX: usize = 1_000;
-    /// Most patterns to include or to exclude.
+    /// Maximum number of patterns to include, and of patterns to exclude.
     pub const PATTERNS_MAX: usize = 64;
-    /// Longest pattern, in bytes.
+    /// Maximum length of a pattern in bytes.
     pub const PATTERN_BYTES_MAX: usize = 512;
 }
 
-/// Folders that hold what tools made, not what people wrote.
+/// Folders of generated files.
 const IGNORED_FOLDERS: &[&str] = &["target", "node_modules", "__pycache__", "venv"];
 
-/// What to list.
+/// Selection rules of a walk.
 #[derive(Debug)]
 pub struct Rules {
     recursive: bool,
@@ -44,7 +44,7 @@ pub struct Rules {
     entries_max: usize,
 }
 
-/// A pattern that cannot be used.
+/// An invalid pattern.
 #[derive(Debug)]
 pub struct BadPattern {
     pattern: String,
@@ -64,11 +64,11 @@ impl fmt::Display for BadPattern {
 impl std::error::Error for BadPattern {}
 
 impl Rules {
-    /// Rules with globs over paths relative to the folder walked. A pattern without `/` is matched
-    /// against names at any depth; `*` does not cross `/`. No `include` means everything.
+    /// Rules with globs over paths relative to the start of the walk. A pattern without `/` matches names at any depth;
+    /// `*` does not cross `/`. An empty `include` means everything.
     ///
     /// # Errors
-    /// When a pattern is malformed, too long, or there are too many.
+    /// If a pattern is malformed or too long, or there are too many patterns.
     pub fn new(
         recursive: bool,
         include: &[String],
@@ -84,7 +84,7 @@ impl Rules {
         })
     }
 
-    /// The same with a lower bound on files.
+    /// Lowers the bound on files to `files_max`.
     #[must_use]
     pub fn at_most(mut self, files_max: usize) -> Self {
         self.files_max = files_max.min(FILES_MAX);
@@ -125,49 +125,49 @@ fn glob(pattern: &str) -> Result<Glob, globset::Error> {
     GlobBuilder::new(&format!("{anywhere}{plain}")).literal_separator(true).build()
 }
 
-/// A file found, to be opened by `Roots::resolve(&path)`.
+/// A listed file, to be opened by `Roots::resolve(&path)`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
     /// Canonical absolute path.
     pub path: String,
     /// Path below the root, `/` between parts.
     pub relative: String,
-    /// Size when listed.
+    /// Size in bytes at the time of the listing.
     pub bytes: u64,
-    /// Time of last change when listed, in seconds since 1970.
+    /// Modification time at the time of the listing, in seconds since 1970.
     pub modified: i64,
 }
 
-/// An entry passed over.
+/// A skipped entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skipped {
-    /// Absolute path; unreadable bytes of a name as U+FFFD.
+    /// Absolute path, with U+FFFD for bytes that are not UTF-8.
     pub path: String,
-    /// Why, for people.
+    /// Reason, for people.
     pub reason: String,
 }
 
-/// What ended a walk early.
+/// Reason for which a walk ended early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
-    /// It found as many files as it may.
+    /// The bound on files was reached.
     Files,
-    /// It looked at as many entries as it may.
+    /// The bound on entries was reached.
     Entries,
-    /// Nobody waits for it any more.
+    /// The walk was cancelled.
     CalledOff,
 }
 
-/// What a walk found.
+/// Result of a walk.
 #[derive(Debug, Default)]
 pub struct Listing {
-    /// In order of path, names compared byte by byte.
+    /// Listed files in order of path, with names compared byte by byte.
     pub files: Vec<Listed>,
-    /// In the order met, at most `SKIPPED_MAX`.
+    /// Skipped entries in the order of the walk, at most `SKIPPED_MAX`.
     pub skipped: Vec<Skipped>,
-    /// How many were skipped in all.
+    /// Number of all skipped entries.
     pub skipped_count: u64,
-    /// The bound that ended the walk early, if one did.
+    /// Reason for which the walk ended early; `None` if complete.
     pub cut_short: Option<Cut>,
 }
 
@@ -180,7 +180,7 @@ impl Listing {
     }
 }
 
-/// A folder being listed: what is left of it, last name first.
+/// An open folder and its remaining names, last name first.
 struct Frame {
     fd: OwnedFd,
     /// Path below the root.
@@ -188,10 +188,10 @@ struct Frame {
     left: Vec<String>,
 }
 
-/// Lists the files at `start`: itself if it is a file, else what the folder holds, until `is_over`.
+/// Lists the file at `start`, or the files below the folder at `start`, until `is_over` returns true.
 ///
 /// # Errors
-/// When the folder itself cannot be read; trouble below it is reported as skipped.
+/// If the folder itself cannot be read. Errors below it are reported as skipped entries.
 pub fn walk(
     start: &Allowed,
     rules: &Rules,
@@ -256,7 +256,7 @@ pub fn walk(
     Ok(listing)
 }
 
-/// Why an entry is left out, if it is. `below` is its path from the folder walked.
+/// The reason for which an entry is skipped, if any. `below` is the entry's path from the start of the walk.
 fn passed_over(found: &Allowed, below: &str, rules: &Rules, depth: usize) -> Option<String> {
     let name = found.name();
     if name.starts_with('.') {
@@ -299,8 +299,7 @@ fn add_file(listing: &mut Listing, file: &Allowed) {
     });
 }
 
-/// Reads the names of a folder, sorted; names that are not UTF-8 or have control characters are reported and left
-/// out.
+/// Reads the names of a folder, sorted. Names that are not UTF-8 or have control characters are reported as skipped.
 fn open_frame(
     fd: OwnedFd,
     relative: String,
