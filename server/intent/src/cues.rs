@@ -1,7 +1,6 @@
-//! Patterns of words that tell what a command wants.
+//! Patterns of words that select a tool, and their matching against a command.
 //!
-//! Owns their small language and how a command is held against them. A cue is a row of terms that must stand in the
-//! command in this order, with anything between them:
+//! A pattern is a row of terms that must occur in the command in this order, with anything between them:
 //!
 //! ```text
 //! word|other     one of these words
@@ -11,8 +10,6 @@
 //! +term          it must stand right behind the one before, articles aside
 //! ~term          it must stand nowhere in the command
 //! ```
-//!
-//! Knows no tools.
 
 use std::collections::BTreeSet;
 
@@ -22,15 +19,15 @@ use recalld_status_answers::stem;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Pieces of a command that cues are looked for in: an order comes first, and what comes later goes along with it.
+    /// Tokens of a command that patterns are matched against: a command comes first, and later tokens are its text.
     const LOOKED_AT_MAX: usize = 64;
 }
 
-/// Words that stand between others without a meaning of their own here.
+/// Words without a meaning of their own in a pattern.
 const FILLERS: &str = "the a an my our your this that these those me us please of all any some every its their \
                        exact whole entire current there new";
 
-/// Sets of words by name.
+/// Named sets of words.
 const SETS: [(&str, &str); 11] = [
     ("show", "show|display|print|view|open|read|give|get|see|present|bring|load|pull"),
     ("list", "list|show|display|enumerate|give|get|which|what|print|view|see|are|is|do|have|any"),
@@ -60,7 +57,7 @@ const SETS: [(&str, &str); 11] = [
     ("keep", "save|store|record|log|note|write|keep|put|add|jot|capture|document"),
 ];
 
-/// One term of a cue.
+/// Term of a pattern.
 #[derive(Debug)]
 struct Term {
     alternatives: Vec<Alternative>,
@@ -73,24 +70,24 @@ struct Term {
 enum Alternative {
     Word(String),
     Sort(&'static [Sort]),
-    /// The name of a tool.
+    /// Name of a tool.
     Tool,
-    /// A sign.
+    /// Punctuation mark.
     Sign(&'static str),
 }
 
-/// A cue, read.
+/// Parsed pattern.
 #[derive(Debug)]
 pub(crate) struct Cue {
     terms: Vec<Term>,
-    /// How surely it tells, of 100.
+    /// Confidence in the tool if the pattern matches, out of 100.
     pub(crate) weight: u8,
 }
 
-/// Where a cue stands in a command.
+/// Match of a pattern in a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// The pieces of its terms.
+    /// Indices of the tokens that match the terms.
     pub(crate) places: Vec<usize>,
 }
 
@@ -121,13 +118,13 @@ fn sorts(name: &str) -> Option<&'static [Sort]> {
 }
 
 impl Cue {
-    /// Reads one. What it names and is not known matches nothing; a test of the table sees to that.
+    /// Parses a pattern. An unknown name in the pattern matches nothing; a test of the routes rejects these patterns.
     pub(crate) fn read(text: &str, weight: u8) -> Self {
         let terms = text.split(' ').map(Term::read).collect();
         Self { terms, weight }
     }
 
-    /// Its words, as they are compared.
+    /// Stems of the pattern's words.
     pub(crate) fn words(&self) -> impl Iterator<Item = &str> {
         let all = self.terms.iter().flat_map(|term| &term.alternatives);
         all.filter_map(|one| match one {
@@ -136,18 +133,19 @@ impl Cue {
         })
     }
 
-    /// Whether each of its terms means something.
+    /// Returns true if each term has an alternative.
     #[cfg(test)]
     pub(crate) fn is_sound(&self) -> bool {
         self.size() > 0 && self.terms.iter().all(|term| !term.alternatives.is_empty())
     }
 
-    /// How many terms it wants to be there: the more, the surer.
+    /// Number of required terms: a pattern with more terms is more specific.
     pub(crate) fn size(&self) -> usize {
         self.terms.iter().filter(|term| !term.is_absent).count()
     }
 
-    /// Finds it in a command that begins, politeness aside, at `head`. `is_tool` knows the names of tools.
+    /// Finds the pattern in a command that starts, after polite prefixes, at token `head`. `is_tool` recognizes the
+    /// names of tools.
     pub(crate) fn find(
         &self,
         said: &Said<'_>,
@@ -172,7 +170,7 @@ impl Cue {
     }
 }
 
-/// What cues are looked for in.
+/// Command that patterns are matched against.
 struct Text<'s> {
     pieces: &'s [Piece],
     words: &'s [String],
@@ -180,7 +178,7 @@ struct Text<'s> {
 }
 
 impl Text<'_> {
-    /// Returns true if a term stands here.
+    /// Returns true if the term matches the token.
     fn has(&self, term: &Term, at: usize) -> bool {
         let (piece, word) = (&self.pieces[at], &self.words[at]);
         term.alternatives.iter().any(|one| match one {
@@ -191,7 +189,7 @@ impl Text<'_> {
         })
     }
 
-    /// Whether the terms follow from here; where, if they do.
+    /// Returns true if the terms match from this token on, and appends their tokens to `places`.
     fn goes_on(&self, terms: &[&Term], from: usize, places: &mut Vec<usize>) -> bool {
         let Some((term, rest)) = terms.split_first() else { return true };
         for at in from..self.pieces.len() {
@@ -210,7 +208,7 @@ impl Text<'_> {
     }
 }
 
-/// Whether a piece may stand between two that belong together.
+/// Returns true if the token may be between adjacent terms.
 pub(crate) fn is_filler(piece: &Piece) -> bool {
     match piece.sort {
         Sort::Mark => matches!(piece.text.as_str(), "," | ":" | "-"),
@@ -229,7 +227,7 @@ impl Term {
 }
 
 impl Alternative {
-    /// What a part of a term stands for: a set stands for its words.
+    /// Parses an alternative of a term; a set yields all its words.
     fn read(text: &str) -> Vec<Self> {
         let word = |word: &str| Self::Word(stem(word));
         if let Some(name) = text.strip_prefix('%') {
@@ -246,7 +244,7 @@ impl Alternative {
     }
 }
 
-/// The words of a command as cues know them: one that is a misspelling of a cue's is that one.
+/// Returns the stems of a command's words, in which misspellings of pattern words are corrected.
 pub(crate) fn understood(said: &Said<'_>, known: &BTreeSet<String>) -> Vec<String> {
     use recalld_status_answers::{is_everyday, is_misspelt};
     let read = |piece: &Piece| {

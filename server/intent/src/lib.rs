@@ -1,7 +1,7 @@
-//! Reads commands in plain words: which tool one is for, and with which arguments.
+//! Routes commands in plain words: selects the tool for a command, and extracts the tool's arguments.
 //!
-//! No language model: rules over words, ids, paths, quotes and times (`cues`, `mood`, `parts`, `times`) choose a tool
-//! and take its arguments; what cannot be told is not guessed. Knows the names of tools, and calls none.
+//! The rules are about words, ids, paths, quotes and times; no language model is used. Anything ambiguous stays
+//! undecided. The crate knows the names of tools, and calls none.
 #![forbid(unsafe_code)]
 
 mod cues;
@@ -16,11 +16,11 @@ mod times;
 pub use likely::likely;
 pub use routing::{Choice, RoutedCommand, understand};
 
-/// The tool that takes commands.
+/// Tool that executes commands.
 pub const COMMAND: &str = "brain_command";
-/// The tool for questions about what is remembered.
+/// Tool for questions about stored memories.
 const RECALL: &str = "retrieval_arbitrate_tool";
-/// The tool for questions about the service.
+/// Tool for questions about the service.
 const STATUS: &str = "brain_status_query_tool";
 
 limit_table::limits! {

@@ -1,6 +1,5 @@
-//! Tools whose own words a command shares, where nothing else speaks for one.
-//!
-//! Owns a count of shared words. Nothing is chosen by it: it is named, with little confidence.
+//! Fallback suggestions: tools whose descriptions share words with the command, if no pattern matches. A suggestion has
+//! low confidence, and is never executed.
 
 use std::collections::BTreeSet;
 
@@ -10,18 +9,18 @@ use recalld_tool_framework::Tool;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Tools that are named.
+    /// Suggested tools.
     const NAMED_MAX: usize = 3;
 }
 
-/// Fewest letters of a word that counts.
+/// Fewest letters of a counted word.
 const WORD_CHARS_MIN: usize = 4;
-/// What a shared word of a title counts, and one of the text beside it.
+/// Score of a shared word in a tool's title, and in its description.
 const OF_TITLE: u8 = 8;
 const OF_TEXT: u8 = 3;
-/// The most confidence that shared words give, of 100.
+/// Highest confidence of a suggestion, out of 100.
 const SURE_MAX: u8 = 29;
-/// Words that say nothing about what is wanted.
+/// Stop words.
 const EMPTY: &str = "this that with from have what which when where there their them they then than into your what \
                      whether please does make made want need should would could will about each only more most";
 
@@ -32,7 +31,8 @@ fn words(text: &str) -> BTreeSet<String> {
     words.filter(|word| !EMPTY.split_whitespace().any(|empty| empty == word)).collect()
 }
 
-/// The tools that share most words with a command: each with how surely, of 100, and the words.
+/// Suggests the tools that share the most words with a command. Returns for each the name, the confidence out of 100,
+/// and the reason.
 pub fn likely(
     text: &str,
     tools: impl Iterator<Item = &'static Tool>,

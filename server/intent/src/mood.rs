@@ -1,30 +1,30 @@
-//! In which mood a command is said: as an order, as a question, or held back.
+//! Modality of a command: imperative, question or hedged.
 //!
-//! Owns what is polite and says nothing, and the words that keep an order from being one: negations, conditions,
-//! questions. A question is never taken for an order to write. Knows no tools.
+//! Recognizes polite prefixes, and the words that make a command non-imperative: negations, conditions, questions. A
+//! question never leads to a write.
 
 use crate::said::{Said, Sort};
 
-/// What a command is.
+/// Modality of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mood {
-    /// An order, or a plain statement or name of something.
+    /// Imperative, or a plain statement or name.
     Order,
-    /// It asks.
+    /// Question.
     Question,
-    /// It says what is not to be done, or might be: nothing follows from it.
+    /// Hedged: a prohibition or a hypothetical, which has no effect. The text is the reason.
     Held(&'static str),
 }
 
-/// Where a command begins, and how it is meant.
+/// Result of parsing the beginning of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Begins {
-    /// The first piece behind what is polite.
+    /// First token after the polite prefixes.
     pub(crate) head: usize,
     pub(crate) mood: Mood,
 }
 
-/// What may stand before an order, the longer first. Those of the second list make a question an order.
+/// Polite prefixes of a command, the longer first. A prefix of the second list turns a question into an imperative.
 const POLITE: &[&str] = &[
     "i would like you to",
     "i like you to",
@@ -117,17 +117,17 @@ const ASKED_POLITELY: [&str; 12] = [
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Times that polite words are set aside at the beginning.
+    /// Polite prefixes that are skipped.
     const POLITE_MAX: usize = 8;
 }
 
 /// First words of a question.
 const ASKING: &str = "what which who whom whose when where why how is are was were am doe did had could can should \
                       shall may might will would has wonder know whether";
-/// What stands behind `do` and `have` in a question.
+/// Subjects after `do` and `have` in a question.
 const ASKED_OF: &str =
     "you we i they he she it the our these those any anyone anybody someone somebody";
-/// First words of what is not to be done, or only might be.
+/// First words of a prohibition or a hypothetical, with the reason.
 const HOLDING: [(&str, &str); 27] = [
     ("dont", "it says what is not to be done"),
     ("do not", "it says what is not to be done"),
@@ -157,7 +157,7 @@ const HOLDING: [(&str, &str); 27] = [
     ("as soon", "it waits for something"),
     ("in case", "it is about what might be"),
 ];
-/// What makes a question one about what might be, wherever it stands.
+/// Phrases that make a question hypothetical, at any position.
 const MIGHT_BE: [&str; 7] = [
     "what if",
     "would happen",
@@ -167,17 +167,17 @@ const MIGHT_BE: [&str; 7] = [
     "i wonder if we",
     "thinking about",
 ];
-/// Ways to say `remember`.
+/// Idioms for `remember`.
 const IDIOMS: [&str; 4] =
     ["dont forget that", "dont forget to", "do not forget that", "do not forget to"];
-/// Words that make what follows them something that might be.
+/// Words that make a command uncertain.
 const DOUBTS: [&str; 8] =
     ["if", "unless", "maybe", "perhap", "possibly", "eventually", "someday", "whether"];
 
-/// Orders that `dont` takes back, where it does not stand alone.
+/// Verbs that `dont` retracts; `dont` alone, at the end, retracts any.
 const TAKEN_BACK: &str = "do delete remove forget erase hide";
 
-/// Whether the words stand at a place; how many they are.
+/// Returns the number of the phrase's words if the phrase is at this token.
 pub(crate) fn stands(words: &[String], at: usize, phrase: &str) -> Option<usize> {
     let mut count = 0;
     for wanted in phrase.split(' ') {
@@ -189,7 +189,7 @@ pub(crate) fn stands(words: &[String], at: usize, phrase: &str) -> Option<usize>
     Some(count)
 }
 
-/// Reads how a command begins, and its mood.
+/// Parses the beginning of a command, and its modality.
 pub(crate) fn begins(said: &Said<'_>, words: &[String]) -> Begins {
     let mut head = 0;
     let mut is_asked_politely = false;
@@ -198,13 +198,13 @@ pub(crate) fn begins(said: &Said<'_>, words: &[String]) -> Begins {
         while mark(head) {
             head += 1;
         }
-        // `no, that is wrong` says no to what was before.
+        // `no, that is wrong` answers an earlier message.
         if words.get(head).is_some_and(|word| word == "no") && mark(head + 1) {
             head += 2;
         }
         let at = |phrases: &[&str]| phrases.iter().find_map(|phrase| stands(words, head, phrase));
         if let Some(count) = at(&ASKED_POLITELY) {
-            // `could you tell me how` asks all the same.
+            // `could you tell me how` is a question nevertheless.
             is_asked_politely = true;
             head += count;
         } else if let Some(count) = at(POLITE) {
@@ -242,7 +242,7 @@ fn mood(said: &Said<'_>, words: &[String], head: usize, is_asked_politely: bool)
     if leads && matches!(word(head + 1), "what" | "which" | "whom" | "whose" | "where") {
         return Mood::Question;
     }
-    // `tell me how to` and `explain why` ask.
+    // `tell me how to` and `explain why` are questions.
     let tells = matches!(first, "tell" | "explain" | "show" | "say" | "describe" | "i");
     let next = head + 1 + usize::from(matches!(word(head + 1), "me" | "us" | "wonder"));
     if asks(ASKING, first)
@@ -251,7 +251,7 @@ fn mood(said: &Said<'_>, words: &[String], head: usize, is_asked_politely: bool)
     {
         return Mood::Question;
     }
-    // `I don't recall who` asks.
+    // `I don't recall who` is a question.
     let of_me =
         first == "i" && matches!(word(head + 1), "cant" | "dont" | "cannot" | "forgot" | "forget");
     if of_me
@@ -264,12 +264,12 @@ fn mood(said: &Said<'_>, words: &[String], head: usize, is_asked_politely: bool)
     if is_asked && !is_asked_politely { Mood::Question } else { Mood::Order }
 }
 
-/// Whether something in the pieces from one on is said with a doubt.
+/// Returns true if the command has a word of doubt from `head` on.
 pub(crate) fn is_doubted(words: &[String], head: usize) -> bool {
     words.iter().skip(head).any(|word| DOUBTS.contains(&word.as_str()))
 }
 
-/// Whether an order is taken back once it is said: `forget it, no wait, don't`.
+/// Returns true if the command is retracted at its end: `forget it, no wait, don't`.
 pub(crate) fn is_taken_back(words: &[String], head: usize) -> bool {
     let word = |at: usize| words.get(at).map_or("", String::as_str);
     (head..words.len()).any(|at| {
@@ -284,7 +284,7 @@ pub(crate) fn is_taken_back(words: &[String], head: usize) -> bool {
     })
 }
 
-/// Whether something between two pieces denies what is said, beside the words at `places`.
+/// Returns true if a negation is between two tokens, other than the tokens at `places`.
 pub(crate) fn is_denied(words: &[String], from: usize, to: usize, places: &[usize]) -> bool {
     let denies = |word: &String| {
         matches!(

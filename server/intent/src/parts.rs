@@ -1,7 +1,7 @@
-//! Arguments, taken out of a command: ids, paths, texts, reasons, numbers.
+//! Slot extraction: fills a tool's arguments from the tokens of a command.
 //!
-//! Owns how a value is found by the words around it. What is not said is not made up: what a tool must be given and is
-//! not there is named. Knows no tools, and nothing of a store.
+//! Values are found by the words around them: ids, paths, texts, reasons, numbers. Missing values are reported, never
+//! invented.
 
 use engine::Micros;
 use serde_json::{Map, Value};
@@ -13,32 +13,32 @@ use crate::times::{self, Moment};
 use recalld_common::names;
 use recalld_recall::{When, named};
 
-/// Words between an order and the text that goes with it.
+/// Lead-in words between a verb and its text.
 const LEADS: &str = "please that to about of for on with by as say read the following this is be";
-/// What is polite at the end.
+/// Polite endings.
 const ENDS: [&str; 8] = ["please", "pls", "plz", "thanks", "thank you", "thx", "for me", "now"];
-/// Words that say why.
+/// Words that introduce a reason.
 const BECAUSE: &str = "because since cause reason due";
-/// Words that deny what follows them.
+/// Words that negate the following words.
 const DENYING: &str = "not isnt arent dont never wont cannot";
 
-/// What is taken out of one command for one tool.
+/// Slot extraction from one command, for one tool.
 pub(crate) struct Taking<'a> {
     pub(crate) said: &'a Said<'a>,
-    /// Its words, as cues know them.
+    /// Stems of the command's words, with misspellings corrected.
     pub(crate) words: &'a [String],
-    /// The first piece, politeness aside.
+    /// First token after the polite prefixes.
     pub(crate) head: usize,
-    /// The pieces of the cue by which the tool was found.
+    /// Tokens of the pattern that selected the tool.
     pub(crate) places: &'a [usize],
     pub(crate) now: Micros,
     pub(crate) arguments: Map<String, Value>,
-    /// Arguments that must be given, and are not.
+    /// Required arguments that the command lacks.
     pub(crate) needs: Vec<&'static str>,
 }
 
 impl Taking<'_> {
-    /// The first piece behind the cue.
+    /// First token after the pattern.
     pub(crate) fn end(&self) -> usize {
         self.places.last().map_or(self.head, |last| last + 1)
     }
@@ -47,14 +47,14 @@ impl Taking<'_> {
         self.arguments.insert(name.to_owned(), value.into());
     }
 
-    /// Sets what is there.
+    /// Sets an optional argument.
     pub(crate) fn set_some(&mut self, name: &str, value: Option<impl Into<Value>>) {
         if let Some(value) = value {
             self.set(name, value);
         }
     }
 
-    /// Sets what must be there, or says that it is not.
+    /// Sets a required argument, or records that the argument is missing.
     pub(crate) fn set_needed(&mut self, name: &'static str, value: Option<impl Into<Value>>) {
         match value {
             Some(value) => self.set(name, value),
@@ -78,12 +78,12 @@ impl Taking<'_> {
         self.piece(at).is_some_and(|piece| piece.sort == sort)
     }
 
-    /// Whether one of the words stands in the command.
+    /// Returns true if the command has one of the words.
     pub(crate) fn has(&self, words: &str) -> bool {
         self.place_of(words, self.head).is_some()
     }
 
-    /// Where the first of the words stands, from a piece on.
+    /// Index of the first of these words, from token `from` on.
     pub(crate) fn place_of(&self, words: &str, from: usize) -> Option<usize> {
         let is = |at: &usize| {
             let word = self.word(*at);
@@ -92,13 +92,13 @@ impl Taking<'_> {
         (from..self.words.len()).find(is)
     }
 
-    /// The texts of all pieces of a sort.
+    /// Texts of all tokens of a kind.
     pub(crate) fn all(&self, is: impl Fn(Sort) -> bool) -> Vec<String> {
         let pieces = self.said.pieces.iter().filter(|piece| is(piece.sort));
         pieces.map(|piece| piece.text.clone()).collect()
     }
 
-    /// The first piece of a sort.
+    /// Text of the first token of a kind.
     pub(crate) fn first(&self, is: impl Fn(Sort) -> bool) -> Option<String> {
         self.all(is).into_iter().next()
     }
@@ -111,19 +111,19 @@ impl Taking<'_> {
         self.first(|sort| sort == Sort::Quote).filter(|quote| !quote.is_empty())
     }
 
-    /// The id of an item, as an argument that must be given.
+    /// Sets a required argument to the first id of an item.
     pub(crate) fn item(&mut self, name: &'static str) {
         let id = self.first(Sort::is_item);
         self.set_needed(name, id);
     }
 
-    /// An id of one sort, which must be given.
+    /// Sets a required argument to the first id of this kind.
     pub(crate) fn id(&mut self, name: &'static str, sort: Sort) {
         let id = self.first(|of| of == sort);
         self.set_needed(name, id);
     }
 
-    /// The number that stands right before or behind one of the words.
+    /// Number directly before or after one of the words.
     pub(crate) fn number_by(&self, words: &str) -> Option<f64> {
         let number = |at: usize| self.number(at);
         let near = |at: usize| {
@@ -142,7 +142,7 @@ impl Taking<'_> {
         (self.head..self.words.len()).filter(is).find_map(near)
     }
 
-    /// The number at a place, be it a word.
+    /// Number at a token, in digits or as a word.
     pub(crate) fn number(&self, at: usize) -> Option<f64> {
         const WORDS: [&str; 10] =
             ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"];
@@ -154,12 +154,12 @@ impl Taking<'_> {
         u32::try_from(spelt + 1).ok().map(f64::from)
     }
 
-    /// A whole number by one of the words.
+    /// Integer directly before or after one of the words.
     pub(crate) fn whole_by(&self, words: &str) -> Option<i64> {
         self.number_by(words).and_then(whole)
     }
 
-    /// Two numbers that are the ends of something: `10-20`, `10 to 20`, `10 and 20`.
+    /// Two integers that form a range: `10-20`, `10 to 20`, `10 and 20`.
     pub(crate) fn span(&self) -> Option<(i64, i64)> {
         (self.head..self.len()).find_map(|at| {
             let piece = self.piece(at)?;
@@ -177,13 +177,13 @@ impl Taking<'_> {
         })
     }
 
-    /// The text of the pieces from one up to another, in which a time that was read is left out.
+    /// Text of the tokens `from..to`, without politeness and surrounding punctuation.
     pub(crate) fn text(&self, from: usize, to: usize) -> Option<String> {
         let pieces = &self.said.pieces;
         let first = pieces.get(from)?;
         let end = if to >= pieces.len() { self.said.text.len() } else { pieces[to].at.start };
         let text = self.said.text.get(first.at.start..end)?;
-        // An order that was asked politely.
+        // The question mark of a polite command is no part of the text.
         let text =
             if end == self.said.text.len() { text.trim_end().trim_end_matches('?') } else { text };
         let is_one = to.min(pieces.len()) == from + 1;
@@ -192,23 +192,23 @@ impl Taking<'_> {
         (!cleaned.is_empty()).then_some(cleaned)
     }
 
-    /// The text from a piece on, without the words that lead to it.
+    /// Text from a token on, without lead-in words.
     pub(crate) fn rest(&self, from: usize) -> Option<String> {
         self.text(self.past_leads(from), self.len())
     }
 
-    /// The same up to where it says why, or to a place.
+    /// Text from a token up to another, without lead-in words.
     pub(crate) fn rest_until(&self, from: usize, to: usize) -> Option<String> {
         let from = self.past_leads(from);
         (from < to).then(|| self.text(from, to)).flatten()
     }
 
-    /// The first piece from one on that neither leads to a text nor is a sign.
+    /// First token from `from` on that is neither a lead-in word nor punctuation.
     pub(crate) fn past_leads(&self, from: usize) -> usize {
         let leads = |at: &usize| {
             let word = self.word(*at);
             let is_lead = LEADS.split_whitespace().any(|lead| lead == word) && !word.is_empty();
-            // `the` belongs to the text, unless more of what leads follows.
+            // `the` is part of the text, unless `following` comes next.
             let is_article = word == "the" && self.word(*at + 1) != "following";
             self.is_sort(*at, Sort::Mark) || (is_lead && !is_article)
         };
@@ -219,7 +219,7 @@ impl Taking<'_> {
         at
     }
 
-    /// What stands behind the first of the words, up to the next sign or word of `until`.
+    /// Text after the first of the words, up to the next punctuation or word of `until`.
     pub(crate) fn behind(&self, words: &str, until: &str) -> Option<String> {
         let at = self.place_of(words, self.head)?;
         let from = self.past_leads(at + 1);
@@ -237,13 +237,13 @@ impl Taking<'_> {
         if from < to { self.text(from, to) } else { None }
     }
 
-    /// Where a command begins to say why, from a piece on, and where what it says begins.
+    /// Finds a reason from a token on: index of the word that introduces the reason, and start of the reason's text.
     pub(crate) fn because(&self, from: usize) -> Option<(usize, usize)> {
         if let Some(at) = self.place_of(BECAUSE, from) {
             let to = usize::from(self.word(at) == "due" && self.word(at + 1) == "to");
             return Some((at, self.past_leads(at + 1 + to)));
         }
-        // `as it is old`, but not `as depends_on`.
+        // Matches `as it is old`, but not `as depends_on`.
         let tells = |at: usize| {
             matches!(
                 self.word(at),
@@ -268,7 +268,7 @@ impl Taking<'_> {
         by_as.map(|at| (at, at + 1))
     }
 
-    /// Why, from a piece on: by a word that says so, or behind a sign.
+    /// Text of the reason, from a token on: after a word that introduces a reason, or after punctuation.
     pub(crate) fn reason(&self, from: usize) -> Option<String> {
         if let Some((_, at)) = self.because(from) {
             return self.text(at, self.len());
@@ -284,12 +284,12 @@ impl Taking<'_> {
         self.text(at, self.len())
     }
 
-    /// The moment that is named, as the argument of a tool.
+    /// Due time that the command names.
     pub(crate) fn moment(&self) -> Option<Moment> {
         times::moment(self.said, self.now)
     }
 
-    /// `from` and `to` of the period that has been.
+    /// Sets `from` and `to` to the period that the command names.
     pub(crate) fn period(&mut self) {
         let Some(When::Within(period)) = named(self.said.text, Some(self.now)) else { return };
         if period.start.0 > i64::MIN {
@@ -300,8 +300,8 @@ impl Taking<'_> {
         }
     }
 
-    /// Whether the command plainly asks for more than a trial: in words of its own, not in a quote, and not where
-    /// they are denied, as in `not for real`.
+    /// Returns true if the command explicitly excludes a dry run. Quotes do not count, nor does a negated phrase such
+    /// as `not for real`.
     pub(crate) fn is_for_real(&self) -> bool {
         const PLAIN: [&str; 5] =
             ["for real", "no dry run", "not a dry run", "without a dry run", "without dry run"];
@@ -311,7 +311,7 @@ impl Taking<'_> {
         denied.is_none_or(|denied| denied >= at)
     }
 
-    /// Whether it asks for a trial.
+    /// Returns true if the command requests a dry run.
     pub(crate) fn is_trial(&self) -> bool {
         const PLAIN: [&str; 7] = [
             "dry run",
@@ -325,7 +325,7 @@ impl Taking<'_> {
         !self.is_for_real() && self.place_of_phrase(&PLAIN).is_some()
     }
 
-    /// Where the first of some phrases stands.
+    /// Index of the first of these phrases.
     fn place_of_phrase(&self, phrases: &[&str]) -> Option<usize> {
         let is =
             |at: &usize| phrases.iter().any(|phrase| stands(self.words, *at, phrase).is_some());
@@ -333,14 +333,14 @@ impl Taking<'_> {
     }
 }
 
-/// A whole number that a fraction is.
+/// Converts a number without a fraction, below 2^53, to an integer.
 pub(crate) fn whole(number: f64) -> Option<i64> {
     const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
     #[expect(clippy::cast_possible_truncation, reason = "whole and below 2^53")]
     (number.fract() == 0.0 && number.abs() < EXACT_MAX).then_some(number as i64)
 }
 
-/// A text without what is polite at its end, and without signs that stand around it.
+/// Trims polite endings and surrounding punctuation.
 pub(crate) fn clean(text: &str) -> String {
     let mut text = text.trim();
     for _ in 0..2 {

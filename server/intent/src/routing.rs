@@ -1,8 +1,7 @@
-//! Which tool a command is for, how surely, and why; and when that cannot be told.
+//! Routing: selects the tool for a command, with a confidence and a reason, or reports why none is selected.
 //!
-//! Owns the decision. The cue that tells most surely wins, the longer of two that are as sure; of two tools for which
-//! the same can be said, none is chosen. No question, negation or condition leads to a tool that writes. Knows the rows
-//! of tools, and must not know callers, stores, or what tools do.
+//! The pattern with the highest confidence wins; among equals, the one with more terms. If two tools tie, none is
+//! selected. No question, negation or condition leads to a tool that writes.
 
 use engine::Micros;
 use serde_json::{Map, Value};
@@ -18,71 +17,71 @@ use recalld_tool_framework::{Catalog, Change};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Tools that a command is taken for beside the one that is chosen.
+    /// Alternatives reported beside the selected tool.
     const ALTERNATIVES_MAX: usize = 5;
-    /// Characters of the words that tell why.
+    /// Characters of matched words in a reason.
     const WHY_CHARS_MAX: usize = 200;
 }
 
-/// How surely a cue must tell for its tool to be chosen, of 100.
+/// Lowest confidence of a selected tool, out of 100.
 const SURE_MIN: u8 = 50;
-/// How surely for its tool to be named at all.
+/// Lowest confidence of a reported tool.
 const NAMED_MIN: u8 = 30;
-/// What a word that nobody here knows takes from a tool that is about the service alone.
+/// Penalty of an unknown word, for a tool about the service only.
 const STRANGE: u8 = 40;
-/// How near the next one makes the first one less sure, and by how much.
+/// Margin below which the next candidate reduces the confidence, and the reduction.
 const NEAR: u8 = 4;
 const NEAR_COSTS: u8 = 10;
-/// A tool that is called by its name.
+/// Confidence in a tool called by its name.
 const BY_NAME: u8 = 98;
-/// A question of which all words are about the service; one that counts or measures; one that is no question.
+/// Confidence in a question about the service only; in one that asks for a count or a measurement; in a statement.
 const OF_SERVICE: u8 = 70;
 const OF_NUMBERS: u8 = 87;
 const OF_SERVICE_UNASKED: u8 = 45;
-/// Any other question is for memory.
+/// Confidence that any other question is for recall.
 const OF_MEMORY: u8 = 50;
-/// Fewest words of a question that is for memory.
+/// Fewest tokens of a question for recall.
 const QUESTION_WORDS_MIN: usize = 3;
 
-/// Words that begin an order to write.
+/// Verbs of a write command.
 const ORDERS: &str = "delete remove forget erase ingest link unlink remember remind tombstone supersede replace \
                       schedule purge wipe hide connect correct register disconnect discard destroy";
-/// Words that are a thing where `of` follows.
+/// Verbs that are nouns before `of`.
 const THINGS: &str = "record log note store plan schedule link index document start copy list";
-/// Words behind which another order may begin.
+/// Conjunctions and adverbs, after which another command may begin.
 const JOINS: &str = "and then or but also afterward please maybe perhap";
 
-/// A tool that a command may be for.
+/// Candidate tool for a command.
 #[derive(Debug, Clone)]
 pub struct Choice {
-    /// Its name.
+    /// Name of the tool.
     pub tool: &'static str,
-    /// How surely, of 100.
+    /// Confidence, out of 100.
     pub sure: u8,
-    /// By which words.
+    /// Reason for the choice: the matched words.
     pub why: String,
-    /// What it takes, as the command says it.
+    /// Arguments extracted from the command.
     pub arguments: Map<String, Value>,
-    /// What must be given, and is not.
+    /// Required arguments that the command lacks.
     pub needs: Vec<&'static str>,
-    /// How many terms its cue has.
+    /// Number of terms of the matching pattern.
     size: usize,
-    /// The pieces of its cue.
+    /// Tokens of the matching pattern.
     places: Vec<usize>,
 }
 
-/// What a command is for.
+/// Result of routing a command.
 #[derive(Debug, Default)]
 pub struct RoutedCommand {
-    /// The tool, where it can be told.
+    /// Selected tool, if any.
     pub chosen: Option<Choice>,
-    /// Others that it may be for, the surest first.
+    /// Other candidates, highest confidence first.
     pub others: Vec<Choice>,
-    /// Why none is chosen.
+    /// Reason why no tool is selected.
     pub why_not: String,
 }
 
-/// A command, taken apart.
+/// Parsed command.
 struct Command<'s> {
     said: &'s Said<'s>,
     words: Vec<String>,
@@ -91,7 +90,7 @@ struct Command<'s> {
     catalog: Catalog,
 }
 
-/// Understands a command for a tool of the catalog. `kinds` are those of items that the store has.
+/// Routes a command to a tool of the catalog. `kinds` are the kinds of items in the store.
 pub fn understand(text: &str, now: Micros, kinds: &[String], catalog: Catalog) -> RoutedCommand {
     let said = Said::of(text);
     let words = understood(&said, routes::known());
@@ -116,7 +115,7 @@ pub fn understand(text: &str, now: Micros, kinds: &[String], catalog: Catalog) -
 }
 
 impl Command<'_> {
-    /// Chooses among what was found, the surest first.
+    /// Selects among the candidates, which are sorted by confidence.
     fn decide(&self, mut found: Vec<Choice>) -> RoutedCommand {
         let mut routed = RoutedCommand::default();
         let why_not = match found.as_slice() {
@@ -142,7 +141,7 @@ impl Command<'_> {
         routed
     }
 
-    /// Whether a tool may be meant in the mood of the command, by the words at these places.
+    /// Returns true if the command's modality permits the tool. `places` are the matched tokens.
     fn may_be(&self, tool: &str, places: &[usize]) -> bool {
         let Begins { head, mood } = self.begins;
         let row = self.catalog.tools().find(|row| row.name == tool);
@@ -166,7 +165,7 @@ impl Command<'_> {
             && (is_idiom || !is_denied(&self.words, head, to, places))
     }
 
-    /// Whether a piece names a thing where an order to do it would stand: `notes about`, `record of`.
+    /// Returns true if the token is a noun in the position of a verb: `notes about`, `record of`.
     fn is_named(&self, at: usize) -> bool {
         let (Some(piece), Some(word)) = (self.said.pieces.get(at), self.words.get(at)) else {
             return false;
@@ -179,7 +178,7 @@ impl Command<'_> {
         is_many || (is_noun && self.words.get(at + 1).is_some_and(|next| next == "of"))
     }
 
-    /// The tool of a row, where one of its cues stands in the command.
+    /// Candidate of a route, if one of its patterns matches the command.
     fn by_words(&self, row: &'static Row) -> Option<Choice> {
         let found = row.cues.iter().filter_map(|cue| {
             let found = cue.find(self.said, &self.words, self.begins.head, routes::is_tool)?;
@@ -192,7 +191,7 @@ impl Command<'_> {
         Some(self.choice(row, sure, cue.size(), why, &found.places))
     }
 
-    /// The tool that is called by its name.
+    /// Candidate for a tool called by its name.
     fn by_name(&self) -> Option<Choice> {
         let head = self.begins.head;
         let is_called = ["run", "call", "use", "invoke", "execute", "do", "try", "start"]
@@ -207,7 +206,7 @@ impl Command<'_> {
         Some(self.choice(row, BY_NAME, 1, "it is called by its name".to_owned(), &[at]))
     }
 
-    /// The tool for questions about the service, where this is one.
+    /// Candidate for the status tool, if the command is about the service.
     fn of_service(&self, kinds: &[String]) -> Option<Choice> {
         let row = routes::row_of(crate::STATUS)?;
         let topics = topics_of(self.said.text, kinds)?;
@@ -230,7 +229,7 @@ impl Command<'_> {
         Some(self.choice(row, sure, 0, why, &[]))
     }
 
-    /// Recall, where it is any question.
+    /// Candidate for recall, for any question.
     fn of_memory(&self) -> Option<Choice> {
         let row = routes::row_of(crate::RECALL)?;
         let is_question = self.begins.mood == Mood::Question
@@ -239,7 +238,7 @@ impl Command<'_> {
         is_question.then(|| self.choice(row, OF_MEMORY, 0, why(), &[])).or_else(|| self.shown(row))
     }
 
-    /// Recall, where it is to show something that is no thing of the service.
+    /// Candidate for recall, if the command asks to show something other than a part of the service.
     fn shown(&self, row: &'static Row) -> Option<Choice> {
         let head = self.begins.head;
         let words = self.words.get(head..)?;
@@ -275,7 +274,7 @@ impl Command<'_> {
         Choice { tool: row.route.tool, sure, why, arguments, needs, size, places: places.to_vec() }
     }
 
-    /// Whether the command has a word beside a cue that nobody here knows.
+    /// Returns true if the command has an unknown word outside of the match.
     fn has_strange_words(&self, found: &Found) -> bool {
         let pieces = self.said.pieces.iter().enumerate().skip(self.begins.head);
         let mut beside = pieces.filter(|(at, _)| !found.places.contains(at));
@@ -293,7 +292,7 @@ impl Command<'_> {
         })
     }
 
-    /// Whether another order follows the one that was found.
+    /// Returns true if another write command follows the matched one.
     fn wants_more(&self, first: &Choice) -> bool {
         if routes::row_of(first.tool).is_none_or(|row| row.route.is_payload) {
             return false;
@@ -313,7 +312,7 @@ impl Command<'_> {
         false
     }
 
-    /// The pieces at these places, in the words of the command.
+    /// Texts of the tokens at these indices.
     fn told(&self, places: &[usize]) -> String {
         let pieces = places.iter().filter_map(|&at| self.said.pieces.get(at));
         let texts: Vec<&str> = pieces.map(|piece| piece.text.as_str()).collect();

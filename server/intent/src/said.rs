@@ -1,7 +1,6 @@
-//! A command as it was said: words, ids, paths, numbers, quotes, each where it stands in the text.
+//! Tokenizer of commands: words, ids, paths, numbers and quotes, with their position in the text.
 //!
-//! Owns how a text falls apart. What stands in quotes is one piece, of which no word is ever taken for a part of the
-//! command. Knows no tools.
+//! A quote is a single token, and its words never count as words of the command.
 
 use std::ops::Range;
 
@@ -13,13 +12,13 @@ use recalld_status_answers::stem;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Pieces of a command that are looked at; what is behind them is text that goes along.
+    /// Tokens of a command; later text only belongs to the command's last argument.
     const PIECES_MAX: usize = 256;
-    /// Letters of the end of a file's name.
+    /// Letters of a file name's extension.
     const ENDING_CHARS_MAX: usize = 6;
 }
 
-/// Words with a slash in them that are no paths.
+/// Words with a slash that are not paths.
 const NO_PATHS: [&str; 16] = [
     "and/or",
     "read/write",
@@ -38,9 +37,9 @@ const NO_PATHS: [&str; 16] = [
     "24/7",
     "his/her",
 ];
-/// Words with a dot in them that are no files.
+/// Words with a dot that are not file names.
 const NO_FILES: [&str; 4] = ["e.g", "i.e", "a.m", "p.m"];
-/// Prefixes of ids.
+/// Prefixes of ids, with their kinds.
 const IDS: [(&str, Sort); 10] = [
     ("itm_", Sort::Item),
     ("doc_", Sort::Document),
@@ -53,16 +52,16 @@ const IDS: [(&str, Sort); 10] = [
     ("src_", Sort::Source),
     ("rcp_", Sort::Receipt),
 ];
-/// What may open a quote, and what closes it then.
+/// Opening and closing quotation marks.
 const QUOTES: [(char, char); 5] =
     [('"', '"'), ('\u{201c}', '\u{201d}'), ('\u{ab}', '\u{bb}'), ('`', '`'), ('\'', '\'')];
 
-/// What a piece is.
+/// Kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sort {
     Word,
     Number,
-    /// Two whole numbers with a hyphen between them.
+    /// Two integers with a hyphen between: `10-20`.
     Range,
     Item,
     Document,
@@ -75,44 +74,44 @@ pub(crate) enum Sort {
     Source,
     Receipt,
     Path,
-    /// A pattern of file names.
+    /// Pattern of file names.
     Glob,
     /// A URI.
     Address,
-    /// 64 digits of a SHA-256.
+    /// SHA-256 in 64 hexadecimal digits.
     Hash,
     Quote,
-    /// An object or a list of JSON.
+    /// JSON object or array.
     Json,
-    /// A time zone of the IANA database.
+    /// Time zone of the IANA database.
     Zone,
-    /// A name with a colon in it, such as `user:ada`.
+    /// Principal, a name with a colon: `user:ada`.
     Principal,
-    /// A sign between words.
+    /// Punctuation mark.
     Mark,
 }
 
 impl Sort {
-    /// Whether it is the id of something that is an item, whatever its kind.
+    /// Returns true for an id of a record that is stored as an item, of any kind.
     pub(crate) fn is_item(self) -> bool {
         use Sort::{Artifact, Attempt, Chunk, Document, Followup, Item, Job};
         matches!(self, Item | Document | Chunk | Artifact | Attempt | Followup | Job)
     }
 }
 
-/// One piece.
+/// Token of a command.
 #[derive(Debug, Clone)]
 pub(crate) struct Piece {
     pub(crate) sort: Sort,
-    /// Where it stands, with its quotes.
+    /// Byte range in the text, including quotation marks.
     pub(crate) at: Range<usize>,
-    /// As it was written; of a quote what is in it.
+    /// Text as written; for a quote, without its quotation marks.
     pub(crate) text: String,
-    /// Of a word: in lower case, without endings.
+    /// Stem in lower case; empty unless the token is a word.
     pub(crate) word: String,
 }
 
-/// A command.
+/// Tokenized command.
 #[derive(Debug)]
 pub(crate) struct Said<'t> {
     pub(crate) text: &'t str,
@@ -120,7 +119,6 @@ pub(crate) struct Said<'t> {
 }
 
 impl<'t> Said<'t> {
-    /// Takes a command apart.
     pub(crate) fn of(text: &'t str) -> Self {
         let mut said = Self { text, pieces: Vec::new() };
         let mut at = 0;
@@ -130,14 +128,14 @@ impl<'t> Said<'t> {
         said
     }
 
-    /// Whether something is asked from a piece on, and more is said behind it.
+    /// Returns true if a question mark follows the token `from`, and more text follows the question mark.
     pub(crate) fn asks_within(&self, from: usize) -> bool {
         let asks = |piece: &Piece| piece.sort == Sort::Mark && piece.text == "?";
         let asked = self.pieces.iter().skip(from).position(asks);
         asked.is_some_and(|at| self.pieces[from + at..].iter().any(|piece| !asks(piece)))
     }
 
-    /// Reads what stands at a place; where it goes on.
+    /// Tokenizes at a byte offset, and returns the next offset.
     fn read(&mut self, at: usize) -> usize {
         let rest = &self.text[at..];
         let Some(first) = rest.chars().next() else { return self.text.len() };
@@ -153,12 +151,12 @@ impl<'t> Said<'t> {
             return end;
         }
         let end = rest.find(char::is_whitespace).map_or(self.text.len(), |length| at + length);
-        // A bracket or a quote in the middle of something belongs to it.
+        // A bracket or a quotation mark within a word is part of the word.
         self.run(at, end);
         end
     }
 
-    /// A quote that begins here and ends somewhere.
+    /// Tokenizes a quote that starts here, if a closing mark follows.
     fn quote(&mut self, at: usize, first: char) -> Option<usize> {
         let (_, closing) = QUOTES.into_iter().find(|(opening, _)| *opening == first)?;
         let inside = at + first.len_utf8();
@@ -173,7 +171,7 @@ impl<'t> Said<'t> {
         Some(behind)
     }
 
-    /// JSON that begins here and is whole.
+    /// Tokenizes a complete JSON value that starts here.
     fn json(&mut self, at: usize) -> Option<usize> {
         let mut values = serde_json::Deserializer::from_str(&self.text[at..]).into_iter::<Value>();
         values.next()?.ok()?;
@@ -182,7 +180,7 @@ impl<'t> Said<'t> {
         Some(end)
     }
 
-    /// What stands between two spaces: signs, something, signs.
+    /// Tokenizes a run without whitespace: punctuation, a word, punctuation.
     fn run(&mut self, from: usize, to: usize) {
         let text = &self.text[from..to];
         let is_sign = |c: char| !c.is_alphanumeric() && !matches!(c, '/' | '_' | '*' | '~');
@@ -210,7 +208,7 @@ impl<'t> Said<'t> {
 
     fn piece(&mut self, at: Range<usize>) {
         let text = &self.text[at.clone()];
-        // `src/main.rs:10-20` is a path and lines of it.
+        // `src/main.rs:10-20` is a path with its lines.
         if let Some((path, lines)) = text.rsplit_once(':')
             && sort_of(path) == Sort::Path
             && matches!(sort_of(lines), Sort::Number | Sort::Range)
@@ -229,7 +227,7 @@ impl<'t> Said<'t> {
         self.push(sort, at, text.to_owned());
     }
 
-    /// The words of `follow-up`, one by one.
+    /// Tokenizes the words of `follow-up` separately.
     fn hyphenated(&mut self, at: Range<usize>) {
         let mut start = at.start;
         for part in self.text[at].split('-') {
@@ -246,7 +244,7 @@ impl<'t> Said<'t> {
     }
 }
 
-/// A word in lower case, without what an apostrophe ties to it and without the ending of a plural.
+/// Normalizes a word: lower case, without a contraction such as `'s` and without a plural ending.
 pub(crate) fn plain(text: &str) -> String {
     let lower = text.to_lowercase().replace('\u{2019}', "'");
     let ends = ["'s", "'d", "'m", "'ll", "'re", "'ve"];
@@ -310,7 +308,7 @@ fn is_file(text: &str) -> bool {
     is_ending && name.len() > 1 && !NO_FILES.contains(&text.to_lowercase().as_str())
 }
 
-/// Two whole numbers, the first not above the second, as in `10-20`.
+/// Parses two integers in ascending order: `10-20`.
 pub(crate) fn range_of(text: &str) -> Option<(i64, i64)> {
     let (first, last) = text.split_once(['-', '\u{2013}'])?;
     let (first, last) = (first.parse().ok()?, last.parse().ok()?);

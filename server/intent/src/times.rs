@@ -1,7 +1,7 @@
-//! When something is to be done: `tomorrow at 9`, `in 3 days`, `on Friday`, `2026-02-01 at 15:30 Europe/Berlin`.
+//! Due times: `tomorrow at 9`, `in 3 days`, `on Friday`, `2026-02-01 at 15:30 Europe/Berlin`.
 //!
-//! Owns the grammar of times to come; what has been is read as recall reads it. What is not surely a time is none. The
-//! calendar and the zones are jiff's; where no zone is named, it is UTC. Knows no tools.
+//! The grammar is about future times; the time mentions of recall are about past ones. A phrase that is not surely a
+//! time is ignored. The calendar and the time zones are jiff's; the default zone is UTC.
 
 use engine::Micros;
 use jiff::civil::{Date, Time};
@@ -11,44 +11,44 @@ use jiff::{Span, Timestamp, ToSpan, Zoned};
 use crate::said::{Piece, Said, Sort};
 use recalld_recall::{MONTHS, WEEKDAYS};
 
-/// The hour of a day for which none is said.
+/// Default hour of a day.
 const DAY_BEGINS: i8 = 9;
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// The most units that `in 3 weeks` may lie ahead.
+    /// Highest count of units in a relative time: `in 3 weeks`.
     const UNITS_MAX: i64 = 10_000;
 }
 
-/// The least letters of a month's or a weekday's name that is cut short.
+/// Fewest letters of an abbreviated month or weekday.
 const SHORT_CHARS: usize = 3;
 
-/// A time to come, and which pieces of the command say so.
+/// Due time of a command.
 #[derive(Debug, Clone)]
 pub(crate) struct Moment {
     pub(crate) at: Micros,
-    /// The zone that is named, if one is.
+    /// Name of the time zone, if the command names one.
     pub(crate) zone: Option<String>,
-    /// `daily`, `weekly` or `monthly`.
+    /// Recurrence: `daily`, `weekly` or `monthly`.
     pub(crate) repeat: Option<&'static str>,
-    /// For each piece, whether it says the time.
+    /// Per token: true if part of the time.
     pub(crate) used: Vec<bool>,
 }
 
-/// What is said of a day, and of its hour.
+/// Parsed parts of a due time.
 #[derive(Debug, Default)]
 struct Parts {
-    /// A moment that is reckoned from now, with its own hour.
+    /// Relative time, with its own hour.
     from_now: Option<Zoned>,
     date: Option<Date>,
-    /// A moment that is named whole.
+    /// Absolute time, complete by itself.
     whole: Option<Timestamp>,
     time: Option<Time>,
     repeat: Option<&'static str>,
 }
 
-/// The time to come that a command names first, with its hour.
+/// Parses the first due time of a command.
 pub(crate) fn moment(said: &Said<'_>, now: Micros) -> Option<Moment> {
     let zone = zone_of(said);
     let of_zone = zone.as_ref().map_or(TimeZone::UTC, |(zone, _)| zone.clone());
@@ -73,12 +73,12 @@ pub(crate) fn moment(said: &Said<'_>, now: Micros) -> Option<Moment> {
     Some(Moment { at, zone: zone.and_then(|(zone, _)| named(&zone)), repeat: parts.repeat, used })
 }
 
-/// A zone's name, where it is one of the IANA database and not UTC.
+/// Name of the zone in the IANA database; `None` for UTC.
 fn named(zone: &TimeZone) -> Option<String> {
     zone.iana_name().filter(|name| *name != "UTC").map(str::to_owned)
 }
 
-/// The zone that a command names, and which piece does.
+/// Finds a time zone in a command: the zone, and the index of its token.
 pub(crate) fn zone_of(said: &Said<'_>) -> Option<(TimeZone, usize)> {
     said.pieces.iter().enumerate().find_map(|(at, piece)| match piece.sort {
         Sort::Zone => TimeZone::get(&piece.text).ok().map(|zone| (zone, at)),
@@ -87,7 +87,7 @@ pub(crate) fn zone_of(said: &Said<'_>) -> Option<(TimeZone, usize)> {
     })
 }
 
-/// The day that a command names, be it gone or to come.
+/// Parses the first day of a command, past or future.
 pub(crate) fn day(said: &Said<'_>, now: Micros) -> Option<Date> {
     let zone = zone_of(said).map_or(TimeZone::UTC, |(zone, _)| zone);
     let now = Timestamp::from_microsecond(now.0).ok()?.to_zoned(zone);
@@ -109,13 +109,13 @@ impl Reader<'_> {
         self.pieces.get(at).map_or("", |piece| piece.word.as_str())
     }
 
-    /// As it was written: `9am`, `15:30`, `3`.
+    /// Text as written, for a word or a number: `9am`, `15:30`, `3`.
     fn text(&self, at: usize) -> &str {
         let is_said = |piece: &&Piece| matches!(piece.sort, Sort::Word | Sort::Number);
         self.pieces.get(at).filter(is_said).map_or("", |piece| piece.text.as_str())
     }
 
-    /// The moment that the parts make together.
+    /// Combines the parts into a time.
     fn joined(&self, parts: &Parts) -> Option<Micros> {
         if let Some(whole) = parts.whole {
             return Some(Micros(whole.as_microsecond()));
@@ -143,7 +143,7 @@ impl Reader<'_> {
         Some(Micros(at.timestamp().as_microsecond()))
     }
 
-    /// Reads a part of a time that begins here; of how many pieces it is, 0 where none begins.
+    /// Parses a part of a time, and returns the number of its tokens; 0 if no part starts here.
     fn part(&self, at: usize, parts: &mut Parts) -> usize {
         let lead =
             usize::from(matches!(self.word(at), "on" | "by" | "for" | "at" | "until" | "this"));
@@ -180,7 +180,8 @@ impl Reader<'_> {
         0
     }
 
-    /// `every week`, `daily`, `each month`; `every Monday` is weekly, and leaves its day to be read.
+    /// Parses `every week`, `daily` or `each month`. `every Monday` is weekly, and its weekday is left to be parsed as
+    /// a date.
     fn repeat(&self, at: usize) -> Option<(&'static str, usize)> {
         let of = |word: &str| match word {
             "day" | "daily" | "morning" | "evening" => Some("daily"),
@@ -198,7 +199,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `in 3 days`, `in an hour`, `two weeks from now`, `next week`.
+    /// Parses `in 3 days`, `in an hour`, `two weeks from now` or `next week`.
     fn ahead(&self, at: usize) -> Option<(Zoned, usize)> {
         let (first, second) = (self.word(at), self.word(at + 1));
         if first == "next" {
@@ -228,7 +229,7 @@ impl Reader<'_> {
         (0..=UNITS_MAX).contains(&count).then_some(count)
     }
 
-    /// A day, and of how many pieces it is.
+    /// Parses a day, and returns the number of its tokens.
     fn date(&self, at: usize) -> Option<(Date, usize)> {
         let today = self.now.date();
         match self.word(at) {
@@ -255,7 +256,7 @@ impl Reader<'_> {
         self.day_of_month(at)
     }
 
-    /// `March 5`, `5 March`, `5th of March 2027`.
+    /// Parses `March 5`, `5 March` or `5th of March 2027`.
     fn day_of_month(&self, at: usize) -> Option<(Date, usize)> {
         let of = usize::from(self.word(at + 1) == "of");
         let (day, month, used) = match (month(self.word(at)), month(self.word(at + 1 + of))) {
@@ -273,7 +274,7 @@ impl Reader<'_> {
         Some((if this >= today { this } else { next()? }, used))
     }
 
-    /// `at 9`, `9am`, `15:30`, `9 pm`, `at noon`, `in the morning`.
+    /// Parses `at 9`, `9am`, `15:30`, `9 pm`, `at noon` or `in the morning`.
     fn clock(&self, at: usize) -> Option<(Time, usize)> {
         let whole = |hour: i8| Time::new(hour, 0, 0, 0).ok();
         if matches!(self.word(at), "in") && self.word(at + 1) == "the" {
@@ -296,7 +297,7 @@ impl Reader<'_> {
         let is_oclock = behind == "oclock";
         let digits = half.map_or(written.as_str(), |half| written.trim_end_matches(half));
         let (hour, minute) = digits.split_once(':').unwrap_or((digits, ""));
-        // A number alone is no time of day.
+        // A bare number is not a time of day.
         if lead == 0 && half.or(apart).is_none() && minute.is_empty() && !is_oclock {
             return None;
         }
@@ -313,7 +314,7 @@ impl Reader<'_> {
     }
 }
 
-/// The hour that stands for a part of a day.
+/// Hour for a part of the day.
 fn hour_of_part(word: &str) -> Option<i8> {
     Some(match word {
         "morning" => DAY_BEGINS,
@@ -339,14 +340,14 @@ fn unit(word: &str, count: i64) -> Option<Span> {
     .ok()
 }
 
-/// `5`, `5th`, `1st`.
+/// Parses `5`, `5th` or `1st`.
 fn ordinal(text: &str) -> Option<i8> {
     let ends = ["st", "nd", "rd", "th"];
     let bare = ends.iter().find_map(|end| text.strip_suffix(end)).unwrap_or(text);
     bare.parse().ok()
 }
 
-/// The weekday of a name, Monday is 0.
+/// Parses a weekday's name; Monday is 0.
 fn weekday(word: &str) -> Option<usize> {
     named_in(word, &WEEKDAYS)
 }
@@ -355,9 +356,9 @@ fn month(word: &str) -> Option<i8> {
     named_in(word, &MONTHS).and_then(|at| i8::try_from(at + 1).ok())
 }
 
-/// Which of the names a word is, or begins.
+/// Index of the name that equals the word, or that the word abbreviates.
 fn named_in(word: &str, names: &[&str]) -> Option<usize> {
-    // Words that mean something else more often.
+    // These abbreviations are more often other words.
     if word.len() < SHORT_CHARS || matches!(word, "sun" | "sat" | "mar" | "may") {
         return names.iter().position(|name| *name == word && word != "may");
     }
@@ -365,7 +366,7 @@ fn named_in(word: &str, names: &[&str]) -> Option<usize> {
     names.iter().position(|name| *name == word || (is_short && name.starts_with(word)))
 }
 
-/// The next such day after today.
+/// Date of the weekday's next occurrence after today.
 fn coming(today: Date, weekday: usize) -> Option<Date> {
     let day = i64::try_from(weekday).ok()?;
     let ahead = (day - i64::from(today.weekday().to_monday_zero_offset())).rem_euclid(7);

@@ -1,4 +1,4 @@
-//! What is asked of memory: recall by all of its names, claims, what still stands, who did what.
+//! Routes for queries: recall under all of its names, claims, staleness, receipts and the audit trail.
 
 use serde_json::{Value, json};
 
@@ -150,7 +150,7 @@ pub(super) const ROUTES: &[Route] = &[
     ),
 ];
 
-/// The question behind the name that is asked by, or what is quoted.
+/// Sets the question: the quoted one, or the text after the tool's name.
 fn named(taking: &mut Taking<'_>) {
     let mut from = taking.end();
     if taking.word(from) == "tool" {
@@ -160,7 +160,7 @@ fn named(taking: &mut Taking<'_>) {
     taking.set_needed("query", question);
 }
 
-/// The claims that are quoted, else the one that follows.
+/// Sets the claims: all quoted ones, or else the one that follows.
 fn claims(taking: &mut Taking<'_>) {
     let quotes = taking.all(|sort| sort == Sort::Quote);
     let claims =

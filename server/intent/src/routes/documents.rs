@@ -1,4 +1,4 @@
-//! Documents and files: read, listed, taken in, taken out of sight, and the ids of things made elsewhere.
+//! Routes for documents, files and artifacts: read, list, search, ingest, tombstone, export.
 
 use serde_json::{Value, json};
 
@@ -232,7 +232,7 @@ pub(super) const ROUTES: &[Route] = &[
     ),
 ];
 
-/// A document's id, else a path.
+/// Sets the document by its id, or else by a path.
 fn document(taking: &mut Taking<'_>) {
     let id = taking.first(|sort| sort == Sort::Document);
     let path = taking.path();
@@ -242,7 +242,7 @@ fn document(taking: &mut Taking<'_>) {
     }
 }
 
-/// What is looked for: what is quoted, else what stands behind `for`, else the rest.
+/// Sets the search text: the quoted text, or else the text after `for`, or else the rest.
 fn search(taking: &mut Taking<'_>) {
     let prefix = taking.path();
     taking.set_some("path_prefix", prefix);
@@ -316,7 +316,7 @@ fn paths(taking: &mut Taking<'_>) {
     }
 }
 
-/// A sensitivity that is named.
+/// Sets the sensitivity, if named.
 pub(super) fn sensitivity(taking: &mut Taking<'_>) {
     let names = ["public", "confidential", "restricted", "internal"];
     let is_named = |name: &&str| {
@@ -348,7 +348,7 @@ fn text(taking: &mut Taking<'_>) {
     sensitivity(taking);
 }
 
-/// The first path, and those that are joined to it: one that is named later, such as in the reason, is not meant.
+/// First path, and the paths joined to it. A later path, as in a reason, does not count.
 fn joined_paths(taking: &Taking<'_>) -> Vec<String> {
     let path = |at: usize| {
         taking.piece(at).filter(|piece| matches!(piece.sort, Sort::Path | Sort::Address))
@@ -369,7 +369,7 @@ fn tombstone(taking: &mut Taking<'_>) {
     taking.set_needed("paths", Some(paths).filter(|paths| !paths.is_empty()));
     let reason = taking.reason(taking.end());
     taking.set_needed("reason", reason);
-    // Nothing goes out of sight by a sentence that does not plainly say so.
+    // Tombstoning is a dry run unless the command explicitly excludes one.
     taking.set("dry_run", !taking.is_for_real());
 }
 
@@ -383,7 +383,7 @@ fn export(taking: &mut Taking<'_>) {
     taking.set_some("kinds", Some(kinds).filter(|kinds| !kinds.is_empty()));
 }
 
-/// What kind of thing a word names, behind which its name stands.
+/// Kinds of artifacts, whose name follows.
 const THINGS: [&str; 10] = [
     "report", "build", "dataset", "image", "file", "release", "model", "drawing", "package",
     "binary",

@@ -1,4 +1,4 @@
-//! What is to be done and what came of it: intents, corrections, outcomes, follow-ups, attempts.
+//! Routes for actions: intents, corrections, outcomes, follow-ups, task attempts.
 
 use super::route::{Route, route};
 use crate::parts::{Taking, clean};
@@ -167,7 +167,7 @@ pub(super) const ROUTES: &[Route] = &[
     ),
 ];
 
-/// Where the text of an order begins that a colon, or `to`, leads to.
+/// Text of a command, after a colon or lead-in words such as `to`.
 fn body(taking: &Taking<'_>, from: usize) -> Option<String> {
     let is_colon = |at: &usize| {
         taking.piece(*at).is_some_and(|sign| sign.sort == Sort::Mark && sign.text == ":")
@@ -198,7 +198,7 @@ fn intent(taking: &mut Taking<'_>) {
     taking.set_needed("intent", text);
 }
 
-/// What is wrong and what is right: named, quoted, or on either side of `not`.
+/// Sets the wrong and the right statement: named, quoted, or on either side of `not`.
 fn correction(taking: &mut Taking<'_>) {
     let id = taking.first(Sort::is_item);
     taking.set_some("item_id", id);
@@ -251,7 +251,7 @@ fn wrong_and_right(taking: &Taking<'_>) -> (Option<String>, Option<String>) {
     (taking.rest(not + 1), taking.text(from, not))
 }
 
-/// How words that tell how something went are valued.
+/// Words that evaluate an outcome, with their valence.
 const VALUES: [(&str, f64); 3] = [
     (
         "well good great excellent perfect perfectly fine success succeeded successful positive wonderful better",
@@ -291,7 +291,7 @@ fn outcome(taking: &mut Taking<'_>) {
     taking.set_some("note", note);
 }
 
-/// What to come back to, and when; the words that say when are no part of the text.
+/// Sets the text and the due time of a follow-up; the words of the time are not part of the text.
 fn followup(taking: &mut Taking<'_>) {
     let moment = taking.moment();
     let id = taking.first(Sort::is_item);
@@ -313,7 +313,7 @@ fn followup(taking: &mut Taking<'_>) {
     }
 }
 
-/// The text from a piece on without the pieces that are used.
+/// Text from a token on, without the tokens in `used`.
 fn without(taking: &Taking<'_>, from: usize, used: &[bool]) -> Option<String> {
     let is_used = |at: usize| used.get(at).copied().unwrap_or(false);
     let mut parts: Vec<String> = Vec::new();
@@ -324,7 +324,7 @@ fn without(taking: &Taking<'_>, from: usize, used: &[bool]) -> Option<String> {
             continue;
         }
         let end = (at..taking.len()).find(|&next| is_used(next)).unwrap_or(taking.len());
-        // What leads to the text stands before its first part alone.
+        // Only the first part has lead-in words.
         let part = if parts.is_empty() { taking.rest_until(at, end) } else { taking.text(at, end) };
         parts.extend(part);
         at = end;
@@ -392,7 +392,7 @@ fn attempt(taking: &mut Taking<'_>) {
     }
 }
 
-/// Past `I am going to try to`.
+/// Skips words of intention: `I am going to try to`.
 fn past_going(taking: &Taking<'_>) -> usize {
     let goes = |at: &usize| {
         matches!(
@@ -403,7 +403,7 @@ fn past_going(taking: &Taking<'_>) -> usize {
     (taking.head..taking.len()).find(|at| !goes(at)).unwrap_or(taking.head)
 }
 
-/// Words that say where an attempt stands.
+/// Words that denote the status of an attempt.
 const STATES: [(&str, &str); 6] = [
     ("failed fail", "failed"),
     ("blocked block stuck", "blocked"),

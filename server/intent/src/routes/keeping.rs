@@ -1,4 +1,4 @@
-//! Items and the links between them: remembered, shown, replaced, forgotten, followed.
+//! Routes for items and edges: remember, show, supersede, forget, link, traverse.
 
 use super::documents::sensitivity;
 use super::route::{Route, nothing, route};
@@ -195,7 +195,7 @@ pub(super) const ROUTES: &[Route] = &[
             let at = taking.place_of("go", taking.end().saturating_sub(1)).unwrap_or(0);
             let reason = taking.reason(taking.end().max(at)).or_else(|| said_of(taking));
             taking.set_needed("reason", reason);
-            // Nothing is erased for a word of the reason: the order itself says so.
+            // A word in the reason must not cause an erasure: only the command's verb does.
             if taking.places.iter().any(|&at| ERASES.contains(&taking.word(at))) {
                 taking.set("mode", "erase");
             }
@@ -249,10 +249,10 @@ pub(super) const ROUTES: &[Route] = &[
     ),
 ];
 
-/// Orders by which nothing of an item is left.
+/// Verbs that request an erasure.
 const ERASES: [&str; 6] = ["erase", "erased", "wipe", "purge", "purged", "destroy"];
 
-/// The item that is to go. Where the order stands by two, neither is taken for the one that is meant.
+/// Sets the item to forget. If the command names two, neither is chosen.
 fn going(taking: &mut Taking<'_>) {
     let end = taking.end();
     let joins = |at: usize| {
@@ -271,7 +271,7 @@ fn going(taking: &mut Taking<'_>) {
     taking.set_needed("item_id", id);
 }
 
-/// What is said of an item before it is ordered to go: `itm_1 is nonsense, delete it`.
+/// Statement about an item before the command: `itm_1 is nonsense, delete it`.
 fn said_of(taking: &Taking<'_>) -> Option<String> {
     let [id, order, _] = *taking.places else { return None };
     let to = (id + 1..order).find(|&at| taking.is_sort(at, Sort::Mark))?;
@@ -281,14 +281,14 @@ fn said_of(taking: &Taking<'_>) -> Option<String> {
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// A colon within so many pieces of an order leads to its text.
+    /// Tokens after a command within which a colon introduces its text.
     const COLON_MAX: usize = 8;
 }
 
-/// Kinds that a memory may be said to be.
+/// Kinds of a memory that a command can name.
 const KINDS: [&str; 6] = ["decision", "preference", "fact", "lesson", "rule", "finding"];
 
-/// The text behind the order, with the kind that the order names.
+/// Sets the text after the command, and the kind that the command names.
 fn remember(taking: &mut Taking<'_>) {
     let head = taking.head;
     let last = taking.end();
@@ -314,7 +314,7 @@ fn remember(taking: &mut Taking<'_>) {
     sensitivity(taking);
 }
 
-/// Where the first colon stands from a piece on.
+/// Index of the first colon from a token on, or the number of tokens.
 fn colon(taking: &Taking<'_>, from: usize) -> usize {
     let is = |at: &usize| {
         taking.piece(*at).is_some_and(|sign| sign.sort == Sort::Mark && sign.text == ":")
@@ -322,7 +322,7 @@ fn colon(taking: &Taking<'_>, from: usize) -> usize {
     (from..taking.len()).find(is).unwrap_or(taking.len())
 }
 
-/// What stands before `please write that down`.
+/// Text before `please write that down`.
 fn said_before(taking: &Taking<'_>) -> Option<String> {
     let order = taking.places.first().copied().filter(|&at| at > taking.head + 1)?;
     let mut to = order;
@@ -358,7 +358,7 @@ fn picture(taking: &mut Taking<'_>) {
     }
 }
 
-/// Where a topic ends.
+/// Index of the token at which a topic ends.
 fn stop(taking: &Taking<'_>, from: usize) -> usize {
     let format = taking.place_of("as in with at", from);
     let is_end = |at: &usize| {
@@ -377,7 +377,7 @@ fn path(taking: &mut Taking<'_>) {
     taking.set_some("max_hops", hops.filter(|hops| (1..=6).contains(hops)));
 }
 
-/// The two items, and the word that says how: behind `as`, quoted, or between the two.
+/// Sets both items and the relation: after `as`, quoted, or between the two.
 fn link(taking: &mut Taking<'_>) {
     let ids: Vec<usize> = (0..taking.len())
         .filter(|&at| taking.piece(at).is_some_and(|piece| piece.sort.is_item()))
@@ -414,7 +414,7 @@ fn link(taking: &mut Taking<'_>) {
     taking.set_some("note", note);
 }
 
-/// What it says from now on, and why.
+/// Sets the item, its new text and the reason.
 fn supersede(taking: &mut Taking<'_>) {
     taking.item("item_id");
     let after_id = (0..taking.len())

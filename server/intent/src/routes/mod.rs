@@ -1,7 +1,4 @@
-//! Which words lead to which tool, and which arguments each takes out of a command.
-//!
-//! Owns the table; its rows stand by what they are about. Knows the names of tools and of their arguments, and must
-//! not know what tools do with them.
+//! Routes: the patterns that select each tool, and the extractor of its arguments; grouped by subject.
 
 mod asking;
 mod documents;
@@ -23,13 +20,12 @@ limit_table::limits! {
     pub(crate) const LIMITS = [keeping, service];
 }
 
-/// A row with its cues read.
+/// Route with its parsed patterns.
 pub(crate) struct Row {
     pub(crate) route: &'static Route,
     pub(crate) cues: Vec<Cue>,
 }
 
-/// Every row.
 pub(crate) fn rows() -> &'static [Row] {
     static ROWS: OnceLock<Vec<Row>> = OnceLock::new();
     ROWS.get_or_init(|| {
@@ -50,12 +46,12 @@ pub(crate) fn rows() -> &'static [Row] {
     })
 }
 
-/// The row of a tool.
+/// Route of a tool.
 pub(crate) fn row_of(tool: &str) -> Option<&'static Row> {
     rows().iter().find(|row| row.route.tool == tool)
 }
 
-/// All words of all cues that are long enough to be misspelt.
+/// Words of all patterns, for the correction of misspellings.
 pub(crate) fn known() -> &'static BTreeSet<String> {
     static KNOWN: OnceLock<BTreeSet<String>> = OnceLock::new();
     KNOWN.get_or_init(|| {
@@ -64,7 +60,6 @@ pub(crate) fn known() -> &'static BTreeSet<String> {
     })
 }
 
-/// Whether a word is the name of a tool.
 pub(crate) fn is_tool(word: &str) -> bool {
     word == COMMAND || row_of(word).is_some()
 }

@@ -1,17 +1,15 @@
-//! A row of the table: a tool, and how it is asked for.
-
 use crate::parts::Taking;
 
-/// A row: a tool, and how it is asked for.
+/// Route: a tool, and the patterns that select it.
 pub(crate) struct Route {
     pub(crate) tool: &'static str,
-    /// Whether what follows the order is a text of its own, in which no second order is looked for.
+    /// True if a free text follows the command, which is not searched for a second command.
     pub(crate) is_payload: bool,
-    /// Whether it is about the service alone, so that a question with a word that nobody here knows is not for it.
+    /// True if the tool is about the service only, so that unknown words count against it.
     pub(crate) is_closed: bool,
-    /// The words, and how surely each tells, of 100.
+    /// Patterns, with the confidence of each out of 100.
     pub(crate) cues: &'static [(&'static str, u8)],
-    /// Takes the arguments.
+    /// Extracts the arguments.
     pub(crate) take: fn(&mut Taking<'_>),
 }
 
@@ -24,16 +22,16 @@ pub(super) const fn route(
 }
 
 impl Route {
-    /// With a text of its own behind the order.
+    /// Marks the route as followed by free text.
     pub(super) const fn payload(self) -> Self {
         Self { is_payload: true, ..self }
     }
 
-    /// About the service alone.
+    /// Marks the route as about the service only.
     pub(super) const fn closed(self) -> Self {
         Self { is_closed: true, ..self }
     }
 }
 
-/// Takes nothing.
+/// Extractor of a tool without arguments.
 pub(super) fn nothing(_: &mut Taking<'_>) {}

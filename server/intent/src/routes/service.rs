@@ -1,4 +1,4 @@
-//! The service itself: its state, its figures, how to use it, what is left of a quota.
+//! Routes for the service: status, figures, help and quota.
 
 use super::route::{Route, nothing, route};
 

@@ -1,4 +1,4 @@
-//! What agents keep between their runs: whose value, under which key, and what it is wanted for.
+//! Routes for agent state: the values that agents store between runs.
 
 use serde_json::Value;
 
@@ -51,7 +51,7 @@ pub(super) const ROUTES: &[Route] = &[
     ),
 ];
 
-/// Whose state, and under which key.
+/// Sets the agent and the key of the state.
 fn owner(taking: &mut Taking<'_>) {
     let quoted = taking.quote();
     let key = {
