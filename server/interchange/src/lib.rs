@@ -1,4 +1,4 @@
-//! Export and import: JSON Lines of this project, exports of other programs, folders of notes.
+//! Export and import: this project's JSON Lines, exports of other programs, folders of notes.
 #![forbid(unsafe_code)]
 
 pub mod foreign;

@@ -1,7 +1,7 @@
-//! The lines of an export as a folder of Markdown notes (`format-spec/vault.md`), for people and for the programs that
-//! keep such folders.
+//! Exports lines as a folder of Markdown notes (`format-spec/vault.md`), for people and for programs that use such
+//! folders.
 //!
-//! Owns what a note has and how it is called. Knows no store: it reads the lines of `format-spec/export.md`.
+//! Reads the lines of `format-spec/export.md`, without knowledge of a store.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
@@ -18,28 +18,28 @@ limit_table::limits! {
 
     /// Characters of a note's name.
     const NAME_CHARS: usize = 80;
-    /// Bytes of it: what file systems take, less the end of an id and the ending.
+    /// Bytes of a note's name: the usual limit of file systems, less the end of an id and the extension.
     const NAME_BYTES: usize = 230;
-    /// Older versions that a note tells.
+    /// Older versions listed in a note.
     const EARLIER_MAX: usize = 50;
-    /// Characters of each.
+    /// Characters of an older version.
     const EARLIER_CHARS: usize = 2_000;
-    /// The end of an id that tells two notes of one name apart.
+    /// Characters of an id's end that distinguish two notes of one name.
     const ID_CHARS: usize = 6;
 }
 
-/// Folders and files are for their owner alone, as the store is.
+/// Folders and files are accessible to their owner only, like the store.
 const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
 
-/// What was written.
+/// Result of an export to notes.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Report {
     /// Notes.
     pub notes: u64,
-    /// Links between them.
+    /// Links between notes.
     pub links: u64,
-    /// Older versions that are told in the note of what replaced them.
+    /// Older versions listed in the notes of their successors.
     pub earlier: u64,
 }
 
@@ -50,20 +50,20 @@ impl Report {
     }
 }
 
-/// What the lines hold, by id.
+/// Items and edges of the lines, by id.
 #[derive(Default)]
 struct Held {
     items: BTreeMap<String, Value>,
-    /// What replaces an item.
+    /// Successor of each superseded item.
     newer: HashMap<String, String>,
-    /// From an item: relation, the item at the other end, note.
+    /// Edges by start item: relation, end item, note.
     edges: HashMap<String, Vec<(String, String, String)>>,
 }
 
-/// Writes the notes of these lines into a folder, which is there and empty. Tells how many of how many it has written.
+/// Writes the notes of these lines into an empty folder. `tell` receives the number of written notes and of all notes.
 ///
 /// # Errors
-/// A line cannot be read, or a file not be written.
+/// A line cannot be read, or a file cannot be written.
 pub fn write(
     lines: &mut impl BufRead,
     folder: &Path,
@@ -98,7 +98,7 @@ fn held(lines: &mut impl BufRead) -> io::Result<Held> {
     let mut held = Held::default();
     for line in lines.lines() {
         let line: Value = serde_json::from_str(&line?)?;
-        // What a hidden item replaced, or one that was erased, does not stand again.
+        // An item that was superseded by a hidden or erased item does not become current again.
         let newer = text(&line, if line["type"] == "tombstone" { "target" } else { "id" });
         for older in line["supersedes"].as_array().into_iter().flatten() {
             held.newer.insert(older.as_str().unwrap_or_default().to_owned(), newer.to_owned());
@@ -124,8 +124,8 @@ fn held(lines: &mut impl BufRead) -> io::Result<Held> {
     Ok(held)
 }
 
-/// Folder and name of the note of each current item. No two names are the same, letter case aside: links name no
-/// folder.
+/// Returns the folder and name of the note of each current item. Names are unique regardless of case and folder,
+/// because links have no folder.
 fn names(held: &Held) -> BTreeMap<String, (String, String)> {
     let (mut names, mut taken) = (BTreeMap::new(), HashSet::new());
     for (id, item) in &held.items {
@@ -146,7 +146,7 @@ fn names(held: &Held) -> BTreeMap<String, (String, String)> {
     names
 }
 
-/// A name that every file system and every wiki link takes.
+/// Returns a name that is valid in every file system and wiki link.
 fn file_name(title: &str) -> String {
     let is_plain = |c: char| !c.is_control() && !"/\\:*?\"<>|#^[]".contains(c);
     let name: String = title.chars().map(|c| if is_plain(c) { c } else { ' ' }).collect();
@@ -190,7 +190,7 @@ fn note(
     out
 }
 
-/// What stands now in place of an item.
+/// Returns the current successor of an item.
 fn newest<'a>(held: &'a Held, id: &'a str) -> &'a str {
     let mut at = id;
     for _ in 0..=held.newer.len() {
@@ -200,7 +200,7 @@ fn newest<'a>(held: &'a Held, id: &'a str) -> &'a str {
     at
 }
 
-/// The versions before, the newest first.
+/// Returns the previous versions, newest first.
 fn earlier<'h>(held: &'h Held, item: &'h Value) -> Vec<&'h Value> {
     let (mut found, mut met, mut waiting) = (Vec::new(), HashSet::new(), vec![item]);
     while let Some(next) = waiting.pop().filter(|_| found.len() < EARLIER_MAX) {
@@ -215,7 +215,7 @@ fn earlier<'h>(held: &'h Held, item: &'h Value) -> Vec<&'h Value> {
     found
 }
 
-/// The fields of an item as YAML, of which JSON is a part.
+/// Returns an item's fields as YAML; the values are JSON, a subset of YAML.
 fn front(id: &str, item: &Value) -> String {
     let mut out = String::new();
     let mut put = |name: &str, value: &Value| {

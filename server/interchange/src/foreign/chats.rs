@@ -1,4 +1,4 @@
-//! ChatGPT: conversations, of which each keeps every branch that was tried.
+//! ChatGPT: conversations, each exported with all its branches.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::stream;
 use super::times::time;
 use recalld_common::counted::counted;
 
-/// The file's name in an export.
+/// Name of the file in an export.
 const FILE: &str = "conversations.json";
 
 limit_table::limits! {
@@ -21,7 +21,7 @@ limit_table::limits! {
     const MESSAGES_MAX: usize = 20_000;
 }
 
-/// Who speaks; the others are the program itself.
+/// Roles that are imported; other messages are the program's own.
 const SPEAKERS: [&str; 2] = ["user", "assistant"];
 
 pub(super) fn translate(path: &Path, out: &mut Out<'_>) -> Result<(), ForeignError> {
@@ -59,13 +59,13 @@ fn write(conversation: &Value, place: &str, out: &mut Out<'_>) -> Result<(), For
     chat.write(place, out)
 }
 
-/// From the first message to the one that was shown last: other branches are what was tried and given up.
+/// Returns the messages from the first to the last one shown. Other branches are abandoned attempts.
 fn newest_branch(conversation: &Value) -> Vec<(&str, &Value)> {
     let mapping = &conversation["mapping"];
     let nodes = || mapping.as_object().into_iter().flatten();
     let leaf = conversation["current_node"].as_str().filter(|node| mapping.get(*node).is_some());
     let newest = || {
-        // A child that the export does not have is none.
+        // A child that the export lacks is ignored.
         let is_there = |child: &Value| child.as_str().is_some_and(|id| mapping.get(id).is_some());
         let is_leaf = |node: &Value| {
             node["children"].as_array().is_none_or(|children| !children.iter().any(is_there))
@@ -90,7 +90,7 @@ fn newest_branch(conversation: &Value) -> Vec<(&str, &Value)> {
     path
 }
 
-/// The words of a message: pictures and the like are named.
+/// Returns the text of a message; images and other parts are represented by their content type.
 fn parts(content: &Value) -> String {
     if let Some(said) = content["text"].as_str() {
         return said.to_owned();
@@ -106,8 +106,7 @@ fn parts(content: &Value) -> String {
     said.collect::<Vec<_>>().join("\n")
 }
 
-/// A conversation of any program: an item for the whole, one for each message, and edges that say which belongs where
-/// and what answers what.
+/// A conversation of any program: one item for the whole, one per message, and edges for membership and reply order.
 pub(super) struct Chat {
     key: String,
     from: &'static str,

@@ -1,4 +1,4 @@
-//! Claude: conversations with what was attached, and projects with their documents.
+//! Claude: conversations with their attachments, and projects with their documents.
 
 use std::path::Path;
 
@@ -52,7 +52,7 @@ fn conversation(value: &Value, place: &str, out: &mut Out<'_>) -> Result<(), For
     chat.write(place, out)
 }
 
-/// The words of a message, and after them those of what was attached to it.
+/// Returns the text of a message, followed by the text of its attachments.
 fn said(message: &Value) -> String {
     let blocks = message["content"].as_array().into_iter().flatten();
     let blocks: Vec<&str> =

@@ -1,4 +1,4 @@
-//! Which shape a file or folder has: told by what is in it, not by its name alone.
+//! Detects the format of a file or folder by its content, not by its name alone.
 
 use std::path::Path;
 
@@ -8,9 +8,9 @@ use super::error::ForeignError;
 use super::shape::Shape;
 use super::{entities, stream};
 
-/// Types of lines of our own.
+/// Line types of this project's own JSONL export.
 const OWN_TYPES: [&str; 4] = ["source", "item", "edge", "tombstone"];
-/// Files of chats, in the folder or archive that an export is.
+/// Chat files in the folder or archive of an export.
 const CHATS: [&str; 2] = ["conversations.json", "projects.json"];
 
 pub(super) fn shape_of(path: &Path) -> Result<Option<Shape>, ForeignError> {
@@ -31,7 +31,7 @@ pub(super) fn shape_of(path: &Path) -> Result<Option<Shape>, ForeignError> {
     }
 }
 
-/// Whether an object is a whole file of others, on one line.
+/// Returns true if an object is an entire export of several records on one line.
 fn is_wrapped(value: &Value) -> bool {
     let has = |name: &&str| value[*name].is_array();
     let is_line = value.get("type").is_some();
@@ -39,7 +39,7 @@ fn is_wrapped(value: &Value) -> bool {
         || !is_line && entities::LISTS.iter().any(has)
 }
 
-/// What a file of lines is, by its first one.
+/// Detects the format of a JSON Lines file by its first line; `None` for the own format.
 fn of_line(line: &Value) -> Option<Shape> {
     match line["type"].as_str() {
         Some("entity" | "relation") => Some(Shape::McpMemory),

@@ -16,10 +16,10 @@ limit_table::limits! {
     const OBSERVATIONS_MAX: usize = 10_000;
 }
 
-/// The lists of a graph that is one object.
+/// Names of the lists in a graph that is one object.
 pub(super) const LISTS: [&str; 2] = ["entities", "relations"];
 
-/// An entity, as far as its lines say.
+/// An entity, merged from its lines.
 struct Entity {
     kind: String,
     observations: Vec<String>,
@@ -70,13 +70,13 @@ pub(super) fn translate(path: &Path, out: &mut Out<'_>) -> Result<(), ForeignErr
     Ok(())
 }
 
-/// Whether a file is one object with lists, as `read_graph` answers.
+/// Returns true if a file is one object with lists, as returned by `read_graph`.
 fn is_graph(path: &Path) -> Result<bool, ForeignError> {
     if stream::first_line(path)?.is_some_and(|line| line.get("type").is_some()) {
         return Ok(false);
     }
     let mut is_it = false;
-    // What is no JSON as a whole may be good lines all the same.
+    // A file that is not JSON as a whole may still have valid lines.
     let _broken_off = stream::elements(path, stream::open(path)?, &LISTS, &mut |_, _, _| {
         is_it = true;
         Err(ForeignError::Cancelled) // one is enough
@@ -85,7 +85,7 @@ fn is_graph(path: &Path) -> Result<bool, ForeignError> {
 }
 
 impl Entity {
-    /// Adds what one line says; lines with one name are about one entity.
+    /// Adds the content of one line; all lines with one name describe one entity.
     fn take(&mut self, value: &Value, place: &str, out: &mut Out<'_>) {
         for observation in value["observations"].as_array().into_iter().flatten() {
             let said = match observation {

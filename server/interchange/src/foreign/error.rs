@@ -1,19 +1,17 @@
-//! The error of a file of which nothing could be made.
-
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// Why nothing could be made of a file.
+/// The reason for which an export was not converted.
 #[derive(Debug)]
 pub enum ForeignError {
-    /// It cannot be read.
+    /// The file cannot be read.
     Reading(PathBuf, io::Error),
-    /// The lines cannot be written.
+    /// The converted lines cannot be written.
     Writing(io::Error),
-    /// It is not of the shape that it was said to be, or of none that is known.
+    /// The file is not of the stated format, or of no known one.
     Wrong(String),
-    /// Nobody waits for it any more.
+    /// The conversion was cancelled.
     Cancelled,
 }
 

@@ -1,4 +1,4 @@
-//! mem0: memories, and what its history says that they were before.
+//! mem0: memories and their previous versions from the history.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,7 +17,7 @@ limit_table::limits! {
     const HISTORY_MAX: usize = 10_000;
 }
 
-/// All that is known of one memory.
+/// A memory's current record and its history.
 #[derive(Default)]
 struct Memory {
     now: Option<Value>,
@@ -39,7 +39,7 @@ pub(super) fn translate(path: &Path, out: &mut Out<'_>) -> Result<(), ForeignErr
             }
             memory.history.push(value);
         } else if !id.is_empty() && value["memory"].is_string() {
-            // Some exports carry a memory's history with it.
+            // An export may include a memory's history in its record.
             let history = value["history"].as_array().cloned().unwrap_or_default();
             let memory = memories.entry(id.to_owned()).or_default();
             let room = HISTORY_MAX.saturating_sub(memory.history.len());
@@ -78,7 +78,7 @@ pub(super) fn translate(path: &Path, out: &mut Out<'_>) -> Result<(), ForeignErr
 }
 
 impl Memory {
-    /// Its versions, oldest first; each supersedes the one before.
+    /// Writes the memory's versions, oldest first; each supersedes the previous one.
     fn write(mut self, id: &str, out: &mut Out<'_>) -> Result<(), ForeignError> {
         let at = |row: &Value| time(&row["updated_at"]).or_else(|| time(&row["created_at"]));
         self.history.sort_by_key(|row| at(row).map(|at| at.0));
@@ -90,7 +90,7 @@ impl Memory {
                 row["event"].as_str().is_some_and(|event| event.eq_ignore_ascii_case("delete"))
                     || row["is_deleted"] == true
                     || row["is_deleted"] == 1;
-            // What it was before may be all that is left of the version before.
+            // If the previous version has no row of its own, `old_memory` is all that is left of its text.
             if !old.is_empty() && versions.last().is_none_or(|last| last.text != old) {
                 versions.push(version(id, old, time(&row["created_at"]), row));
             }

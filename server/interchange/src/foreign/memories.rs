@@ -1,4 +1,4 @@
-//! mcp-memory-service: memories with tags, and which of them replaces which.
+//! mcp-memory-service: memories with tags and replacements.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -13,13 +13,14 @@ use super::times::time;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Memories of one file: those that others replace have to be known before they are written.
+    /// Memories of one file: all must be in memory before the first is written, because a replaced memory is written
+    /// before its replacement.
     const MEMORIES_MAX: usize = 1_000_000;
-    /// Memories that one may replace; a store takes as many.
+    /// Memories that one memory may replace, equal to the store's limit.
     const REPLACED_MAX: usize = 64;
 }
 
-/// Fields with a place of their own.
+/// Fields with a counterpart in an item; all other fields become attributes.
 const TAKEN: [&str; 10] = [
     "content",
     "content_hash",
@@ -46,7 +47,7 @@ pub(super) fn translate(path: &Path, out: &mut Out<'_>) -> Result<(), ForeignErr
         }
         Ok(())
     })?;
-    // By key: the memories that one replaces.
+    // Replaced memories by the key of their replacement.
     let mut olders: HashMap<String, Vec<String>> = HashMap::new();
     for memory in &memories {
         let newer = text(memory, &["superseded_by"]);
@@ -81,7 +82,7 @@ fn key(memory: &Value) -> String {
     if hash.is_empty() { text(memory, &["content"]).to_owned() } else { hash.to_owned() }
 }
 
-/// What is replaced comes before what replaces it; a circle is broken where it is met.
+/// Sorts replaced memories before their replacements; a cycle is broken at its first repeated memory.
 fn in_order(memories: Vec<Value>, olders: &HashMap<String, Vec<String>>) -> Vec<Value> {
     let keys: Vec<String> = memories.iter().map(key).collect();
     let place: HashMap<&str, usize> =
@@ -92,7 +93,7 @@ fn in_order(memories: Vec<Value>, olders: &HashMap<String, Vec<String>>) -> Vec<
     };
     let (mut order, mut entered) = (Vec::new(), HashSet::new());
     for at in 0..memories.len() {
-        // Each place is met twice: on the way in, when what goes before it is put on top, and on the way out.
+        // Depth-first search: each memory is visited on entry, when its predecessors are pushed, and again on exit.
         let mut waiting = vec![(at, false)];
         while let Some((at, is_way_out)) = waiting.pop() {
             if is_way_out {

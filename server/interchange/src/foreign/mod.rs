@@ -1,7 +1,7 @@
-//! What other programs export, as lines of `format-spec/export.md` (`format-spec/foreign.md`).
+//! Converts exports of other programs to lines of `format-spec/export.md` (`format-spec/foreign.md`).
 //!
-//! Owns which shapes there are, how each is told, and what becomes of it. Knows no store: what is made here goes
-//! the way of every import. Must lose nothing in silence: what has no place is counted, with why.
+//! Detects the source format and converts it, without knowledge of a store: the lines pass through the ordinary import.
+//! Nothing may be lost silently: data without a counterpart is counted, with the reason.
 
 mod chats;
 mod claude;
@@ -31,18 +31,19 @@ limit_table::limits! {
     pub(crate) const LIMITS = [chats, entities, mem0, memories, out, stream, vault];
 }
 
-/// Which shape a file or folder has; `None` where it is lines of our own.
+/// Detects the format of a file or folder; `None` for this project's own JSONL export.
 ///
 /// # Errors
-/// It cannot be read, or is like none that is known.
+/// The file cannot be read, or its format is unknown.
 pub fn shape_of(path: &Path) -> Result<Option<Shape>, ForeignError> {
     detect::shape_of(path)
 }
 
-/// Writes what is in `path`, which has this shape, as lines to `to`. Items have it as their source under `name`.
+/// Converts the content of `path`, which has this format, to lines in `to`. `name` becomes part of the items' source
+/// URI.
 ///
 /// # Errors
-/// It cannot be read or written, is of another shape, or `cancelled` says so.
+/// The file cannot be read, the lines cannot be written, the file has another format, or `cancelled` returns true.
 pub fn translate(
     path: &Path,
     name: &str,

@@ -1,5 +1,5 @@
-//! Lines that are made of what another program exported: ids and refs that a second import finds again, texts within
-//! the bounds of a store, and an account of what was left out.
+//! Writes converted lines: ids and refs that are equal in a second import, texts within the store's limits, and a list
+//! of what was left out.
 
 use std::collections::HashSet;
 use std::io::Write;
@@ -18,33 +18,32 @@ use recalld_common::own_kinds::OWN_KINDS;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// What was left out and is named; the rest is counted.
+    /// Skipped records that are listed; further ones are only counted.
     pub const SKIPPED_NAMED_MAX: usize = 100;
-    /// Edges of one import: each waits until it is known whether its ends came.
+    /// Edges of one import: each is held in memory until all items are written and its ends are known.
     const EDGES_MAX: usize = 2_000_000;
-    /// Characters of a title.
     const TITLE_CHARS: usize = 300;
-    /// Characters of a kind, a tag, a relation.
+    /// Characters of a kind, a tag or a relation.
     const WORD_CHARS: usize = 60;
-    /// Bytes of the attributes of an item, as JSON; the store takes twice that.
+    /// Bytes of an item's attributes as JSON; the store accepts twice as much.
     const ATTRIBUTES_BYTES_MAX: usize = 32 << 10;
-    /// Characters of a place that is told.
+    /// Characters of the place in a skip report.
     const PLACE_CHARS: usize = 120;
 }
 
-/// Something that has no place.
+/// A record or part that was not converted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skipped {
-    /// Where it stands.
+    /// Position in the export.
     pub place: String,
-    /// Why it has none.
+    /// Reason for which the record was left out.
     pub why: String,
 }
 
-/// An item to be.
+/// An item to write.
 #[derive(Debug, Default)]
 pub(super) struct Item {
-    /// What it is told by among those of its shape: its ref is made of it.
+    /// Identifier of the record within its source format; the item's ref is derived from the key.
     pub(super) key: String,
     pub(super) kind: String,
     pub(super) title: String,
@@ -53,14 +52,14 @@ pub(super) struct Item {
     pub(super) attributes: Map<String, Value>,
     pub(super) at: Option<Micros>,
     pub(super) valid_to: Option<Micros>,
-    /// What it replaces, as [`Out::item`] gave it.
+    /// Ids of the replaced items, as returned by [`Out::item`].
     pub(super) supersedes: Vec<String>,
     pub(super) is_gone: bool,
-    /// The part of what is imported that it comes from, such as a file of a folder.
+    /// Part of the import from which the item comes, such as a file of a folder.
     pub(super) part: String,
 }
 
-/// An edge to be, by the keys of its ends.
+/// An edge to write, by the refs of its ends.
 struct Edge {
     from: String,
     to: String,
@@ -70,11 +69,11 @@ struct Edge {
     place: String,
 }
 
-/// Where lines go.
+/// Writer of converted lines.
 pub(super) struct Out<'a> {
     to: &'a mut dyn Write,
     shape: Shape,
-    /// The name of what is imported, without the folders that it lies in.
+    /// Name of the imported file or folder, without parent folders.
     name: String,
     cancelled: &'a dyn Fn() -> bool,
     refs: HashSet<String>,
@@ -103,7 +102,7 @@ impl<'a> Out<'a> {
         }
     }
 
-    /// What is left out, and why.
+    /// Records a skipped part and the reason.
     pub(super) fn skip(&mut self, place: &str, why: impl Into<String>) {
         self.done.skipped_count += 1;
         if self.done.skipped.len() < SKIPPED_NAMED_MAX {
@@ -112,14 +111,14 @@ impl<'a> Out<'a> {
         }
     }
 
-    /// The ref of a key, which a second import finds again.
+    /// Returns the ref of a key, which is equal in a second import.
     fn reference(&self, key: &str) -> String {
         let whole = format!("{}:{key}", self.shape.name());
         let is_fit = whole.len() <= REF_BYTES_MAX && !whole.chars().any(char::is_control);
         if is_fit { whole } else { format!("{}:{:032x}", self.shape.name(), hash(&[key])) }
     }
 
-    /// Writes an item; gives its id.
+    /// Writes an item and returns its id; `None` if the item has no text.
     pub(super) fn item(&mut self, item: Item) -> Result<Option<String>, ForeignError> {
         if (self.cancelled)() {
             return Err(ForeignError::Cancelled);
@@ -192,7 +191,7 @@ impl<'a> Out<'a> {
         if part.is_empty() { format!("{shape}:{name}") } else { format!("{shape}:{name}/{part}") }
     }
 
-    /// Keeps an edge between two keys until all items are there.
+    /// Stores an edge between two keys until all items are written.
     pub(super) fn edge(
         &mut self,
         from: &str,
@@ -215,7 +214,7 @@ impl<'a> Out<'a> {
         });
     }
 
-    /// Writes the edges whose ends are there.
+    /// Writes the edges whose two ends were written.
     pub(super) fn end(mut self) -> Result<Translated, ForeignError> {
         let mut known = HashSet::new();
         for edge in std::mem::take(&mut self.edges) {
@@ -251,8 +250,8 @@ impl<'a> Out<'a> {
     }
 }
 
-/// The id of an item: its time as every id has it, and a hash of what it says, so that the same version has the same
-/// id in every import.
+/// Returns the id of an item: its time, as in every id, and a hash of its content. A version of an item thus has the
+/// same id in every import.
 fn id_of(reference: &str, item: &Item) -> ItemId {
     let at = item.at.map_or(String::new(), |at| at.0.to_string());
     let hash = hash(&[reference, &item.text, &item.title, &at]);
@@ -271,13 +270,13 @@ fn hash(parts: &[&str]) -> u128 {
     u128::from_le_bytes(*half)
 }
 
-/// What a kind becomes: one word, and none that the service keeps for itself.
+/// Converts a kind to one word that is not reserved by the service.
 fn kind(given: &str) -> String {
     let kind = word(given, "note");
     if OWN_KINDS.contains(&&*kind) { format!("{kind}_note") } else { kind }
 }
 
-/// Lower-case letters, digits and underscores; `or` where nothing is left.
+/// Converts text to lower-case letters, digits and underscores; `or` if nothing is left.
 pub(super) fn word(given: &str, or: &str) -> String {
     let mut out = String::new();
     for c in given.trim().chars().take(WORD_CHARS) {
@@ -291,7 +290,7 @@ pub(super) fn word(given: &str, or: &str) -> String {
     if out.is_empty() { or.to_owned() } else { out }
 }
 
-/// A title, or the first line of a text.
+/// Returns the title, or the first line of the text if the title is empty.
 fn title(given: &str, text: &str) -> String {
     let line =
         |text: &str| text.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned);
@@ -307,19 +306,19 @@ fn cut_bytes(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }
 
-/// A text among the values of an object, under the first of these names.
+/// Returns the string of an object under the first of `names` that has one.
 pub(super) fn text<'v>(object: &'v Value, names: &[&str]) -> &'v str {
     names.iter().find_map(|name| object[*name].as_str()).unwrap_or_default()
 }
 
-/// What an object has beside the names that have a place of their own.
+/// Returns the fields of an object that are not in `taken` and not null.
 pub(super) fn rest(object: &Value, taken: &[&str]) -> Map<String, Value> {
     let fields = object.as_object().into_iter().flatten();
     let kept = fields.filter(|(name, value)| !taken.contains(&name.as_str()) && !value.is_null());
     kept.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// Tags: a list of texts, or one text with commas.
+/// Reads tags from a list of strings, or from one string separated by commas.
 pub(super) fn tags(value: &Value) -> Vec<String> {
     match value {
         Value::Array(list) => list.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
@@ -328,18 +327,18 @@ pub(super) fn tags(value: &Value) -> Vec<String> {
     }
 }
 
-/// What became of a file.
+/// Result of a conversion.
 #[derive(Debug)]
 pub struct Translated {
-    /// What it was.
+    /// Source format of the file.
     pub shape: Shape,
-    /// Items that it became.
+    /// Number of items written.
     pub items: u64,
-    /// Edges that it became.
+    /// Number of edges written.
     pub edges: u64,
-    /// What has no place, and why.
+    /// Skipped records, at most [`SKIPPED_NAMED_MAX`].
     pub skipped: Vec<Skipped>,
-    /// How much that is.
+    /// Number of all skipped records.
     pub skipped_count: u64,
 }
 
@@ -353,7 +352,7 @@ impl Translated {
         })
     }
 
-    /// The same in words.
+    /// The result as text, one line per skipped record.
     pub fn readable(&self) -> String {
         let mut text = format!(
             "read as {}: {}, {}, {} skipped",

@@ -1,5 +1,5 @@
-//! JSON Lines, or a list, of objects with whatever keys: the usual names of a text, a title, a time are understood, and
-//! everything else is kept as attributes.
+//! JSON Lines, or a list, of objects with arbitrary keys. The usual names for text, title and time are recognised; all
+//! other fields become attributes.
 
 use std::path::Path;
 

@@ -1,6 +1,4 @@
-//! The shapes that other programs export.
-
-/// A shape that other programs export.
+/// An export format of another program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
     /// Entities and relations of the reference MCP memory server: `memory.jsonl`.
@@ -15,12 +13,12 @@ pub enum Shape {
     Chatgpt,
     /// Conversations and projects of Claude.
     Claude,
-    /// JSON Lines or a list of objects, of whatever keys.
+    /// JSON Lines, or a list, of objects with arbitrary keys.
     Plain,
 }
 
 impl Shape {
-    /// All of them.
+    /// All formats.
     pub const ALL: [Self; 7] = [
         Self::McpMemory,
         Self::Mem0,
@@ -31,7 +29,7 @@ impl Shape {
         Self::Plain,
     ];
 
-    /// Its name.
+    /// Name on the command line and in refs.
     pub fn name(self) -> &'static str {
         match self {
             Self::McpMemory => "mcp-memory",
@@ -44,7 +42,7 @@ impl Shape {
         }
     }
 
-    /// The shape of this name.
+    /// Returns the format of this name.
     pub fn of(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|shape| shape.name() == name)
     }

@@ -1,4 +1,4 @@
-//! JSON values out of files that may not fit memory: one at a time, line by line or out of a list.
+//! Reads JSON values one at a time, by line or from a list, from files that may exceed memory.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
@@ -13,23 +13,22 @@ use recalld_common::regular_file;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Bytes of one line.
     const LINE_BYTES_MAX: u64 = 64 << 20;
-    /// Bytes of a file out of an archive: what is packed may be anything.
+    /// Unpacked bytes of one file in an archive, as a bound on decompression bombs.
     const UNPACKED_BYTES_MAX: u64 = 4 << 30;
 }
 
-/// How an archive begins.
+/// First bytes of a ZIP archive.
 const ZIP_MARK: &[u8] = b"PK\x03\x04";
 
-/// What is told of each value: under which name its list stands (empty where the list is all there is), where, and it.
+/// Callback for each value: the name of its list (empty if the file is one list), its index in the list, and the value.
 pub(super) type Take<'t> = &'t mut dyn FnMut(&str, usize, Value) -> Result<(), ForeignError>;
 
 fn reading(path: &Path) -> impl Fn(io::Error) -> ForeignError + '_ {
     |error| ForeignError::Reading(path.to_owned(), error)
 }
 
-/// Opens a file that can be sought in.
+/// Opens a regular file.
 pub(super) fn open(path: &Path) -> Result<File, ForeignError> {
     let file = regular_file::open(path).map_err(reading(path))?;
     file.ok_or_else(|| {
@@ -37,15 +36,15 @@ pub(super) fn open(path: &Path) -> Result<File, ForeignError> {
     })
 }
 
-/// Whether a file is an archive.
+/// Returns true if a file is a ZIP archive.
 pub(super) fn is_archive(path: &Path) -> Result<bool, ForeignError> {
     let mut begin = Vec::new();
     open(path)?.take(ZIP_MARK.len() as u64).read_to_end(&mut begin).map_err(reading(path))?;
     Ok(begin == ZIP_MARK)
 }
 
-/// The files of these names, of a folder or an archive, that are there; or the file itself, which may have any name.
-/// `take` is told of each value of their lists.
+/// Reads the files with these names from a folder or an archive, if present, or the file itself under any name. `take`
+/// receives each value of their lists.
 pub(super) fn of_files(path: &Path, names: &[&str], take: Take<'_>) -> Result<(), ForeignError> {
     if path.is_dir() {
         for name in names.iter().map(|name| path.join(name)).filter(|file| file.exists()) {
@@ -71,8 +70,8 @@ pub(super) fn of_files(path: &Path, names: &[&str], take: Take<'_>) -> Result<()
     Ok(())
 }
 
-/// Tells `take` of each value of the list that a file is, or of the lists that the object has which it is, under these
-/// names (under any where none is given).
+/// Passes each value of a file's list to `take`. If the file is an object, passes the values of its lists under these
+/// names, or of all its lists if `names` is empty.
 pub(super) fn elements(
     path: &Path,
     file: impl Read,
@@ -95,7 +94,7 @@ pub(super) fn elements(
     }
 }
 
-/// Some programs begin a file with a byte order mark.
+/// Skips a byte order mark, with which some programs begin a file.
 fn skip_mark(reader: &mut impl BufRead) -> io::Result<()> {
     if reader.fill_buf()?.starts_with(b"\xef\xbb\xbf") {
         reader.consume(3);
@@ -103,7 +102,7 @@ fn skip_mark(reader: &mut impl BufRead) -> io::Result<()> {
     Ok(())
 }
 
-/// Lists of values, each given away as soon as it is read.
+/// Deserializes lists, passing each value on as soon as it is read.
 struct Lists<'a, 't> {
     names: &'a [&'a str],
     take: Take<'t>,
@@ -145,7 +144,7 @@ impl<'de> Visitor<'de> for Lists<'_, '_> {
     }
 }
 
-/// One list.
+/// Deserializes one list.
 struct List<'a, 't> {
     name: &'a str,
     take: Take<'t>,
@@ -160,7 +159,7 @@ impl<'de> DeserializeSeed<'de> for List<'_, '_> {
     }
 }
 
-/// What is no list is passed over.
+/// Ignores values that are not lists.
 macro_rules! pass_over {
     ($($name:ident: $type:ty),*) => {
         $(fn $name<E>(self, _: $type) -> Result<(), E> { Ok(()) })*
@@ -198,8 +197,8 @@ impl<'de> Visitor<'de> for List<'_, '_> {
     }
 }
 
-/// Tells `take` of each JSON value of each line, with the line's number; and `bad` of what is none. Values may be glued
-/// together, and the last line may be cut off.
+/// Passes each JSON value of each line to `take` with the line's number, and an error for text that is not JSON. A line
+/// may have several values without separator, and the last line may be incomplete.
 pub(super) fn lines(
     path: &Path,
     file: File,
@@ -225,8 +224,7 @@ pub(super) fn lines(
     Ok(())
 }
 
-/// The first value of the first line that has one; `None` where there is none, or it is no
-/// line.
+/// Returns the first value of the first nonblank line; `None` if there is no such line, or the line is not JSON.
 pub(super) fn first_line(path: &Path) -> Result<Option<Value>, ForeignError> {
     let mut reader = BufReader::new(open(path)?);
     skip_mark(&mut reader).map_err(reading(path))?;
@@ -247,7 +245,7 @@ pub(super) fn first_line(path: &Path) -> Result<Option<Value>, ForeignError> {
     Ok(None)
 }
 
-/// The first byte that is no space.
+/// Returns the first byte that is not white space, within the first 4,096 bytes.
 pub(super) fn first_byte(path: &Path) -> Result<Option<u8>, ForeignError> {
     const LOOKED_AT: u64 = 4096;
     let mut file = open(path)?;

@@ -1,5 +1,3 @@
-//! Times as other programs write them.
-
 use engine::Micros;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
@@ -7,12 +5,12 @@ use serde_json::Value;
 
 use recalld_common::names;
 
-/// Numbers from here on are milliseconds: as seconds they would be after the year 5138.
+/// Least number that is read as milliseconds: as seconds, such numbers are times after the year 5138.
 const MILLIS_FROM: f64 = 1e11;
-/// Numbers from here on are microseconds: as milliseconds they would be after the year 5138.
+/// Least number that is read as microseconds: as milliseconds, such numbers are times after the year 5138.
 const MICROS_FROM: f64 = 1e14;
 
-/// A time: RFC 3339, a day, a day and a time of day without an offset (taken for UTC), or seconds, milliseconds or
+/// Reads a time: RFC 3339, a date, a date and time without an offset (read as UTC), or seconds, milliseconds or
 /// microseconds since 1970.
 pub(super) fn time(value: &Value) -> Option<Micros> {
     match value {
@@ -43,7 +41,7 @@ fn of_number(number: f64) -> Option<Micros> {
         size if size >= MILLIS_FROM => number * 1e3,
         _ => number * 1e6,
     };
-    // The years 0001 to 9999 lie within.
+    // This range includes the years 0001 to 9999.
     (micros.is_finite() && micros.abs() < 2.6e17).then(|| Micros(micros.round() as i64))
 }
 

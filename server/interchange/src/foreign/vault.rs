@@ -1,5 +1,4 @@
-//! A folder of Markdown notes, as Obsidian and basic-memory keep them: front matter, observations, relations, wiki
-//! links.
+//! Folders of Markdown notes from Obsidian and basic-memory: front matter, observations, relations, wiki links.
 
 use std::collections::HashMap;
 use std::fs;
@@ -16,21 +15,20 @@ use recalld_common::regular_file;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Files of one vault.
     const VAULT_FILES_MAX: usize = 200_000;
-    /// Bytes of a note: what an item's text may have.
+    /// Bytes of a note, equal to the limit of an item's text.
     const NOTE_BYTES_MAX: u64 = 1 << 20;
     /// Bytes of front matter.
     const FRONT_BYTES_MAX: usize = 64 << 10;
-    /// Folders within folders.
+    /// Depth of nested folders.
     const DEPTH_MAX: usize = 64;
     /// Observations and links of one note.
     const PARTS_MAX: usize = 10_000;
 }
 
-/// A note, read.
+/// A note as read from its file.
 struct Note {
-    /// Its path in the vault.
+    /// Path relative to the vault.
     path: String,
     front: Map<String, Value>,
     body: String,
@@ -45,7 +43,7 @@ struct Observation {
     context: String,
 }
 
-/// A link to another note, and what it is called.
+/// A link to another note, and its relation.
 #[derive(Debug, PartialEq, Eq)]
 struct Link {
     relation: String,
@@ -92,7 +90,8 @@ pub(super) fn translate(path: &Path, out: &mut Out<'_>) -> Result<(), ForeignErr
     Ok(())
 }
 
-/// Finds the notes. What begins with a dot is the program's own; symbolic links are not followed.
+/// Collects the notes below `folder`. Names that begin with a dot belong to the program and are skipped; symbolic links
+/// are not followed.
 fn walk(
     root: &Path,
     folder: &Path,
@@ -127,7 +126,7 @@ fn walk(
     Ok(())
 }
 
-/// A note; `None` where it cannot be one, which is told.
+/// Reads a note; `None` if the file cannot be a note, which is recorded as skipped.
 fn read(root: &Path, file: &Path, out: &mut Out<'_>) -> Result<Option<Note>, ForeignError> {
     let path = file.strip_prefix(root).unwrap_or(file).to_string_lossy().into_owned();
     let failed = |error| ForeignError::Reading(file.to_owned(), error);
@@ -159,7 +158,7 @@ fn read(root: &Path, file: &Path, out: &mut Out<'_>) -> Result<Option<Note>, For
     Ok(Some(Note { path, front, body: body.to_owned() }))
 }
 
-/// Front matter between two lines of three dashes at the beginning, and the rest.
+/// Splits the text into front matter, between two lines of three dashes at the start, and the rest.
 fn split(whole: &str) -> (Option<&str>, &str) {
     let Some(rest) = whole.strip_prefix("---\n") else { return (None, whole) };
     let end = rest
@@ -178,7 +177,7 @@ fn at(note: &Note) -> Option<engine::Micros> {
         .find_map(|name| note.front.get(*name).and_then(time))
 }
 
-/// The name of a file without folders and ending.
+/// Returns a file's name without folders and extension.
 fn stem(path: &str) -> &str {
     let name = path.rsplit('/').next().unwrap_or(path);
     name.rsplit_once('.').map_or(name, |(stem, _)| stem)
@@ -202,7 +201,7 @@ impl Note {
         Item {
             key: self.path.clone(),
             kind: text(&front, &["type", "kind"]).to_owned(),
-            // A note may be nothing but its name.
+            // The body of a note may be empty; its title is then its text.
             text: if body.is_empty() { title.clone() } else { body.to_owned() },
             title,
             tags: tagged,
@@ -235,7 +234,7 @@ impl Observation {
     }
 }
 
-/// Observations and links of a text, without those in code.
+/// Returns the observations and links of a text, except those in fenced code.
 fn parts(body: &str) -> (Vec<Observation>, Vec<Link>) {
     let (mut observations, mut links) = (Vec::new(), Vec::new());
     let mut fence = None;
@@ -261,7 +260,7 @@ fn observation(line: &str) -> Option<Observation> {
     let rest = line.trim_start().strip_prefix("- [")?;
     let (category, said) = rest.split_once(']')?;
     let said = said.strip_prefix(' ')?.trim();
-    // A box to tick, and a link.
+    // A one-character category is a task checkbox, and a leading bracket is a wiki link.
     if category.trim().chars().count() <= 1 || category.starts_with('[') || said.is_empty() {
         return None;
     }
@@ -277,7 +276,7 @@ fn observation(line: &str) -> Option<Observation> {
     })
 }
 
-/// `#tag` where a word could begin.
+/// Returns each `#tag` at the start of a word.
 fn hashtags(text: &str) -> impl Iterator<Item = String> + '_ {
     text.split_whitespace().filter_map(|token| {
         let tag = token.strip_prefix('#')?.trim_end_matches(|c: char| !c.is_alphanumeric());
@@ -287,7 +286,7 @@ fn hashtags(text: &str) -> impl Iterator<Item = String> + '_ {
     })
 }
 
-/// The wiki links of a line. Where one is all that follows a list's mark and some words, those say what it is.
+/// Returns the wiki links of a line. If a list item is some words and one link, the words are the link's relation.
 fn links_of(line: &str) -> Vec<Link> {
     let mut links = Vec::new();
     let bullet = line.trim_start().strip_prefix("- ");
@@ -319,8 +318,7 @@ fn links_of(line: &str) -> Vec<Link> {
     }
     links
 }
-/// By what notes are called in links: path, path without ending, file name, title, permalink, aliases; letter case
-/// aside.
+/// Names of notes in links: path, path without extension, file name, title, permalink, aliases; case-insensitive.
 #[derive(Default)]
 struct Names {
     paths: HashMap<String, String>,
@@ -335,7 +333,7 @@ impl Names {
         called.push(text(&front, &["permalink"]).to_owned());
         called.extend(tags(&front["aliases"]));
         for name in called.into_iter().filter(|name| !name.is_empty()) {
-            // Of two notes with one name the first has it, as in the programs that keep them.
+            // If two notes have one name, the first note is linked, as in the source programs.
             self.paths.entry(name.to_lowercase()).or_insert_with(|| note.path.clone());
         }
     }

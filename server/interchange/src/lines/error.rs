@@ -1,21 +1,19 @@
-//! Why an import ended before its end.
-
 use std::io;
 
 use engine::{Damage, SearchError, WriteError};
 
 use recalld_embedding::inflow::Halt;
 
-/// Why an import ended before its end.
+/// The reason for which an import ended early.
 #[derive(Debug)]
 pub enum ImportError {
     /// The file cannot be read.
     Reading(io::Error),
-    /// The store takes no more; what was written before stands.
+    /// The store refuses further writes; earlier batches remain stored.
     Writing(WriteError),
     /// Stored bytes are damaged.
     Damaged(Damage),
-    /// Nobody waits for it any more; what was written before stands.
+    /// The import was cancelled; earlier batches remain stored.
     Cancelled,
 }
 

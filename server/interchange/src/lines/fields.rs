@@ -1,6 +1,6 @@
-//! One line as keys and the raw JSON of their values, and typed reads of these.
+//! Splits a line into keys and raw JSON values, and reads the values as types.
 //!
-//! Raw, since `attributes` is kept as it was written, to the byte.
+//! Values stay raw because `attributes` is stored byte for byte as written.
 
 use std::str::FromStr;
 
@@ -12,13 +12,13 @@ use recalld_common::names;
 
 use super::text::EPOCH;
 
-/// The fields of a JSON object; each is taken once, and what is left over is told.
+/// The fields of a JSON object. Each field is read once; fields that are left over are an error.
 pub(super) struct Fields<'line> {
     rest: Vec<(String, &'line str)>,
 }
 
 impl<'line> Fields<'line> {
-    /// Takes a JSON object apart.
+    /// Splits a JSON object into fields.
     pub(super) fn of(text: &'line str) -> Result<Self, String> {
         match serde_json::from_str::<Value>(text) {
             Ok(Value::Object(_)) => {}
@@ -27,7 +27,7 @@ impl<'line> Fields<'line> {
         }
         let mut rest: Vec<(String, &str)> = Vec::new();
         let mut at = text.find('{').map_or(text.len(), |at| at + 1);
-        // It is a whole object, so the marks that are looked for are there.
+        // The text is a complete object, so every delimiter searched for is present.
         while let Some(start) = text[at..].find('"').map(|found| at + found) {
             let end = value_end(text, start);
             let key: String = serde_json::from_str(&text[start..end]).map_err(|e| e.to_string())?;
@@ -42,7 +42,7 @@ impl<'line> Fields<'line> {
         Ok(Self { rest })
     }
 
-    /// The raw value of a key; null is the same as none.
+    /// Removes and returns the raw value of a key; `None` for null.
     pub(super) fn raw(&mut self, key: &str) -> Option<&'line str> {
         let at = self.rest.iter().position(|(name, _)| name == key)?;
         Some(self.rest.swap_remove(at).1).filter(|raw| *raw != "null")
@@ -94,7 +94,7 @@ impl<'line> Fields<'line> {
         bytes.map(Some).ok_or_else(|| format!("{key}: 64 hexadecimal digits are wanted"))
     }
 
-    /// A time as a text or in microseconds (EXP-04).
+    /// Reads a time as text or in microseconds (EXP-04).
     pub(super) fn time(&mut self, key: &str) -> Result<Option<Micros>, String> {
         let Some(raw) = self.raw(key) else { return Ok(None) };
         if let Ok(micros) = raw.parse() {
@@ -129,7 +129,7 @@ impl<'line> Fields<'line> {
             .map_err(|_| format!("{key}: an id such as {prefix} and 26 characters is wanted"))
     }
 
-    /// Keys that nobody asked for: another form, or a misspelt one. Better told than lost.
+    /// Returns an error if a key was not read: a misspelt key must be reported rather than lost.
     pub(super) fn end(self) -> Result<(), String> {
         match self.rest.first() {
             Some((key, _)) => Err(format!("there is no key {key} on such a line")),
@@ -138,7 +138,7 @@ impl<'line> Fields<'line> {
     }
 }
 
-/// Where the JSON value that starts at `start` ends. The text is known to be JSON.
+/// Returns the end of the JSON value that starts at `start`. The text must be valid JSON.
 fn value_end(text: &str, start: usize) -> usize {
     let (mut depth, mut in_text, mut escaped) = (0u32, false, false);
     for (at, byte) in text.bytes().enumerate().skip(start) {
@@ -167,8 +167,8 @@ fn value_end(text: &str, start: usize) -> usize {
     text.len()
 }
 
-/// A time that an export wrote, or any other in RFC 3339. Not by `jiff::Timestamp` where it is in
-/// UTC, since that ends a day before the year 9999 does.
+/// Reads a time from an export, or any other RFC 3339 time. UTC times are not parsed by `jiff::Timestamp`, whose range
+/// ends a day before the year 9999 does.
 fn time(text: &str) -> Result<Micros, String> {
     let utc = text.strip_suffix(['Z', 'z']).and_then(|text| text.parse::<DateTime>().ok());
     let Some(utc) = utc else { return names::parse_time(text) };

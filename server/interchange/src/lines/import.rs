@@ -1,8 +1,7 @@
-//! A file of lines into a store: read once for what it holds, and once more to import it.
+//! Imports a file of lines into a store in two passes: the first plans, the second imports.
 //!
-//! A batch is stored whole or not at all; an import that ends early, by a kill too, leaves the batches
-//! before, and finds their lines unchanged when it is begun again. Must not know where the file came
-//! from, nor who asked.
+//! A batch is stored whole or not at all. If an import ends early, even by SIGKILL, the earlier batches remain stored,
+//! and the next attempt reports their lines as unchanged. Must not know the origin of the file or the caller.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -15,19 +14,19 @@ use recalld_common::cancel::CallScope;
 use recalld_embedding::encoders::Encoders;
 use recalld_embedding::inflow::Inflow;
 
-/// Where lines go, and how.
+/// Destination and options of an import.
 pub struct Import<'a> {
-    /// The store, and what makes embeddings of searchable items.
+    /// The store, and the encoder that embeds searchable items.
     pub encoders: &'a Encoders,
-    /// Who hides what a line only says is tombstoned.
+    /// Author of tombstones for rows whose line is marked as tombstoned without a tombstone line.
     pub by: &'a str,
-    /// Nothing is written when any line is bad.
+    /// If true, nothing is written when any line is bad.
     pub strict: bool,
-    /// Nothing is written.
+    /// If true, nothing is written.
     pub dry_run: bool,
-    /// The call whose work it is.
+    /// Call on whose behalf the import runs; its cancellation ends the import.
     pub call: CallScope<'a>,
-    /// Told of lines done, and of how many there are.
+    /// Receives the number of finished lines and the number of all lines.
     pub progress: &'a dyn Fn(u64, u64),
 }
 
@@ -62,7 +61,7 @@ impl Import<'_> {
     }
 }
 
-/// Reads lines at their places, which mostly follow one another.
+/// Reads lines at their offsets, which are mostly consecutive.
 struct Lines<'a> {
     file: BufReader<&'a File>,
     at: Option<u64>,

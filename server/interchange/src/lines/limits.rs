@@ -1,4 +1,4 @@
-//! Bounds of lines, each with the reason for its size.
+//! Limits of lines, each with its reason.
 
 use engine::limits::{
     ATTRIBUTE_BYTES_MAX, LIST_MAX, NAME_BYTES_MAX, REF_BYTES_MAX, SUPERSEDES_MAX, TEXT_BYTES_MAX,
@@ -15,19 +15,19 @@ limit_table::limits! {
     pub const LINE_BYTES_MAX: usize = 12 << 20;
 }
 
-/// Lines that are handed on together, in bytes; a longer line goes alone.
+/// Bytes of whole lines that are passed on together, once reached.
 pub(super) const CHUNK_BYTES: usize = 64 << 10;
 
-/// Bytes of an item's texts before they are escaped: the longest line is an item's.
+/// Bytes of an item's texts before escaping: items make the longest lines.
 const TEXTS_BYTES_MAX: usize = TEXT_BYTES_MAX
     + ATTRIBUTE_BYTES_MAX
     + 2 * TITLE_BYTES_MAX
     + REF_BYTES_MAX
     + URI_BYTES_MAX
     + (2 * LIST_MAX + 8) * NAME_BYTES_MAX;
-/// An id with its quotes and comma.
+/// Bytes of an id with its quotes and comma.
 const ID_BYTES: usize = 33;
-/// Keys, times, numbers and punctuation.
+/// Bytes of keys, times, numbers and punctuation.
 const FRAME_BYTES: usize = 8 << 10;
 
 const _: () = assert!(

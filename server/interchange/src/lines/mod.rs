@@ -1,5 +1,4 @@
-//! The JSON Lines form of a store (`format-spec/export.md`): out with [`mod@write`], in with
-//! [`import`].
+//! The JSON Lines form of a store (`format-spec/export.md`): export with [`mod@write`], import with [`import`].
 //!
 //! Knows the engine's rows and their names on the wire; must not know sockets or policy.
 

@@ -1,8 +1,8 @@
-//! Lines as rows: what each becomes, in batches of bounded size.
+//! Converts lines to rows in batches of bounded size.
 //!
-//! Batches are cut so that rows keep the order of their lines, and so that what a batch says of the
-//! store holds when it is written: a line that touches what is still on its way waits for it. So it
-//! does not matter how fast anything is written. Must not know files, nor how a batch is embedded.
+//! Batch limits preserve the order of the lines. If a line depends on rows that are not yet stored, the import waits
+//! for their batch. Every decision thus still holds when the batch is written, at any speed of the writer. Must not
+//! know files, or the embedding of a batch.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -21,9 +21,9 @@ use super::said::{self, Said};
 use recalld_embedding::inflow;
 use recalld_embedding::inflow::Inflow;
 
-/// Why a line was not taken.
+/// The reason for which a line was not accepted.
 enum Refusal {
-    /// The line is bad; the rest can go on.
+    /// The line is bad; the import continues.
     Line(String),
     /// The import ends.
     End(ImportError),
@@ -47,25 +47,25 @@ impl From<SearchError> for Refusal {
     }
 }
 
-/// All lines of a file, one after the other.
+/// State of a pass over all lines of a file.
 pub(super) struct Pass<'a> {
     import: &'a Import<'a>,
     plan: &'a Plan,
     snapshot: Snapshot,
-    /// `None` where nothing is written.
+    /// `None` if nothing is written.
     inflow: Option<Inflow<Pending>>,
-    /// What is on the way changes, parcel by parcel: the snapshot may be from before that.
+    /// Changes by each batch in flight, oldest first; the snapshot may predate these changes.
     on_the_way: VecDeque<Marks>,
-    /// What each entry is in the store; 0 where it is not.
+    /// Stored id of each entry; 0 if the entry was not imported.
     placed: Vec<u128>,
-    /// Rows that lines without an id may mean.
+    /// Stored rows that match lines without an id.
     said: Said,
     pending: Pending,
-    /// Rows whose line says that they are tombstoned, while no tombstone line names them.
+    /// Rows whose line is marked as tombstoned, while no tombstone line names the row.
     hidden: Vec<u128>,
-    /// Lines that were taken.
+    /// Number of lines processed.
     taken: u64,
-    /// Lines of which it is known what became of them, as they were told last.
+    /// Number of finished lines in the last progress report.
     told: u64,
     report: Report,
 }
@@ -94,7 +94,7 @@ impl<'a> Pass<'a> {
         })
     }
 
-    /// Takes the next line.
+    /// Processes the next line.
     pub(super) fn line(&mut self, at: At, text: &str) -> Result<(), ImportError> {
         let taken = read::line(text.trim()).map_err(Refusal::Line).and_then(|line| {
             self.make_room(&line, text.len())?;
@@ -112,7 +112,7 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
-    /// Writes the rest.
+    /// Writes the remaining batch and returns the report.
     pub(super) fn end(mut self) -> Result<Report, ImportError> {
         self.drain()?;
         self.hide_the_rest()?;
@@ -124,7 +124,7 @@ impl<'a> Pass<'a> {
         self.import.encoders.store()
     }
 
-    /// Tells of lines that are done, each time that there are more.
+    /// Reports progress if more lines are finished than at the last report.
     fn tell(&mut self, done: u64) {
         if done > self.told {
             self.told = done;
@@ -132,8 +132,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Hands on what is pending where the next line cannot be of the same batch, and waits for what
-    /// is on its way where the line cannot be judged without it.
+    /// Flushes the pending batch if the next line cannot join its commit. Waits for batches in flight if the line
+    /// cannot be judged before these are stored.
     fn make_room(&mut self, line: &Line, bytes: usize) -> Result<(), Refusal> {
         let reference = match line {
             Line::Item { draft, .. } => draft.reference.as_deref(),
@@ -155,7 +155,7 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
-    /// Who holds a ref in the store, where something that was not written yet may take it away.
+    /// Returns the stored item that has a ref, if an unwritten batch supersedes items and thus may free the ref.
     fn holder(&self, reference: Option<&str>) -> Result<Option<ItemId>, Damage> {
         let mut unwritten = self.on_the_way.iter().chain([&self.pending.marks]);
         let Some(reference) = reference.filter(|_| unwritten.any(|it| !it.superseded.is_empty()))
@@ -166,7 +166,7 @@ impl<'a> Pass<'a> {
         holder.map(|holder| self.snapshot.id(holder)).transpose()
     }
 
-    /// Waits for what is on its way where that changes what is about to be looked up.
+    /// Waits for the batches in flight if one of them changes the rows of the next lookup.
     fn look_after(&mut self, changes: impl Fn(&Marks) -> bool) -> Result<(), ImportError> {
         if self.on_the_way.iter().any(changes) { self.wait() } else { Ok(()) }
     }
@@ -198,7 +198,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// A fresh id where the given one is none or taken.
+    /// Returns the line's id, or a new id if the line has none or its id is taken.
     fn free_id(&mut self, given: Option<u128>, is_taken: bool) -> u128 {
         self.report.renamed += u64::from(given.is_some() && is_taken);
         given.filter(|_| !is_taken).unwrap_or_else(|| self.store().new_item_id().0)
@@ -235,7 +235,7 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
-    /// The source that a line names; made where neither file nor store has it.
+    /// Returns the source that a line names; a source that neither the file nor the store has is created.
     fn source(&mut self, at: At, name: Option<SourceName>) -> Result<Option<SourceId>, Refusal> {
         let Some(name) = name else { return Ok(None) };
         if let Some(id) = name.id {
@@ -268,7 +268,7 @@ impl<'a> Pass<'a> {
         Ok(Some(id))
     }
 
-    /// What an entry became.
+    /// Returns the stored id of an entry.
     fn at(&self, at: At) -> Result<u128, Refusal> {
         match self.placed[at as usize] {
             0 => {
@@ -303,7 +303,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// An item that another one replaced: erased ones too, be it in the file or in the store.
+    /// Returns a superseded item, which may be erased in the file or in the store.
     fn replaced(&mut self, at: At, name: &Name) -> Result<ItemId, Refusal> {
         if let Name::Id(id) = name
             && !self.plan.items.contains_key(&id.0)
@@ -428,7 +428,7 @@ impl<'a> Pass<'a> {
                 draft.supersedes.push(self.replaced(at, name)?);
             }
         } else {
-            // What is there says itself what it replaced.
+            // An item or edge that exists has its own list of superseded items.
             let is_edge = is_edge || draft.gone && !has_item;
             draft.target = self.hidden_by(at, target, is_edge)?;
         }
@@ -447,7 +447,7 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
-    /// What a tombstone's line names, which is there.
+    /// Returns the id of the item or edge that a tombstone line hides; an error if the target does not exist.
     fn hidden_by(&mut self, at: At, target: u128, is_edge: bool) -> Result<u128, Refusal> {
         if !is_edge {
             return self.item_of(at, &Name::Id(ItemId(target))).map(|id| id.0);
@@ -462,7 +462,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Tombstones for rows that a line called tombstoned and that nothing in the file hides.
+    /// Writes tombstones for rows that are marked as tombstoned and that no line of the file hides.
     fn hide_the_rest(&mut self) -> Result<(), ImportError> {
         let mut seen = HashSet::new();
         for target in std::mem::take(&mut self.hidden) {
@@ -485,7 +485,7 @@ impl<'a> Pass<'a> {
         self.drain()
     }
 
-    /// Hands on what is pending.
+    /// Passes the pending batch to the ingest pipeline.
     fn flush(&mut self) -> Result<(), ImportError> {
         let mut pending = std::mem::take(&mut self.pending);
         if pending.is_empty() {
@@ -502,11 +502,11 @@ impl<'a> Pass<'a> {
         self.on_the_way.push_back(std::mem::take(&mut pending.marks));
         let settled = inflow.give(pending, self.import.call)?;
         self.settle_all(settled);
-        // Lines that follow are to know which of its rows are missing.
+        // The batch has records that will be refused; later lines depend on which.
         if checked.is_err() { self.wait() } else { Ok(()) }
     }
 
-    /// Waits for all that was handed on.
+    /// Waits for all batches in flight.
     fn wait(&mut self) -> Result<(), ImportError> {
         if let Some(inflow) = &mut self.inflow {
             let settled = inflow.drain(self.import.call)?;
@@ -515,7 +515,7 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
-    /// Writes all that was taken.
+    /// Writes all processed lines.
     fn drain(&mut self) -> Result<(), ImportError> {
         self.flush()?;
         self.wait()
@@ -539,7 +539,7 @@ impl<'a> Pass<'a> {
                 self.placed[at as usize] = 0;
             }
             let number = at.map_or(0, |at| self.plan.number(at));
-            // With the source that it named a line is refused once more.
+            // A line is refused a second time together with the source that it names.
             if told.insert(number) {
                 self.report.bad.add(number, why);
             }
@@ -549,13 +549,13 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// Whether a stored source says what a line says; not who recorded it, or when.
+/// Returns true if a stored source has the content of a line; author and time are ignored.
 fn is_of(there: &SourceView<'_>, draft: &SourceDraft) -> bool {
     (there.kind, there.uri, there.title) == (&*draft.kind, &*draft.uri, &*draft.title)
         && (there.content_sha256, there.bytes) == (draft.content_sha256, draft.bytes)
 }
 
-/// Whether a stored item says what a line says; not who recorded it, when, or what it replaced.
+/// Returns true if a stored item has the content of a line; author, time and superseded items are ignored.
 fn says_the_same(there: &ItemView<'_>, draft: &ItemDraft) -> bool {
     there.reference == draft.reference.as_deref()
         && (there.kind, there.modality) == (&*draft.kind, &*draft.modality)
@@ -568,7 +568,7 @@ fn says_the_same(there: &ItemView<'_>, draft: &ItemDraft) -> bool {
         && (there.sensitivity, there.searchable) == (draft.sensitivity, draft.searchable)
 }
 
-/// Whether a stored edge says what a line says.
+/// Returns true if a stored edge has the content of a line.
 fn joins_the_same(there: &engine::EdgeView<'_>, draft: &EdgeDraft) -> bool {
     (there.from, there.to, there.relation) == (draft.from, draft.to, &*draft.relation)
         && there.weight.to_bits() == draft.weight.to_bits()

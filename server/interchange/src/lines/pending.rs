@@ -1,7 +1,7 @@
-//! Records of an import that are not written yet: one batch, and which lines they are of.
+//! The pending batch of an import: records that are not written yet, with their lines.
 //!
-//! Owns when a batch ends, and what a later line may not take for granted while it is on its way; must
-//! not know what the store holds.
+//! Decides the end of a batch, and which later lines depend on the batch while it is in flight; must not know the
+//! store's content.
 
 use std::collections::HashSet;
 
@@ -18,7 +18,7 @@ use super::report::Report;
 use recalld_embedding::encoders::Encoders;
 use recalld_embedding::inflow::{PARCEL_TEXTS_MAX, Parcel};
 
-/// Records of one batch. Of those that are embedded there are at most [`PARCEL_TEXTS_MAX`].
+/// Records of one batch. Embedded items are limited further to [`PARCEL_TEXTS_MAX`].
 const BATCH_RECORDS_MAX: usize = 4_096;
 /// Bytes of the lines of one batch.
 const BATCH_BYTES_MAX: usize = 8 << 20;
@@ -29,49 +29,49 @@ const _: () = assert!(BATCH_BYTES_MAX + LINE_BYTES_MAX < engine::limits::FRAME_B
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     pub(super) batch: Batch,
-    /// Bytes of its lines.
+    /// Bytes of the batch's lines.
     pub(super) bytes: usize,
     rank: Rank,
     pub(super) marks: Marks,
-    /// Items that are to be embedded.
+    /// Number of items to embed.
     texts: usize,
-    /// The entry of each source, item, edge and tombstone of the batch: for a source that has no line
-    /// of its own the one that named it, for a tombstone that has none nothing.
+    /// Entry of each source, item, edge and tombstone of the batch. A source without a line of its own has the entry
+    /// that named the source; a tombstone without a line has `None`.
     sources: Vec<At>,
     items: Vec<At>,
     edges: Vec<At>,
     tombstones: Vec<Option<At>>,
-    /// How many lines were taken when it was handed on.
+    /// Number of lines processed when the batch was flushed.
     pub(super) upto: u64,
 }
 
-/// What became of a batch.
+/// Result of writing a batch.
 pub(super) struct Settled {
-    /// Rows that the store took.
+    /// Rows that were stored.
     pub(super) written: Report,
-    /// Entries whose rows it did not take, and why.
+    /// Entries whose rows were refused, with the reason.
     pub(super) refused: Vec<(Option<At>, String)>,
-    /// Lines of which it is known by now what became of them.
+    /// Number of lines whose result is now known.
     pub(super) upto: u64,
 }
 
-/// What a batch changes of what the store says of a ref, an id, a URI or the edges of an item.
+/// Refs, ids, URIs and edge starts that a batch changes in the store.
 #[derive(Debug, Default)]
 pub(super) struct Marks {
     pub(super) refs: HashSet<String>,
     pub(super) ids: HashSet<u128>,
     pub(super) superseded: HashSet<ItemId>,
-    /// Of its sources.
+    /// URIs of the batch's sources.
     pub(super) uris: HashSet<String>,
-    /// Where its edges begin.
+    /// Start items of the batch's edges.
     pub(super) edges_from: HashSet<ItemId>,
-    /// Whether it hides something.
+    /// True if the batch has tombstones.
     pub(super) hides: bool,
 }
 
 impl Marks {
-    /// Whether a line can only be judged once these are in the store: it gives the same id, or one of
-    /// both hides something.
+    /// Returns true if a line can only be judged after this batch is stored: the line has the same id, or either has a
+    /// tombstone.
     pub(super) fn waits_for(&self, line: &Line) -> bool {
         self.hides
             || matches!(line, Line::Tombstone { .. })
@@ -79,7 +79,7 @@ impl Marks {
     }
 }
 
-/// The id that a line gives its row.
+/// Returns the id that a line sets for its row.
 fn id_of(line: &Line) -> Option<u128> {
     match line {
         Line::Source(draft) => draft.id.map(|id| id.0),
@@ -115,15 +115,15 @@ impl Pending {
         self.batch.records() == 0
     }
 
-    /// Whether a line of so many bytes is too much for this batch.
+    /// Returns true if a line of `bytes` bytes exceeds the limits of this batch.
     pub(super) fn is_full(&self, bytes: usize) -> bool {
         self.batch.records() >= BATCH_RECORDS_MAX
             || self.texts >= PARCEL_TEXTS_MAX
             || self.bytes + bytes > BATCH_BYTES_MAX
     }
 
-    /// Whether a line cannot be of the same batch as those before it: rows of one commit stand in
-    /// order of rank, what is hidden must be there before, and an id is given once.
+    /// Returns true if a line cannot join this batch: rows of one commit are in order of rank, a hidden row must exist
+    /// before its tombstone, and each id occurs once.
     pub(super) fn clashes(&self, line: &Line) -> bool {
         let rank = Rank::of(line);
         rank < self.rank
@@ -131,7 +131,7 @@ impl Pending {
             || id_of(line).is_some_and(|id| self.marks.ids.contains(&id))
     }
 
-    /// Notes that the next record is this line's.
+    /// Records that the next record comes from this line.
     pub(super) fn goes_on_with(&mut self, line: &Line) {
         self.rank = self.rank.max(Rank::of(line));
     }
@@ -159,7 +159,7 @@ impl Pending {
         self.edges.push(at);
     }
 
-    /// A source of the batch that says what a line says.
+    /// Returns a source of the batch with the content of a line.
     pub(super) fn source_like(&self, draft: &SourceDraft) -> Option<SourceId> {
         let near = self.marks.uris.contains(&draft.uri);
         let mut sources = self.batch.sources.iter().filter(|it| near && it.uri == draft.uri);
@@ -168,7 +168,7 @@ impl Pending {
         sources.find(|it| tells(it) && told(it) == told(draft)).and_then(|it| it.id)
     }
 
-    /// An edge of the batch that says what a line says.
+    /// Returns an edge of the batch with the content of a line.
     pub(super) fn edge_like(&self, draft: &EdgeDraft) -> Option<EdgeId> {
         let tells = |it: &EdgeDraft| EdgeDraft {
             id: None,
@@ -188,8 +188,8 @@ impl Pending {
         self.tombstones.push(at);
     }
 
-    /// Writes the batch; where it is refused, its records one by one, so that only those that are
-    /// wrong are left out.
+    /// Writes the batch. If the batch is refused, writes its records one by one, so that only the invalid records are
+    /// left out.
     pub(super) fn settle(
         mut self,
         mut write: impl FnMut(Batch) -> Result<(), Unwritten>,
@@ -216,7 +216,7 @@ impl Pending {
         Ok(settled)
     }
 
-    /// The same records as batches of one, in their order, each with its entry.
+    /// Returns the records as batches of one, in their order, each with its entry.
     fn singles(self) -> impl Iterator<Item = (Option<At>, Batch)> {
         let embedded_by = self.batch.embedded_by;
         let none = Batch::default;
@@ -251,7 +251,7 @@ impl Parcel for Pending {
     }
 }
 
-/// What writing a batch would say of it, as far as that is known without the store.
+/// Checks a batch like a write, as far as possible without the store.
 pub(super) fn check(batch: Batch, dimensions: Option<u32>) -> Result<(), Unwritten> {
     batch.check(dimensions).map_err(|error| Unwritten { error, batch: Box::new(batch) })
 }

@@ -1,7 +1,6 @@
-//! What a file to import holds, and an order of its lines in which each stands after those that it
-//! names.
+//! Import plan: the content of a file, and an order in which each line follows the lines that it references.
 //!
-//! Keeps a few words for each line, never the lines themselves. Must not know the store.
+//! Stores a few words per line, never the lines themselves. Must not know the store.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, BufRead, Read};
@@ -14,53 +13,53 @@ use super::said::{self, Mark as SaidMark};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Lines of one file. What that takes of memory is in `format-spec/limits.md`.
+    /// Lines of one file. `format-spec/limits.md` states the memory use.
     pub const LINES_MAX: u32 = 1 << 22;
 }
 
-/// Where a good line lies.
+/// Position of a valid line.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
-    /// Offset in the file.
+    /// Byte offset in the file.
     pub(super) at: u64,
-    /// Its length with its line feed.
+    /// Length in bytes, including the line feed.
     pub(super) bytes: u32,
-    /// Its number, from 1.
+    /// Line number, from 1.
     pub(super) number: u32,
 }
 
-/// Index of an entry.
+/// Index into `Plan::entries`.
 pub(super) type At = u32;
 
-/// The lines of a file.
+/// Import plan of a file.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     pub(super) entries: Vec<Entry>,
-    /// Entries in the order in which they can be written.
+    /// Entries in an order in which they can be written.
     pub(super) order: Vec<At>,
-    /// The first item of each id; the same for sources and edges.
+    /// First entry of each item id; `sources` and `edges` likewise.
     pub(super) items: HashMap<u128, At>,
     pub(super) sources: HashMap<u128, At>,
     pub(super) edges: HashMap<u128, At>,
-    /// The first tombstone of each item that is said to be gone.
+    /// First tombstone of each item that is marked as gone.
     pub(super) gone: HashMap<u128, At>,
-    /// Items of each ref, in order of line.
+    /// Entries with each ref, in order of line.
     refs: HashMap<String, Vec<At>>,
-    /// The first source of each name.
+    /// First entry of each source name.
     source_names: HashMap<SaidMark, At>,
-    /// What items say that have neither id nor ref.
+    /// Content keys of items with neither id nor ref.
     pub(super) bare: HashSet<SaidMark>,
-    /// What tombstone lines name.
+    /// Targets of tombstone lines.
     pub(super) targets: HashSet<u128>,
-    /// Lines that cannot be imported, and why.
+    /// Lines that cannot be imported, with the reason.
     pub(super) bad: BadLines,
-    /// Each entry and one that must come first, since it names that.
+    /// Pairs of an entry and an entry that must precede it because it is referenced.
     after: Vec<(At, At)>,
-    /// Whether any of those stands below.
+    /// True if any of these references points to a later line.
     forwards: bool,
-    /// Links to what was not above them.
+    /// References to rows that no earlier line has.
     open: Vec<(At, Link)>,
-    /// Names of sources that were not above them.
+    /// References to source names that no earlier line has.
     unnamed: Vec<(At, SaidMark)>,
 }
 
@@ -73,7 +72,7 @@ enum Link {
 }
 
 impl Plan {
-    /// Reads a file through.
+    /// Reads the file and builds the plan.
     pub(super) fn of(file: &mut impl BufRead) -> io::Result<Self> {
         let mut plan = Self::default();
         let (mut at, mut number, mut bytes) = (0u64, 0u32, Vec::new());
@@ -117,7 +116,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The item that a ref means on the line of `entry`: the last one above it, else the first below.
+    /// Returns the item that a ref means on the line of `entry`: the last one above, else the first one below.
     pub(super) fn of_ref(&self, reference: &str, entry: At) -> Option<At> {
         let of = self.refs.get(reference)?;
         let above = of.partition_point(|&other| other < entry);
@@ -127,12 +126,13 @@ impl Plan {
             .or_else(|| of[above..].iter().copied().find(|&at| at != entry))
     }
 
-    /// The item of an id, or else the tombstone that says that it is gone.
+    /// Returns the item with an id, or else the tombstone that marks the item as gone.
     pub(super) fn of_id(&self, id: u128) -> Option<At> {
         self.items.get(&id).or_else(|| self.gone.get(&id)).copied()
     }
 
-    /// Notes a line: what it names first, so that a line which names itself is a circle.
+    /// Adds a line. The references are added before the line's own id, so that a line which references itself is a
+    /// cycle.
     fn take(&mut self, line: &Line, entry: Entry) {
         let at = At::try_from(self.entries.len()).expect("LINES_MAX is less");
         self.entries.push(entry);
@@ -171,7 +171,7 @@ impl Plan {
         }
     }
 
-    /// Notes that a line names what is above it, or what may be below.
+    /// Adds a reference to an earlier line, or an open reference that a later line may resolve.
     fn link(&mut self, at: At, above: Option<At>, link: impl FnOnce() -> Link) {
         match above {
             Some(above) => self.after.push((at, above)),
@@ -199,7 +199,7 @@ impl Plan {
         }
     }
 
-    /// Links to lines below; what no line holds may be in the store.
+    /// Resolves open references to later lines; the remaining ones may be in the store.
     fn close_links(&mut self) {
         for (at, link) in std::mem::take(&mut self.open) {
             let target = match link {
@@ -222,8 +222,8 @@ impl Plan {
         }
     }
 
-    /// Lines in their order, but each after those that it names. A circle can only run along
-    /// `supersedes`; its items are bad lines.
+    /// Sorts the lines topologically, otherwise in file order. Cycles are possible only along `supersedes`; their items
+    /// are bad lines.
     fn sort(&mut self) {
         let lines = At::try_from(self.entries.len()).expect("LINES_MAX is less");
         if !self.forwards {
@@ -276,7 +276,6 @@ impl Plan {
         }
     }
 
-    /// The line number of an entry.
     pub(super) fn number(&self, at: At) -> u32 {
         self.entries[at as usize].number
     }
@@ -290,7 +289,7 @@ enum Mark {
     Bad,
 }
 
-/// Passes over the rest of a line; gives its length.
+/// Skips the rest of a line; returns its length.
 fn skip_line(file: &mut impl BufRead) -> io::Result<u64> {
     let mut skipped = 0;
     loop {
@@ -329,7 +328,7 @@ mod tests {
         assert_eq!((order(&plan), plan.bad.count), (vec![4, 3, 5, 1], 0));
     }
 
-    /// `itm_` and 26 digits of base 32.
+    /// Returns `itm_` and 26 digits of base 32.
     fn id(last: char) -> String {
         format!("itm_{}{last}", "0".repeat(25))
     }

@@ -1,4 +1,4 @@
-//! Lines as drafts whose links still have the names that the line gave them.
+//! Reads lines as drafts whose references are unresolved names.
 
 use engine::{
     EdgeDraft, ItemDraft, ItemId, Sensitivity, SourceDraft, SourceId, Span, TombstoneDraft,
@@ -7,12 +7,10 @@ use engine::{
 use super::fields::Fields;
 use recalld_common::names;
 
-/// Whom a link means.
+/// Target of a reference to an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Name {
-    /// The item of this id.
     Id(ItemId),
-    /// The item of this ref.
     Ref(String),
 }
 
@@ -31,7 +29,7 @@ impl std::fmt::Display for Name {
     }
 }
 
-/// Where a line says that its row came from.
+/// The source that a line names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SourceName {
     pub(super) id: Option<SourceId>,
@@ -40,7 +38,7 @@ pub(super) struct SourceName {
     pub(super) title: String,
 }
 
-/// One line; its drafts have no links yet.
+/// A line as a draft, with the names of its references.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Line {
     Source(SourceDraft),
@@ -64,7 +62,7 @@ pub(super) enum Line {
     },
 }
 
-/// Reads one line, without its line feed. The error says what was wrong and what is allowed.
+/// Reads one line, without its line feed. The error states what was wrong and what is allowed.
 pub(super) fn line(text: &str) -> Result<Line, String> {
     // Some programs begin a file with a byte order mark.
     let mut fields = Fields::of(text.trim_start_matches('\u{feff}'))?;

@@ -1,18 +1,16 @@
-//! What became of an import.
-
 use engine::Batch;
 use recalld_common::counted::counted;
 use serde_json::{Value, json};
 
-/// Bad lines that are named; the rest are counted.
+/// Bad lines that are listed; further ones are only counted.
 const BAD_NAMED_MAX: usize = 100;
 
-/// Lines that are left out.
+/// Lines that were left out.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BadLines {
-    /// How many.
+    /// Number of bad lines.
     pub count: u64,
-    /// The first of them that were found: number, and why.
+    /// The first bad lines found: line number and reason.
     pub named: Vec<(u32, String)>,
 }
 
@@ -26,33 +24,33 @@ impl BadLines {
     }
 }
 
-/// What became of an import.
+/// Result of an import.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Report {
-    /// Sources written, those that items only named among them.
+    /// Sources written, including sources that are only named by items.
     pub sources: u64,
     /// Items written.
     pub items: u64,
-    /// Items that these replace.
+    /// Items that the written items supersede.
     pub superseded: u64,
     /// Edges written.
     pub edges: u64,
     /// Tombstones written.
     pub tombstones: u64,
-    /// Items that were embedded for it; none of those that are unchanged.
+    /// Items embedded for the import; unchanged items are not embedded.
     pub embedded: u64,
-    /// Lines that the store says already.
+    /// Lines whose content is already stored.
     pub unchanged: u64,
-    /// Rows whose id another row had, so that they got a new one.
+    /// Rows that got a new id because another row has theirs.
     pub renamed: u64,
     /// Lines left out.
     pub bad: BadLines,
-    /// Whether this only says what would be written.
+    /// True if the report only predicts a write.
     pub nothing_written: bool,
 }
 
 impl Report {
-    /// What is written with a batch.
+    /// Counts the rows of a batch.
     pub(super) fn of(batch: &Batch) -> Self {
         Self {
             sources: batch.sources.len() as u64,
@@ -64,7 +62,7 @@ impl Report {
         }
     }
 
-    /// Adds what was written.
+    /// Adds the counts of written rows.
     pub(super) fn add(&mut self, written: &Self) {
         self.sources += written.sources;
         self.items += written.items;
@@ -73,7 +71,7 @@ impl Report {
         self.tombstones += written.tombstones;
     }
 
-    /// As `recalld import --json` prints it.
+    /// The report as printed by `recalld import --json`.
     pub fn to_json(&self) -> Value {
         let bad = self.bad.named.iter().map(|(line, why)| json!({"line": line, "reason": why}));
         json!({
@@ -84,7 +82,7 @@ impl Report {
         })
     }
 
-    /// The same in words.
+    /// The report as text, one line per bad line.
     pub fn readable(&self) -> String {
         let mut text = format!(
             "{}{}, {} ({} superseded), {}, {}; {} embedded, {} unchanged, {} with a new id, {}",

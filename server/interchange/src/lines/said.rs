@@ -1,7 +1,7 @@
-//! What rows say, as marks to find them by: of items that have neither id nor ref, and of sources.
+//! Deduplication index: content keys by which rows without an id are found again, for items with neither id nor ref and
+//! for sources.
 //!
-//! Owns what such rows are told apart by, and which of them the store and the file have so far. Must not
-//! know what becomes of a line.
+//! Knows which of these rows the store and the file have so far. Must not know the result of a line.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,13 +13,13 @@ use sha2::{Digest, Sha256};
 use super::error::ImportError;
 use recalld_common::cancel::CallScope;
 
-/// Items of the store between two looks at whether the import goes on.
+/// Items of the store between two checks for cancellation.
 const ITEMS_PER_LOOK: usize = 4_096;
 
-/// The first half of a SHA-256: two rows that say something else have two marks.
+/// Content key: the first half of a SHA-256, which differs if the content of two rows differs.
 pub(super) type Mark = u128;
 
-/// What is hashed; every part with its length, so that none runs into the next.
+/// Hash state; every part is preceded by its length, so that adjacent parts cannot be confused.
 #[derive(Default)]
 struct Hash(Sha256);
 
@@ -50,15 +50,15 @@ impl Hash {
     }
 }
 
-/// What a source is named by, where it is not by its id.
+/// Returns the key of a source that is named without its id.
 pub(super) fn name_of_source(kind: &str, uri: &str, title: &str) -> Mark {
     let mut hash = Hash::default();
     hash.texts([kind, uri, title].into_iter());
     hash.end()
 }
 
-/// All of an item, but its source, that tells those apart that have neither id nor ref: who recorded it,
-/// too.
+/// The content of an item except its source, by which items with neither id nor ref are distinguished. The author is
+/// included.
 struct Words<'a> {
     texts: [&'a str; 6],
     content_sha256: [u8; 32],
@@ -94,7 +94,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// `at`: when it was recorded, where that counts; `hidden`: whether it is tombstoned.
+    /// Returns the content key. `at` is the recording time if it counts; `hidden` is true for a tombstoned item.
     fn mark(&self, at: Option<Micros>, hidden: bool) -> Mark {
         let mut hash = Hash::default();
         hash.texts(self.texts.into_iter());
@@ -112,26 +112,25 @@ impl<'a> Words<'a> {
     }
 }
 
-/// The mark of a line that has neither id nor ref, and the one that it has without its time; of any
-/// other none.
+/// Returns the content keys with and without the time, for a line that has neither id nor ref; else `None`.
 pub(super) fn of_line(draft: &ItemDraft, tombstoned: bool) -> Option<[Mark; 2]> {
     let is_bare = draft.id.is_none() && draft.reference.is_none();
     let words = || Words::of_draft(draft);
     is_bare.then(|| [draft.recorded_at, None].map(|at| words().mark(at, tombstoned)))
 }
 
-/// What the store and the file have so far.
+/// Content keys of the store and of the file so far.
 #[derive(Debug, Default)]
 pub(super) struct Said {
-    /// Of the items that a line of the file may stand for, by their marks and sources, one each.
+    /// Items that a line of the file may match, by content key and source, one each.
     items: HashMap<(Mark, Option<SourceId>), ItemId>,
-    /// The last source of each name in the file.
+    /// Last source of each name in the file.
     sources: HashMap<Mark, SourceId>,
 }
 
 impl Said {
-    /// Looks through the store, if any line has one of these marks: for what stands, and for what is
-    /// tombstoned where a line says that. So what it keeps is bounded by the file.
+    /// Searches the store if any line has one of the `wanted` keys: for visible items, and for tombstoned items if a
+    /// line is marked as tombstoned. The size of the index is thus bounded by the file.
     pub(super) fn of_store(
         snapshot: &Snapshot,
         wanted: &HashSet<Mark>,
@@ -161,7 +160,7 @@ impl Said {
                 } else if wanted.contains(&stands) {
                     said.items.entry((stands, source)).or_insert(id);
                 } else if wanted.contains(&hidden) {
-                    // An import that was cut off stored it, and did not come to hide it.
+                    // An interrupted import stored this item and did not reach its tombstone.
                     said.items.entry((hidden, source)).or_insert(id);
                 }
             }
@@ -173,7 +172,7 @@ impl Said {
         self.items.get(&(mark, source)).copied()
     }
 
-    /// Notes an item of the file: lines below it that have one of the `wanted` marks may mean it.
+    /// Adds an item of the file, so that later lines with one of the `wanted` keys can match it.
     pub(super) fn note_item(
         &mut self,
         marks: [Mark; 2],
@@ -186,7 +185,7 @@ impl Said {
         }
     }
 
-    /// The last source of the file that has this name.
+    /// Returns the last source of the file with this name.
     pub(super) fn source_named(&self, name: Mark) -> Option<SourceId> {
         self.sources.get(&name).copied()
     }

@@ -1,10 +1,10 @@
-//! Values as the JSON Lines form writes them: texts, times, lists, and objects with keys in order.
+//! Writes values in the JSON Lines form: texts, times, lists, and objects with ordered keys.
 
 use engine::Micros;
 use jiff::SignedDuration;
 use jiff::civil::DateTime;
 
-/// A JSON object that grows key by key, in the order in which they are put.
+/// A JSON object under construction; keys retain their order of insertion.
 pub(super) struct Object<'out> {
     out: &'out mut Vec<u8>,
     is_empty: bool,
@@ -20,7 +20,7 @@ impl<'out> Object<'out> {
         self.out.push(b'}');
     }
 
-    /// A key; its value is to follow.
+    /// Writes a key; the caller writes its value next.
     pub(super) fn key(&mut self, key: &str) -> &mut Vec<u8> {
         if !self.is_empty {
             self.out.push(b',');
@@ -35,14 +35,14 @@ impl<'out> Object<'out> {
         text(self.key(key), value);
     }
 
-    /// A text, left out where it is empty.
+    /// Writes a text, unless it is empty.
     pub(super) fn text_or_none(&mut self, key: &str, value: &str) {
         if !value.is_empty() {
             self.text(key, value);
         }
     }
 
-    /// A list of texts, left out where it is empty.
+    /// Writes a list of texts, unless it is empty.
     pub(super) fn texts_or_none<T: AsRef<str>>(&mut self, key: &str, values: &[T]) {
         if values.is_empty() {
             return;
@@ -55,7 +55,7 @@ impl<'out> Object<'out> {
         out.push(b']');
     }
 
-    /// Bytes that are JSON already.
+    /// Writes bytes that are JSON already.
     pub(super) fn raw(&mut self, key: &str, json: &str) {
         self.key(key).extend_from_slice(json.as_bytes());
     }
@@ -71,7 +71,7 @@ impl<'out> Object<'out> {
         }
     }
 
-    /// `value` where it is not the usual one.
+    /// Writes `value` unless it is the default.
     pub(super) fn flag_unless(&mut self, key: &str, value: bool, usual: bool) {
         if value != usual {
             self.raw(key, if value { "true" } else { "false" });
@@ -79,14 +79,14 @@ impl<'out> Object<'out> {
     }
 }
 
-/// A JSON string (EXP-02): `serde_json` escapes just what the rule names.
+/// Writes a JSON string (EXP-02): `serde_json` escapes exactly the characters that the rule names.
 fn text(out: &mut Vec<u8>, value: &str) {
     serde_json::to_writer(out, value).expect("a text has a JSON form, and a vector takes all");
 }
 
 pub(super) const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
-/// A time as JSON (EXP-04). Not by `jiff::Timestamp`, which ends a day before the year 9999 does.
+/// Returns a time as JSON (EXP-04). Not by `jiff::Timestamp`, whose range ends a day before the year 9999 does.
 fn time(at: Micros) -> String {
     let shown = EPOCH.checked_add(SignedDuration::from_micros(at.0));
     match shown {

@@ -1,4 +1,4 @@
-//! Rows of a store as lines (`format-spec/export.md`).
+//! Writes the rows of a store as lines (`format-spec/export.md`).
 
 use engine::{
     Damage, EdgeView, ItemId, ItemView, Record, Salvage, SearchError, Snapshot, SourceId,
@@ -11,7 +11,7 @@ use super::limits::CHUNK_BYTES;
 use super::text::Object;
 use recalld_common::names;
 
-/// How many lines of each type were written.
+/// Number of written lines by type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lines {
     /// Sources.
@@ -33,7 +33,7 @@ impl Lines {
         })
     }
 
-    /// One line more, of the type of this row.
+    /// Counts one line of the type of this row.
     pub fn count(&mut self, record: &Record<'_>) {
         match record {
             Record::Source(_) => self.sources += 1,
@@ -44,13 +44,13 @@ impl Lines {
     }
 }
 
-/// Who knows the rows that a row names.
+/// Lookup of rows that a row references.
 pub trait Named {
-    /// The kind of an item.
+    /// Returns the kind of an item.
     fn kind(&self, id: ItemId) -> Result<Option<&str>, Damage>;
-    /// A source.
+    /// Returns a source.
     fn source(&self, id: SourceId) -> Result<Option<SourceView<'_>>, Damage>;
-    /// What a tombstone hides.
+    /// Returns the target of a tombstone.
     fn target(&self, number: u128) -> Result<Target<'_>, Damage>;
 }
 
@@ -82,12 +82,12 @@ impl Named for Salvage {
     }
 }
 
-/// Adds the line of a row that was salvaged.
+/// Appends the line of a salvaged row.
 pub fn salvaged(salvage: &Salvage, record: &Record<'_>, out: &mut Vec<u8>) -> Result<(), Damage> {
     line(salvage, record, out)
 }
 
-/// Hands all lines of a snapshot to `take`, some at a time and each whole.
+/// Passes all lines of a snapshot to `take`, in groups of whole lines.
 pub fn all<E: From<SearchError>>(
     snapshot: &Snapshot,
     mut take: impl FnMut(&[u8]) -> Result<(), E>,
@@ -109,10 +109,10 @@ pub fn all<E: From<SearchError>>(
     Ok(lines)
 }
 
-/// Adds the line of a row, with its line feed. `named` knows what the row names.
+/// Appends the line of a row, including its line feed. `named` resolves the row's references.
 ///
 /// # Errors
-/// Damage.
+/// Stored bytes are damaged.
 pub fn line(named: &dyn Named, record: &Record<'_>, out: &mut Vec<u8>) -> Result<(), Damage> {
     match record {
         Record::Source(view) => source(view, out),
@@ -219,7 +219,7 @@ fn tombstone(named: &dyn Named, view: &TombstoneView<'_>, out: &mut Vec<u8>) -> 
     Ok(())
 }
 
-/// The stored text as it is, unless it would break the line (EXP-07).
+/// Writes the stored text unchanged, unless it has a line break, which would split the line (EXP-07).
 fn attributes(text: &str, line: &mut Object<'_>) {
     if text.contains(['\n', '\r']) {
         line.text("attributes_text", text);
@@ -237,7 +237,7 @@ fn span(span: Span, line: &mut Object<'_>) {
     inner.end();
 }
 
-/// EXP-08.
+/// Writes the id, kind, URI and title of a source (EXP-08).
 fn source_name(
     named: &dyn Named,
     id: Option<SourceId>,
@@ -259,7 +259,7 @@ fn item_names(named: &dyn Named, ids: &[ItemId]) -> Result<Vec<String>, Damage> 
     ids.iter().map(|&id| item_name(named, id)).collect()
 }
 
-/// An item's id with the prefix of its kind (EXP-03).
+/// Returns an item's id with the prefix of its kind (EXP-03).
 fn item_name(named: &dyn Named, id: ItemId) -> Result<String, Damage> {
     Ok(names::item(named.kind(id)?.unwrap_or_default(), id))
 }
