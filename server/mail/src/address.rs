@@ -1,39 +1,39 @@
-//! One e-mail address, in a form that no header and no SMTP command can be broken with.
+//! An e-mail address in a form that cannot break a header or an SMTP command.
 
 use std::fmt;
 
-/// Longest address, in bytes (RFC 5321, section 4.5.3.1.3: 256 with the brackets around it).
+/// Maximum length of an address in bytes (RFC 5321, section 4.5.3.1.3: 256 including the angle brackets).
 pub const ADDRESS_BYTES_MAX: usize = 254;
-/// Longest part before the `@` (RFC 5321, section 4.5.3.1.1).
+/// Maximum length of the local part in bytes (RFC 5321, section 4.5.3.1.1).
 const LOCAL_BYTES_MAX: usize = 64;
-/// Longest label of a host (RFC 1035, section 2.3.4).
+/// Maximum length of a host's label in bytes (RFC 1035, section 2.3.4).
 const LABEL_BYTES_MAX: usize = 63;
 
-/// An address that was checked (PAG-29).
+/// A validated address (PAG-29).
 #[derive(Clone, PartialEq, Eq)]
 pub struct Address {
     text: String,
     at: usize,
 }
 
-/// Why a text is no address.
+/// Reason for rejecting an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressError {
-    /// It has more than [`ADDRESS_BYTES_MAX`] bytes, or more than 64 before the `@`.
+    /// The address has more than [`ADDRESS_BYTES_MAX`] bytes, or the local part more than 64.
     TooLong,
-    /// It has characters before the `@` that are not allowed, or none.
+    /// The local part is empty or contains a character that is not allowed.
     Local,
-    /// What follows the `@` is no host name.
+    /// The part after the `@` is not a host name.
     Host,
-    /// It has no `@`.
+    /// The text contains no `@`.
     NoAt,
 }
 
 impl Address {
-    /// The address that `text` is, exactly.
+    /// Parses `text`, all of which must be the address.
     ///
     /// # Errors
-    /// It is none, or one of a form that is not taken: quoted, with a comment, of another script.
+    /// The text is no address, or has an unsupported form: quoted, with a comment, non-ASCII.
     pub fn parse(text: &str) -> Result<Address, AddressError> {
         let (local, host) = text.rsplit_once('@').ok_or(AddressError::NoAt)?;
         if text.len() > ADDRESS_BYTES_MAX || local.len() > LOCAL_BYTES_MAX {
@@ -49,23 +49,23 @@ impl Address {
         Ok(Address { at: local.len(), text: text.to_owned() })
     }
 
-    /// All of it.
+    /// The whole address.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// What stands before the `@`.
+    /// The local part, before the `@`.
     pub fn local(&self) -> &str {
         &self.text[..self.at]
     }
 
-    /// What stands after the `@`: as much as a log may say.
+    /// The host, after the `@`; the only part that a log may contain.
     pub fn host(&self) -> &str {
         &self.text[self.at + 1..]
     }
 }
 
-/// RFC 5322, section 3.2.3.
+/// Returns true for a character of an atom (RFC 5322, section 3.2.3).
 fn is_atom_text(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-/=?^_`{|}~".contains(&byte)
 }
@@ -77,7 +77,7 @@ fn is_label(label: &str) -> bool {
         && !label.ends_with('-')
 }
 
-/// Without the part before the `@`, which is a person's.
+/// Omits the local part, which is personal data.
 impl fmt::Debug for Address {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "Address(...@{})", self.host())

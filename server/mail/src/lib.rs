@@ -1,7 +1,7 @@
-//! E-mail: one plain text to one address, by SMTP, from a queue with a thread of its own.
+//! E-mail: one plain text to one address by SMTP, from a queue with its own thread.
 //!
-//! Owns addresses, the mail that asks to confirm one, and the way to the operator's mail server. Knows no workspaces
-//! and keeps nothing: what waits is lost when the server ends, and whoever waits for a mail asks for another. Rules
+//! Implements addresses, the confirmation mail, and the SMTP client for the operator's mail server. Independent of
+//! workspaces. Stores nothing: queued mails are lost when the server ends, and their recipients request another. Rules
 //! PAG-28 to PAG-31 of `format-spec/pages.md`.
 #![forbid(unsafe_code)]
 
@@ -19,20 +19,20 @@ pub use queue::MailQueue;
 pub use smtp::{MailSettings, MailSettingsError, Security, SmtpMailer};
 pub use waiting::{MAILS_WAITING_MAX, PAUSES, QueueFull};
 
-/// Sends mails. May take as long as its server does.
+/// Sends mails. May block as long as the mail server does.
 pub trait Mailer: Send + Sync {
     /// Sends `mail`.
     ///
     /// # Errors
-    /// The server did not take it. It may have, where the connection broke off at the very end.
+    /// The server did not accept the mail. If the connection failed at the very end, the server may have accepted it.
     fn send(&self, mail: &Mail) -> Result<(), MailError>;
 }
 
-/// Why a mail was not sent. Names no address, and repeats nothing that a server said but its code.
+/// Reason for an unsent mail. Contains no address, and nothing from the server but its reply code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MailError {
-    /// Whether it makes no sense to try again.
+    /// True if a retry is useless.
     pub is_final: bool,
-    /// What happened, for a log.
+    /// Description for a log.
     pub why: String,
 }

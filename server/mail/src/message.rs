@@ -1,4 +1,4 @@
-//! The mails that are sent, and their text on the wire.
+//! Mails and their text on the wire.
 
 use std::fmt;
 use std::fmt::Write as _;
@@ -8,17 +8,17 @@ use engine::os::clock::Micros;
 
 use super::address::{Address, AddressError};
 
-/// Longest link in a mail, in bytes: its line stays shorter than 998 (RFC 5322, section 2.1.1).
+/// Maximum length of a link in bytes, so that its line has fewer than 998 bytes (RFC 5322, section 2.1.1).
 pub const LINK_BYTES_MAX: usize = 900;
-/// Longest name of a workspace in a mail, in bytes.
+/// Maximum length of a workspace's name in a mail, in bytes.
 const WORKSPACE_BYTES_MAX: usize = 64;
 
 const MINUTE_SECONDS: u64 = 60;
 const HOUR_SECONDS: u64 = 60 * MINUTE_SECONDS;
 
-/// One plain text for one address.
+/// A plain text for one address.
 ///
-/// `Debug` shows neither the name before the `@` nor the text, which has a secret in its link.
+/// `Debug` omits the local part of the address and the text, whose link contains a secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Mail {
     to: Address,
@@ -26,16 +26,16 @@ pub struct Mail {
     text: String,
 }
 
-/// Whom mails come from.
+/// The sender of mails.
 #[derive(Clone, Debug)]
 pub(super) struct Sender {
     pub(super) address: Address,
-    /// A name for people, of visible ASCII and spaces, without `"` and `\`.
+    /// Display name of visible ASCII and spaces, without `"` and `\`.
     name: Option<String>,
 }
 
 impl Sender {
-    /// Of `ADDRESS`, or `NAME <ADDRESS>`; `None` for a name that cannot stand in a mail.
+    /// Parses `ADDRESS` or `NAME <ADDRESS>`; `None` if the name is not allowed in a mail.
     pub(super) fn parse(text: &str) -> Result<Option<Self>, AddressError> {
         let Some((name, rest)) = text.split_once('<') else {
             return Ok(Some(Self { address: Address::parse(text)?, name: None }));
@@ -48,7 +48,7 @@ impl Sender {
         Ok(is_sound.then_some(Self { address, name }))
     }
 
-    /// As `From` has it (RFC 5322, section 3.4).
+    /// Formats the value of `From` (RFC 5322, section 3.4).
     fn shown(&self) -> String {
         let address = self.address.as_str();
         match &self.name {
@@ -58,20 +58,20 @@ impl Sender {
     }
 }
 
-/// What a mail cannot carry.
+/// The part that makes a mail invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnfitForMail {
-    /// The link: visible ASCII, at most [`LINK_BYTES_MAX`] bytes.
+    /// The link is not visible ASCII, or longer than [`LINK_BYTES_MAX`] bytes.
     Link,
-    /// The workspace's name: visible ASCII, at most 64 bytes.
+    /// The workspace's name is not visible ASCII, or longer than 64 bytes.
     Workspace,
 }
 
 impl Mail {
-    /// Asks whoever reads it to confirm the address by `link`, which is good for `good_for`.
+    /// Creates a mail that asks its reader to confirm the address by `link`, which is valid for `good_for`.
     ///
     /// # Errors
-    /// The link or the name cannot stand in a mail.
+    /// The link or the name is not allowed in a mail.
     pub fn confirmation(
         to: Address,
         workspace: &str,
@@ -103,17 +103,17 @@ impl Mail {
         Ok(Mail { to, subject: "Confirm your e-mail address", text })
     }
 
-    /// Who gets it.
+    /// The recipient.
     pub fn to(&self) -> &Address {
         &self.to
     }
 
-    /// Its text, lines ended by LF.
+    /// The text, with lines that end with LF.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// All of it as it is sent (PAG-28): `from` there, made `at` that time, with a number of its own.
+    /// Renders the whole message (PAG-28) with the sender `from`, the date `at`, and `number` for a unique Message-ID.
     pub(super) fn rendered(&self, from: &Sender, at: Micros, number: [u8; 16]) -> String {
         let id = format!("{:032x}@{}", u128::from_le_bytes(number), from.address.host());
         let mut out = String::with_capacity(512 + self.text.len());
@@ -138,7 +138,7 @@ impl Mail {
     }
 }
 
-/// RFC 5322, section 3.3. A time that no calendar has is 1970.
+/// Formats a date (RFC 5322, section 3.3). A time outside the calendar becomes 1970.
 fn date(at: Micros) -> String {
     let moment = jiff::Timestamp::from_microsecond(at.0).unwrap_or_default();
     let printer = jiff::fmt::rfc2822::DateTimePrinter::new();
@@ -146,7 +146,7 @@ fn date(at: Micros) -> String {
     printed.expect("the printer refuses years before 0 and after 9999, which no clock shows")
 }
 
-/// Whole hours, or else minutes, at least one.
+/// Formats a duration in whole hours, or else in minutes, at least one.
 fn in_words(time: Duration) -> String {
     let seconds = time.as_secs();
     let (count, unit) = if seconds >= HOUR_SECONDS && seconds.is_multiple_of(HOUR_SECONDS) {
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn a_mail_is_these_lines() {
         let mail = mail("acme-notes", "https://recall.example/confirm?token=T").unwrap();
-        // 2026-11-22T10:20:30Z, by GNU date.
+        // 2026-11-22T10:20:30Z, computed with GNU date.
         let at = Micros(1_795_342_830_000_000);
         let from = |text: &str| Sender::parse(text).unwrap().unwrap();
         let text = mail.rendered(&from("no-reply@recall.example"), at, [1; 16]);

@@ -1,4 +1,4 @@
-//! The thread that sends mails, so that nobody waits for a mail server.
+//! The thread that sends mails, so that no caller waits for a mail server.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,8 +11,8 @@ use super::{MailError, Mailer};
 use recalld_telemetry::log;
 use recalld_telemetry::log::{Level, Value};
 
-/// Sends what is put into it, in a thread of its own. Dropping it lets that thread end once it is through with the
-/// mail at hand; those that wait are lost.
+/// A queue of mails and the thread that sends them. If dropped, the thread ends after the current mail, and queued
+/// mails are lost.
 pub struct MailQueue {
     shared: Arc<Shared>,
 }
@@ -29,10 +29,10 @@ struct State {
 }
 
 impl MailQueue {
-    /// A queue whose mails go to `mailer`.
+    /// Starts a queue that sends with `mailer`.
     ///
     /// # Errors
-    /// The system started no thread.
+    /// The system cannot start a thread.
     pub fn start(mailer: Arc<dyn Mailer>) -> io::Result<MailQueue> {
         let shared =
             Arc::new(Shared { state: Mutex::new(State::default()), changed: Condvar::new() });
@@ -47,17 +47,17 @@ impl MailQueue {
         Ok(MailQueue { shared })
     }
 
-    /// Has `mail` sent as soon as it can be.
+    /// Queues `mail` for immediate sending.
     ///
     /// # Errors
-    /// Too many wait.
+    /// The queue is full.
     pub fn put(&self, mail: Mail) -> Result<(), QueueFull> {
         self.shared.lock().waiting.put(mail, Instant::now())?;
         self.shared.changed.notify_one();
         Ok(())
     }
 
-    /// How many wait, the one that is being sent among them.
+    /// Number of unsent mails, including the one being sent.
     pub fn waiting(&self) -> usize {
         self.shared.lock().waiting.count()
     }
@@ -71,7 +71,7 @@ impl Drop for MailQueue {
 }
 
 impl Shared {
-    /// Waits for the next mail that is due; `None` when it is over.
+    /// Waits for the next due mail; `None` if the queue was dropped.
     fn next(&self) -> Option<Attempt> {
         let mut state = self.lock();
         while !state.is_over {
@@ -113,7 +113,7 @@ impl Shared {
         }
     }
 
-    /// What is in it is whole whenever the lock is free, even after a panic.
+    /// The state is consistent whenever the lock is free, even after a panic.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -127,7 +127,7 @@ mod tests {
     use super::super::address::Address;
     use super::*;
 
-    /// Tells what it was asked to send, and answers what it is told to.
+    /// A mailer that reports each mail to the test and returns the outcome that the test chooses.
     struct Watched {
         asked: Mutex<Sender<String>>,
         answers: Mutex<Receiver<Result<(), MailError>>>,
@@ -161,13 +161,13 @@ mod tests {
             assert_eq!(asks.recv().unwrap(), name);
             answer.send(outcome).unwrap();
         }
-        // The one that failed for now waits for its second try, beside the next one.
+        // The mail with a temporary failure waits for its second attempt, beside the next mail.
         queue.put(mail("e")).unwrap();
         assert_eq!(asks.recv().unwrap(), "e");
         assert_eq!(queue.waiting(), 2);
         drop(queue);
         answer.send(Ok(())).unwrap();
-        // The thread is gone, and its mailer with it.
+        // The disconnected channel shows that the thread and its mailer are gone.
         assert!(asks.recv().is_err());
     }
 }

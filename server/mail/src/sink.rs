@@ -1,4 +1,4 @@
-//! A mail server for tests: takes what comes on a port of its own and remembers it.
+//! A mail server for tests: accepts connections on its own port and records the lines.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -8,20 +8,20 @@ use std::thread;
 
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-/// How it behaves.
+/// Behavior of the server.
 #[derive(Clone, Default)]
 pub(super) struct Manner {
-    /// For TLS from the start.
+    /// Implicit TLS, if set.
     pub tls: Option<Arc<ServerConfig>>,
-    /// For STARTTLS, which it offers then.
+    /// STARTTLS, offered if set.
     pub starttls: Option<Arc<ServerConfig>>,
-    /// What it answers to a command that begins so, instead of what is usual.
+    /// The prefix of a command, and the reply to it instead of the usual one.
     pub instead: Option<(&'static str, &'static str)>,
 }
 
-/// The server; it takes connections until the test ends.
+/// The server; accepts connections until the test ends.
 pub(super) struct Sink {
-    /// Where it listens.
+    /// The port of the listener.
     pub port: u16,
     talks: Receiver<Vec<String>>,
 }
@@ -43,7 +43,7 @@ impl Sink {
         Sink { port, talks }
     }
 
-    /// Every line that came over the next connection, `[encrypted]` where TLS began.
+    /// Returns all lines of the next connection, with `[encrypted]` where TLS began.
     pub(super) fn talk(&self) -> Vec<String> {
         self.talks.recv().unwrap()
     }
@@ -64,7 +64,7 @@ fn talk(stream: TcpStream, manner: &Manner, lines: &mut Vec<String>) {
     }
 }
 
-/// Until the client goes, or wants TLS.
+/// Processes commands until the client leaves or requests TLS. Returns true if the client requested TLS.
 fn commands(
     stream: impl Read + Write,
     manner: &Manner,

@@ -1,8 +1,7 @@
-//! The way to the operator's mail server.
+//! The SMTP client for the operator's mail server.
 //!
-//! Each mail has a connection of its own: there are few. The server is the operator's choice, and trusted not to
-//! answer byte by byte for ever, or in a line without end: each read and write has a time bound, all of them
-//! together have none.
+//! Each mail has its own connection, because mails are rare. The operator chose the server, so it is trusted not to
+//! send single bytes or an unterminated line for ever: each read and write has a time limit, but their sum has none.
 
 use std::fmt;
 use std::io;
@@ -25,71 +24,72 @@ use super::{MailError, Mailer};
 use recalld_fs_util::private_file::read as read_private_file;
 use recalld_fs_util::private_file_error::CredentialsError;
 
-/// Least and most time for one read or write, in seconds. RFC 5321, section 4.5.3.2 would have minutes; who waits for a
-/// mail asks for another sooner.
+/// Minimum and maximum time limit of one read or write, in seconds. RFC 5321, section 4.5.3.2 recommends minutes, but a
+/// person who waits for a mail requests another one sooner.
 const TIMEOUT_SECONDS: std::ops::RangeInclusive<u64> = 1..=120;
-/// Longest password, in bytes.
+/// Maximum length of a password in bytes.
 const PASSWORD_BYTES_MAX: u64 = 1024;
-/// Longest name of a user, in bytes.
+/// Maximum length of a user name in bytes.
 const USER_BYTES_MAX: usize = 254;
-/// Longest name of a host (RFC 1035, section 2.3.4).
+/// Maximum length of a host name (RFC 1035, section 2.3.4).
 const HOST_BYTES_MAX: usize = 253;
-/// Largest file of certificates, in bytes: twice those of all public authorities.
+/// Maximum size of a certificate file in bytes: twice the size of all public root certificates.
 const ROOTS_BYTES_MAX: u64 = 1024 * 1024;
 
-/// When a connection is encrypted.
+/// Encryption of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Security {
-    /// From its first byte; port 465 by custom (RFC 8314, section 3).
+    /// Implicit TLS, by convention on port 465 (RFC 8314, section 3).
     Tls,
-    /// After the greeting, and before anything else; port 587 by custom. A server that offers none gets no mail.
+    /// STARTTLS after the greeting, before any other command; by convention on port 587. No mail is sent to a server
+    /// that does not offer STARTTLS.
     StartTls,
-    /// Never: for a server on this machine.
+    /// No encryption; for a server on this machine.
     None,
 }
 
-/// Where mails go, and as whom.
+/// Settings of the SMTP client.
 #[derive(Clone, Debug)]
 pub struct MailSettings {
-    /// The server, a host name or an IP address.
+    /// Host name or IP address of the server.
     pub host: String,
-    /// Its port.
+    /// Port of the server.
     pub port: u16,
-    /// When the connection is encrypted.
+    /// Encryption of the connection.
     pub security: Security,
-    /// Who sends, where the server asks for that.
+    /// User name, if the server requires authentication.
     pub user: Option<String>,
-    /// The file with the password of `user`, which nobody else may read; its last line end does not count.
+    /// File with the password of `user`, readable by its owner only. A final line end is ignored.
     pub password_file: Option<PathBuf>,
-    /// Certificates that vouch for the server beside the public authorities, in PEM.
+    /// Root certificates in PEM, trusted besides the public ones.
     pub roots_file: Option<PathBuf>,
-    /// The address that mails come from; a name may stand before it, and it in angle brackets then.
+    /// Sender of the mails: `ADDRESS` or `NAME <ADDRESS>`.
     pub from: String,
-    /// How long one read or write may take, 1 to 120 seconds.
+    /// Time limit of one read or write, 1 to 120 seconds.
     pub timeout: Duration,
 }
 
-/// What is wrong with the settings.
+/// Error in the settings.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum MailSettingsError {
     /// The host is neither a host name nor an IP address.
     Host(String),
-    /// The address that mails come from is none.
+    /// The sender's address is invalid.
     From(AddressError),
-    /// The name before that address has other characters than visible ASCII, or a quote.
+    /// The sender's name contains a quote or characters other than visible ASCII.
     FromName,
-    /// The time is not within bounds.
+    /// The time limit is out of range.
     Timeout(Duration),
-    /// There is a user without a password, or a password without a user.
+    /// A user without a password, or a password without a user.
     HalfAUser,
-    /// The user's name is empty, longer than 254 bytes, or has control characters.
+    /// The user name is empty, longer than 254 bytes, or contains control characters.
     User,
-    /// The password would go unencrypted to another machine.
+    /// The password would be sent unencrypted to another machine.
     Unencrypted,
-    /// The password cannot be read.
+    /// The password file cannot be read.
     Password(CredentialsError),
-    /// The password is empty or more than one line.
+    /// The password is empty or has more than one line.
     PasswordText(PathBuf),
     /// The certificates cannot be read.
     Roots(PathBuf, String),
@@ -106,10 +106,10 @@ pub struct SmtpMailer {
 }
 
 impl SmtpMailer {
-    /// With the settings given; reads the files they name, and connects to nobody yet.
+    /// Creates a mailer and reads the files that the settings name. Does not connect yet.
     ///
     /// # Errors
-    /// The settings contradict themselves, or a file cannot be used.
+    /// The settings contradict each other, or a file is unusable.
     pub fn open(
         settings: &MailSettings,
         clock: Arc<dyn Clock>,
@@ -148,7 +148,7 @@ impl Mailer for SmtpMailer {
     }
 }
 
-/// Fit for SMTP, in the sense of the crate, is wider than ours.
+/// Builds the envelope. The SMTP crate accepts more addresses than [`Address`], so this does not fail in practice.
 fn envelope(from: &Address, to: &Address) -> Result<Envelope, MailError> {
     let theirs = |address: &Address| lettre::Address::new(address.local(), address.host());
     let made = theirs(from).and_then(|from| Ok((from, theirs(to)?)));
@@ -223,7 +223,7 @@ fn is_here(host: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// In words of our own: a server's may repeat the address.
+/// Describes an error without the server's text, which may repeat the address.
 fn told(error: &smtp::Error) -> MailError {
     let why = match (error.status(), io_kind(error)) {
         (Some(code), _) => format!("the server answered {code}"),
@@ -245,7 +245,7 @@ fn told(error: &smtp::Error) -> MailError {
     MailError { is_final: error.is_permanent(), why }
 }
 
-/// The kind of the first error of the system beneath.
+/// Returns the kind of the first I/O error in the chain of sources.
 fn io_kind(error: &smtp::Error) -> Option<io::ErrorKind> {
     let mut beneath = std::error::Error::source(error);
     while let Some(error) = beneath {
@@ -334,7 +334,7 @@ mod tests {
         open(settings).unwrap().send(&mail)
     }
 
-    /// The TLS of a server, and a file with the certificate that vouches for it.
+    /// Creates a server's TLS configuration, and a file with the root certificate for it.
     fn certified(folder: &TempDir) -> (PathBuf, Arc<ServerConfig>) {
         let pair = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
         let key = PrivateKeyDer::try_from(pair.signing_key.serialize_der()).unwrap();
@@ -412,7 +412,7 @@ mod tests {
         let refused = send(&settings(sink.port, Security::StartTls)).unwrap_err();
         assert!(refused.why.contains("certificate"), "{refused:?}");
         assert!(!sink.talk().iter().any(|line| line.contains("b.example")));
-        // The name is checked, too: this one vouches for 127.0.0.1 only.
+        // The host name is verified as well: this certificate is valid for 127.0.0.1 only.
         let sink = Sink::open(Manner { tls: Some(config), ..Manner::default() });
         let other = MailSettings {
             host: "localhost".into(),
@@ -420,10 +420,10 @@ mod tests {
             ..settings(sink.port, Security::Tls)
         };
         assert!(send(&other).is_err());
-        // TLS where the server speaks none.
+        // TLS with a server that does not support it.
         let sink = Sink::open(Manner::default());
         assert!(send(&settings(sink.port, Security::Tls)).is_err());
-        // STARTTLS that is offered and then refused.
+        // STARTTLS that is offered and then rejected.
         let instead = Some(("STARTTLS", "454 not now"));
         let (_, config) = certified(&folder);
         let sink = Sink::open(Manner { starttls: Some(config), instead, ..Manner::default() });

@@ -1,18 +1,18 @@
-//! Mails that wait to be sent, or to be tried again: which one is next, and when.
+//! The retry queue: mails that wait for their first or next attempt, ordered by due time.
 //!
-//! Holds no thread and reads no clock.
+//! Has no thread and reads no clock.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
 use super::message::Mail;
 
-/// Mails that wait at a time, the one that is being sent among them: each is a few kibibytes, and who sends more than
-/// this within the time of a failing server has something else to mend first.
+/// Maximum number of unsent mails, including the one being sent. A mail has a few kibibytes. More mails than this while
+/// a server fails indicate a larger problem.
 pub const MAILS_WAITING_MAX: usize = 256;
 
-/// How long to wait before the second try, the third and so on. After the last of these, a mail is given up: by then,
-/// whoever waits for it has long asked for another.
+/// Delays before the second attempt, the third and so on. After the last one, the mail is given up: by then its
+/// recipient has requested another.
 pub const PAUSES: [Duration; 5] = [
     Duration::from_secs(10),
     Duration::from_secs(60),
@@ -21,22 +21,21 @@ pub const PAUSES: [Duration; 5] = [
     Duration::from_secs(60 * 60),
 ];
 
-/// As many mails wait as may.
+/// The queue has the maximum number of mails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueFull;
 
-/// A mail and how it went so far.
+/// A mail and the state of its attempts.
 #[derive(Debug)]
 pub(super) struct Attempt {
     pub mail: Mail,
-    /// Tries that failed.
+    /// Number of failed attempts.
     pub failures: usize,
     due: Instant,
-    /// Which was put in earlier, among those that are due at once.
+    /// Order of arrival, which decides between mails with equal due time.
     number: u64,
 }
 
-/// All that wait.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     attempts: Vec<Attempt>,
@@ -45,7 +44,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Adds `mail`, to be sent at once.
+    /// Adds `mail`, due at once.
     pub(super) fn put(&mut self, mail: Mail, now: Instant) -> Result<(), QueueFull> {
         if self.count() >= MAILS_WAITING_MAX {
             return Err(QueueFull);
@@ -56,7 +55,7 @@ impl Waiting {
         Ok(())
     }
 
-    /// The next one that is due, to be given back to [`Waiting::sent`] or [`Waiting::failed`].
+    /// Removes the next due mail. The caller must report the outcome with [`Waiting::sent`] or [`Waiting::failed`].
     pub(super) fn take(&mut self, now: Instant) -> Option<Attempt> {
         let (at, next) = self.next()?;
         if next.due > now {
@@ -66,12 +65,12 @@ impl Waiting {
         Some(self.attempts.swap_remove(at))
     }
 
-    /// The one that was taken is sent.
+    /// Reports that the removed mail was sent.
     pub(super) fn sent(&mut self) {
         self.is_sending = false;
     }
 
-    /// The one that was taken could not be sent. Comes back where it is given up.
+    /// Reports that the removed mail was not sent. Returns the mail if it is given up.
     pub(super) fn failed(&mut self, mut attempt: Attempt, now: Instant) -> Option<Attempt> {
         self.is_sending = false;
         let pause = PAUSES.get(attempt.failures);
@@ -82,12 +81,12 @@ impl Waiting {
         None
     }
 
-    /// When the next one is due.
+    /// Due time of the next mail.
     pub(super) fn due(&self) -> Option<Instant> {
         self.next().map(|(_, attempt)| attempt.due)
     }
 
-    /// How many there are.
+    /// Number of unsent mails, including the one being sent.
     pub(super) fn count(&self) -> usize {
         self.attempts.len() + usize::from(self.is_sending)
     }
