@@ -1,9 +1,9 @@
-//! The requests that a client says it answers.
+//! Capabilities of a client: the kinds of requests that the client can answer.
 
 use serde_json::Value;
 
-/// What a client declared it can be asked for. Only this is kept of its capabilities, which it may make
-/// as large as a request.
+/// Declared capabilities of a client. Only these flags are stored, because the client may send a capabilities object as
+/// large as a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Abilities {
     sampling: bool,
@@ -12,7 +12,7 @@ pub(super) struct Abilities {
 }
 
 impl Abilities {
-    /// Of a client's capabilities.
+    /// Parses a client's capabilities object.
     pub(super) fn of(capabilities: &Value) -> Self {
         let has = |name: &str| capabilities.get(name).is_some_and(Value::is_object);
         Self { sampling: has("sampling"), elicitation: has("elicitation"), roots: has("roots") }
@@ -28,7 +28,7 @@ impl Abilities {
     }
 }
 
-/// The capability that a client needs to answer a method.
+/// Returns the capability that a client needs to answer a method.
 pub(super) fn capability_of(method: &str) -> Option<&'static str> {
     match method {
         "sampling/createMessage" => Some("sampling"),

@@ -1,4 +1,5 @@
-//! The client of one request, as a host sees it: what it can do, what can be told to it and asked.
+//! The client of one request, as a server handler sees the client: capabilities, notifications and requests to the
+//! client.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,27 +23,27 @@ pub struct Client<'a> {
     flight: &'a Flight,
     abilities: Abilities,
     progress_token: Option<&'a Value>,
-    /// How far the call was said to have come, and one; 0 before that.
+    /// Last reported progress plus one; 0 before the first report.
     said: AtomicU64,
     level: Option<Level>,
     input: Input,
 }
 
-/// Why a question has no answer.
+/// Reason why a request to the client has no response.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum AskError {
     /// The client did not declare this capability.
     NotCapable(&'static str),
-    /// There is no way to ask: no session, or no stream.
+    /// The client is unreachable: no session, or no stream.
     NoWay,
-    /// Too many questions wait for this client's answers already.
+    /// Too many requests to this client are pending.
     TooMany,
-    /// The client did not answer in time.
+    /// The client did not respond in time.
     TimedOut,
-    /// The call is over.
+    /// The client's own request is completed or cancelled.
     Over,
-    /// The client answered with this error.
+    /// The client responded with this error.
     Refused(Value),
 }
 
@@ -88,27 +89,27 @@ impl<'a> Client<'a> {
         Self { flight, abilities, progress_token, said: AtomicU64::new(0), level, input }
     }
 
-    /// Cancelled when the work is to stop.
+    /// Cancelled when the work must stop.
     pub fn cancel(&self) -> &CancellationToken {
         self.flight.cancel()
     }
 
-    /// When the request must have been answered.
+    /// Deadline of the request.
     pub fn deadline(&self) -> Instant {
         self.flight.deadline()
     }
 
-    /// Whether the work is to stop: nobody waits for it any more.
+    /// Returns true if the work must stop: the request is cancelled or past its deadline.
     pub fn is_over(&self) -> bool {
         self.cancel().is_cancelled() || Instant::now() >= self.deadline()
     }
 
-    /// Whether the client declared this capability: one of those that answer a question of ours.
+    /// Returns true if the client declared this capability, which answers a request of the server.
     pub fn has(&self, capability: &str) -> bool {
         self.abilities.has(capability)
     }
 
-    /// What the client answered in the round before.
+    /// The client's responses of the previous round.
     pub fn input(&self) -> &Input {
         &self.input
     }
@@ -117,13 +118,13 @@ impl<'a> Client<'a> {
         self.input = input;
     }
 
-    /// Whether the client wants to know how far the call has come.
+    /// Returns true if the client wants progress notifications.
     pub fn wants_progress(&self) -> bool {
         self.progress_token.is_some()
     }
 
-    /// Says how far the call has come, of how many; 0 where nobody knows how many. What does not grow is not said: a
-    /// client may take it for a fault.
+    /// Reports progress `done` of `total`; a `total` of 0 means unknown. A value that does not exceed the last one is
+    /// not sent, because a client may treat it as an error.
     pub fn progress(&self, done: u64, total: u64, what: &str) {
         let Some(token) = self.progress_token else { return };
         if self.said.fetch_max(done.saturating_add(1), Ordering::Relaxed) <= done {
@@ -138,7 +139,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Says something that an operator may want to know, if the client wants to hear of that level.
+    /// Sends a log message, if the client requested this level or a less severe one.
     pub fn log(&self, level: Level, logger: &str, data: Value) {
         if self.level.is_some_and(|least| level >= least) {
             let params = json!({"level": level.name(), "logger": logger, "data": data});
@@ -146,8 +147,8 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Asks the client and waits for its answer, at most [`ASK_TIME_MAX`]. For handshake sessions;
-    /// a host that returns [`super::Outcome::NeedsInput`] reaches clients of every revision.
+    /// Sends a request to the client and waits for the response, at most [`ASK_TIME_MAX`]. For handshake sessions only;
+    /// a handler that returns [`super::Outcome::NeedsInput`] reaches clients of every revision.
     ///
     /// # Errors
     /// See [`AskError`].
@@ -183,8 +184,8 @@ impl<'a> Client<'a> {
         outcome
     }
 
-    /// Closes the connection of the answer's stream; the client comes again for the rest. False
-    /// where there is no session whose client could.
+    /// Closes the connection of the response's stream; the client reconnects for the rest. Returns false if there is no
+    /// session to which the client could reconnect.
     pub fn pause(&self) -> bool {
         self.flight.pause()
     }

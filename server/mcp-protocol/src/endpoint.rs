@@ -1,7 +1,7 @@
-//! The endpoint: one path for every revision, and what lives as long as the server.
+//! The endpoint: one path for every revision, and the state that lives as long as the server.
 //!
-//! Owns the transport's first questions (method, content type, JSON, era), and the threads beside the
-//! workers: the timer, the one that looks for changed resources, and those of calls that may wait.
+//! Owns the first checks of the transport (method, content type, JSON, protocol style). Owns the threads besides the
+//! workers: the timer, the poller for changed resources, and the threads of calls that may block.
 
 use std::io;
 use std::sync::{Arc, Mutex, Weak};
@@ -28,15 +28,15 @@ use recalld_common::threads::Threads;
 use recalld_http_server::{Call, Method, Reply, Response, sse};
 use recalld_telemetry::log;
 
-/// What the endpoint is made of, beside its host.
+/// Settings of an endpoint, besides its server handler.
 pub struct Settings {
-    /// The longest that a request may take.
+    /// Time limit of a request.
     pub call_time_max: Duration,
-    /// Makes session ids and keys.
+    /// Source of session ids and keys.
     pub random: Arc<dyn Random>,
 }
 
-/// The name of the method that is answered at once, as it stands in a message.
+/// Name of the method that is answered inline, as encoded in a message.
 const PING: &[u8] = b"\"ping\"";
 
 /// An MCP endpoint.
@@ -45,27 +45,27 @@ pub struct Endpoint<H: Host> {
     looker: Option<JoinHandle<()>>,
 }
 
-/// What lives in an endpoint at one moment.
+/// Current counts of an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Figures {
-    /// Sessions of clients that began with `initialize`.
+    /// Sessions begun with `initialize`.
     pub sessions: usize,
     /// Open `subscriptions/listen` streams.
     pub listens: usize,
-    /// Resources that either of them follow.
+    /// Resources followed by sessions and by listen streams.
     pub subscriptions: usize,
 }
 
-/// The body of a request, parsed once: for whoever decides where the request is answered, and for its answer.
+/// The body of a request, parsed once: for the decision which node answers, and for the answer itself.
 pub struct Body(Result<Value, Fault>);
 
 impl Body {
-    /// The body of a request that is none of MCP.
+    /// The body of a request outside MCP.
     pub fn none() -> Self {
         Self(Ok(Value::Null))
     }
 
-    /// Reads the body of a POST; other requests have none.
+    /// Parses the body of a POST; other requests have none.
     pub fn read(call: &Call) -> Self {
         Self(match call.request.method {
             Method::Post => json_body(call),
@@ -73,17 +73,17 @@ impl Body {
         })
     }
 
-    /// The message or the batch; null where the request is to be refused, or has none.
+    /// The message or batch; null if the request has none or will be rejected.
     pub fn json(&self) -> &Value {
         self.0.as_ref().unwrap_or(&Value::Null)
     }
 }
 
 impl<H: Host> Endpoint<H> {
-    /// Starts its threads.
+    /// Starts the endpoint with its threads.
     ///
     /// # Errors
-    /// The system gives no threads.
+    /// The system provides no threads.
     pub fn start(host: H, settings: Settings) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             host,
@@ -110,18 +110,18 @@ impl<H: Host> Endpoint<H> {
         &self.shared.host
     }
 
-    /// What lives in it now.
+    /// Current counts.
     pub fn figures(&self) -> Figures {
         let (listens, subscriptions) = self.shared.listens.counts();
         Figures { sessions: self.shared.sessions.count(), listens, subscriptions }
     }
 
-    /// Tells the endpoint of changes.
+    /// Signal by which the server handler reports changed resources.
     pub fn changes(&self) -> Arc<Changes> {
         Arc::clone(&self.shared.changes)
     }
 
-    /// Tells all clients that want to know that a list has changed.
+    /// Notifies the subscribed clients that a list has changed.
     pub fn list_changed(&self, list: List) {
         let method = match list {
             List::Tools => "notifications/tools/list_changed",
@@ -135,15 +135,15 @@ impl<H: Host> Endpoint<H> {
         self.shared.listens.list_changed(list, method);
     }
 
-    /// Ends in good order what clients listen to, for the end of the server; what answers a request
-    /// comes to its own end.
+    /// Ends notification streams in an orderly way, for the drain of the server; streams that answer a request end by
+    /// themselves.
     pub fn close(&self) {
         self.shared.sessions.all().iter().for_each(|session| session.pause_own_stream());
         self.shared.listens.close(|id| per_request::listen_result(&self.shared.host, id));
     }
 
-    /// The answer to a `ping` outside of sessions, which needs neither the host nor a caller: quick enough
-    /// for the event loop, and without a lock. `None` for everything else, which `serve` answers.
+    /// Answers a `ping` outside of sessions, which needs neither the server handler nor a caller: cheap enough for the
+    /// event loop, and without a lock. Returns `None` for every other request, which `serve` answers.
     pub fn quick(call: &Call) -> Option<Response> {
         let body = &call.request.body;
         let may_be = call.request.method == Method::Post
@@ -159,19 +159,20 @@ impl<H: Host> Endpoint<H> {
         }
     }
 
-    /// Whether a request names a session of this server, which is its caller's. The session is used by it.
+    /// Returns true if the request names a session of this server that belongs to the caller. Counts as use of the
+    /// session.
     pub fn has_session(&self, call: &Call, caller: &H::Caller) -> bool {
         let principal = self.shared.host.principal(caller);
         let id = call.request.headers.get("mcp-session-id");
         id.is_some_and(|id| self.shared.sessions.find(id, &principal).is_some())
     }
 
-    /// Answers a request. `caller` is who calls, as the transport found out.
+    /// Answers a request. `caller` was authenticated by the transport.
     pub fn serve(&self, call: &Call, caller: H::Caller, reply: Reply) {
         self.serve_read(call, Body::read(call), caller, reply);
     }
 
-    /// The same, of a request whose body was read before.
+    /// Answers a request whose body was parsed before.
     pub fn serve_read(&self, call: &Call, body: Body, caller: H::Caller, reply: Reply) {
         let shared = &self.shared;
         match call.request.method {
@@ -205,13 +206,13 @@ impl<H: Host> Drop for Endpoint<H> {
     }
 }
 
-/// A comment by every quiet stream, and an end for idle sessions, again and again.
+/// Schedules the periodic keep-alive comments on quiet streams, and the expiry of idle sessions.
 fn schedule_tick<H: Host>(shared: &Arc<Shared<H>>) {
     let weak = Arc::downgrade(shared);
     let at = Instant::now() + STREAM_COMMENT_EVERY;
     shared.timer.schedule(at, move || {
         let Some(shared) = weak.upgrade() else { return };
-        // First, so that nothing that goes wrong below ends the row.
+        // First, so that a panic below does not stop the schedule.
         schedule_tick(&shared);
         let comment = sse::comment("");
         let now = Instant::now();
@@ -224,7 +225,7 @@ fn schedule_tick<H: Host>(shared: &Arc<Shared<H>>) {
     });
 }
 
-/// An end for streams whose callers may not listen any more, again and again.
+/// Schedules the periodic check that ends streams of callers that are no longer active.
 fn schedule_look_at_credentials<H: Host>(shared: &Arc<Shared<H>>) {
     let weak = Arc::downgrade(shared);
     shared.timer.schedule(Instant::now() + STREAM_STANDING_EVERY, move || {
@@ -242,7 +243,7 @@ fn look_for_changes<H: Host>(changes: &Changes, shared: &Weak<Shared<H>>) {
     while changes.wait(rest) {
         let Some(shared) = shared.upgrade() else { return };
         let began = Instant::now();
-        // Whatever is wrong with one look, there is another after the next commit.
+        // After a panic, the next commit triggers another poll.
         caught("a look for changed resources panicked", || {
             shared.listens.look(|followed| shared.host.versions(followed));
         });
@@ -250,7 +251,7 @@ fn look_for_changes<H: Host>(changes: &Changes, shared: &Weak<Shared<H>>) {
     }
 }
 
-/// Whether a request says that it is of a session, in a revision that has any.
+/// Returns true if the request names a session, in a revision that has sessions.
 pub fn names_session(call: &Call) -> bool {
     call.request.headers.get("mcp-session-id").is_some() && !names_modern(call)
 }

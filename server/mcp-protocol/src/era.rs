@@ -1,5 +1,5 @@
-//! Which era a request belongs to: the handshake revisions, or 2026-07-28 with its per-request
-//! envelope. Pure: the header and the body decide.
+//! Determines the protocol style of a request from header and body alone: the handshake revisions, or the stateless
+//! revision 2026-07-28 with its per-request envelope.
 
 use serde_json::Value;
 
@@ -8,9 +8,9 @@ use super::message;
 
 /// Revisions that begin with `initialize`, oldest first.
 pub const HANDSHAKE_REVISIONS: &[&str] = &["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
-/// Offered to a client that asks for a revision that is not served.
+/// Offered to a client that requests an unsupported revision.
 pub const HANDSHAKE_LATEST: &str = "2025-11-25";
-/// The only revision whose messages may come in batches.
+/// The only revision with batches.
 pub(super) const BATCH_REVISION: &str = "2025-03-26";
 /// The revisions of the per-request era.
 pub const MODERN_REVISIONS: &[&str] = &["2026-07-28"];
@@ -22,7 +22,7 @@ pub(super) const META_LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 pub(super) const META_SERVER: &str = "io.modelcontextprotocol/serverInfo";
 pub(super) const META_SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
-/// How a request wants to be understood.
+/// Protocol style of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Era {
     /// 2024-11-05 to 2025-11-25.
@@ -31,16 +31,16 @@ pub(super) enum Era {
     PerRequest,
 }
 
-/// What a request says about itself.
+/// The metadata that a request of revision 2026-07-28 carries.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Envelope<'a> {
-    /// The revision, served or not.
+    /// The revision, supported or not.
     pub version: &'a str,
-    /// What the client can do.
+    /// The client's capabilities.
     pub capabilities: &'a Value,
 }
 
-/// The envelope of a message's parameters, if it is whole.
+/// Returns the envelope of a message's parameters, if complete.
 pub(super) fn envelope(params: &Value) -> Option<Envelope<'_>> {
     let meta = params.get("_meta")?;
     let version = meta.get(META_VERSION)?.as_str()?;
@@ -48,12 +48,12 @@ pub(super) fn envelope(params: &Value) -> Option<Envelope<'_>> {
     Some(Envelope { version, capabilities })
 }
 
-/// Whether a message claims to have an envelope, whole or not.
+/// Returns true if a message has an envelope, complete or not.
 fn claims(message: &Value) -> bool {
     message["params"]["_meta"].get(META_VERSION).is_some()
 }
 
-/// The era of a body under an `MCP-Protocol-Version` header.
+/// Returns the protocol style of a body with an `MCP-Protocol-Version` header.
 pub(super) fn era(header: Option<&str>, body: &Value) -> Result<Era, Fault> {
     let is_modern_header = header.is_some_and(|version| MODERN_REVISIONS.contains(&version));
     if body.is_array() {

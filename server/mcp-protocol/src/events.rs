@@ -1,7 +1,7 @@
-//! The events of one stream, numbered, and kept for a client that loses it.
+//! Numbered events of one stream, with a replay buffer for a client that loses the stream.
 //!
-//! An event's id is the stream's number and its own: `3-12`. What is kept is bounded in number and
-//! bytes; the oldest goes first.
+//! An event id consists of the stream's number and the event's own: `3-12`. The replay buffer is limited in number and
+//! bytes; the oldest event is evicted first.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::limits::{
 };
 use recalld_http_server::{StreamSender, sse};
 
-/// Bytes kept of one caller's sessions, and in all sessions together.
+/// Bytes in the replay buffers of one caller's sessions, and of all sessions.
 #[derive(Clone, Default)]
 pub(super) struct Budget {
     own: Arc<AtomicUsize>,
@@ -22,7 +22,7 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// Another caller's.
+    /// Creates the budget of another caller.
     pub(super) fn of_another(&self) -> Self {
         Self { own: Arc::default(), all: Arc::clone(&self.all) }
     }
@@ -48,17 +48,16 @@ impl Budget {
     }
 }
 
-/// Names an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct EventId {
-    /// Of its stream.
+    /// Number of the stream.
     pub stream: u64,
-    /// Its place in it.
+    /// Number of the event in its stream.
     pub place: u64,
 }
 
 impl EventId {
-    /// What a client gave back as `Last-Event-ID`.
+    /// Parses a client's `Last-Event-ID`.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (stream, place) = text.split_once('-')?;
         Some(Self { stream: stream.parse().ok()?, place: place.parse().ok()? })
@@ -69,7 +68,7 @@ impl EventId {
     }
 }
 
-/// One stream.
+/// An event stream with its replay buffer.
 pub(super) struct Events {
     number: u64,
     next: u64,
@@ -81,8 +80,8 @@ pub(super) struct Events {
 }
 
 impl Events {
-    /// A stream that is open. `primes` gives the client an id to come back with before anything is
-    /// said, and how long to wait before that.
+    /// Creates an open stream. If `primes`, the client first gets an event id to reconnect with and the reconnection
+    /// delay.
     pub(super) fn open(number: u64, budget: Budget, sender: StreamSender, primes: bool) -> Self {
         let kept = VecDeque::new();
         let mut events = Self {
@@ -100,8 +99,8 @@ impl Events {
         events
     }
 
-    /// `place` is that of the last event the client has: what it comes back with must bring only what
-    /// came after.
+    /// Sends a priming event. `place` is the last event that the client has, so that a reconnect replays only later
+    /// events.
     fn prime(&mut self, place: u64) {
         let id = EventId { stream: self.number, place }.text();
         let retry = u64::try_from(STREAM_RETRY.as_millis()).unwrap_or(u64::MAX);
@@ -114,7 +113,7 @@ impl Events {
         self.send(&event.encode().expect("an id of digits and a dash is one line"));
     }
 
-    /// Sends a message, and keeps it. False where it is neither sent nor kept.
+    /// Sends and retains a message. Returns false if the message is neither sent nor retained.
     pub(super) fn push(&mut self, message: &str) -> bool {
         let id = EventId { stream: self.number, place: self.next };
         self.next += 1;
@@ -123,7 +122,7 @@ impl Events {
         self.keep(id.place, bytes) || is_sent
     }
 
-    /// Sends bytes that are no event.
+    /// Sends bytes that are not an event.
     pub(super) fn comment(&mut self, bytes: &[u8]) {
         self.send(bytes);
     }
@@ -161,11 +160,11 @@ impl Events {
         }
     }
 
-    /// The client is back: what came after `place` is sent again, as far as it is kept, and the
-    /// rest as it comes. Without a place, only what comes from now on.
+    /// Attaches a new connection of the client. Retained events after `place` are sent again, and later events follow.
+    /// Without `place`, only new events are sent.
     pub(super) fn resume(&mut self, sender: StreamSender, place: Option<u64>, primes: bool) {
         self.sender = Some(sender);
-        // No client has seen what was not sent yet.
+        // A client cannot have received an event that was not sent yet.
         let place = place.map_or(self.next - 1, |place| place.min(self.next - 1));
         if primes && !self.has_ended() {
             self.prime(place);
@@ -185,29 +184,29 @@ impl Events {
         self.sender = None;
     }
 
-    /// Everything is said.
+    /// Marks the stream as complete and closes the connection.
     pub(super) fn end(&mut self) {
         self.ended_at.get_or_insert_with(Instant::now);
         self.sender = None;
     }
 
-    /// Whether everything is said.
+    /// Returns true if the stream is complete.
     pub(super) fn has_ended(&self) -> bool {
         self.ended_at.is_some()
     }
 
-    /// Whether everything was said so long ago that nobody will come for it.
+    /// Returns true if the stream was completed so long ago that its client will not reconnect.
     pub(super) fn is_stale(&self, now: Instant) -> bool {
         self.ended_at.is_some_and(|at| now.saturating_duration_since(at) > ENDED_STREAM_KEPT)
     }
 
-    /// Whether somebody reads it now.
+    /// Returns true if a client is connected.
     pub(super) fn is_open(&self) -> bool {
         self.sender.as_ref().is_some_and(|sender| !sender.is_gone())
     }
 }
 
-/// A message as an event.
+/// Encodes a message as an event.
 pub(super) fn event(id: Option<&str>, message: &str) -> Vec<u8> {
     let event = sse::Event { name: Some("message"), id, data: Some(message), ..Default::default() };
     event.encode().expect("our names and ids are one line each")
@@ -224,7 +223,7 @@ mod tests {
     use super::*;
     use recalld_http_server::loose::Loose;
 
-    /// The ids of events that were sent since the last look, with data or without.
+    /// Event ids sent since the last call, priming events included.
     fn ids(loose: &Loose) -> Vec<String> {
         let sent = loose.sent();
         sent.lines().filter_map(|line| Some(line.strip_prefix("id: ")?.to_owned())).collect()

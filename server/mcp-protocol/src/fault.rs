@@ -1,18 +1,18 @@
-//! Errors of the protocol: code, words, data for programs, and the HTTP status that goes with them.
+//! Errors of the protocol: code, message, machine-readable data, and the HTTP status.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// A JSON-RPC error. The status counts where the request has an HTTP answer of its own, which is
-/// always so in revision 2026-07-28 and for refusals of the transport.
+/// A JSON-RPC error. The HTTP status applies if the response consists of this error alone. This is always the case in
+/// revision 2026-07-28 and for errors of the transport.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fault {
     status: u16,
     code: i32,
     message: String,
     data: Option<Value>,
-    /// What `WWW-Authenticate` says.
+    /// Value of `WWW-Authenticate`.
     challenge: Option<String>,
 }
 
@@ -26,50 +26,50 @@ impl Fault {
         Self::new(400, -32700, format!("Parse error: {message}"))
     }
 
-    /// -32600: not a message, or not one that may stand here.
+    /// -32600: not a message, or a message that is not allowed here.
     pub fn invalid_request(message: &str) -> Self {
         Self::new(400, -32600, format!("Invalid Request: {message}"))
     }
 
-    /// -32601.
+    /// -32601: unknown method.
     pub fn method_not_found(method: &str) -> Self {
         Self::new(404, -32601, format!("Method not found: {}", shortened(method)))
     }
 
-    /// -32602: wrong parameters of a method that is there.
+    /// -32602: invalid parameters of a known method.
     pub fn invalid_params(message: impl Into<String>) -> Self {
         Self::new(200, -32602, message)
     }
 
-    /// -32602 for a request of revision 2026-07-28 whose `_meta` is not complete.
+    /// -32602 for a request of revision 2026-07-28 with an incomplete `_meta`.
     pub fn envelope(message: &str) -> Self {
         Self::new(400, -32602, format!("Invalid params: {message}"))
     }
 
-    /// -32603: a fault of ours.
+    /// -32603: an error of the server.
     pub fn internal() -> Self {
         Self::new(200, -32603, "Internal error")
     }
 
-    /// -32001: the call took longer than it may.
+    /// -32001: the request exceeded its time limit.
     pub fn timed_out(limit: Duration) -> Self {
         let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         Self::new(200, -32001, "Request timed out")
             .with_data(json!({"reason": "timed_out", "limit_ms": limit_ms}))
     }
 
-    /// -32002: no such resource. Revision 2026-07-28 says -32602 instead.
+    /// -32002: resource not found. Revision 2026-07-28 uses -32602 instead.
     pub fn resource_not_found(uri: &str) -> Self {
         let uri = shortened(uri);
         Self::new(200, -32002, format!("Resource not found: {uri}")).with_data(json!({"uri": uri}))
     }
 
-    /// -32020: a header is missing or says something else than the body.
+    /// -32020: a header is missing or contradicts the body.
     pub fn header_mismatch(message: impl Into<String>) -> Self {
         Self::new(400, -32020, message)
     }
 
-    /// -32021: the client did not declare what the request needs.
+    /// -32021: the client did not declare a required capability.
     pub fn missing_capability(capability: &str) -> Self {
         let message =
             format!("this needs the client capability `{capability}`, which is undeclared");
@@ -78,7 +78,7 @@ impl Fault {
         Self::new(400, -32021, message).with_data(json!({"requiredCapabilities": required}))
     }
 
-    /// -32022: another revision than those that are served.
+    /// -32022: unsupported revision.
     pub fn unsupported_version(supported: &[&str], requested: &str) -> Self {
         let requested = shortened(requested);
         let message = format!("protocol version {requested} is not served");
@@ -86,44 +86,45 @@ impl Fault {
             .with_data(json!({"supported": supported, "requested": requested}))
     }
 
-    /// -32000, one of ours, with its reason for programs.
+    /// -32000: an error specific to this server, with a machine-readable reason.
     pub fn server(reason: &str, message: impl Into<String>) -> Self {
         Self::new(200, -32000, message).with_data(json!({"reason": reason}))
     }
 
-    /// The same for a fault that only the operator can mend: 503, so that what stands before the server sees it too.
+    /// -32000 with status 503, for an error that only the operator can fix, so that a gateway in front of the server
+    /// notices.
     pub fn unavailable(reason: &str, message: impl Into<String>) -> Self {
         Self::server(reason, message).with_status(503)
     }
 
-    /// -32001 with 404: the session is over, or never was, or is another caller's.
+    /// -32001 with 404: the session has ended, never existed, or belongs to another caller.
     pub fn session_not_found() -> Self {
         let why = "Session not found: it is over or unknown; begin anew with initialize";
         Self::new(404, -32001, why).with_data(json!({"reason": "session_not_found"}))
     }
 
-    /// The same with another HTTP status.
+    /// Replaces the HTTP status.
     #[must_use]
     pub fn with_status(mut self, status: u16) -> Self {
         self.status = status;
         self
     }
 
-    /// The same with a value of `WWW-Authenticate`, for an answer that holds nothing else.
+    /// Adds a value of `WWW-Authenticate`, for a response that consists of this error alone.
     #[must_use]
     pub fn with_challenge(mut self, challenge: String) -> Self {
         self.challenge = Some(challenge);
         self
     }
 
-    /// The same with one thing more for programs.
+    /// Adds a field to the machine-readable data.
     #[must_use]
     pub fn with_fact(mut self, name: &'static str, value: Value) -> Self {
         self.data.get_or_insert_with(|| json!({}))[name] = value;
         self
     }
 
-    /// What `WWW-Authenticate` says, if the answer has it.
+    /// Value of `WWW-Authenticate`, if present.
     pub(super) fn challenge(&self) -> Option<&str> {
         self.challenge.as_deref()
     }
@@ -133,7 +134,7 @@ impl Fault {
         self
     }
 
-    /// The same as revision 2026-07-28 says it.
+    /// Converts the error to the form of revision 2026-07-28.
     #[must_use]
     pub(super) fn modern(mut self) -> Self {
         if self.code == -32002 {
@@ -142,8 +143,8 @@ impl Fault {
         self
     }
 
-    /// The same as the handshake revisions say it: what a method answers has status 200, but for
-    /// what is wrong with the transport, and undeclared capabilities have no code of their own.
+    /// Converts the error to the form of the handshake revisions. Errors of methods have status 200, except errors of
+    /// the transport; undeclared capabilities have no code of their own.
     #[must_use]
     pub(super) fn handshake(mut self) -> Self {
         if self.code == -32021 {
@@ -155,12 +156,12 @@ impl Fault {
         self
     }
 
-    /// The HTTP status of an answer that holds nothing else.
+    /// HTTP status of a response that consists of this error alone.
     pub(super) fn status(&self) -> u16 {
         self.status
     }
 
-    /// The `error` object.
+    /// Returns the `error` object.
     pub(super) fn to_json(&self) -> Value {
         let mut error = json!({"code": self.code, "message": self.message});
         if let Some(data) = &self.data {
@@ -170,7 +171,7 @@ impl Fault {
     }
 }
 
-/// What a client sent, short enough to send back.
+/// Truncates client input for the error message.
 fn shortened(text: &str) -> String {
     const SHOWN_CHARS: usize = 200;
     text.chars().take(SHOWN_CHARS).collect()

@@ -1,4 +1,4 @@
-//! One request under way: settled once, by its answer, by its time bound, or by being called off.
+//! A request in flight: completed exactly once, by its response, its time limit or its cancellation.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,6 @@ use super::session::{PendingRequest, Session};
 use super::timer::{Entry, Timer};
 use recalld_common::cancel::CancellationToken;
 
-/// One request under way.
 pub(super) struct Flight {
     id: Value,
     line: Arc<Line>,
@@ -22,27 +21,27 @@ pub(super) struct Flight {
     deadline: Instant,
     limit: Duration,
     settled: AtomicBool,
-    /// Questions to the client that it waits for.
+    /// Pending requests to the client on which this request depends.
     asking: Mutex<Vec<u64>>,
     timer: Arc<Timer>,
     entry: Mutex<Option<Entry>>,
 }
 
-/// What a flight begins with.
+/// Parameters of a new request in flight.
 pub(super) struct Start {
     pub id: Value,
     pub line: Arc<Line>,
     pub session: Option<Arc<Session>>,
-    /// Cancelled by whoever learns that the answer is not wanted.
+    /// Cancelled when the response is no longer wanted.
     pub cancel: CancellationToken,
-    /// When it must have been answered.
+    /// Deadline of the request.
     pub deadline: Instant,
-    /// How long that is from its beginning, as it is told.
+    /// Time limit from the start of the request, as reported in the error.
     pub limit: Duration,
 }
 
 impl Flight {
-    /// Begins. Past its time it is answered with a fault, whatever its work does then.
+    /// Registers the request. Past its deadline, the request is answered with an error, whatever its work does then.
     pub(super) fn begin(timer: &Arc<Timer>, start: Start) -> Result<Arc<Self>, Fault> {
         let Start { id, line, session, cancel, deadline, limit } = start;
         let flight = Arc::new(Self {
@@ -65,33 +64,33 @@ impl Flight {
         Ok(flight)
     }
 
-    /// Cancelled when the work is to stop.
+    /// Cancelled when the work must stop.
     pub(super) fn cancel(&self) -> &CancellationToken {
         &self.cancel
     }
 
-    /// When it must have been answered.
+    /// Deadline of the request.
     pub(super) fn deadline(&self) -> Instant {
         self.deadline
     }
 
-    /// The session it belongs to.
+    /// The session of the request.
     pub(super) fn session(&self) -> Option<&Arc<Session>> {
         self.session.as_ref()
     }
 
-    /// Says something before the answer.
+    /// Sends a message before the response.
     pub(super) fn say(&self, message: &Value) -> bool {
         !self.is_settled() && self.line.say(message)
     }
 
-    /// Closes the connection of its stream and goes on.
+    /// Closes the connection of the stream; the request continues.
     pub(super) fn pause(&self) -> bool {
         self.line.pause()
     }
 
-    /// The answer. The first settles it; others are dropped. What comes after the time bound is late,
-    /// whether or not the timer has said so yet.
+    /// Completes the request; only the first response is sent. A response after the deadline becomes a timeout, even if
+    /// the timer has not fired yet.
     pub(super) fn answer(&self, outcome: Result<Value, Fault>) {
         let outcome = outcome.and_then(|result| {
             if self.is_late() { Err(Fault::timed_out(self.limit)) } else { Ok(result) }
@@ -101,7 +100,7 @@ impl Flight {
         }
     }
 
-    /// Sends what settled it.
+    /// Sends the response.
     fn tell(&self, outcome: Result<Value, Fault>) {
         match outcome {
             Ok(result) => self.line.answer(200, message::success(&self.id, result)),
@@ -111,7 +110,7 @@ impl Flight {
 
     fn time_out(&self) {
         let is_first = self.settle();
-        // Before the answer: who has that may count on the work having been told.
+        // Cancelled before the response is sent: a client that has the response may rely on the cancellation.
         self.stop();
         if is_first {
             self.tell(Err(Fault::timed_out(self.limit)));
@@ -125,18 +124,18 @@ impl Flight {
         }
     }
 
-    /// Notes that it waits for an answer of its client; false when it is over already.
+    /// Records a pending request to the client; returns false if this request is cancelled.
     pub(super) fn waits_for(&self, ask: u64) -> bool {
         locked(&self.asking).push(ask);
         !self.cancel.is_cancelled()
     }
 
-    /// That answer is there, or waited for no longer.
+    /// Removes a pending request to the client, after its response or timeout.
     pub(super) fn waited_for(&self, ask: u64) {
         locked(&self.asking).retain(|other| *other != ask);
     }
 
-    /// Whether there is nothing left to do for it: it is answered, called off, or past its time bound.
+    /// Returns true if the request needs no more work: completed, cancelled, or past its deadline.
     pub(super) fn is_over(&self) -> bool {
         if self.is_late() {
             self.time_out();
@@ -148,7 +147,7 @@ impl Flight {
         Instant::now() >= self.deadline
     }
 
-    /// Whether it is answered, or called off.
+    /// Returns true if the request is answered or cancelled.
     pub(super) fn is_settled(&self) -> bool {
         self.settled.load(Ordering::Acquire)
     }
@@ -181,7 +180,7 @@ impl PendingRequest for Flight {
     }
 }
 
-/// Sees to it that a flight is settled however its work ends, a panic included.
+/// Guard that completes a request however its work ends, even by a panic.
 pub(super) struct Settling<'a>(pub &'a Flight);
 
 impl Drop for Settling<'_> {

@@ -1,7 +1,7 @@
 //! The revisions that begin with `initialize`: 2024-11-05 to 2025-11-25.
 //!
-//! A client that was given a session id sends it with every request. One that never asked for a
-//! session is served as well, request by request, as far as nothing needs one.
+//! A client that received a session id sends the id with every request. A client without a session is served too,
+//! request by request, for methods that need no session.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -60,7 +60,7 @@ pub(super) fn post<H: Host>(
     let line = Arc::new(line);
     let is_stream = open > 0 && (!accepts.json || messages.iter().any(wants_progress));
     let is_batch = body.is_array();
-    // All begin before the first is worked for: they share one time bound, and each can be called off.
+    // All requests are registered before the first is processed: they share one deadline, and each can be cancelled.
     let deadline = Instant::now() + shared.call_time_max;
     let mut begun = Vec::new();
     let mut has_request = false;
@@ -79,7 +79,7 @@ pub(super) fn post<H: Host>(
                 let fault = Fault::invalid_request("initialize must not be in a batch");
                 begun.push(Begun::Refused(id.clone(), fault));
             }
-            // Each counts for itself: a batch is no way around the rate.
+            // Each request counts separately, so that a batch cannot bypass the rate limit.
             Message::Request { id, .. }
                 if std::mem::replace(&mut has_request, true)
                     && let Err(fault) = shared.host.take(&caller) =>
@@ -91,9 +91,9 @@ pub(super) fn post<H: Host>(
                     id: id.clone(),
                     line: Arc::clone(&line),
                     session: session.clone(),
-                    // Without a session nobody can come again for the answer, or call it off: leaving
-                    // is all that such a client can do. With one, leaving is no cancellation, so the
-                    // flag is the flight's own.
+                    // A client without a session cannot reconnect for the response or cancel the request, so a
+                    // disconnect cancels. With a session, a disconnect is no cancellation, so the request has its own
+                    // token.
                     cancel: session
                         .as_ref()
                         .map_or_else(|| call.cancel.clone(), |_| CancellationToken::new()),
@@ -107,8 +107,8 @@ pub(super) fn post<H: Host>(
             }
         }
     }
-    // Only now is anything said: who reads the 202 of a cancellation may count on it, and who reads the head of a
-    // stream can call off what it is for.
+    // Nothing is sent earlier. A client that reads the 202 of a cancellation can rely on the cancellation, and a client
+    // that reads the head of a stream can cancel its request.
     if open == 0 {
         line.leave_open();
     } else if is_stream {
@@ -133,20 +133,20 @@ pub(super) fn post<H: Host>(
     }
 }
 
-/// A message that is to be answered, in the order in which it came.
+/// A message that needs a response, in the order of the body.
 enum Begun<T> {
-    /// There is nothing to do for it.
+    /// An error response without any work.
     Refused(Value, Fault),
-    /// It is under way.
+    /// A registered request.
     Flight {
         flight: Arc<Flight>,
         tool: Option<T>,
-        /// The place of its message in the body.
+        /// Index of the message in the body.
         at: usize,
     },
 }
 
-/// The answer to a `ping` that names no session and wants no progress.
+/// Answers a `ping` without session and progress token.
 pub(super) fn quick(call: &Call, body: &Value) -> Option<Response> {
     let message = Message::of(body);
     if check_version(call).is_err() || session_header(call) != Ok(None) || wants_progress(&message)
@@ -161,14 +161,14 @@ pub(super) fn quick(call: &Call, body: &Value) -> Option<Response> {
     }
 }
 
-/// Progress is told in a stream, which is begun at once so that every answer to a client that wants
-/// progress has the same form.
+/// Returns true if a request wants progress. Progress needs a stream, which begins at once, so that all responses to
+/// such a client have the same form.
 fn wants_progress(message: &Message<'_>) -> bool {
     matches!(message, Message::Request { params, .. }
         if !params["_meta"]["progressToken"].is_null())
 }
 
-/// The transport's rules; gives the session, a new one for `initialize`.
+/// Checks the rules of the transport and returns the session, a new one for `initialize`.
 fn admitted<H: Host>(
     shared: &Arc<Shared<H>>,
     call: &Call,
@@ -199,8 +199,8 @@ fn admitted<H: Host>(
     Ok(session)
 }
 
-/// A batch has so many messages, and comes in one revision only. Without a session or a header,
-/// that is the revision to assume.
+/// Checks the size of a batch, and its revision: only `BATCH_REVISION` has batches. Without a session and a header,
+/// this revision is assumed.
 fn check_batch(messages: usize, revision: Option<&str>) -> Result<(), Fault> {
     if revision.is_some_and(|revision| revision != BATCH_REVISION) {
         let why = format!("batches are for revision {BATCH_REVISION} alone");
@@ -244,7 +244,7 @@ fn needs_session() -> Fault {
 }
 
 fn notified(session: Option<&Arc<Session>>, method: &str, params: &Value) {
-    // `notifications/initialized` and `notifications/roots/list_changed` change nothing here.
+    // `notifications/initialized` and `notifications/roots/list_changed` have no effect.
     if let (Some(session), "notifications/cancelled") = (session, method)
         && let Some(flight) = session.flight(&params["requestId"])
     {
@@ -252,7 +252,7 @@ fn notified(session: Option<&Arc<Session>>, method: &str, params: &Value) {
     }
 }
 
-/// The methods that this era alone has.
+/// Answers the methods that only the handshake revisions have.
 pub(super) fn method<H: Host>(
     work: &Work<H>,
     session: Option<&Arc<Session>>,
@@ -278,7 +278,7 @@ pub(super) fn method<H: Host>(
             let (cancel, deadline) = (work.flight.cancel(), work.flight.deadline());
             let version = host.follow(&work.caller, &uri, cancel, deadline)?;
             work.shared.listens.subscribe(session, work.caller.clone(), uri, version)?;
-            // What changed between the look and the subscription is found now.
+            // Triggers a poll that finds changes between the version read and the subscription.
             work.shared.changes.note();
             Ok(json!({}))
         }
@@ -304,7 +304,7 @@ fn welcome<H: Host>(host: &H, session: Option<&Arc<Session>>) -> Value {
     result
 }
 
-/// Opens the session's stream, or gives back one that the client had lost.
+/// Opens the session's standalone stream, or resumes a stream that the client lost.
 pub(super) fn get<H: Host>(shared: &Arc<Shared<H>>, call: &Call, caller: &H::Caller, reply: Reply) {
     let mut reply = Some(reply);
     let opened = of_session(shared, call, caller).and_then(|session| {
@@ -320,7 +320,7 @@ pub(super) fn get<H: Host>(shared: &Arc<Shared<H>>, call: &Call, caller: &H::Cal
                 Purpose::Answer => reply.answer_by_stream(session.head()),
             }
         };
-        // Noted first: a stream is never open without somebody who is asked for.
+        // Recorded first, so that an open stream always has a caller whose credential is checked.
         shared.listens_to(&session, caller);
         session.open_own_stream(last, sender).map_err(|unopened| match unopened {
             Unopened::Taken => {

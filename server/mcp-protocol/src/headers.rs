@@ -1,4 +1,4 @@
-//! What headers of revision 2026-07-28 must say about the body. Pure.
+//! Checks that the headers of revision 2026-07-28 match the body.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -12,16 +12,16 @@ const METHOD: &str = "Mcp-Method";
 const NAME: &str = "Mcp-Name";
 const PARAM: &str = "Mcp-Param-";
 
-/// A tool's argument that is to be mirrored in a header.
+/// A tool argument that must be mirrored in a header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mirrored {
-    /// The argument.
+    /// Name of the argument.
     pub argument: String,
-    /// The header's name behind `Mcp-Param-`.
+    /// Name of the header after `Mcp-Param-`.
     pub header: String,
 }
 
-/// The arguments that an input schema marks with `x-mcp-header`.
+/// Returns the arguments that an input schema marks with `x-mcp-header`.
 pub(super) fn mirrored(input_schema: &Value) -> Vec<Mirrored> {
     let properties = input_schema["properties"].as_object().into_iter().flatten();
     let marked = properties.filter_map(|(argument, schema)| {
@@ -31,7 +31,7 @@ pub(super) fn mirrored(input_schema: &Value) -> Vec<Mirrored> {
     marked.collect()
 }
 
-/// Checks that version, method and name stand in the headers as they stand in the body.
+/// Checks that version, method and name in the headers match the body.
 pub(super) fn check(
     headers: &Headers,
     version: &str,
@@ -45,11 +45,11 @@ pub(super) fn check(
         "resources/read" => params["uri"].as_str(),
         _ => return Ok(()),
     };
-    // A request without a name is refused for that, by its method.
+    // The method itself rejects a request without a name.
     name.map_or(Ok(()), |name| same(headers, NAME, Some(name)))
 }
 
-/// Checks the headers that mirror arguments of a tool.
+/// Checks the headers that mirror tool arguments.
 pub(super) fn check_mirrored(
     headers: &Headers,
     mirrored: &[Mirrored],
@@ -66,7 +66,7 @@ pub(super) fn check_mirrored(
     })
 }
 
-/// Checks one header, which must be there exactly once if the body has a value, else not at all.
+/// Checks one header: exactly one value if the body has a value, else none.
 fn same(headers: &Headers, name: &str, wanted: Option<&str>) -> Result<(), Fault> {
     let mut values = headers.get_all(name);
     let (given, repeated) = (values.next(), values.next().is_some());
@@ -84,7 +84,7 @@ fn same(headers: &Headers, name: &str, wanted: Option<&str>) -> Result<(), Fault
     Err(Fault::header_mismatch(format!("header {name} {why}")))
 }
 
-/// A header's value: what stands between the marks in Base64, else as it is.
+/// Decodes a header value: Base64 between the markers, else unchanged.
 fn decoded(value: &str) -> Option<String> {
     let inner = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="));
     match inner {

@@ -1,7 +1,7 @@
-//! What an MCP server offers, as the protocol library sees it.
+//! The interface of an MCP server to the protocol library.
 //!
-//! The library knows no tools, stores or tenants: whoever implements [`Host`] has them, and decides
-//! for each caller what exists.
+//! The library knows no tools, stores or tenants. The implementation of [`Host`] provides them, and decides per caller
+//! which of them exist.
 
 use std::time::Instant;
 
@@ -12,55 +12,55 @@ use super::fault::Fault;
 use super::rounds::Outcome;
 use recalld_common::cancel::CancellationToken;
 
-/// Which features there are. What is `None` or false has no methods.
+/// Features of the server. A feature that is `None` or false has no methods.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Capabilities {
     /// Tools.
     pub tools: Option<Listing>,
     /// Resources and their templates.
     pub resources: Option<Listing>,
-    /// Whether resources can be followed.
+    /// True if clients can subscribe to resources.
     pub subscribe: bool,
     /// Prompts.
     pub prompts: Option<Listing>,
-    /// Completions of arguments.
+    /// Argument completion.
     pub completions: bool,
     /// Log messages.
     pub logging: bool,
 }
 
-/// A list of a feature.
+/// Capability of a listed feature.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Listing {
-    /// Whether it may change while the server runs, which is then told.
+    /// True if the list may change while the server runs; clients are then notified.
     pub list_changed: bool,
 }
 
-/// The lists that may change.
+/// Kind of a list that may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum List {
-    /// Of tools.
+    /// List of tools.
     Tools,
-    /// Of prompts.
+    /// List of prompts.
     Prompts,
-    /// Of resources.
+    /// List of resources.
     Resources,
 }
 
 /// One page of a list.
 #[derive(Debug, Clone, Default)]
 pub struct Page {
-    /// As the protocol shows them.
+    /// Items in the protocol's format.
     pub items: Vec<Value>,
-    /// Where the next page begins; `None` on the last one.
+    /// Cursor of the next page; `None` on the last page.
     pub next_cursor: Option<String>,
 }
 
 impl Page {
-    /// A list of one page: a cursor can only be wrong.
+    /// Creates a list of one page, for which every cursor is invalid.
     ///
     /// # Errors
-    /// There is a cursor.
+    /// A cursor is present.
     pub fn only(items: Vec<Value>, cursor: Option<&str>) -> Result<Self, Fault> {
         match cursor {
             None => Ok(Self { items, next_cursor: None }),
@@ -72,70 +72,71 @@ impl Page {
     }
 }
 
-/// A resource that a client follows.
+/// A resource to which a client subscribed.
 #[derive(Debug, Clone)]
 pub struct Followed<C> {
-    /// Who follows it.
+    /// The subscriber.
     pub caller: C,
-    /// Which.
+    /// URI of the resource.
     pub uri: String,
-    /// Its version at the last look; `None` where the caller had no such resource then.
+    /// Version at the last poll; `None` if the resource did not exist for the caller.
     pub version: Option<u64>,
 }
 
-/// What completion is asked for.
+/// Target of a completion.
 #[derive(Debug, Clone, Copy)]
 pub enum Completing<'a> {
-    /// An argument of the prompt of this name.
+    /// An argument of the prompt with this name.
     Prompt(&'a str),
-    /// A variable of the resource template of this URI.
+    /// A variable of the resource template with this URI.
     Resource(&'a str),
 }
 
-/// Values for an argument.
+/// Completion values for an argument.
 #[derive(Debug, Clone, Default)]
 pub struct Completion {
-    /// Best first; the library shows as many as the protocol allows. One more says that there are more.
+    /// Values, best first. The library sends as many as the protocol allows; one more value indicates that there are
+    /// more.
     pub values: Vec<String>,
-    /// How many there are, where that is known.
+    /// Total number of values, if known.
     pub total: Option<usize>,
 }
 
-/// A server's features. Methods are called from many threads at a time; those that may take long ask
-/// [`Client::is_over`] now and then.
+/// Features of a server. Methods are called from many threads concurrently. Long-running methods must poll
+/// [`Client::is_over`].
 pub trait Host: Send + Sync + 'static {
-    /// Who calls, as the transport found out.
+    /// The caller, as authenticated by the transport.
     type Caller: Clone + Send + Sync + 'static;
 
-    /// A tool that a caller has, resolved once for each call.
+    /// A tool that is available to a caller, resolved once per call.
     type Tool: Send + 'static;
 
-    /// The name that a session is bound to: only the same caller may use it.
+    /// The principal to which a session is bound: no other principal may use the session.
     fn principal(&self, caller: &Self::Caller) -> String;
 
-    /// The caller of one request, with what its parameters say of it.
+    /// Returns the caller of one request, extended by the identity in the request's parameters.
     fn in_turn(&self, caller: &Self::Caller, params: &Value) -> Self::Caller {
         let _ = params;
         caller.clone()
     }
 
-    /// Answers a call of a tool that the caller has not by the status of HTTP alone, before anything is done for it;
-    /// `None` where the call goes on to [`Host::refuse_tool`].
+    /// Rejects a call of an unavailable tool by an HTTP status, before any work. `None` continues with
+    /// [`Host::refuse_tool`].
     fn turn_away(&self, caller: &Self::Caller, tool: &str, params: &Value) -> Option<Fault> {
         let _ = (caller, tool, params);
         None
     }
 
-    /// Whether a caller may still listen: what it showed when it began may have ended since.
+    /// Returns true if a caller may still receive notifications: the credential may have ended since the stream began.
     fn stands(&self, caller: &Self::Caller) -> bool {
         let _ = caller;
         true
     }
 
-    /// Takes one more request of a caller out of its rate; the first of each POST was taken by the transport.
+    /// Charges one more request to a caller's rate limit; the transport charged the first request of each POST.
     ///
     /// # Errors
-    /// There is none left now.
+    /// The rate limit is exhausted.
     fn take(&self, caller: &Self::Caller) -> Result<(), Fault> {
         let _ = caller;
         Ok(())
@@ -144,39 +145,38 @@ pub trait Host: Send + Sync + 'static {
     /// `{name, title, version}`.
     fn server_info(&self) -> Value;
 
-    /// How a model should use this server.
+    /// Instructions to a model for using this server.
     fn instructions(&self) -> Option<String>;
 
-    /// What there is.
+    /// Features of this server.
     fn capabilities(&self) -> Capabilities;
 
-    /// The tools that this caller may use.
+    /// Lists the tools available to this caller.
     fn tools(&self, caller: &Self::Caller, cursor: Option<&str>) -> Result<Page, Fault>;
 
-    /// The tool of that name; `None` where the caller has none.
+    /// Returns the tool with this name; `None` if unavailable to the caller.
     fn resolve_tool(&self, caller: &Self::Caller, name: &str) -> Option<Self::Tool>;
 
-    /// The fault of a call of a tool that the caller has not.
+    /// Returns the error for a call of an unavailable tool.
     fn refuse_tool(&self, caller: &Self::Caller, name: &str) -> Fault {
         let _ = caller;
         let name: String = name.chars().take(80).collect();
         Fault::invalid_params(format!("Unknown tool: {name}"))
     }
 
-    /// The input schema of a tool with arguments that are to be mirrored in headers
-    /// (`x-mcp-header`); null for all others.
+    /// Input schema of a tool with arguments to mirror in headers (`x-mcp-header`); null for all other tools.
     fn mirroring_schema(&self, tool: &Self::Tool) -> Value {
         let _ = tool;
         Value::Null
     }
 
-    /// Whether a tool may wait, for its client or for a turn: it is then run on a thread of its own.
+    /// Returns true if a tool may block, on its client or on a lock: the tool then runs on a thread of its own.
     fn may_wait(&self, tool: &Self::Tool) -> bool {
         let _ = tool;
         false
     }
 
-    /// Calls a tool that the caller has.
+    /// Calls an available tool.
     fn call_tool(
         &self,
         caller: &Self::Caller,
@@ -185,13 +185,13 @@ pub trait Host: Send + Sync + 'static {
         client: &Client<'_>,
     ) -> Result<Outcome, Fault>;
 
-    /// Resources.
+    /// Lists the resources.
     fn resources(&self, caller: &Self::Caller, cursor: Option<&str>) -> Result<Page, Fault> {
         let _ = caller;
         Page::only(Vec::new(), cursor)
     }
 
-    /// Templates of resources.
+    /// Lists the resource templates.
     fn templates(&self, caller: &Self::Caller, cursor: Option<&str>) -> Result<Page, Fault> {
         let _ = caller;
         Page::only(Vec::new(), cursor)
@@ -208,23 +208,23 @@ pub trait Host: Send + Sync + 'static {
         Err(Fault::resource_not_found(uri))
     }
 
-    /// A number that changes whenever the resource does; `None` where this caller has no such
-    /// resource, or has it no more.
+    /// Version number of a resource, different after every change; `None` if the resource does not exist for the
+    /// caller, or no longer does.
     fn version(&self, caller: &Self::Caller, uri: &str) -> Option<u64> {
         let _ = (caller, uri);
         None
     }
 
-    /// The versions of these resources, each as its caller sees it, in their order; of one moment. One that
-    /// cannot have changed may be given as it was.
+    /// Versions of these resources, in their order, each as seen by its caller, all from one snapshot. The old version
+    /// may be returned for a resource that cannot have changed.
     fn versions(&self, followed: &[Followed<Self::Caller>]) -> Vec<Option<u64>> {
         followed.iter().map(|one| self.version(&one.caller, &one.uri)).collect()
     }
 
-    /// The version of a resource that a client is about to follow, once policy has let it.
+    /// Returns the version of a resource for a new subscription, once policy allows the subscription.
     ///
     /// # Errors
-    /// There is none for this caller, or it cannot be told.
+    /// The resource does not exist for this caller, or its version is unavailable.
     fn follow(
         &self,
         caller: &Self::Caller,
@@ -236,13 +236,13 @@ pub trait Host: Send + Sync + 'static {
         self.version(caller, uri).ok_or_else(|| Fault::resource_not_found(uri))
     }
 
-    /// Prompts.
+    /// Lists the prompts.
     fn prompts(&self, caller: &Self::Caller, cursor: Option<&str>) -> Result<Page, Fault> {
         let _ = caller;
         Page::only(Vec::new(), cursor)
     }
 
-    /// A prompt: `{description, messages}`.
+    /// Returns a prompt: `{description, messages}`.
     fn prompt(
         &self,
         caller: &Self::Caller,
@@ -254,7 +254,7 @@ pub trait Host: Send + Sync + 'static {
         Err(Fault::invalid_params(format!("Unknown prompt: {name}")))
     }
 
-    /// Completes an argument of a prompt or template. `given` are the arguments that stand already.
+    /// Completes an argument of a prompt or template. `given` are the arguments already set.
     fn complete(
         &self,
         caller: &Self::Caller,

@@ -1,10 +1,10 @@
 //! MCP over Streamable HTTP: every published revision on one path.
 //!
-//! A protocol library: it knows messages, sessions, streams and time bounds, and neither tools nor
-//! stores. What a server offers comes from a [`Host`]. `endpoint` takes a POST and asks `era` whose
-//! it is; `handshake` and `per_request` keep the rules of the two eras and make a `work` of each
-//! request, which is answered by its `line`: one JSON answer, or a stream. A `flight` settles each
-//! request once, whatever comes first of answer, time bound and cancellation.
+//! A protocol library that handles messages, sessions, streams and time limits, and knows neither tools nor stores. A
+//! [`Host`] provides the features of the server. `endpoint` accepts a POST and determines its protocol style (`era`).
+//! `handshake` and `per_request` implement the two protocol styles and create a `work` for each request. Its `line`
+//! answers by one JSON response or a stream. A `flight` completes each request once, by the first of response, time
+//! limit and cancellation.
 #![forbid(unsafe_code)]
 
 mod abilities;

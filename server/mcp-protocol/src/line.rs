@@ -1,5 +1,4 @@
-//! Where the messages about one POST go: one JSON answer, or an event stream when something has to be
-//! said before the end.
+//! The destination of one POST's messages: a JSON response, or an event stream if a message must precede the response.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,17 +12,17 @@ use crate::limits::ANSWER_BYTES_MAX;
 use recalld_http_server::limits::RETRY_AFTER_SECONDS;
 use recalld_http_server::{Reply, Response, StreamSender, sse};
 
-/// What a client takes.
+/// Response types that the client accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Accepts {
-    /// One JSON answer.
+    /// A JSON response.
     pub json: bool,
     /// An event stream.
     pub stream: bool,
 }
 
 impl Accepts {
-    /// Of the values of `Accept` headers; without any, JSON alone.
+    /// Parses the values of `Accept` headers; without any, only JSON is accepted.
     pub(super) fn of<'a>(values: impl Iterator<Item = &'a str>) -> Self {
         let mut given = false;
         let (mut json, mut stream) = (false, false);
@@ -37,40 +36,40 @@ impl Accepts {
     }
 }
 
-/// The way of one POST's answers.
+/// Sink of the messages of one POST.
 pub(super) struct Line {
     accepts: Accepts,
-    /// Its events get ids, and are kept for a client that loses the stream.
+    /// If present, events have ids and are retained for a client that loses the stream.
     session: Option<Arc<Session>>,
-    /// A batch's answers stand in an array.
+    /// The responses of a batch form an array.
     is_batch: bool,
     state: Mutex<State>,
 }
 
 struct State {
     way: Way,
-    /// Answers that wait for the others of their batch, as JSON.
+    /// JSON responses that wait for the other responses of their batch.
     answers: Vec<String>,
-    /// Bytes of these.
+    /// Total bytes of `answers`.
     answers_bytes: usize,
-    /// Requests that are not settled.
+    /// Requests without a response yet.
     open: usize,
     status: u16,
 }
 
 enum Way {
-    /// Nothing was said yet.
+    /// Nothing was sent yet.
     Waiting(Reply),
-    /// A stream of its own.
+    /// A stream without a session.
     Streaming(StreamSender),
-    /// A stream of this number in the session.
+    /// A stream of the session, by number.
     Kept(u64),
-    /// All is said.
+    /// All messages are sent.
     Ended,
 }
 
 impl Line {
-    /// A line for `open` requests.
+    /// Creates a sink for `open` requests.
     pub(super) fn new(
         reply: Reply,
         accepts: Accepts,
@@ -84,18 +83,18 @@ impl Line {
         Self { accepts, session, is_batch, state }
     }
 
-    /// Makes it a stream at once, if the client takes one.
+    /// Begins a stream at once, if the client accepts streams.
     pub(super) fn begin_stream(&self) {
         self.as_stream(&mut self.state());
     }
 
-    /// Says something before the end. A client that takes no stream does not hear it.
+    /// Sends a message before the response. If the client does not accept streams, the message is dropped.
     pub(super) fn say(&self, message: &Value) -> bool {
         let mut state = self.state();
         self.as_stream(&mut state) && self.push(&mut state, &message.to_string())
     }
 
-    /// Answers one request. `status` counts where nothing else is answered.
+    /// Sends the response to one request. `status` applies only if no other response is sent.
     pub(super) fn answer(&self, status: u16, message: Value) {
         let mut state = self.state();
         if !self.accepts.json {
@@ -113,8 +112,8 @@ impl Line {
         self.settle(state);
     }
 
-    /// Keeps an answer for the end. One that is too much beside the others of its batch is kept from its
-    /// client, who is told to ask for it by itself.
+    /// Queues a response until the end. A response that exceeds the size limit of its batch is replaced by an error
+    /// that asks for a separate request.
     fn keep(&self, state: &mut State, message: &Value) {
         let mut answer = message.to_string();
         if self.is_batch && state.answers_bytes + answer.len() > ANSWER_BYTES_MAX {
@@ -128,12 +127,12 @@ impl Line {
         state.answers.push(answer);
     }
 
-    /// One request will have no answer: the client has called it off.
+    /// Removes a request that gets no response, because the client cancelled the request.
     pub(super) fn leave_open(&self) {
         self.settle(self.state());
     }
 
-    /// Closes the stream and goes on: the client comes again for the rest. Only for sessions.
+    /// Closes the connection of the stream; the client reconnects for the rest. Only with a session.
     pub(super) fn pause(&self) -> bool {
         let mut state = self.state();
         let is_stream = self.as_stream(&mut state);
@@ -150,7 +149,7 @@ impl Line {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a stream of what waits; says whether it is one.
+    /// Converts the pending responder to a stream; returns true if the sink is a stream.
     fn as_stream(&self, state: &mut State) -> bool {
         if let Way::Waiting(_) = state.way {
             if !self.accepts.stream {
@@ -165,7 +164,7 @@ impl Line {
                 }
                 None => Way::Streaming(reply.answer_by_stream(sse::head())),
             };
-            // What a batch has by now comes first.
+            // Responses queued so far are sent first.
             for answer in std::mem::take(&mut state.answers) {
                 self.push(state, &answer);
             }
@@ -208,12 +207,12 @@ impl Line {
     }
 }
 
-/// A JSON answer.
+/// Creates a JSON response.
 pub(super) fn json_response(status: u16, body: &Value) -> Response {
     answered(status, body.to_string())
 }
 
-/// The same, of JSON as text. Where the server cannot serve now, it says when to ask again.
+/// Creates a response from JSON text. With status 503, `Retry-After` is added.
 fn answered(status: u16, body: String) -> Response {
     let response = Response::json(status, body.into_bytes());
     match status {

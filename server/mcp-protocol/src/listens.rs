@@ -1,4 +1,4 @@
-//! Who follows what: resources by their URIs, and `subscriptions/listen` streams with their filters.
+//! Subscriptions: followed resources by URI, and `subscriptions/listen` streams with their filters.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -17,7 +17,7 @@ use crate::limits::{
 };
 use recalld_http_server::StreamSender;
 
-/// What a `subscriptions/listen` stream hears of.
+/// Filter of a `subscriptions/listen` stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Filter {
     pub tools: bool,
@@ -27,7 +27,7 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    /// What is asked for, as far as the server has it.
+    /// Parses the requested filter, reduced to the features of the server.
     pub(super) fn of(asked: &Value, has: &Capabilities) -> Result<Self, Fault> {
         if !asked.is_object() {
             return Err(Fault::invalid_params("notifications: an object is wanted"));
@@ -50,7 +50,7 @@ impl Filter {
             let why = format!("notifications.resourceSubscriptions: at most {most} are possible");
             return Err(Fault::invalid_params(why));
         }
-        // A resource that is named twice is followed once.
+        // A resource named twice is followed once.
         let mut uris = uris;
         uris.sort_unstable();
         uris.dedup();
@@ -70,7 +70,7 @@ impl Filter {
         }
     }
 
-    /// As the acknowledgement says it: only what was agreed to.
+    /// Returns the filter for the acknowledgement: only the accepted parts.
     pub(super) fn to_json(&self) -> Value {
         let mut shown = json!({});
         for (name, list) in [
@@ -89,7 +89,7 @@ impl Filter {
     }
 }
 
-/// A URI that a client gave, not too long.
+/// Parses a client's URI and checks its length.
 pub(super) fn checked_uri(uri: &Value) -> Result<String, Fault> {
     let uri =
         uri.as_str().ok_or_else(|| Fault::invalid_params("uri: a resource's URI is wanted"))?;
@@ -100,7 +100,7 @@ pub(super) fn checked_uri(uri: &Value) -> Result<String, Fault> {
     Ok(uri.to_owned())
 }
 
-/// Whom a subscription belongs to.
+/// Owner of a subscription.
 #[derive(Clone)]
 enum Owner {
     Session(Weak<Session>),
@@ -113,7 +113,7 @@ impl Owner {
     }
 }
 
-/// One followed resource.
+/// A followed resource.
 struct Subscription<C> {
     owner: Owner,
     principal: Arc<str>,
@@ -129,11 +129,11 @@ impl<C: Clone> Subscription<C> {
     }
 }
 
-/// One open stream.
+/// An open `subscriptions/listen` stream.
 struct Listen<C> {
-    /// Who opened it.
+    /// The caller that opened the stream.
     caller: C,
-    /// Of the request that opened it.
+    /// Id of the request that opened the stream.
     id: Value,
     principal: String,
     filter: Filter,
@@ -141,7 +141,7 @@ struct Listen<C> {
 }
 
 impl<C> Listen<C> {
-    /// The last frame, which is the request's result. Who is gone needs none.
+    /// Sends the last event, which is the result of the request. A disconnected client needs none.
     fn end(&self, result: Value) {
         let last = success(&self.id, result);
         let _gone = self.sender.send(&event(None, &last.to_string()));
@@ -153,7 +153,7 @@ impl<C> Listen<C> {
     }
 }
 
-/// All of them.
+/// All subscriptions and listen streams.
 pub(super) struct Listens<C> {
     state: Mutex<State<C>>,
 }
@@ -162,7 +162,7 @@ struct State<C> {
     subscriptions: BTreeMap<u64, Subscription<C>>,
     listens: BTreeMap<u64, Listen<C>>,
     next: u64,
-    /// The server ends.
+    /// True once the server is draining.
     is_closed: bool,
 }
 
@@ -181,7 +181,7 @@ impl<C> State<C> {
         });
     }
 
-    /// Whether there is room for so many subscriptions more of this caller's.
+    /// Returns true if the limits allow `more` subscriptions of this principal.
     fn has_room(&mut self, more: usize, principal: &str) -> bool {
         let fits = |state: &Self| {
             let own = state.subscriptions.values().filter(|one| &*one.principal == principal);
@@ -211,7 +211,7 @@ impl<C: Clone> Listens<C> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A session follows a resource. Doing so twice is doing it once.
+    /// Subscribes a session to a resource. Idempotent.
     pub(super) fn subscribe(
         &self,
         session: &Arc<Session>,
@@ -239,20 +239,20 @@ impl<C: Clone> Listens<C> {
         Ok(())
     }
 
-    /// How many streams are open, and how many resources are followed.
+    /// Returns the number of open streams and of followed resources.
     pub(super) fn counts(&self) -> (usize, usize) {
         let mut state = self.state();
         state.drop_gone();
         (state.listens.len(), state.subscriptions.len())
     }
 
-    /// A session follows a resource no longer.
+    /// Unsubscribes a session from a resource.
     pub(super) fn unsubscribe(&self, session: &Arc<Session>, uri: &str) {
         self.state().subscriptions.retain(|_, one| !(one.owner.is(session) && one.uri == uri));
     }
 
-    /// A stream begins; its first frame says what was agreed to. `sender` opens it. `versions` are
-    /// those of the filter's resources.
+    /// Opens a stream by `sender`; its first event acknowledges the accepted filter. `versions` are the versions of the
+    /// filter's resources.
     pub(super) fn listen(
         &self,
         id: Value,
@@ -294,8 +294,8 @@ impl<C: Clone> Listens<C> {
         Ok(())
     }
 
-    /// Looks at every followed resource, and tells those whose version is another now. `versions` gives
-    /// those of resources as these callers see them, in their order.
+    /// Polls every followed resource and notifies the subscribers of changed ones. `versions` returns the versions as
+    /// seen by the callers, in the same order.
     pub(super) fn look(&self, versions: impl FnOnce(&[Followed<C>]) -> Vec<Option<u64>>) {
         let (numbers, followed): (Vec<u64>, Vec<Followed<C>>) = {
             let state = self.state();
@@ -332,30 +332,31 @@ impl<C: Clone> Listens<C> {
         }
     }
 
-    /// Tells the streams that want to know that a list has changed.
+    /// Notifies the streams whose filter includes this list of a change.
     pub(super) fn list_changed(&self, list: List, method: &str) {
         for listen in self.state().listens.values().filter(|listen| listen.filter.has(list)) {
             listen.tell(method, json!({}));
         }
     }
 
-    /// Sends a comment by every stream, and forgets those that nobody reads any more.
+    /// Sends a comment on every stream, and removes the streams of disconnected clients.
     pub(super) fn comment(&self, bytes: &[u8]) {
         let mut state = self.state();
         for listen in state.listens.values() {
-            // Who is gone is found out below.
+            // Disconnected clients are removed below.
             let _gone = listen.sender.send(bytes);
         }
         state.drop_gone();
     }
 
-    /// Ends the streams of some callers in good order. `result` is the frame that says so, for an id.
+    /// Ends the streams of the callers selected by `is_over`, in an orderly way. `result` creates the last event from a
+    /// request id.
     pub(super) fn end_where(&self, is_over: impl Fn(&C) -> bool, result: impl Fn(&Value) -> Value) {
         let callers: Vec<(u64, C)> = {
             let state = self.state();
             state.listens.iter().map(|(number, one)| (*number, one.caller.clone())).collect()
         };
-        // Asked without the lock, since that may take a look-up each.
+        // Called without the lock, because each call may need a look-up.
         for (number, _) in callers.into_iter().filter(|(_, caller)| is_over(caller)) {
             let mut state = self.state();
             if let Some(listen) = state.listens.remove(&number) {
@@ -365,7 +366,7 @@ impl<C: Clone> Listens<C> {
         }
     }
 
-    /// Ends every stream in good order; no more begin. `result` is the frame that says so, for an id.
+    /// Ends every stream in an orderly way and rejects new ones. `result` creates the last event from a request id.
     pub(super) fn close(&self, result: impl Fn(&Value) -> Value) {
         let mut state = self.state();
         state.is_closed = true;

@@ -1,6 +1,4 @@
-//! How serious a log message is (RFC 5424), as the protocol names it.
-
-/// Least serious first.
+/// Severity of a log message (RFC 5424), with the names of the protocol; least severe first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the levels of RFC 5424 explain themselves")]
 pub enum Level {
@@ -26,12 +24,12 @@ const NAMES: [(Level, &str); 8] = [
 ];
 
 impl Level {
-    /// Its name.
+    /// The name of the level.
     pub fn name(self) -> &'static str {
         NAMES[self as usize].1
     }
 
-    /// The level of this name.
+    /// Returns the level with this name.
     pub fn named(name: &str) -> Option<Self> {
         NAMES.iter().find(|(_, of)| *of == name).map(|(level, _)| *level)
     }

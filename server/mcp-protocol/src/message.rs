@@ -1,4 +1,4 @@
-//! JSON-RPC 2.0 messages: what a value is, and the two kinds of answers.
+//! JSON-RPC 2.0 messages: parsing, and the two kinds of responses.
 
 use std::borrow::Cow;
 
@@ -7,43 +7,34 @@ use serde_json::{Map, Value, json};
 use super::fault::Fault;
 use crate::limits::MESSAGE_ID_BYTES_MAX;
 
-/// A message as it was received.
+/// A received message.
 #[derive(Debug, PartialEq)]
 pub(super) enum Message<'a> {
-    /// Nothing to answer.
-    Notification {
-        /// What is said.
-        method: &'a str,
-        /// With what.
-        params: &'a Value,
-    },
-    /// The client's answer to a request of ours.
+    /// A notification, which gets no response.
+    Notification { method: &'a str, params: &'a Value },
+    /// The client's response to a request of the server.
     Response {
-        /// Of our request.
+        /// Id of the server's request.
         id: &'a Value,
-        /// The result, or the error object.
         outcome: Result<&'a Value, &'a Value>,
     },
-    /// A request.
     Request {
-        /// To be echoed: a string, not too long, or an integer, 0 included.
+        /// Id to repeat in the response: a string of limited length, or an integer, 0 included.
         id: &'a Value,
-        /// What is asked.
         method: &'a str,
-        /// With what.
         params: &'a Value,
     },
-    /// Not a message.
+    /// An invalid message.
     Wrong {
-        /// As far as it could be read.
+        /// The id, as far as it could be parsed.
         id: Value,
-        /// What is wrong.
+        /// The error.
         fault: Fault,
     },
 }
 
 impl<'a> Message<'a> {
-    /// Tells what a value is.
+    /// Classifies a JSON value.
     pub(super) fn of(value: &'a Value) -> Self {
         let id = value.get("id");
         let is_usable =
@@ -91,27 +82,27 @@ fn is_too_long(name: &Value) -> bool {
     name.as_str().is_some_and(|name| name.len() > MESSAGE_ID_BYTES_MAX)
 }
 
-/// A good answer.
+/// A success response.
 pub(super) fn success(id: &Value, result: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "result": result})
 }
 
-/// An error answer.
+/// An error response.
 pub(super) fn failure(id: &Value, fault: &Fault) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "error": fault.to_json()})
 }
 
-/// A notification of ours.
+/// A notification of the server.
 pub(super) fn notification(method: &str, params: Value) -> Value {
     json!({"jsonrpc": "2.0", "method": method, "params": params})
 }
 
-/// The messages of a body: a batch's, or the only one.
+/// The messages of a body: those of a batch, or the single message.
 pub(super) fn all(body: &Value) -> &[Value] {
     body.as_array().map_or(std::slice::from_ref(body), Vec::as_slice)
 }
 
-/// The same, for whoever takes out of them what it works for.
+/// The messages of a body, for taking their contents.
 pub(super) fn all_mut(body: &mut Value) -> &mut [Value] {
     match body {
         Value::Array(messages) => messages,
@@ -119,7 +110,7 @@ pub(super) fn all_mut(body: &mut Value) -> &mut [Value] {
     }
 }
 
-/// Method and parameters, taken out of a request.
+/// Takes method and parameters out of a request.
 pub(super) fn taken(request: &mut Value) -> (String, Value) {
     let method = match request["method"].take() {
         Value::String(method) => method,
@@ -128,11 +119,11 @@ pub(super) fn taken(request: &mut Value) -> (String, Value) {
     (method, request["params"].take())
 }
 
-/// The arguments of a call: an object, or, as clients have been seen to send it, a string that holds
-/// one as JSON. Where there are none, they may be left out.
+/// Parses the arguments of a call: an object, or, as some clients send them, a string that contains the object as JSON.
+/// Arguments may be omitted.
 ///
 /// # Errors
-/// Something else was given: what is wanted.
+/// The value has another type; the message states the required one.
 pub(super) fn arguments(given: &Value) -> Result<Cow<'_, Map<String, Value>>, String> {
     let wanted = || "arguments: an object is wanted".to_owned();
     match given {

@@ -1,4 +1,4 @@
-//! Revision 2026-07-28: every request stands alone and says in `_meta` what it is.
+//! The stateless revision 2026-07-28: every request is independent and describes itself in `_meta`.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -31,7 +31,7 @@ pub(super) fn post<H: Host>(
 ) {
     let (id, method, params) = match Message::of(&body) {
         Message::Wrong { id, fault } => return reply.send(refusal(&id, &fault)),
-        // Closing the connection is what cancels here; other notifications change nothing.
+        // In this revision a client cancels by closing the connection; other notifications have no effect.
         Message::Notification { .. } => return reply.send(Response::empty(202)),
         Message::Response { .. } => {
             let fault = Fault::invalid_request("clients of this revision send no responses");
@@ -57,7 +57,7 @@ pub(super) fn post<H: Host>(
     if !accepts.json || !params["_meta"]["progressToken"].is_null() {
         line.begin_stream();
     }
-    // A client that leaves has cancelled: the front end raises this very flag then.
+    // The HTTP server cancels this token when the client disconnects, which is a cancellation.
     let start = Start {
         id: id.clone(),
         line: Arc::clone(&line),
@@ -66,13 +66,13 @@ pub(super) fn post<H: Host>(
         deadline: Instant::now() + shared.call_time_max,
         limit: shared.call_time_max,
     };
-    // Only a session can refuse a flight.
+    // Only a session can reject a request.
     let Ok(flight) = Flight::begin(&shared.timer, start) else { return };
     let (shared, (method, params)) = (Arc::clone(shared), message::taken(&mut body));
     Work { shared, caller, manner, flight, tool, method, params }.start();
 }
 
-/// The checks in their order: envelope, headers, version.
+/// Checks envelope, headers and version, in this order.
 fn admitted<H: Host>(
     shared: &Shared<H>,
     call: &Call,
@@ -101,7 +101,7 @@ fn admitted<H: Host>(
     Ok(Manner::PerRequest { abilities, level })
 }
 
-/// The methods that this era alone has, but for the one that listens.
+/// Answers the methods that only this revision has, except `subscriptions/listen`.
 pub(super) fn method<H: Host>(work: &Work<H>) -> Result<Value, Fault> {
     let host = &work.shared.host;
     match work.method.as_str() {
@@ -119,7 +119,7 @@ pub(super) fn method<H: Host>(work: &Work<H>) -> Result<Value, Fault> {
     }
 }
 
-/// Opens a stream that lives until the client leaves.
+/// Opens a listen stream that lasts until the client disconnects.
 fn listen<H: Host>(
     shared: &Arc<Shared<H>>,
     call: &Call,
@@ -161,12 +161,12 @@ fn listened<H: Host>(
         reply.stream(sse::head())
     };
     shared.listens.listen(id.clone(), (caller, principal), filter, versions, sender)?;
-    // What changed between the look and the subscription is found now.
+    // Triggers a poll that finds changes between the version read and the subscription.
     shared.changes.note();
     Ok(())
 }
 
-/// The result that ends a listening stream in good order.
+/// The result that ends a listen stream in an orderly way.
 pub(super) fn listen_result<H: Host>(host: &H, id: &Value) -> Value {
     json!({
         "resultType": "complete",

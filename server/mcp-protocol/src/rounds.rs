@@ -1,30 +1,31 @@
-//! The rounds of a request that needs something from its client first.
+//! Requests that need input from the client before their result.
 
 use serde_json::{Map, Value};
 
-/// What came of a request that may need something from the client.
+/// Outcome of a request that may need input from the client.
 #[derive(Debug, Clone)]
 pub enum Outcome {
     /// The result.
     Done(Value),
-    /// Questions first. The request comes again with their answers.
+    /// Input is required first. The request comes again with the responses.
     NeedsInput(NeedsInput),
 }
 
-/// Questions to the client.
+/// Requests for input to the client.
 #[derive(Debug, Clone, Default)]
 pub struct NeedsInput {
-    /// By key: `{method, params}` of a request that a client answers.
+    /// Requests by key, each `{method, params}`, which the client must answer.
     pub requests: Map<String, Value>,
-    /// What the host wants back with the answers. It travels through the client sealed, not hidden.
+    /// State that the server handler needs with the responses. The state travels through the client authenticated, not
+    /// encrypted.
     pub state: Option<Value>,
 }
 
-/// Answers to questions of an earlier round.
+/// The client's responses to the input requests of an earlier round.
 #[derive(Debug, Clone, Default)]
 pub struct Input {
-    /// By key, as the client gave them: objects.
+    /// Responses by key, as the client sent them: objects.
     pub responses: Map<String, Value>,
-    /// The state of the round before.
+    /// The state of the previous round.
     pub state: Option<Value>,
 }

@@ -1,8 +1,8 @@
-//! State that travels through the client and comes back untouched, or not at all.
+//! State tokens: state that travels through the client and is accepted only unmodified.
 //!
-//! A seal is base64url of 32 bytes of HMAC-SHA-256 and the sealed JSON. The MAC covers the principal
-//! and the digest of the request, which are not in it: only the same caller with the same request can
-//! bring it back. The key is this process's own, so nothing is good after a restart.
+//! A token is the base64url encoding of 32 bytes of HMAC-SHA-256 and the JSON state. The MAC also covers the principal
+//! and the digest of the request, which the token does not contain. So only the same caller with the same request can
+//! return the token. The key is generated per process, so no token is valid after a restart.
 
 use std::time::{Duration, Instant};
 
@@ -18,20 +18,20 @@ use crate::limits::{INPUT_STATE_BYTES_MAX, INPUT_STATE_TIME_MAX};
 
 const MAC_BYTES: usize = 32;
 
-/// Seals and opens.
+/// Key that issues and verifies state tokens.
 pub(super) struct Seal {
     key: [u8; 32],
     began: Instant,
 }
 
-/// Whose state it is, and of what.
+/// The principal and the request to which a token is bound.
 #[derive(Clone, Copy)]
 pub(super) struct Bound<'a> {
-    /// Who asks.
+    /// The caller's principal.
     pub principal: &'a str,
     /// The method.
     pub method: &'a str,
-    /// Its parameters; what changes from round to round is left out.
+    /// The parameters of the request; those that change from round to round are ignored.
     pub params: &'a Value,
 }
 
@@ -42,7 +42,7 @@ impl Seal {
         Self { key, began: Instant::now() }
     }
 
-    /// The seal of `state`.
+    /// Issues a token for `state`.
     pub(super) fn seal(&self, bound: Bound<'_>, state: &Value) -> Result<String, Fault> {
         self.seal_at(bound, state, self.began.elapsed())
     }
@@ -58,7 +58,7 @@ impl Seal {
         Ok(URL_SAFE_NO_PAD.encode(bytes))
     }
 
-    /// The state in a seal.
+    /// Verifies a token and returns its state.
     pub(super) fn open(&self, bound: Bound<'_>, seal: &str) -> Result<Value, Fault> {
         self.open_at(bound, seal, self.began.elapsed())
     }

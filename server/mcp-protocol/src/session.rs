@@ -1,7 +1,7 @@
-//! One session of a handshake client: what was agreed, and what is under way.
+//! A session of a handshake client: the negotiated revision and capabilities, requests and streams.
 //!
-//! A session is no authentication: it belongs to the caller that began it, and every request shows
-//! anew who calls.
+//! A session is no authentication. The session is bound to the principal that opened it, and every request is
+//! authenticated anew.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -18,31 +18,30 @@ use crate::limits::{SESSION_ASKS_MAX, SESSION_CALLS_MAX, SESSION_ENDED_STREAMS_M
 use recalld_http_server::{Head, Response, StreamSender, sse};
 
 const HEADER: &str = "mcp-session-id";
-/// The number of the stream that GET opens.
+/// Number of the standalone stream.
 const OWN_STREAM: u64 = 0;
-/// The first revision whose clients take an event without data.
+/// First revision whose clients accept an event with empty data.
 const PRIMING_SINCE: &str = "2025-11-25";
 
-/// A client's answer to a question of ours: its result, or its error object.
+/// A client's response to a request of the server: its result, or its error object.
 pub(super) type Answered = Result<Value, Value>;
 
-/// A request under way, as its session knows it.
+/// A request in flight, as seen by its session.
 pub(super) trait PendingRequest: Send + Sync {
-    /// Its client wants no answer any more.
+    /// Cancels the request: the client wants no response any more.
     fn call_off(&self);
 }
 
-/// One session.
 pub(super) struct Session {
-    /// Random, visible ASCII.
+    /// Session id: random, visible ASCII.
     pub id: String,
-    /// Whose it is.
+    /// The principal to which the session is bound.
     pub principal: String,
-    /// What was agreed.
+    /// The negotiated revision.
     pub revision: &'static str,
-    /// What the client said it can do.
+    /// Capabilities that the client declared.
     pub abilities: Abilities,
-    /// Of its caller.
+    /// Replay budget of the principal.
     pub budget: Budget,
     state: Mutex<State>,
 }
@@ -52,33 +51,33 @@ struct State {
     level: Level,
     streams: BTreeMap<u64, Events>,
     next_stream: u64,
-    /// By the text of the request's id.
+    /// Requests in flight, keyed by the JSON text of their id.
     flights: HashMap<String, Arc<dyn PendingRequest>>,
     asks: HashMap<u64, Sender<Answered>>,
     next_ask: u64,
     has_ended: bool,
 }
 
-/// What a stream that GET opens is for.
+/// Purpose of a stream opened by GET.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// What belongs to no request, for as long as the client listens.
+    /// Messages that belong to no request, as long as the client is connected.
     News,
-    /// The rest of an answer whose stream was lost.
+    /// The rest of a response whose stream was lost.
     Answer,
 }
 
-/// Why a GET stream does not open.
+/// Reason why a GET does not open a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unopened {
-    /// There is one.
+    /// The standalone stream is already open.
     Taken,
-    /// No stream of ours had this event.
+    /// No stream of the session has this event.
     UnknownEvent,
 }
 
 impl Session {
-    /// A session that begins now.
+    /// Creates a session.
     pub(super) fn new(
         id: String,
         principal: String,
@@ -104,39 +103,39 @@ impl Session {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that the client is there.
+    /// Records a use of the session.
     pub(super) fn touch(&self) {
         self.state().last_used = Instant::now();
     }
 
-    /// When it was used last; `None` while something is under way or listened to.
+    /// Time of the last use; `None` while a request is in flight or the standalone stream is open.
     pub(super) fn idle_since(&self) -> Option<Instant> {
         let state = self.state();
         let is_open = state.streams.get(&OWN_STREAM).is_some_and(Events::is_open);
         (!is_open && state.flights.is_empty()).then_some(state.last_used)
     }
 
-    /// Whether the stream that GET opened is open.
+    /// Returns true if the standalone stream is open.
     pub(super) fn is_listened_to(&self) -> bool {
         self.state().streams.get(&OWN_STREAM).is_some_and(Events::is_open)
     }
 
-    /// The head of a stream of this session.
+    /// Response head of a stream of this session.
     pub(super) fn head(&self) -> Head {
         sse::head().header(HEADER, self.id.clone())
     }
 
-    /// An answer that names the session.
+    /// Adds the session id to a response.
     pub(super) fn name_in(&self, response: Response) -> Response {
         response.header(HEADER, self.id.clone())
     }
 
-    /// How serious a log message must be.
+    /// Minimum level of log messages.
     pub(super) fn level(&self) -> Level {
         self.state().level
     }
 
-    /// The client has asked for another level.
+    /// Sets the level that the client requested.
     pub(super) fn set_level(&self, level: Level) {
         self.state().level = level;
     }
@@ -145,7 +144,7 @@ impl Session {
         self.revision >= PRIMING_SINCE
     }
 
-    /// A stream for the answers of a POST; gives its number.
+    /// Opens a stream for the responses of a POST and returns its number.
     pub(super) fn open_stream(&self, sender: StreamSender) -> u64 {
         let mut state = self.state();
         let number = state.next_stream;
@@ -158,7 +157,7 @@ impl Session {
         number
     }
 
-    /// The stream that GET asks for: a new one, or one that the client had lost.
+    /// Opens the standalone stream, or resumes the stream of `last` that the client lost.
     pub(super) fn open_own_stream(
         &self,
         last: Option<&str>,
@@ -168,7 +167,7 @@ impl Session {
         let Some(last) = last else {
             match state.streams.get_mut(&OWN_STREAM) {
                 Some(own) if own.is_open() => return Err(Unopened::Taken),
-                // Its ids go on: in a session, none may stand for two events.
+                // Numbering continues: an event id must be unique in its session.
                 Some(own) => own.resume(sender(Purpose::News), None, self.primes()),
                 None => {
                     let (budget, primes) = (self.budget.clone(), self.primes());
@@ -186,39 +185,39 @@ impl Session {
         Ok(())
     }
 
-    /// Sends a message by a stream; false where nobody will ever hear it.
+    /// Sends a message on a stream; returns false if no client can ever receive the message.
     pub(super) fn push(&self, stream: u64, message: &str) -> bool {
         self.state().streams.get_mut(&stream).is_some_and(|events| events.push(message))
     }
 
-    /// Sends a message that belongs to no request, by the stream that GET opened.
+    /// Sends a message that belongs to no request, on the standalone stream.
     pub(super) fn tell(&self, message: &Value) -> bool {
         self.push(OWN_STREAM, &message.to_string())
     }
 
-    /// Sends a comment by every open stream, which shows who has left.
+    /// Sends a comment on every open stream, which detects disconnected clients.
     pub(super) fn comment(&self, bytes: &[u8]) {
         self.state().streams.values_mut().for_each(|events| events.comment(bytes));
     }
 
-    /// Forgets streams that ended long ago.
+    /// Removes expired streams.
     pub(super) fn forget_stale(&self, now: Instant) {
         self.state().streams.retain(|_, events| !events.is_stale(now));
     }
 
-    /// Closes the connection of the stream that GET opened, for the end of the server.
+    /// Closes the connection of the standalone stream, for the drain of the server.
     pub(super) fn pause_own_stream(&self) {
         self.pause_stream(OWN_STREAM);
     }
 
-    /// Closes a stream's connection; the stream goes on.
+    /// Closes a stream's connection; the stream continues.
     pub(super) fn pause_stream(&self, stream: u64) {
         if let Some(events) = self.state().streams.get_mut(&stream) {
             events.pause();
         }
     }
 
-    /// Everything that belongs to this stream is said.
+    /// Marks a stream as complete.
     pub(super) fn end_stream(&self, stream: u64) {
         let mut state = self.state();
         if let Some(events) = state.streams.get_mut(&stream) {
@@ -231,7 +230,7 @@ impl Session {
         }
     }
 
-    /// A request begins.
+    /// Registers a request.
     pub(super) fn begin(&self, id: &Value, request: Arc<dyn PendingRequest>) -> Result<(), Fault> {
         let mut state = self.state();
         if state.has_ended {
@@ -250,19 +249,19 @@ impl Session {
         Ok(())
     }
 
-    /// A request is settled.
+    /// Removes a completed request.
     pub(super) fn settled(&self, id: &Value) {
         let mut state = self.state();
         state.last_used = Instant::now();
         state.flights.remove(&id.to_string());
     }
 
-    /// The request with this id, while it is under way.
+    /// Returns the request in flight with this id.
     pub(super) fn flight(&self, id: &Value) -> Option<Arc<dyn PendingRequest>> {
         self.state().flights.get(&id.to_string()).cloned()
     }
 
-    /// A question to the client; gives its id and where the answer comes.
+    /// Registers a request to the client; returns its number and the receiver of the response.
     pub(super) fn begin_ask(&self) -> Option<(u64, Receiver<Answered>)> {
         let mut state = self.state();
         if state.asks.len() >= SESSION_ASKS_MAX || state.has_ended {
@@ -275,22 +274,22 @@ impl Session {
         Some((id, receiver))
     }
 
-    /// Nobody waits for this answer any more.
+    /// Removes a request to the client that is no longer awaited.
     pub(super) fn end_ask(&self, id: u64) {
         self.state().asks.remove(&id);
     }
 
-    /// The client's answer. One that nobody waits for is passed over.
+    /// Delivers the client's response. A response that is not awaited is ignored.
     pub(super) fn answered(&self, id: &Value, outcome: Answered) {
         let asked = id.as_str().and_then(ask_number);
         let waiting = asked.and_then(|number| self.state().asks.remove(&number));
         if let Some(waiting) = waiting {
-            // Whoever asked may have given up this very moment.
+            // The waiting request may just have timed out.
             let _given_up = waiting.send(outcome);
         }
     }
 
-    /// Ends it: calls are called off, streams end.
+    /// Ends the session: requests are cancelled, streams end.
     pub(super) fn end(&self) {
         let flights: Vec<_> = {
             let mut state = self.state();
@@ -303,7 +302,7 @@ impl Session {
     }
 }
 
-/// The id of a question of ours.
+/// The id of a request to the client.
 pub(super) fn ask_id(number: u64) -> Value {
     json!(format!("ask-{number}"))
 }

@@ -1,4 +1,4 @@
-//! All sessions, within their bounds.
+//! All sessions of the endpoint, within their limits.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use super::fault::Fault;
 use super::session::Session;
 use crate::limits::{SESSION_IDLE, SESSIONS_MAX, SESSIONS_PER_PRINCIPAL_MAX};
 
-/// How many there may be, and how long.
+/// Limits on the number of sessions and on their idle time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
     pub all: usize,
@@ -29,7 +29,6 @@ impl Default for Bounds {
     }
 }
 
-/// All sessions, by id.
 pub(super) struct Sessions {
     random: Arc<dyn Random>,
     bounds: Bounds,
@@ -46,8 +45,8 @@ impl Sessions {
         self.by_id.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A session for a caller. Where there are too many, one ends: of this caller's own, or, where all
-    /// callers together have too many, of the caller with the most; the one that was idle longest.
+    /// Opens a session for a caller. Over the limit, the session idle longest ends: one of this caller, or, over the
+    /// limit of all callers, one of the caller with the most sessions.
     pub(super) fn open(
         &self,
         principal: String,
@@ -87,14 +86,14 @@ impl Sessions {
         Ok(session)
     }
 
-    /// The session of this id, if it is this caller's; to anybody else it does not exist.
+    /// Returns the session with this id, if it belongs to the caller; to any other caller the session does not exist.
     pub(super) fn find(&self, id: &str, principal: &str) -> Option<Arc<Session>> {
         let session = self.by_id().get(id).filter(|one| one.principal == principal).cloned()?;
         session.touch();
         Some(session)
     }
 
-    /// Ends a session; says whether it was there and this caller's.
+    /// Ends a session; returns true if the session existed and belonged to the caller.
     pub(super) fn end(&self, id: &str, principal: &str) -> bool {
         let found = {
             let mut by_id = self.by_id();
@@ -104,7 +103,7 @@ impl Sessions {
         found.inspect(|session| session.end()).is_some()
     }
 
-    /// Ends those that were idle for too long.
+    /// Ends the sessions that exceeded the idle time.
     pub(super) fn expire(&self, now: Instant) {
         let is_over = |session: &Session| {
             let since = session.idle_since();
@@ -117,18 +116,18 @@ impl Sessions {
         over.iter().for_each(|session| session.end());
     }
 
-    /// How many there are now.
+    /// Number of sessions.
     pub(super) fn count(&self) -> usize {
         self.by_id().len()
     }
 
-    /// Every session there is now.
+    /// Returns all sessions.
     pub(super) fn all(&self) -> Vec<Arc<Session>> {
         self.by_id().values().cloned().collect()
     }
 }
 
-/// The caller with the most sessions that could end.
+/// Returns the principal with the most sessions that can be ended.
 fn largest_holder(by_id: &HashMap<String, Arc<Session>>) -> String {
     let mut counts: HashMap<&str, usize> = HashMap::new();
     for session in by_id.values().filter(|session| session.idle_since().is_some()) {

@@ -1,4 +1,4 @@
-//! What the requests of an endpoint share, and the questions that each of them is asked first.
+//! State shared by the requests of an endpoint, and the common checks of their headers.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -19,12 +19,12 @@ use super::timer::Timer;
 use recalld_common::threads::Threads;
 use recalld_http_server::{Call, Response};
 
-/// What every request sees.
+/// State shared by all requests.
 pub(super) struct Shared<H: Host> {
     pub host: H,
     pub sessions: Sessions,
     pub listens: Listens<H::Caller>,
-    /// Who opened the stream of a session, by the session's id.
+    /// The caller that opened a session's standalone stream, by session id.
     pub listeners: Mutex<HashMap<String, H::Caller>>,
     pub timer: Arc<Timer>,
     pub seal: Seal,
@@ -38,13 +38,13 @@ impl<H: Host> Shared<H> {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes who opened the stream of a session.
+    /// Records the caller that opens the standalone stream of a session.
     pub(super) fn listens_to(&self, session: &Session, caller: &H::Caller) {
         self.listeners().insert(session.id.clone(), caller.clone());
     }
 
-    /// Closes the streams of sessions whose callers may not listen any more. The sessions stay: another credential of
-    /// the same principal may go on with them.
+    /// Closes the standalone streams of callers that are no longer active. The sessions remain, because another
+    /// credential of the same principal may continue them.
     pub(super) fn end_listeners(&self) {
         let sessions: HashMap<String, Arc<Session>> = {
             let open = self.sessions.all().into_iter().filter(|session| session.is_listened_to());
@@ -65,8 +65,7 @@ impl<H: Host> Shared<H> {
     }
 }
 
-/// Says that resources may have changed. Cheap and without waiting; news that come faster than they
-/// are looked at are looked at together.
+/// Signal that resources may have changed. Cheap and non-blocking; signals that arrive faster than polls are combined.
 #[derive(Default)]
 pub struct Changes {
     state: Mutex<News>,
@@ -84,7 +83,7 @@ impl Changes {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Something may have changed.
+    /// Signals that a resource may have changed.
     pub fn note(&self) {
         self.state().has_news = true;
         self.changed.notify_one();
@@ -95,7 +94,7 @@ impl Changes {
         self.changed.notify_one();
     }
 
-    /// Waits for news, and for so long at least; false when there will be none.
+    /// Waits for a signal, and at least for `at_least`; returns false when the endpoint closes.
     pub(super) fn wait(&self, at_least: Duration) -> bool {
         let goes_on = |news: &mut News| !news.closing;
         let rested = self.changed.wait_timeout_while(self.state(), at_least, goes_on);
@@ -112,17 +111,17 @@ pub(super) fn names_modern(call: &Call) -> bool {
     version_header(call).is_some_and(|version| MODERN_REVISIONS.contains(&version))
 }
 
-/// The revision that the header names, if it does.
+/// The revision in the `MCP-Protocol-Version` header, if present.
 pub(super) fn version_header(call: &Call) -> Option<&str> {
     call.request.headers.get("mcp-protocol-version").map(str::trim)
 }
 
-/// What the client takes.
+/// Response types that the client accepts.
 pub(super) fn accepts(call: &Call) -> Accepts {
     Accepts::of(call.request.headers.get_all("accept"))
 }
 
-/// An error with nothing beside it.
+/// Creates a response that consists of one error.
 pub fn refusal(id: &Value, fault: &Fault) -> Response {
     let answer = json_response(fault.status(), &message::failure(id, fault));
     match fault.challenge() {
@@ -131,7 +130,7 @@ pub fn refusal(id: &Value, fault: &Fault) -> Response {
     }
 }
 
-/// The id to name in a refusal.
+/// Returns the id to use in an error response.
 pub(super) fn id_of(body: &Value) -> Value {
     match Message::of(body) {
         Message::Request { id, .. } => id.clone(),

@@ -1,7 +1,7 @@
-//! Things that are to happen at a time, on one thread.
+//! Jobs that run at a given time, on one thread.
 //!
-//! What is scheduled must be quick: the others wait meanwhile. Bounded by its users: a call has one
-//! entry while it is under way, and takes it back when it is answered.
+//! A job must be short, because the others wait meanwhile. The callers bound the number of entries: a request has one
+//! entry while in flight, and removes the entry when answered.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,11 +13,11 @@ use recalld_telemetry::log;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Names an entry.
+/// Id of a scheduled job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Entry(Instant, u64);
 
-/// The thread and what it waits for.
+/// The timer thread and its jobs.
 pub(super) struct Timer {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -54,7 +54,7 @@ impl Shared {
                 }
                 continue;
             }
-            // Without an entry there is nothing to be late for.
+            // Without an entry, any wait is long enough.
             let wait = due.map_or(Duration::from_secs(3600), |at| at - now);
             let waited = self.changed.wait_timeout(state, wait);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -63,10 +63,9 @@ impl Shared {
     }
 }
 
-/// Does `job`. A panic in it is said in the log at once, and goes no further: the thread has others to
-/// do.
+/// Runs `job`. A panic is logged and goes no further, because the thread has other jobs.
 pub(super) fn caught(what: &'static str, job: impl FnOnce()) {
-    // What a job shares is behind locks that are taken whatever happened to their last holder.
+    // State shared with a job is behind locks that ignore poisoning.
     if catch_unwind(AssertUnwindSafe(job)).is_err() {
         log::event(log::Level::Error, what, &[]);
     }
@@ -83,7 +82,7 @@ impl Timer {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Has `job` run at a time, or soon after.
+    /// Schedules `job` to run at the given time or soon after.
     pub(super) fn schedule(&self, at: Instant, job: impl FnOnce() + Send + 'static) -> Entry {
         let mut state = self.shared.state();
         state.next += 1;
@@ -97,14 +96,14 @@ impl Timer {
         entry
     }
 
-    /// Takes a job back, if it has not begun.
+    /// Cancels a job that has not started.
     pub(super) fn take_back(&self, entry: Entry) {
         let taken = self.shared.state().jobs.remove(&entry);
-        // Dropped without the lock: what it holds may schedule something when it goes.
+        // Dropped without the lock: the job's destructor may schedule another job.
         drop(taken);
     }
 
-    /// Ends the thread.
+    /// Stops the thread.
     pub(super) fn close(&self) {
         self.shared.state().closing = true;
         self.shared.changed.notify_one();
@@ -114,7 +113,7 @@ impl Timer {
 impl Drop for Timer {
     fn drop(&mut self) {
         self.close();
-        // The last owner may be a job of this very thread.
+        // The last owner may be a job on this thread, which cannot join itself.
         let me = thread::current().id();
         if let Some(thread) = self.thread.take().filter(|thread| thread.thread().id() != me)
             && thread.join().is_err()
@@ -138,7 +137,7 @@ mod tests {
             let told = told.clone();
             move || told.send(name).unwrap()
         };
-        // Its thread is kept busy until all are there, however slowly this one goes on.
+        // Blocks the timer thread until all jobs are scheduled, however slow the test thread is.
         let (let_go, held) = mpsc::channel::<()>();
         timer.schedule(now, move || assert!(held.recv().is_err()));
         let never = timer.schedule(now + Duration::from_millis(10), tell("never"));

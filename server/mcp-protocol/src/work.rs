@@ -1,5 +1,5 @@
-//! What a request asks, done: the methods that both eras have, and the rounds of questions that some
-//! of them may take.
+//! Execution of a request: the methods of both protocol styles, and the rounds of input requests that some of them
+//! need.
 
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,31 +23,31 @@ use crate::limits::{
     COMPLETION_VALUES_MAX, INPUT_REQUESTS_MAX, INPUT_ROUNDS_MAX, LIST_CACHE_TIME, LONG_CALLS_MAX,
 };
 
-/// How a request is to be understood.
+/// Protocol style of a request, with the client's properties.
 pub(super) enum Manner {
-    /// As a revision with a handshake has it.
+    /// A request of a handshake revision.
     Handshake {
-        /// What the client can do; nothing without a session.
+        /// The client's capabilities; none without a session.
         abilities: Abilities,
         session: Option<Arc<Session>>,
     },
-    /// By itself.
+    /// A request of revision 2026-07-28.
     PerRequest { abilities: Abilities, level: Option<Level> },
 }
 
-/// One request that is to be answered.
+/// A request to execute and answer.
 pub(super) struct Work<H: Host> {
     pub shared: Arc<Shared<H>>,
     pub caller: H::Caller,
     pub manner: Manner,
     pub flight: Arc<Flight>,
-    /// Of `tools/call`, where the caller has it.
+    /// The tool of `tools/call`, if available to the caller.
     pub tool: Option<H::Tool>,
     pub method: String,
     pub params: Value,
 }
 
-/// The tool that a request calls, where the caller has it.
+/// Returns the tool that a request calls, if available to the caller.
 pub(super) fn resolved<H: Host>(
     host: &H,
     caller: &H::Caller,
@@ -58,7 +58,7 @@ pub(super) fn resolved<H: Host>(
     host.resolve_tool(caller, name)
 }
 
-/// Answers a request by the status of HTTP alone; `None` for all but calls of tools that the caller has not.
+/// Rejects a call of an unavailable tool by an HTTP status; `None` for every other request.
 pub(super) fn turned_away<H: Host>(
     host: &H,
     caller: &H::Caller,
@@ -70,7 +70,7 @@ pub(super) fn turned_away<H: Host>(
 }
 
 impl<H: Host> Work<H> {
-    /// Does it, here or on a thread of its own.
+    /// Executes the request, here or on a thread of its own.
     pub(super) fn start(mut self) {
         self.caller = self.shared.host.in_turn(&self.caller, &self.params);
         let waits = self.tool.as_ref().is_some_and(|tool| self.shared.host.may_wait(tool));
@@ -87,7 +87,7 @@ impl<H: Host> Work<H> {
 
     fn run(self) {
         let _settled_whatever_happens = Settling(&self.flight);
-        // Caught here: an answer that is sent while a panic unwinds would break its stream off.
+        // Caught here, because a response sent while a panic unwinds would abort its stream.
         let outcome = catch_unwind(AssertUnwindSafe(|| self.outcome()));
         let outcome = outcome.unwrap_or_else(|_| Err(Fault::internal()));
         self.flight.answer(match self.manner {
@@ -190,7 +190,7 @@ impl<H: Host> Work<H> {
         })
     }
 
-    /// Runs what may need something from the client, until it does not.
+    /// Runs a method that may need input from the client, until it returns a result.
     fn in_rounds(
         &self,
         run: impl Fn(&Client<'_>) -> Result<Outcome, Fault>,
@@ -224,7 +224,7 @@ impl<H: Host> Work<H> {
         }
     }
 
-    /// What came with a request that was answered by questions before.
+    /// Parses the client's responses to the input requests of an earlier round.
     fn input(&self) -> Result<Input, Fault> {
         let responses = match self.params.get("inputResponses") {
             None => Map::new(),
@@ -263,7 +263,7 @@ impl<H: Host> Work<H> {
         Ok(result)
     }
 
-    /// What every result of revision 2026-07-28 says beside its content.
+    /// Adds the metadata that every result of revision 2026-07-28 contains.
     fn dressed(&self, mut result: Value) -> Value {
         if result.get("resultType").is_none() {
             result["resultType"] = "complete".into();
@@ -275,33 +275,33 @@ impl<H: Host> Work<H> {
             | "prompts/list"
             | "resources/list"
             | "resources/templates/list" => Some(LIST_CACHE_TIME.as_millis()),
-            // What is remembered may change with the next call.
+            // Resource contents may change with the next call.
             "resources/read" => Some(0),
             _ => None,
         };
         if let Some(ttl) = ttl.filter(|_| result["resultType"] == "complete") {
             result["ttlMs"] = u64::try_from(ttl).unwrap_or(u64::MAX).into();
-            // Another caller may see other things.
+            // Another caller may see other contents.
             result["cacheScope"] = "private".into();
         }
         result
     }
 }
 
-/// A completion as the protocol shows it. `total` stands there only where it is known.
+/// Encodes a completion. `total` is omitted if unknown.
 fn completed(mut found: Completion) -> Value {
     let count = found.values.len();
     found.values.truncate(COMPLETION_VALUES_MAX);
     let has_more = found.total.unwrap_or(count) > found.values.len();
     let mut shown = json!({"values": found.values, "hasMore": has_more});
-    // Without a total of the host's, what is all there is has been counted.
+    // Without a total from the server handler, the number of values is the total if there are no more.
     if let Some(total) = found.total.or_else(|| (!has_more).then_some(count)) {
         shown["total"] = total.into();
     }
     json!({"completion": shown})
 }
 
-/// A page as the protocol shows it.
+/// Encodes a page of a list.
 fn listed(field: &str, page: Result<Page, Fault>) -> Result<Value, Fault> {
     let page = page?;
     let mut result = json!({field: page.items});
@@ -311,7 +311,8 @@ fn listed(field: &str, page: Result<Page, Fault>) -> Result<Value, Fault> {
     Ok(result)
 }
 
-/// A request that the client did not say it could answer must not be sent.
+/// Checks that the client declared the capabilities for all input requests: requests without a declared capability must
+/// not be sent.
 fn check_capable(client: &Client<'_>, needed: &NeedsInput) -> Result<(), Fault> {
     if needed.requests.len() > INPUT_REQUESTS_MAX {
         return Err(Fault::internal());
@@ -326,7 +327,7 @@ fn check_capable(client: &Client<'_>, needed: &NeedsInput) -> Result<(), Fault> 
     Ok(())
 }
 
-/// Asks a handshake client what is needed, one thing after another.
+/// Sends the input requests to a handshake client, one after another.
 fn asked(client: &Client<'_>, needed: NeedsInput) -> Result<Input, Fault> {
     check_capable(client, &needed)?;
     let mut responses = Map::new();
@@ -338,7 +339,7 @@ fn asked(client: &Client<'_>, needed: NeedsInput) -> Result<Input, Fault> {
     Ok(Input { responses, state: needed.state })
 }
 
-/// The capabilities as a revision declares them.
+/// Encodes the server's capabilities for a revision.
 pub(super) fn declared(has: &super::Capabilities, with_logging: bool) -> Value {
     let list = |list: Listing| json!({"listChanged": list.list_changed});
     let mut shown = json!({});
