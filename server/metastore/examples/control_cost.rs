@@ -1,5 +1,5 @@
-//! What asking the control store costs: a file with 1,000 workspaces and 10,000 credentials, then many times a
-//! credential by its secret, and whether an access token stands. Prints the median and the 99th percentile.
+//! Measures metastore queries: creates a file with 1,000 workspaces and 10,000 credentials, then repeatedly looks up a
+//! credential by its secret and introspects an access token. Prints the median and the 99th percentile.
 //!
 //! `cargo run --profile release -p recalld-metastore --example control_cost [FOLDER]`
 

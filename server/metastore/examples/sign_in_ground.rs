@@ -1,6 +1,6 @@
-//! Fills a data directory for `tests/campaigns/sign_in.sh`: a workspace, keys, and clients that registered.
-//! `cargo run -p recalld-metastore --example sign_in_ground -- DATA` prints what it made as JSON; no server may
-//! have the directory.
+//! Fills a data directory for `tests/campaigns/sign_in.sh`: a workspace, keys, and registered clients. `cargo run -p
+//! recalld-metastore --example sign_in_ground -- DATA` prints the created ids and keys as JSON; no server may have the
+//! directory open.
 
 use std::error::Error;
 use std::fs::DirBuilder;
@@ -13,12 +13,11 @@ use recalld_auth::Prefix;
 use recalld_metastore::{Control, Kind, NewClient, NewCredential, NewTenant};
 use serde_json::json;
 
-/// The workspace.
 const SLUG: &str = "acme-notes";
-/// One-time keys: a few more than the campaign spends.
+/// Number of one-time keys: a few more than the campaign spends.
 const ONCE: usize = 24;
 const SCOPES: [&str; 3] = ["tenant:read", "brain:proxy", "memory:write"];
-/// A name as long as a client may have.
+/// A client name that the sign-in page truncates.
 const LONG: &str =
     "The notebook application with an unreasonably long name that goes on and on, Inc.";
 

@@ -1,4 +1,4 @@
-//! The last checkpoint of each ledger, so that one whose tail was cut off shows it (CTL-80).
+//! Checkpoint anchors: the last checkpoint of each ledger, by which a truncated ledger is detected (CTL-80).
 
 use std::ops::Bound;
 
@@ -18,8 +18,8 @@ use recalld_common::slug::LOCAL_WORKSPACE;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Checkpoints of each node and workspace that are kept of ledgers that the node has no more: some, since a disk
-    /// may come back, and no more, since a node may begin with an empty one each time.
+    /// Maximum number of retained anchors of former ledgers, per node and workspace. More than none, as a lost disk may
+    /// come back; bounded, as a node may start with an empty ledger each time.
     pub const ANCHORS_APART_MAX: usize = 4;
 }
 
@@ -42,7 +42,8 @@ impl Anchor {
         LastCheckpoint { seq: self.seq, head: *self.head.bytes(), at: self.at, first }
     }
 
-    /// Whether it is of another ledger than the one that begins with that entry. One that does not say is of any.
+    /// Returns true if the anchor belongs to a ledger other than the one with first entry `first`. An anchor without a
+    /// first entry may belong to any ledger.
     fn is_of_another(&self, first: Option<Hash>) -> bool {
         self.first.is_some() && self.first != first
     }
@@ -53,7 +54,7 @@ impl Record for Anchor {
 }
 
 impl Anchor {
-    /// Whether it covers more of a ledger than the one on record.
+    /// Returns true if the anchor covers more of a ledger than the recorded anchor.
     fn is_newer(&self, look: &impl Look, key: &str) -> Result<bool, ControlError> {
         let known: Option<Self> = look.find(key.as_bytes())?;
         match known {
@@ -67,11 +68,11 @@ impl Anchor {
 }
 
 impl Control {
-    /// Notes the last checkpoint of a workspace's ledger, that of `local` too. One that covers less than the one
-    /// on record changes nothing.
+    /// Records the last checkpoint of a workspace's ledger, including that of `local`. A checkpoint that covers less
+    /// than the recorded one changes nothing.
     ///
     /// # Errors
-    /// `Refused` where `slug` is none, or two checkpoints of one entry differ; else a fault of the store.
+    /// `Refused` if `slug` is invalid, or if two checkpoints of one entry differ; otherwise a store error.
     pub fn put_anchor(&self, slug: &str, last: &LastCheckpoint) -> Result<(), ControlError> {
         match self.elsewhere.get() {
             Some(elsewhere) => elsewhere.put_anchor(slug, last),
@@ -79,11 +80,11 @@ impl Control {
         }
     }
 
-    /// The same, of a ledger that is this node's alone: each has one of its own of a workspace. A node that lost its
-    /// disk begins another one, whose checkpoints take the place of those of the one before; that one's is kept apart.
+    /// As [`Control::put_anchor`], for the ledger of one node: each node has its own ledger of a workspace. A node that
+    /// lost its disk starts another ledger, whose anchor replaces the old one; the old anchor is retained separately.
     ///
     /// # Errors
-    /// As [`Control::put_anchor`], and where `node` is none.
+    /// As [`Control::put_anchor`], or if `node` is invalid.
     pub fn put_anchor_of(
         &self,
         slug: &str,
@@ -102,7 +103,8 @@ impl Control {
         self.put_anchor_at(slug, &key, last)
     }
 
-    /// Puts what is on record apart, and what was put apart of the ledger that begins with that entry in its place.
+    /// Moves the recorded anchor to the retained ones, and restores a retained anchor of the ledger with first entry
+    /// `first`.
     fn exchange(&self, key: &str, first: Hash) -> Result<(), ControlError> {
         self.write(|change| {
             let known: Option<Anchor> = change.find(key.as_bytes())?;
@@ -137,7 +139,7 @@ impl Control {
             check_slug(slug)?;
         }
         let anchor = Anchor::of(last);
-        // What is known already costs no transaction.
+        // A checkpoint that is already recorded needs no write transaction.
         if !self.read(|view| anchor.is_newer(view, key))? {
             return Ok(());
         }
@@ -147,12 +149,12 @@ impl Control {
         })
     }
 
-    /// The last checkpoints that were noted of this node's ledgers, in order of their workspaces, after those of
-    /// `after`: of one workspace all that there are, and no further workspace where these are `most`. Where nodes share
-    /// the store, there may be others of ledgers that the node has no more.
+    /// The anchors of this node's ledgers in order of workspace, after the workspace `after`. All anchors of a
+    /// workspace are returned together; no further workspace starts after `most` anchors. If nodes share the store, the
+    /// result includes anchors of former ledgers of the node.
     ///
     /// # Errors
-    /// A fault of the store.
+    /// A store error.
     pub fn anchors(
         &self,
         after: Option<&str>,
@@ -161,10 +163,10 @@ impl Control {
         self.anchors_of(self.elsewhere.get().map(|elsewhere| elsewhere.node()), after, most)
     }
 
-    /// The same, of the ledgers of one of several nodes, or of one that is alone.
+    /// As [`Control::anchors`], for the ledgers of one of several nodes, or of a single node (`None`).
     ///
     /// # Errors
-    /// A fault of the store.
+    /// A store error.
     pub fn anchors_of(
         &self,
         node: Option<&str>,
@@ -187,7 +189,7 @@ impl Control {
                     return Ok(false);
                 }
                 let mut last = decode::<Anchor>(value)?.last();
-                // Of a node that is alone there is one ledger of each workspace.
+                // A single node has one ledger for each workspace.
                 last.first = last.first.filter(|_| node.is_some());
                 found.push((slug.to_owned(), last));
                 Ok(true)
@@ -196,10 +198,10 @@ impl Control {
         Ok(found)
     }
 
-    /// The last checkpoint of a workspace's ledger that was noted.
+    /// The recorded last checkpoint of a workspace's ledger.
     ///
     /// # Errors
-    /// A fault of the store.
+    /// A store error.
     pub fn find_anchor(&self, slug: &str) -> Result<Option<LastCheckpoint>, ControlError> {
         let key = match self.elsewhere.get() {
             Some(elsewhere) => key_of(slug, elsewhere.node()),
@@ -209,11 +211,11 @@ impl Control {
         Ok(found.map(|anchor| anchor.last()))
     }
 
-    /// The same, of the very ledger that begins with that entry, or has none yet. Where this node is alone there is no
-    /// other one.
+    /// The recorded last checkpoint of the ledger with the first entry `first`, or of an empty ledger (`None`). A
+    /// single node has one ledger for each workspace, so `first` is ignored.
     ///
     /// # Errors
-    /// A fault of the store.
+    /// A store error.
     pub fn find_anchor_of(
         &self,
         slug: &str,
@@ -232,17 +234,17 @@ impl Control {
     }
 }
 
-/// No slug has a stroke in it.
+/// Unambiguous, as no slug contains a slash.
 fn key_of(slug: &str, node: &str) -> String {
     format!("{slug}/{node}")
 }
 
-/// Where the last checkpoint of a ledger is that its node has no more: of no node, since no name has a stroke in it.
+/// Key of a retained anchor of a former ledger. No other node has this key, as no node name contains a slash.
 fn apart(key: &str, first: Hash) -> String {
     format!("{key}/{}", hex(first.bytes()))
 }
 
-/// Forgets what was put apart longest ago where that is too much.
+/// Removes the oldest retained anchors beyond [`ANCHORS_APART_MAX`].
 fn forget_oldest(change: &Change<'_>, key: &str) -> Result<(), ControlError> {
     let mut all = change.list::<Anchor>(format!("{key}/").as_bytes(), None, LISTED_MAX)?;
     all.sort_by_key(|(_, anchor)| anchor.at);
@@ -250,7 +252,7 @@ fn forget_oldest(change: &Change<'_>, key: &str) -> Result<(), ControlError> {
     all[..more].iter().try_for_each(|(key, _)| change.remove::<Anchor>(key).map(drop))
 }
 
-/// The workspace, if it is of a ledger that this node has or had.
+/// The workspace of a key, if the key belongs to a current or former ledger of `node`.
 fn whose<'a>(key: &'a str, node: Option<&str>) -> Option<&'a str> {
     let mut parts = key.split('/');
     let slug = parts.next()?;

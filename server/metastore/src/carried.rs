@@ -1,7 +1,7 @@
-//! A control store that is one of several: what others changed comes in, and a copy of all goes out.
+//! Replication of the metastore: applies change sets of other nodes, and copies the whole state for them.
 //!
-//! Owns the table `far`, which is this node's alone: how far it is, in the same transaction as what it has. What that
-//! says is for whoever carries.
+//! Owns the table `far`, which only this node has: its replication position, written in the same transaction as the
+//! replicated rows. The caller defines the content of the position.
 
 use std::cell::RefCell;
 use std::ops::Bound;
@@ -19,15 +19,15 @@ use super::store::{Control, Meta, VERSION_KEY};
 use super::table::{Change, Look, View, table};
 use super::tenants::Tenant;
 
-/// Of this node alone: no other one gets it.
+/// Table of this node only; not replicated.
 const FAR: &str = "far";
 const PLACE: &[u8] = b"place";
 
-/// Told of rows: table, key and value.
+/// Receives rows: table, key and value.
 pub(crate) type EachRow<'a> =
     &'a mut dyn FnMut(&'static str, &[u8], &[u8]) -> Result<(), ControlError>;
 
-/// A store that only a server may change, since it is one of several nodes'.
+/// A replica that only a running server may change, because several nodes share the store.
 pub struct Foreign(pub String);
 
 impl Far for Foreign {
@@ -47,7 +47,7 @@ impl Far for Foreign {
 }
 
 impl Change<'_> {
-    /// Keeps how far this node is.
+    /// Records the replication position of this node.
     pub(super) fn keep_place(&self, place: &[u8]) -> Result<(), ControlError> {
         let opened = guarded(|| self.transaction.open_table(table(FAR)));
         opened.and_then(|mut table| guarded(|| table.insert(PLACE, place).map(drop)))
@@ -74,7 +74,7 @@ impl Change<'_> {
     }
 }
 
-/// All tables but this node's own.
+/// All replicated tables.
 fn names() -> impl Iterator<Item = &'static str> {
     TABLE_NAMES.iter().map(|(name, _)| *name).chain([EXPIRIES])
 }
@@ -88,7 +88,7 @@ fn place_in(transaction: &ReadTransaction) -> Result<Option<Vec<u8>>, ControlErr
     Ok(found.map(|found| found.value().to_vec()))
 }
 
-/// All rows of a state, and what they make.
+/// Passes all rows of a snapshot to `each`, and returns their digest.
 fn rows(view: &View<'_>, each: EachRow<'_>) -> Result<TablesDigest, ControlError> {
     let mut digest = TablesDigest::default();
     for name in names() {
@@ -101,52 +101,52 @@ fn rows(view: &View<'_>, each: EachRow<'_>) -> Result<TablesDigest, ControlError
 }
 
 impl Control {
-    /// From now on it is one of several. The first stays.
+    /// Installs the change sink: from now on the store is replicated. Only the first call has an effect.
     pub fn carry_by(&self, far: Arc<dyn Far>) {
         let _the_first_stays = self.far.set(far);
     }
 
-    /// From now on, what only the node that changes the store can do is asked of it this way. The first stays.
+    /// Installs the client for operations that only the leader can perform. Only the first call has an effect.
     pub fn ask_by(&self, elsewhere: Arc<dyn Elsewhere>) {
         let _the_first_stays = self.elsewhere.set(elsewhere);
     }
 
-    /// Whether it can be changed on this node.
+    /// Returns true if this node may change the store.
     pub fn may_change(&self) -> bool {
         self.far.get().is_none_or(|far| far.may_write().is_ok())
     }
 
-    /// How far it is, as it was kept; `None` where it never was one of several.
+    /// The recorded replication position; `None` if the store was never replicated.
     ///
     /// # Errors
-    /// A fault of the store.
+    /// A store error.
     pub fn place(&self) -> Result<Option<Vec<u8>>, ControlError> {
         self.look(|view| place_in(view.transaction))
     }
 
-    /// Keeps how far it is, as `place` says while nothing is on its way; nothing where it says nothing.
+    /// Records the replication position that `place` returns while no change is in flight; nothing if `None`.
     ///
     /// # Errors
-    /// A fault of the store, or a change that takes too long.
+    /// A store error, or a timeout behind another change.
     pub fn keep_place(&self, place: &dyn Fn() -> Option<Vec<u8>>) -> Result<(), ControlError> {
         let _turn = self.turn()?;
         let Some(place) = place() else { return Ok(()) };
         self.transact(|change| change.keep_place(&place), |_| Ok(()))
     }
 
-    /// How many workspaces are on record.
+    /// Number of workspaces, including deleted ones.
     ///
     /// # Errors
-    /// A fault of the store.
+    /// A store error.
     pub fn count_tenants(&self) -> Result<u64, ControlError> {
         self.look(|view| view.count(Tenant::TABLE))
     }
 
-    /// Takes in what others changed, all of it or nothing. `kept` is given what it did to the digest, and says how far
-    /// this store is then.
+    /// Applies a change set of another node, atomically. `kept` receives the change of the digest, and returns the new
+    /// replication position.
     ///
     /// # Errors
-    /// A fault of the store, or what `kept` found.
+    /// A store error, or the error of `kept`.
     pub fn apply(
         &self,
         operations: &[Operation],
@@ -159,11 +159,11 @@ impl Control {
         self.note_latest(operations)
     }
 
-    /// Becomes another store. `next` gives its rows, some at a time, until there are none; `kept` is as in
-    /// [`Control::apply`], of all rows.
+    /// Replaces the whole content. `next` returns the new rows in portions, then `None`; `kept` is as in
+    /// [`Control::apply`], with the digest of all rows.
     ///
     /// # Errors
-    /// As there; this one is as it was then.
+    /// As [`Control::apply`]; on an error the content is unchanged.
     pub fn become_other(
         &self,
         next: &mut dyn FnMut() -> Result<Option<Vec<Operation>>, ControlError>,
@@ -176,7 +176,7 @@ impl Control {
                 let mut digest = TablesDigest::default();
                 while let Some(operations) = next()? {
                     operations.iter().try_for_each(|one| change.apply(one))?;
-                    // Taken some at a time: what is noted would be all of the store.
+                    // Drained per portion: otherwise the recorded operations would be as large as the store.
                     let noted = change.recorded.as_ref().map(RefCell::take).unwrap_or_default();
                     digest.add(&noted.turned());
                     last.extend(operations.into_iter().filter(is_latest));
@@ -188,11 +188,11 @@ impl Control {
         self.note_latest(&last)
     }
 
-    /// Copies one state: `begun` is called at a moment at which nothing is on its way, and `each` is given the rows of
-    /// just then. Gives what they make.
+    /// Copies a snapshot: calls `begun` while no change is in flight, then passes the rows of that moment to `each`.
+    /// Returns their digest.
     ///
     /// # Errors
-    /// A fault of the store, what `each` found, or a change that takes too long.
+    /// A store error, an error of `begun` or `each`, or a timeout behind another change.
     pub fn copy_state(
         &self,
         begun: &mut dyn FnMut() -> Result<(), ControlError>,
@@ -201,13 +201,13 @@ impl Control {
         let mut turn = Some(self.turn()?);
         self.look(|view| {
             begun()?;
-            // Others go on: this state stays what it is.
+            // Other changes may continue; the snapshot is unaffected.
             drop(turn.take());
             rows(view, each)
         })
     }
 
-    /// The latest time that others have seen counts here, too (CTL-09).
+    /// Updates the clock watermark by the watermark of other nodes (CTL-09).
     fn note_latest(&self, operations: &[Operation]) -> Result<(), ControlError> {
         let metas = operations.iter().filter(|one| is_latest(one));
         for value in metas.filter_map(|one| one.value.as_deref()) {

@@ -1,4 +1,4 @@
-//! Clients that registered themselves (RFC 7591), and those that the operator keeps out (CTL-30).
+//! Dynamically registered clients (RFC 7591), and revoked clients (CTL-30).
 
 use std::fmt;
 use std::ops::Bound;
@@ -19,39 +19,39 @@ use recalld_common::secret::Secret;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Clients on record. Each person's program registers itself, some of them twice; one that nobody signs in by is
-    /// removed after a day, and before that where there is no room for a new one.
+    /// Maximum number of clients. Each person's program registers itself, some twice. A client without a sign-in is
+    /// removed after a day, or earlier if a new client needs the room.
     pub const CLIENTS_MAX: u64 = 100_000;
 }
 
-/// Redirects of one client.
+/// Maximum number of redirect URIs of one client.
 const REDIRECTS_MAX: usize = 16;
 const DAY_SECONDS: u64 = 24 * 3_600;
-/// How long a client that is not used any more, or revoked, stays on record, in seconds.
+/// Retention of a client after its last use or its revocation, in seconds.
 const KEPT_SECONDS: u64 = 400 * DAY_SECONDS;
 const ID_START: char = 'c';
 const ID_BYTES: usize = 16;
 
-/// A client. Times are in seconds since 1970.
+/// An OAuth client. Times are in seconds since 1970.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Client {
-    /// `client_id`: given by us, or the address of its metadata document.
+    /// `client_id`: issued by this server, or the URL of the client id metadata document.
     pub id: String,
-    /// What it calls itself; empty where it has no name.
+    /// `client_name`; empty if the client has no name.
     pub name: String,
-    /// Where answers may go.
+    /// Registered redirect URIs.
     pub redirect_uris: Vec<String>,
-    /// How it shows who it is at the token endpoint: `none`, `client_secret_basic` or `client_secret_post`.
+    /// `token_endpoint_auth_method`: `none`, `client_secret_basic` or `client_secret_post`.
     pub auth_method: String,
-    /// What its secret is compared with.
+    /// Hash of the client secret.
     #[serde(default)]
     pub secret: Option<Hash>,
-    /// When it registered.
+    /// Time of the registration.
     pub made_at: u64,
-    /// When somebody signed in by it last, to a day.
+    /// Time of the last sign-in, with a resolution of one day.
     #[serde(default)]
     pub used_at: Option<u64>,
-    /// When it was revoked.
+    /// Time of the revocation.
     #[serde(default)]
     pub revoked_at: Option<u64>,
 }
@@ -60,7 +60,7 @@ impl Record for Client {
     const ENTRY: TableEntry = schema::CLIENTS;
 
     fn removed_at(&self) -> Option<u64> {
-        // Without its record, a client that is an address would be let in again.
+        // Without its record, a revoked client with a URL as id would be admitted again.
         if self.revoked_at.is_some() && is_address(&self.id) {
             return None;
         }
@@ -71,37 +71,37 @@ impl Record for Client {
 }
 
 impl Client {
-    /// Whether `presented` is its secret; `false` for one without.
+    /// Returns true if `presented` is the client secret; false for a client without a secret.
     pub fn is_secret(&self, presented: &[u8]) -> bool {
         self.secret.is_some_and(|hash| hash == Hash::of(presented))
     }
 
-    /// Whether somebody signed in by it, or the operator keeps it out.
+    /// Returns true if the client was used for a sign-in, or is revoked.
     fn is_of_use(&self) -> bool {
         self.used_at.is_some() || self.revoked_at.is_some()
     }
 }
 
-/// What a client registers as.
+/// Registration of a new client.
 #[derive(Debug, Clone, Copy)]
 pub struct NewClient<'a> {
-    /// What it calls itself; empty where it has no name.
+    /// `client_name`; empty if the client has no name.
     pub name: &'a str,
-    /// Where answers may go; their forms are the caller's to check.
+    /// Redirect URIs; the caller checks their form.
     pub redirect_uris: &'a [String],
     /// `none`, `client_secret_basic` or `client_secret_post`.
     pub auth_method: &'a str,
 }
 
-/// Why a client is none.
+/// Reason for which a client is unusable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClientFault {
-    /// None of this id is on record.
+    /// No client of this id is on record.
     Unknown,
-    /// The operator keeps it out.
+    /// The operator has revoked the client.
     Revoked,
-    /// The store cannot say.
+    /// The store failed.
     Control(ControlError),
 }
 
@@ -123,18 +123,18 @@ impl fmt::Display for ClientFault {
 
 impl std::error::Error for ClientFault {}
 
-/// Whether a client names itself by the address of its metadata, so that it need not be on record.
+/// Returns true if the id is the URL of a client id metadata document: a client of this kind needs no record.
 fn is_address(id: &str) -> bool {
     id.starts_with("https://")
 }
 
-/// Whether what was granted to a client may be used by it.
+/// Returns true if the client may use its grants.
 pub(super) fn may_use(look: &impl Look, id: &str) -> Result<bool, ControlError> {
     let found: Option<Client> = look.find(id.as_bytes())?;
     Ok(found.map_or(is_address(id), |client| client.revoked_at.is_none()))
 }
 
-/// Notes that a client was used, at most daily.
+/// Updates a client's last use, at most once a day.
 pub(super) fn touch(change: &Change<'_>, id: &str, now: u64) -> Result<(), ControlError> {
     let Some(mut client) = change.find::<Client>(id.as_bytes())? else { return Ok(()) };
     if client.used_at.is_none_or(|used| now.saturating_sub(used) >= DAY_SECONDS) {
@@ -145,11 +145,10 @@ pub(super) fn touch(change: &Change<'_>, id: &str, now: u64) -> Result<(), Contr
 }
 
 impl Control {
-    /// Registers a client; gives its secret where its way of showing itself has one.
+    /// Registers a client. Returns its secret, if its authentication method has one.
     ///
     /// # Errors
-    /// `Refused` where a field is not as it must be, or there are too many that somebody signed in by; else a fault
-    /// of the store.
+    /// `Refused` if a field is invalid, or if [`CLIENTS_MAX`] clients are in use; otherwise a store error.
     pub fn register_client(
         &self,
         new: &NewClient<'_>,
@@ -205,8 +204,8 @@ impl Control {
         Ok((client, secret))
     }
 
-    /// Makes room for one more: the oldest goes of those that nobody signed in by, since a stranger can register as
-    /// many as there may be (CTL-31).
+    /// Makes room for a new client by removing the oldest client without a sign-in. Strangers can register as many
+    /// clients as the limit allows (CTL-31).
     fn make_room(&self, change: &Change<'_>, clients_max: u64) -> Result<(), ControlError> {
         if change.count(Client::TABLE)? >= clients_max {
             self.sweep_in(change)?;
@@ -214,11 +213,11 @@ impl Control {
         if change.count(Client::TABLE)? < clients_max {
             return Ok(());
         }
-        // A day more than they have, since the clock may have been set back.
+        // The lifetime of unused clients and one day more, as the clock may have been set back.
         let latest = self.now().saturating_add(2 * DAY_SECONDS);
         let from = self.no_client_unused_before.load(Ordering::Relaxed);
         let oldest = oldest_unused(change, from, latest)?;
-        // What is not committed after all is still there, and no earlier.
+        // If the transaction fails, the client still exists and is not older than this bound.
         let before = oldest.as_ref().map_or(latest, |oldest| oldest.at);
         self.no_client_unused_before.store(before, Ordering::Relaxed);
         let Some(oldest) = oldest else {
@@ -228,22 +227,20 @@ impl Control {
         change.remove::<Client>(&oldest.key).map(drop)
     }
 
-    /// The client of this id.
+    /// Looks up a client by id.
     ///
     /// # Errors
-    /// Why there is none. A client that is known by the address of its metadata is `Unknown`, which the caller
-    /// then fetches, or `Revoked`.
+    /// `Revoked`, or `Unknown`; the caller then fetches the client id metadata document if the id is a URL.
     pub fn find_client(&self, id: &str) -> Result<Client, ClientFault> {
         let found: Option<Client> = self.read(|view| view.find(id.as_bytes()))?;
         let client = found.ok_or(ClientFault::Unknown)?;
         if client.revoked_at.is_some() { Err(ClientFault::Revoked) } else { Ok(client) }
     }
 
-    /// Keeps a client out, with all that was granted to it. One that is known by the address of its metadata need
-    /// not be on record for that.
+    /// Revokes a client, and thereby all of its grants. A client with a URL as id need not be on record.
     ///
     /// # Errors
-    /// `Refused` where there is none; else a fault of the store.
+    /// `Refused` if there is no such client; otherwise a store error.
     pub fn revoke_client(&self, id: &str) -> Result<Client, ControlError> {
         let now = self.now();
         self.write(|change| {
@@ -267,10 +264,10 @@ impl Control {
         })
     }
 
-    /// Clients in order of their ids, those after `after`: `limit` or [`LISTED_MAX`](super::LISTED_MAX) at most.
+    /// Clients in order of id, after `after`; at most `limit` or [`LISTED_MAX`](super::LISTED_MAX).
     ///
     /// # Errors
-    /// A fault of the store.
+    /// A store error.
     pub fn clients(&self, after: Option<&str>, limit: usize) -> Result<Vec<Client>, ControlError> {
         let after = after.map(str::as_bytes);
         let found = self.read(|view| view.list::<Client>(b"", after, limit.min(LISTED_MAX)))?;
@@ -278,8 +275,8 @@ impl Control {
     }
 }
 
-/// The end of the client that goes first of those that nobody signed in by, looked for between two times. What else
-/// ends meanwhile is skipped, all of a second at once.
+/// Finds the expiry of the first client without a sign-in between two times. Expiries of other tables are skipped, a
+/// whole second at once.
 fn oldest_unused(look: &impl Look, from: u64, latest: u64) -> Result<Option<Expiry>, ControlError> {
     let first_of = |at| Expiry { at, number: Client::NUMBER, key: Vec::new() };
     let mut from = first_of(from);
@@ -298,7 +295,7 @@ fn oldest_unused(look: &impl Look, from: u64, latest: u64) -> Result<Option<Expi
                 if found.is_some_and(|client| !client.is_of_use()) {
                     return Ok(Some(next));
                 }
-                // The next key that there can be.
+                // The smallest key greater than this one.
                 next.key.push(0);
                 next
             }
@@ -306,7 +303,7 @@ fn oldest_unused(look: &impl Look, from: u64, latest: u64) -> Result<Option<Expi
     }
 }
 
-/// An id of a client as it is named in codes and grants.
+/// Checks the form of a client id in a code or grant.
 pub(super) fn check_id(id: &str) -> Result<(), ControlError> {
     if is_address(id) {
         return check_line("client_id", id, ADDRESS_BYTES_MAX);

@@ -1,4 +1,4 @@
-//! Authorization codes: given for a key, redeemed once (CTL-40, CTL-42).
+//! Authorization codes: issued for a key, redeemed once (CTL-40, CTL-42).
 
 use std::fmt;
 
@@ -27,17 +27,17 @@ use recalld_common::secret::Secret;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Codes on record. Each is one sign-in of the last day.
+    /// Maximum number of codes. Each code is a sign-in of the last day.
     pub const CODES_MAX: u64 = 100_000;
 }
 
-/// How long a code is good, in seconds.
+/// Lifetime of a code in seconds.
 const CODE_SECONDS: u64 = 60;
-/// How long it is known that a code was redeemed, in seconds, so that a replay is told from a guess: a day.
+/// Retention of a code in seconds (one day), so that a replay of a redeemed code is distinguished from a guess.
 const KEPT_SECONDS: u64 = 24 * 3_600;
 const GRANT_ID_BYTES: usize = 16;
 
-/// A code: the grant that it will be, and what whoever redeems it must show.
+/// An authorization code: its future grant, and the values that the redemption must match.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Code {
     tenant: String,
@@ -62,69 +62,68 @@ impl Record for Code {
     }
 }
 
-/// What a person agreed to on the sign-in page, and the key that they gave.
+/// The request that a person approved on the sign-in page, and the presented key.
 #[derive(Clone, Copy)]
 pub struct CodeRequest<'a> {
-    /// The workspace that they named.
+    /// The workspace entered on the page.
     pub tenant: &'a str,
-    /// The key: one-time, or of the free lane.
+    /// The presented key: a one-time key, or a user key of the free tier.
     pub key: &'a [u8],
-    /// The client that asks.
+    /// The requesting client.
     pub client: &'a str,
-    /// Where the code goes.
+    /// The redirect URI that receives the code.
     pub redirect_uri: &'a str,
     /// `code_challenge` by S256 (RFC 7636).
     pub challenge: &'a str,
-    /// What they agreed to.
+    /// The approved scopes.
     pub scopes: &'a [String],
-    /// Where the tokens are to be good.
+    /// `resource` of the request: the API for which tokens are issued (RFC 8707).
     pub resource: &'a str,
 }
 
-/// What a client shows to redeem a code.
+/// The parameters of a client's redemption request.
 #[derive(Clone, Copy)]
 pub struct Redemption<'a> {
     /// The code.
     pub code: &'a [u8],
     /// The client.
     pub client: &'a str,
-    /// `redirect_uri`, as it was when the code was given.
+    /// `redirect_uri`; must equal that of the authorization request.
     pub redirect_uri: &'a str,
-    /// `code_verifier` (RFC 7636); its form is the caller's to check.
+    /// `code_verifier` (RFC 7636); the caller checks its form.
     pub verifier: &'a str,
-    /// `resource`, if it names one (RFC 8707).
+    /// `resource`, if given (RFC 8707).
     pub resource: Option<&'a str>,
 }
 
-/// A code that can be redeemed.
 struct Redeemable {
     code: Code,
     tenant: Tenant,
-    /// When its key ends, in seconds since 1970.
+    /// Expiry of the code's key, in seconds since 1970.
     ends_at: u64,
 }
 
-/// What a code became.
+/// Result of a redemption.
 pub struct Redeemed {
     /// The grant.
     pub grant: Grant,
-    /// Its workspace.
+    /// The workspace of the grant.
     pub tenant: Tenant,
-    /// Its first refresh token.
+    /// The first refresh token of the grant.
     pub refresh: Secret,
 }
 
-/// Why there is no code.
+/// Reason for which no code was issued.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SignInError {
-    /// The key is not good in this workspace.
+    /// The key is not valid in this workspace.
     Key(CredentialFault),
     /// The client is revoked.
     WrongClient,
-    /// The key is not good for one of these scopes.
+    /// A requested scope is not one of the key's scopes.
     WiderScope,
-    /// The store cannot say, or refuses a field.
+    /// The store failed, or a field is invalid.
     Control(ControlError),
 }
 
@@ -156,31 +155,32 @@ impl fmt::Display for SignInError {
 
 impl std::error::Error for SignInError {}
 
-/// Why a code gave nothing.
+/// Reason for which a code cannot be redeemed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RedeemError {
-    /// None of ours, or long over.
+    /// The code was never issued, or its retention is over.
     Unknown,
-    /// Its 60 seconds are over.
+    /// The 60 seconds of the code are over.
     Expired,
-    /// It was redeemed before, and whoever did it again showed all that was asked: its grant is revoked now.
+    /// The code was redeemed before, and the repeated request matches it: [`Control::redeem_code`] has revoked the
+    /// grant.
     Replayed,
-    /// It was given to another client, or that client may not be used any more.
+    /// The code was issued to another client, or the client is revoked.
     WrongClient,
-    /// It was sent elsewhere.
+    /// The code was sent to another redirect URI.
     WrongRedirect,
-    /// It is for another resource.
+    /// The code is for another resource.
     WrongResource,
-    /// The verifier is not that of the challenge.
+    /// The verifier does not match the code challenge.
     WrongVerifier,
-    /// The key that it was given for was revoked since or is over, or its grant was revoked.
+    /// The key of the code was revoked or has expired, or the grant was revoked.
     Revoked,
-    /// The workspace is stopped.
+    /// The workspace is suspended.
     Suspended,
-    /// The workspace is gone.
+    /// The workspace is deleted.
     Deleted,
-    /// The store cannot say.
+    /// The store failed.
     Control(ControlError),
 }
 
@@ -226,7 +226,7 @@ impl fmt::Display for RedeemError {
 impl std::error::Error for RedeemError {}
 
 impl Code {
-    /// Whether whoever redeems it shows what is asked.
+    /// Checks that a redemption request matches the code.
     fn check(&self, shown: &Redemption<'_>) -> Result<(), RedeemError> {
         let challenge = BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(shown.verifier));
         if self.client != shown.client {
@@ -244,11 +244,11 @@ impl Code {
 }
 
 impl Control {
-    /// Gives a code, good for 60 seconds, for a key that is good in this workspace. A one-time key is spent by it,
-    /// in the same transaction.
+    /// Issues a code, valid for 60 seconds, for a valid key of this workspace. A one-time key is spent in the same
+    /// transaction.
     ///
     /// # Errors
-    /// Why there is none; then the key is as it was.
+    /// The reason for which no code was issued; the key is then unchanged.
     pub fn put_code(
         &self,
         request: &CodeRequest<'_>,
@@ -304,10 +304,10 @@ impl Control {
         Ok(secret)
     }
 
-    /// Of whom a code is, good or not; nothing comes of asking.
+    /// The holder of a code, valid or not. Changes nothing.
     ///
     /// # Errors
-    /// A fault of the store.
+    /// A store error.
     pub fn holder_of_code(&self, code: &[u8]) -> Result<Option<Holder>, ControlError> {
         let found: Option<Code> = self.read(|view| view.find(Hash::of(code).bytes()))?;
         Ok(found.map(|code| Holder {
@@ -318,20 +318,20 @@ impl Control {
         }))
     }
 
-    /// Whether a code could be redeemed now; nothing comes of asking.
+    /// Checks that a code can be redeemed now. Changes nothing.
     ///
     /// # Errors
-    /// Why it could not; `Replayed` where redeeming it would end a grant.
+    /// The reason for which the code cannot be redeemed; `Replayed` if a redemption would revoke a grant.
     pub fn may_redeem(&self, shown: &Redemption<'_>) -> Result<(), RedeemError> {
         let (hash, now) = (Hash::of(shown.code), self.now());
         self.read(|view| redeemable(view, &hash, shown, now).map(drop))
     }
 
-    /// Redeems a code for a grant and its first refresh token: of any number who try, one gets it (CTL-42).
+    /// Redeems a code for a grant and its first refresh token. If several requests run concurrently, one succeeds
+    /// (CTL-42).
     ///
     /// # Errors
-    /// Why there is none. A replay that shows all that was asked revokes the grant; whatever else is wrong changes
-    /// nothing.
+    /// The reason for the failure. A replay that matches the code revokes the grant; any other failure changes nothing.
     pub fn redeem_code(
         &self,
         shown: &Redemption<'_>,
@@ -340,7 +340,7 @@ impl Control {
         let (hash, now) = (Hash::of(shown.code), self.now());
         let id = format!("{ID_START}{}", hex(&self.random::<GRANT_ID_BYTES>()));
         let (refresh, family) = self.new_family(prefix);
-        // What revokes has to be committed, although it gives nothing.
+        // The inner result is an error that must still be committed, as a replay revokes the grant.
         self.write(|change| -> Result<_, RedeemError> {
             let redeemable = redeemable(change, &hash, shown, now);
             if redeemable.as_ref().err() == Some(&RedeemError::Replayed) {
@@ -372,7 +372,7 @@ impl Control {
     }
 }
 
-/// What a code would give to whoever shows this at `now`.
+/// Validates a redemption request at `now`.
 fn redeemable(
     look: &impl Look,
     hash: &Hash,
@@ -383,7 +383,7 @@ fn redeemable(
     let code = found.ok_or(RedeemError::Unknown)?;
     code.check(shown)?;
     if let Some(grant) = &code.grant {
-        // There is nothing more to end of a grant that was revoked.
+        // A grant that is already revoked cannot be revoked again.
         let grant = find_grant(look, &code.tenant, grant)?;
         let stands = grant.is_some_and(|grant| grant.revoked_at.is_none());
         return Err(if stands { RedeemError::Replayed } else { RedeemError::Revoked });
@@ -404,7 +404,7 @@ fn redeemable(
     Ok(Redeemable { code, tenant, ends_at })
 }
 
-/// Revokes what a replayed code became.
+/// Revokes the grant of a replayed code.
 fn end_replayed(change: &Change<'_>, hash: &Hash, now: u64) -> Result<(), ControlError> {
     let Some(Code { tenant, grant: Some(grant), .. }) = change.find(hash.bytes())? else {
         return Ok(());

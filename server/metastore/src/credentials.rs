@@ -1,4 +1,4 @@
-//! Credentials of workspaces: issued once, known by their hash from then on (CTL-20 to CTL-23).
+//! Credentials of workspaces: issued once, and stored only as hashes (CTL-20 to CTL-23).
 
 use std::fmt;
 
@@ -19,34 +19,34 @@ use recalld_common::secret::Secret;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Credentials of one workspace, those among them that are over and not yet removed.
+    /// Maximum number of credentials of one workspace, including ended ones that are not yet removed.
     pub const CREDENTIALS_EACH_MAX: usize = 1_024;
 }
 
-/// How long a one-time key is good unless it says otherwise, in seconds: a day.
+/// Default lifetime of a one-time key in seconds: a day.
 const ONCE_SECONDS: u64 = 24 * 3_600;
-/// How long a credential that is over stays on the list, in seconds: a month.
+/// Retention of an ended credential in seconds: a month.
 const KEPT_SECONDS: u64 = 30 * 24 * 3_600;
-/// What ids of credentials begin with; those of grants begin otherwise.
+/// First character of credential ids; grant ids have another one.
 pub(super) const ID_START: char = 'k';
 const ID_BYTES: usize = 12;
 
-/// What a credential is good for.
+/// Kind of a credential.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// The workspace key: `client_secret` at the token endpoint.
     Workspace,
-    /// A key of the free lane: signs in any number of times, and is a bearer.
+    /// User key of the free tier: any number of sign-ins, and a bearer credential.
     User,
-    /// A person's bearer.
+    /// A person's bearer credential.
     Bearer,
-    /// Signs in once.
+    /// A one-time key, for a single sign-in.
     Once,
 }
 
 impl Kind {
-    /// What stands between the prefix and the key.
+    /// The text between the prefix and the random part of a key.
     fn infix(self) -> &'static str {
         match self {
             Self::Workspace => "ws",
@@ -57,40 +57,40 @@ impl Kind {
     }
 }
 
-/// What became of a credential.
+/// State of a credential.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CredentialState {
-    /// It is good until it expires.
+    /// Valid until its expiry.
     Active,
-    /// It was good for once.
+    /// Used: a one-time key after its sign-in.
     Spent,
-    /// It was taken back.
+    /// Revoked.
     Revoked,
 }
 
-/// What is on record of a credential; not the secret. Times are in seconds since 1970.
+/// Record of a credential, without the secret. Times are in seconds since 1970.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Credential {
     /// The workspace.
     pub tenant: String,
-    /// Its name in lists and tokens.
+    /// Id in lists and tokens.
     pub id: String,
-    /// What it is good for.
+    /// The kind.
     pub kind: Kind,
-    /// Whose it is, or what for.
+    /// Owner or purpose of the credential.
     #[serde(default)]
     pub name: Option<String>,
-    /// What it may be used for.
+    /// Permitted scopes.
     pub scopes: Vec<String>,
-    /// When it was issued.
+    /// Time of issue.
     pub made_at: u64,
-    /// From when on it is good no more.
+    /// Expiry; `None` if unlimited.
     #[serde(default)]
     pub expires_at: Option<u64>,
-    /// What became of it.
+    /// The state.
     pub state: CredentialState,
-    /// When it was spent or revoked.
+    /// Time at which the credential was spent or revoked.
     #[serde(default)]
     pub ended_at: Option<u64>,
 }
@@ -104,7 +104,7 @@ impl Record for Credential {
 }
 
 impl Credential {
-    /// Who acts with it: `sub` of tokens, and the principal of policy and ledger.
+    /// The principal: `sub` of tokens, and the principal of policy and ledger.
     pub fn principal(&self) -> String {
         match (self.kind, &self.name) {
             (Kind::Workspace, _) => format!("workspace:{}", self.tenant),
@@ -113,7 +113,7 @@ impl Credential {
         }
     }
 
-    /// Why it is not good at `now`, if it is not.
+    /// Checks that the credential is valid at `now`.
     pub(super) fn check(&self, now: u64) -> Result<(), CredentialFault> {
         match self.state {
             CredentialState::Spent => Err(CredentialFault::Spent),
@@ -131,7 +131,7 @@ impl Credential {
     }
 }
 
-/// Finds a credential by its id.
+/// Index from the id to the hash of a credential.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct CredentialId {
     pub(super) hash: Hash,
@@ -141,45 +141,45 @@ impl Record for CredentialId {
     const ENTRY: TableEntry = schema::CREDENTIAL_IDS;
 }
 
-/// What a new credential is to be.
+/// Properties of a new credential.
 #[derive(Debug, Clone, Copy)]
 pub struct NewCredential<'a> {
-    /// What it is good for.
+    /// The kind.
     pub kind: Kind,
-    /// Whose it is; for a bearer of a person, their name.
+    /// Owner or purpose; for a person's bearer credential, the person's name.
     pub name: Option<&'a str>,
-    /// What it may be used for.
+    /// Permitted scopes.
     pub scopes: &'a [String],
-    /// When it ends, in seconds since 1970. A one-time key ends after a day if nothing is said.
+    /// Expiry in seconds since 1970. The default for a one-time key is one day, for others `None`.
     pub expires_at: Option<u64>,
 }
 
-/// A credential that was just issued: the only time that its secret is there.
+/// A new credential with its secret, which is available only here.
 pub struct Issued {
-    /// To be shown once.
+    /// The secret, to be shown once.
     pub secret: Secret,
-    /// What is on record.
+    /// The record.
     pub credential: Credential,
 }
 
-/// Why what was presented does not open anything. Answers to the outside are the same for all of them but
+/// Reason for which a presented credential is invalid. Responses to clients are identical for all variants except
 /// `Suspended`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CredentialFault {
-    /// No credential of the wanted kinds.
+    /// No credential of the requested kinds has this secret.
     Unknown,
-    /// Its time is over.
+    /// The credential has expired.
     Expired,
-    /// It was good for once.
+    /// The one-time key was used.
     Spent,
-    /// It was taken back.
+    /// The credential is revoked.
     Revoked,
-    /// Its workspace is stopped.
+    /// The workspace is suspended.
     Suspended,
-    /// Its workspace is gone.
+    /// The workspace is deleted.
     Deleted,
-    /// The store cannot say.
+    /// The store failed.
     Control(ControlError),
 }
 
@@ -205,7 +205,7 @@ impl fmt::Display for CredentialFault {
 
 impl std::error::Error for CredentialFault {}
 
-/// The workspace of something presented, if it is active.
+/// The workspace of a presented credential, if active.
 pub(super) fn active_tenant(look: &impl Look, slug: &str) -> Result<Tenant, CredentialFault> {
     let tenant = find_tenant(look, slug)?.ok_or(CredentialFault::Unknown)?;
     match tenant.state {
@@ -215,7 +215,7 @@ pub(super) fn active_tenant(look: &impl Look, slug: &str) -> Result<Tenant, Cred
     }
 }
 
-/// What was presented, and whose it is, if it is good at `now`.
+/// The presented credential and its workspace, if valid at `now`.
 pub(super) fn presented(
     look: &impl Look,
     hash: &Hash,
@@ -230,7 +230,7 @@ pub(super) fn presented(
     Ok((credential, tenant))
 }
 
-/// The credential of this id, and the hash it lies at.
+/// Looks up a credential by id; also returns the hash that is its key.
 pub(super) fn find_by_id(
     look: &impl Look,
     slug: &str,
@@ -245,15 +245,14 @@ pub(super) fn find_by_id(
     Ok(Some((hash, credential)))
 }
 
-/// When what was granted for a key ends with it, in seconds since 1970: a one-time key is spent long before its end,
-/// which is for the sign-in alone.
+/// Expiry of the grants of a key, in seconds since 1970. The expiry of a one-time key applies to the sign-in only, so
+/// its grants have no such end.
 pub(super) fn end_of_key(look: &impl Look, slug: &str, id: &str) -> Result<u64, ControlError> {
     let key = find_by_id(look, slug, id)?.map(|(_, key)| key);
     let end = key.filter(|key| key.kind != Kind::Once).and_then(|key| key.expires_at);
     Ok(end.unwrap_or(u64::MAX))
 }
 
-/// Spends a one-time key.
 pub(super) fn spend(
     change: &Change<'_>,
     hash: &Hash,
@@ -264,7 +263,6 @@ pub(super) fn spend(
     change.put(hash.bytes(), &credential)
 }
 
-/// All credentials of a workspace with their hashes.
 fn all_of(change: &Change<'_>, slug: &str) -> Result<Vec<(Hash, Credential)>, ControlError> {
     let ids = change.list::<CredentialId>(&under(slug, ""), None, CREDENTIALS_EACH_MAX)?;
     let found = ids.into_iter().map(|(_, CredentialId { hash })| {
@@ -276,7 +274,7 @@ fn all_of(change: &Change<'_>, slug: &str) -> Result<Vec<(Hash, Credential)>, Co
     found.collect()
 }
 
-/// Revokes those active credentials of a workspace that `which` names, and what hangs on them.
+/// Revokes the active credentials of a workspace that `which` selects, and their grants.
 pub(super) fn end_credentials(
     change: &Change<'_>,
     slug: &str,
@@ -294,7 +292,7 @@ pub(super) fn end_credentials(
     end_grants(change, slug, now, |grant| ended.contains(&grant.credential)).map(drop)
 }
 
-/// Makes room for one more: what is over goes sooner than it would.
+/// Makes room for a new credential by removing ended credentials before their retention is over.
 fn make_room(change: &Change<'_>, slug: &str, now: u64) -> Result<(), ControlError> {
     let all = all_of(change, slug)?;
     let mut left = all.len();
@@ -314,7 +312,7 @@ fn make_room(change: &Change<'_>, slug: &str, now: u64) -> Result<(), ControlErr
     Err(ControlError::refused("credentials", why))
 }
 
-/// Takes a credential away, and its id.
+/// Removes a credential and its index entry.
 pub(super) fn remove(
     change: &Change<'_>,
     hash: &[u8],
@@ -326,11 +324,11 @@ pub(super) fn remove(
 }
 
 impl Control {
-    /// Issues a credential. Of a workspace's own key there is one at a time: see [`Control::rotate_workspace_key`].
+    /// Issues a credential. A workspace has one workspace key at a time: see [`Control::rotate_workspace_key`].
     ///
     /// # Errors
-    /// `Refused` where there is no such workspace, a field is not as it must be, or there are too many; else a
-    /// fault of the store.
+    /// `Refused` if there is no such workspace, a field is invalid, or there are too many credentials; otherwise a
+    /// store error.
     pub fn issue_credential(
         &self,
         slug: &str,
@@ -353,7 +351,7 @@ impl Control {
         })
     }
 
-    /// Revokes the workspace's key and issues another one, with the same scopes unless others are given.
+    /// Revokes the workspace key and issues a new one, by default with the same scopes.
     ///
     /// # Errors
     /// As [`Control::issue_credential`].
@@ -380,10 +378,10 @@ impl Control {
         })
     }
 
-    /// Takes a credential back, with every grant that hangs on it.
+    /// Revokes a credential and all of its grants.
     ///
     /// # Errors
-    /// `Refused` where the workspace has none of this id; else a fault of the store.
+    /// `Refused` if the workspace has no credential of this id; otherwise a store error.
     pub fn revoke_credential(&self, slug: &str, id: &str) -> Result<Credential, ControlError> {
         let now = self.now();
         self.write(|change| {
@@ -399,11 +397,10 @@ impl Control {
         })
     }
 
-    /// Credentials of a workspace in order of their ids, those after `after`: `limit` or
-    /// [`LISTED_MAX`](super::LISTED_MAX) at most.
+    /// Credentials of a workspace in order of id, after `after`; at most `limit` or [`LISTED_MAX`](super::LISTED_MAX).
     ///
     /// # Errors
-    /// A fault of the store.
+    /// A store error.
     pub fn credentials(
         &self,
         slug: &str,
@@ -419,10 +416,10 @@ impl Control {
         })
     }
 
-    /// Whose credential was presented, if it is one of `kinds` and good.
+    /// Looks up a presented credential of one of `kinds`, if valid, with its workspace.
     ///
     /// # Errors
-    /// Why it is not.
+    /// The reason for which the credential is invalid.
     pub fn find_credential(
         &self,
         secret: &[u8],

@@ -1,4 +1,4 @@
-//! Workspaces that are deleted, until nothing of them is left in the object store (CTL-11).
+//! Deleted workspaces, until the object store is purged of them (CTL-11).
 
 use super::credentials::end_credentials;
 use super::error::ControlError;
@@ -8,7 +8,7 @@ use super::store::Control;
 use super::table::{Change, LISTED_MAX};
 use super::tenants::{Tenant, TenantState, find_tenant, living};
 
-/// A workspace that was deleted.
+/// The record of a deleted workspace.
 fn deleted(change: &Change<'_>, slug: &str) -> Result<Tenant, ControlError> {
     let found = find_tenant(change, slug)?;
     found
@@ -17,7 +17,7 @@ fn deleted(change: &Change<'_>, slug: &str) -> Result<Tenant, ControlError> {
 }
 
 impl Control {
-    /// Deletes a workspace and all that could open it. Its slug stays on record.
+    /// Deletes a workspace with its credentials and grants. The slug stays reserved.
     ///
     /// # Errors
     /// As [`Control::suspend_tenant`].
@@ -38,10 +38,10 @@ impl Control {
         })
     }
 
-    /// Says of a workspace that was deleted that all that was written of it until now is to go.
+    /// Extends the deletion of a workspace to everything written until now, and restarts the purge.
     ///
     /// # Errors
-    /// `Refused` where there is no such one; else a fault of the store.
+    /// `Refused` if there is no such deleted workspace; otherwise a store error.
     pub fn delete_again(&self, slug: &str) -> Result<Tenant, ControlError> {
         let now = self.now();
         self.write(|change| {
@@ -53,10 +53,10 @@ impl Control {
         })
     }
 
-    /// Deleted workspaces of which the object store may have something, and those that were not looked through since.
+    /// Deleted workspaces that are not purged, or whose purge was not verified yet.
     ///
     /// # Errors
-    /// A fault of the store.
+    /// A store error.
     pub fn to_empty(&self) -> Result<Vec<Tenant>, ControlError> {
         let may_be_there = |tenant: &Tenant| {
             tenant.state == TenantState::Deleted
@@ -64,7 +64,7 @@ impl Control {
         };
         let (mut due, mut after) = (Vec::new(), None);
         loop {
-            // A page at a time, so that nobody waits for all.
+            // In pages, so that no transaction is long.
             let found = self.tenants(after.as_deref(), LISTED_MAX)?;
             after = found.last().map(|last| last.slug.clone());
             let is_last = found.len() < LISTED_MAX;
@@ -75,11 +75,11 @@ impl Control {
         }
     }
 
-    /// The object store has nothing any more of a workspace that was deleted. `once_more` where it was looked through
-    /// late enough after that was known first.
+    /// Records that the object store has no data of a deleted workspace. `once_more` is true for the second, later
+    /// check.
     ///
     /// # Errors
-    /// `Refused` where there is no such one; else a fault of the store.
+    /// `Refused` if there is no such deleted workspace; otherwise a store error.
     pub fn note_emptied(&self, slug: &str, once_more: bool) -> Result<(), ControlError> {
         let now = self.now();
         self.write(|change| {

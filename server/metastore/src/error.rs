@@ -1,55 +1,54 @@
-//! Why the control store did not do what was asked.
+//! Errors of the metastore.
 
 use std::fmt;
 
-/// What an act calls the whole file.
+/// Pseudo table name for errors of the whole file.
 pub(super) const FILE: &str = "file";
 
-/// Why there is no answer, or nothing was changed. Never holds a secret.
+/// Reason for which a query or a change failed. Never contains a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ControlError {
-    /// The file cannot be used now: 503. Tried again by itself.
+    /// The file cannot be used now: 503. Retried automatically.
     Unavailable {
-        /// What stands in the way, and what to do.
+        /// Cause and remedy.
         why: String,
     },
-    /// Something in the file does not read: 503. Nothing is made up in its place.
+    /// The file is damaged: 503. Damaged content is never replaced by defaults.
     Damaged {
-        /// Where: a table, or `file`.
+        /// Damaged table, or `file`.
         table: &'static str,
-        /// What is wrong there.
+        /// Description of the damage.
         why: String,
     },
     /// A newer build wrote the file: 503.
     TooNew {
-        /// The version that it is of.
+        /// Version of the file.
         found: u32,
-        /// The newest that this build reads.
+        /// Newest supported version.
         known: u32,
     },
-    /// Another node changes it, what is here is too old, or what carries it away did not answer: 503. The file is as it
-    /// was.
+    /// Another node is the leader, the replica is too stale, or the replication failed: 503. The file is unchanged.
     Far {
-        /// What stands in the way, and what to do.
+        /// Cause and remedy.
         why: String,
     },
-    /// What was asked cannot be: the caller's fault, and nothing was changed.
+    /// Invalid request: the caller's fault; nothing was changed.
     Refused {
-        /// What of it.
+        /// The invalid field.
         field: &'static str,
-        /// What was found, and what is allowed.
+        /// The fault, and the permitted values.
         why: String,
     },
 }
 
 impl ControlError {
-    /// The store cannot be used now.
+    /// An `Unavailable` error.
     pub fn unavailable(why: impl Into<String>) -> Self {
         Self::Unavailable { why: why.into() }
     }
 
-    /// The node that writes the store cannot be asked.
+    /// A `Far` error: the leader of the store is unreachable.
     pub fn far(why: impl Into<String>) -> Self {
         Self::Far { why: why.into() }
     }
@@ -62,17 +61,17 @@ impl ControlError {
         Self::Refused { field, why: why.into() }
     }
 
-    /// Whether it is the store that is at fault, and the answer is 503.
+    /// Returns true if the store is at fault, and the response is 503.
     pub fn is_fault(&self) -> bool {
         !matches!(self, Self::Refused { .. })
     }
 
-    /// Whether something in the file is at fault, so that it helps to open it again.
+    /// Returns true if the file or a record is at fault, so that reopening the file may help.
     pub(super) fn is_of_record(&self) -> bool {
         self.is_fault() && !matches!(self, Self::Far { .. })
     }
 
-    /// Whether nothing can be asked of the file any more until it is opened again.
+    /// Returns true if the file is unusable until reopened.
     pub(super) fn is_of_file(&self) -> bool {
         matches!(self, Self::Unavailable { .. } | Self::Damaged { table: FILE, .. })
     }

@@ -1,45 +1,45 @@
-//! What carries the control store away from this machine, as far as the store has to know it.
+//! Replication hooks of the metastore.
 //!
-//! Owns the words between the two. Must not know chains, nodes or networks.
+//! Owns the interface only. Must not know record logs, nodes or networks.
 
 use super::error::ControlError;
 use super::last_checkpoint::LastCheckpoint;
 use super::operations::Operations;
 
-/// Carries what is changed to where all nodes have it from, and knows whether what is here may be told.
+/// Change sink: replicates change sets, and knows whether the local replica is fresh enough to be read.
 pub trait Far: Send + Sync {
-    /// Whether what is here may be answered with.
+    /// Checks that the local replica may be read.
     ///
     /// # Errors
-    /// It is too old, or nobody can tell how old it is.
+    /// The replica is too stale, or its staleness is unknown.
     fn may_read(&self) -> Result<(), ControlError>;
 
-    /// Whether this node may change something now; asked before a transaction begins.
+    /// Checks that this node is the leader. Called before a transaction begins.
     ///
     /// # Errors
-    /// Another node changes it.
+    /// Another node is the leader.
     fn may_write(&self) -> Result<(), ControlError>;
 
-    /// Returns once all nodes will have these changes. Gives what is to be kept beside them, in the same transaction.
-    /// One at a time, which comes right after the one before.
+    /// Replicates a change set, and returns once it is durable for all nodes. Returns the replication position to be
+    /// committed in the same transaction. Called sequentially; change sets follow each other without a gap.
     ///
     /// # Errors
-    /// They will not, or nobody knows. This store then changes nothing; where they will all the same, they come back
-    /// by [`Control::apply`](super::Control::apply).
+    /// The replication failed, or its outcome is unknown. The local transaction is then aborted. If the change set was
+    /// replicated after all, it arrives by [`Control::apply`](super::Control::apply).
     fn carry(&self, operations: &Operations) -> Result<Vec<u8>, ControlError>;
 
-    /// What was carried last did not come into this store.
+    /// Reports that the local commit of the last replicated change set failed.
     fn missed(&self);
 }
 
-/// Does for this node what only the one that changes the store can.
+/// Leader client: performs operations that only the leader can perform.
 pub trait Elsewhere: Send + Sync {
-    /// What this node is called.
+    /// The name of this node.
     fn node(&self) -> &str;
 
-    /// Notes the last checkpoint of a ledger of this node.
+    /// Records the last checkpoint of a ledger of this node.
     ///
     /// # Errors
-    /// It was not noted, or nobody knows.
+    /// The checkpoint was not recorded, or the outcome is unknown.
     fn put_anchor(&self, slug: &str, last: &LastCheckpoint) -> Result<(), ControlError>;
 }

@@ -1,6 +1,6 @@
-//! The file of the control store: private from its first byte on, one process at a time, and never trusted blindly.
+//! The metastore file: created private, locked by one process, and verified on each opening.
 //!
-//! Owns how the file is opened, and what its faults are called. Knows no records.
+//! Owns the opening of the file, and the mapping of redb errors. Must not know records.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io;
@@ -17,37 +17,37 @@ use super::sealed::{Seal, Sealed};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Memory for pages of the file. All of it where there are 1,000 workspaces and 10,000 credentials; redb's own
-    /// bound is 1 GiB.
+    /// Maximum size of redb's page cache. Fully used with 1,000 workspaces and 10,000 credentials; redb's default is 1
+    /// GiB.
     pub const CACHE_BYTES_MAX: usize = 8 * 1024 * 1024;
 }
 
 const FILE_MODE: u32 = 0o600;
-/// Bits that let someone else read, write or run a file.
+/// Permission bits of group and others.
 const OTHERS: u32 = 0o077;
 const MODE_BITS: u32 = 0o777;
 
-/// Where the bytes of a control store are.
+/// Storage of the metastore.
 pub(super) trait Place: Send + Sync {
-    /// Opens it. Makes it where it is not there, if `may_make`.
+    /// Opens the storage. Creates missing storage if `may_make` is true.
     fn open(&self, may_make: bool) -> Result<(Database, Seal), ControlError>;
 
-    /// Whether there is anything.
+    /// Returns true if the storage exists.
     fn is_there(&self) -> bool {
         true
     }
 
-    /// Which file is there now, and when it was changed last; `None` where this cannot be said.
+    /// Identity and modification time of the current file; `None` if unknown.
     fn mark(&self) -> Result<Option<Mark>, ControlError>;
 }
 
-/// Tells a file from one that was put in its place, or that somebody else wrote to.
+/// File identity: detects a replaced file, and writes by another process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mark {
     device: u64,
     inode: u64,
     bytes: u64,
-    /// Seconds and nanoseconds.
+    /// Modification time: seconds and nanoseconds.
     changed_at: (i64, i64),
 }
 
@@ -77,8 +77,8 @@ impl Place for OnDisk {
     }
 }
 
-/// The database in `storage`, every page of which is checked first: redb trusts a file that was closed in good
-/// order, whatever became of it since.
+/// Opens the database in `storage`, after a check of every page: redb trusts a file that was closed cleanly, whatever
+/// happened to the file since.
 pub(super) fn open_database(
     storage: impl StorageBackend,
 ) -> Result<(Database, Seal), ControlError> {
@@ -114,7 +114,7 @@ fn open_private(path: &Path, may_make: bool) -> Result<File, ControlError> {
     Ok(file)
 }
 
-/// A new file, and its name on disk.
+/// Creates a file, and syncs its directory.
 fn make(path: &Path) -> Result<File, ControlError> {
     let failed = |error| cannot("create", path, &error);
     let mut options = OpenOptions::new();
@@ -125,7 +125,7 @@ fn make(path: &Path) -> Result<File, ControlError> {
         .mode(FILE_MODE)
         .open(path)
         .map_err(failed)?;
-    // The umask can only have taken bits away, and an odd one may have taken the owner's.
+    // The umask can only remove bits, but an unusual umask may have removed the owner's.
     file.set_permissions(Permissions::from_mode(FILE_MODE)).map_err(failed)?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = File::open(folder.unwrap_or(Path::new("."))).map_err(failed)?;
@@ -137,7 +137,7 @@ fn cannot(doing: &str, path: &Path, error: &io::Error) -> ControlError {
     ControlError::unavailable(format!("could not {doing} {}: {error}", path.display()))
 }
 
-/// Does `act` on the database. A panic in there is damage that redb did not expect, and no reason to end.
+/// Runs `act` on the database. A panic of redb is reported as damage, and does not end the process.
 pub(super) fn guarded<T, E: Into<redb::Error>>(
     act: impl FnOnce() -> Result<T, E>,
 ) -> Result<T, ControlError> {
@@ -147,7 +147,7 @@ pub(super) fn guarded<T, E: Into<redb::Error>>(
     }
 }
 
-/// What an error of redb means here.
+/// Maps an error of redb.
 fn fault(error: impl Into<redb::Error>) -> ControlError {
     match error.into() {
         redb::Error::Io(error) => match error.kind() {

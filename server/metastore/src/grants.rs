@@ -1,4 +1,4 @@
-//! Grants: what a sign-in gave to a client (CTL-22).
+//! Grants: results of sign-ins, issued to a client (CTL-22).
 
 use serde::{Deserialize, Serialize};
 
@@ -13,44 +13,44 @@ use super::text::under;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Grants of one workspace: each of its people on each of their machines, many times over.
+    /// Maximum number of grants of one workspace: many for each person and machine.
     pub const GRANTS_EACH_MAX: usize = 10_000;
 }
 
-/// How long a refresh token is good, in seconds: 30 days. Each one that is used begins them anew.
+/// Lifetime of a refresh token in seconds (30 days), restarted at each use.
 pub(crate) const REFRESH_SECONDS: u64 = 30 * 24 * 3_600;
-/// What ids of grants begin with; those of credentials begin otherwise.
+/// First character of grant ids; credential ids have another one.
 pub(super) const ID_START: char = 'g';
 
-/// What a sign-in gave. Times are in seconds since 1970.
+/// A grant. Times are in seconds since 1970.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
     /// The workspace.
     pub tenant: String,
-    /// Its name: `sid` of tokens.
+    /// Id: `sid` of tokens.
     pub id: String,
-    /// Who signed in: `sub` of tokens.
+    /// Signed-in principal: `sub` of tokens.
     pub principal: String,
-    /// The client that it was given to.
+    /// Id of the client.
     pub client: String,
-    /// The id of the credential that was signed in with.
+    /// Id of the credential that was presented at the sign-in.
     pub credential: String,
-    /// What it may be used for.
+    /// Granted scopes.
     pub scopes: Vec<String>,
-    /// Where it may be used.
+    /// The resource (`aud` of tokens).
     pub resource: String,
-    /// When it was given.
+    /// Time of the sign-in.
     pub made_at: u64,
-    /// When its refresh token is good no more.
+    /// Expiry of the current refresh token.
     pub expires_at: u64,
-    /// When it was taken back.
+    /// Time of the revocation.
     #[serde(default)]
     pub revoked_at: Option<u64>,
-    /// How often it was refreshed.
+    /// Number of refreshes.
     pub number: u64,
-    /// First half of its refresh tokens.
+    /// Hash of the first half of the grant's refresh tokens: the refresh token family.
     pub(super) family: Hash,
-    /// The refresh token that is good now.
+    /// Hash of the current refresh token.
     pub(super) refresh: Hash,
 }
 
@@ -63,7 +63,7 @@ impl Record for Grant {
 }
 
 impl Grant {
-    /// Where it lies.
+    /// The key of the record.
     pub(super) fn key(&self) -> Vec<u8> {
         under(&self.tenant, &self.id)
     }
@@ -78,7 +78,7 @@ impl Grant {
     }
 }
 
-/// Finds a grant by the first half of its refresh tokens.
+/// Index from the refresh token family to the grant.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Family {
     pub(super) tenant: String,
@@ -89,7 +89,7 @@ impl Record for Family {
     const ENTRY: TableEntry = schema::REFRESH;
 }
 
-/// The grant of this id.
+/// Looks up a grant by id.
 pub(super) fn find_grant(
     look: &impl Look,
     slug: &str,
@@ -102,7 +102,7 @@ pub(super) fn find_grant(
     Ok(found)
 }
 
-/// Revokes those grants of a workspace that `which` names. Gives how many were good.
+/// Revokes the grants of a workspace that `which` selects. Returns the number of grants that were valid.
 pub(super) fn end_grants(
     change: &Change<'_>,
     slug: &str,
@@ -120,10 +120,10 @@ pub(super) fn end_grants(
     Ok(ended)
 }
 
-/// Puts a new grant on record, and what its refresh tokens are known by.
+/// Stores a new grant and its refresh token family.
 pub(super) fn put_new(change: &Change<'_>, grant: &Grant, now: u64) -> Result<(), ControlError> {
     let all = under(&grant.tenant, "");
-    // They are read where room must be made, and counted at each sign-in.
+    // Counted at each sign-in, and read only if room must be made.
     let mut left = change.count_of::<Grant>(&all, GRANTS_EACH_MAX)?;
     if left >= GRANTS_EACH_MAX {
         let all = change.list::<Grant>(&all, None, GRANTS_EACH_MAX)?;
@@ -141,7 +141,7 @@ pub(super) fn put_new(change: &Change<'_>, grant: &Grant, now: u64) -> Result<()
     change.put(&grant.key(), grant)
 }
 
-/// Takes a grant away, and its family.
+/// Removes a grant and its refresh token family.
 pub(super) fn remove(change: &Change<'_>, grant: &Grant) -> Result<(), ControlError> {
     change.remove::<Grant>(&grant.key())?;
     change.remove::<Family>(grant.family.bytes())?;
@@ -149,10 +149,10 @@ pub(super) fn remove(change: &Change<'_>, grant: &Grant) -> Result<(), ControlEr
 }
 
 impl Control {
-    /// Revokes a grant by its id.
+    /// Revokes a grant by id.
     ///
     /// # Errors
-    /// `Refused` where the workspace has none of this id; else a fault of the store.
+    /// `Refused` if the workspace has no grant of this id; otherwise a store error.
     pub fn revoke_grant(&self, slug: &str, id: &str) -> Result<Grant, ControlError> {
         let now = self.now();
         self.write(|change| {
@@ -164,21 +164,20 @@ impl Control {
         })
     }
 
-    /// Revokes what was granted for a credential, whether or not that is still on record: a one-time key is forgotten a
-    /// month after it was spent. Gives how many grants were good.
+    /// Revokes the grants of a credential, even if the credential is no longer on record: a one-time key is removed a
+    /// month after its use. Returns the number of grants that were valid.
     ///
     /// # Errors
-    /// A fault of the store.
+    /// A store error.
     pub fn end_grants_of(&self, slug: &str, credential: &str) -> Result<usize, ControlError> {
         let now = self.now();
         self.write(|change| end_grants(change, slug, now, |grant| grant.credential == credential))
     }
 
-    /// Grants of a workspace in order of their ids, those after `after`: `limit` or
-    /// [`LISTED_MAX`](super::LISTED_MAX) at most.
+    /// Grants of a workspace in order of id, after `after`; at most `limit` or [`LISTED_MAX`](super::LISTED_MAX).
     ///
     /// # Errors
-    /// A fault of the store.
+    /// A store error.
     pub fn grants(
         &self,
         slug: &str,
@@ -192,15 +191,15 @@ impl Control {
     }
 }
 
-/// Of whom a code or refresh token is.
+/// Holder of a code or refresh token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
     /// The workspace.
     pub tenant: String,
-    /// Who signed in.
+    /// The signed-in principal.
     pub principal: String,
-    /// What was granted.
+    /// The granted scopes.
     pub scopes: Vec<String>,
-    /// The credential that it was given for.
+    /// Id of the credential that was presented at the sign-in.
     pub credential: String,
 }

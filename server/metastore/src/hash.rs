@@ -1,4 +1,4 @@
-//! Hashes of secrets, as keys of tables and in records; and seeds, which are as long.
+//! Hashes of secrets, as table keys and in records; and seeds of the same length.
 
 use std::fmt;
 
@@ -8,12 +8,12 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
-/// SHA-256 of a secret of 256 random bits. In JSON 64 hexadecimal digits.
+/// SHA-256 of a secret of 256 random bits. In JSON: 64 hexadecimal digits.
 #[derive(Clone, Copy)]
 pub struct Hash(pub(super) [u8; 32]);
 
 impl Hash {
-    /// The hash of what somebody presents.
+    /// The hash of a presented secret.
     pub fn of(presented: &[u8]) -> Self {
         Self(Sha256::digest(presented).into())
     }
@@ -23,7 +23,7 @@ impl Hash {
     }
 }
 
-/// Takes as long wherever the two differ.
+/// Constant-time comparison.
 impl PartialEq for Hash {
     fn eq(&self, other: &Self) -> bool {
         self.0.ct_eq(&other.0).into()
@@ -51,7 +51,7 @@ impl<'de> Deserialize<'de> for Hash {
     }
 }
 
-/// The seed of a private key. Wiped from memory when dropped, never printed.
+/// The seed of a private key. Wiped from memory on drop, never printed.
 #[derive(Clone)]
 pub struct Seed(Zeroizing<[u8; 32]>);
 
@@ -60,7 +60,7 @@ impl Seed {
         Self(Zeroizing::new(bytes))
     }
 
-    /// The bytes, for the one place that makes the key of them.
+    /// The bytes, for the construction of the private key only.
     pub fn expose(&self) -> &[u8; 32] {
         &self.0
     }

@@ -1,15 +1,14 @@
-//! What the store knows of the end of a ledger.
+//! Last checkpoint of a ledger, as recorded in the metastore.
 
-/// What the last checkpoint of a ledger said.
+/// The last checkpoint of a ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LastCheckpoint {
-    /// The last entry that it covers.
+    /// Sequence number of the last covered entry.
     pub seq: u64,
-    /// That entry's hash.
+    /// Hash of the last covered entry.
     pub head: [u8; 32],
-    /// When it was made, in seconds since 1970.
+    /// Time of the checkpoint, in seconds since 1970.
     pub at: u64,
-    /// The hash of the ledger's first entry, which tells it from another one of the same workspace; `None` where
-    /// nobody said.
+    /// Hash of the ledger's first entry, which distinguishes ledgers of the same workspace; `None` if unknown.
     pub first: Option<[u8; 32]>,
 }

@@ -1,17 +1,17 @@
-//! The latest time that the store has seen: a clock that was set back shows (CTL-09).
+//! Clock watermark: the latest time that the store has seen, by which a clock that was set back is detected (CTL-09).
 //!
-//! Owns what is known of it in memory, and when it is put on record. What ends by time would be good again before it:
-//! tokens that were revoked, keys that are over, calls of a month that is gone.
+//! Owns the watermark in memory, and the decision when to record it. With an earlier clock, expired state would become
+//! valid again: revoked tokens, expired keys, calls of a past month.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::error::ControlError;
 
-/// How far the clock may go back, in seconds: as much as a machine's clock is put right by at a time.
+/// Tolerated backward step of the clock in seconds: a usual correction of a machine's clock.
 pub(super) const CLOCK_BACK_SECONDS_MAX: u64 = 60;
-/// How long the latest time is kept in memory alone, in seconds.
+/// Maximum age of the recorded watermark in seconds.
 const KEPT_EVERY_SECONDS: u64 = 60;
-/// 9999-12-31T23:59:59Z: later than that a clock tells no time.
+/// 9999-12-31T23:59:59Z: a later clock is invalid.
 const LAST_SECOND: u64 = 253_402_300_799;
 
 /// Times are in seconds since 1970.
@@ -22,16 +22,16 @@ pub(super) struct Latest {
 }
 
 impl Latest {
-    /// Notes what is on record.
+    /// Sets the watermark from the record.
     pub(super) fn read(&self, kept: u64) {
         self.kept.store(kept, Ordering::Release);
         self.seen.fetch_max(kept, Ordering::AcqRel);
     }
 
-    /// Notes the time.
+    /// Advances the watermark to `now`.
     ///
     /// # Errors
-    /// It was later before.
+    /// The clock is behind the watermark by more than the tolerance.
     pub(super) fn check(&self, now: u64) -> Result<(), ControlError> {
         let passed = if now <= LAST_SECOND { now } else { 0 };
         let seen = self.seen.fetch_max(passed, Ordering::AcqRel).max(passed);
@@ -43,14 +43,14 @@ impl Latest {
         Ok(())
     }
 
-    /// What is to be put on record, if it is time for it.
+    /// The watermark, if it is due to be recorded.
     pub(super) fn due(&self) -> Option<u64> {
         let seen = self.seen.load(Ordering::Acquire);
         let kept = self.kept.load(Ordering::Acquire);
         (seen >= kept.saturating_add(KEPT_EVERY_SECONDS) || seen < kept).then_some(seen)
     }
 
-    /// From here on this is the latest time. Gives the one before.
+    /// Sets the watermark to `now`. Returns the previous watermark.
     pub(super) fn accept(&self, now: u64) -> u64 {
         self.seen.swap(now, Ordering::AcqRel)
     }

@@ -1,8 +1,8 @@
-//! The control store: workspaces, credentials, clients, grants, what is revoked, what was used.
+//! The metastore: workspaces, credentials, clients, grants, revocations, usage.
 //!
-//! Owns `control.redb` of a data directory (format-spec/control.md): its tables, its records, and the acts on them,
-//! each of which is one transaction. Where the file cannot be used, every act says so, until it can again. Must not
-//! know HTTP, OAuth's names for errors, nor what a plan allows: it keeps names of plans and scopes.
+//! Owns `control.redb` of a data directory (format-spec/control.md): its tables, its records, and the operations on
+//! them, each of which is one transaction. While the file is unusable, every operation returns an error. Must not know
+//! HTTP, OAuth error names, nor the content of a plan: only names of plans and scopes are stored.
 #![forbid(unsafe_code)]
 
 mod anchors;

@@ -1,4 +1,4 @@
-//! Addresses of mail, and the links that show that they are read (CTL-15).
+//! Email addresses of workspaces, and their confirmation links (CTL-15).
 
 use std::fmt;
 
@@ -16,17 +16,17 @@ use super::text::{LINE_BYTES_MAX, check_line};
 use recalld_auth::Prefix;
 use recalld_common::secret::Secret;
 
-/// How long a link is good, in seconds: a day.
+/// Lifetime of a link in seconds: a day.
 pub const LINK_SECONDS: u64 = 24 * 3_600;
 
-/// A link that is out.
+/// An outstanding confirmation link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mail {
     /// The workspace.
     pub tenant: String,
-    /// The address that it was sent to.
+    /// The address to confirm.
     pub address: String,
-    /// From when on it is good no more, in seconds since 1970.
+    /// Expiry in seconds since 1970.
     pub expires_at: u64,
 }
 
@@ -38,17 +38,17 @@ impl Record for Mail {
     }
 }
 
-/// Why a link does nothing.
+/// Reason for which a link is invalid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MailError {
-    /// None of ours, used before, or replaced by a later one.
+    /// The link was never issued, was used before, or was replaced by a later link.
     Unknown,
-    /// Its day is over.
+    /// The link has expired.
     Expired,
-    /// The workspace is stopped.
+    /// The workspace is suspended.
     Suspended,
-    /// The store cannot say.
+    /// The store failed.
     Control(ControlError),
 }
 
@@ -81,7 +81,7 @@ impl fmt::Display for MailError {
 
 impl std::error::Error for MailError {}
 
-/// The link of this hash, if it can be used at `now`.
+/// The link of this hash and its workspace, if the link is valid at `now`.
 fn good(look: &impl Look, hash: &Hash, now: u64) -> Result<(Mail, Tenant), MailError> {
     let mail: Mail = look.find(hash.bytes())?.ok_or(MailError::Unknown)?;
     if now >= mail.expires_at {
@@ -95,11 +95,11 @@ fn good(look: &impl Look, hash: &Hash, now: u64) -> Result<(Mail, Tenant), MailE
 }
 
 impl Control {
-    /// Gives a workspace an address of mail, which is not verified, and the secret of the link to send there. The
-    /// link before does nothing any more.
+    /// Sets a workspace's email address, unverified, and returns the secret of its confirmation link. The previous link
+    /// becomes invalid.
     ///
     /// # Errors
-    /// `Refused` where there is no such workspace, or `address` is none; else a fault of the store.
+    /// `Refused` if there is no such workspace, or `address` is invalid; otherwise a store error.
     pub fn set_email(
         &self,
         slug: &str,
@@ -127,11 +127,10 @@ impl Control {
         Ok(secret)
     }
 
-    /// Takes a workspace's address as verified, by the word of whoever runs the service. The link that is out does
-    /// nothing any more.
+    /// Marks a workspace's address as verified on the operator's authority. The outstanding link becomes invalid.
     ///
     /// # Errors
-    /// `Refused` where there is no such workspace, or it has no address; else a fault of the store.
+    /// `Refused` if there is no such workspace, or the workspace has no address; otherwise a store error.
     pub fn mark_email_verified(&self, slug: &str) -> Result<Tenant, ControlError> {
         let now = self.now();
         self.write(|change| {
@@ -147,19 +146,19 @@ impl Control {
         })
     }
 
-    /// What a link is for, for the page that asks; uses nothing up.
+    /// Looks up a link for the confirmation page, without using it.
     ///
     /// # Errors
-    /// Why it does nothing.
+    /// The reason for which the link is invalid.
     pub fn find_mail(&self, secret: &[u8]) -> Result<Mail, MailError> {
         let (hash, now) = (Hash::of(secret), self.now());
         self.read(|view| good(view, &hash, now).map(|(mail, _)| mail))
     }
 
-    /// Uses a link: the workspace's address is verified from now on. Once.
+    /// Uses a link once: marks the workspace's address as verified.
     ///
     /// # Errors
-    /// Why it does nothing.
+    /// The reason for which the link is invalid.
     pub fn verify_email(&self, secret: &[u8]) -> Result<Tenant, MailError> {
         let (hash, now) = (Hash::of(secret), self.now());
         self.write(|change| {
@@ -172,7 +171,7 @@ impl Control {
     }
 }
 
-/// Takes away the link that is out, so that it does nothing any more.
+/// Removes the outstanding link.
 pub(super) fn drop_mail(change: &Change<'_>, tenant: &mut Tenant) -> Result<(), ControlError> {
     if let Some(hash) = tenant.mail.take() {
         change.remove::<Mail>(hash.bytes())?;

@@ -1,4 +1,4 @@
-//! The meter's blocks, kept in the control store.
+//! Quota blocks of the policy crate, stored in the metastore.
 
 use engine::Micros;
 
@@ -46,7 +46,7 @@ impl From<Block> for meter::Block {
     }
 }
 
-/// Microseconds.
+/// A second in microseconds.
 const SECOND: i64 = 1_000_000;
 
 fn unavailable(error: ControlError) -> Unavailable {

@@ -1,7 +1,7 @@
-//! What a transaction changed, as bytes: so that another control store becomes the same by it.
+//! Change set: the row changes of one transaction as bytes, by which a replica becomes equal.
 //!
-//! Owns the form of operations (format-spec/remote.md, The control store) and the digest that tells two stores apart.
-//! Must not know where they go, nor what records mean.
+//! Owns the encoding of change sets (format-spec/remote.md, Metastore) and the tables digest. Must not know the
+//! destination of change sets, nor the meaning of records.
 
 use sha2::{Digest as _, Sha256};
 use zeroize::Zeroizing;
@@ -10,23 +10,23 @@ use super::error::ControlError;
 use super::record::RECORD_BYTES_MAX;
 use super::schema::{EXPIRIES, TABLE_NAMES};
 
-/// Bytes of a key: a hash, or a slug and an id; an address of a client is the longest.
+/// Maximum length of a key in bytes. Keys are hashes, or a slug and an id; a client id that is a URL is the longest.
 pub const KEY_BYTES_MAX: usize = 4096;
-/// Bytes of all operations of one transaction: of one that ends each grant of a workspace, and much more.
+/// Maximum size of a change set in bytes: much more than the revocation of all grants of a workspace.
 pub const OPERATIONS_BYTES_MAX: usize = 63 << 20;
-/// Stands for `expiries`, which has no number among the tables.
+/// Number of `expiries`, which is not one of the record tables.
 const EXPIRIES_NUMBER: u8 = 255;
 
 const REMOVED: u8 = 0;
 const PUT: u8 = 1;
 
-/// Tells two control stores apart: the XOR of the SHA-256 of all their rows, which are told apart by table and key.
-/// It finds where two went apart; against whoever makes rows on purpose it is no proof.
+/// Tables digest: the XOR of the SHA-256 of all rows, each with its table and key. Detects diverged replicas; no proof
+/// against maliciously chosen rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TablesDigest(pub [u8; 32]);
 
 impl TablesDigest {
-    /// With one row more, or one less.
+    /// Adds or removes one row.
     pub(super) fn turn(&mut self, table: &str, key: &[u8], value: &[u8]) {
         let mut hasher = Sha256::new();
         hasher.update([number_of(table)]);
@@ -36,48 +36,48 @@ impl TablesDigest {
         self.add(&Self(hasher.finalize().into()));
     }
 
-    /// What the rows of both make.
+    /// Combines with the digest of other rows.
     pub fn add(&mut self, other: &Self) {
         self.0.iter_mut().zip(other.0).for_each(|(mine, theirs)| *mine ^= theirs);
     }
 }
 
-/// One change of one row.
+/// A change of one row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation {
     /// The table.
     pub table: &'static str,
     /// The key.
     pub key: Vec<u8>,
-    /// What it is from then on; `None` where it goes.
+    /// The new value; `None` if the row is removed.
     pub value: Option<Vec<u8>>,
 }
 
-/// Changes in the order in which they were made, as bytes. They hold seeds of keys: wiped when dropped.
+/// A change set: row changes in order, as bytes. Contains seeds of keys, so the bytes are wiped on drop.
 #[derive(Default, Clone)]
 pub struct Operations {
     bytes: Zeroizing<Vec<u8>>,
-    /// What they did to the digest of the store.
+    /// Change of the tables digest.
     pub(super) turned: TablesDigest,
 }
 
 impl Operations {
-    /// Nothing was changed.
+    /// Returns true if nothing was changed.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// As they go to others.
+    /// The encoded change set.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// What they did to the digest.
+    /// Change of the tables digest.
     pub fn turned(&self) -> TablesDigest {
         self.turned
     }
 
-    /// Notes one more.
+    /// Appends a row change.
     pub fn push(&mut self, table: &str, key: &[u8], value: Option<&[u8]>) {
         let (kind, value) = value.map_or((REMOVED, &[][..]), |value| (PUT, value));
         self.bytes.extend_from_slice(&[number_of(table), kind]);
@@ -89,10 +89,10 @@ impl Operations {
     }
 }
 
-/// The operations that these bytes are.
+/// Decodes a change set.
 ///
 /// # Errors
-/// What is wrong with them: they are of no build, or of a newer one.
+/// `Damaged` if the bytes are invalid, or were written by a newer build.
 pub fn parse(mut bytes: &[u8]) -> Result<Vec<Operation>, ControlError> {
     let wrong = |why: &str| ControlError::damaged("operations", why);
     if bytes.len() > OPERATIONS_BYTES_MAX {

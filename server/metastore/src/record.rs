@@ -1,6 +1,6 @@
-//! One record: JSON behind a checksum (CTL-04, CTL-05).
+//! A record: JSON with a checksum in front (CTL-04, CTL-05).
 //!
-//! Owns the bytes of a value. Must not know what records mean, nor where they lie.
+//! Owns the encoding of a value. Must not know the meaning or the key of records.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -11,29 +11,29 @@ use super::schema::TableEntry;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Bytes of one record, at most: the blocks of a month, each at its longest, are half of it. A client's
-    /// redirects are a few KiB.
+    /// Maximum size of a record in bytes. The quota blocks of a month, each at its maximum length, need half; a
+    /// client's redirect URIs need a few KiB.
     pub const RECORD_BYTES_MAX: usize = 64 * 1024;
 }
 
 const CRC_BYTES: usize = 4;
 
-/// What a table keeps.
+/// A value type of a table.
 pub(super) trait Record: Serialize + DeserializeOwned {
     /// The table.
     const ENTRY: TableEntry;
     /// The table's name.
     const TABLE: &'static str = Self::ENTRY.0;
-    /// Stands for the table in `expiries`.
+    /// Number of the table in `expiries`.
     const NUMBER: u8 = Self::ENTRY.1;
 
-    /// When nobody needs it any more, in seconds since 1970; `None` while nobody can tell.
+    /// Time from which the record is useless, in seconds since 1970; `None` while unknown.
     fn removed_at(&self) -> Option<u64> {
         None
     }
 }
 
-/// The bytes of `record`.
+/// Encodes `record`.
 pub(super) fn encode<R: Record>(record: &R) -> Result<Vec<u8>, ControlError> {
     let mut bytes = vec![0; CRC_BYTES];
     serde_json::to_writer(&mut bytes, record)
@@ -48,7 +48,7 @@ pub(super) fn encode<R: Record>(record: &R) -> Result<Vec<u8>, ControlError> {
     Ok(bytes)
 }
 
-/// The record of these bytes.
+/// Decodes a record.
 pub(super) fn decode<R: Record>(bytes: &[u8]) -> Result<R, ControlError> {
     let damaged = |why: String| ControlError::damaged(R::TABLE, why);
     if bytes.len() > RECORD_BYTES_MAX {
@@ -63,7 +63,7 @@ pub(super) fn decode<R: Record>(bytes: &[u8]) -> Result<R, ControlError> {
     if crc32c::crc32c(json) != u32::from_le_bytes(*crc) {
         return Err(damaged("the checksum of a record is wrong".into()));
     }
-    // The parser's message could quote the record, and with it the private key of access tokens.
+    // The parser's message is dropped: it could quote the record, with the private key of access tokens.
     serde_json::from_slice(json).map_err(|error| {
         let at = format!("line {}, column {}", error.line(), error.column());
         damaged(format!("a record does not read at {at} (CTL-05)"))

@@ -1,8 +1,8 @@
-//! Refresh tokens: each is good once, and gives the next (CTL-50, CTL-52).
+//! Refresh tokens: each is used once, and is exchanged for the next one (CTL-50, CTL-52).
 //!
-//! A refresh token has two halves. The first is that of its family, the grant's for life; the second is new each
-//! time. So a token that was used before is known for what it is without a record of its own, however often the
-//! grant was refreshed.
+//! A refresh token has two halves. The first half identifies the refresh token family for the life of the grant; the
+//! second half is new each time. So a reused token is recognised without a record of its own, after any number of
+//! refreshes.
 
 use std::fmt;
 
@@ -24,41 +24,41 @@ const HALF_CHARS: usize = 43;
 
 const INFIX: &str = "_refresh_";
 
-/// What a refresh token gave.
+/// Result of a refresh.
 pub struct Refreshed {
     /// The grant.
     pub grant: Grant,
-    /// Its workspace.
+    /// The workspace of the grant.
     pub tenant: Tenant,
-    /// What the new access token may be used for: those of the grant, or fewer if fewer were asked for.
+    /// Scopes of the new access token: those of the grant, or fewer if requested.
     pub scopes: Vec<String>,
-    /// The next refresh token; the one that was used is good no more.
+    /// The next refresh token, which replaces the presented one.
     pub refresh: Secret,
 }
 
-/// Why a refresh token gave nothing.
+/// Reason for which a refresh token is rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RefreshError {
-    /// None of ours, or of a grant that is long over.
+    /// The token was never issued, or its grant is removed.
     Unknown,
-    /// It was not used for 30 days.
+    /// The token was not used for 30 days.
     Expired,
-    /// It was used before: the grant is revoked now.
+    /// The token was used before: [`Control::refresh`] has revoked the grant.
     Reused,
     /// The grant was revoked.
     Revoked,
-    /// It was given to another client, or that client may not be used any more.
+    /// The token was issued to another client, or the client is revoked.
     WrongClient,
-    /// It is for another resource.
+    /// The token is for another resource.
     WrongResource,
-    /// More was asked for than was granted.
+    /// A requested scope was not granted.
     WiderScope,
-    /// The workspace is stopped.
+    /// The workspace is suspended.
     Suspended,
-    /// The workspace is gone.
+    /// The workspace is deleted.
     Deleted,
-    /// The store cannot say.
+    /// The store failed.
     Control(ControlError),
 }
 
@@ -100,23 +100,23 @@ impl fmt::Display for RefreshError {
 
 impl std::error::Error for RefreshError {}
 
-/// The first half of a refresh token, with what stands before it.
+/// The first half of a refresh token, including the prefix.
 fn first_half(token: &[u8]) -> Option<&[u8]> {
     token.len().checked_sub(HALF_CHARS).map(|at| &token[..at])
 }
 
 impl Control {
-    /// The first refresh token of a grant, and the hash of its first half.
+    /// Generates the first refresh token of a grant. Also returns the hash of its first half.
     pub(super) fn new_family(&self, prefix: &Prefix) -> (Secret, Hash) {
         let first = self.secret(&format!("{}{INFIX}", prefix.as_str()));
         let family = Hash::of(first.expose().as_bytes());
         (self.secret(first.expose()), family)
     }
 
-    /// Of whom a refresh token is, good or not; nothing comes of asking.
+    /// The holder of a refresh token, valid or not. Changes nothing.
     ///
     /// # Errors
-    /// A fault of the store.
+    /// A store error.
     pub fn holder_of_refresh(&self, presented: &[u8]) -> Result<Option<Holder>, ControlError> {
         let Some(first) = first_half(presented) else { return Ok(None) };
         match self.read(|view| grant_of(view, &Hash::of(first))) {
@@ -126,10 +126,10 @@ impl Control {
         }
     }
 
-    /// Uses a refresh token: gives the next one, and what a new access token may be made of (CTL-52).
+    /// Uses a refresh token. Returns the next refresh token, and the data of a new access token (CTL-52).
     ///
     /// # Errors
-    /// Why it is not good. One that was used before revokes its grant.
+    /// The reason for the rejection. A reused token revokes its grant.
     pub fn refresh(
         &self,
         presented: &[u8],
@@ -140,7 +140,7 @@ impl Control {
         let first = first_half(presented).ok_or(RefreshError::Unknown)?;
         let start = std::str::from_utf8(first).map_err(|_| RefreshError::Unknown)?;
         let (next, now) = (self.secret(start), self.now());
-        // What revokes has to be committed, although it gives nothing.
+        // The inner result is an error that must still be committed, as reuse revokes the grant.
         self.write(|change| -> Result<_, RefreshError> {
             let refreshable = refreshable(change, (presented, client), (resource, scopes), now);
             if refreshable.as_ref().err() == Some(&RefreshError::Reused) {
@@ -159,10 +159,10 @@ impl Control {
         })?
     }
 
-    /// Whether a refresh token could be used so now; nothing comes of asking.
+    /// Checks that a refresh token can be used now with these parameters. Changes nothing.
     ///
     /// # Errors
-    /// Why it could not; `Reused` where using it would end its grant.
+    /// The reason for the rejection; `Reused` if a use would revoke the grant.
     pub fn may_refresh(
         &self,
         presented: &[u8],
@@ -174,10 +174,10 @@ impl Control {
         self.read(|view| refreshable(view, (presented, client), (resource, scopes), now).map(drop))
     }
 
-    /// Of whom a refresh token is whose grant `client` may revoke, if there is anything to revoke.
+    /// The holder of a refresh token whose grant `client` may revoke; `None` if there is nothing to revoke.
     ///
     /// # Errors
-    /// A fault of the store.
+    /// A store error.
     pub fn revocable(
         &self,
         presented: &[u8],
@@ -193,11 +193,11 @@ impl Control {
         }
     }
 
-    /// Revokes the grant of a refresh token (RFC 7009), if `client` has it. `false` where there is nothing to
-    /// revoke, which the client is not told.
+    /// Revokes the grant of a refresh token (RFC 7009), if the grant belongs to `client`. Returns false if there was
+    /// nothing to revoke; the response to the client is the same.
     ///
     /// # Errors
-    /// A fault of the store.
+    /// A store error.
     pub fn revoke_refresh(&self, presented: &[u8], client: &str) -> Result<bool, ControlError> {
         let Some(first) = first_half(presented) else { return Ok(false) };
         let (family, now) = (Hash::of(first), self.now());
@@ -213,16 +213,15 @@ impl Control {
     }
 }
 
-/// A refresh token that can be used.
 struct Refreshable {
     grant: Grant,
     tenant: Tenant,
     scopes: Vec<String>,
-    /// When the key of its grant ends, in seconds since 1970.
+    /// Expiry of the grant's key, in seconds since 1970.
     ends_at: u64,
 }
 
-/// What a refresh token would give to `client` at `now`.
+/// Validates a refresh by `client` at `now`.
 fn refreshable(
     look: &impl Look,
     (presented, client): (&[u8], &str),

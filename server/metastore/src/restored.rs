@@ -1,4 +1,4 @@
-//! What becomes of sign-ins when the control store of a backup takes the place of a lost one (BAK-11).
+//! Invalidation of sign-ins after the metastore of a backup replaced a lost one (BAK-11).
 
 use super::credentials::{Kind, end_credentials};
 use super::error::ControlError;
@@ -8,12 +8,12 @@ use super::table::LISTED_MAX;
 use super::tenants::TenantState;
 
 impl Control {
-    /// Ends what was had by signing in, in every workspace: grants with their refresh tokens, access tokens, and
-    /// one-time keys that are not spent. As of an earlier moment, some that were revoked since would be good again, and
-    /// refresh tokens that were used since would look stolen. Gives in how many workspaces.
+    /// Ends all results of sign-ins in every workspace that is not deleted: grants with their refresh tokens, access
+    /// tokens, and unspent one-time keys. The backup is older than the lost store, so revoked grants would be valid
+    /// again, and refresh tokens used since would look stolen. Returns the number of workspaces.
     ///
     /// # Errors
-    /// A fault of the store.
+    /// A store error.
     pub fn end_sign_ins(&self) -> Result<usize, ControlError> {
         let (now, mut after, mut count) = (self.now(), None::<String>, 0);
         loop {

@@ -1,8 +1,8 @@
-//! The tables of the store by name and number.
+//! Tables of the metastore by name and number.
 //!
-//! Must not know what records mean.
+//! Must not know the meaning of records.
 
-/// A table's name, and the number that stands for it in `expiries`; never given to another one.
+/// A table's name, and its number in `expiries`. Numbers are never reused.
 pub(super) type TableEntry = (&'static str, u8);
 
 pub(super) const META: TableEntry = ("meta", 0);
@@ -19,7 +19,7 @@ pub(super) const ANCHORS: TableEntry = ("anchors", 10);
 pub(super) const TOKEN_KEYS: TableEntry = ("token_keys", 11);
 pub(super) const USAGE: TableEntry = ("usage", 12);
 
-/// The tables of records, each with the number that stands for it in `expiries`.
+/// The tables of records, with their numbers in `expiries`.
 pub const TABLE_NAMES: [TableEntry; 13] = [
     META,
     TENANTS,
@@ -36,5 +36,5 @@ pub const TABLE_NAMES: [TableEntry; 13] = [
     USAGE,
 ];
 
-/// Table of what is over when.
+/// Table of expiry times.
 pub(super) const EXPIRIES: &str = "expiries";

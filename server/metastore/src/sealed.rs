@@ -1,5 +1,4 @@
-//! Storage that can be told to change no more: what redb writes when it closes must not go into a file that
-//! somebody put in place meanwhile.
+//! Freezable storage: writes of redb's close must not reach a file that another process put in place meanwhile.
 
 use std::io;
 use std::ops::Bound;
@@ -8,12 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use redb::{BackendError, StorageBackend};
 
-/// Ends all changes of the storage that it was made with.
+/// Freezes the storage created with this seal.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Seal(Arc<AtomicBool>);
 
 impl Seal {
-    /// From here on nothing is changed.
+    /// Freezes the storage: all later changes fail.
     pub(super) fn set(&self) {
         self.0.store(true, Ordering::Release);
     }
@@ -26,7 +25,6 @@ impl Seal {
     }
 }
 
-/// Some storage, and its seal.
 #[derive(Debug)]
 pub(super) struct Sealed<B> {
     pub(super) storage: B,

@@ -1,4 +1,4 @@
-//! The control store as of one moment, in another file.
+//! Copies of the metastore as of one commit.
 
 use std::ops::Bound;
 use std::path::Path;
@@ -12,11 +12,11 @@ use super::table::{Expiry, Look};
 use super::token_keys::TokenKeyRecord;
 
 impl Control {
-    /// Writes all of it, as of one commit, to a new file, which is on disk when this returns. Without keys, the private
-    /// keys of access tokens are left out: whoever opens the copy makes another one. Others go on meanwhile.
+    /// Writes a copy as of one commit to a new file, durable on return. Without keys, the private keys of access tokens
+    /// are omitted, and the next user of the copy generates a new key. Other transactions continue meanwhile.
     ///
     /// # Errors
-    /// A fault of this store, or of the new one.
+    /// An error of this store, or of the new one.
     pub fn copy_to(&self, file: &Path, with_keys: bool) -> Result<(), ControlError> {
         let copy = Self::open(file, Arc::clone(&self.clock), Arc::clone(&self.random))?;
         let is_kept = |number: u8| with_keys || number != TokenKeyRecord::NUMBER;

@@ -1,4 +1,4 @@
-//! Whether an access token still stands: asked on every request, in one transaction (CTL-60).
+//! Token introspection: checks on every request, in one transaction, that an access token is active (CTL-60).
 
 use std::fmt;
 
@@ -20,11 +20,11 @@ use recalld_policy::{Caller, Credential as Shown};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Access tokens that are revoked and not yet expired.
+    /// Maximum number of access tokens that are revoked and not yet expired.
     pub const REVOKED_MAX: u64 = 1_000_000;
 }
 
-/// An access token that was revoked by itself.
+/// A single revoked access token.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Revoked {
     expires_at: u64,
@@ -34,48 +34,48 @@ impl Record for Revoked {
     const ENTRY: TableEntry = schema::REVOKED;
 
     fn removed_at(&self) -> Option<u64> {
-        // A clock may go back a little, and the token would be good once more.
+        // If the clock goes back a little, an expired token would be active again.
         Some(self.expires_at.saturating_add(5 * CLOCK_BACK_SECONDS_MAX))
     }
 }
 
-/// What an access token hangs on.
+/// The object that an access token depends on (its `sid`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hold {
-    /// A person's sign-in.
+    /// The grant of a person's sign-in.
     Grant(Grant),
-    /// A credential, by itself.
+    /// A credential, without a sign-in.
     Credential(Credential),
 }
 
-/// What is known of an access token that stands.
+/// Status of an active access token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Standing {
-    /// Its workspace, which is active.
+    /// The token's workspace, which is active.
     pub tenant: Tenant,
-    /// What it hangs on, which is good.
+    /// The valid grant or credential that the token depends on.
     pub hold: Hold,
 }
 
-/// Why an access token does not stand.
+/// Reason for which an access token is inactive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StandingFault {
     /// There is no such workspace.
     Unknown,
-    /// The workspace is stopped.
+    /// The workspace is suspended.
     Suspended,
-    /// The workspace is gone.
+    /// The workspace is deleted.
     Deleted,
-    /// It is older than the workspace's tokens may be.
+    /// The token was issued before the workspace's `tokens_not_before`.
     TooOld,
-    /// It was revoked.
+    /// The token itself is revoked.
     Revoked,
-    /// What it hangs on is revoked or over.
+    /// The grant or credential is revoked or has expired.
     NoHold,
-    /// What it hangs on is not on record here.
+    /// The grant or credential is not on record here.
     NotHere,
-    /// The store cannot say.
+    /// The store failed.
     Control(ControlError),
 }
 
@@ -114,21 +114,21 @@ impl fmt::Display for StandingFault {
 impl std::error::Error for StandingFault {}
 
 impl Control {
-    /// Whether a caller's credential still stands. Where that cannot be told, it does not.
+    /// Returns true if a caller's credential is still active; false if the store fails.
     pub fn caller_stands(&self, caller: &Caller) -> bool {
         let Some(Shown { hold, token, .. }) = &caller.credential else { return true };
-        // That a workspace's tokens have to be newer is nothing to a key.
+        // A key has no issue time: `tokens_not_before` of the workspace applies to tokens only.
         let (id, issued_at) =
             token.as_ref().map_or(("", u64::MAX), |token| (&token.id, token.issued_at));
         let is_over = token.as_ref().is_some_and(|token| self.now() >= token.expires_at);
         !is_over && self.standing(&caller.workspace, hold, id, issued_at).is_ok()
     }
 
-    /// Whether a token whose signature was good still stands: its workspace `slug`, what it hangs on (`sid`), its
-    /// own name (`jti`), and when it was issued (`iat`, in seconds since 1970).
+    /// Introspects a token with a valid signature, by workspace `slug`, grant or credential `sid`, token id `jti`, and
+    /// issue time `issued_at` (`iat`, in seconds since 1970).
     ///
     /// # Errors
-    /// Why it does not.
+    /// The reason for which the token is inactive.
     pub fn standing(
         &self,
         slug: &str,
@@ -162,11 +162,12 @@ impl Control {
         })
     }
 
-    /// Revokes one access token of a workspace, which would have expired at `expires_at`. Where as many are on record
-    /// as may be, all access tokens of that workspace end: its clients refresh theirs, and nobody else's are touched.
+    /// Revokes one access token of a workspace, with the expiry `expires_at`. If [`REVOKED_MAX`] tokens are on record,
+    /// all access tokens of that workspace are ended instead: its clients refresh theirs, and other workspaces are
+    /// unaffected.
     ///
     /// # Errors
-    /// `Refused` where `jti` is no word; else a fault of the store.
+    /// `Refused` if `jti` is not a word; otherwise a store error.
     pub fn revoke_token(&self, slug: &str, jti: &str, expires_at: u64) -> Result<(), ControlError> {
         check_word("jti", jti)?;
         let is_full = self.write(|change| {

@@ -1,8 +1,7 @@
-//! The open store: transactions, and opening again after a fault.
+//! The open store: transactions, and reopening after a fault.
 //!
-//! Owns the file while it is open. After a fault the file is closed and opened by its path again, at most once a
-//! second, so that the store works again once the fault is over, whoever mended it. What was acknowledged is on disk
-//! by then (CTL-07).
+//! After a fault, the file is closed and reopened by its path, at most once a second. So the store recovers as soon as
+//! the fault is repaired, by the system or by the operator. Acknowledged changes are durable before that (CTL-07).
 
 use std::cell::{Cell, RefCell};
 use std::path::Path;
@@ -28,18 +27,18 @@ use super::table::{Change, Health, Look, View};
 use recalld_common::secret::Secret;
 use recalld_common::turn::{Turn, Turns};
 
-/// The version of the tables that this build writes and reads.
+/// Version of the tables that this build writes and reads.
 pub const VERSION: u32 = 1;
 
-/// How long the file is left alone after it was opened or could not be, in microseconds.
+/// Minimum time between two attempts to open the file, in microseconds.
 const REOPEN_MICROS: i64 = 1_000_000;
-/// The same where one record is damaged, and the others are not: they wait while the file is opened.
+/// As [`REOPEN_MICROS`], if only one record is damaged: readers of the other records wait while the file is opened.
 const REOPEN_RECORD_MICROS: i64 = 60_000_000;
-/// How often a reader looks whether somebody else wrote to the file. Whoever changes it always does.
+/// Interval in which readers check the file for writes by other processes, in microseconds. Writers always check.
 const LOOK_MICROS: i64 = 1_000_000;
 const SECOND_MICROS: i64 = 1_000_000;
 
-/// How long a change waits for another one that is on its way to other nodes.
+/// Maximum wait of a change behind another change that is being replicated.
 const TURN_WAIT_MAX: Duration = Duration::from_secs(2);
 
 pub(super) const VERSION_KEY: &[u8] = b"version";
@@ -47,7 +46,7 @@ pub(super) const VERSION_KEY: &[u8] = b"version";
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Meta {
     version: u32,
-    /// The latest time, in seconds since 1970.
+    /// The clock watermark, in seconds since 1970.
     #[serde(default)]
     pub(super) latest: u64,
 }
@@ -56,42 +55,42 @@ impl Record for Meta {
     const ENTRY: TableEntry = schema::META;
 }
 
-/// The control store of a data directory. Its acts are in the files beside this one.
+/// The metastore of a data directory. The operations are implemented in the sibling modules.
 pub struct Control {
     place: Box<dyn Place>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) random: Arc<dyn Random>,
     state: RwLock<State>,
     pub(super) latest: Latest,
-    /// What carries its changes to other nodes, if it is one of several.
+    /// Change sink, if the store is replicated.
     pub(super) far: OnceLock<Arc<dyn Far>>,
-    /// Has the node that changes the store do what this one may not.
+    /// Client of the leader for operations that this node cannot perform.
     pub(super) elsewhere: OnceLock<Arc<dyn Elsewhere>>,
-    /// Whose turn it is to change something, where that may take its time.
+    /// Serializes changes, which may take long while they are replicated.
     pub(super) turns: Turns,
-    /// No client that nobody signed in by ends before this: where those that make room are looked for.
+    /// Lower bound of the expiry of all clients without a sign-in: start of the search for a client to remove.
     pub(super) no_client_unused_before: AtomicU64,
 }
 
 struct State {
     open: Option<Arc<Open>>,
-    /// When the file was opened last, or was to be; `None` before.
+    /// Time of the last attempt to open the file; `None` before.
     tried_at: Option<Micros>,
-    /// Why it is not open.
+    /// Reason for which the file is not open.
     why: ControlError,
-    /// Whether it was open once: from then on a file that is gone is a fault.
+    /// True after the first successful opening: from then on a missing file is a fault.
     was_open: bool,
 }
 
-/// Closed when it is dropped, whatever redb makes of it.
+/// The open database. Closed on drop; errors of redb are ignored.
 struct Open {
     database: Option<Database>,
     seal: Seal,
-    /// Held by whoever changes the file.
+    /// Locked by writers of the file.
     known: Mutex<Known>,
 }
 
-/// What the file was like when this process changed it last.
+/// State of the file at the last change by this process.
 struct Known {
     mark: Option<Mark>,
     looked_at: Micros,
@@ -115,7 +114,7 @@ impl Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        // What was acknowledged is on disk; a close that fails leaves a longer opening.
+        // Acknowledged changes are durable. If the close fails, the next opening takes longer.
         let closed = guarded(|| self.database.take().map_or(Ok(()), Database::close));
         drop(closed);
     }
@@ -133,10 +132,10 @@ impl Drop for Control {
 }
 
 impl Control {
-    /// Opens the store at `path`, or makes it, readable by its owner only.
+    /// Opens the store at `path`, or creates a file readable by its owner only.
     ///
     /// # Errors
-    /// As every act's, when it cannot be opened now; [`Control::at`] gives a store that tries again.
+    /// As any operation's, if the file cannot be opened now; a store of [`Control::at`] retries.
     pub fn open(
         path: &Path,
         clock: Arc<dyn Clock>,
@@ -147,8 +146,8 @@ impl Control {
         Ok(control)
     }
 
-    /// The store at `path`, which is opened by the first act that needs it. So whoever does not need it works
-    /// beside one that is damaged.
+    /// A store at `path` that is opened lazily by the first operation. So commands that do not use the store still run
+    /// if the file is damaged.
     pub fn at(path: &Path, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
         Self::of(Box::new(OnDisk(path.to_owned())), clock, random)
     }
@@ -166,24 +165,24 @@ impl Control {
         Self { place, clock, random, state, latest, far, elsewhere, turns, no_client_unused_before }
     }
 
-    /// Waits until it may change what others will know.
+    /// Waits for the exclusive right to make a replicated change.
     ///
     /// # Errors
-    /// Another change takes too long.
+    /// A timeout behind another change.
     pub(super) fn turn(&self) -> Result<Turn<'_>, ControlError> {
         let why = "a change of the control store is on its way to other nodes; try again";
         self.turns.take_within(TURN_WAIT_MAX).ok_or_else(|| ControlError::far(why))
     }
 
-    /// Whether there is a store; where there is none, the first who changes something makes it.
+    /// Returns true if the store exists. A missing store is created by the first change.
     pub fn exists(&self) -> bool {
         self.place.is_there()
     }
 
-    /// Whether acts can be done now; opens the file if need be.
+    /// Checks that operations are possible; opens the file if necessary.
     ///
     /// # Errors
-    /// What stands in the way.
+    /// The reason for which operations are not possible.
     pub fn ready(&self) -> Result<(), ControlError> {
         self.read(|_| Ok(()))
     }
@@ -193,19 +192,18 @@ impl Control {
         u64::try_from(self.clock.now().0 / SECOND_MICROS).unwrap_or(0)
     }
 
-    /// As many random bytes.
     pub(super) fn random<const N: usize>(&self) -> [u8; N] {
         let mut bytes = [0; N];
         self.random.fill(&mut bytes);
         bytes
     }
 
-    /// A new secret that begins with `start`.
+    /// Generates a secret with the prefix `start`.
     pub(super) fn secret(&self, start: &str) -> Secret {
         Secret::generate(start, &mut |bytes| self.random.fill(bytes))
     }
 
-    /// Asks one state of the store.
+    /// Runs `act` on a snapshot, if the replica is fresh enough and the clock is not behind the watermark.
     pub(super) fn read<T, E: From<ControlError>>(
         &self,
         act: impl FnOnce(&View<'_>) -> Result<T, E>,
@@ -215,14 +213,14 @@ impl Control {
         self.look(act)
     }
 
-    /// The same, however old it is.
+    /// Runs `act` on a snapshot, however stale.
     pub(super) fn look<T, E: From<ControlError>>(
         &self,
         act: impl FnOnce(&View<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
         let health = Health::default();
         let state = self.ours(|open| {
-            // Whoever changes the file looks, too.
+            // A writer has the lock, and checks the file, too.
             let Ok(mut known) = open.known.try_lock() else { return Ok(true) };
             if !self.is_time(Some(known.looked_at), LOOK_MICROS) {
                 return Ok(true);
@@ -239,7 +237,7 @@ impl Control {
         self.finish(tried_at, &health, done)?
     }
 
-    /// Changes the store in one transaction, which is on disk when this returns. Where `act` fails, nothing changes.
+    /// Changes the store in one transaction, durable on return. If `act` fails, nothing changes.
     pub(super) fn write<T, E: From<ControlError>>(
         &self,
         act: impl FnOnce(&Change<'_>) -> Result<T, E>,
@@ -248,7 +246,8 @@ impl Control {
         self.commit(act)
     }
 
-    /// The same, whatever the clock says. Where others have to know it, they will when this returns.
+    /// As [`Self::write`], without the check of the clock. If the store is replicated, the change set is durable for
+    /// all nodes on return.
     fn commit<T, E: From<ControlError>>(
         &self,
         act: impl FnOnce(&Change<'_>) -> Result<T, E>,
@@ -278,14 +277,14 @@ impl Control {
         });
         match &done {
             Ok(_) => latest.get().into_iter().for_each(|latest| self.latest.read(latest)),
-            // Others have it by now.
+            // The other nodes receive the change set although the local commit failed.
             Err(_) if is_carried.get() => far.into_iter().for_each(|far| far.missed()),
             Err(_) => {}
         }
         done
     }
 
-    /// Changes the file in one transaction, which is on disk when this returns. `last` comes where `act` did not fail.
+    /// Changes the file in one transaction, durable on return. `last` runs only if `act` succeeded.
     pub(super) fn transact<T, E: From<ControlError>>(
         &self,
         act: impl FnOnce(&Change<'_>) -> Result<T, E>,
@@ -297,7 +296,7 @@ impl Control {
             Ok(self.place.mark()? == known.mark)
         })?;
         let (open, tried_at) = (state.open().cloned(), state.tried_at);
-        // One that waits for other nodes keeps nobody from having the file opened anew.
+        // A change that waits for its replication must not block others from reopening the file.
         let held = Some(state).filter(|_| self.far.get().is_none());
         let done = open.and_then(|open| {
             let mut known = open.known();
@@ -312,10 +311,10 @@ impl Control {
                 last(&change)?;
                 guarded(|| transaction.commit())?;
             } else {
-                // Whatever comes of it, nothing was changed.
+                // Nothing was changed, even if the abort fails.
                 drop(guarded(|| transaction.abort()));
             }
-            // What is committed is done. Where the file cannot be looked at, the next act opens it anew.
+            // The commit succeeded. If the file's state cannot be read, the next operation reopens the file.
             known.mark = self.place.mark().unwrap_or_default();
             Ok(done)
         });
@@ -323,23 +322,24 @@ impl Control {
         self.finish(tried_at, &health, done)?
     }
 
-    /// That the clock goes on: nothing is told or changed by one that was set back (CTL-09).
+    /// Checks the clock against the watermark: a clock that was set back stops reads and writes (CTL-09).
     fn check_clock(&self) -> Result<(), ControlError> {
-        // What is on record is known once the file was opened.
+        // Opening the file loads the recorded watermark.
         self.opened()?;
         self.latest.check(self.now())
     }
 
-    /// Whether the latest time is to be put on record, by a transaction that nothing else needs.
+    /// Returns true if the watermark is due to be recorded, even without another change.
     pub(super) fn is_time_to_keep(&self) -> bool {
         self.latest.due().is_some()
     }
 
-    /// Takes the time as it is now, by the word of whoever runs the service: the clock was wrong before. What was over
-    /// by the wrong time, and is not by this one, is good again. Gives the latest time before, in seconds since 1970.
+    /// Sets the watermark to the current time on the operator's authority, after the clock was wrong. Expired state
+    /// becomes valid again if its expiry lies after the current time. Returns the previous watermark, in seconds since
+    /// 1970.
     ///
     /// # Errors
-    /// A fault of the store; then nothing is taken.
+    /// A store error; the watermark is then unchanged.
     pub fn accept_clock(&self) -> Result<u64, ControlError> {
         self.opened()?;
         let before = self.latest.accept(self.now());
@@ -348,7 +348,8 @@ impl Control {
         })
     }
 
-    /// The open file, if it is the one that has the path and nobody else wrote to it, as far as `is_ours` looks.
+    /// The open file, if still the file at the path and not written by another process, as far as `is_ours` checks.
+    /// Otherwise reopens the file.
     fn ours(
         &self,
         is_ours: impl FnOnce(&Open) -> Result<bool, ControlError>,
@@ -368,7 +369,7 @@ impl Control {
         Ok(self.shared())
     }
 
-    /// Closes the file if an act met with a fault of it.
+    /// Closes the file if an operation found a fault.
     fn finish<T>(
         &self,
         tried_at: Option<Micros>,
@@ -376,7 +377,7 @@ impl Control {
         done: Result<T, ControlError>,
     ) -> Result<T, ControlError> {
         let fault = done.as_ref().err().cloned().or_else(|| health.fault());
-        // While a change is on its way to other nodes the file is in use, and one record can wait.
+        // While a change is being replicated the file is in use, and a single damaged record can wait.
         let is_time = |why: &ControlError| {
             why.is_of_file()
                 || (why.is_of_record()
@@ -389,7 +390,7 @@ impl Control {
         done
     }
 
-    /// Opens the file if it is not open and time for it.
+    /// Opens the file if closed and the retry interval is over.
     fn opened(&self) -> Result<(), ControlError> {
         if self.shared().open.is_some() {
             return Ok(());
@@ -416,13 +417,13 @@ impl Control {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether so much time went by since, or the clock was set back.
+    /// Returns true if `micros` have passed since `since`, or the clock was set back.
     fn is_time(&self, since: Option<Micros>, micros: i64) -> bool {
         let now = self.clock.now();
         since.is_none_or(|since| now < since || now.0.saturating_sub(since.0) >= micros)
     }
 
-    /// Closes the file that was opened at `tried_at`, unless somebody else did, and leaves its bytes as they are.
+    /// Closes the file opened at `tried_at`, unless already closed, and freezes its content.
     fn close(&self, tried_at: Option<Micros>, why: &ControlError) {
         let mut state = self.exclusive();
         if state.tried_at == tried_at {
@@ -452,7 +453,7 @@ impl Control {
         Ok(open)
     }
 
-    /// The latest time that is on record, where the version is this build's; `None` where there is none yet.
+    /// The recorded watermark; `None` for a new file. Fails if the version is not this build's.
     fn latest_in(database: &Database) -> Result<Option<u64>, ControlError> {
         let transaction = guarded(|| database.begin_read())?;
         let mut tables = guarded(|| transaction.list_tables())?;

@@ -1,5 +1,5 @@
-//! What is over is removed, in order of time and a bounded number at once (CTL-06); and what the records of
-//! each table are.
+//! Removal of expired records, in order of expiry and in bounded transactions (CTL-06); and validation of records by
+//! table.
 
 use super::anchors::Anchor;
 use super::clients::Client;
@@ -20,11 +20,11 @@ use super::usage::Usage;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Records that are removed in one transaction: some milliseconds.
+    /// Maximum number of records removed in one transaction: some milliseconds.
     pub const SWEPT_TOGETHER_MAX: usize = 256;
 }
 
-/// What is done with a value of a table to check it.
+/// Validates a value of a table.
 type Check = fn(&[u8]) -> Result<(), ControlError>;
 
 macro_rules! checks {
@@ -38,7 +38,7 @@ checks!(Meta Tenant Credential CredentialId Client Grant Family Code Revoked Mai
 
 fn check<R: Record>(bytes: &[u8]) -> Result<(), ControlError> {
     let record: R = decode(bytes)?;
-    // What was read can be written again, and is the same then.
+    // A decoded record must survive a further round trip unchanged.
     let again = encode(&record)?;
     if again != encode(&decode::<R>(&again)?)? {
         return Err(ControlError::damaged(R::TABLE, "a record changes when it is written again"));
@@ -46,10 +46,10 @@ fn check<R: Record>(bytes: &[u8]) -> Result<(), ControlError> {
     Ok(())
 }
 
-/// Whether `bytes` are a record of the table `name`.
+/// Checks that `bytes` are a record of the table `name`.
 ///
 /// # Errors
-/// `Damaged` where they are not, `Refused` where there is no such table.
+/// `Damaged` if the bytes are invalid, `Refused` if there is no such table.
 pub fn check_record(name: &str, bytes: &[u8]) -> Result<(), ControlError> {
     let found = CHECKS.iter().find(|(table, _)| *table == name);
     let (_, check) =
@@ -58,13 +58,13 @@ pub fn check_record(name: &str, bytes: &[u8]) -> Result<(), ControlError> {
 }
 
 impl Control {
-    /// Removes what is over: [`SWEPT_TOGETHER_MAX`] at most. Gives how many; as many as that say that there may be
-    /// more.
+    /// Removes at most [`SWEPT_TOGETHER_MAX`] expired records. Returns their number; if equal to the maximum, there may
+    /// be more.
     ///
     /// # Errors
-    /// A fault of the store.
+    /// A store error.
     pub fn sweep(&self) -> Result<usize, ControlError> {
-        // Whoever changes it removes what is over.
+        // The leader removes expired records.
         if !self.may_change() {
             return Ok(0);
         }
@@ -75,7 +75,7 @@ impl Control {
         self.write(|change| self.sweep_in(change))
     }
 
-    /// The same within another act.
+    /// As [`Self::sweep`], within the transaction of another operation.
     pub(super) fn sweep_in(&self, change: &Change<'_>) -> Result<usize, ControlError> {
         let over = change.over(self.now(), SWEPT_TOGETHER_MAX)?;
         over.iter().try_for_each(|expiry| remove(change, expiry))?;
@@ -83,7 +83,7 @@ impl Control {
     }
 }
 
-/// Removes what an entry of `expiries` names, and what is there for it alone.
+/// Removes the record of an entry of `expiries`, with dependent records.
 fn remove(change: &Change<'_>, expiry: &Expiry) -> Result<(), ControlError> {
     match expiry.number {
         Credential::NUMBER => {
@@ -114,7 +114,7 @@ fn remove(change: &Change<'_>, expiry: &Expiry) -> Result<(), ControlError> {
     change.forget(expiry)
 }
 
-/// The record that an entry names, if it is over at the entry's time.
+/// The record of an entry, if the record still expires at the entry's time.
 fn due<R: Record>(change: &Change<'_>, expiry: &Expiry) -> Result<Option<R>, ControlError> {
     let found: Option<R> = change.find(&expiry.key)?;
     Ok(found.filter(|record| record.removed_at() == Some(expiry.at)))
@@ -127,7 +127,7 @@ fn remove_due<R: Record>(change: &Change<'_>, expiry: &Expiry) -> Result<(), Con
     Ok(())
 }
 
-/// The workspace forgets a link that was not used.
+/// Removes an unused link from its workspace.
 fn remove_mail(change: &Change<'_>, expiry: &Expiry, mail: &Mail) -> Result<(), ControlError> {
     let key = mail.tenant.as_bytes();
     let tenant: Option<Tenant> = change.find(key)?;

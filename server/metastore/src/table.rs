@@ -1,7 +1,7 @@
-//! Typed tables within one transaction: find, list, put, remove, and the times at which records are over.
+//! Typed tables within one transaction: find, list, put, remove, and the expiry of records.
 //!
-//! Owns the way from a record to its table, and `expiries`, which has one entry for each record that is over some
-//! time. Must not know what any record means.
+//! Owns the mapping from a record type to its table, and `expiries`, which has one entry for each record that expires.
+//! Must not know the meaning of records.
 
 use std::cell::RefCell;
 use std::ops::Bound;
@@ -17,7 +17,7 @@ use super::operations::Operations;
 use super::record::{Record, decode, encode};
 use super::schema::EXPIRIES;
 
-/// Key and value of every table are bytes.
+/// Key and value type of every table.
 type Bytes = &'static [u8];
 
 const TIME_BYTES: usize = 8;
@@ -26,7 +26,7 @@ pub(super) fn table(name: &'static str) -> TableDefinition<'static, Bytes, Bytes
     TableDefinition::new(name)
 }
 
-/// One entry of `expiries`: what to remove from where.
+/// An entry of `expiries`: the table and key of a record to remove.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Expiry {
     pub(super) at: u64,
@@ -35,7 +35,7 @@ pub(super) struct Expiry {
 }
 
 impl Expiry {
-    /// Time, table, key; the time with its highest byte first, so that the order of keys is that of times.
+    /// Time, table, key. The time is big-endian, so keys are ordered by time.
     pub(super) fn bytes(&self) -> Vec<u8> {
         #[expect(clippy::big_endian_bytes, reason = "keys are ordered by their bytes")]
         let time = self.at.to_be_bytes();
@@ -53,19 +53,18 @@ impl Expiry {
     }
 }
 
-/// A key and its record.
 pub(super) type Entry<R> = (Vec<u8>, R);
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Entries of one page of any list.
+    /// Maximum number of entries of one page of any list.
     pub const LISTED_MAX: usize = 256;
 }
 
-/// What can be asked within a transaction.
+/// Queries within a transaction.
 pub(super) trait Look {
-    /// Calls `read` with the value of `key`, if there is one.
+    /// Calls `read` with the value of `key`, if any.
     fn value<T>(
         &self,
         name: &'static str,
@@ -73,7 +72,7 @@ pub(super) trait Look {
         read: impl FnOnce(&[u8]) -> Result<T, ControlError>,
     ) -> Result<Option<T>, ControlError>;
 
-    /// Calls `each` with keys and values from `from` on, until it says `false`.
+    /// Calls `each` with keys and values from `from` on, until it returns false.
     fn walk(
         &self,
         name: &'static str,
@@ -81,7 +80,7 @@ pub(super) trait Look {
         each: impl FnMut(&[u8], &[u8]) -> Result<bool, ControlError>,
     ) -> Result<(), ControlError>;
 
-    /// How many keys a table has.
+    /// Number of keys of a table.
     fn count(&self, name: &'static str) -> Result<u64, ControlError>;
 
     /// The record of `key`.
@@ -89,7 +88,7 @@ pub(super) trait Look {
         self.value(R::TABLE, key, decode)
     }
 
-    /// Records whose keys begin with `prefix` and come after `after`, in order, `most` at most.
+    /// Records with keys that begin with `prefix` and follow `after`, in order, at most `most`.
     fn list<R: Record>(
         &self,
         prefix: &[u8],
@@ -108,7 +107,7 @@ pub(super) trait Look {
         Ok(found)
     }
 
-    /// How many keys begin with `prefix`, `most` at most; their records are not read.
+    /// Number of keys that begin with `prefix`, at most `most`; records are not decoded.
     fn count_of<R: Record>(&self, prefix: &[u8], most: usize) -> Result<usize, ControlError> {
         let mut found = 0;
         self.walk(R::TABLE, Bound::Included(prefix), |key, _| {
@@ -119,7 +118,7 @@ pub(super) trait Look {
         Ok(found)
     }
 
-    /// What is over by `now`, the earliest first, `most` at most.
+    /// Entries that have expired by `now`, earliest first, at most `most`.
     fn over(&self, now: u64, most: usize) -> Result<Vec<Expiry>, ControlError> {
         let mut found = Vec::new();
         self.walk(EXPIRIES, Bound::Unbounded, |key, _| {
@@ -134,12 +133,12 @@ pub(super) trait Look {
     }
 }
 
-/// Whether a fault came up, so that the file has to be opened again.
+/// Records the fault of an operation, after which the file must be reopened.
 #[derive(Debug, Default)]
 pub(super) struct Health(RefCell<Option<ControlError>>);
 
 impl Health {
-    /// The worst fault so far: one of the file before one of a record.
+    /// The worst fault so far: a fault of the file is worse than that of a record.
     pub(super) fn fault(&self) -> Option<ControlError> {
         self.0.borrow().clone()
     }
@@ -157,17 +156,17 @@ impl Health {
     }
 }
 
-/// One state of the store, which nobody changes.
+/// A read transaction.
 pub(super) struct View<'a> {
     pub(super) transaction: &'a ReadTransaction,
     pub(super) health: &'a Health,
 }
 
-/// One transaction: all of it, or nothing.
+/// A write transaction, atomic.
 pub(super) struct Change<'a> {
     pub(super) transaction: &'a WriteTransaction,
     pub(super) health: &'a Health,
-    /// What was changed, where somebody wants to know.
+    /// The change set so far, if the store is replicated.
     pub(super) recorded: Option<RefCell<Operations>>,
 }
 
@@ -194,7 +193,7 @@ fn walk_in(
     Ok(())
 }
 
-/// The same words for both: their tables are of two types.
+/// Identical code for two types of transactions, whose tables have different types.
 macro_rules! look {
     ($($way:ident)*) => {$(
         impl Look for $way<'_> {
@@ -229,13 +228,13 @@ macro_rules! look {
 look!(View Change);
 
 impl Change<'_> {
-    /// Makes the table, where it is not there yet.
+    /// Creates the table if it does not exist.
     pub(super) fn make(&self, name: &'static str) -> Result<(), ControlError> {
         let made = guarded(|| self.transaction.open_table(table(name)).map(drop));
         self.health.noted(made)
     }
 
-    /// Puts `record` at `key`, and what is written of its end beside it.
+    /// Stores `record` at `key`, and updates its entry in `expiries`.
     pub(super) fn put<R: Record>(&self, key: &[u8], record: &R) -> Result<(), ControlError> {
         let bytes = encode(record)?;
         let before = self.find::<R>(key)?.and_then(|record| record.removed_at());
@@ -243,7 +242,7 @@ impl Change<'_> {
         self.move_expiry::<R>(key, before, record.removed_at())
     }
 
-    /// Takes the record of `key` away, and gives it.
+    /// Removes and returns the record of `key`, with its entry in `expiries`.
     pub(super) fn remove<R: Record>(&self, key: &[u8]) -> Result<Option<R>, ControlError> {
         let Some(record) = self.find::<R>(key)? else { return Ok(None) };
         self.delete(R::TABLE, key)?;
@@ -251,7 +250,7 @@ impl Change<'_> {
         Ok(Some(record))
     }
 
-    /// Takes an entry of `expiries` away whose record is not there.
+    /// Removes an entry of `expiries` whose record does not exist.
     pub(super) fn forget(&self, expiry: &Expiry) -> Result<(), ControlError> {
         self.delete(EXPIRIES, &expiry.bytes())
     }
@@ -287,7 +286,7 @@ impl Change<'_> {
         self.health.noted(put)
     }
 
-    /// One row became another, where somebody wants to know.
+    /// Adds a row change to the change set, if recorded.
     fn note(&self, name: &str, key: &[u8], before: Option<&[u8]>, after: Option<&[u8]>) {
         let Some(recorded) = &self.recorded else { return };
         let mut recorded = recorded.borrow_mut();

@@ -1,4 +1,4 @@
-//! Workspaces: who there is, in which state, on which plan (CTL-10 to CTL-12).
+//! Workspaces with their state and plan (CTL-10 to CTL-12).
 
 use serde::{Deserialize, Serialize};
 
@@ -14,57 +14,58 @@ use recalld_common::slug::slug_fault;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Workspaces, the deleted ones among them: some thousands are usual, and a list of all is read in a second.
+    /// Maximum number of workspaces, including deleted ones. Some thousands are usual; a list of the maximum is read in
+    /// a second.
     pub const TENANTS_MAX: u64 = 100_000;
 }
 
-/// What may become of a workspace.
+/// State of a workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TenantState {
-    /// It can be used.
+    /// The workspace is usable.
     Active,
-    /// It is stopped, and can go on.
+    /// The workspace is suspended, and can be resumed.
     Suspended,
-    /// It is gone for good; its slug is not used again.
+    /// The workspace is deleted permanently; its slug is not reused.
     Deleted,
 }
 
 /// A workspace. Times are in seconds since 1970.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tenant {
-    /// Its name in credentials and paths.
+    /// Name in credentials and paths.
     pub slug: String,
-    /// Its name for people.
+    /// Display name.
     pub title: String,
-    /// The name of its plan.
+    /// Name of the plan.
     pub plan: String,
-    /// What became of it.
+    /// The state.
     pub state: TenantState,
-    /// When it was made.
+    /// Time of the creation.
     pub made_at: u64,
-    /// When it was deleted.
+    /// Time of the deletion.
     #[serde(default)]
     pub deleted_at: Option<u64>,
-    /// When it was known first that the object store has nothing of it any more.
+    /// Time of the first check that found nothing of the workspace in the object store.
     #[serde(default)]
     pub emptied_at: Option<u64>,
-    /// When it was looked through once more after that.
+    /// Time of the second, later check.
     #[serde(default)]
     pub looked_again_at: Option<u64>,
-    /// Tokens that were issued before are good no more.
+    /// Access tokens with an earlier issue time are inactive.
     #[serde(default)]
     pub tokens_not_before: u64,
-    /// Whom to write to.
+    /// Email address.
     #[serde(default)]
     pub email: Option<String>,
-    /// When it was shown that mail to this address is read.
+    /// Time of the confirmation of the email address.
     #[serde(default)]
     pub email_verified_at: Option<u64>,
-    /// Calls of a calendar month, instead of the plan's.
+    /// Quota of calls per calendar month, instead of the plan's.
     #[serde(default)]
     pub calls_per_month: Option<u64>,
-    /// The key in `mails` of the link that is out.
+    /// The key in `mails` of the outstanding confirmation link.
     #[serde(default)]
     pub(super) mail: Option<super::Hash>,
 }
@@ -73,21 +74,21 @@ impl Record for Tenant {
     const ENTRY: TableEntry = schema::TENANTS;
 }
 
-/// What a new workspace is to be.
+/// Properties of a new workspace.
 #[derive(Debug, Clone, Copy)]
 pub struct NewTenant<'a> {
-    /// As [`check_slug`] wants it.
+    /// Slug, valid by [`check_slug`].
     pub slug: &'a str,
-    /// Its name for people.
+    /// Display name.
     pub title: &'a str,
-    /// The name of its plan; whether there is one is the caller's to know.
+    /// Name of the plan; the caller checks that the plan exists.
     pub plan: &'a str,
 }
 
-/// Whether `slug` can be the name of a workspace (CTL-10).
+/// Checks that `slug` is a valid name of a workspace (CTL-10).
 ///
 /// # Errors
-/// `Refused`, with what is allowed.
+/// `Refused`, with the permitted form.
 pub fn check_slug(slug: &str) -> Result<(), ControlError> {
     if let Some(why) = slug_fault(slug) {
         return Err(ControlError::refused("slug", why));
@@ -98,7 +99,7 @@ pub fn check_slug(slug: &str) -> Result<(), ControlError> {
     Ok(())
 }
 
-/// The workspace, whatever became of it.
+/// Looks up a workspace in any state.
 pub(super) fn find_tenant(look: &impl Look, slug: &str) -> Result<Option<Tenant>, ControlError> {
     let found: Option<Tenant> = look.find(slug.as_bytes())?;
     if found.as_ref().is_some_and(|tenant| tenant.slug != slug) {
@@ -107,7 +108,7 @@ pub(super) fn find_tenant(look: &impl Look, slug: &str) -> Result<Option<Tenant>
     Ok(found)
 }
 
-/// The workspace, if it is not deleted.
+/// Looks up a workspace that is not deleted.
 pub(super) fn living(look: &impl Look, slug: &str) -> Result<Tenant, ControlError> {
     let found = find_tenant(look, slug)?;
     found
@@ -116,10 +117,10 @@ pub(super) fn living(look: &impl Look, slug: &str) -> Result<Tenant, ControlErro
 }
 
 impl Control {
-    /// Makes a workspace.
+    /// Creates a workspace.
     ///
     /// # Errors
-    /// `Refused` where a field is not as it must be, or the slug is or was used; else a fault of the store.
+    /// `Refused` if a field is invalid, or the slug is or was used; otherwise a store error.
     pub fn create_tenant(&self, new: &NewTenant<'_>) -> Result<Tenant, ControlError> {
         check_slug(new.slug)?;
         check_line("title", new.title, LINE_BYTES_MAX)?;
@@ -154,33 +155,33 @@ impl Control {
         Ok(tenant)
     }
 
-    /// The workspace of this name, whatever became of it.
+    /// Looks up a workspace in any state.
     ///
     /// # Errors
-    /// A fault of the store.
+    /// A store error.
     pub fn find_tenant(&self, slug: &str) -> Result<Option<Tenant>, ControlError> {
         self.read(|view| find_tenant(view, slug))
     }
 
-    /// Workspaces in order of their slugs, those after `after`: `limit` or [`LISTED_MAX`] at most.
+    /// Workspaces in order of slug, after `after`; at most `limit` or [`LISTED_MAX`].
     ///
     /// # Errors
-    /// A fault of the store.
+    /// A store error.
     pub fn tenants(&self, after: Option<&str>, limit: usize) -> Result<Vec<Tenant>, ControlError> {
         let after = after.map(str::as_bytes);
         let found = self.read(|view| view.list::<Tenant>(b"", after, limit.min(LISTED_MAX)))?;
         Ok(found.into_iter().map(|(_, tenant)| tenant).collect())
     }
 
-    /// Stops a workspace: from here on nothing of it stands, until it is resumed.
+    /// Suspends a workspace: its credentials and tokens are inactive until a resume.
     ///
     /// # Errors
-    /// `Refused` where there is none; else a fault of the store.
+    /// `Refused` if there is no such workspace; otherwise a store error.
     pub fn suspend_tenant(&self, slug: &str) -> Result<Tenant, ControlError> {
         self.change_tenant(slug, |tenant| tenant.state = TenantState::Suspended)
     }
 
-    /// Lets a workspace go on.
+    /// Resumes a workspace.
     ///
     /// # Errors
     /// As [`Control::suspend_tenant`].
@@ -188,16 +189,16 @@ impl Control {
         self.change_tenant(slug, |tenant| tenant.state = TenantState::Active)
     }
 
-    /// Gives a workspace another plan.
+    /// Changes a workspace's plan.
     ///
     /// # Errors
-    /// As [`Control::suspend_tenant`], and `Refused` where `plan` is no word.
+    /// As [`Control::suspend_tenant`], and `Refused` if `plan` is not a word.
     pub fn set_plan(&self, slug: &str, plan: &str) -> Result<Tenant, ControlError> {
         check_word("plan", plan)?;
         self.change_tenant(slug, |tenant| plan.clone_into(&mut tenant.plan))
     }
 
-    /// Gives a workspace a quota of its own, or the plan's.
+    /// Sets a workspace's own quota; `None` restores that of the plan.
     ///
     /// # Errors
     /// As [`Control::suspend_tenant`].
@@ -205,16 +206,16 @@ impl Control {
         self.change_tenant(slug, |tenant| tenant.calls_per_month = calls)
     }
 
-    /// Gives a workspace another title.
+    /// Changes a workspace's title.
     ///
     /// # Errors
-    /// As [`Control::suspend_tenant`], and `Refused` where `title` is none.
+    /// As [`Control::suspend_tenant`], and `Refused` if `title` is invalid.
     pub fn set_title(&self, slug: &str, title: &str) -> Result<Tenant, ControlError> {
         check_line("title", title, LINE_BYTES_MAX)?;
         self.change_tenant(slug, |tenant| title.clone_into(&mut tenant.title))
     }
 
-    /// Ends every access token that was issued for the workspace so far, this second included.
+    /// Ends all access tokens issued for the workspace so far, including this second.
     ///
     /// # Errors
     /// As [`Control::suspend_tenant`].

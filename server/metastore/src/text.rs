@@ -1,17 +1,17 @@
-//! Texts that others chose, and keys made of them.
+//! Validation of texts from outside, and keys built from them.
 
 use super::error::ControlError;
 
-/// Bytes of a title, a name or an address of mail.
+/// Maximum length of a title, name or email address in bytes.
 pub(super) const LINE_BYTES_MAX: usize = 320;
-/// Bytes of an address of the web, or of the name of a client that is one.
+/// Maximum length of a URL in bytes, including client ids that are URLs.
 pub(super) const ADDRESS_BYTES_MAX: usize = 2_048;
-/// Bytes of one scope, plan, or id.
+/// Maximum length of a scope, plan name or id in bytes.
 pub(super) const WORD_BYTES_MAX: usize = 128;
-/// Scopes of one credential, code or grant.
+/// Maximum number of scopes of one credential, code or grant.
 pub(super) const SCOPES_MAX: usize = 64;
 
-/// Parts of a key that has two.
+/// Separator of the two parts of a key.
 const BETWEEN: u8 = 0;
 
 /// The key of `id` under `slug`.
@@ -19,7 +19,7 @@ pub(super) fn under(slug: &str, id: &str) -> Vec<u8> {
     [slug.as_bytes(), &[BETWEEN], id.as_bytes()].concat()
 }
 
-/// A text of 1 to `bytes_max` bytes on one line.
+/// Checks for a text of 1 to `bytes_max` bytes without control characters.
 pub(super) fn check_line(
     field: &'static str,
     text: &str,
@@ -36,7 +36,7 @@ pub(super) fn check_line(
     Err(ControlError::refused(field, why))
 }
 
-/// A word of visible ASCII.
+/// Checks for a word of visible ASCII.
 pub(super) fn check_word(field: &'static str, text: &str) -> Result<(), ControlError> {
     check_line(field, text, WORD_BYTES_MAX)?;
     if text.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -45,7 +45,7 @@ pub(super) fn check_word(field: &'static str, text: &str) -> Result<(), ControlE
     Err(ControlError::refused(field, "it may hold visible ASCII only, and no space"))
 }
 
-/// A list of scopes.
+/// Checks a list of scopes.
 pub(super) fn check_scopes(scopes: &[String]) -> Result<(), ControlError> {
     if scopes.len() > SCOPES_MAX {
         let why = format!("there are {}, {SCOPES_MAX} are allowed", scopes.len());
@@ -54,7 +54,7 @@ pub(super) fn check_scopes(scopes: &[String]) -> Result<(), ControlError> {
     scopes.iter().try_for_each(|scope| check_word("scopes", scope))
 }
 
-/// Whether each of `some` is one of `all`.
+/// Returns true if `all` contains each of `some`.
 pub(super) fn are_within(some: &[String], all: &[String]) -> bool {
     some.iter().all(|one| all.contains(one))
 }

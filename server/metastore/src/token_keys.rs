@@ -1,4 +1,4 @@
-//! The private keys of access tokens: the one that signs, and those whose tokens are still good (CTL-70).
+//! Private keys of access tokens: the signing key, and former keys with unexpired tokens (CTL-70).
 
 use serde::{Deserialize, Serialize};
 
@@ -13,24 +13,24 @@ use recalld_auth::Signer;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Keys on record at a time.
+    /// Maximum number of published keys.
     pub const KEYS_PUBLISHED_MAX: usize = 16;
 }
 
 /// A private key. Times are in seconds since 1970.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TokenKeyRecord {
-    /// What the key is made of.
+    /// The seed of the key.
     pub seed: Seed,
-    /// When it was made.
+    /// Time of the creation.
     pub made_at: u64,
-    /// From when on it signs: it is published before, so that whoever keeps the keys for a while has it by then.
+    /// Start of signing. The key is published before, so that clients with a cached key set have the key by then.
     #[serde(default)]
     pub signs_from: u64,
-    /// When another one takes its place; `None` for the last one.
+    /// Time at which another key replaces this one; `None` for the last key.
     #[serde(default)]
     pub retired_at: Option<u64>,
-    /// When the last of its tokens expires, and nobody needs it any more.
+    /// Expiry of the last token of this key; the record is useless from then on.
     #[serde(default)]
     pub published_until: Option<u64>,
 }
@@ -43,9 +43,9 @@ impl Record for TokenKeyRecord {
     }
 }
 
-/// How long a key is published before it signs, in seconds: longer than anybody keeps what is published (OAU-09).
+/// Time between publication and first signature in seconds: longer than any client caches the key set (OAU-09).
 const PUBLISHED_BEFORE_SECONDS: u64 = 360;
-/// How long a key may go on signing after it retired, in seconds: whoever signs looks once a minute.
+/// Tolerated delay of signers after the retirement of a key, in seconds: signers reload keys once a minute.
 const SIGNS_LATE_SECONDS: u64 = 120;
 
 impl TokenKeyRecord {
@@ -54,9 +54,9 @@ impl TokenKeyRecord {
     }
 }
 
-/// All keys whose tokens may be good at `now` or will be, the one that signs first, then the youngest.
+/// All keys with tokens valid at `now` or later: the signing key first, then the newest.
 fn published(look: &impl Look, now: u64) -> Result<Vec<(Vec<u8>, TokenKeyRecord)>, ControlError> {
-    // Those that are over and not removed yet lie between them.
+    // Expired keys that are not removed yet are among the records.
     let mut keys = look.list::<TokenKeyRecord>(b"", None, 2 * KEYS_PUBLISHED_MAX)?;
     keys.retain(|(_, key)| key.published_until.is_none_or(|end| now < end));
     keys.sort_by_key(|(_, key)| std::cmp::Reverse((key.signs_at(now), key.made_at)));
@@ -64,10 +64,10 @@ fn published(look: &impl Look, now: u64) -> Result<Vec<(Vec<u8>, TokenKeyRecord)
 }
 
 impl Control {
-    /// The keys of access tokens: first the one that signs, then those that it replaced. Makes the first one.
+    /// The keys of access tokens: the signing key first, then the others. Creates the first key.
     ///
     /// # Errors
-    /// A fault of the store.
+    /// A store error.
     pub fn token_keys(&self) -> Result<Vec<TokenKeyRecord>, ControlError> {
         let now = self.now();
         let found = self.read(|view| published(view, now))?;
@@ -84,11 +84,11 @@ impl Control {
         Ok(made.into_iter().map(|(_, key)| key).collect())
     }
 
-    /// Has a new key sign, once it was published for long enough. The one before signs until then, and stays published
-    /// for as long as its last token may live, `token_seconds_max`. Gives all keys, the one that signs first.
+    /// Creates a key that signs after `PUBLISHED_BEFORE_SECONDS`. The previous key signs until then, and stays
+    /// published for the lifetime of its last token, `token_seconds_max`. Returns all keys, the signing key first.
     ///
     /// # Errors
-    /// `Refused` where as many are published as may be; else a fault of the store.
+    /// `Refused` if [`KEYS_PUBLISHED_MAX`] keys are published; otherwise a store error.
     pub fn rotate_token_key(
         &self,
         token_seconds_max: u64,
@@ -96,7 +96,7 @@ impl Control {
         let now = self.now();
         let keys = self.write(|change| {
             let known = published(change, now)?;
-            // The first of all signs at once: nobody keeps any yet.
+            // The very first key signs immediately: no client has cached a key set yet.
             let wait = if known.is_empty() { 0 } else { PUBLISHED_BEFORE_SECONDS };
             let signs_from = now.saturating_add(wait);
             if known.len() >= KEYS_PUBLISHED_MAX {

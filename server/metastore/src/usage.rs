@@ -1,4 +1,4 @@
-//! What calls were used, and the blocks of the quota that are out (CTL-90 to CTL-93).
+//! Usage of calls, and leased blocks of the monthly quota (CTL-90 to CTL-93).
 
 use serde::{Deserialize, Serialize};
 
@@ -14,50 +14,52 @@ use recalld_common::slug::LOCAL_WORKSPACE;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Calls of one block.
+    /// Maximum number of calls of one quota block.
     pub const BLOCK_CALLS_MAX: u32 = 64;
-    /// Blocks of one workspace and month that are out.
+    /// Maximum number of leased quota blocks of one workspace and month.
     pub const BLOCKS_OUT_MAX: usize = 512;
-    /// Blocks of one workspace and month that are over and are remembered. Whoever asked for one may be heard after it.
+    /// Maximum number of remembered closed quota blocks of one workspace and month. A delayed request for such a block
+    /// may still arrive.
     pub const BLOCKS_OVER_MAX: usize = 256;
 }
 
-/// How long a block is out, in seconds: what a crash left of it is free again then.
+/// Lease time of a quota block in seconds. After a crash, the rest of a block is free again then.
 pub(super) const BLOCK_SECONDS: u64 = 600;
-/// One block is at most one of so many parts of what is left, so that none holds back what others could use.
+/// A quota block has at most this fraction (1/16) of the remaining quota, so that no process withholds too much from
+/// others.
 const QUOTA_SHARES: u64 = 16;
-/// How long the usage of a month stays on record after it was begun, in seconds: 400 days.
+/// Retention of a month's usage from the first block on, in seconds: 400 days.
 const KEPT_SECONDS: u64 = 400 * 24 * 3_600;
 
-/// A block that is out.
+/// A leased quota block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
-    /// Tells it from all others of the workspace and month.
+    /// Id, unique within workspace and month.
     pub id: u64,
-    /// How many calls it has, at least one.
+    /// Number of calls, at least one.
     pub calls: u32,
-    /// How many of them are on record as used.
+    /// Number of calls recorded as used.
     pub used: u32,
-    /// When the rest is free again, in seconds since 1970.
+    /// Expiry of the lease, when unused calls are free again; in seconds since 1970.
     pub expires_at: u64,
 }
 
-/// What was used of a month, and what is out.
+/// Usage of a month, and its leased quota blocks.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// When the first block was taken, in seconds since 1970.
+    /// Time of the first block, in seconds since 1970.
     pub begun_at: u64,
-    /// Calls that were used, those of the blocks that are out among them.
+    /// Number of used calls, including those of leased blocks.
     pub used: u64,
-    /// What is out.
+    /// Leased quota blocks.
     #[serde(default)]
     pub blocks: Vec<Block>,
-    /// What is over before its time, those that ended last at the end.
+    /// Quota blocks closed before their expiry, last closed at the end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub over: Vec<Over>,
 }
 
-/// A block that was given back or is used up: its id, and until when it is remembered, in seconds since 1970.
+/// A closed quota block, returned or used up: its id, and the time until which it is remembered, in seconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Over(pub u64, pub u64);
 
@@ -70,12 +72,12 @@ impl Record for Usage {
 }
 
 impl Usage {
-    /// Calls that are out and not used.
+    /// Number of leased and unused calls.
     fn held(&self) -> u64 {
         self.blocks.iter().map(|block| u64::from(block.calls.saturating_sub(block.used))).sum()
     }
 
-    /// A block that was taken by this id, for whoever did not hear of it.
+    /// The leased block with this id, for a retry after a lost response.
     fn out(&self, id: u64) -> Result<Option<Block>, ControlError> {
         if self.over.iter().any(|Over(over, _)| *over == id) {
             return Err(ControlError::refused("block", "it is over already"));
@@ -89,7 +91,7 @@ impl Usage {
         }
     }
 
-    /// This block is out no more: whoever asks for it from now on was late.
+    /// Closes a block: later requests for the block are rejected.
     fn end(&mut self, at: usize) {
         let block = self.blocks.remove(at);
         if self.over.len() >= BLOCKS_OVER_MAX {
@@ -99,18 +101,18 @@ impl Usage {
     }
 }
 
-/// What became of a block so far.
+/// Usage of a quota block so far.
 #[derive(Debug, Clone, Copy)]
 pub struct Settlement<'a> {
     /// The workspace.
     pub tenant: &'a str,
     /// The month, `YYYY-MM`.
     pub month: &'a str,
-    /// The block.
+    /// The id of the block.
     pub block: u64,
-    /// How many of its calls were used from its beginning: to say it again changes nothing.
+    /// Total number of used calls of the block; repeated settlements are idempotent.
     pub used: u32,
-    /// Whether it goes on. If not, what was not used is free again.
+    /// True if the lease continues. Otherwise unused calls are free again.
     pub keep: bool,
 }
 
@@ -128,13 +130,13 @@ fn check_month(month: &str) -> Result<(), ControlError> {
 }
 
 impl Control {
-    /// Takes up to `wanted` calls out of what is left of a month's quota; `None` where nothing is. Without a quota
-    /// there is always something left. Whoever did not hear what became of a block asks for it again by its `id`, and
-    /// is given the same one (CTL-93).
+    /// Leases a quota block of up to `wanted` calls of the remaining monthly quota; `None` if the quota is used up.
+    /// Without a quota, calls are always available. A retry with the same `id` after a lost response returns the same
+    /// block (CTL-93).
     ///
     /// # Errors
-    /// `Refused` where the workspace is not active, `month` is none, too many blocks are out, or the block is in use or
-    /// over; else a fault of the store.
+    /// `Refused` if the workspace is not active, `month` is invalid, too many blocks are leased, or the block is in use
+    /// or closed; otherwise a store error.
     pub fn take_block(
         &self,
         slug: &str,
@@ -146,7 +148,7 @@ impl Control {
         check_month(month)?;
         let now = self.now();
         let key = under(slug, month);
-        // Whoever asks again, or goes on asking for what is used up, costs no write.
+        // Retries, and requests against a used-up quota, need no write transaction.
         let known = self.read(|view| -> Result<Option<Option<Block>>, ControlError> {
             check_active(view, slug)?;
             let usage = usage_in(view, &key, now)?;
@@ -177,10 +179,10 @@ impl Control {
         })
     }
 
-    /// Writes what was used of blocks, all in one transaction. A block that is not out any more changes nothing.
+    /// Records the usage of blocks in one transaction. Blocks that are no longer leased are ignored.
     ///
     /// # Errors
-    /// `Refused` where a month is none; else a fault of the store.
+    /// `Refused` if a month is invalid; otherwise a store error.
     pub fn settle(&self, settlements: &[Settlement<'_>]) -> Result<(), ControlError> {
         settlements.iter().try_for_each(|settlement| check_month(settlement.month))?;
         if settlements.is_empty() {
@@ -189,10 +191,10 @@ impl Control {
         self.write(|change| settlements.iter().try_for_each(|one| settle_one(change, one)))
     }
 
-    /// What was used of a month.
+    /// Usage of a month.
     ///
     /// # Errors
-    /// `Refused` where `month` is none; else a fault of the store.
+    /// `Refused` if `month` is invalid; otherwise a store error.
     pub fn usage(&self, slug: &str, month: &str) -> Result<Usage, ControlError> {
         check_month(month)?;
         let found: Option<Usage> = self.read(|view| view.find(&under(slug, month)))?;
@@ -200,7 +202,7 @@ impl Control {
     }
 }
 
-/// What stands on record, without the blocks that are over.
+/// The recorded usage, without expired blocks.
 fn usage_in(look: &impl Look, key: &[u8], now: u64) -> Result<Usage, ControlError> {
     let found: Option<Usage> = look.find(key)?;
     let mut usage = found.unwrap_or_else(|| Usage { begun_at: now, ..Usage::default() });
@@ -209,7 +211,7 @@ fn usage_in(look: &impl Look, key: &[u8], now: u64) -> Result<Usage, ControlErro
     Ok(usage)
 }
 
-/// How many calls a block may have.
+/// Number of calls of the next block.
 fn calls_of_block(usage: &Usage, wanted: u32, quota: Option<u64>) -> u32 {
     let wanted = wanted.clamp(1, BLOCK_CALLS_MAX);
     let Some(quota) = quota else { return wanted };
@@ -233,7 +235,7 @@ fn settle_one(change: &Change<'_>, settlement: &Settlement<'_>) -> Result<(), Co
     change.put(&key, &usage)
 }
 
-/// Calls of `local` are counted without a record of it.
+/// Calls of `local` are counted although that workspace has no record.
 fn check_active(look: &impl Look, slug: &str) -> Result<(), ControlError> {
     if slug == LOCAL_WORKSPACE {
         return Ok(());

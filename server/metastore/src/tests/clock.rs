@@ -28,7 +28,7 @@ fn while_the_clock_is_behind_nothing_is_told_or_changed_and_it_goes_on_by_itself
 fn the_latest_time_is_on_record_within_a_minute() {
     let ground = Ground::new();
     make_tenant(&ground.control, "acme");
-    // What is written is written with the time; where nothing is, the sweep does it.
+    // Each write records the watermark; without writes, the sweep does.
     ground.clock.pass(3_600);
     ground.control.suspend_tenant("acme").unwrap();
     ground.clock.pass(-3_600);

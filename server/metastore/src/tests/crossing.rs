@@ -1,11 +1,11 @@
-//! Whatever one workspace does, every answer about another stays as it was.
+//! Isolation: operations of one workspace never change a response about another.
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
 use super::*;
 
-/// All that can be asked about a workspace.
+/// All query results about a workspace.
 #[derive(Debug, PartialEq)]
 struct Answers {
     tenant: Option<Tenant>,
@@ -52,7 +52,7 @@ fn ask(control: &Control, other: &Other) -> Answers {
     }
 }
 
-/// One act of the workspace `slug`, which knows the other's ids but none of its secrets.
+/// Runs one operation of the workspace `slug`, which knows the ids but no secrets of the other workspace.
 fn act(
     control: &Control,
     slug: &str,
@@ -69,7 +69,7 @@ fn act(
     let scopes = scopes(&["tenant:read"]);
     let new = NewCredential { kind, name: None, scopes: &scopes, expires_at: None };
     let foreign_block = || control.usage("other", MONTH).unwrap().blocks[0].id;
-    // Refusals are as good as anything here.
+    // Rejected operations are as useful as successful ones.
     match number % 24 {
         0 => drop(control.suspend_tenant(slug)),
         1 => drop(control.resume_tenant(slug)),
@@ -129,7 +129,7 @@ proptest! {
         let ground = Ground::new();
         let control = &ground.control;
         let client = register(control);
-        // Names that begin alike, so that a list which takes too much would show it.
+        // Names with a common prefix detect a list with too broad a range.
         make_tenant(control, "oth");
         make_tenant(control, "other-1");
         let other = prepare(control, &client);

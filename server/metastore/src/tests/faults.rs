@@ -1,5 +1,5 @@
-//! Disks that are full, files that are damaged, moved or cut: nothing acknowledged is lost, nothing is made up, and
-//! all works again once the fault is over.
+//! Full disks, and damaged, moved or truncated files: no acknowledged change is lost, no content is invented, and the
+//! store recovers once the fault is repaired.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -13,13 +13,13 @@ use super::sealed::Seal;
 use super::table::Look;
 use super::*;
 
-/// Storage in memory that fails when it is told to, and remembers what it held.
+/// In-memory storage with scripted failures and a history of states.
 #[derive(Debug, Default)]
 struct Disk {
     bytes: Mutex<Vec<u8>>,
-    /// After so many more changes, which error each gives.
+    /// Number of changes until the failure, and the error of every later change.
     fault: Mutex<Option<(usize, io::ErrorKind)>>,
-    /// What it held after each change, while it is to be remembered.
+    /// State after each change, while recording.
     states: Mutex<Option<Vec<Vec<u8>>>>,
 }
 
@@ -156,7 +156,7 @@ fn while_a_fault_lasts_the_file_is_opened_once_a_second_and_every_act_says_why()
     failing.clock.pass(1);
     assert!(control.find_tenant("first").unwrap().is_some());
     create(control, "third").unwrap();
-    // A clock that was set back does not keep it closed.
+    // The store reopens even if the clock was set back.
     failing.disk.fail_after(0, io::ErrorKind::StorageFull);
     create(control, "fourth").unwrap_err();
     failing.disk.mend();
@@ -189,7 +189,7 @@ fn whatever_a_crash_leaves_every_act_is_whole_or_not_there() {
         assert!(number + 1 < given || spent, "state {number}: the code was acknowledged");
         seen[usize::try_from(codes + grants).unwrap()] += 1;
         if spent {
-            // The one outcome or the other, and then only once.
+            // The code is redeemable exactly if the redemption is not in this state.
             assert_eq!(redeem(control, &code, &client).is_ok(), grants == 0);
         }
     }
@@ -227,7 +227,7 @@ fn damaged_bytes_are_told_or_do_not_matter() {
             }
         }
         let found = on(damaged);
-        // A file without a byte is a new one.
+        // An empty file is a new store.
         if found.disk.bytes.lock().unwrap().is_empty() {
             continue;
         }
@@ -322,7 +322,7 @@ fn a_file_that_was_moved_away_takes_no_changes() {
     fs::rename(&aside, ground.path()).unwrap();
     ground.clock.pass(1);
     assert!(control.find_tenant("acme").unwrap().is_some());
-    // Another file in its place is the one that counts.
+    // A file put in place of the open one is used from then on.
     let other = ground.folder.path().join("other");
     drop(Control::open(&other, ground.clock.clone(), ground.random.clone()).unwrap());
     fs::rename(&other, ground.path()).unwrap();
@@ -334,7 +334,7 @@ fn a_file_that_was_moved_away_takes_no_changes() {
 #[test]
 fn a_store_of_a_newer_build_is_refused() {
     let ground = Ground::new();
-    // What is written first has the time with it, in this record.
+    // The first write records the watermark in this record, which would overwrite the version.
     make_tenant(&ground.control, "acme");
     let newer = serde_json::from_str::<store::Meta>(r#"{"version":2}"#).unwrap();
     ground.control.write(|change| change.put(b"version", &newer)).unwrap();
@@ -351,7 +351,7 @@ fn a_damaged_record_is_told_with_its_table_and_spares_the_others() {
     make_tenant(control, "acme");
     make_tenant(control, "other");
     let other = control.find_tenant("other").unwrap().unwrap();
-    // Under a key that is not its own.
+    // A record under another key.
     control.write(|change| change.put(b"acme", &other)).unwrap();
     for _ in 0..3 {
         let found = control.find_tenant("acme");
@@ -385,7 +385,7 @@ fn records_that_are_not_whole_are_damage() {
     assert!(check_record("nothing", &with_crc(good)).is_err());
 }
 
-/// A record of each table: all fields that must be there, then those that need not.
+/// A record of each table: required fields first, then optional ones.
 const RECORDS: [(&str, &str, &str); 13] = [
     ("meta", r#"{"version":1}"#, "{}"),
     (

@@ -1,4 +1,4 @@
-//! The control store before a clock that stands still, on files and on storage that fails.
+//! Tests of the metastore with a manual clock, on files and on failing storage.
 
 mod clock;
 mod crossing;
@@ -82,7 +82,7 @@ impl Ground {
         self.folder.path().join("control.redb")
     }
 
-    /// The same file, opened anew when somebody first needs it, which is `by`.
+    /// Reopens the file lazily; `by` is the first use.
     pub(super) fn reopened_by(self, by: impl FnOnce(&Control)) -> Self {
         let Self { folder, clock, random, control } = self;
         drop(control);
@@ -92,7 +92,7 @@ impl Ground {
         Self { folder, clock, random, control }
     }
 
-    /// The same file, opened anew.
+    /// Reopens the file.
     pub(super) fn reopened(self) -> Self {
         let Self { folder, clock, random, control } = self;
         drop(control);
@@ -123,7 +123,7 @@ pub(super) fn register(control: &Control) -> String {
     control.register_client(&new, &Prefix::default()).unwrap().0.id
 }
 
-/// A code for a one-time key of `slug`.
+/// A code for a new one-time key of `slug`.
 pub(super) fn code(control: &Control, slug: &str, client: &str) -> Secret {
     let key = issue(control, slug, Kind::Once).secret;
     code_for(control, slug, client, &key).unwrap()
@@ -160,7 +160,7 @@ pub(super) fn redeem(
     control.redeem_code(&shown(code, client), &Prefix::default())
 }
 
-/// A sign-in from its beginning to its end.
+/// A complete sign-in.
 pub(super) fn sign_in(control: &Control, slug: &str, client: &str) -> Redeemed {
     redeem(control, &code(control, slug, client), client).unwrap()
 }

@@ -1,11 +1,11 @@
-//! A change that is on its way to other nodes for long: whoever reads does not wait for it, whatever it meets.
+//! A slow replication of a change: readers do not wait, even if a record is damaged.
 
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use super::*;
 
-/// Says that it has a change, and takes as long for it as it is told.
+/// Change sink that signals each change set and waits for the test.
 struct Slow {
     begun: SyncSender<()>,
     goes_on: Mutex<Receiver<()>>,
@@ -45,7 +45,7 @@ fn nobody_who_reads_waits_for_a_change_though_a_record_is_damaged() {
         let changing = scope.spawn(|| control.set_title("other", "Other"));
         is_begun.recv().unwrap();
         for _ in 0..2 {
-            // It would have the file opened anew, which the change holds.
+            // The damaged record would cause a reopening, while the change has the file in use.
             let found = control.find_tenant("acme");
             assert!(matches!(found, Err(ControlError::Damaged { .. })), "{found:?}");
             assert_eq!(control.find_tenant("other").unwrap().as_ref(), Some(&other));

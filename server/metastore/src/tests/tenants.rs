@@ -1,4 +1,4 @@
-//! Workspaces, their credentials, links of mail, and what they use.
+//! Workspaces, their credentials, confirmation links and usage.
 
 use super::*;
 
@@ -45,7 +45,7 @@ fn what_is_deleted_waits_to_be_emptied_until_that_is_on_record() {
         assert!(control.delete_again(lives).is_err());
     }
     let found = |ground: &Ground| ground.control.find_tenant(first).unwrap().unwrap();
-    // It is looked through once more, so it is on the list until then.
+    // The workspace stays on the list until the second check.
     control.note_emptied(first, true).unwrap();
     let at = |tenant: &Tenant| (tenant.emptied_at, tenant.looked_again_at);
     assert_eq!(at(&found(&ground)), (Some(START), None));
@@ -57,7 +57,7 @@ fn what_is_deleted_waits_to_be_emptied_until_that_is_on_record() {
     let ground = ground.reopened();
     assert_eq!(at(&found(&ground)), (Some(START), Some(START + 7)));
     assert_eq!(left(&ground), [last]);
-    // What came since is to go as well.
+    // Data written since must be purged, too.
     let again = ground.control.delete_again(first).unwrap();
     assert_eq!((again.deleted_at, at(&again)), (Some(START + 7), (None, None)));
     assert_eq!(left(&ground), [first, last]);
@@ -310,7 +310,7 @@ fn a_block_that_is_asked_for_once_it_is_over_is_not_made_anew() {
     for (id, used) in [(7, 64), (8, 3), (9, 0)] {
         take(id).unwrap();
         end(id, used);
-        // The first request for it was slow, or what became of it was not heard and is said again.
+        // A delayed first request, or a retry after a lost response.
         assert!(take(id).is_err_and(|error| error.to_string().contains("over")), "{id}");
         end(id, used);
     }

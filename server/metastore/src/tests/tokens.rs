@@ -1,4 +1,4 @@
-//! Clients, codes, grants, refresh tokens, what stands, and what is over.
+//! Clients, codes, grants, refresh tokens, token introspection, and expiry.
 
 use super::clients::touch;
 use super::*;
@@ -79,7 +79,7 @@ fn whoever_redeems_a_code_shows_all_that_was_asked_and_else_changes_nothing() {
             let found = control.redeem_code(&wrong, &Prefix::default()).map(|_| ());
             assert_eq!(found, Err(fault));
         }
-        // The first time before it is redeemed, the second time after.
+        // The first iteration runs before the redemption, the second one after.
         let redeemed = control.redeem_code(&good, &Prefix::default());
         if let Ok(redeemed) = redeemed {
             assert!(control.standing("acme", &redeemed.grant.id, "j", START).is_ok());
@@ -151,7 +151,7 @@ fn of_fifty_who_redeem_a_code_at_once_one_wins() {
     let won = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
     let replayed =
         outcomes.iter().filter(|outcome| **outcome == Err(RedeemError::Replayed)).count();
-    // Once the grant is over there is nothing more to end.
+    // After the revocation, further replays have nothing to revoke.
     assert_eq!((won, replayed), (1, 1), "{outcomes:?}");
     let grants = control.grants("acme", None, 10).unwrap();
     assert_eq!(grants.len(), 1);
@@ -248,7 +248,7 @@ fn a_refresh_token_is_bound_to_client_resource_and_scopes() {
     control.suspend_tenant("acme").unwrap();
     assert_eq!(ask(&client, None, None), Err(RefreshError::Suspended));
     control.resume_tenant("acme").unwrap();
-    // Fewer scopes are for one access token; the grant keeps its own.
+    // Reduced scopes apply to one access token; the grant is unchanged.
     let next = control.refresh(token, &client, Some(RESOURCE), Some(&[])).unwrap();
     assert!(next.scopes.is_empty() && next.grant.scopes == scopes(&["tenant:read"]));
     control
@@ -367,11 +367,11 @@ fn a_new_client_drives_out_the_oldest_that_nobody_signed_in_by() {
         ground.clock.pass(1);
     }
     let [signed_in, redeemed, revoked, unused @ ..] = &clients[..] else { panic!() };
-    // Who has a code has signed in, though it is not redeemed yet.
+    // A client with an unredeemed code counts as used.
     let given = code(control, "acme", signed_in);
     sign_in(control, "acme", redeemed);
     control.revoke_client(revoked).unwrap();
-    // What else ends in between is passed over.
+    // Expiries of other tables in between are skipped.
     (0..20).for_each(|number| {
         control.revoke_token("acme", &format!("jti{number}"), START + 40_000 + number).unwrap();
     });
@@ -386,7 +386,7 @@ fn a_new_client_drives_out_the_oldest_that_nobody_signed_in_by() {
     assert!(redeem(control, &given, signed_in).is_ok());
     assert!(is_known(redeemed));
     assert_eq!(control.find_client(revoked).unwrap_err(), ClientFault::Revoked);
-    // Also where the clock was set back meanwhile.
+    // Also after the clock was set back.
     ground.clock.pass(-50);
     let early = registered().unwrap();
     let next = registered().unwrap();
@@ -396,7 +396,7 @@ fn a_new_client_drives_out_the_oldest_that_nobody_signed_in_by() {
     }
     let Err(ControlError::Refused { field, .. }) = registered() else { panic!("all are used") };
     assert_eq!(field, "clients");
-    // Nor does one make room that is about to be over.
+    // A used client is not removed shortly before its expiry, either.
     ground.clock.pass(399 * 24 * 3_600);
     assert!(registered().is_err());
 }
@@ -416,7 +416,7 @@ fn a_client_with_a_secret_is_known_by_it() {
     ] {
         assert!(ground.control.register_client(&bad, &Prefix::default()).is_err(), "{bad:?}");
     }
-    // A name is what a client may say of itself, and need not.
+    // The name is optional.
     let nameless = NewClient { name: "", ..new };
     assert!(ground.control.register_client(&nameless, &Prefix::default()).is_ok());
 }
@@ -435,7 +435,7 @@ fn a_new_key_signs_and_the_old_one_stays_until_its_tokens_are_over() {
     assert_eq!((rotated.len(), *rotated[0].seed.expose()), (2, first[0]), "the old one signs");
     let new = *rotated[1].seed.expose();
     assert_ne!(new, first[0]);
-    // Whoever keeps the published keys for five minutes has it before it signs.
+    // A client that caches the key set for five minutes has the new key before the first signature.
     ground.clock.pass(359);
     assert_eq!(seeds(), [first[0], new]);
     ground.clock.pass(1);
@@ -446,7 +446,7 @@ fn a_new_key_signs_and_the_old_one_stays_until_its_tokens_are_over() {
     assert_eq!(seeds(), [new]);
     assert_eq!(control.sweep().unwrap(), 1);
     assert_eq!(seeds(), [new]);
-    // Changed twice in a row, each is published before it signs.
+    // After two rotations in a row, each key is published before its first signature.
     control.rotate_token_key(3_600).unwrap();
     ground.clock.pass(100);
     let twice = control.rotate_token_key(3_600).unwrap();
@@ -517,16 +517,16 @@ fn a_node_that_lost_its_disk_has_another_ledger_and_each_is_held_against_its_own
     let all = [at(3, new), at(9, old)].map(|last| ("local".to_owned(), last));
     assert_eq!(listed, all, "what it had before comes behind");
     assert_eq!(control.anchors(Some("local"), 9).unwrap(), []);
-    // Those of one workspace stay together.
+    // All anchors of a workspace are returned together.
     control.put_anchor_of("acme", "a", &at(1, old)).unwrap();
     control.put_anchor_of("acme", "a", &at(1, new)).unwrap();
     assert_eq!(control.anchors(None, 1).unwrap().len(), 2);
     assert_eq!(control.anchors(Some("acme"), 1).unwrap(), all);
-    // The disk comes back after all, with less than is on record of it.
+    // The old disk is back, with less than the retained anchor covers.
     control.put_anchor_of("local", "a", &at(8, old)).unwrap();
     assert_eq!([held(old), held(new)], [Some(at(9, old)), Some(at(3, new))]);
     assert_eq!(control.find_anchor("local").unwrap(), Some(at(9, old)));
-    // Of what is on record without a first entry it is not known that it is another's.
+    // An anchor without a first entry may belong to any ledger.
     let of_b = control.anchors_of(Some("b"), None, 9).unwrap();
     assert_eq!(of_b, [("local".to_owned(), at(50, None))]);
     control.put_anchor_of("local", "b", &at(7, new)).unwrap();
@@ -545,7 +545,7 @@ fn of_the_ledgers_that_a_node_had_the_newest_are_remembered() {
         at: START + u64::from(disk),
         first: Some(first(disk)),
     };
-    // In the order in which their hashes do not come.
+    // An order different from that of the hashes.
     let disks = [7, 3, 9, 1, 8, 2, 6];
     for (nth, disk) in (0..).zip(disks) {
         control
