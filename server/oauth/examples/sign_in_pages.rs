@@ -1,6 +1,6 @@
-//! The pages for people, with just enough behind them to be used, and none of the product:
-//! `cargo run -p recalld-oauth --example sign_in_pages`. Prints one line, `ready http://ADDRESS`, and serves until
-//! it is killed. Loopback only. Everybody signs in to `acme-notes` with the key `recalld_once_right`.
+//! The sign-in and confirmation pages behind a minimal stub server, without the product: `cargo run -p recalld-oauth
+//! --example sign_in_pages`. Prints one line, `ready http://ADDRESS`, and serves until killed. Loopback only. The only
+//! valid sign-in is workspace `acme-notes` with the key `recalld_once_right`.
 
 use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -35,7 +35,7 @@ const PROBLEMS: [Problem; 11] = [
     Problem::Unavailable { wait_seconds: 5 },
 ];
 
-/// As many sign-ins are remembered; it is a fixture.
+/// Maximum number of completed sign-ins remembered by this fixture.
 const COMPLETE_MAX: usize = 10_000;
 
 struct Pages {
@@ -43,7 +43,7 @@ struct Pages {
     complete: Mutex<HashSet<[u8; 16]>>,
 }
 
-/// What the client asked for: where its answer goes, and what it is called.
+/// The client's redirect URI and display name.
 struct Asked {
     redirect: String,
     name: String,
@@ -167,7 +167,7 @@ fn confirmation(request: &Request, is_post: bool) -> Response {
     }
 }
 
-/// `/problem/0` and so on, and `/returning`.
+/// Serves `/problem/0` and so on, one page per [`PROBLEMS`] entry, and `/returning`.
 fn other_page(path: &str) -> Response {
     let number = path.strip_prefix("/problem/").and_then(|number| number.parse::<usize>().ok());
     match number.and_then(|number| PROBLEMS.get(number)) {
@@ -177,7 +177,7 @@ fn other_page(path: &str) -> Response {
     }
 }
 
-/// The page of a request that its client got wrong.
+/// The interactive redirect page for an invalid client request.
 fn way_back() -> Response {
     let address = "https://notebook.example/callback?error=invalid_scope&state=x";
     let error = ErrorCode::InvalidScope;
@@ -191,7 +191,7 @@ fn browser(request: &Request) -> Result<Browser, NoBrowser> {
     Browser::of(&request.headers, false)
 }
 
-/// A field of a form or of a query.
+/// The percent-decoded value of a form or query field.
 fn field(form: &str, name: &str) -> Option<String> {
     let pairs = form.split('&').filter_map(|pair| pair.split_once('='));
     let (_, value) = pairs.into_iter().find(|(field, _)| *field == name)?;

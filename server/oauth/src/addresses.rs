@@ -1,15 +1,14 @@
-//! Which addresses belong to anyone on the internet: where a document of a stranger may be fetched from.
-//!
-//! Owns the table. It lists what is out (the IANA registries of special-purpose addresses, RFC 6890 and what
-//! came after), and of IPv6 also lets in nothing but what has been given to the registries.
+//! SSRF guard: the table of IP addresses from which a client metadata document must not be fetched. The table lists the
+//! IANA registries of special-purpose addresses (RFC 6890 and later additions). For IPv6, only global unicast space
+//! delegated to the registries is accepted.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A network: its address, and how many bits of it count.
+/// A network: its address and prefix length in bits.
 type Net4 = (Ipv4Addr, u32);
 type Net6 = (Ipv6Addr, u32);
 
-/// Networks of IPv4 that are nobody's, ours, or everybody's.
+/// IPv4 networks that are not globally unicast: unassigned, private, special-purpose, multicast.
 const NOT_PUBLIC_4: [Net4; 17] = [
     (Ipv4Addr::new(0, 0, 0, 0), 8),       // this network
     (Ipv4Addr::new(10, 0, 0, 0), 8),      // private
@@ -30,11 +29,11 @@ const NOT_PUBLIC_4: [Net4; 17] = [
     (Ipv4Addr::new(224, 0, 0, 0), 3),     // multicast, reserved, broadcast
 ];
 
-/// What of IPv6 is global unicast at all. All else (this machine, unique local, link-local, site-local, multicast,
-/// IPv4 in any coat) lies outside.
+/// The IPv6 global unicast range. Loopback, unique local, link-local, site-local, multicast and every embedding of IPv4
+/// outside this range are rejected.
 const GLOBAL_6: Net6 = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
 
-/// Networks within it that are not.
+/// Networks inside [`GLOBAL_6`] that are not global unicast.
 const NOT_PUBLIC_6: [Net6; 5] = [
     (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23), // protocol assignments: Teredo, benchmarks, ORCHID
     (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32), // documentation
@@ -43,7 +42,7 @@ const NOT_PUBLIC_6: [Net6; 5] = [
     (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20), // documentation
 ];
 
-/// Whether an address is one that anybody on the internet may have, and nothing else.
+/// Returns true if `address` is a globally routable unicast address.
 pub(crate) fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => !NOT_PUBLIC_4.iter().any(|(net, bits)| {
@@ -105,14 +104,14 @@ mod tests {
     #[test]
     fn all_others_are_not() {
         for not in [
-            // This machine, and this network.
+            // Loopback, and "this network".
             "0.0.0.0",
             "0.255.255.255",
             "127.0.0.1",
             "127.255.255.255",
             "::",
             "::1",
-            // Private, of carriers, of the link.
+            // Private, carrier-grade NAT, link-local.
             "10.0.0.0",
             "10.255.255.255",
             "100.64.0.0",
@@ -129,7 +128,7 @@ mod tests {
             "fec0::1",
             "fc00::1",
             "fd00:ec2::254",
-            // Of protocols, of documents, of benchmarks.
+            // Protocol assignments, documentation, benchmarks.
             "192.0.0.0",
             "192.0.0.170",
             "192.0.0.255",
@@ -162,7 +161,7 @@ mod tests {
             "255.255.255.255",
             "ff02::1",
             "ff0e::1",
-            // IPv4 in another coat: mapped, compatible, NAT64, 6to4, Teredo, ISATAP's link.
+            // Embedded IPv4: mapped, compatible, NAT64, 6to4, Teredo, ISATAP link-local.
             "::ffff:127.0.0.1",
             "::ffff:10.0.0.1",
             "::ffff:8.8.8.8",
@@ -175,7 +174,7 @@ mod tests {
             "2002:a00:1::",
             "2001:0:7f00:1::",
             "fe80::5efe:7f00:1",
-            // Not given to anyone.
+            // Unassigned.
             "4000::1",
             "1fff:ffff::1",
             "8000::1",

@@ -1,7 +1,6 @@
-//! Who asks at `/token` and `/revoke`: a client that is known and showed its secret, or a workspace by its key.
+//! Client authentication at `/token` and `/revoke`: a client by id and secret, or a workspace by slug and key.
 //!
-//! Owns that a secret is the right one, and that guessing at one, or at a code or token, is slowed. Must not know
-//! what is asked for.
+//! Failed guesses of secrets, codes and tokens are throttled here, independent of the requested grant.
 
 use std::time::Instant;
 
@@ -16,10 +15,10 @@ use recalld_http_server::{Call, Response};
 use recalld_metastore::{Credential, CredentialFault, Kind, Tenant};
 use recalld_policy::rate::key_of;
 
-/// Why nothing is given.
+/// Error of the token endpoint: nothing is issued.
 pub(super) enum NoAnswer {
     Error(OAuthError),
-    /// Whoever guesses too often waits so many seconds.
+    /// Too many failed guesses or requests: seconds until the caller may retry.
     TooMany(u32),
 }
 
@@ -46,8 +45,8 @@ pub(super) fn invalid_grant(why: &str) -> OAuthError {
     OAuthError::new(ErrorCode::InvalidGrant, why)
 }
 
-/// What was shown was wrong: the refusal, or that whoever shows wrong things so often has to wait (GOV-04). A fault of
-/// ours is nobody's guess.
+/// Counts a failed credential. Returns the error, or [`NoAnswer::TooMany`] if the login throttle is exhausted (GOV-04).
+/// A `temporarily_unavailable` error is a server fault and is not counted.
 pub(super) fn guessed(context: &OAuthContext<'_>, why: OAuthError) -> NoAnswer {
     slowed(context, None, why)
 }
@@ -69,10 +68,10 @@ fn counted(context: &OAuthContext<'_>, workspace: Option<&str>, why: OAuthError)
     }
 }
 
-/// The client that asks: registered, or a document of its own; with its secret, if it has one.
+/// Authenticates the client: registered or known by its metadata document, with its secret if the client has one.
 ///
 /// # Errors
-/// `invalid_client`, or what stands in the way of knowing.
+/// `invalid_client`, or an error of the client lookup.
 pub(super) fn registered(
     context: &OAuthContext<'_>,
     authority: &Authority,
@@ -83,7 +82,8 @@ pub(super) fn registered(
     proven(context, authority, (&shown, None))
 }
 
-/// `workspace` where what was shown may have been meant as its key.
+/// Authenticates parsed credentials. `workspace` is the named workspace if the secret may have been meant as its key: a
+/// wrong secret then counts against that workspace, too.
 fn proven(
     context: &OAuthContext<'_>,
     authority: &Authority,
@@ -96,7 +96,7 @@ fn proven(
         Err(trouble) => {
             let is_guess = trouble.is_guess();
             let why = OAuthError::from(trouble).by_basic(shown.by_basic);
-            // A passing one, too: what cannot be reached now may be what nobody but us could reach.
+            // A transient failure counts, too: an unreachable host may be reachable by this server only.
             return Err(if is_guess { counted(context, None, why) } else { why.into() });
         }
     };
@@ -109,13 +109,13 @@ fn proven(
     }
 }
 
-/// The same words whichever of the two is wrong.
+/// A single message for an unknown client and a wrong secret, so that client ids cannot be probed.
 const UNKNOWN: &str = "the client or its secret is wrong";
 
-/// The workspace key that a client shows, and its workspace.
+/// Authenticates a workspace by its slug and workspace key.
 ///
 /// # Errors
-/// `invalid_client`, or that it cannot be known.
+/// `invalid_client`, `unauthorized_client` for a registered client, or `temporarily_unavailable`.
 pub(super) fn workspace_of_key(
     context: &OAuthContext<'_>,
     client: &ShownClient,
@@ -139,8 +139,8 @@ pub(super) fn workspace_of_key(
     }
 }
 
-/// Whether somebody who asks as a workspace is a client, with its secret if it has one. A document is not fetched for
-/// that.
+/// Returns true if the credentials belong to a client rather than to a workspace: its secret matches, or the client has
+/// none. No metadata document is fetched for this check.
 fn is_client(context: &OAuthContext<'_>, shown: &ShownClient) -> bool {
     if ClientUrl::is_meant(&shown.id) {
         return shown.secret.is_none();
@@ -152,10 +152,10 @@ fn is_client(context: &OAuthContext<'_>, shown: &ShownClient) -> bool {
     }
 }
 
-/// The id of whoever may have a token revoked: a client's, or a workspace's slug.
+/// Authenticates the caller of `/revoke`. Returns a client id or a workspace slug.
 ///
 /// # Errors
-/// `invalid_client`, or what stands in the way of knowing.
+/// `invalid_client`, or an error of the client lookup.
 pub(super) fn revoker(
     context: &OAuthContext<'_>,
     authority: &Authority,
@@ -174,7 +174,8 @@ pub(super) fn revoker(
     proven(context, authority, (&shown, workspace)).map(|client| client.id)
 }
 
-/// Takes from what a credential may ask of the authorization server: as often as its workspace's plan lets it call.
+/// Takes one token from the credential's bucket for authorization server requests. The rate is the call rate of the
+/// workspace's plan.
 pub(super) fn slow(
     context: &OAuthContext<'_>,
     tenant: &Tenant,

@@ -1,6 +1,6 @@
-//! What issues access tokens and knows them again: its places, its keys, and what it remembers.
+//! The authorization server: issues and verifies access tokens.
 //!
-//! Owns the keys in memory; on record they are the control store's. Must not know requests.
+//! The token keys in memory are a copy of those in the control store. Independent of HTTP requests.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
@@ -16,23 +16,22 @@ use recalld_auth::token::{Claims, TokenRefusal, mint};
 use recalld_auth::{TokenCache, TokenKey, TokenKeys};
 use recalld_metastore::{Control, ControlError, TokenKeyRecord};
 
-/// The authorization server's own things. There is one where the hosted listener has an address that is known from
-/// outside.
+/// State of the authorization server. Exists only if the hosted listener has a configured public URL.
 pub struct Authority {
-    /// Where it is, and for what its tokens are.
+    /// Issuer and resource URLs.
     pub places: Places,
-    /// Documents of clients that are known by their URL.
+    /// Cache of client id metadata documents.
     pub documents: ClientDocuments,
-    /// Seals requests that travel through forms.
+    /// Seals authorization requests carried through forms.
     pub sealer: Sealer,
-    /// Which of these were answered by a code.
+    /// Authorization requests already answered by a code.
     pub complete: Complete,
-    /// Sign-ins that were refused, until they are in a ledger.
+    /// Failed sign-ins waiting for their audit entries.
     pub attempts: Attempts,
     tokens: TokenCache,
-    /// None until the control store could be asked.
+    /// `None` until the first successful read of the control store.
     keys: RwLock<Option<Keys>>,
-    /// Held by whoever reads them anew.
+    /// Serializes reloads of `keys`.
     reading: Mutex<()>,
 }
 
@@ -41,17 +40,17 @@ struct Keys {
     trusted: TokenKeys,
 }
 
-/// Why an access token opens nothing.
+/// Error of access token verification.
 #[derive(Debug)]
 pub enum NoToken {
-    /// It is not good.
+    /// The token is invalid.
     Refused(TokenRefusal),
-    /// It cannot be told.
+    /// The token keys cannot be read.
     Unavailable(ControlError),
 }
 
 impl Authority {
-    /// With places of its own; nothing is asked of the control store yet.
+    /// An authorization server at these URLs. Does not read the control store yet.
     pub fn new(places: Places, random: &dyn Random) -> Self {
         let mut key = [0; 32];
         random.fill(&mut key);
@@ -67,11 +66,11 @@ impl Authority {
         }
     }
 
-    /// What a token says, if its form, signature, issuer, audience and times are right. Whether it still stands is
-    /// the control store's to say.
+    /// Verifies form, signature, issuer, audience and times of a token and returns its claims. Token introspection
+    /// against the control store is left to the caller.
     ///
     /// # Errors
-    /// It is not good, or no key is known yet and the control store cannot be asked.
+    /// The token is invalid, or no key is loaded and the control store cannot be read.
     pub fn claims(
         &self,
         control: &Control,
@@ -87,15 +86,15 @@ impl Authority {
         .map_err(NoToken::Refused)
     }
 
-    /// A token of these claims.
+    /// Signs an access token with these claims.
     ///
     /// # Errors
-    /// No key is known yet, and the control store cannot be asked.
+    /// No key is loaded, and the control store cannot be read.
     pub fn mint(&self, control: &Control, claims: &Claims) -> Result<String, ControlError> {
         self.with_keys(control, |keys| mint(&keys.signing, claims))
     }
 
-    /// Does `work` with the public keys, as they are published.
+    /// Calls `work` with the published public keys.
     ///
     /// # Errors
     /// As for [`Authority::mint`].
@@ -107,12 +106,13 @@ impl Authority {
         self.with_keys(control, |keys| work(&keys.trusted))
     }
 
-    /// Takes the keys from the control store again: after one was made, and now and then, since old ones end.
+    /// Reloads the keys from the control store. Must be called after a key is created, and periodically, as old keys
+    /// expire.
     ///
     /// # Errors
-    /// It cannot be asked; then the keys stay as they were.
+    /// The control store cannot be read. The loaded keys then stay in use.
     pub fn read_keys(&self, control: &Control) -> Result<(), ControlError> {
-        // Whoever reads them later also sets them later: older ones never take the place of newer ones.
+        // The lock covers read and store: an older key set never replaces a newer one.
         let _in_turn = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
         let keys = Keys::of(&control.token_keys()?)?;
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Some(keys);
@@ -151,7 +151,7 @@ impl Keys {
     }
 }
 
-/// Whole seconds since 1970.
+/// Whole seconds since the Unix epoch; 0 for earlier times.
 pub fn seconds(at: Micros) -> u64 {
     u64::try_from(at.0 / 1_000_000).unwrap_or(0)
 }

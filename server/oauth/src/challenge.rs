@@ -1,21 +1,21 @@
-//! What a caller is told by `WWW-Authenticate` when a token is missing, not good, or not enough (RFC 6750,
-//! section 3; RFC 9728, section 5.1).
+//! `WWW-Authenticate` challenges for a missing, invalid or insufficient token (RFC 6750, section 3; RFC 9728, section
+//! 5.1).
 //!
-//! Owns the words of the header, and that nothing put into it can break out of its quotes.
+//! No parameter value can break out of its quotes.
 
 use super::scopes::Scopes;
 
-/// Bytes of one value; what is longer is cut off.
+/// Maximum length of one parameter value in characters before escaping; the rest is cut off.
 pub const VALUE_BYTES_MAX: usize = 2_048;
 
-/// For 401 without a credential: where to find out how to get one, and what to ask for. No `error`, since
-/// nothing was wrong.
+/// Challenge for a 401 without credentials: the resource metadata URL and the scopes to request. There is no `error`
+/// parameter, as nothing was wrong.
 pub fn missing(resource_metadata: &str, scopes: &Scopes) -> String {
     let scope = scopes.to_string();
     bearer(&[("resource_metadata", resource_metadata), ("scope", &scope)])
 }
 
-/// For 401 with a credential that is not good, whatever the reason is.
+/// Challenge for a 401 with an invalid token, for any reason.
 pub fn invalid_token(resource_metadata: &str, scopes: &Scopes) -> String {
     let scope = scopes.to_string();
     bearer(&[
@@ -26,8 +26,8 @@ pub fn invalid_token(resource_metadata: &str, scopes: &Scopes) -> String {
     ])
 }
 
-/// For 403: all scopes that the call needs, with those that the caller has, so that one more sign-in is
-/// enough.
+/// Challenge for a 403. `needed` must contain the scopes of the call and those the caller already has, so that a single
+/// further sign-in is enough.
 pub fn insufficient_scope(resource_metadata: &str, needed: &Scopes) -> String {
     let scope = needed.to_string();
     bearer(&[

@@ -1,6 +1,4 @@
-//! How a client shows itself at `/token` and `/revoke` (RFC 6749, section 2.3).
-//!
-//! Owns what it may send, never whether it is true: whose secret it is, the control store says.
+//! Parses the client credentials of `/token` and `/revoke` (RFC 6749, section 2.3), without verifying them.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -11,14 +9,14 @@ use super::error::{ErrorCode, OAuthError};
 use super::form::{Form, decode};
 use recalld_common::secret::Secret;
 
-/// Longest client id: the URL of a client's document is one.
+/// Longest client id in bytes: the URL of a client metadata document is an id.
 pub(crate) const CLIENT_ID_BYTES_MAX: usize = 512;
-/// Longest secret that is looked at; ours have some 60 bytes.
+/// Longest accepted secret in bytes; issued secrets have about 60.
 const CLIENT_SECRET_BYTES_MAX: usize = 256;
-/// Longest `Authorization` value: both, percent-encoded and in base64.
+/// Longest `Authorization` value in bytes: id and secret, percent-encoded, in base64.
 const BASIC_BYTES_MAX: usize = 4 * 1024;
 
-/// A way in which a client shows itself.
+/// A client authentication method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AuthMethod {
     /// Id and secret in the header `Authorization`.
@@ -30,10 +28,10 @@ pub enum AuthMethod {
 }
 
 impl AuthMethod {
-    /// All of them.
+    /// All methods.
     pub const ALL: [Self; 3] = [Self::Basic, Self::Post, Self::None];
 
-    /// Its name in metadata.
+    /// The `token_endpoint_auth_method` name in metadata.
     pub fn name(self) -> &'static str {
         match self {
             Self::Basic => "client_secret_basic",
@@ -42,41 +40,41 @@ impl AuthMethod {
         }
     }
 
-    /// The method of this name.
+    /// The method with this metadata name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|method| method.name() == name)
     }
 
-    /// Their names.
+    /// Metadata names of all methods.
     pub(super) fn names() -> Vec<Value> {
         Self::ALL.iter().map(|method| method.name().into()).collect()
     }
 
-    /// Whether it takes a secret.
+    /// Returns true if the method uses a secret.
     pub fn has_secret(self) -> bool {
         self != Self::None
     }
 }
 
-/// What a client showed. Nothing of it has been checked.
+/// Credentials as presented by a client, not verified.
 pub struct ShownClient {
-    /// Its id.
+    /// Client id.
     pub id: String,
-    /// Its secret, if it showed one.
+    /// Client secret, if presented.
     pub secret: Option<Secret>,
-    /// How it showed them. A client that has a secret may show it in either way, whatever it registered
-    /// with: clients are known that register one way and use the other.
+    /// The method used. A client with a secret may use Basic or post, whichever was registered: some clients register
+    /// one method and use the other.
     pub method: AuthMethod,
-    /// Whether the header `Authorization` was used, secret or not: then a refusal is told as a challenge.
+    /// True if the `Authorization` header was present: a rejection then includes a challenge.
     pub by_basic: bool,
 }
 
 impl ShownClient {
-    /// Reads it. `authorization` are the values of that header.
+    /// Parses the credentials. `authorization` yields all values of the `Authorization` header.
     ///
     /// # Errors
-    /// `invalid_request` for two ways at once; `invalid_client` for none, for one that there is not here, and for
-    /// what is no id and secret.
+    /// `invalid_request` for two methods at once; `invalid_client` for none, for an unsupported method, and for
+    /// malformed credentials.
     pub fn read<'a>(
         authorization: impl IntoIterator<Item = &'a str>,
         form: &Form,
@@ -121,9 +119,9 @@ impl ShownClient {
     }
 }
 
-/// Reads `Basic base64(id:secret)` (RFC 7617). Both may be percent-encoded, as RFC 6749, section 2.3.1, has it,
-/// or not, as many clients do; ids and secrets of ours hold nothing that would be read in two ways. A `+` is a
-/// plus, never a space, of which they have none either.
+/// Parses `Basic base64(id:secret)` (RFC 7617). Id and secret may be percent-encoded (RFC 6749, section 2.3.1) or
+/// plain, as many clients send them. Issued ids and secrets contain no character with two readings. A `+` is a plus,
+/// never a space, and issued values contain neither.
 fn basic(value: &str) -> Result<ShownClient, OAuthError> {
     let malformed = || refused("Authorization is not Basic with an id and a secret", true);
     if value.len() > BASIC_BYTES_MAX {
@@ -138,7 +136,7 @@ fn basic(value: &str) -> Result<ShownClient, OAuthError> {
     let at = bytes.iter().position(|&byte| byte == b':').ok_or_else(malformed)?;
     let id = decode(&bytes[..at], b'+').filter(|id| !id.is_empty()).ok_or_else(malformed)?;
     let secret = Secret::new(decode(&bytes[at + 1..], b'+').ok_or_else(malformed)?);
-    // Without a password it is a client without a secret.
+    // An empty password means a client without a secret.
     let secret = Some(secret).filter(|secret| !secret.expose().is_empty());
     let method = if secret.is_some() { AuthMethod::Basic } else { AuthMethod::None };
     Ok(ShownClient { id, secret, method, by_basic: true })

@@ -1,7 +1,7 @@
-//! Client ID metadata documents: a client whose id is the URL of what it says of itself (OAuth Client ID Metadata
-//! Document, which MCP asks for).
+//! Client id metadata documents: the client id is the HTTPS URL of the client's metadata (OAuth Client ID Metadata
+//! Document, required by MCP).
 //!
-//! Owns which URLs are such ids and what a document must say. Must not know how it is fetched.
+//! Validates ids and documents; fetching is in `client_documents` and `fetch`.
 
 use std::fmt;
 
@@ -14,29 +14,29 @@ use super::fetch::{FetchFault, Fetched};
 use super::register::{ClientMetadata, is_json_type};
 use super::uri::{self, UriFault};
 
-/// A client id that is the URL of a document.
+/// A client id that is the URL of a metadata document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientUrl(Url);
 
-/// Why a client has no document that is taken.
+/// Reason for rejecting a client metadata document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DocumentFault {
-    /// The id is no URI that is taken.
+    /// The id is not a valid URI.
     Uri(UriFault),
-    /// The id is a URI, and none of a document.
+    /// The id is a URI, but not a document URL; carries the violated rule.
     NotADocument(&'static str),
-    /// The document cannot be had.
+    /// The document could not be fetched.
     Fetch(FetchFault),
-    /// It is of this type.
+    /// The content type is not JSON; carries the received type.
     Type(String),
-    /// It is no JSON object.
+    /// The document is not a JSON object.
     NotAnObject,
-    /// Its `client_id` is not its own URL.
+    /// The document's `client_id` differs from its URL.
     OtherClient,
-    /// It has a secret, or asks for one: everyone can read it.
+    /// The document contains or requires a secret, although everyone can read the document.
     Secret,
-    /// What it says is not taken.
+    /// The metadata is invalid.
     Metadata(OAuthError),
 }
 
@@ -81,17 +81,17 @@ impl From<&DocumentFault> for OAuthError {
     }
 }
 
-/// The same words for whatever the way there, or its end, was like (OAU-25).
+/// A single message for every fetch failure, so that nothing about the network is revealed (OAU-25).
 const NOT_HAD: &str = "the client's document cannot be had";
 
 impl DocumentFault {
-    /// Whether it may be over by itself.
+    /// Returns true if a retry may succeed.
     pub fn is_passing(&self) -> bool {
         matches!(self, Self::Fetch(fault) if fault.is_passing())
     }
 
-    /// Whether it says that there is no such document, or another one than there was; else what was had before is as
-    /// good as ever.
+    /// Returns true if the error shows that the document is gone or has changed. After any other error, a cached
+    /// document remains valid.
     pub(crate) fn is_of_document(&self) -> bool {
         match self {
             Self::Fetch(fault) => fault.is_gone(),
@@ -99,23 +99,23 @@ impl DocumentFault {
         }
     }
 
-    /// Whether it tells whoever asks something of a place that they named, so that to ask is to guess.
+    /// Returns true if the error reveals anything about the host in the client id. The request then counts as a guess.
     pub(crate) fn is_told_of_elsewhere(&self) -> bool {
         !matches!(self, Self::Fetch(FetchFault::Busy))
     }
 }
 
 impl ClientUrl {
-    /// Whether a client id is meant as the URL of a document; ids of ours never begin so.
+    /// Returns true if a client id is meant as a document URL; registered ids never contain `://`.
     pub fn is_meant(client_id: &str) -> bool {
         client_id.contains("://")
     }
 
-    /// The URL that a client id is: `https`, a host by name, no port, a path, no fragment, no user, no dot
-    /// segments, at most `CLIENT_ID_BYTES_MAX` bytes, in its normal form.
+    /// Parses a client id: an `https` URL with a host name, without port, fragment, user or dot segments, with a path,
+    /// in normal form, of at most `CLIENT_ID_BYTES_MAX` bytes.
     ///
     /// # Errors
-    /// The first of these that it breaks.
+    /// The first rule that the id violates.
     pub fn parse(client_id: &str) -> Result<Self, DocumentFault> {
         let url = uri::parse(client_id, CLIENT_ID_BYTES_MAX).map_err(DocumentFault::Uri)?;
         let wrong = match url.host() {
@@ -132,32 +132,32 @@ impl ClientUrl {
         wrong.map_or(Ok(Self(url)), |why| Err(DocumentFault::NotADocument(why)))
     }
 
-    /// As it was written.
+    /// The URL as written.
     pub fn text(&self) -> &str {
         self.0.as_str()
     }
 
-    /// Its host, the one thing about such a client that is certain.
+    /// The URL's host, the only verified property of the client.
     pub fn host(&self) -> &str {
         self.0.host_str().unwrap_or_default()
     }
 }
 
-/// What a client says of itself in its document, checked.
+/// Validated metadata of a client, from its document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientDocument {
-    /// Where it was found: the client's id.
+    /// The document's URL, which is the client id.
     pub url: ClientUrl,
-    /// What it says. It never has a secret.
+    /// The metadata, never with a secret.
     pub metadata: ClientMetadata,
 }
 
 impl ClientDocument {
-    /// Reads what was fetched from `url`.
+    /// Parses the document fetched from `url`.
     ///
     /// # Errors
-    /// When it is of another type, no JSON object, of another client, has a secret, or when what it says is not
-    /// taken.
+    /// The document has the wrong content type, is not a JSON object, names another client, contains a secret, or has
+    /// invalid metadata.
     pub fn read(url: &ClientUrl, fetched: &Fetched) -> Result<Self, DocumentFault> {
         if !is_json_type(&fetched.content_type) {
             let found = fetched.content_type.chars().take(80).collect();
@@ -257,7 +257,7 @@ mod tests {
             changed[name] = value;
             read("application/json", &changed.to_string())
         };
-        // A document that names no method has no secret to show.
+        // A document without `token_endpoint_auth_method` means a client without a secret.
         assert_eq!(with("token_endpoint_auth_method", Value::Null), Ok(document));
         for (name, value, word) in [
             ("client_id", json!("https://app.example/oauth/client.json/"), "not the URL"),

@@ -1,9 +1,9 @@
-//! The documents of clients, fetched when they are needed and remembered for a while.
+//! Cache of client id metadata documents, fetched on demand.
 //!
-//! Owns how many are fetched at once, for whom and from where, and how long each is believed. A failure is remembered
-//! too, or anyone could have us ask a stranger's server again and again. Nobody takes all the places: neither who
-//! asks, nor a host that answers slowly. A site that is down for a while ends no client: what it said before is
-//! believed meanwhile.
+//! Bounds concurrent fetches per caller site and per host, and the lifetime of each document. Failures are cached, too:
+//! otherwise anyone could make this server request another server's URL again and again. Neither a single site nor a
+//! single slow host can occupy all fetch slots. If a host is down for a while, the last document is served stale, so
+//! that its client continues to work.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,64 +14,64 @@ use super::fetch::{FETCH_TIME_MAX, Fetch, FetchFault, Fetched};
 use recalld_policy::rate::Key;
 use recalld_telemetry::log::Said;
 
-/// Callers who fetch a document or wait for one that is being fetched; one more is refused, and may try again. Each
-/// has a worker for as long.
+/// Maximum number of callers that fetch a document or wait for a fetch; further callers get `Busy` and may retry. Each
+/// caller occupies a worker thread meanwhile.
 pub const FETCHES_MAX: usize = 4;
-/// Of these, callers of one site.
+/// Maximum number of these callers from one site.
 pub(crate) const FETCHES_OF_SITE_MAX: usize = 2;
-/// Documents that are remembered, failures among them. Some kilobytes each.
+/// Maximum number of cached documents, including failures; some kilobytes each.
 pub const DOCUMENTS_MAX: usize = 1_024;
-/// Of these, documents of one host.
+/// Minimum freshness lifetime of a document in seconds, whatever its `max-age`.
 pub(crate) const DOCUMENTS_OF_HOST_MAX: usize = 32;
-/// How long a document is believed at least, whatever its server says, in seconds.
+/// Maximum number of cached documents of one host.
 const BELIEVED_SECONDS_MIN: u64 = 5 * 60;
-/// How long where its server says nothing.
+/// Freshness lifetime in seconds without a `max-age`.
 const BELIEVED_SECONDS: u64 = 60 * 60;
-/// How long at most.
+/// Maximum freshness lifetime in seconds.
 const BELIEVED_SECONDS_MAX: u64 = 24 * 60 * 60;
-/// How long a failure is remembered, and when a document that could not be fetched again is asked for once more.
+/// Lifetime of a cached failure, and retry interval of a failing refetch, in seconds.
 const FAILURE_SECONDS: u64 = 60;
-/// How much longer a document is believed that cannot be fetched again for a reason that may pass.
+/// Seconds beyond its freshness for which a document is served stale while refetches fail transiently.
 const BELIEVED_BEYOND_SECONDS: u64 = 24 * 60 * 60;
-/// How long somebody waits for what another one fetches: as long as that may take, and to read it.
+/// Longest wait for another caller's fetch: the fetch timeout, plus time to parse.
 const WAIT_MAX: Duration = FETCH_TIME_MAX.saturating_add(Duration::from_secs(1));
 
 type Found = Result<Arc<ClientDocument>, DocumentFault>;
 
-/// The documents that are known.
+/// The document cache.
 pub struct ClientDocuments {
     fetch: Box<dyn Fetch>,
     known: Mutex<Known>,
-    /// Signalled when a fetch ended.
+    /// Signaled at the end of each fetch.
     ended: Condvar,
-    /// What the log was told lately: strangers choose what cannot be had.
+    /// Throttles log events, as strangers choose the URLs that fail.
     said: Said,
 }
 
 #[derive(Default)]
 struct Known {
     documents: HashMap<String, Entry>,
-    /// Counts uses, so that the least recent one is known.
+    /// Use counter for LRU eviction.
     uses: u64,
-    /// Who has a place, [`FETCHES_MAX`] at most.
+    /// Occupied slots, at most [`FETCHES_MAX`].
     seats: Vec<Seat>,
-    /// Counts seats, so that each is told from the others.
+    /// The last slot number; numbers identify slots.
     seated: u64,
 }
 
 struct Entry {
     host: String,
     found: Found,
-    /// When it is asked for again.
+    /// Refetched from this time on, in seconds since the Unix epoch.
     good_until: u64,
-    /// Until when it is believed where it cannot be had again; of a failure, never.
+    /// Served stale until this time if refetches fail transiently; 0 for a failure.
     believed_until: u64,
-    /// Whether it could not be had when it was asked for last.
+    /// True if the last refetch failed.
     is_missed: bool,
     used: u64,
 }
 
-/// One who fetches a document, or waits for it.
+/// A caller that fetches a document or waits for its fetch.
 struct Seat {
     number: u64,
     url: ClientUrl,
@@ -79,24 +79,25 @@ struct Seat {
     is_fetching: bool,
 }
 
-/// What somebody does who found nothing known.
+/// The role of a caller after a cache miss.
 enum Turn {
     Fetch,
     Wait,
 }
 
 impl ClientDocuments {
-    /// None yet; `fetch` gets them.
+    /// An empty cache that fetches with `fetch`.
     pub fn new(fetch: Box<dyn Fetch>) -> Self {
         let (known, ended, said) = (Mutex::default(), Condvar::new(), Said::default());
         Self { fetch, known, ended, said }
     }
 
-    /// The document of a client. May take as long as a fetch; `site` is where the caller is, `now` is in seconds since
-    /// 1970.
+    /// Returns the document of a client. May block as long as a fetch. `site` is the caller's site, `now` in seconds
+    /// since the Unix epoch.
     ///
     /// # Errors
-    /// When it cannot be had or is not taken; `Busy` when too many are being fetched, for this site or from this host.
+    /// The document is unavailable or invalid; `Busy` if too many fetches run in total, for this site or from this
+    /// host.
     pub fn find(&self, url: &ClientUrl, site: Key, now: u64) -> Found {
         let (held, turn) = {
             let mut known = self.known();
@@ -125,7 +126,7 @@ impl ClientDocuments {
         }
     }
 
-    /// Remembers what became of a fetch, and gives what is to be believed.
+    /// Stores the result of a fetch and returns the result to serve, possibly stale.
     fn keep(&self, url: &ClientUrl, read: Result<Read, DocumentFault>, now: u64) -> Found {
         let fault = match read {
             Ok(Read { document, seconds }) => {
@@ -163,7 +164,7 @@ impl ClientDocuments {
         Err(fault)
     }
 
-    /// What is known is whole between two calls, so that a panic elsewhere does not spoil it.
+    /// Ignores lock poisoning: the state is consistent between two calls.
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -173,18 +174,18 @@ fn busy() -> Found {
     Err(DocumentFault::Fetch(FetchFault::Busy))
 }
 
-/// What the log is told.
+/// Log events.
 const NOT_HAD: &str = "a client's document cannot be had or is not taken";
 const BELIEVED: &str =
     "a client's document cannot be had again; the one before is believed for a day more";
 
-/// A document that was read, and for how many seconds it is believed.
+/// A parsed document, and its freshness lifetime in seconds.
 struct Read {
     document: ClientDocument,
     seconds: u64,
 }
 
-/// What became of a fetch.
+/// Parses the fetched bytes and clamps the lifetime.
 fn read(url: &ClientUrl, fetched: Result<Fetched, FetchFault>) -> Result<Read, DocumentFault> {
     let fetched = fetched.map_err(DocumentFault::Fetch)?;
     let document = ClientDocument::read(url, &fetched)?;
@@ -192,7 +193,7 @@ fn read(url: &ClientUrl, fetched: Result<Fetched, FetchFault>) -> Result<Read, D
     Ok(Read { document, seconds: said.clamp(BELIEVED_SECONDS_MIN, BELIEVED_SECONDS_MAX) })
 }
 
-/// A place, given back when dropped; those who waited for its document look again.
+/// Releases the slot on drop and wakes the callers that wait for its document.
 struct Held<'a> {
     documents: &'a ClientDocuments,
     number: u64,
@@ -213,16 +214,16 @@ impl Known {
         Some(entry.found.clone())
     }
 
-    /// The document that was had last, where it is believed although it has to be asked for again.
+    /// The last valid document, if within its stale limit.
     fn believed(&self, url: &ClientUrl, now: u64) -> Option<Arc<ClientDocument>> {
         let entry = self.documents.get(url.text()).filter(|entry| now < entry.believed_until)?;
         entry.found.as_ref().ok().cloned()
     }
 
-    /// Notes that a document could not be had again, and when it is asked for once more; whether that was so before.
+    /// Records a failed refetch and the time of the next. Returns true if the refetch before failed, too.
     fn miss(&mut self, url: &ClientUrl, again_at: u64) -> bool {
         let Some(entry) = self.documents.get_mut(url.text()) else { return false };
-        // Never believed for longer than it may be.
+        // The retry time never extends the stale limit.
         entry.good_until = again_at.min(entry.believed_until);
         std::mem::replace(&mut entry.is_missed, true)
     }
@@ -231,7 +232,7 @@ impl Known {
         self.seats.iter().any(|seat| seat.is_fetching && seat.url == *url)
     }
 
-    /// A place, where there is one: one document of a host is fetched at a time.
+    /// Acquires a slot if any is free. At most one document per host is fetched at a time.
     fn sit(&mut self, url: &ClientUrl, site: Key) -> Option<(u64, Turn)> {
         let of_site = self.seats.iter().filter(|seat| seat.site == site).count();
         if self.seats.len() >= FETCHES_MAX || of_site >= FETCHES_OF_SITE_MAX {
@@ -269,7 +270,7 @@ impl Known {
         self.documents.insert(url.text().to_owned(), entry);
     }
 
-    /// Failures first: whoever makes up URLs drives out nobody who has a document.
+    /// Evicts failures before documents: made-up URLs cannot displace a cached document.
     fn forget_least(&mut self, of: impl Fn(&Entry) -> bool) {
         let worth = |entry: &Entry| (entry.found.is_ok(), entry.used);
         let those = self.documents.iter().filter(|(_, entry)| of(entry));
@@ -290,7 +291,7 @@ mod tests {
 
     const NOW: u64 = 1_790_000_000;
 
-    /// Answers each URL with a document of its own, and counts.
+    /// Serves a distinct document for each URL, and counts requests.
     #[derive(Default, Clone)]
     struct Web {
         asked: Arc<AtomicUsize>,
@@ -313,7 +314,7 @@ mod tests {
         }
     }
 
-    /// One document of a host of its own.
+    /// A document URL on a distinct host.
     fn url(number: usize) -> ClientUrl {
         of_host(number, 0)
     }
@@ -322,7 +323,7 @@ mod tests {
         ClientUrl::parse(&format!("https://h{host}.example/{number}")).unwrap()
     }
 
-    /// Where a caller is.
+    /// The caller's site.
     const HERE: Key = [1; 16];
 
     fn site(number: usize) -> Key {
@@ -365,7 +366,7 @@ mod tests {
         }
     }
 
-    /// Answers as the test says at the moment.
+    /// Serves the response that the test has set.
     #[derive(Default, Clone)]
     struct Changing {
         asked: Arc<AtomicUsize>,
@@ -414,12 +415,12 @@ mod tests {
         set(Some(FetchFault::Busy));
         assert!(find(at).is_ok() && find(at).is_ok());
         assert_eq!(asked(), wanted + 1);
-        // For a day behind its time, and no longer.
+        // Served stale for one day after its freshness, and no longer.
         set(Some(FetchFault::TooSlow));
         let end = NOW + BELIEVED_SECONDS + BELIEVED_BEYOND_SECONDS;
         assert!(find(end - 1).is_ok());
         assert_eq!(find(end), Err(DocumentFault::Fetch(FetchFault::TooSlow)));
-        // It comes back, and what it says then is believed anew.
+        // A recovered host's document is fresh again.
         set(None);
         assert!(find(end + FAILURE_SECONDS).is_ok());
         set(Some(FetchFault::TooSlow));
@@ -438,7 +439,7 @@ mod tests {
             }
             let again = documents.find(&url(1), HERE, NOW + BELIEVED_SECONDS);
             assert!(again.is_err(), "{fault:?}");
-            // It does not come back by a failure that passes.
+            // A transient failure does not revive the old document.
             *web.fault.lock().unwrap() = Some(FetchFault::TooSlow);
             let later = documents.find(&url(1), HERE, NOW + BELIEVED_SECONDS + FAILURE_SECONDS);
             assert!(later.is_err(), "{fault:?}");
@@ -508,7 +509,7 @@ mod tests {
         assert!(documents.known().find(&of_host(1, 5), NOW).is_some());
     }
 
-    /// Tells of every fetch that begins, and holds it until the gate opens.
+    /// Reports the start of each fetch, and blocks the fetch until the gate opens.
     struct Gate {
         begun: Sender<String>,
         gate: Arc<RwLock<()>>,
@@ -575,7 +576,7 @@ mod tests {
             let first = scope.spawn(move || documents.find(&url(1), HERE, NOW));
             told.recv().unwrap();
             let second = scope.spawn(move || documents.find(&url(1), site(2), NOW));
-            // It has its place before it waits.
+            // The second caller has its slot before the wait.
             while documents.known().seats.len() < 2 {
                 std::thread::yield_now();
             }

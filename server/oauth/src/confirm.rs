@@ -1,7 +1,4 @@
-//! `GET` and `POST /confirm`: the link in a letter, followed and used.
-//!
-//! Owns what the control store says of a link becomes which page (PAG-25 to PAG-27). Must not know how a letter is
-//! sent.
+//! `GET` and `POST /confirm`: the e-mail confirmation link, shown and redeemed (PAG-25 to PAG-27).
 
 use engine::ledger::{Decision, Outcome};
 use serde_json::json;
@@ -18,11 +15,11 @@ use recalld_metastore::MailError;
 use recalld_telemetry::log;
 use recalld_telemetry::log::{Level, Value};
 
-/// The operation in the ledger, and the rule that let it through: whoever has the link has the mail.
+/// Operation and rule of the audit entry. Possession of the link proves access to the mailbox.
 const OPERATION: &str = "confirm";
 const BY_LINK: &str = "link";
 
-/// What a letter's link leads to: a page with one button. Changes nothing.
+/// Handles `GET /confirm`: a page with one button. Changes nothing.
 pub fn show(context: &OAuthContext<'_>, call: &Call) -> Response {
     let form = Form::of_query(call.request.query());
     let token = form.as_ref().ok().and_then(|form| form.once(CONFIRM_TOKEN_FIELD).ok()?);
@@ -33,7 +30,7 @@ pub fn show(context: &OAuthContext<'_>, call: &Call) -> Response {
     }
 }
 
-/// What the button does.
+/// Handles `POST /confirm`: redeems the link.
 pub fn use_link(context: &OAuthContext<'_>, call: &Call) -> Response {
     let types = call.request.headers.get_all("content-type");
     let form = Form::of_body(types, &call.request.body);
@@ -49,10 +46,10 @@ pub fn use_link(context: &OAuthContext<'_>, call: &Call) -> Response {
     }
 }
 
-/// Why a link was not used.
+/// Reason for not redeeming a link.
 enum NotUsed {
     Link(MailError),
-    /// The workspace's ledger took no entry.
+    /// The audit entry could not be written.
     Unrecorded(String),
 }
 
@@ -62,7 +59,8 @@ impl From<MailError> for NotUsed {
     }
 }
 
-/// Uses a link. Its entry is on disk before anything changes; where the link was used meanwhile, another one says so.
+/// Redeems a link. The audit entry is durable before any change; if the link was redeemed concurrently, a second entry
+/// records the refusal.
 fn used(context: &OAuthContext<'_>, token: &[u8]) -> Result<(), NotUsed> {
     let slug = context.control.find_mail(token)?.tenant;
     record(context, &slug, Outcome::Done)?;
@@ -92,7 +90,7 @@ fn record(context: &OAuthContext<'_>, slug: &str, outcome: Outcome) -> Result<()
     recorded.map(drop).map_err(|why| unrecorded(why.to_string()))
 }
 
-/// The page for a link that does nothing; which of the reasons it is is not said.
+/// The page for a link that cannot be redeemed; does not reveal the reason.
 fn over(why: &MailError) -> Response {
     match why {
         MailError::Control(error) if error.is_fault() => {

@@ -1,5 +1,3 @@
-//! The parts of the service that the authorization server uses for one call.
-
 use std::net::IpAddr;
 
 use engine::os::clock::{Clock, Random};
@@ -10,26 +8,26 @@ use recalld_metastore::Control;
 use recalld_policy::rate::{Buckets, Guesses};
 use recalld_workspace::tenants::Tenants;
 
-/// Borrowed from the running service for one call.
+/// Parts of the running service that the authorization server borrows for one call.
 pub struct OAuthContext<'a> {
-    /// The keys and endpoints of the authorization server; `None` where the server has no public URL.
+    /// The authorization server; `None` if the server has no public URL.
     pub authority: Option<&'a Authority>,
-    /// Tenants, credentials, clients and grants.
+    /// Store of tenants, credentials, clients and grants.
     pub control: &'a Control,
-    /// The workspaces whose ledgers record sign-ins.
+    /// Workspaces, whose ledgers record sign-ins.
     pub tenants: &'a Tenants,
-    /// The settings.
+    /// Server settings.
     pub config: &'a Config,
-    /// The rate limit of each credential.
+    /// Rate limits per credential.
     pub rates: &'a Buckets,
-    /// The rate limit of each site for requests without a credential.
+    /// Rate limits per site, for requests without a credential.
     pub strangers: &'a Buckets,
-    /// Wrong credentials lately.
+    /// Login throttle: budgets of failed credentials.
     pub guesses: &'a Guesses,
-    /// The time.
+    /// Wall clock.
     pub clock: &'a dyn Clock,
-    /// Randomness.
+    /// Randomness source.
     pub random: &'a dyn Random,
-    /// The client's address, as far as trusted proxies vouch for it.
+    /// The client's address, as reported by trusted proxies.
     pub client_address: IpAddr,
 }

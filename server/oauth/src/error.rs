@@ -1,7 +1,5 @@
-//! Errors of the authorization server: their codes, statuses and bodies (RFC 6749, section 5.2; RFC 7591,
-//! section 3.2.2; RFC 8707, section 2).
-//!
-//! Owns how an error is told. Must not know when there is one.
+//! Errors of the authorization server: codes, statuses and bodies (RFC 6749, section 5.2; RFC 7591, section 3.2.2; RFC
+//! 8707, section 2).
 
 use std::fmt;
 
@@ -10,48 +8,48 @@ use serde_json::json;
 use recalld_http_server::Response;
 use recalld_http_server::limits::RETRY_AFTER_SECONDS;
 
-/// Characters of a description; the rest is cut off.
+/// Maximum length of a description in characters; the rest is cut off.
 const DESCRIPTION_CHARS_MAX: usize = 240;
-/// The challenge where a client showed itself by Basic and was not taken.
+/// Challenge to a client whose Basic authentication failed.
 const BASIC: &str = "Basic realm=\"recalld\", charset=\"UTF-8\"";
 
-/// What is wrong, as clients read it.
+/// The `error` code of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorCode {
     /// A parameter is missing, repeated or malformed.
     InvalidRequest,
-    /// The client is not known, or did not show that it is itself.
+    /// The client is unknown, or its authentication failed.
     InvalidClient,
-    /// The code or refresh token is not good, or not for this client.
+    /// The code or refresh token is invalid, or was issued to another client.
     InvalidGrant,
-    /// A scope does not exist, or none that was asked for may be had.
+    /// A scope does not exist, or no requested scope can be granted.
     InvalidScope,
-    /// The resource is not this one.
+    /// The requested resource is not this service.
     InvalidTarget,
-    /// The client may not use this grant.
+    /// The client may not use this grant type.
     UnauthorizedClient,
-    /// There is no such grant here.
+    /// The grant type is not supported.
     UnsupportedGrantType,
-    /// There is no such response type here.
+    /// The response type is not supported.
     UnsupportedResponseType,
-    /// The person said no.
+    /// The person denied the request.
     AccessDenied,
     /// The service failed.
     ServerError,
     /// The service cannot answer now.
     TemporarilyUnavailable,
-    /// A redirect URI may not be registered.
+    /// The redirect URI cannot be registered.
     InvalidRedirectUri,
-    /// What a client says of itself is not taken.
+    /// The client metadata is not accepted.
     InvalidClientMetadata,
-    /// A request that is a signed object is not taken (RFC 9101, section 6).
+    /// A signed request object is not supported (RFC 9101, section 6).
     RequestNotSupported,
-    /// Nor one that lies elsewhere.
+    /// A request object by reference is not supported.
     RequestUriNotSupported,
 }
 
 impl ErrorCode {
-    /// All of them.
+    /// All codes.
     pub const ALL: [Self; 15] = [
         Self::InvalidRequest,
         Self::InvalidClient,
@@ -91,7 +89,7 @@ impl ErrorCode {
         }
     }
 
-    /// The status where it is told in a body.
+    /// The HTTP status of a response body with this code.
     pub fn status(self) -> u16 {
         match self {
             Self::InvalidClient => 401,
@@ -108,7 +106,7 @@ impl fmt::Display for ErrorCode {
     }
 }
 
-/// One error, and what to say about it.
+/// An OAuth error: code and description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OAuthError {
     code: ErrorCode,
@@ -117,8 +115,8 @@ pub struct OAuthError {
 }
 
 impl OAuthError {
-    /// An error with words for whoever writes the client. Characters that an error may not have
-    /// (RFC 6749, section 5.2) are replaced, and what is too long is cut off.
+    /// An error with a description for the client's developer. Characters that RFC 6749, section 5.2 excludes are
+    /// replaced, and an overlong description is cut off.
     pub fn new(code: ErrorCode, description: &str) -> Self {
         let plain = |letter| match letter {
             '"' => '\'',
@@ -129,14 +127,14 @@ impl OAuthError {
         Self { code, description, by_basic: false }
     }
 
-    /// The same, told to a client that showed itself by Basic: `invalid_client` then challenges it.
+    /// Marks the error as a response to Basic authentication: `invalid_client` then includes a challenge.
     #[must_use]
     pub fn by_basic(self, by_basic: bool) -> Self {
         Self { by_basic, ..self }
     }
 
-    /// The answer to whoever asks too often, in the form of an error (OAU-06): the wait, in seconds, is in
-    /// `Retry-After` (RFC 6585, section 4).
+    /// The 429 response of a rate limit, in the form of an error (OAU-06). `Retry-After` carries the wait in seconds
+    /// (RFC 6585, section 4).
     pub fn too_many(wait_seconds: u32) -> Response {
         let code = ErrorCode::TemporarilyUnavailable.name();
         let description = format!("too many requests; try again in {wait_seconds} s");
@@ -145,17 +143,17 @@ impl OAuthError {
             .header("Retry-After", wait_seconds.to_string())
     }
 
-    /// What is wrong.
+    /// The error code.
     pub fn code(&self) -> ErrorCode {
         self.code
     }
 
-    /// What is said about it.
+    /// The sanitized description.
     pub fn description(&self) -> &str {
         &self.description
     }
 
-    /// The answer that tells it in a body (OAU-06).
+    /// The response with the error in its body (OAU-06).
     pub fn response(&self) -> Response {
         let body = json!({"error": self.code.name(), "error_description": self.description});
         let response = untold(Response::json(self.code.status(), body.to_string().into_bytes()));
@@ -177,7 +175,7 @@ impl fmt::Display for OAuthError {
 
 impl std::error::Error for OAuthError {}
 
-/// The same answer, kept by nobody on the way (RFC 6749, section 5.1).
+/// Forbids caching of a response (RFC 6749, section 5.1).
 pub(super) fn untold(response: Response) -> Response {
     response.header("Cache-Control", "no-store").header("Pragma", "no-cache")
 }

@@ -1,8 +1,7 @@
-//! Fetching a stranger's document, without being led to where only we can go.
+//! Fetches a stranger's document with an SSRF guard.
 //!
-//! Owns the guard: a name is looked up once, every address of it must be a public one, and the connection goes
-//! to an address that was looked at. No redirects, no proxy, a bound on bytes and on time. Must not know what
-//! the document says.
+//! A host name is resolved once, every address must be public, and the connection goes to a resolved address. No
+//! redirects, no proxy, bounded size and time.
 
 use std::fmt;
 use std::io::Read;
@@ -19,48 +18,48 @@ use ureq::{Agent, Timeout};
 
 use super::addresses::is_public;
 
-/// Bytes of a document.
+/// Maximum document size in bytes.
 const DOCUMENT_BYTES_MAX: usize = 64 * 1024;
-/// How long a fetch may take, from looking up the name to the last byte.
+/// Timeout of a fetch, from name resolution to the last byte.
 pub(super) const FETCH_TIME_MAX: Duration = Duration::from_secs(5);
-/// Names that are being looked up. The system may take longer for one than a fetch waits; beyond this many
-/// nobody begins another.
+/// Maximum number of concurrent name lookups. A system lookup may outlast its fetch; beyond this number, no lookup
+/// starts.
 const LOOKUPS_MAX: usize = 16;
-/// Addresses of a name that are looked at, and may be tried.
+/// Maximum number of addresses of a name that are checked and may be tried.
 const ADDRESSES_MAX: usize = 16;
-/// Bytes of the head of an answer.
+/// Maximum size of a response head in bytes.
 const ANSWER_HEAD_BYTES_MAX: usize = 16 * 1024;
 
-/// What was fetched.
+/// A fetched document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fetched {
-    /// Its `Content-Type`.
+    /// The `Content-Type`; empty if missing.
     pub content_type: String,
-    /// How long it may be kept, in seconds, where `Cache-Control` says so.
+    /// Freshness lifetime from `Cache-Control`, in seconds.
     pub max_age_seconds: Option<u64>,
-    /// The document, at most `DOCUMENT_BYTES_MAX`.
+    /// The document, at most `DOCUMENT_BYTES_MAX` bytes.
     pub body: Vec<u8>,
 }
 
-/// Why there is no document.
+/// Reason for a failed fetch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FetchFault {
-    /// The name leads to this address, which is not public.
+    /// The name resolves to this address, which is not public.
     NotPublic(IpAddr),
-    /// The answer has this status.
+    /// The response status is not 200.
     Status(u16),
     /// The document is too long.
     TooLong,
-    /// It took too long.
+    /// The fetch timed out.
     TooSlow,
-    /// As many as may be are being fetched.
+    /// Too many fetches or lookups are running.
     Busy,
-    /// There was no answer, for this reason.
+    /// No response, for this reason.
     Unreachable(String),
 }
 
-/// For the log: a stranger who is told this would learn which names there are where only we can look.
+/// For the log only: shown to a stranger, this text would reveal names inside the private network.
 impl fmt::Display for FetchFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -77,13 +76,14 @@ impl fmt::Display for FetchFault {
 }
 
 impl FetchFault {
-    /// Whether it says that there is no such document any more. After anything else it may well be there.
+    /// Returns true if the document no longer exists or is too long. After any other error, the document may still
+    /// exist.
     pub fn is_gone(&self) -> bool {
         matches!(self, Self::Status(404 | 410) | Self::TooLong)
     }
 
-    /// Whether it may be over by itself. That a host is not public is one of these, so that it looks like one that
-    /// cannot be reached.
+    /// Returns true if a retry may succeed. A non-public host counts as transient, to be indistinguishable from an
+    /// unreachable host.
     pub fn is_passing(&self) -> bool {
         match self {
             Self::Status(status) => *status == 429 || *status >= 500,
@@ -95,16 +95,16 @@ impl FetchFault {
 
 impl std::error::Error for FetchFault {}
 
-/// What fetches documents.
+/// A fetcher of documents.
 pub trait Fetch: Send + Sync {
-    /// The document at `url`.
+    /// Returns the document at `url`.
     ///
     /// # Errors
-    /// When there is none that may be had.
+    /// The document is unavailable.
     fn fetch(&self, url: &str) -> Result<Fetched, FetchFault>;
 }
 
-/// Fetches over HTTPS from public addresses.
+/// Fetcher over HTTPS from public addresses.
 #[derive(Debug)]
 pub(crate) struct HttpFetch {
     agent: Agent,
@@ -121,11 +121,11 @@ impl HttpFetch {
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .https_only(https_only)
-            // A proxy would look names up by itself, behind the guard.
+            // A proxy would resolve names itself, bypassing the guard.
             .proxy(None)
             .max_redirects(0)
             .max_response_header_size(ANSWER_HEAD_BYTES_MAX)
-            // No connection outlives its fetch, so that each goes to an address that was looked at for it.
+            // No connection is reused, so that each fetch connects to an address checked for this fetch.
             .max_idle_connections(0)
             .timeout_global(Some(time_max))
             .user_agent(concat!("recalld/", env!("CARGO_PKG_VERSION")))
@@ -158,7 +158,7 @@ fn text(headers: &HeaderMap, name: &header::HeaderName) -> String {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
 }
 
-/// `max-age` of a `Cache-Control` (RFC 9111, section 5.2); 0 where nothing may be kept.
+/// The `max-age` of a `Cache-Control` value (RFC 9111, section 5.2); 0 for `no-store` and `no-cache`.
 fn max_age(cache_control: &str) -> Option<u64> {
     let directives = || cache_control.split(',').map(|it| it.trim().to_ascii_lowercase());
     if directives().any(|it| it == "no-store" || it == "no-cache") {
@@ -178,7 +178,7 @@ fn fault(error: ureq::Error) -> FetchFault {
     }
 }
 
-/// Looks names up, and lets through none that leads anywhere it should not.
+/// A resolver that rejects names with a disallowed address.
 #[derive(Debug)]
 struct Guard {
     is_allowed: fn(IpAddr) -> bool,
@@ -196,7 +196,7 @@ impl Resolver for Guard {
         let port =
             uri.port_u16().unwrap_or(if uri.scheme_str() == Some("http") { 80 } else { 443 });
         let addresses = self.look_up(host, port, *timeout.after)?;
-        // One that is not public among others is a trap, not a choice.
+        // A name with any non-public address is rejected: a mix of public and private addresses is an attack.
         if let Some(other) = addresses.iter().find(|address| !(self.is_allowed)(address.ip())) {
             return Err(ureq::Error::Other(Box::new(FetchFault::NotPublic(other.ip()))));
         }
@@ -207,8 +207,8 @@ impl Resolver for Guard {
 }
 
 impl Guard {
-    /// The addresses of a name. The system's look-up cannot be called off, so it has a thread of its own, and
-    /// there are [`LOOKUPS_MAX`] of them at most.
+    /// Resolves a name. The system's lookup cannot be cancelled, so each lookup has a thread of its own, at most
+    /// [`LOOKUPS_MAX`].
     fn look_up(
         &self,
         host: String,
@@ -223,7 +223,7 @@ impl Guard {
             let found = (host.as_str(), port).to_socket_addrs();
             let found = found.map(|all| all.take(ADDRESSES_MAX).collect::<Vec<_>>());
             drop(seat);
-            // Nobody listens any more where it took too long.
+            // After a timeout, the receiver is gone.
             tell.send(found).unwrap_or_default();
         };
         std::thread::Builder::new().name("look-up".into()).spawn(look_up)?;
@@ -235,11 +235,11 @@ impl Guard {
     }
 }
 
-/// One of a bounded number of places, given back when dropped.
+/// A permit from a bounded number, released on drop.
 struct Seat(Arc<AtomicUsize>);
 
 impl Seat {
-    /// A place, where fewer than `max` are taken.
+    /// Acquires a permit if fewer than `max` are taken.
     fn take(taken: &Arc<AtomicUsize>, max: usize) -> Option<Self> {
         let one_more = |count| if count < max { Some(count + 1) } else { None };
         let is_free = taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more);
@@ -265,7 +265,7 @@ mod tests {
         true
     }
 
-    /// A server for one request, and how many bytes of the answer it got rid of.
+    /// Serves one request with `answer`. Returns the URL.
     fn serve(answer: Vec<u8>) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let at = format!("http://{}/client", listener.local_addr().unwrap());
@@ -277,9 +277,9 @@ mod tests {
                 stream.read_exact(&mut byte).unwrap();
                 head.push(byte[0]);
             }
-            // The client may have seen enough before the end.
+            // The client may close the connection before the end.
             stream.write_all(&answer).unwrap_or_default();
-            // Kept open until the client goes, so that the end is told by the length alone.
+            // The connection stays open until the client closes it, so that only the length marks the end.
             stream.read_to_end(&mut Vec::new()).unwrap_or_default();
         });
         at

@@ -1,38 +1,37 @@
-//! Parameters: bodies and queries of the form `application/x-www-form-urlencoded`.
+//! Parameters: bodies and queries in `application/x-www-form-urlencoded`.
 //!
-//! Owns how they are read (OAU-02 to OAU-05): bounded, each once, an empty one as if it were not there
-//! (RFC 6749, sections 3.1 and 3.2). Must not know what any of them means, but that `resource` has an error of
-//! its own.
+//! Parsing is bounded, rejects repeated parameters and ignores empty ones (OAU-02 to OAU-05; RFC 6749, sections 3.1 and
+//! 3.2). The only parameter known by name is `resource`, which has an error code of its own.
 
 use std::borrow::Cow;
 
 use super::error::{ErrorCode, OAuthError};
 
-/// Parameters of one request. An authorization request of the clients that are known has ten.
+/// Maximum number of parameters per request. Authorization requests of known clients have ten.
 const PARAMETERS_MAX: usize = 64;
-/// Bytes of all parameters as they are sent. A request head holds twice as many.
+/// Maximum size of all encoded parameters in bytes; half of a request head.
 pub const FORM_BYTES_MAX: usize = 8 * 1024;
-/// Bytes of the form of `/authorize`. It carries what came in a query, sealed and in base64, which has four digits for
-/// each three bytes.
+/// Maximum size of the `/authorize` form in bytes. The form carries a sealed query in base64, four digits for three
+/// bytes.
 pub const SIGN_IN_FORM_BYTES_MAX: usize = 2 * FORM_BYTES_MAX;
 const FORM_TYPE: &str = "application/x-www-form-urlencoded";
-/// The parameter that may stand twice by its own specification (RFC 8707), and not here: there is one resource.
+/// A parameter that RFC 8707 allows to repeat. Repetition is rejected here, as there is only one resource.
 const RESOURCE: &str = "resource";
 
 /// The parameters of a request.
 ///
-/// Has no `Debug`, because they carry secrets.
+/// Has no `Debug`, because parameters carry secrets.
 pub struct Form {
-    /// Name and value in the order they were sent, without empty ones.
+    /// Name and value in the order of the request, without empty values.
     parameters: Vec<(String, String)>,
 }
 
 impl Form {
-    /// Reads a body. `content_types` are the values of the header `Content-Type`.
+    /// Parses a body. `content_types` yields all values of the `Content-Type` header.
     ///
     /// # Errors
-    /// `invalid_request` for another content type, too much, what is not in the form, and for a parameter that
-    /// stands there twice (`invalid_target` where that is `resource`).
+    /// `invalid_request` for another content type, an oversized or malformed body, and a repeated parameter
+    /// (`invalid_target` for `resource`).
     pub fn of_body<'a>(
         content_types: impl IntoIterator<Item = &'a str>,
         body: &[u8],
@@ -40,7 +39,7 @@ impl Form {
         Self::of_body_within(content_types, body, FORM_BYTES_MAX)
     }
 
-    /// The same of a body that may have so many bytes.
+    /// Like [`Form::of_body`], with a limit of `bytes_max`.
     pub(super) fn of_body_within<'a>(
         content_types: impl IntoIterator<Item = &'a str>,
         body: &[u8],
@@ -56,11 +55,11 @@ impl Form {
         Ok(form)
     }
 
-    /// Reads a query without its `?`. Parameters may still be there twice: where the answer goes by them,
-    /// [`Form::once`] asks for one, and [`Form::each_once`] for all.
+    /// Parses a query without its `?`. Repeated parameters are accepted here: parameters that select the recipient of
+    /// the response are read with [`Form::once`], and [`Form::each_once`] then checks all.
     ///
     /// # Errors
-    /// `invalid_request` for too much, and for what is not in the form.
+    /// `invalid_request` for an oversized or malformed query.
     pub fn of_query(query: Option<&str>) -> Result<Self, OAuthError> {
         Self::read(query.unwrap_or_default().as_bytes(), FORM_BYTES_MAX)
     }
@@ -88,33 +87,33 @@ impl Form {
         Ok(Self { parameters })
     }
 
-    /// A parameter; of several of the name the first.
+    /// The first value of a parameter.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.named(name).next()
     }
 
-    /// A parameter that may stand there once.
+    /// The value of a parameter that must not repeat.
     ///
     /// # Errors
-    /// `invalid_request` when it is there twice.
+    /// `invalid_request` if the parameter repeats.
     pub fn once(&self, name: &str) -> Result<Option<&str>, OAuthError> {
         let mut named = self.named(name);
         let first = named.next();
         if named.next().is_some() { Err(repeated(name)) } else { Ok(first) }
     }
 
-    /// A parameter that has to be there, once.
+    /// The value of a required parameter.
     ///
     /// # Errors
-    /// `invalid_request` when it is not there, or twice.
+    /// `invalid_request` if the parameter is missing or repeats.
     pub fn need(&self, name: &str) -> Result<&str, OAuthError> {
         self.once(name)?.ok_or_else(|| invalid(&format!("the parameter {name} is missing")))
     }
 
-    /// Whether every parameter, known or not, stands there once.
+    /// Checks that no parameter repeats, known or unknown.
     ///
     /// # Errors
-    /// `invalid_request` that names one that does not; `invalid_target` where it is `resource`.
+    /// `invalid_request` with the name of a repeated parameter; `invalid_target` for `resource`.
     pub fn each_once(&self) -> Result<(), OAuthError> {
         let mut seen = std::collections::HashSet::new();
         match self.parameters.iter().find(|(name, _)| !seen.insert(name.as_str())) {
@@ -133,14 +132,14 @@ impl Form {
     }
 }
 
-/// Whether a content type is that of a form, whatever its parameters say (RFC 9110, section 8.3.1).
+/// Returns true for the form content type, whatever its parameters (RFC 9110, section 8.3.1).
 fn is_form_type(value: &str) -> bool {
     let essence = value.split(';').next().unwrap_or_default();
     essence.trim_matches([' ', '\t']).eq_ignore_ascii_case(FORM_TYPE)
 }
 
-/// Text out of its percent-encoding, a `+` standing for `plus`; `None` for a `%` without two digits, for what
-/// is no UTF-8, and for NUL, which no parameter has.
+/// Percent-decodes text; `+` becomes `plus`. Returns `None` for a `%` without two hex digits, for invalid UTF-8, and
+/// for NUL, which no parameter contains.
 pub(super) fn decode(part: &[u8], plus: u8) -> Option<String> {
     let mut bytes = Vec::with_capacity(part.len());
     let mut rest = part.iter();
@@ -191,7 +190,7 @@ mod tests {
             ("a=%C3%A9%26%3d%2B", "a", Some("\u{e9}&=+")),
             ("a=b=c", "a", Some("b=c")),
             ("%61=1", "a", Some("1")),
-            // Empty is as good as absent, however it is empty.
+            // Any spelling of an empty value equals an absent parameter.
             ("a=", "a", None),
             ("a", "a", None),
             ("a=&a=1", "a", Some("1")),
@@ -227,7 +226,7 @@ mod tests {
             let (found, said) = refused(body(text));
             assert!(found == code && said.contains(word), "{text}: {found} {said}");
         }
-        // A query is read all the same, so that its answer can find its way.
+        // A query with repeated parameters is parsed all the same, so that its error can be reported to the client.
         let form = Form::of_query(Some("state=1&state=2&client_id=c")).ok().unwrap();
         assert_eq!(form.once("client_id").unwrap(), Some("c"));
         assert!(form.once("state").is_err() && form.each_once().is_err());

@@ -1,7 +1,4 @@
-//! The client of an id: one that registered, or one that is a document of its own.
-//!
-//! Owns where a client is looked for, for every endpoint that is told of one. Must not know what it asks for, nor
-//! how it is answered.
+//! Resolves a client id to a registered client or to a client with a metadata document.
 
 use std::net::IpAddr;
 
@@ -17,43 +14,43 @@ use recalld_policy::rate::key_of_site;
 use recalld_telemetry::log;
 use recalld_telemetry::log::{Level, Value};
 
-/// A client that may be used.
+/// A resolved client.
 #[derive(Debug, Clone)]
 pub(crate) struct KnownClient {
-    /// Its id, as it was asked for.
+    /// The id as requested.
     pub id: String,
-    /// What people know it by; its own claim.
+    /// Display name, as claimed by the client.
     pub name: Option<String>,
-    /// The host that vouches for it, where its id is the address of a document.
+    /// The document's host, if the id is a document URL.
     pub host: Option<String>,
-    /// Where answers may go.
+    /// Registered redirect URIs.
     pub redirects: Vec<Redirect>,
-    /// How it shows itself.
+    /// Client authentication method.
     pub auth_method: AuthMethod,
-    /// Whether somebody signed in by it; of a document nobody knows.
+    /// True if somebody has signed in with the client; always false for a metadata document.
     pub was_used: bool,
     secret: Option<Hash>,
 }
 
-/// Why there is no client.
+/// Reason for a failed resolution of a client id.
 #[derive(Debug)]
 pub(crate) enum ClientTrouble {
-    /// Nobody is known by this id, or whoever was is kept out.
+    /// The id is unknown or blocked.
     Unknown,
-    /// Its document cannot be had or is not taken.
+    /// The metadata document is unavailable or invalid.
     Document(DocumentFault),
-    /// The control store cannot say. The log has why.
+    /// The control store failed; the cause is in the log.
     Unavailable,
 }
 
 impl KnownClient {
-    /// Whether `presented` is its secret; `false` for one without.
+    /// Returns true if `presented` is the client's secret; false for a client without a secret.
     pub(crate) fn is_secret(&self, presented: &[u8]) -> bool {
         self.secret.is_some_and(|hash| hash == Hash::of(presented))
     }
 
-    /// Whether all its answers go to the machine of whoever signs in, where any program may have taken the address or
-    /// the scheme.
+    /// Returns true if every redirect URI leads to the person's own machine, where any program may have claimed the
+    /// address or scheme.
     pub(crate) fn is_local_only(&self) -> bool {
         let is_here =
             |redirect: &Redirect| Destination::of(redirect.text()).is_some_and(|it| it.is_here());
@@ -61,7 +58,7 @@ impl KnownClient {
     }
 
     fn registered(client: Client) -> Self {
-        // Whatever was registered was taken then; what is not taken any more is good for nothing.
+        // A redirect URI accepted at registration but invalid under today's rules is dropped.
         let redirects = client.redirect_uris.iter().filter_map(|uri| Redirect::parse(uri).ok());
         Self {
             redirects: redirects.collect(),
@@ -87,11 +84,11 @@ impl KnownClient {
     }
 }
 
-/// The client of `id`, asked for by `peer`. Where that is the address of a document that is not remembered, this
-/// takes as long as a fetch: it is for workers, never for an event loop.
+/// Resolves the client `id`, requested by `peer`. If a metadata document is not cached, this blocks as long as a fetch:
+/// for worker threads only, never for an event loop.
 ///
 /// # Errors
-/// Why there is none.
+/// The client is unknown, or cannot be resolved now.
 pub(crate) fn known_client(
     context: &OAuthContext<'_>,
     authority: &Authority,
@@ -112,14 +109,14 @@ pub(crate) fn known_client(
     found.map(|document| KnownClient::documented(&document)).map_err(ClientTrouble::Document)
 }
 
-/// Whoever runs the server is told what the store could not say; clients are told of no file.
+/// Logs the store error for the operator; clients learn no file names.
 fn unavailable(error: &ControlError) -> ClientTrouble {
     log::event(Level::Error, "a client could not be looked up", &[("why", Value::Text(error))]);
     ClientTrouble::Unavailable
 }
 
 impl ClientTrouble {
-    /// Whether who was told of it might have been guessing.
+    /// Returns true if the request may have been a guess.
     pub(crate) fn is_guess(&self) -> bool {
         match self {
             Self::Unknown => true,
@@ -128,7 +125,7 @@ impl ClientTrouble {
         }
     }
 
-    /// Whether it may be over by itself in a moment.
+    /// Returns true if a retry may succeed.
     pub(crate) fn is_passing(&self) -> bool {
         match self {
             Self::Unknown => false,

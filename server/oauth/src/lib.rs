@@ -1,8 +1,6 @@
-//! The OAuth 2.1 authorization server: what clients send and what they are told.
+//! The OAuth 2.1 authorization server: endpoints, parameters, documents, errors and challenges (format-spec/oauth.md).
 //!
-//! Owns the wire (format-spec/oauth.md): parameters, documents, errors, challenges, and what a client may be.
-//! Keeps nothing but a cache of other people's documents: who has which client, code or grant is the control
-//! store's.
+//! The only state is caches and sign-ins in progress; clients, codes and grants are in the control store.
 #![forbid(unsafe_code)]
 
 mod addresses;

@@ -1,7 +1,5 @@
-//! The well-known documents: of the resource (RFC 9728), of the authorization server (RFC 8414) and of its
-//! keys (RFC 7517).
-//!
-//! Owns what they say, all of which follows from where the service is. Must not know who asks.
+//! Well-known documents: protected resource metadata (RFC 9728), authorization server metadata (RFC 8414) and the JWKS
+//! (RFC 7517). All follow from the service URLs and keys.
 
 use serde_json::{Value, json};
 use url::Url;
@@ -15,29 +13,28 @@ use super::uri::{self, UriFault};
 use recalld_auth::TokenKeys;
 use recalld_http_server::Response;
 
-/// How long a document may be kept by who fetched it, in seconds. Keys are published for longer than this before
-/// they sign.
+/// Cache lifetime of a document in seconds. Keys are published for longer than this before they sign.
 pub(crate) const DOCUMENT_SECONDS: u64 = 300;
-/// The paths of the endpoints.
+/// Path of the authorization endpoint.
 pub const AUTHORIZE: &str = "/authorize";
-/// Where codes, refresh tokens and client credentials become access tokens.
+/// Path of the token endpoint.
 pub const TOKEN: &str = "/token";
-/// Where tokens end.
+/// Path of the revocation endpoint.
 pub const REVOKE: &str = "/revoke";
-/// Where clients make themselves known.
+/// Path of the dynamic client registration endpoint.
 pub const REGISTER: &str = "/register";
-/// The keys.
+/// Path of the JWKS.
 pub const JWKS: &str = "/.well-known/jwks.json";
-/// The authorization server's document.
+/// Path of the authorization server metadata.
 pub const SERVER_DOCUMENT: &str = "/.well-known/oauth-authorization-server";
-/// The resource's document; also with the path of the resource behind it.
+/// Path of the resource metadata; also served with the resource's path appended.
 pub const RESOURCE_DOCUMENT: &str = "/.well-known/oauth-protected-resource";
-/// The same, for the resource at `/mcp` (RFC 9728 section 3.1).
+/// Path of the metadata of the resource `/mcp` (RFC 9728, section 3.1).
 pub const MCP_RESOURCE_DOCUMENT: &str = "/.well-known/oauth-protected-resource/mcp";
-/// Grants of `/token`.
+/// Grant types of the token endpoint.
 pub const GRANTS: [&str; 3] = ["authorization_code", "refresh_token", "client_credentials"];
 
-/// Where the service is: who issues tokens, and for what.
+/// The public URLs of the service: issuer and resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places {
     issuer: String,
@@ -45,11 +42,12 @@ pub struct Places {
 }
 
 impl Places {
-    /// `issuer` is an origin, `https://recall.example`, without a slash behind it; `resource` is below it and has
-    /// a path, `https://recall.example/mcp`. Plain HTTP is for `localhost`, `127.0.0.1` and `[::1]`.
+    /// Validates the URLs. `issuer` is an origin without a trailing slash, `https://recall.example`; `resource` has the
+    /// same origin and a path, `https://recall.example/mcp`. Plain HTTP is accepted for `localhost`, `127.0.0.1` and
+    /// `[::1]`.
     ///
     /// # Errors
-    /// What is wrong, in words.
+    /// A message that names the violated rule.
     pub fn new(issuer: &str, resource: &str) -> Result<Self, String> {
         let parse = |text: &str| {
             let said = |fault: UriFault| format!("{text:?} is not taken: {fault}");
@@ -74,30 +72,30 @@ impl Places {
         Ok(Self { issuer: issuer.to_owned(), resource: url })
     }
 
-    /// `iss`: who issues.
+    /// The issuer (`iss`).
     pub fn issuer(&self) -> &str {
         &self.issuer
     }
 
-    /// `aud`: what tokens are for.
+    /// The resource (`aud` of tokens).
     pub fn resource(&self) -> &str {
         self.resource.as_str()
     }
 
-    /// Whether browsers reach it by TLS: the listener's own, or that of what stands before it.
+    /// Returns true if browsers connect by TLS, terminated by the listener or by a proxy in front.
     pub(crate) fn has_tls(&self) -> bool {
         self.resource.scheme() == "https"
     }
 
-    /// Where the resource's document is: what challenges point to.
+    /// URL of the resource metadata, as named by challenges.
     pub fn resource_metadata(&self) -> String {
         format!("{}{RESOURCE_DOCUMENT}{}", self.issuer, self.resource.path())
     }
 
-    /// The resource that a request asks a token for (RFC 8707). Who names none gets the one there is.
+    /// The resource of a token request (RFC 8707). Without a parameter, this service's resource.
     ///
     /// # Errors
-    /// `invalid_target` for any other.
+    /// `invalid_target` for any other resource.
     pub fn asked(&self, resource: Option<&str>) -> Result<&str, OAuthError> {
         match resource {
             Some(other) if other != self.resource() => {
@@ -108,7 +106,7 @@ impl Places {
         }
     }
 
-    /// The document at `path`, if there is one (OAU-07 to OAU-09).
+    /// The well-known document at `path`; `None` if there is none (OAU-07 to OAU-09).
     pub fn document(&self, path: &str, keys: &TokenKeys) -> Option<Response> {
         let document = match path {
             SERVER_DOCUMENT => self.server_document(),

@@ -1,7 +1,6 @@
-//! Proof key for code exchange (RFC 7636): S256 or nothing.
+//! Proof Key for Code Exchange (RFC 7636): S256 only.
 //!
-//! Owns what a challenge and a verifier look like. Whether they belong together is said where a code is redeemed
-//! (`control`).
+//! Validates the form of challenge and verifier. The comparison of the two is in `control`, where a code is redeemed.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -9,23 +8,23 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use super::error::{ErrorCode, OAuthError};
 use super::form::Form;
 
-/// The one method there is.
+/// The only supported `code_challenge_method`.
 pub(super) const METHOD: &str = "S256";
-/// Characters of a challenge: a SHA-256 in base64url.
+/// Length of a challenge in characters: a SHA-256 in base64url.
 const CHALLENGE_CHARS: usize = 43;
-/// Characters of a verifier, at least and at most (RFC 7636, section 4.1).
+/// Length of a verifier in characters (RFC 7636, section 4.1).
 const VERIFIER_CHARS: std::ops::RangeInclusive<usize> = 43..=128;
 
-/// The challenge of an authorization request, in its one form.
+/// A code challenge in canonical form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Challenge([u8; 32]);
 
 impl Challenge {
-    /// The challenge of an authorization request.
+    /// Parses the challenge of an authorization request.
     ///
     /// # Errors
-    /// `invalid_request` when there is none, when its method is another one than S256 or not named (which
-    /// would be `plain`), and when it is no SHA-256.
+    /// `invalid_request` if the challenge is missing or not a SHA-256, or if the method is not S256; without a method,
+    /// `plain` would apply.
     pub fn of_request(form: &Form) -> Result<Self, OAuthError> {
         let challenge = form.need("code_challenge")?;
         if form.once("code_challenge_method")? != Some(METHOD) {
@@ -35,22 +34,22 @@ impl Challenge {
             .ok_or_else(|| invalid("code_challenge must be a SHA-256 in base64url, 43 characters"))
     }
 
-    /// A challenge as [`Challenge::text`] gave it.
+    /// Parses the text form returned by [`Challenge::text`].
     pub fn of_text(text: &str) -> Option<Self> {
         let bytes = Some(text).filter(|text| text.len() == CHALLENGE_CHARS)?;
         BASE64_URL_SAFE_NO_PAD.decode(bytes).ok()?.try_into().ok().map(Self)
     }
 
-    /// The text that a client sent and a store keeps.
+    /// The base64url form, as sent by the client and stored.
     pub fn text(&self) -> String {
         BASE64_URL_SAFE_NO_PAD.encode(self.0)
     }
 }
 
-/// `code_verifier` of a token request, in a form that it may have.
+/// The well-formed `code_verifier` of a token request.
 ///
 /// # Errors
-/// `invalid_request` when there is none, or one that cannot be.
+/// `invalid_request` if the verifier is missing or malformed.
 pub(super) fn verifier(form: &Form) -> Result<&str, OAuthError> {
     let verifier = form.need("code_verifier")?;
     let is_unreserved = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
@@ -68,7 +67,7 @@ fn invalid(description: &str) -> OAuthError {
 mod tests {
     use super::*;
 
-    /// RFC 7636, appendix B.
+    /// Example of RFC 7636, appendix B.
     const VERIFIER: &str = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
     const CHALLENGE: &str = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
 

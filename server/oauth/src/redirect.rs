@@ -1,5 +1,5 @@
-//! Redirect URIs: which a client may register, when a presented one is the registered one, and the answer
-//! that goes there (OAuth 2.1, section 2.3; RFC 8252, sections 7 and 8).
+//! Redirect URIs: rules of registration, comparison with the presented URI, and the redirect itself (OAuth 2.1, section
+//! 2.3; RFC 8252, sections 7 and 8).
 
 use std::fmt;
 
@@ -9,9 +9,9 @@ use url::{Host, Url};
 use super::error::OAuthError;
 use super::uri::{self, UriFault};
 
-/// Bytes of a redirect URI.
+/// Maximum length of a redirect URI in bytes.
 pub(crate) const REDIRECT_BYTES_MAX: usize = 1_024;
-/// What answers add to the query, so that nothing may stand there under these names before.
+/// Response parameters. A redirect URI's own query must not contain them.
 const ANSWER_NAMES: [&str; 6] = [CODE, STATE, ISSUER, ERROR, ERROR_DESCRIPTION, "error_uri"];
 const CODE: &str = "code";
 const STATE: &str = "state";
@@ -19,26 +19,26 @@ const ISSUER: &str = "iss";
 const ERROR: &str = "error";
 const ERROR_DESCRIPTION: &str = "error_description";
 
-/// A redirect URI that may be registered, or presented.
+/// A valid redirect URI, registered or presented.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redirect {
     text: String,
     url: Url,
 }
 
-/// Why a redirect URI may not be registered.
+/// Reason for rejecting a redirect URI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RedirectFault {
-    /// It is no URI that is taken.
+    /// Not a valid URI.
     Uri(UriFault),
-    /// It has a `*`, which would stand for nothing but itself.
+    /// Contains `*`, which would match only itself.
     Wildcard,
-    /// Its query has this parameter, which an answer adds.
+    /// The query contains this response parameter.
     Reserved(&'static str),
-    /// Plain HTTP, to another machine.
+    /// Plain HTTP to another machine.
     PlainHttp,
-    /// A scheme that any program might have.
+    /// A scheme that any program could claim.
     Scheme(String),
 }
 
@@ -65,12 +65,12 @@ impl fmt::Display for RedirectFault {
 impl std::error::Error for RedirectFault {}
 
 impl Redirect {
-    /// A redirect URI that may be registered: `https`; `http` to `localhost`, `127.0.0.1` or `[::1]`; a scheme with
-    /// a dot in it and a path behind it. No fragment, no user, no `*`, nothing in its query that answers add, at
-    /// most `REDIRECT_BYTES_MAX` bytes, in its normal form (OAU-14).
+    /// Parses a redirect URI: `https`; `http` to `localhost`, `127.0.0.1` or `[::1]`; or a scheme with a dot in it and
+    /// a path. No fragment, user, `*` or response parameter, at most `REDIRECT_BYTES_MAX` bytes, in normal form
+    /// (OAU-14).
     ///
     /// # Errors
-    /// The first of these that it breaks.
+    /// The first rule that the URI violates.
     pub fn parse(text: &str) -> Result<Self, RedirectFault> {
         let url = uri::parse(text, REDIRECT_BYTES_MAX).map_err(RedirectFault::Uri)?;
         let redirect = Self { text: text.to_owned(), url };
@@ -87,12 +87,12 @@ impl Redirect {
         }
     }
 
-    /// As it was written.
+    /// The URI as written.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Where an answer goes, for people: the host with its port if it has one, or the scheme of a program.
+    /// Target as shown to people: the host with its port if given, or the application's scheme.
     pub fn place(&self) -> String {
         match (self.url.host_str(), self.url.port()) {
             (Some(host), Some(port)) if self.is_web() => format!("{host}:{port}"),
@@ -101,7 +101,7 @@ impl Redirect {
         }
     }
 
-    /// Whether the answer stays on the machine of whoever signs in, so that any program there may have it.
+    /// Returns true for a loopback host: the redirect stays on the person's machine, where any program may receive it.
     pub fn is_loopback(&self) -> bool {
         self.is_web()
             && match self.url.host() {
@@ -112,8 +112,8 @@ impl Redirect {
             }
     }
 
-    /// Whether `presented` is this registered one: to the letter, but that the port may be any on a plain address
-    /// of the machine itself (RFC 8252, section 7.3), where programs take what port is free.
+    /// Returns true if `presented` equals this registered URI byte for byte. For plain HTTP to loopback, the port may
+    /// differ (RFC 8252, section 7.3), as programs listen on any free port.
     pub fn is_met_by(&self, presented: &str) -> bool {
         if self.text == presented {
             return true;
@@ -125,7 +125,7 @@ impl Redirect {
         self.around_port() == other.around_port()
     }
 
-    /// The address of an answer with `parameters` added to what query there is.
+    /// The URI with `parameters` appended to its query.
     pub fn answer<'a>(&self, parameters: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
         let mut answer = self.text.clone();
         answer.push(match self.url.query() {
@@ -136,13 +136,13 @@ impl Redirect {
         Serializer::for_suffix(answer, start).extend_pairs(parameters).finish()
     }
 
-    /// The address that brings a code (RFC 6749, section 4.1.2; RFC 9207).
+    /// The redirect URL with an authorization code (RFC 6749, section 4.1.2; RFC 9207).
     pub fn with_code(&self, code: &str, state: Option<&str>, issuer: &str) -> String {
         let state = state.map(|state| (STATE, state));
         self.answer([(CODE, code)].into_iter().chain(state).chain([(ISSUER, issuer)]))
     }
 
-    /// The address that brings an error (RFC 6749, section 4.1.2.1; RFC 9207).
+    /// The redirect URL with an error (RFC 6749, section 4.1.2.1; RFC 9207).
     pub(crate) fn with_error(
         &self,
         error: &OAuthError,
@@ -154,7 +154,7 @@ impl Redirect {
         self.answer(said.into_iter().chain(state).chain([(ISSUER, issuer)]))
     }
 
-    /// Scheme, host, and what stands behind the port as it was written.
+    /// Scheme, host, and the part after the port as written.
     fn around_port(&self) -> (&str, Option<&str>, &str) {
         let scheme = self.url.scheme();
         let rest = self.text.get(scheme.len() + "://".len()..).unwrap_or_default();
@@ -162,7 +162,7 @@ impl Redirect {
         (scheme, self.url.host_str(), &rest[path..])
     }
 
-    /// A parameter of its query that answers add, too.
+    /// The first response parameter found in the URI's query.
     fn reserved(&self) -> Option<&'static str> {
         let mut names = self.url.query_pairs().map(|(name, _)| name);
         names.find_map(|name| ANSWER_NAMES.into_iter().find(|reserved| *reserved == name))
@@ -247,7 +247,7 @@ mod tests {
             ("https://localhost/cb", "https://localhost:1/cb", false),
             ("com.example.app:/cb", "com.example.app:/cb", true),
             ("com.example.app:/cb", "com.example.app:/cb2", false),
-            // Only the port may be another one, on the same name of the machine.
+            // Only the port may differ, on the same loopback host.
             ("http://127.0.0.1:3000/cb", "http://127.0.0.1:51234/cb", true),
             ("http://127.0.0.1/cb", "http://127.0.0.1:51234/cb", true),
             ("http://127.0.0.1:3000/cb", "http://127.0.0.1/cb", true),

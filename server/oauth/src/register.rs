@@ -1,7 +1,4 @@
-//! Dynamic registration (RFC 7591): what a client says of itself, checked, and what it is told.
-//!
-//! Owns the fields of client metadata, those of documents among them (`client_document.rs`). Must not know
-//! where clients are kept.
+//! Client metadata (RFC 7591): validation of registrations and metadata documents, and the registration response.
 
 use serde_json::{Map, Value, json};
 
@@ -11,35 +8,35 @@ use super::redirect::Redirect;
 use recalld_common::secret::Secret;
 use recalld_http_server::Response;
 
-/// Bytes of a registration.
+/// Maximum size of a registration in bytes.
 pub const REGISTRATION_BYTES_MAX: usize = 16 * 1024;
-/// Redirect URIs of a client.
+/// Maximum number of redirect URIs of a client.
 pub const REDIRECTS_MAX: usize = 16;
-/// Characters of a client's name.
+/// Maximum length of a client name in characters.
 pub(crate) const CLIENT_NAME_CHARS_MAX: usize = 100;
-/// Entries of a list of grants or response types.
+/// Maximum number of entries in a list of grant types or response types.
 const LIST_MAX: usize = 16;
 const AUTHORIZATION_CODE: &str = "authorization_code";
-/// What every client that registers is granted.
+/// Grant types granted to every registered client.
 const GRANTED: [&str; 2] = [AUTHORIZATION_CODE, "refresh_token"];
 
-/// What a client may be, checked.
+/// Validated client metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientMetadata {
-    /// What people know it by; nobody vouches for it.
+    /// Display name; an unverified claim.
     pub name: Option<String>,
-    /// Where answers may go; one at least.
+    /// Redirect URIs; at least one.
     pub redirects: Vec<Redirect>,
-    /// How it shows itself.
+    /// Client authentication method.
     pub auth_method: AuthMethod,
 }
 
 impl ClientMetadata {
-    /// Reads a registration. `content_types` are the values of `Content-Type`.
+    /// Parses a registration. `content_types` yields all values of `Content-Type`.
     ///
     /// # Errors
-    /// `invalid_redirect_uri` for redirect URIs that are missing, too many, or not taken;
-    /// `invalid_client_metadata` for all else.
+    /// `invalid_redirect_uri` for redirect URIs that are missing, too many, or invalid; `invalid_client_metadata` for
+    /// all else.
     pub fn of_registration<'a>(
         content_types: impl IntoIterator<Item = &'a str>,
         body: &[u8],
@@ -57,8 +54,8 @@ impl ClientMetadata {
         }
     }
 
-    /// Reads the members that are known; the others (`logo_uri`, `client_uri`, `contacts`, `scope`, `jwks`,
-    /// `software_id`, `software_statement`, ...) are ignored, and null is as good as absent.
+    /// Parses the known members. Others (`logo_uri`, `client_uri`, `contacts`, `scope`, `jwks`, `software_id`,
+    /// `software_statement`, ...) are ignored, and null equals absent.
     pub(super) fn of_members(
         members: &Map<String, Value>,
         auth_method: AuthMethod,
@@ -84,8 +81,8 @@ impl ClientMetadata {
         Ok(Self { name: name(members)?, redirects: redirects(members)?, auth_method })
     }
 
-    /// The members that a client is told back. What it is granted and may ask for is in the place of what it
-    /// said, so that it knows (RFC 7591, section 3.2.1).
+    /// Members of the registration response. The granted grant types and response types replace the requested ones, to
+    /// inform the client (RFC 7591, section 3.2.1).
     fn members(&self) -> Map<String, Value> {
         let mut members = Map::new();
         if let Some(name) = &self.name {
@@ -100,20 +97,20 @@ impl ClientMetadata {
     }
 }
 
-/// A client as it was registered.
+/// A registered client, for the response.
 pub struct Registered<'a> {
-    /// Its id.
+    /// Client id.
     pub id: &'a str,
-    /// Its secret, told this once; for clients that have one.
+    /// Client secret, disclosed only in this response; `None` for a client without a secret.
     pub secret: Option<&'a Secret>,
-    /// When, in seconds since 1970.
+    /// Registration time in seconds since the Unix epoch.
     pub issued_at: u64,
-    /// What it said of itself.
+    /// The client's validated metadata.
     pub metadata: &'a ClientMetadata,
 }
 
 impl Registered<'_> {
-    /// The answer (RFC 7591, section 3.2.1). A secret lives as long as its client.
+    /// The registration response (RFC 7591, section 3.2.1). A secret never expires before its client.
     pub fn response(&self) -> Response {
         let mut members = self.metadata.members();
         members.insert("client_id".into(), self.id.into());
@@ -141,8 +138,7 @@ fn name(members: &Map<String, Value>) -> Result<Option<String>, OAuthError> {
     Ok(Some(name).filter(|name| !name.is_empty()).map(str::to_owned))
 }
 
-/// Whether a character shows as itself, where it stands: none that controls, turns text around (Unicode
-/// Standard Annex 9) or takes no room.
+/// Returns true unless the character is a control, a bidirectional control (Unicode Standard Annex 9) or zero-width.
 fn is_plain(letter: char) -> bool {
     let is_hidden = matches!(
         letter,
@@ -192,8 +188,8 @@ fn texts<'a>(
     }
 }
 
-/// Whether a content type is JSON, whatever its parameters say: `application/json`, or a type that is written in
-/// it (RFC 6839, section 3.1).
+/// Returns true for a JSON content type, whatever its parameters: `application/json`, or a subtype with the suffix
+/// `+json` (RFC 6839, section 3.1).
 pub(super) fn is_json_type(value: &str) -> bool {
     let essence = value.split(';').next().unwrap_or_default().trim_matches([' ', '\t']);
     let essence = essence.to_ascii_lowercase();

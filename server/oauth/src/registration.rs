@@ -1,6 +1,4 @@
-//! `POST /register` (RFC 7591): a client makes itself known.
-//!
-//! Owns how often that may be done. What a client may say of itself is `register.rs`'s.
+//! `POST /register`: dynamic client registration (RFC 7591), rate-limited per site and network.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -17,16 +15,16 @@ use recalld_policy::rate::{Buckets, Rate, RetryAfter, key_of_network, key_of_sit
 use recalld_telemetry::log;
 use recalld_telemetry::log::{Level, Value};
 
-/// Registrations of one address at once: those of a team behind one, which begins.
+/// Burst of registrations of one site: a team behind one address on its first day.
 const REGISTRATIONS_BURST: u32 = 60;
-/// Then one each so often.
+/// Refill interval of one registration.
 const REGISTRATION_EVERY: Duration = Duration::from_secs(6);
-/// A network of IPv6 may register as often as so many addresses.
+/// An IPv6 network has the rate and burst of this many sites.
 const NETWORK_SITES: u32 = 4;
-/// What the buckets are for.
+/// Purpose of the bucket keys.
 const REGISTER: &str = "register";
 
-/// Answers `POST /register`.
+/// Handles `POST /register`.
 pub fn register(context: &OAuthContext<'_>, call: &Call) -> Response {
     if context.authority.is_none() {
         return Refusal::new(404, "Not Found").into();
@@ -48,7 +46,7 @@ fn answer(context: &OAuthContext<'_>, call: &Call) -> Result<Response, NoAnswer>
     };
     let made = context.control.register_client(&new, &context.config.oauth.key_prefix);
     let (client, secret) = made.map_err(|error| match error {
-        // As many are registered and used as may be: nothing that this one could mend.
+        // The client limit is reached: a server condition that this client cannot fix.
         ControlError::Refused { field: "clients", .. } => unavailable(&error),
         error if error.is_fault() => unavailable(&error),
         error => OAuthError::new(ErrorCode::InvalidClientMetadata, &error.to_string()),
@@ -62,15 +60,15 @@ fn answer(context: &OAuthContext<'_>, call: &Call) -> Result<Response, NoAnswer>
     Ok(registered.response())
 }
 
-/// Whoever runs the server is told why; clients are told of no file.
+/// Logs the store error for the operator; clients learn no file names.
 fn unavailable(error: &ControlError) -> OAuthError {
     log::event(Level::Error, "a client could not register", &[("why", Value::Text(error))]);
     let said = "clients cannot be registered now; try again";
     OAuthError::new(ErrorCode::TemporarilyUnavailable, said)
 }
 
-/// Each of them is a write to disk that anybody may ask for. Who is refused for the network has taken nothing from the
-/// bucket of the address.
+/// Limits registrations, as each is a disk write that anybody can request. A request rejected for its network takes no
+/// token from the bucket of its site.
 fn slow(strangers: &Buckets, peer: IpAddr, now: Instant) -> Result<(), NoAnswer> {
     let rate = |sites: u32| {
         Rate::new(sites, REGISTRATION_EVERY, sites * REGISTRATIONS_BURST)

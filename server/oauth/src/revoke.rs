@@ -1,7 +1,7 @@
-//! `POST /revoke` (RFC 7009): a token ends.
+//! `POST /revoke`: token revocation (RFC 7009).
 //!
-//! Owns which token of which client ends. Whoever asks learns nothing of tokens that are not its own: each answer is
-//! the same.
+//! A caller can revoke only tokens issued to the caller. The response is the same for every token, so nothing is
+//! revealed about others' tokens.
 
 use engine::ledger::{Decision, Outcome};
 use serde_json::json;
@@ -18,21 +18,20 @@ use recalld_http_server::{Call, Response};
 use recalld_metastore::{Hold, Standing, StandingFault, TenantState};
 use recalld_policy::identity::in_ledger;
 
-/// The operation in the ledger.
+/// Operation of the audit entry.
 const OPERATION: &str = "oauth/revoke";
 
-/// What is to end: of which workspace, and whose it is.
+/// A token to revoke, with its workspace and principal.
 struct Ending {
     workspace: String,
     principal: String,
-    /// The credential by which it was had.
+    /// Id of the credential behind the token.
     credential: String,
     what: What,
 }
 
-/// Which kind of token.
 enum What {
-    /// Its id, and when it would have expired, in seconds since 1970.
+    /// Token id, and expiry in seconds since the Unix epoch.
     Access {
         id: String,
         expires_at: u64,
@@ -40,7 +39,7 @@ enum What {
     Refresh,
 }
 
-/// Answers `POST /revoke`.
+/// Handles `POST /revoke`.
 pub fn revoke(context: &OAuthContext<'_>, call: &Call) -> Response {
     let Some(authority) = context.authority else {
         return Refusal::new(404, "Not Found").into();
@@ -57,7 +56,7 @@ fn answer(
     let form = Form::of_body(call.request.headers.get_all("content-type"), &call.request.body)?;
     let client = revoker(context, authority, call, &form)?;
     let token = form.need("token")?;
-    // No refresh token has a dot in it, and every access token has two: a hint tells nothing more.
+    // Refresh tokens contain no dot, access tokens two: `token_type_hint` adds no information.
     let ending = match token.contains('.') {
         true => of_access(context, authority, token, &client)?,
         false => of_refresh(context, token, &client)?,
@@ -79,7 +78,7 @@ fn of_access(
         Ok(_) | Err(NoToken::Refused(_)) => return Ok(None),
         Err(NoToken::Unavailable(_)) => return Err(unavailable().into()),
     };
-    // What ended before, by itself or with what it hangs on, is not ended once more.
+    // A token that is already inactive, by itself or with its grant, is not revoked again.
     let (workspace, sid) = (&claims.workspace, &claims.hangs_on);
     let credential = match context.control.standing(workspace, sid, &claims.id, claims.issued_at) {
         Ok(Standing { hold: Hold::Grant(grant), .. }) => grant.credential,
@@ -110,8 +109,8 @@ fn of_refresh(
     }))
 }
 
-/// Ends a token. Its entry is on disk before: what has ended once is not found again by whoever asks again, and would
-/// never have one.
+/// Revokes a token. The audit entry is durable first: once revoked, the token is no longer found by a retry, so a later
+/// entry would never be written.
 fn end(
     context: &OAuthContext<'_>,
     token: &str,
@@ -119,7 +118,7 @@ fn end(
     ending: &Ending,
 ) -> Result<(), NoAnswer> {
     let tenant = context.control.find_tenant(&ending.workspace).map_err(|_| unavailable())?;
-    // Of one that is deleted no token is good.
+    // Tokens of a deleted workspace are already invalid.
     let Some(tenant) = tenant.filter(|it| it.state != TenantState::Deleted) else { return Ok(()) };
     slow(context, &tenant, &ending.credential)?;
     let workspace = context.tenants.open(&tenant.slug).map_err(|_| unavailable())?;

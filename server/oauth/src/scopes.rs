@@ -1,17 +1,15 @@
-//! Scopes: what a token may be asked for, what of it is granted, and how a person is told.
-//!
-//! Owns the syntax (RFC 6749, section 3.3) and the words. Must not know plans: what a workspace may have is
-//! handed in.
+//! Scopes: syntax (RFC 6749, section 3.3), granted subset, and the descriptions shown to people. Plans are the caller's
+//! concern.
 
 use std::fmt;
 
 use super::error::{ErrorCode, OAuthError};
 use recalld_common::scope::Scope;
 
-/// Bytes of a scope parameter; all names together have a third of that.
+/// Maximum length of a scope parameter in bytes; all names together take less than a third.
 const SCOPE_BYTES_MAX: usize = 512;
 
-/// What a scope lets a client do, for the person who is asked: goes on from "It asks to".
+/// Description of a scope for the consent page; continues "It asks to".
 pub(crate) fn in_plain_words(scope: Scope) -> &'static str {
     match scope {
         Scope::TenantRead => "read your memories and documents, and how they hang together",
@@ -25,13 +23,13 @@ pub(crate) fn in_plain_words(scope: Scope) -> &'static str {
     }
 }
 
-/// Whether a client that names no scope asks for it, and the resource's document lists it: what everyday
-/// work needs. The record of calls, measurements and speaking for others have to be asked for by name.
+/// Returns true for a default scope: requested by a client that names no scopes, and listed in the resource metadata.
+/// Reading the audit log, benchmarks and identity assertion must be requested by name.
 fn is_everyday(scope: Scope) -> bool {
     !matches!(scope, Scope::AuditRead | Scope::BenchRun | Scope::IdentityAssert)
 }
 
-/// A set of scopes. Written with a space between two, in the order of [`Scope::ALL`].
+/// A set of scopes. The text form is space-separated, in the order of [`Scope::ALL`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Scopes(Vec<Scope>);
 
@@ -45,20 +43,20 @@ impl FromIterator<Scope> for Scopes {
 }
 
 impl Scopes {
-    /// Every scope there is.
+    /// All scopes.
     pub fn all() -> Self {
         Scope::ALL.iter().copied().collect()
     }
 
-    /// What is meant where none is named.
+    /// The default scopes, used if a request names none.
     pub fn everyday() -> Self {
         Scope::ALL.iter().copied().filter(|scope| is_everyday(*scope)).collect()
     }
 
-    /// Reads the value of a `scope` parameter: names, one space between two.
+    /// Parses a `scope` parameter: names separated by single spaces.
     ///
     /// # Errors
-    /// `invalid_scope` for another form, and for a name that is no scope.
+    /// `invalid_scope` for malformed text, and for an unknown name.
     pub fn parse(text: &str) -> Result<Self, OAuthError> {
         if text.len() > SCOPE_BYTES_MAX {
             return Err(invalid(&format!("scope may have {SCOPE_BYTES_MAX} bytes at most")));
@@ -73,10 +71,10 @@ impl Scopes {
         text.split(' ').map(named).collect()
     }
 
-    /// Those of these that are `allowed`. The answer to a token request says which they are.
+    /// The intersection with `allowed`. A token response names the granted scopes.
     ///
     /// # Errors
-    /// `invalid_scope` when none is left.
+    /// `invalid_scope` if the intersection is empty.
     pub fn granted(&self, allowed: &Self) -> Result<Self, OAuthError> {
         let granted: Self = self.iter().filter(|scope| allowed.has(*scope)).collect();
         if granted.0.is_empty() {
@@ -85,22 +83,21 @@ impl Scopes {
         Ok(granted)
     }
 
-    /// Whether every one of these is in `others`.
+    /// Returns true if `others` contains every scope of this set.
     pub fn is_within(&self, others: &Self) -> bool {
         self.iter().all(|scope| others.has(scope))
     }
 
-    /// Whether this one is among them.
+    /// Returns true if the set contains `scope`.
     pub fn has(&self, scope: Scope) -> bool {
         self.0.contains(&scope)
     }
 
-    /// Each of them.
+    /// Iterates over the scopes in the order of [`Scope::ALL`].
     pub fn iter(&self) -> impl Iterator<Item = Scope> {
         self.0.iter().copied()
     }
 
-    /// Their names.
     pub(super) fn names(&self) -> Vec<&'static str> {
         self.iter().map(Scope::name).collect()
     }

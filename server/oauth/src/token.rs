@@ -1,7 +1,6 @@
-//! `POST /token`: what a client shows becomes an access token.
+//! `POST /token`: exchanges a code, refresh token or workspace key for an access token.
 //!
-//! Owns which grant is asked for and how it is answered. Must not know how a token is written (`auth::token`) nor
-//! where it is asked for again (`pipeline`).
+//! Token encoding is in `auth::token`, token verification per request in `pipeline`.
 
 mod asked;
 mod by_code;
@@ -18,7 +17,7 @@ use crate::context::OAuthContext;
 use recalld_http_server::refusal::Refusal;
 use recalld_http_server::{Call, Response};
 
-/// Answers `POST /token`; any page may ask, since nothing is told to one that shows nothing.
+/// Handles `POST /token`. CORS allows any origin, as a request without credentials reveals nothing.
 pub fn token(context: &OAuthContext<'_>, call: &Call) -> Response {
     let Some(authority) = context.authority else {
         return Refusal::new(404, "Not Found").into();

@@ -1,28 +1,27 @@
-//! URIs that come from elsewhere, taken in their normal form only.
+//! Parses URIs from untrusted sources in normal form only.
 //!
-//! Two readers of an address must not differ about whose it is. So whatever a browser would quietly mend (upper
-//! case, `127.1`, a default port, dot segments, a backslash, a line end) is refused, and what is left means
-//! the same to everyone. Must not know what a URI is for.
+//! Two parsers must not disagree about the host of a URI. Every URI that a browser would normalize (upper case,
+//! `127.1`, a default port, dot segments, a backslash, a line end) is rejected, so that the rest has one meaning.
 
 use std::fmt;
 
 use url::Url;
 
-/// Why a text is no URI that is taken.
+/// Reason for rejecting a URI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UriFault {
-    /// It has more bytes than this.
+    /// Longer than this many bytes.
     TooLong(usize),
-    /// It has a character that no URI has (RFC 3986, section 2).
+    /// Contains a character outside RFC 3986, section 2, or an incomplete percent-encoding.
     Character,
-    /// It is no absolute URI.
+    /// Not an absolute URI.
     NotAbsolute,
-    /// It has a user or a password.
+    /// Contains a user or password.
     UserInfo,
-    /// It has a fragment.
+    /// Contains a fragment.
     Fragment,
-    /// Its normal form is this, and it is not written so.
+    /// Differs from its normal form, which is attached.
     NotNormal(String),
 }
 
@@ -41,8 +40,8 @@ impl fmt::Display for UriFault {
 
 impl std::error::Error for UriFault {}
 
-/// Reads an absolute URI without user and fragment, of so many bytes at most, that is written in its normal form;
-/// an empty path may stand for `/`.
+/// Parses an absolute URI in normal form, of at most `bytes_max` bytes, without user and fragment. An empty path is
+/// accepted for `/`.
 pub(super) fn parse(text: &str, bytes_max: usize) -> Result<Url, UriFault> {
     if text.len() > bytes_max {
         return Err(UriFault::TooLong(bytes_max));
@@ -54,7 +53,7 @@ pub(super) fn parse(text: &str, bytes_max: usize) -> Result<Url, UriFault> {
         return Err(UriFault::Character);
     }
     let url = Url::parse(text).map_err(|_| UriFault::NotAbsolute)?;
-    // An empty user is none to the parser, and still an `@` in what people read.
+    // The parser drops an empty user, but people would still read an `@`.
     let authority = text.split_once("://").map_or("", |(_, rest)| rest);
     let authority = authority.split(['/', '?']).next().unwrap_or_default();
     if authority.contains('@') {
@@ -64,12 +63,13 @@ pub(super) fn parse(text: &str, bytes_max: usize) -> Result<Url, UriFault> {
     if is_normal { Ok(url) } else { Err(UriFault::NotNormal(url.into())) }
 }
 
-/// Reserved, unreserved and `%` (RFC 3986, sections 2.1 to 2.3), without the `#` of a fragment.
+/// Returns true for reserved and unreserved characters and `%` (RFC 3986, sections 2.1 to 2.3), except the `#` of a
+/// fragment.
 fn is_uri_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~:/?[]@!$&'()*+,;=%".contains(&byte)
 }
 
-/// Whether two hexadecimal digits follow each `%`.
+/// Returns true if two hexadecimal digits follow each `%`.
 fn is_percent_encoded(text: &str) -> bool {
     let is_hex = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_hexdigit());
     text.split('%').skip(1).all(|rest| {

@@ -1,4 +1,4 @@
-//! Where the answer to an authorization request goes: to its client by a redirect, or on a page to whoever is there.
+//! The response to an authorization request: a redirect to the client, or a page for the person.
 
 use crate::error::{ErrorCode, OAuthError};
 use crate::pages::{Destination, Problem, Returning, problem, returning};
@@ -6,26 +6,26 @@ use crate::redirect::Redirect;
 use recalld_http_server::Response;
 use recalld_http_server::limits::RETRY_AFTER_SECONDS;
 
-/// Where a client has its answer, and what it wants to read there. Only of a client and a redirect URI that are known
-/// to be good.
+/// The validated redirect URI and `state` of a client. Constructed only after both client and redirect URI are
+/// verified.
 pub(super) struct Back {
-    /// The address, as it was presented.
+    /// The redirect URI as presented.
     pub redirect: Redirect,
-    /// The client's own, back to the letter.
+    /// The client's `state`, returned unchanged.
     pub state: Option<String>,
 }
 
-/// Why an authorization request is not shown, or not answered by a code.
+/// A failed authorization request, by the recipient of the error.
 pub(super) enum Refused {
-    /// On a page: the client is not told.
+    /// Error page; the client receives nothing.
     OnPage(Problem),
-    /// To the client, by this address.
+    /// Redirect to the client at this URL.
     ToClient(String),
-    /// To the client, if the person who sees the page goes there.
+    /// Page with a link to the client.
     ByPerson(ByPerson),
 }
 
-/// What a client is told by whoever follows the link.
+/// An error delivered to the client only if the person follows the link.
 pub(super) struct ByPerson {
     address: String,
     destination: Destination,
@@ -39,7 +39,6 @@ impl From<Problem> for Refused {
 }
 
 impl Refused {
-    /// The answer.
     pub(super) fn response(self) -> Response {
         match self {
             Self::OnPage(which) => problem(which),
@@ -52,17 +51,17 @@ impl Refused {
 }
 
 impl Back {
-    /// The answer that brings a code.
+    /// The redirect that carries an authorization code.
     pub(super) fn with_code(&self, code: &str, issuer: &str) -> Response {
         see(self.redirect.with_code(code, self.state.as_deref(), issuer))
     }
 
-    /// That the client is told of an error.
+    /// A redirect that carries an error.
     pub(super) fn refused(&self, error: &OAuthError, issuer: &str) -> Refused {
         Refused::ToClient(self.told(error, issuer))
     }
 
-    /// The same where nobody decided anything yet, of a client that may be a stranger's: only a person goes there.
+    /// An error before any consent, for a client that may be a stranger's: offered as a link, not as a redirect.
     pub(super) fn offered(
         &self,
         error: &OAuthError,
@@ -78,7 +77,7 @@ impl Back {
     }
 }
 
-/// 303, so that a browser that has sent a form follows with GET and without it (RFC 9110, section 15.4.4).
+/// A 303 response: after a form, the browser follows with GET and without the body (RFC 9110, section 15.4.4).
 fn see(address: String) -> Response {
     Response::empty(303)
         .header("location", address)
@@ -90,7 +89,7 @@ fn see(address: String) -> Response {
         .header("x-frame-options", "DENY")
 }
 
-/// Something that it takes is not there at the moment.
+/// A dependency is unavailable at the moment.
 pub(super) fn unavailable() -> Problem {
     Problem::Unavailable { wait_seconds: RETRY_AFTER_SECONDS }
 }

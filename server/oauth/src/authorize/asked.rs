@@ -1,7 +1,7 @@
-//! An authorization request, checked.
+//! Parses and validates an authorization request.
 //!
-//! Owns the order: first who asks and where the answer goes, which are told on a page where they are wrong, since
-//! nobody may be sent to an address that its client never named; then all else, which the client is told.
+//! Client and redirect URI are checked first. Their errors are shown on a page, as nobody may be redirected to an
+//! address that the client never registered. All later errors are reported to the client.
 
 use std::net::IpAddr;
 
@@ -17,49 +17,48 @@ use crate::pkce::Challenge;
 use crate::redirect::Redirect;
 use crate::scopes::Scopes;
 
-/// Requests that come by another way (RFC 9101): they would be taken for something that they are not if these were
-/// ignored.
+/// Request object parameters (RFC 9101). Ignoring a request object would change the meaning of the request.
 const BY_ANOTHER_WAY: [(&str, ErrorCode); 2] = [
     ("request", ErrorCode::RequestNotSupported),
     ("request_uri", ErrorCode::RequestUriNotSupported),
 ];
 
-/// A request that may be shown to a person.
+/// A valid authorization request.
 pub(super) struct Asked {
-    /// Who asks.
+    /// The requesting client.
     pub client: KnownClient,
-    /// Where the answer goes.
+    /// Target of the response.
     pub back: Back,
-    /// The same, as people are told it.
+    /// The target, as shown to the person.
     pub destination: Destination,
-    /// For what.
+    /// The requested scopes, resource and PKCE challenge.
     pub wanted: Wanted,
 }
 
-/// When a request is read.
+/// Stage at which a request is parsed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moment {
-    /// Nobody has seen it yet.
+    /// Before any person has seen the request.
     BeforePerson,
-    /// A person has decided on it.
+    /// After a person has decided.
     Decided,
 }
 
-/// What is asked for.
+/// The requested access.
 pub(super) struct Wanted {
-    /// What whoever redeems the code must know the origin of.
+    /// PKCE challenge for which the redeemer of the code must present the verifier.
     pub challenge: Challenge,
-    /// Where the tokens are to be good.
+    /// Resource indicator: the audience of the tokens.
     pub resource: String,
-    /// What for.
+    /// The requested scopes.
     pub scopes: Scopes,
 }
 
 impl Asked {
-    /// Reads the query of an authorization request that `peer` sent.
+    /// Parses the query of an authorization request sent by `peer`.
     ///
     /// # Errors
-    /// What is wrong with it, and whom to tell.
+    /// The first violation, and the recipient of its report.
     pub(super) fn read(
         context: &OAuthContext<'_>,
         authority: &Authority,
@@ -70,14 +69,15 @@ impl Asked {
         let client = client(context, authority, &form, peer)?;
         let redirect = redirect(&client, &form)?;
         let destination = Destination::of(redirect.text()).ok_or(Problem::UnknownRedirect)?;
-        // Of two states nothing tells which one is the client's.
+        // If `state` occurs twice, the client's own value is unknown, so no `state` is returned.
         let state = form.once("state").ok().flatten().map(str::to_owned);
         let back = Back { redirect, state };
         match Wanted::read(authority, &form) {
             Ok(wanted) => Ok(Self { client, back, destination, wanted }),
             Err(error) => {
                 let issuer = authority.places.issuer();
-                // Anybody registers any address: nobody is sent there before a person decided (OAU-53).
+                // Anybody can register any address: no automatic redirect to an unused client before a person decided
+                // (OAU-53).
                 let is_known = client.was_used || back.redirect.is_loopback();
                 Err(match moment {
                     Moment::BeforePerson if !is_known => back.offered(&error, issuer, destination),
@@ -87,7 +87,7 @@ impl Asked {
         }
     }
 
-    /// What people know the client by.
+    /// Display name of the client: its name, else its host, else the host of the redirect URI.
     pub(super) fn name(&self) -> String {
         let name = self.client.name.clone().or_else(|| self.client.host.clone());
         name.unwrap_or_else(|| self.back.redirect.place())
@@ -136,7 +136,8 @@ fn client(
     })
 }
 
-/// The redirect URI that is presented, where it is one of the client's. It may be left out where there is one.
+/// The presented redirect URI if registered by the client. If the client has a single redirect URI, the parameter may
+/// be omitted.
 fn redirect(client: &KnownClient, form: &Form) -> Result<Redirect, Problem> {
     let presented = form.once("redirect_uri").map_err(|_| Problem::BadRequest)?;
     match (presented, &*client.redirects) {

@@ -1,7 +1,7 @@
-//! What those did at the sign-in page who showed no good key: they said no, or were refused.
+//! Audit entries of failed sign-ins: the person denied, or the key was invalid.
 //!
-//! Each has an entry in the ledger of the workspace that they named, if there is one. It is written by a thread of
-//! its own a moment later: an answer that waited for the ledger would say by its time which workspaces there are.
+//! Each attempt gets an entry in the ledger of the named workspace, if the workspace exists. A background thread writes
+//! the entry a moment later: waiting for the ledger would reveal by response time which workspaces exist.
 
 use std::collections::HashMap;
 use std::mem;
@@ -18,32 +18,32 @@ use recalld_telemetry::log;
 use recalld_telemetry::log::{Level, Value};
 use recalld_workspace::tenants::Tenants;
 
-/// The operation in ledgers.
+/// The operation name in audit entries.
 pub(super) const OPERATION: &str = "oauth/authorize";
-/// Attempts that wait to be written. The budgets of guesses let through far fewer in the second that they wait.
+/// Maximum number of attempts waiting for their entries. The login throttle admits far fewer in the second between
+/// writes.
 pub(crate) const ATTEMPTS_WAIT_MAX: usize = 1_024;
-/// Entries of a workspace in a minute: strangers cannot make its ledger grow faster.
+/// Maximum number of entries per workspace and minute, so that strangers cannot grow its ledger faster.
 pub(crate) const ATTEMPTS_WRITTEN_MAX: usize = 10;
-/// Attempts that are still written when the server closes down; each may have to open a workspace.
+/// Maximum number of attempts written at shutdown; each may open a workspace.
 const LAST_ATTEMPTS_MAX: usize = 64;
-/// A minute, in microseconds.
 const MINUTE_MICROS: i64 = 60_000_000;
 
-/// Who asks where nobody signed in.
+/// The audit principal of an attempt without a valid sign-in.
 const NOBODY: &str = "nobody";
 
-/// One attempt.
+/// A failed sign-in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Attempt {
-    /// The workspace that was named, whether there is one or not.
+    /// The workspace as typed; may not exist.
     pub workspace: String,
-    /// The client that asked.
+    /// Id of the requesting client.
     pub client: String,
-    /// What decided: `person`, who said no, or `credential`, which was not good.
+    /// The deciding rule: `person` (denied by the person) or `credential` (invalid key).
     pub rule: &'static str,
 }
 
-/// The attempts that wait, and which were written in this minute.
+/// Pending attempts, and the entries of the current minute.
 #[derive(Default)]
 pub struct Attempts {
     waiting: Mutex<Waiting>,
@@ -53,28 +53,28 @@ pub struct Attempts {
 #[derive(Default)]
 struct Waiting {
     attempts: Vec<Attempt>,
-    /// How many found no room since the others were written.
+    /// Attempts dropped for lack of room since the last write.
     lost: u64,
 }
 
-/// What has an entry of this minute. Only of workspaces that are there, [`ATTEMPTS_WRITTEN_MAX`] of each.
+/// The entries of one minute: existing workspaces only, at most [`ATTEMPTS_WRITTEN_MAX`] each.
 #[derive(Default)]
 struct Written {
     minute: i64,
     of: HashMap<String, Vec<(String, &'static str)>>,
 }
 
-/// What became of an attempt in a ledger.
+/// The outcome of recording one attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Entry {
     Written,
-    /// There is no such workspace, or an entry of this minute stands for it.
+    /// The workspace does not exist, or an equal entry of this minute covers the attempt.
     None,
     TooMany,
 }
 
 impl Attempts {
-    /// Has an attempt written later; takes as long for any workspace.
+    /// Queues an attempt. Takes the same time for every workspace, existing or not.
     pub(super) fn note(&self, attempt: Attempt) {
         let mut waiting = self.waiting();
         if waiting.attempts.len() < ATTEMPTS_WAIT_MAX {
@@ -84,12 +84,12 @@ impl Attempts {
         }
     }
 
-    /// Writes those that wait. May open workspaces.
+    /// Writes the pending attempts. May open workspaces.
     pub fn write(&self, control: &Control, tenants: &Tenants, now: Micros) {
         self.write_some((control, tenants), now, ATTEMPTS_WAIT_MAX);
     }
 
-    /// Writes those that wait when the server closes down, which must not take long.
+    /// Writes the pending attempts at shutdown, at most `LAST_ATTEMPTS_MAX` to bound the time.
     pub fn write_last(&self, control: &Control, tenants: &Tenants, now: Micros) {
         self.write_some((control, tenants), now, LAST_ATTEMPTS_MAX);
     }
@@ -124,7 +124,7 @@ impl Attempts {
 }
 
 impl Written {
-    /// Forgets what was written in another minute.
+    /// Clears the log if `now` is in another minute.
     fn begin(&mut self, now: Micros) {
         let minute = now.0.div_euclid(MINUTE_MICROS);
         if minute != self.minute {
@@ -132,7 +132,7 @@ impl Written {
         }
     }
 
-    /// Which entry an attempt is to have: one if it is the first of its kind in this minute, and there is room.
+    /// Admits an attempt if its (client, rule) pair is the first in this minute and the workspace is under its limit.
     fn take(&mut self, attempt: &Attempt) -> Entry {
         let of = self.of.entry(attempt.workspace.clone()).or_default();
         if of.iter().any(|one| *one == (attempt.client.clone(), attempt.rule)) {
@@ -147,8 +147,8 @@ impl Written {
 }
 
 impl Attempt {
-    /// Writes its entry, if there is such a workspace. Whoever mistyped may have named anything, be it a secret: so
-    /// nothing is said of one that is not there.
+    /// Records the attempt if its workspace exists. A mistyped workspace may be anything, even a secret, so nothing is
+    /// logged for a missing workspace.
     fn write(
         &self,
         (control, tenants): (&Control, &Tenants),

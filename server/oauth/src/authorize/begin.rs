@@ -1,4 +1,4 @@
-//! `GET /authorize`: the page on which a person decides.
+//! `GET /authorize`: shows the sign-in page.
 
 use super::answer::Refused;
 use super::asked::{Asked, Moment};
@@ -9,7 +9,7 @@ use recalld_common::scope::Scope;
 use recalld_http_server::refusal::Refusal;
 use recalld_http_server::{Call, Response};
 
-/// Answers `GET /authorize`. May fetch the document of a client: for workers.
+/// Handles `GET /authorize`. May fetch a client metadata document: runs on a worker thread.
 pub fn begin(context: &OAuthContext<'_>, call: &Call) -> Response {
     let Some(authority) = context.authority else {
         return Refusal::new(404, "Not Found").into();
@@ -35,11 +35,11 @@ fn show_first(
     let (query, now) = (query.unwrap_or_default(), context.clock.now());
     let sealed = authority.sealer.seal(&browser, query, now, context.random);
     let sealed = sealed.map_err(|_| Problem::BadRequest)?;
-    // Again for one who has it: it must last for the whole of this sign-in.
+    // Set again even if the browser has the cookie: its lifetime must cover this whole sign-in.
     Ok(page(context, &asked, &sealed, "", None).header("set-cookie", browser.set_cookie(has_tls)))
 }
 
-/// The page: first, or again with what was wrong.
+/// Renders the sign-in page, with the error of a previous submission if there was one.
 pub(super) fn page(
     context: &OAuthContext<'_>,
     asked: &Asked,

@@ -1,4 +1,4 @@
-//! Which requests were answered by a code: a form that is sent twice gives one.
+//! Authorization requests already answered by a code: a form submitted twice yields a single code.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,36 +7,36 @@ use engine::Micros;
 
 use crate::pages::Opened;
 
-/// Requests that are known to be complete, each for the ten minutes in which its form is good. Each took a key that was
-/// good and put a code on record, of which there may be as many.
+/// Maximum number of completed requests, each retained for the ten minutes of its form's validity. Each cost a valid
+/// key and stored an authorization code; the store admits the same number of codes.
 pub const COMPLETE_MAX: usize = 100_000;
 
-/// The requests that were answered by a code and whose forms would still open. They are forgotten with the key that
-/// forms are sealed with.
+/// Completed requests whose forms are still valid. Both this set and the sealing key of the forms are lost on restart.
 #[derive(Default)]
 pub struct Complete {
     until: Mutex<HashMap<[u8; 16], Micros>>,
 }
 
-/// Why a request is not to be answered now.
+/// Reason for rejecting the completion of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotBegun {
-    /// It was answered, or somebody is at it.
+    /// The request is complete, or another call is completing the request.
     Before,
-    /// There are [`COMPLETE_MAX`] others.
+    /// [`COMPLETE_MAX`] other requests are retained.
     Full,
 }
 
 impl Complete {
-    /// Whether a request was answered, or is being answered.
+    /// Returns true if the request is complete or being completed.
     pub fn has(&self, opened: &Opened) -> bool {
         self.until().contains_key(&opened.id)
     }
 
-    /// Says that a request will be answered now, by whoever is told `Ok`: nobody else is until it is given up.
+    /// Reserves the completion of a request. After `Ok`, every other call for this request fails until
+    /// [`Complete::give_up`].
     ///
     /// # Errors
-    /// It is not to be answered.
+    /// The request is already reserved or complete, or the set is full.
     pub fn begin(&self, opened: &Opened, now: Micros) -> Result<(), NotBegun> {
         let mut until = self.until();
         if until.contains_key(&opened.id) {
@@ -52,12 +52,12 @@ impl Complete {
         Ok(())
     }
 
-    /// Says that a request was not answered after all.
+    /// Releases the reservation of a request that was not completed.
     pub fn give_up(&self, opened: &Opened) {
         self.until().remove(&opened.id);
     }
 
-    /// The map is whole after each step, so that one that panicked spoils nothing.
+    /// Ignores lock poisoning: the map is consistent after each step.
     fn until(&self) -> MutexGuard<'_, HashMap<[u8; 16], Micros>> {
         self.until.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,7 +1,7 @@
-//! `POST /authorize`: what a person decided, and the key that they showed.
+//! `POST /authorize`: the person's decision and key.
 //!
-//! Owns the order (OAU-44 to OAU-51): where the form comes from, whether it is ours and of this browser, what was
-//! asked, the decision, the key; then one code for one form.
+//! The order of checks is fixed (OAU-44 to OAU-51): origin of the form, seal and browser binding, authorization
+//! request, decision, key; then one code per form.
 
 use std::time::{Duration, Instant};
 
@@ -32,21 +32,21 @@ use recalld_policy::rate::{Rate, key_of};
 use recalld_telemetry::log;
 use recalld_telemetry::log::{Level, Value};
 
-/// What whoever signs in must have.
+/// Credential kinds accepted for a sign-in.
 const KINDS: [Kind; 2] = [Kind::Once, Kind::User];
-/// The rule in the ledger where a person said no.
+/// Audit rule: the person denied the request.
 const BY_PERSON: &str = "person";
-/// The rule where the key was not good.
+/// Audit rule: the key was invalid.
 const BY_CREDENTIAL: &str = "credential";
 
-/// Sign-ins with one key at once: somebody with many clients, who begins.
+/// Burst of sign-ins with one key: a person with many clients on the first day.
 const SIGN_INS_OF_KEY_BURST: u32 = 30;
-/// Sign-ins of one workspace at once: all its people, on the morning after their tokens were ended.
+/// Burst of sign-ins of one workspace: all its people on the morning after their tokens were revoked.
 const SIGN_INS_OF_WORKSPACE_BURST: u32 = 1_000;
-/// Then one each so many seconds, of either.
+/// Refill interval of both bursts, in seconds.
 const SIGN_IN_SECONDS: u64 = 10;
 
-/// Answers `POST /authorize`. May fetch the document of a client: for workers.
+/// Handles `POST /authorize`. May fetch a client metadata document: runs on a worker thread.
 pub fn decide(context: &OAuthContext<'_>, call: &Call) -> Response {
     let Some(authority) = context.authority else {
         return Refusal::new(404, "Not Found").into();
@@ -58,7 +58,7 @@ pub fn decide(context: &OAuthContext<'_>, call: &Call) -> Response {
     decided.unwrap_or_else(Refused::response)
 }
 
-/// A form of ours, of this browser, for a request that is not complete.
+/// A submitted form whose seal, browser binding and request are valid and not yet complete.
 struct Sent<'a> {
     context: &'a OAuthContext<'a>,
     authority: &'a Authority,
@@ -75,7 +75,7 @@ enum Choice {
     Refuse,
 }
 
-/// A key that is good in the workspace that was named.
+/// A valid key of the named workspace.
 struct Signed<'a> {
     credential: Credential,
     tenant: Tenant,
@@ -117,20 +117,20 @@ impl<'a> Sent<'a> {
             Some(fields::REFUSE) => Choice::Refuse,
             _ => return Err(Problem::BadRequest.into()),
         };
-        // Again: client, redirect and settings may have changed meanwhile.
+        // Parsed again: client, redirect URIs and settings may have changed since the page was shown.
         let query = (Some(&*opened.parameters), context.client_address);
         let asked = Asked::read(context, authority, query, Moment::Decided)?;
         Ok(Self { context, authority, form, sealed, opened, asked, decision })
     }
 
-    /// What was typed into a field; spaces around it come with pasting.
+    /// Text of a form field, trimmed: pasting adds spaces.
     fn typed(&self, name: &str) -> &str {
         self.form.get(name).unwrap_or_default().trim()
     }
 
     fn refuse(&self) -> Refused {
         let workspace = self.typed(fields::WORKSPACE);
-        // What has an entry takes from a budget, so that nobody fills a stranger's ledger.
+        // An entry consumes throttle budget, so that nobody can fill another workspace's ledger.
         if !workspace.is_empty() && self.failed(workspace).is_ok() {
             self.note(workspace, BY_PERSON);
         }
@@ -159,7 +159,7 @@ impl<'a> Sent<'a> {
                 NotBegun::Full => unavailable(),
             }
         })?;
-        // The entry is on disk before anything is spent: a ledger that fails costs nobody a key.
+        // The audit entry is durable before a one-time key is spent: a failing ledger costs nobody a key.
         let recorded = open.audit.record(&self.trace(&signed, &granted, Outcome::Done), true);
         if let Err(why) = recorded {
             self.authority.complete.give_up(&self.opened);
@@ -178,7 +178,7 @@ impl<'a> Sent<'a> {
         }
     }
 
-    /// Whose key it is; `None` where it is not good in this workspace, for whatever reason.
+    /// Looks up the credential of `key`; `None` if the key is not valid in this workspace, for any reason.
     fn signed(&self, workspace: &str, key: &str) -> Result<Option<Signed<'a>>, Refused> {
         let (credential, tenant) =
             match self.context.control.find_credential(key.as_bytes(), &KINDS) {
@@ -198,8 +198,8 @@ impl<'a> Sent<'a> {
         Ok(Some(Signed { credential, tenant, plan }))
     }
 
-    /// How often one key signs in, and all of one workspace: each sign-in is on record for a day, and there is room for
-    /// those of all. That somebody's agents call takes nothing from it.
+    /// Rate-limits sign-ins per key and per workspace: each sign-in is retained for a day, and the store must have room
+    /// for all. Calls of the workspace's agents do not count.
     fn limit(&self, signed: &Signed<'_>) -> Result<(), Problem> {
         let Signed { tenant, credential, .. } = signed;
         let every = Duration::from_secs(SIGN_IN_SECONDS);
@@ -234,7 +234,7 @@ impl<'a> Sent<'a> {
         self.context.control.put_code(&request, &self.context.config.oauth.key_prefix)
     }
 
-    /// There was a good key, and a moment later no code for it.
+    /// The response if the code could not be stored although the key was valid a moment before.
     fn without_code(&self, workspace: &str, why: &SignInError) -> Result<Response, Refused> {
         match why {
             SignInError::Key(_) => self.wrong(workspace),
@@ -243,9 +243,9 @@ impl<'a> Sent<'a> {
         }
     }
 
-    /// Workspace and key open nothing. Which of them is wrong, and how, is not said, nor told by how long it takes.
+    /// Rejects workspace and key together. Neither the message nor the response time reveals which of the two is wrong.
     fn wrong(&self, workspace: &str) -> Result<Response, Refused> {
-        // Its key was spent by another one of the same form.
+        // A concurrent submission of the same form spent the one-time key.
         if self.authority.complete.has(&self.opened) {
             return Err(Problem::AlreadyComplete.into());
         }
@@ -254,7 +254,7 @@ impl<'a> Sent<'a> {
         Ok(self.again(Fault::Refused))
     }
 
-    /// Takes a guess from the budgets of the address and of the workspace that is named.
+    /// Counts a failed credential against the client address and the named workspace.
     fn failed(&self, workspace: &str) -> Result<(), Problem> {
         let (peer, now) = (self.context.client_address, Instant::now());
         let budget = self.context.guesses.check(peer, Some(workspace), now);
@@ -267,12 +267,12 @@ impl<'a> Sent<'a> {
         self.authority.attempts.note(Attempt { workspace, client, rule });
     }
 
-    /// The form once more, as it was sealed: there is no more time than there was.
+    /// The form with an error. Reuses the seal, so the deadline is not extended.
     fn again(&self, fault: Fault) -> Response {
         page(self.context, &self.asked, &self.sealed, self.typed(fields::WORKSPACE), Some(fault))
     }
 
-    /// The entry of a sign-in: who, by which client, for what, to where; as a hash.
+    /// The audit entry of a sign-in: principal, client, redirect URI and scopes; all but the principal as a hash.
     fn trace(&self, signed: &Signed<'_>, granted: &Scopes, outcome: Outcome) -> Trace {
         let Back { redirect, .. } = &self.asked.back;
         let arguments = json!({
@@ -292,15 +292,15 @@ impl<'a> Sent<'a> {
 }
 
 impl Signed<'_> {
-    /// What the key and the plan of its workspace allow.
+    /// The scopes that both the key and the plan of its workspace allow.
     fn scopes(&self) -> Scopes {
         let named = self.credential.scopes.iter().filter_map(|name| Scope::of(name));
         named.filter(|scope| self.plan.may_grant(*scope)).collect()
     }
 }
 
-/// Whether a form was sent from a page of this very origin, as far as the browser says. One that sends `null` keeps
-/// its origin to itself, which it does since the page asks for no referrer (Fetch, "append a request Origin header").
+/// Returns true unless `Origin` or `Sec-Fetch-Site` name another origin. `Origin: null` is accepted: browsers send
+/// `null` because the page's referrer policy is `no-referrer` (Fetch, "append a request Origin header").
 fn is_from_here(call: &Call, issuer: &str) -> bool {
     let headers = &call.request.headers;
     let mut origins = headers.get_all("origin");
@@ -309,7 +309,7 @@ fn is_from_here(call: &Call, issuer: &str) -> bool {
         && sites.all(|site| site == "same-origin")
 }
 
-/// Whoever runs the server is told why; people are told of no file.
+/// Logs the cause for the operator. The page shown to the person reveals no internals.
 fn failed(what: &'static str, why: &dyn std::fmt::Display) -> Problem {
     log::event(Level::Error, what, &[("why", Value::Text(why))]);
     unavailable()

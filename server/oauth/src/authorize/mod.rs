@@ -1,9 +1,8 @@
-//! `/authorize`: a person sees who asks for what, shows a key and decides, and the client has its code (RFC 6749,
-//! section 4.1; OAuth 2.1; RFC 9207).
+//! `/authorize`: a person reviews the client's request, presents a key and decides; the client receives an
+//! authorization code (RFC 6749, section 4.1; OAuth 2.1; RFC 9207).
 //!
-//! Owns what is checked in which order, and who is told (OAU-40 to OAU-52). Between the page and its form nothing is
-//! kept here but which requests are complete. Must not know how a page is written (`pages`) nor what a code is
-//! (`control`).
+//! Fixes the order of checks and the recipient of each error (OAU-40 to OAU-52). Between page and form, the server
+//! retains only the set of completed requests. Page markup is in `pages`, storage of codes in `control`.
 
 mod answer;
 mod asked;

@@ -1,6 +1,6 @@
-//! The cookie that tells one browser from another while somebody signs in.
+//! The cookie that identifies a browser during a sign-in.
 //!
-//! It names nobody and is worth nothing by itself: a sealed request is good only where this cookie is.
+//! The cookie names nobody and opens nothing by itself: a sealed request is valid only together with its cookie.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -10,46 +10,46 @@ use zeroize::Zeroizing;
 use recalld_http_server::{Headers, SentTwice, cookie};
 
 const KEY_BYTES: usize = 32;
-/// Digits of a key in base64url without padding.
+/// Length of a key in base64url digits without padding.
 const DIGITS: usize = 43;
 
-/// A name with this prefix is set over TLS only, for the whole host and no other (RFC 6265bis, section 4.1.3.2).
+/// Browsers accept this prefix only over TLS and only for the exact host (RFC 6265bis, section 4.1.3.2).
 const NAME_WITH_TLS: &str = "__Host-recalld-signin";
 const NAME_WITHOUT_TLS: &str = "recalld-signin";
 
-/// How long the browser keeps the cookie, in seconds: longer than a sign-in may take, so that one that took too
-/// long is told from one that never began.
+/// Lifetime of the cookie in seconds. Longer than a sign-in may take, so that an expired sign-in is distinguished from
+/// a missing cookie.
 const MAX_AGE_SECONDS: u32 = 3600;
 
-/// A browser that signs in. Has no `Debug`, since who knows it can send forms in its place.
+/// The secret of one browser. Has no `Debug`: anyone who knows the secret can submit forms in the browser's place.
 pub struct Browser {
     key: Zeroizing<[u8; KEY_BYTES]>,
 }
 
-/// Why the browser is not known.
+/// Reason for not identifying a browser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoBrowser {
-    /// It sent no such cookie.
+    /// The cookie is missing.
     Missing,
-    /// Its cookie is none of ours.
+    /// The cookie was not set by this server.
     Malformed,
-    /// It sent the cookie more than once. One of them is somebody else's, and nothing tells which.
+    /// The cookie was sent more than once: at most a single value is this server's, and nothing tells which.
     Twice,
 }
 
 impl Browser {
-    /// A new one.
+    /// Generates a new secret.
     pub fn new(random: &dyn Random) -> Browser {
         let mut key = Zeroizing::new([0; KEY_BYTES]);
         random.fill(&mut *key);
         Browser { key }
     }
 
-    /// The one that sent `headers`. With TLS and without, the cookie has another name: one that was set without TLS
-    /// is worth nothing with it.
+    /// Parses the cookie of a request. The cookie's name depends on TLS: a cookie set without TLS is not accepted with
+    /// TLS.
     ///
     /// # Errors
-    /// There is no cookie of ours, or not exactly one.
+    /// No valid cookie, or more than one.
     pub fn of(headers: &Headers, has_tls: bool) -> Result<Browser, NoBrowser> {
         let sent = cookie(headers, name_of(has_tls)).map_err(|_: SentTwice| NoBrowser::Twice)?;
         let value = sent.ok_or(NoBrowser::Missing)?;
@@ -61,15 +61,15 @@ impl Browser {
         Ok(Browser { key: Zeroizing::new(key.ok_or(NoBrowser::Malformed)?) })
     }
 
-    /// The value of the `Set-Cookie` field that makes the browser this one. No script reads it, and no request
-    /// from another site carries it, but for following a link.
+    /// The `Set-Cookie` value. The cookie is hidden from scripts and absent from cross-site requests, except when
+    /// following a link (`SameSite=Lax`).
     pub fn set_cookie(&self, has_tls: bool) -> String {
         let (name, value) = (name_of(has_tls), URL_SAFE_NO_PAD.encode(*self.key));
         let secure = if has_tls { "; Secure" } else { "" };
         format!("{name}={value}; Path=/; Max-Age={MAX_AGE_SECONDS}; HttpOnly; SameSite=Lax{secure}")
     }
 
-    /// Its bytes, to bind something to it.
+    /// Key bytes for MACs bound to this browser.
     pub(super) fn key(&self) -> &[u8] {
         &*self.key
     }
@@ -123,7 +123,7 @@ mod tests {
             format!("{value}A"),
             format!("\"{value}\""),
             "/".repeat(DIGITS),
-            // Bits after the last byte are set.
+            // Nonzero bits after the last byte.
             format!("{}B", &"A".repeat(DIGITS)[1..]),
         ] {
             let field = format!("recalld-signin={wrong}");

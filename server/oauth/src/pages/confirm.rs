@@ -1,30 +1,30 @@
-//! Pages for the confirmation of an e-mail address.
+//! Pages of the e-mail confirmation.
 //!
-//! The link in a mail leads to a page with one button. Following it changes nothing, since programs that look
-//! through mails follow links too; pressing the button does.
+//! The link in a mail leads to a page with one button. Only the button changes anything, since mail scanners follow
+//! links, too.
 
 use super::frame::{Forms, Page};
 use super::markup::Html;
 use recalld_http_server::Response;
 
-/// Where the link in a mail leads, and where the form of the page goes.
+/// Path of the link in a mail, and target of the page's form.
 pub const CONFIRM_PATH: &str = "/confirm";
 
-/// What the secret of the link is called, in its query and in the form.
+/// Name of the link's secret in the query and the form.
 pub const CONFIRM_TOKEN_FIELD: &str = "token";
 
-/// What the page with the button shows.
+/// Content of the confirmation page.
 #[derive(Clone, Copy, Debug)]
 pub struct Confirm<'a> {
     /// The address to confirm.
     pub address: &'a str,
-    /// The workspace it belongs to.
+    /// The workspace with this address.
     pub workspace: &'a str,
     /// The secret of the link.
     pub token: &'a str,
 }
 
-/// The page with the button.
+/// The page with the confirmation button.
 pub fn confirm(data: &Confirm<'_>) -> Response {
     let mut content = Html::new();
     content
@@ -41,7 +41,7 @@ pub fn confirm(data: &Confirm<'_>) -> Response {
     page(200, "Confirm your e-mail address", content, Forms::Own)
 }
 
-/// The page after the button.
+/// The page after a successful confirmation.
 pub fn confirmed() -> Response {
     let mut content = Html::new();
     content.raw(
@@ -51,7 +51,7 @@ pub fn confirmed() -> Response {
     page(200, "The address is confirmed", content, Forms::None)
 }
 
-/// The page for a link that is too old, was used before, or never was one of ours; which of these is not said.
+/// The page for an expired, used or unknown link; does not reveal which.
 pub fn confirmation_over() -> Response {
     let mut content = Html::new();
     content.raw(

@@ -1,19 +1,19 @@
-//! Where the answer to a sign-in goes, as people are told it.
+//! Summary of a redirect URI as shown to people.
 //!
-//! Reads no more of an address than it must show. Whether a client may have an answer there is for the caller to
-//! know; this only refuses what people and browsers could read in two ways.
+//! Parses only the parts that are shown. The caller decides if a client may use the URI; this module only rejects URIs
+//! that people and browsers could read differently.
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Longest address that an answer is sent to, in bytes.
+/// Longest redirect URI in bytes.
 const ADDRESS_BYTES_MAX: usize = 2048;
-/// Longest name of a scheme: some that belong to applications are host names turned around.
+/// Longest scheme in bytes; application schemes may be reversed host names.
 const SCHEME_BYTES_MAX: usize = 64;
-/// Longest host name (RFC 1035, section 2.3.4).
+/// Longest host name in bytes (RFC 1035, section 2.3.4).
 const HOST_BYTES_MAX: usize = 253;
 
-/// Schemes that make a browser do something else than hand an answer to an application.
+/// Schemes that a browser handles itself instead of opening an application.
 const NEVER: [&str; 17] = [
     "about",
     "blob",
@@ -34,7 +34,7 @@ const NEVER: [&str; 17] = [
     "wss",
 ];
 
-/// Where an answer goes.
+/// Target of a redirect URI.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Destination {
     place: Place,
@@ -42,17 +42,18 @@ pub struct Destination {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {
-    /// A host of the web; with its port where that is not the scheme's own.
+    /// A web host, with its port if given.
     Host { shown: String, is_plain: bool },
-    /// A port of this machine.
+    /// A loopback host.
     Here { shown: String },
-    /// An application that the system opens for a scheme.
+    /// An application registered for a scheme.
     Application { scheme: String },
 }
 
 impl Destination {
-    /// Of an absolute address: `https`, `http`, or the scheme of an application. `None` where it is something else,
-    /// has a user in it, or a host that is not written in ASCII letters, digits, dots and hyphens or as an IP address.
+    /// Parses an absolute URI: `https`, `http`, or an application's scheme. Returns `None` for any other URI, for user
+    /// information, and for a host that is neither an IP address nor made of ASCII letters, digits, dots, hyphens and
+    /// underscores.
     pub fn of(address: &str) -> Option<Destination> {
         let is_visible = address.bytes().all(|byte| byte.is_ascii_graphic());
         if address.len() > ADDRESS_BYTES_MAX || !is_visible {
@@ -66,12 +67,12 @@ impl Destination {
         }
     }
 
-    /// Whether the answer stays on the machine of the browser.
+    /// Returns true if the redirect stays on the browser's machine: a loopback host or an application.
     pub fn is_here(&self) -> bool {
         !matches!(self.place, Place::Host { .. })
     }
 
-    /// What people know it by.
+    /// Host or scheme, as shown to people.
     pub(super) fn shown(&self) -> &str {
         match &self.place {
             Place::Host { shown, .. } | Place::Here { shown } => shown,
@@ -79,7 +80,7 @@ impl Destination {
         }
     }
 
-    /// What else is to be said about it.
+    /// Additional text about the target.
     pub(super) fn remark(&self) -> &'static str {
         match &self.place {
             Place::Host { is_plain: false, .. } => "over an encrypted connection",
@@ -120,7 +121,7 @@ fn of_application(scheme: String) -> Option<Destination> {
     Some(Destination { place: Place::Application { scheme } })
 }
 
-/// Host and port of an authority; one with a user in it has neither.
+/// Splits an authority into host and port. An authority with user information fails here or as a host name.
 fn split_port(authority: &str) -> Option<(&str, Option<u16>)> {
     let end_of_host = authority.rfind(']').map_or(0, |at| at + 1);
     match authority[end_of_host..].split_once(':') {
@@ -140,7 +141,8 @@ fn read_ip(host: &str) -> Option<IpAddr> {
     }
 }
 
-/// A last label that begins with a digit makes browsers read all of it as a number, in ways of their own.
+/// Returns true for a valid host name. A last label that starts with a digit is rejected: browsers parse such a host as
+/// an IPv4 number, each in its own way.
 fn is_host_name(host: &str) -> bool {
     let last = host.rsplit('.').next().unwrap_or_default();
     let is_label = |label: &str| {

@@ -1,4 +1,4 @@
-//! What all pages have in common: head and foot, the style, and the headers of the answer.
+//! Common layout of all pages: head, foot, style and response headers.
 
 use std::sync::LazyLock;
 
@@ -9,39 +9,39 @@ use sha2::{Digest, Sha256};
 use super::markup::Html;
 use recalld_http_server::Response;
 
-/// In the page itself, so that there is no second request and no second route; the policy names its hash, so that
-/// no other style is applied, and neither the page nor the hash depends on anything random.
+/// Inlined, so that no second request or route is needed. The policy names the style's hash, so no other style applies,
+/// and neither page nor hash depends on a random nonce.
 const STYLE: &str = include_str!("page.css");
 
 /// The source expression of [`STYLE`] (CSP 3, section 2.3.1).
 static STYLE_SOURCE: LazyLock<String> =
     LazyLock::new(|| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(STYLE))));
 
-/// Where the page's forms may lead.
+/// Allowed targets of the page's forms (`form-action`).
 pub(super) enum Forms {
-    /// There are none.
+    /// The page has no forms.
     None,
-    /// To us.
+    /// This server only.
     Own,
-    /// To us, and from there to the client, and on to wherever that leads: browsers hold every redirect that follows a
-    /// form to `form-action`, those of the client's own among them, so that nothing can be said of it.
+    /// This server, then the client and any redirect after the client. Browsers apply `form-action` to every redirect
+    /// of a form submission, including the client's own, so no directive is sent.
     OwnAndOn,
 }
 
-/// A page of its own.
+/// A complete page.
 pub(super) struct Page<'a> {
-    /// The status of the answer.
+    /// HTTP status.
     pub status: u16,
-    /// What the window is called, before our own name.
+    /// Window title, shown before the product name.
     pub title: &'a str,
-    /// What it is all about, as `main` has it.
+    /// Content of `main`.
     pub content: Html,
-    /// Where its forms may lead.
+    /// Allowed form targets.
     pub forms: Forms,
 }
 
 impl Page<'_> {
-    /// The answer.
+    /// Renders the page with its security headers.
     pub(super) fn answer(self) -> Response {
         let policy = policy(&self.forms);
         let mut html = Html::new();
@@ -63,15 +63,15 @@ impl Page<'_> {
             .header("referrer-policy", "no-referrer")
             .header("x-content-type-options", "nosniff")
             .header("cache-control", "no-store")
-            // Web clients open the page in a window of its own and wait for that window to come back to them; any
-            // other value cuts it off from them for good.
+            // Web clients open the page in a new window and wait for that window to return. Any other value severs the
+            // window from its opener for good.
             .header("cross-origin-opener-policy", "unsafe-none")
             .header("cross-origin-resource-policy", "same-origin")
             .header("permissions-policy", PERMISSIONS)
     }
 }
 
-/// No feature of the browser is for these pages.
+/// Disables every browser feature listed here.
 const PERMISSIONS: &str = "accelerometer=(), camera=(), display-capture=(), geolocation=(), gyroscope=(), \
                            hid=(), microphone=(), midi=(), payment=(), publickey-credentials-get=(), \
                            screen-wake-lock=(), serial=(), usb=(), xr-spatial-tracking=()";
@@ -82,7 +82,7 @@ fn policy(forms: &Forms) -> String {
         Forms::Own => " form-action 'self';",
         Forms::OwnAndOn => "",
     };
-    // An icon without content keeps browsers from asking for one.
+    // The empty icon prevents requests for `/favicon.ico`.
     format!(
         "default-src 'none'; style-src {}; img-src data:;{action} frame-ancestors 'none'; base-uri 'none'",
         *STYLE_SOURCE
@@ -93,7 +93,7 @@ fn policy(forms: &Forms) -> String {
 pub(super) mod tests {
     use super::*;
 
-    /// The one value of a header.
+    /// The only value of a header.
     pub(crate) fn header<'a>(answer: &'a Response, name: &str) -> &'a str {
         let mut values = answer.head.headers.iter().filter(|(field, _)| field == name);
         let value = values.next().map(|(_, value)| &**value);
@@ -101,12 +101,11 @@ pub(super) mod tests {
         value.unwrap_or_else(|| panic!("{name} is missing"))
     }
 
-    /// The text of a page.
     pub(crate) fn text(answer: &Response) -> String {
         String::from_utf8(answer.body.clone()).unwrap()
     }
 
-    /// What holds for every page; `action` is where its forms may lead, if that is said.
+    /// Checks the invariants of every page; `action` is the expected `form-action`, or empty for none.
     pub(crate) fn check(answer: &Response, status: u16, action: &str) {
         assert_eq!(answer.head.status, status);
         let policy = header(answer, "content-security-policy");

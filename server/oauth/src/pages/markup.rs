@@ -1,23 +1,22 @@
-//! HTML as text that is still being written: our own words as they are, everything else escaped.
+//! HTML builder: static markup is appended as is, everything else escaped.
 //!
-//! A template is `&'static str`, so nothing that came from outside can be one; what it is filled with goes
-//! through [`escape`], all of it, in the one place where it can be done. No template engine: with these two
-//! rules there is nothing left for one to check.
+//! A template is `&'static str`, so external input cannot be a template; all values inserted into a template pass
+//! through [`escape`]. With these two rules, a template engine would have nothing left to check.
 
-/// Stands for a character that is not shown.
+/// Replaces an invisible character.
 const REPLACEMENT: char = '\u{fffd}';
 
-/// A page, or a part of one.
+/// A page or a fragment.
 pub(super) struct Html(String);
 
 impl Html {
-    /// Nothing yet.
+    /// An empty fragment.
     pub(super) fn new() -> Self {
         Self(String::new())
     }
 
-    /// Adds `template`, each `{}` in it replaced by the next of `values`, escaped. Good between tags and within
-    /// double quotes, and nowhere else: not in a style, a script or an attribute without quotes.
+    /// Appends `template`, replacing each `{}` with the next escaped value. Safe between tags and inside double quotes
+    /// only: not in a style, a script or an unquoted attribute.
     pub(super) fn put(&mut self, template: &'static str, values: &[&str]) -> &mut Self {
         let mut parts = template.split("{}");
         let first = parts.next().unwrap_or_default();
@@ -33,27 +32,25 @@ impl Html {
         self
     }
 
-    /// Adds our own words, in which `{}` means nothing.
+    /// Appends static markup; `{}` has no meaning.
     pub(super) fn raw(&mut self, ours: &'static str) -> &mut Self {
         self.0.push_str(ours);
         self
     }
 
-    /// Adds a part.
+    /// Appends a fragment.
     pub(super) fn part(&mut self, part: &Html) -> &mut Self {
         self.0.push_str(&part.0);
         self
     }
 
-    /// Its bytes.
     pub(super) fn into_bytes(self) -> Vec<u8> {
         self.0.into_bytes()
     }
 }
 
-/// Adds `text` to `out` such that a browser shows it and does nothing else with it. Characters without a look
-/// of their own, that only change how others are shown, are replaced: a name must not be able to turn around
-/// the sentence it stands in, or be two names that look like one.
+/// Appends `text` to `out`, escaped. Invisible characters that change how others are shown are replaced: a name must
+/// not reverse its sentence, and two names must not look alike.
 fn escape(text: &str, out: &mut String) {
     for character in text.chars() {
         match character {
@@ -68,7 +65,7 @@ fn escape(text: &str, out: &mut String) {
     }
 }
 
-/// Control characters, and those that set directions, join, or fill no space (Unicode, UAX #9 section 2).
+/// Returns true for control, bidirectional, joining and zero-width characters (Unicode, UAX #9 section 2).
 fn is_hidden(character: char) -> bool {
     character.is_control()
         || matches!(character,
@@ -112,7 +109,7 @@ mod tests {
             let escaped = escaped(&text);
             prop_assert!(!escaped.contains(['<', '>', '"', '\'']));
             prop_assert!(!escaped.chars().any(is_hidden));
-            // Each ampersand begins one of ours.
+            // Each ampersand starts an entity written by `escape`.
             for (at, _) in escaped.match_indices('&') {
                 let rest = &escaped[at..];
                 prop_assert!(["&amp;", "&lt;", "&gt;", "&quot;", "&#39;"]

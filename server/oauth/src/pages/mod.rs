@@ -1,8 +1,8 @@
-//! What people see: sign-in and consent, the confirmation of an e-mail address, and what went wrong.
+//! HTML pages: sign-in and consent, e-mail confirmation, and errors.
 //!
-//! Functions from data to a [`Response`](recalld_http_server::Response), nothing else: they know
-//! neither the control store nor who asks. Each page is whole in itself, without a script, and may load
-//! nothing from anywhere. Rules PAG-01 to PAG-31 are in `format-spec/pages.md`.
+//! Pure functions from data to a [`Response`](recalld_http_server::Response), without access to the control store or
+//! the request. Each page is self-contained: no scripts, no external resources. Rules PAG-01 to PAG-31 are in
+//! `format-spec/pages.md`.
 
 mod browser;
 pub mod confirm;

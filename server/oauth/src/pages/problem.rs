@@ -1,49 +1,49 @@
-//! Pages for a sign-in that cannot go on: what is wrong, and what to do about it.
+//! Error pages of a sign-in: the problem, and advice.
 //!
-//! None of them has a link: whatever address the request named is not to be followed from here.
+//! The pages contain no link: an address from a faulty request must not be followed.
 
 use super::frame::{Forms, Page};
 use super::markup::Html;
 use recalld_http_server::Response;
 
-/// Why a sign-in cannot go on.
+/// Reason for ending a sign-in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Problem {
-    /// Nobody is known by the client id.
+    /// The client id is unknown.
     UnknownClient,
-    /// The client never named the address that the answer should go to.
+    /// The client did not register this redirect URI.
     UnknownRedirect,
-    /// The request cannot be read, so nobody can be told.
+    /// The request cannot be parsed, so no client can be informed.
     BadRequest,
-    /// The client's own description, at its address, cannot be had or used.
+    /// The client's metadata document is unavailable or invalid.
     ClientUnreadable,
-    /// The form is not one of ours, or was changed.
+    /// The form was not issued by this server, or was changed.
     Forged,
-    /// The form was shown in another browser, or this one keeps no cookies.
+    /// The form was shown in another browser, or this browser stores no cookies.
     OtherBrowser,
-    /// The browser sent the cookie of the sign-in more than once.
+    /// The browser sent the sign-in cookie more than once.
     CookieTwice,
-    /// The page is from too long ago.
+    /// The form has expired.
     Expired,
-    /// The sign-in was finished before.
+    /// The sign-in is already complete.
     AlreadyComplete,
-    /// There were too many wrong guesses.
+    /// Too many sign-ins or failed credentials.
     TooMany {
-        /// When to try again, from now, in seconds.
+        /// Seconds until a retry.
         wait_seconds: u32,
     },
-    /// Something that it takes is not there at the moment.
+    /// A dependency is unavailable at the moment.
     Unavailable {
-        /// When to try again, from now, in seconds.
+        /// Seconds until a retry.
         wait_seconds: u32,
     },
 }
 
-/// A longer wait is told in minutes.
+/// A longer wait is shown in minutes.
 const SECONDS_SHOWN_MAX: u32 = 119;
 
-/// The words of a problem.
+/// Texts of an error page.
 struct Words {
     status: u16,
     heading: &'static str,
@@ -51,7 +51,7 @@ struct Words {
     advice: &'static str,
 }
 
-/// The page for `problem`.
+/// Renders the error page of `problem`.
 pub fn problem(problem: Problem) -> Response {
     let words = words(problem);
     let mut content = Html::new();

@@ -1,8 +1,8 @@
-//! The page for a request that its client got wrong, before anybody decided: the client is told by whoever follows
-//! the link, and by nobody else.
+//! Interactive redirect: the page for an invalid client request before any decision. The client receives the error only
+//! if the person follows the link.
 //!
-//! A redirect without a person would lead from an address that people trust to one that any stranger may register
-//! (RFC 9700, section 4.11.2).
+//! An automatic redirect would lead from a trusted origin to an address that any stranger can register (RFC 9700,
+//! section 4.11.2).
 
 use super::destination::Destination;
 use super::frame::{Forms, Page};
@@ -10,18 +10,18 @@ use super::markup::Html;
 use crate::error::ErrorCode;
 use recalld_http_server::Response;
 
-/// What the page shows.
+/// Content of the page.
 #[derive(Clone, Copy, Debug)]
 pub struct Returning<'a> {
-    /// Where the link leads.
+    /// Summary of the link's target.
     pub destination: &'a Destination,
-    /// The same as an address, with the error in it.
+    /// URL of the link, including the error parameters.
     pub address: &'a str,
-    /// What is wrong. Nothing else is said of it: words about it may be the client's own.
+    /// The error code. No description is shown, as its text may come from the client.
     pub error: ErrorCode,
 }
 
-/// The page: 400.
+/// Renders the page with status 400.
 pub fn returning(data: &Returning<'_>) -> Response {
     const HEADING: &str = "This application asked in a way that is not taken";
     let to = data.destination;

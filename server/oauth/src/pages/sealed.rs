@@ -1,9 +1,9 @@
-//! A request that travels through a form: what was asked comes back as it was, from the browser it was shown to, in
-//! time, or not at all.
+//! Sealed authorization request, carried through the sign-in form. Accepted only unchanged, in time, and from the
+//! browser that was shown the form.
 //!
-//! base64url of a version, when it ends, a number of its own, two MACs (HMAC-SHA-256) and the parameters (PAG-20). The
-//! first MAC says that it is ours, the second which browser it was shown to. Nothing in it is secret: the parameters
-//! came in an address of that browser.
+//! The text is base64url of version, end time, random id, two HMAC-SHA-256 and the parameters (PAG-20). The first MAC
+//! authenticates the request as issued here, the second binds the request to a browser. The content is not secret: the
+//! parameters came in a URL of that browser.
 
 use std::time::Duration;
 
@@ -16,75 +16,75 @@ use zeroize::Zeroizing;
 
 use super::browser::Browser;
 
-/// How long there is to sign in.
+/// Time limit of a sign-in.
 pub(crate) const SEALED_TIME_MAX: Duration = Duration::from_secs(10 * 60);
 
-/// Largest parameters, in bytes: half of the largest head of a request, from which they came.
+/// Maximum size of the parameters in bytes: half of the largest request head, in which they arrive.
 pub(crate) const PARAMETERS_BYTES_MAX: usize = 8 * 1024;
 
 const VERSION: u8 = 1;
 const MAC_BYTES: usize = 32;
 const ID_BYTES: usize = 16;
-/// Version, end in microseconds, and the number of its own.
+/// Version, end time in microseconds, and random id.
 const FRONT_BYTES: usize = 1 + 8 + ID_BYTES;
 const HEAD_BYTES: usize = FRONT_BYTES + 2 * MAC_BYTES;
-/// Largest sealed text: four digits for each three bytes.
+/// Maximum length of the sealed text: four digits for three bytes.
 const SEALED_BYTES_MAX: usize = (HEAD_BYTES + PARAMETERS_BYTES_MAX).div_ceil(3) * 4;
 
-/// What the MACs are for, so that none of them passes for another.
+/// Domain separation of the MACs: none passes for another.
 const OURS: &[u8] = b"recalld sign-in request 1\0";
 const BROWSER: &[u8] = b"recalld sign-in browser 1\0";
 const FORM: &[u8] = b"recalld sign-in form 1\0";
 
-/// Seals and opens. Has no `Debug`.
+/// Seals and opens requests. Has no `Debug`, because of its key.
 pub struct Sealer {
     key: Zeroizing<[u8; 32]>,
 }
 
-/// A request, sealed, and the token for the form that carries it.
+/// A sealed request, and the CSRF token of its form.
 pub struct Sealed {
-    /// The field `request`.
+    /// Value of the form field `request`.
     pub request: String,
-    /// The field `csrf`.
+    /// Value of the form field `csrf`.
     pub csrf: String,
 }
 
-/// What was sealed.
+/// A verified request.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Opened {
-    /// A number that no other sealed request has: who remembers which ones are complete knows this one again.
+    /// Unique id of the sealed request, by which completion is recorded.
     pub id: [u8; ID_BYTES],
-    /// When it ends; nobody needs to remember it for longer.
+    /// End of validity; a record of completion need not be retained longer.
     pub ends_at: Micros,
-    /// The parameters.
+    /// The parameters as sealed.
     pub parameters: String,
 }
 
-/// The parameters have more than `PARAMETERS_BYTES_MAX` bytes.
+/// The parameters exceed `PARAMETERS_BYTES_MAX`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLong;
 
-/// Why a sealed request does not open.
+/// Reason for rejecting a sealed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenError {
-    /// It is none of ours, was changed, or its form has not the right token.
+    /// The request was not issued here or was changed, or its CSRF token is wrong.
     Forged,
-    /// It was shown too long ago.
+    /// The time limit has passed.
     Expired,
-    /// It was shown to another browser.
+    /// The form was shown to another browser.
     OtherBrowser,
 }
 
 impl Sealer {
-    /// With a key of 256 random bits, that nothing else uses.
+    /// A sealer with a key of 256 random bits, not used elsewhere.
     pub fn new(key: [u8; 32]) -> Sealer {
         Sealer { key: Zeroizing::new(key) }
     }
 
-    /// Seals `parameters` for `browser`, from `now` on.
+    /// Seals `parameters` for `browser`, valid from `now` for `SEALED_TIME_MAX`.
     ///
     /// # Errors
-    /// They are too long.
+    /// The parameters are too long.
     pub fn seal(
         &self,
         browser: &Browser,
@@ -111,10 +111,10 @@ impl Sealer {
         Ok(Sealed { request, csrf })
     }
 
-    /// What is in the field `request` that came with the field `csrf` from `browser`.
+    /// Verifies the form fields `request` and `csrf` sent by `browser`, and returns the content.
     ///
     /// # Errors
-    /// It was not sealed here for this browser, or is over.
+    /// The request was not sealed here for this browser, or has expired.
     pub fn open(
         &self,
         browser: &Browser,
@@ -129,7 +129,7 @@ impl Sealer {
         let parts = Parts::of(&bytes).ok_or(OpenError::Forged)?;
         let ours = self.mac(OURS, &[parts.front, parts.parameters]);
         ours.verify_slice(parts.ours).map_err(|_| OpenError::Forged)?;
-        // From here on, whatever is wrong happened to a request of ours.
+        // The first MAC is valid: the request was issued here.
         if now >= parts.ends_at || now.0 < parts.ends_at.0.saturating_sub(time_max_micros()) {
             return Err(OpenError::Expired);
         }
@@ -145,7 +145,8 @@ impl Sealer {
         self.mac(FORM, &[browser.key(), request.as_bytes()])
     }
 
-    /// Of the parts after one another; all but the last are of a fixed length for each purpose.
+    /// MAC of the concatenated parts. For each purpose, all parts but the last have a fixed length, so the
+    /// concatenation is unambiguous.
     fn mac(&self, purpose: &[u8], parts: &[&[u8]]) -> Hmac<Sha256> {
         let mut mac =
             Hmac::<Sha256>::new_from_slice(&*self.key).expect("a MAC takes keys of any length");
@@ -157,7 +158,7 @@ impl Sealer {
     }
 }
 
-/// Where things stand in a sealed request.
+/// The fields of a sealed request.
 struct Parts<'a> {
     front: &'a [u8],
     ends_at: Micros,
@@ -239,7 +240,7 @@ mod tests {
             touched[at] = if touched[at] == b'A' { b'B' } else { b'A' };
             let touched = String::from_utf8(touched).unwrap();
             let found = open(&touched);
-            // The second MAC can only be of another browser.
+            // A changed second MAC is indistinguishable from the MAC of another browser.
             assert!(matches!(found, Some(OpenError::Forged | OpenError::OtherBrowser)), "{at}");
             assert!(open(&sealed.request[..at]).is_some(), "cut at {at}");
         }

@@ -1,4 +1,4 @@
-//! The page on which people sign in and decide: who asks, for what, and where the answer goes.
+//! The sign-in and consent page: client, requested scopes and redirect target.
 
 use super::destination::Destination;
 use super::frame::{Forms, Page};
@@ -7,81 +7,81 @@ use crate::scopes::in_plain_words;
 use recalld_common::scope::Scope;
 use recalld_http_server::Response;
 
-/// Where the page is, and where its form goes.
+/// Path of the page, and target of its form.
 pub const AUTHORIZE_PATH: &str = "/authorize";
 
-/// Most characters of a name that are shown.
+/// Maximum number of characters of a client name shown.
 const NAME_CHARS_MAX: usize = 80;
 
-/// Longest workspace that its field takes, in characters: as long as a slug can be.
+/// Maximum length of the workspace field in characters: the longest slug.
 const WORKSPACE_CHARS_MAX: &str = "40";
-/// Longest key that its field takes: three times as long as ours are.
+/// Maximum length of the key field in characters: three times the length of an issued key.
 const KEY_CHARS_MAX: &str = "200";
 
-/// Names of the form's fields.
+/// Names of the form fields.
 pub mod fields {
     /// The sealed request.
     pub const REQUEST: &str = "request";
-    /// The token that a form of ours has.
+    /// The CSRF token.
     pub const CSRF: &str = "csrf";
     /// The workspace's slug.
     pub const WORKSPACE: &str = "workspace";
     /// The access key.
     pub const KEY: &str = "key";
-    /// What was decided: [`ALLOW`] or [`REFUSE`].
+    /// The decision: [`ALLOW`] or [`REFUSE`].
     pub const DECISION: &str = "decision";
-    /// [`DECISION`] of whoever allows it.
+    /// Value of [`DECISION`]: the person approves.
     pub const ALLOW: &str = "allow";
-    /// [`DECISION`] of whoever does not.
+    /// Value of [`DECISION`]: the person denies.
     pub const REFUSE: &str = "refuse";
 }
 
-/// Who asks.
+/// The requesting client, as shown to the person.
 #[derive(Clone, Copy, Debug)]
 pub struct Client<'a> {
-    /// The name it goes by; its own claim.
+    /// Display name, as claimed by the client.
     pub name: &'a str,
-    /// The host it is known by, where its id is an address.
+    /// Host of the client id, if the id is a URL.
     pub host: Option<&'a str>,
-    /// Whether all its answers go to this machine: then any program here could be it.
+    /// True if every redirect URI leads to the person's own machine, where any program may pose as the client.
     pub is_local_only: bool,
 }
 
-/// Why the form is shown again.
+/// Reason for showing the form again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// No workspace was given.
+    /// The workspace field is empty.
     NoWorkspace,
-    /// No key was given.
+    /// The key field is empty.
     NoKey,
-    /// Neither was given.
+    /// Both fields are empty.
     Neither,
-    /// They open nothing. Which of them is wrong, and how, is not said.
+    /// Workspace and key do not match; the page does not reveal which is wrong.
     Refused,
 }
 
-/// What the page shows.
+/// Content of the sign-in page.
 #[derive(Clone, Copy, Debug)]
 pub struct SignIn<'a> {
-    /// Who asks.
+    /// The requesting client.
     pub client: Client<'a>,
-    /// Where the answer goes.
+    /// Summary of the redirect target.
     pub destination: &'a Destination,
-    /// What is asked for.
+    /// The requested scopes.
     pub scopes: &'a [Scope],
-    /// What keys begin with, before `_once_` and `_user_`.
+    /// Prefix of keys, before `_once_` and `_user_`.
     pub key_prefix: &'a str,
-    /// The request, sealed.
+    /// The sealed authorization request.
     pub request: &'a str,
-    /// The token for the form.
+    /// The CSRF token of the form.
     pub csrf: &'a str,
-    /// What was typed as workspace before.
+    /// The workspace typed before, or empty.
     pub workspace: &'a str,
-    /// Why it is shown again.
+    /// The error of the previous submission.
     pub fault: Option<Fault>,
 }
 
-/// The sign-in page: 200 when it is shown first, 400 where a field is empty, 403 where they open nothing.
+/// Renders the sign-in page: 200 at first, 400 if a field was empty, 403 if workspace and key were wrong.
 pub fn sign_in(data: &SignIn<'_>) -> Response {
     let name = cut(data.client.name, NAME_CHARS_MAX);
     let mut content = Html::new();
@@ -120,7 +120,7 @@ impl Fault {
     }
 }
 
-/// What was wrong, first on the page and with the focus, so that it is read first.
+/// Puts the error first on the page, focused, so that screen readers read the error first.
 fn put_fault(content: &mut Html, fault: Fault) {
     content.raw(
         "<div class=\"fault\" id=\"fault\" role=\"alert\" tabindex=\"-1\" autofocus>\n<h2>Not signed in</h2>\n",
@@ -207,7 +207,7 @@ fn put_form(content: &mut Html, data: &SignIn<'_>) {
     put_buttons(content);
 }
 
-/// The one that comes first is pressed by the Enter key; the other one needs no key, nor a workspace.
+/// The Enter key presses the first button, Allow. Refuse needs neither key nor workspace.
 fn put_buttons(content: &mut Html) {
     content
         .put(
@@ -220,7 +220,7 @@ fn put_buttons(content: &mut Html) {
         );
 }
 
-/// At most `chars_max` characters of `text`; where some are left out, that is seen.
+/// At most `chars_max` characters of the trimmed `text`, with an ellipsis if shortened.
 fn cut(text: &str, chars_max: usize) -> String {
     let name = text.trim();
     if name.chars().count() <= chars_max {

@@ -1,5 +1,3 @@
-//! A request for a token.
-
 use crate::authority::Authority;
 use crate::context::OAuthContext;
 use crate::error::OAuthError;
@@ -7,7 +5,7 @@ use crate::form::Form;
 use crate::scopes::Scopes;
 use recalld_http_server::Call;
 
-/// A request for a token.
+/// A parsed token request.
 pub(super) struct Asked<'a> {
     pub(super) context: &'a OAuthContext<'a>,
     pub(super) authority: &'a Authority,
@@ -16,12 +14,12 @@ pub(super) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// The scopes that are named, if any are.
+    /// The requested scopes, if named.
     pub(super) fn scopes(&self) -> Result<Option<Scopes>, OAuthError> {
         self.form.get("scope").map(Scopes::parse).transpose()
     }
 
-    /// The resource that is named, if one is; there is none but ours.
+    /// The requested resource, if named; must be this service's resource.
     pub(super) fn resource(&self) -> Result<Option<&str>, OAuthError> {
         let named = self.form.get("resource");
         self.authority.places.asked(named).map(|_| named)

@@ -1,4 +1,4 @@
-//! An authorization code becomes a grant (RFC 6749, section 4.1.3; RFC 7636, section 4.5).
+//! Authorization code grant: redeems a code (RFC 6749, section 4.1.3; RFC 7636, section 4.5).
 
 use super::asked::Asked;
 use super::issue::{Given, Making};
@@ -38,7 +38,7 @@ pub(super) fn answer(asked: &Asked<'_>) -> Result<Response, NoAnswer> {
     if let Err(error) = control.may_redeem(&shown) {
         if error == RedeemError::Replayed {
             asked.record_replay(&making)?;
-            // It ends the grant, and gives nothing.
+            // Redeeming a replayed code revokes its grant and issues nothing.
             let ended = control.redeem_code(&shown, prefix).map(drop);
             return Err(refused(ended.err().as_ref().unwrap_or(&error)).into());
         }

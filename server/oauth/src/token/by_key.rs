@@ -1,4 +1,4 @@
-//! Client credentials (RFC 6749, section 4.4): a workspace's slug and key. There is no refresh token.
+//! Client credentials grant (RFC 6749, section 4.4): a workspace's slug and key. No refresh token is issued.
 
 use super::asked::Asked;
 use super::issue::{Given, Making};

@@ -1,4 +1,5 @@
-//! A refresh token becomes the next one, and an access token (RFC 6749, section 6; RFC 9700, section 4.14).
+//! Refresh token grant: rotates the refresh token and issues an access token (RFC 6749, section 6; RFC 9700, section
+//! 4.14).
 
 use super::asked::Asked;
 use super::issue::{Given, Making};
@@ -34,7 +35,7 @@ pub(super) fn answer(asked: &Asked<'_>) -> Result<Response, NoAnswer> {
     if let Err(error) = control.may_refresh(token, &client.id, resource, wanted.as_deref()) {
         if error == RefreshError::Reused {
             asked.record_replay(&making)?;
-            // It ends the grant, and gives nothing.
+            // Refreshing with a reused token revokes its grant and issues nothing.
             let ended = refresh().map(drop);
             return Err(refused(ended.err().as_ref().unwrap_or(&error)).into());
         }

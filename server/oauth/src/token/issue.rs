@@ -1,4 +1,4 @@
-//! An access token, its entry in the ledger, and the answer that carries it.
+//! Issues an access token: audit entry, signature and response.
 
 use engine::hex;
 use engine::ledger::{Decision, Outcome};
@@ -21,12 +21,12 @@ use recalld_telemetry::log;
 use recalld_telemetry::log::{Level, Value};
 use recalld_workspace::tenants::Lease;
 
-/// The operation in the ledger.
+/// Operation of the audit entry.
 const OPERATION: &str = "oauth/token";
-/// Random bytes of a token's id.
+/// Random bytes of a token id (`jti`).
 const ID_BYTES: usize = 16;
 
-/// A token that is to be made.
+/// Parameters of a token to be issued.
 pub(super) struct Making<'a> {
     pub(super) grant_type: &'static str,
     pub(super) workspace: &'a Lease,
@@ -35,32 +35,32 @@ pub(super) struct Making<'a> {
     pub(super) granted: Scopes,
 }
 
-/// What was put on record for it.
+/// The stored grant or credential behind a token.
 pub(super) struct Given<'a> {
-    /// The grant or credential that it ends with.
+    /// Session id (`sid`): the id of the grant or credential, with which the token becomes inactive.
     pub(super) hangs_on: &'a str,
-    /// When that is over, in seconds since 1970, if it ever is.
+    /// Expiry of the grant or credential in seconds since the Unix epoch; `None` for none.
     pub(super) ends_at: Option<u64>,
-    /// What the next token is had with.
+    /// The next refresh token.
     pub(super) refresh: Option<&'a Secret>,
 }
 
 impl Asked<'_> {
-    /// The workspace of a code or token.
+    /// Looks up the workspace of a code or token.
     ///
     /// # Errors
-    /// It is deleted: nothing of it is good any more. Or it cannot be known now.
+    /// `invalid_grant` for a deleted workspace, or the control store failed.
     pub(super) fn tenant(&self, slug: &str) -> Result<Tenant, OAuthError> {
         let found = self.context.control.find_tenant(slug).map_err(|_| unavailable())?;
         let found = found.filter(|tenant| tenant.state != TenantState::Deleted);
         found.ok_or_else(|| invalid_grant("the workspace is deleted"))
     }
 
-    /// A workspace whose ledger takes entries: looked at before anything is spent, since no token leaves without its
-    /// entry. One whose data is gone from its place is no reason for a client to throw its tokens away.
+    /// Opens the workspace and checks its ledger before anything is spent: no token is issued without an audit entry.
+    /// If the workspace's data is missing, the error is transient, so that clients do not discard their tokens.
     ///
     /// # Errors
-    /// It cannot be opened now, or its ledger takes none.
+    /// The workspace cannot be opened now, or its ledger accepts no entries.
     pub(super) fn open(&self, tenant: &Tenant) -> Result<Lease, OAuthError> {
         match self.context.tenants.open(&tenant.slug) {
             Ok(lease) if lease.audit.failure().is_none() => Ok(lease),
@@ -68,7 +68,7 @@ impl Asked<'_> {
         }
     }
 
-    /// What is left of these scopes under a workspace's plan.
+    /// The subset of these scopes that a workspace's plan allows.
     pub(super) fn under_plan<'a>(
         &self,
         names: impl Iterator<Item = &'a str>,
@@ -78,41 +78,42 @@ impl Asked<'_> {
         Ok(names.filter_map(Scope::of).filter(|scope| plan.may_grant(*scope)).collect())
     }
 
-    /// What of these may be had under the plan of a workspace: looked at before anything is spent.
+    /// The scopes to grant under the workspace's plan; checked before anything is spent.
     ///
     /// # Errors
-    /// `invalid_scope` where nothing is left; or it cannot be known now.
+    /// `invalid_scope` if no scope remains, or the plan is unknown.
     pub(super) fn left(&self, names: &[String], tenant: &Tenant) -> Result<Scopes, OAuthError> {
         let names = || names.iter().map(String::as_str);
         let had: Scopes = names().filter_map(Scope::of).collect();
         had.granted(&self.under_plan(names(), tenant)?)
     }
 
-    /// Tokens for a credential are asked for no more often than calls with it; that they are takes nothing from those.
+    /// Limits token requests per credential to its rate of calls, with a bucket of their own: token requests do not
+    /// reduce the calls.
     pub(super) fn slow(&self, tenant: &Tenant, credential: &str) -> Result<(), NoAnswer> {
         slow(self.context, tenant, credential)
     }
 
-    /// Leaves the entry of a token, on disk when this returns: before anything is spent, so that a ledger that fails
-    /// costs nobody a code or a refresh token. What is needed to make it is there from here on.
+    /// Records the issuance durably, before anything is spent: a failing ledger costs nobody a code or refresh token.
+    /// Also loads the signing keys, so that issuing cannot fail for lack of them afterwards.
     ///
     /// # Errors
-    /// No token can be made now.
+    /// No token can be issued now.
     pub(super) fn announce(&self, making: &Making<'_>) -> Result<(), OAuthError> {
         let keys = self.authority.with_public(self.context.control, |_| ());
         keys.map_err(|_| unavailable())?;
         self.record(making, Outcome::Done).map_err(|_| unavailable())
     }
 
-    /// Leaves the entry of a code or refresh token that was used before, on disk when this returns.
+    /// Records the replay of a code or refresh token durably.
     ///
     /// # Errors
-    /// The ledger takes none.
+    /// The ledger accepts no entry.
     pub(super) fn record_replay(&self, making: &Making<'_>) -> Result<(), OAuthError> {
         self.record(making, Outcome::Refused).map_err(|_| unavailable())
     }
 
-    /// Says that nothing came of what was announced: somebody was quicker, or the control store failed.
+    /// Records that a recorded issuance failed: a concurrent request was faster, or the control store failed.
     pub(super) fn record_failure(&self, making: &Making<'_>) {
         if let Err(why) = self.record(making, Outcome::Failed) {
             let fields =
@@ -122,10 +123,10 @@ impl Asked<'_> {
         }
     }
 
-    /// Makes the token and answers.
+    /// Signs the token and builds the response.
     ///
     /// # Errors
-    /// The keys that sign are not known.
+    /// The signing keys are not loaded.
     pub(super) fn give(
         &self,
         making: &Making<'_>,
@@ -190,5 +191,5 @@ impl Asked<'_> {
     }
 }
 
-/// The rule's name where a code or refresh token that was used before ends its grant.
+/// Audit rule: a replayed code or refresh token revoked its grant.
 const REPLAYED: &str = "fixed/replayed";
