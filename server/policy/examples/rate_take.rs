@@ -1,6 +1,6 @@
-//! How long a token takes: `cargo run --release -p recalld-policy --example rate_take [KEYS]`.
+//! Measures the time to take a single token: `cargo run --release -p recalld-policy --example rate_take [KEYS]`.
 //!
-//! One thread, keys in an order that no cache foresees; then a new key each time into a table that is full.
+//! Single-threaded: first known keys in a cache-unfriendly order, then a new key on each call in a full table.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ fn main() {
         known[(at >> 33) % known.len()]
     };
     measure("known keys", &mut next);
-    // Distinct keys without the cost of a hash for each.
+    // Distinct keys without hashing.
     let mut fresh = |number: u32| {
         let mut key = [0xFF; 16];
         key[..4].copy_from_slice(&number.to_le_bytes());

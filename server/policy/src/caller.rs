@@ -1,4 +1,4 @@
-//! Who calls, and what is counted for it.
+//! The caller of a request, with its rate limits and quota.
 
 use std::sync::{Arc, LazyLock};
 
@@ -10,65 +10,65 @@ use super::rate::Key;
 use super::{Action, Judged, Rules, Verdict, What, Who, decide};
 use recalld_common::scope::Scope;
 
-/// Who calls: made by `recalld_api::pipeline` from a credential or from the local listener, and by
-/// nothing that stands in a request's body.
+/// The authenticated caller. Constructed by `recalld_api::pipeline` from a credential or the local listener, never from
+/// a request body.
 #[derive(Debug)]
 pub struct Caller {
-    /// The workspace.
+    /// The caller's workspace.
     pub workspace: String,
-    /// The name in ledger entries and policy rules.
+    /// The name in audit entries and policy rules.
     pub principal: String,
-    /// The plan's name.
+    /// Name of the plan.
     pub plan: String,
-    /// What the workspace is entitled to.
+    /// Entitlements of the workspace.
     pub entitled: Arc<Plan>,
-    /// What it may do.
+    /// Granted scopes.
     pub scopes: Vec<Scope>,
-    /// What is counted for it; `None` for the operator of this machine.
+    /// Rate limit and quota; `None` for the local operator.
     pub metered: Option<Metered>,
-    /// What it showed; `None` for the operator, whose credential only a restart changes.
+    /// The presented credential; `None` for the operator, whose credential changes only by a restart.
     pub credential: Option<Credential>,
-    /// What policy said of classes of items so far.
+    /// Decision cache: verdicts of this caller by class of items.
     pub judged: Arc<Judged>,
-    /// For whom it calls this time.
+    /// Turn identity of this call.
     pub turn: Turn,
 }
 
-/// What a caller showed, so that it can be asked again whether it stands.
+/// The presented credential, for repeated token introspection.
 #[derive(Debug, Clone)]
 pub struct Credential {
-    /// When it was issued.
+    /// Time of issue.
     pub issued_at: Micros,
-    /// The credential or grant that it is, or hangs on.
+    /// Session id: the credential or grant behind the call.
     pub hold: String,
-    /// Of an access token.
+    /// The access token, if one was presented.
     pub token: Option<Token>,
 }
 
-/// What of an access token can end, beside what it hangs on.
+/// Properties of an access token that can end apart from its session.
 #[derive(Debug, Clone)]
 pub struct Token {
-    /// Its own id.
+    /// Id of the token (`jti`).
     pub id: String,
-    /// In seconds since 1970.
+    /// Time of issue in seconds since the Unix epoch.
     pub issued_at: u64,
-    /// The first second in which it is not good any more, since 1970.
+    /// The first second in which the token is expired, since the Unix epoch.
     pub expires_at: u64,
 }
 
-/// What is counted for a caller.
+/// Usage limits of a caller.
 #[derive(Debug, Clone)]
 pub struct Metered {
-    /// The bucket of its credential.
+    /// Bucket key of the credential's rate limit.
     pub bucket: Key,
-    /// Calls of a calendar month, if that is bounded.
+    /// Quota of calls per calendar month; `None` for unlimited.
     pub calls_per_month: Option<u64>,
-    /// Whether it may write: not before the e-mail address is verified, where the plan wants that.
+    /// True if writes are allowed. If the plan requires a verified e-mail address, false until the verification.
     pub may_write: bool,
 }
 
 impl Caller {
-    /// The operator of this machine, on the local listener.
+    /// The local operator, on the local listener.
     pub fn local_operator(workspace: &str) -> Self {
         static ENTITLED: LazyLock<Arc<Plan>> = LazyLock::new(Plan::operators);
         Self {
@@ -84,7 +84,8 @@ impl Caller {
         }
     }
 
-    /// The same caller in another turn. What policy said holds there, too: it does not look at turns.
+    /// A copy of this caller with another turn identity. Shares the decision cache, as policy does not depend on the
+    /// turn.
     #[must_use]
     pub fn in_turn(&self, turn: Turn) -> Self {
         Self {
@@ -100,22 +101,22 @@ impl Caller {
         }
     }
 
-    /// What stands in the ledger as the principal of its calls.
+    /// The principal of this caller's audit entries.
     pub fn in_ledger(&self) -> String {
         in_ledger(self.turn.identity().ok().flatten(), &self.principal)
     }
 
-    /// Whether it may write anything at all.
+    /// Returns true if the caller may write at all.
     pub fn may_write(&self) -> bool {
         self.metered.as_ref().is_none_or(|metered| metered.may_write)
     }
 
-    /// Whether it may read the ledger.
+    /// Returns true if the caller may read the audit log.
     pub fn audits(&self) -> bool {
         self.scopes.contains(&Scope::AuditRead)
     }
 
-    /// What policy says of items like this, and the rule. The rules are asked once for each class of items.
+    /// Returns the verdict for an item and the deciding rule. The rules are evaluated once per class of items.
     pub fn judge(&self, rules: &Rules, what: &What<'_>, action: Action) -> (Verdict, Arc<str>) {
         self.judged.of(what, action, || {
             self.as_who(|who| {
@@ -125,7 +126,7 @@ impl Caller {
         })
     }
 
-    /// Runs `work` with this caller as policy sees it.
+    /// Calls `work` with this caller as a policy subject.
     pub fn as_who<T>(&self, work: impl FnOnce(&Who<'_>) -> T) -> T {
         let scopes: Vec<&str> = self.scopes.iter().map(|scope| scope.name()).collect();
         work(&Who {

@@ -1,7 +1,6 @@
-//! For whom a call is made: the identity of this turn, beside the principal whose credential it is.
+//! Turn identity: the person on whose behalf one call is made, in addition to the credential's principal.
 //!
-//! Owns what an identity may look like, which one counts, and how it stands in the ledger. Must not know how a
-//! credential was recognised.
+//! Defines valid identities, their precedence, and their form in the ledger; independent of authentication.
 
 use std::fmt;
 
@@ -9,49 +8,50 @@ use engine::ledger::PRINCIPAL_BYTES_MAX;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// Where a caller says for whom it asks: a key of `_meta`.
+/// The `_meta` key by which a caller asserts a turn identity.
 pub const TURN_IDENTITY: &str = "recalld/turn-identity";
 
-/// The scope that lets a credential say so.
+/// The scope that permits the assertion.
 pub const ASSERT_SCOPE: &str = "identity:assert";
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Longest identity, in bytes: the longest e-mail address in use has fewer.
+    /// Longest identity in bytes; longer than any e-mail address in use.
     pub const IDENTITY_BYTES_MAX: usize = 128;
 
-    /// What an identity may take of the room for a principal in the ledger; the principal has as much, and what the
-    /// identity leaves.
+    /// Bytes of an identity in the ledger's principal field. The principal has as many, and the bytes unused by the
+    /// identity.
     const IDENTITY_ROOM: usize = 78;
 }
 
-/// Between identity and principal in the ledger.
+/// Separates identity and principal in the ledger.
 const BY: &str = " by ";
 
-/// Digits of a hash that take the place of what does not fit: 80 bits.
+/// Hexadecimal digits of the hash that replaces the part of a name that does not fit: 80 bits.
 const HASH_DIGITS: usize = 20;
 
 const _: () = assert!(2 * IDENTITY_ROOM + BY.len() == PRINCIPAL_BYTES_MAX);
 const _: () = assert!(HASH_DIGITS + 1 < IDENTITY_ROOM);
 
-/// What is done about identities: `identity.enforcement` of the settings.
+/// Enforcement of turn identities: the setting `identity.enforcement`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Enforcement {
-    /// None is asked for, and none is recorded.
+    /// Turn identities are neither required nor recorded.
     #[default]
     Off,
-    /// It is recorded where there is one.
+    /// A turn identity is recorded if present.
     Record,
-    /// Without one there is no call.
+    /// A call without an identity is rejected.
     Require,
 }
 
 impl Enforcement {
-    /// Every one, mildest first.
+    /// All values, mildest first.
     pub const ALL: &'static [Self] = &[Self::Off, Self::Record, Self::Require];
 
-    /// What holds for whoever sits at the machine: nobody who has to mend the service is kept from it (GOV-32).
+    /// The enforcement for the local operator: never `Require`, so that nobody who repairs the service is locked out
+    /// (GOV-32).
     #[must_use]
     pub fn at_the_machine(self) -> Self {
         match self {
@@ -60,7 +60,7 @@ impl Enforcement {
         }
     }
 
-    /// Its word in the settings.
+    /// The word in the settings.
     pub fn word(self) -> &'static str {
         match self {
             Self::Off => "off",
@@ -70,15 +70,15 @@ impl Enforcement {
     }
 }
 
-/// Who a call is made for: a subject, or 1 to [`IDENTITY_BYTES_MAX`] visible ASCII characters (GOV-31).
+/// A turn identity: a subject, or an asserted name of 1 to [`IDENTITY_BYTES_MAX`] visible ASCII characters (GOV-31).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnIdentity(String);
 
 impl TurnIdentity {
-    /// Checks a name that a client gave.
+    /// Validates an asserted name.
     ///
     /// # Errors
-    /// It is empty, too long, or has other characters.
+    /// The name is empty, too long, or contains other characters.
     pub fn new(name: &str) -> Result<Self, IdentityFault> {
         if name.is_empty() || name.len() > IDENTITY_BYTES_MAX {
             return Err(IdentityFault::Length(name.len()));
@@ -89,28 +89,28 @@ impl TurnIdentity {
         }
     }
 
-    /// The name.
+    /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Why a call has no identity that it may be made for. Fails closed; each has a reason for programs.
+/// Reason for rejecting a call without a valid turn identity (fail closed).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IdentityFault {
-    /// There is none, and one is required.
+    /// An identity is required but missing.
     Missing,
-    /// What was asserted is no text.
+    /// The asserted value is not a string.
     NotText,
-    /// It has so many bytes.
+    /// Invalid length; carries the length in bytes.
     Length(usize),
-    /// It has this character.
+    /// Contains this invalid character.
     Character(char),
 }
 
 impl IdentityFault {
-    /// For programs, in `snake_case`.
+    /// Machine-readable reason in `snake_case`.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Missing => "identity_required",
@@ -142,22 +142,22 @@ impl fmt::Display for IdentityFault {
 
 impl std::error::Error for IdentityFault {}
 
-/// What a call says of whom it is made for.
+/// Identity claims of a call.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Told<'a> {
-    /// The `sub` of its token, or the principal of its per-user bearer.
+    /// The `sub` of the access token, or the principal of a per-user bearer token.
     pub subject: Option<&'a str>,
-    /// Whether its credential has [`ASSERT_SCOPE`].
+    /// True if the credential has [`ASSERT_SCOPE`].
     pub may_assert: bool,
-    /// The value of [`TURN_IDENTITY`] in its `_meta`. Without the scope it counts for nothing.
+    /// The value of [`TURN_IDENTITY`] in `_meta`; ignored without the scope.
     pub asserted: Option<&'a Value>,
 }
 
-/// Who a call is made for: what is asserted, where that may be, or else the subject.
+/// Resolves the turn identity: the assertion if permitted, else the subject.
 ///
 /// # Errors
-/// There is none, and one is required; or what is asserted is no identity: a wrong one is never recorded as
-/// another one, or as none.
+/// An identity is required but missing, or the assertion is invalid. An invalid assertion is never recorded as another
+/// identity or as none.
 pub fn resolve(
     enforcement: Enforcement,
     told: Told<'_>,
@@ -170,15 +170,14 @@ pub fn resolve(
         (Some(value), _) => {
             TurnIdentity::new(value.as_str().ok_or(IdentityFault::NotText)?).map(Some)
         }
-        // The service gave it its name.
+        // Not validated: the service assigned the subject's name.
         (None, Some(subject)) => Ok(Some(TurnIdentity(subject.to_owned()))),
         (None, None) if enforcement == Enforcement::Require => Err(IdentityFault::Missing),
         (None, None) => Ok(None),
     }
 }
 
-/// For whom a caller's calls are made: what its credential says of that, what the settings want to know, and what
-/// comes of both.
+/// Turn identity of a caller's calls, resolved from the credential's subject, the assertion and the enforcement.
 #[derive(Debug, Clone)]
 pub struct Turn {
     enforcement: Enforcement,
@@ -188,15 +187,14 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Of a caller whose credential stands for `subject`, or for nobody in particular, as long as its calls say
-    /// nothing else.
+    /// The turn identity of calls without an assertion. `subject` is the credential's subject, if any.
     pub fn of(enforcement: Enforcement, subject: Option<String>, may_assert: bool) -> Self {
         let told = Told { subject: subject.as_deref(), may_assert, asserted: None };
         let identity = resolve(enforcement, told);
         Self { enforcement, subject, may_assert, identity }
     }
 
-    /// Of one call of that caller, with what stands in its `_meta`.
+    /// The turn identity of one call with this `_meta` value.
     #[must_use]
     pub fn asserting(&self, asserted: Option<&Value>) -> Self {
         let Self { enforcement, may_assert, .. } = *self;
@@ -204,18 +202,18 @@ impl Turn {
         Self { identity: resolve(enforcement, told), ..self.clone() }
     }
 
-    /// Who it is; `None` where that is not asked, or nobody is named and need not be.
+    /// The resolved identity; `None` if enforcement is off, or if no identity is present and none is required.
     ///
     /// # Errors
-    /// Why the call must not be made.
+    /// Reason for rejecting the call.
     pub fn identity(&self) -> Result<Option<&TurnIdentity>, &IdentityFault> {
         self.identity.as_ref().map(Option::as_ref)
     }
 }
 
-/// What stands in a ledger entry as its principal (GOV-33): `IDENTITY by PRINCIPAL`, or `PRINCIPAL` alone where
-/// there is no identity or it is the principal itself. Unambiguous whatever the names hold, since a space stands
-/// nowhere else, and never longer than the room for it.
+/// The principal field of an audit entry (GOV-33): `IDENTITY by PRINCIPAL`, or `PRINCIPAL` alone if the identity is
+/// missing or equal to the principal. Unambiguous for all names, as spaces within names are encoded, and never longer
+/// than the field.
 pub fn in_ledger(identity: Option<&TurnIdentity>, principal: &str) -> String {
     match identity {
         Some(identity) if identity.0 != principal => {
@@ -227,11 +225,12 @@ pub fn in_ledger(identity: Option<&TurnIdentity>, principal: &str) -> String {
     }
 }
 
-/// A name as one word: `%`, `~`, spaces and control characters are `%` and two digits for each byte (RFC 3986,
-/// section 2.1). Where that is longer than its room it is cut, and `~` and the first digits of its SHA-256 follow.
+/// Encodes a name without spaces: each byte of `%`, `~`, whitespace and control characters becomes `%` and two digits
+/// (RFC 3986, section 2.1). A result that is empty or longer than `bytes_max` is cut and completed by `~` and the first
+/// digits of the name's SHA-256.
 fn fitted(name: &str, bytes_max: usize) -> String {
     let mut word = String::with_capacity(name.len());
-    // Where the last character ends that leaves room for a hash.
+    // End of the last character that leaves room for a hash.
     let mut cut = 0;
     for char in name.chars() {
         if matches!(char, '%' | '~') || char.is_whitespace() || char.is_control() {
@@ -316,7 +315,7 @@ mod tests {
         assert_eq!(in_ledger(Some(&name("user:ada")), "user:ada"), "user:ada");
         let both = in_ledger(Some(&name("ada@example.com")), "workspace:acme");
         assert_eq!(both, "ada@example.com by workspace:acme");
-        // Names that look like what is between them.
+        // Names that contain the separator.
         assert_eq!(in_ledger(None, "ada by bob"), "ada%20by%20bob");
         assert_eq!(in_ledger(Some(&name("a%20b~")), "x\u{85}y"), "a%2520b%7E by x%C2%85y");
         let long = in_ledger(Some(&name(&"i".repeat(128))), &"\u{e9}".repeat(200));
@@ -338,7 +337,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// No two pairs stand in the ledger alike, and all fit and may stand there.
+        /// No two pairs have the same ledger form, and every form fits and is valid.
         #[test]
         fn pairs_are_told_apart(pairs in proptest::collection::vec(names(), 1..60)) {
             let mut seen = HashMap::new();
@@ -347,7 +346,7 @@ mod tests {
                 let text = in_ledger(identity.as_ref(), &principal);
                 prop_assert!((1..=PRINCIPAL_BYTES_MAX).contains(&text.len()), "{}", text);
                 prop_assert!(!text.chars().any(char::is_control));
-                // Where the identity is the principal, that is what stands there.
+                // An identity equal to the principal is omitted.
                 let shown = identity.map(|it| it.0).filter(|it| *it != principal);
                 let pair = (shown, principal);
                 let before = seen.entry(text.clone()).or_insert_with(|| pair.clone());

@@ -1,8 +1,8 @@
-//! What policy said of classes of items to one caller.
+//! Decision cache: verdicts for one caller by class of items.
 //!
-//! Owns which decisions are remembered. It goes with its caller, and with the same caller in another turn, whom
-//! the rules cannot tell apart; callers have no other copies, so nothing that was said to one is ever taken as said
-//! to another. The rules hold from the start of the server to its end (GOV-45), so nothing of it grows old.
+//! The cache belongs to one caller and to the same caller under other turn identities, which the rules cannot
+//! distinguish. No verdict is ever reused for another caller. Entries never expire, as the rules are fixed from start
+//! to end of the server (GOV-45).
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,19 +13,19 @@ use super::policy::{Action, Verdict, What};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Classes that are remembered: kinds times sensitivities times sets of gates that one call meets. Those of a
-    /// store are some dozens; beyond that the rules are asked each time.
+    /// Maximum number of cached classes: combinations of kind, sensitivity and gate set. A store has some dozens;
+    /// beyond the maximum, the rules are evaluated each time.
     pub(super) const CLASSES_JUDGED_MAX: usize = 64;
 }
 
-/// Decisions by class.
+/// Verdicts by class of items.
 #[derive(Debug, Default)]
 pub struct Judged {
-    /// In the order in which they were met: the first ones are the most frequent.
+    /// In order of first use: the first classes are the most frequent.
     known: Mutex<Vec<Known>>,
 }
 
-/// A class of items, what is to be done with one, and what was said of that.
+/// A class of items and an action, with the verdict and its rule.
 #[derive(Debug)]
 struct Known {
     workspace: String,
@@ -48,7 +48,7 @@ impl Known {
 }
 
 impl Judged {
-    /// The decision on a class; `decide` makes it where it is not known.
+    /// Returns the cached decision for a class, or evaluates `decide` and caches the result.
     pub fn of(
         &self,
         what: &What<'_>,
@@ -97,7 +97,7 @@ mod tests {
         let first = of(&judged, &note, Action::Read);
         assert_eq!(of(&judged, &note, Action::Read), first);
         assert_eq!(asked.get(), 1);
-        // What differs in anything that a rule can look at is another class.
+        // A difference in any property that rules can match makes another class.
         let internal = Sensitivity::Internal;
         for (what, action) in [
             (What { kind: "fact", ..note }, Action::Read),

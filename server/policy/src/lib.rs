@@ -1,8 +1,6 @@
-//! What a caller may do, and what the service vouches for.
+//! Access policy, plans, rate limits and quotas.
 //!
-//! Rules in, decisions out: no files, no clock, no sockets, but for `audit`, which owns the ledger
-//! and the thread that syncs it. Must not know how a caller was
-//! recognised (that is `auth`) or what a tool does with an answer.
+//! Rules in, decisions out: no files, no clock, no sockets. Authentication is in `auth`; tools apply the decisions.
 #![forbid(unsafe_code)]
 
 mod caller;

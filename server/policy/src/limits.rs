@@ -1,4 +1,4 @@
-//! Caps and timeouts of this crate, each with the reason for its size.
+//! Limits and timeouts of this crate, each with its reason.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use recalld_mcp_protocol::limits::ASK_TIME_MAX;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Longest that a tool call may take.
+    /// Timeout of a tool call.
     pub const CALL_TIME_MAX: Duration = Duration::from_secs(120);
 }
 

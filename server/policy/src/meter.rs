@@ -1,12 +1,11 @@
-//! What calls cost: a reservation before each one, out of blocks of the quota that are on record before the first
-//! of their calls runs.
+//! Quota metering: each call needs a reservation from a quota block that is recorded before the first of its calls
+//! runs.
 //!
-//! Owns which calls of which block are given, used and free again. Must not know how a block is kept (that is
-//! behind [`Blocks`]), nor the time: each call says when it is.
+//! Storage of blocks is behind [`Blocks`], and callers pass the time.
 //!
-//! What holds at every moment (GOV-10 to GOV-16, GOV-25): a call that runs has a place in a block that is on record; a
-//! block gives no more than it has; a block ends long before its record does. So the calls that run
-//! are never more than the quota, whoever dies when. In doubt the answer is no.
+//! Invariants (GOV-10 to GOV-16, GOV-25): a running call has its place in a recorded block; a block reserves no more
+//! calls than it has; a block closes long before its record expires. Hence the calls never exceed the quota, whichever
+//! process crashes when. In doubt, a call is rejected.
 
 mod account;
 mod settling;
@@ -28,54 +27,54 @@ use settling::Begin;
 limit_table::limits! {
     pub(crate) const LIMITS = [settling];
 
-    /// Calls that are asked for at once. The store gives fewer where the quota is nearly used up.
+    /// Calls requested per block. The store leases fewer if the quota is nearly used up.
     pub const BLOCK_CALLS_MAX: u32 = 64;
 
-    /// How long a block stays on record if nothing more is heard of it.
+    /// Lifetime of a block's record without further writes.
     pub const BLOCK_TIME: Duration = Duration::from_secs(600);
 
-    /// How often what was used is to be written ([`Meter::flush`]): a crash forgives at most that much and the time of
-    /// one write, within the second that is promised.
+    /// Interval of [`Meter::flush`]. A crash loses at most the usage of this interval and of a single write, within the
+    /// promised second.
     pub const METER_FLUSH_EVERY: Duration = Duration::from_millis(500);
 
-    /// The same where blocks are on record for several nodes: each write is a request to their remote. What could not
-    /// be written is tried as often as alone.
+    /// Flush interval if several nodes share the record: each write is a request to their remote. A failed write is
+    /// retried at the interval of a single node.
     pub const METER_FLUSH_SHARED_EVERY: Duration = Duration::from_secs(3);
 
-    /// A block gives nothing so shortly before its record expires: a call has at most [`CALL_TIME_MAX`], and what it
-    /// used is written after it.
+    /// Before its record expires, a block stops reserving calls by this margin: a call runs for at most
+    /// [`CALL_TIME_MAX`], and its usage is recorded afterwards.
     const GIVE_MARGIN: Duration = Duration::from_secs(180);
 
-    /// So long a block of which nobody knows whether it was taken is asked for by the same id. After that, what it
-    /// could still give is not worth it, and it expires.
+    /// If the outcome of a lease is unknown, the block is requested again under the same id for this long. Later, the
+    /// block's remaining time is not worth a request, and the block expires.
     const ASKED_AGAIN_MAX: Duration = Duration::from_secs(240);
 
-    /// So shortly before, what is out of it counts as used, and it ends.
+    /// Before its record expires, a block closes by this margin, and its outstanding calls count as used.
     const END_MARGIN: Duration = Duration::from_secs(30);
 
-    /// Blocks of one workspace that are on record at a time. More are there only where many calls at the end of a
-    /// quota got a block each, and none of these could be written as used.
+    /// Maximum number of recorded blocks per workspace. Reached only if many calls at the end of a quota got a block
+    /// each and no usage could be recorded.
     const BLOCKS_EACH_MAX: usize = 512;
 
-    /// Workspaces of which blocks are on record at a time.
+    /// Maximum number of workspaces with recorded blocks.
     const ACCOUNTS_MAX: usize = 65_536;
 
-    /// How long a call waits for another one of its workspace that takes a block: a few writes of a slow disk.
+    /// Longest wait of a call while another call of its workspace leases a block: a few writes of a slow disk.
     const TAKE_WAIT_MAX: Duration = Duration::from_secs(5);
 
-    /// Calls of one workspace that wait so long for a block. Whoever comes when so many wait already waits only for
-    /// [`CROWD_WAIT_MAX`]: each holds a worker, and the others are for other workspaces.
+    /// Maximum number of calls of one workspace with this wait. Further calls wait only for [`CROWD_WAIT_MAX`]: each
+    /// occupies a worker needed by other workspaces.
     const TAKE_WAITERS_MAX: usize = 4;
 
-    /// How long these wait: a write of a disk that is not slow.
+    /// Wait of a call beyond [`TAKE_WAITERS_MAX`]: a write of a disk that is not slow.
     const CROWD_WAIT_MAX: Duration = Duration::from_millis(250);
 
-    /// Nothing is given once so long nobody has written what was used: whoever has to do that every
-    /// [`METER_FLUSH_EVERY`] does it no more, or has waited for the record all that time.
+    /// If the last flush is older, no calls are reserved: the periodic task, with the interval [`METER_FLUSH_EVERY`],
+    /// has stopped or has been waiting for the store.
     const FLUSH_OVERDUE: Duration = Duration::from_secs(10);
 
-    /// How long it is remembered that a quota is used up, so that whoever goes on asking costs no transactions. What
-    /// comes back from blocks of this process counts at once, and so does another quota.
+    /// Lifetime of the cached result that a quota is used up, so that repeated requests cost no transactions. Calls
+    /// returned by this process and a changed quota take effect at once.
     const USED_UP_FOR: Duration = Duration::from_secs(1);
 }
 
@@ -87,33 +86,33 @@ const NOT_WRITTEN: &str = "calls that were used cannot be written; none is given
 
 const NO_MONTH: &str = "the clock tells no month that quotas are kept for; set it right";
 
-/// Part of a workspace's quota of one month, on record as taken.
+/// A quota block: a part of a workspace's monthly quota, recorded as leased.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Block {
-    /// Tells it from all others of the workspace and month.
+    /// Unique id within the workspace and month.
     pub id: u64,
-    /// How many calls, at least one.
+    /// Number of calls, at least one.
     pub calls: u32,
-    /// When the record gives the rest to others.
+    /// Expiry of the record; the unused rest then returns to the quota.
     pub expires_at: Micros,
 }
 
-/// What became of a block so far.
+/// The usage of a block to record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settlement {
-    /// The workspace.
+    /// The workspace's slug.
     pub slug: Arc<str>,
-    /// The month that it is of.
+    /// The block's month.
     pub month: Month,
-    /// The block.
+    /// The block's id.
     pub block: u64,
-    /// How many of its calls were used, from its beginning: to say it again changes nothing.
+    /// Total of used calls since the block began, so recording is idempotent.
     pub used: u32,
-    /// Whether it goes on. If not, what was not used is free again.
+    /// True if the block stays open. Otherwise the unused calls return to the quota.
     pub keep: bool,
 }
 
-/// What was to be written is not written: it is not known whether it will be there. What to do stands with it.
+/// The record could not be written, or the outcome of the write is unknown. The message names a remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unavailable(pub String);
 
@@ -125,14 +124,14 @@ impl fmt::Display for Unavailable {
 
 impl std::error::Error for Unavailable {}
 
-/// Where blocks are on record.
+/// Durable store of quota blocks.
 pub trait Blocks: Send + Sync {
-    /// Takes up to `wanted` calls out of what is left of the quota, durably; `None` where nothing is. Without a
-    /// quota there is always something left, and what is used is counted as well. A block that was taken by this `id`
-    /// and gave nothing yet is given again.
+    /// Leases up to `wanted` calls of the remaining quota, durably; `None` if nothing remains. Without a quota, calls
+    /// always remain, and usage is counted as well. A block already leased under `id` and still unused is returned
+    /// again.
     ///
     /// # Errors
-    /// The record cannot be written, or nobody knows whether it is.
+    /// The record cannot be written, or the outcome is unknown.
     fn take_block(
         &self,
         slug: &str,
@@ -142,23 +141,22 @@ pub trait Blocks: Send + Sync {
         quota: Option<u64>,
     ) -> Result<Option<Block>, Unavailable>;
 
-    /// Writes what was used of blocks, all of them or none. One that is not on record any more changes nothing, and
-    /// is no error.
+    /// Records usage of blocks, all or none. A block without a record is ignored without an error.
     ///
     /// # Errors
     /// The record cannot be written.
     fn settle(&self, settlements: &[Settlement]) -> Result<(), Unavailable>;
 }
 
-/// Why a call may not run.
+/// Reason for rejecting a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
-    /// The quota of the month is used up.
+    /// The monthly quota is used up.
     QuotaExceeded {
-        /// When the next month begins.
+        /// Start of the next month.
         resets_at: Micros,
     },
-    /// Nothing can be reserved now: 503.
+    /// No reservation is possible now: 503.
     Unavailable(Unavailable),
 }
 
@@ -172,18 +170,18 @@ fn unavailable<T>(why: &str) -> Result<T, Refusal> {
     Err(Unavailable(why.to_owned()).into())
 }
 
-/// What of a quota is reserved.
+/// The reserved part of a quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Reserved {
-    /// Calls that run.
+    /// Running calls.
     pub running: u64,
-    /// Calls that were taken out of the quota and are free for whoever comes.
+    /// Leased calls available for reservation.
     pub held: u64,
-    /// Blocks that these are of.
+    /// Number of open blocks.
     pub blocks: u64,
 }
 
-/// That one call may run. Released when it is dropped.
+/// The permission of one call to run. Released on drop.
 #[must_use = "a reservation that is dropped is released"]
 #[derive(Debug)]
 pub struct Reservation {
@@ -194,7 +192,7 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// The call was answered: it counts.
+    /// Counts the call as used, once answered.
     pub fn commit(mut self) {
         self.is_committed = true;
     }
@@ -203,7 +201,7 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         let mut state = self.account.locked();
-        // A block that ended meanwhile counted it already.
+        // A closed block has already counted the call.
         if let Some(held) = state.find(self.month, self.block).filter(|held| !held.is_ending) {
             held.out -= 1;
             held.used += u32::from(self.is_committed);
@@ -211,7 +209,7 @@ impl Drop for Reservation {
     }
 }
 
-/// Whose turn it is to take a block. However that ends, the others go on.
+/// Marks one lease attempt in progress; wakes the waiting calls on drop, whatever the outcome.
 struct TakeTurn<'a>(&'a Account);
 
 impl Drop for TakeTurn<'_> {
@@ -221,22 +219,22 @@ impl Drop for TakeTurn<'_> {
     }
 }
 
-/// Gives calls of all workspaces, and writes what was used. [`Meter::flush`] has to be called every
-/// [`METER_FLUSH_EVERY`], and [`Meter::close`] at the end.
+/// Reserves calls of all workspaces and records usage. [`Meter::flush`] must be called every [`METER_FLUSH_EVERY`], and
+/// [`Meter::close`] at the end.
 pub struct Meter {
     blocks: Arc<dyn Blocks>,
     random: Arc<dyn Random>,
     accounts: RwLock<HashMap<Arc<str>, Arc<Account>>>,
-    /// Held by who settles, so that nobody writes an older number over a newer one.
+    /// Locked while usage is recorded, so that no older count overwrites a newer one.
     settling: Mutex<Begin>,
-    /// What was used could not be written: nothing more is given until it is.
+    /// True after a failed flush: no calls are reserved until a flush succeeds.
     is_failing: AtomicBool,
     is_closed: AtomicBool,
-    /// When what was used was written last, if it ever was.
+    /// Time of the last successful flush; `None` before the first.
     flushed: Mutex<Option<Instant>>,
-    /// How long that may be ago.
+    /// Maximum age of the last flush.
     overdue: Duration,
-    /// How long a call waits for a block that others wait for already.
+    /// Longest wait for a block beyond [`TAKE_WAITERS_MAX`].
     crowd_wait: Duration,
 }
 
@@ -247,7 +245,7 @@ impl fmt::Debug for Meter {
 }
 
 impl Meter {
-    /// Nothing is reserved yet.
+    /// A meter without reservations.
     pub fn new(blocks: Arc<dyn Blocks>, random: Arc<dyn Random>) -> Self {
         Self {
             blocks,
@@ -262,11 +260,11 @@ impl Meter {
         }
     }
 
-    /// A call of a workspace. `quota` is how many there may be in this calendar month, if that is bounded.
-    /// Writes to the record only where no block has a call left.
+    /// Reserves a call of a workspace. `quota` is the limit per calendar month, if any. Writes to the store only if no
+    /// leased block has a call left.
     ///
     /// # Errors
-    /// There is none, or it cannot be known.
+    /// The quota is used up, or its state is unknown.
     pub fn reserve(
         &self,
         slug: &str,
@@ -312,7 +310,7 @@ impl Meter {
         }
     }
 
-    /// Calls of a month that were answered and are not on record as used yet; what is on record is another's to say.
+    /// Calls of a month that were answered but are not recorded as used yet.
     pub fn used_since_written(&self, slug: &str, month: Month) -> u64 {
         let account = {
             let accounts = self.accounts.read().unwrap_or_else(PoisonError::into_inner);
@@ -324,7 +322,7 @@ impl Meter {
         blocks.map(|held| u64::from(held.used.saturating_sub(held.written))).sum()
     }
 
-    /// What of a month's quota is reserved for a workspace now.
+    /// The reserved part of a workspace's quota in a month.
     pub fn reserved(&self, slug: &str, month: Month) -> Reserved {
         let account = {
             let accounts = self.accounts.read().unwrap_or_else(PoisonError::into_inner);
@@ -341,7 +339,7 @@ impl Meter {
         reserved
     }
 
-    /// Takes a block and gives its first call; notes the outcome for those who wait.
+    /// Leases a block and reserves its first call; stores a failure for the waiting calls.
     fn take(
         &self,
         account: &Account,
@@ -367,13 +365,14 @@ impl Meter {
         }
         drop(state);
         if self.is_closed.load(Ordering::SeqCst) {
-            // Whoever closed may have looked before this block was there.
+            // `close` may have run before this block was added.
             self.settle_all(now, true)?;
         }
         given
     }
 
-    /// A block out of the quota; if need be out of what earlier ones of ours give back.
+    /// Leases a block of the remaining quota, if necessary after returning the unused calls of this process's earlier
+    /// blocks.
     fn take_out(
         &self,
         account: &Account,
@@ -396,27 +395,27 @@ impl Meter {
         block.ok_or(Refusal::QuotaExceeded { resets_at: month.ends_at() })
     }
 
-    /// Writes what was used since the last time, and gives back what blocks hold that are over. To be called every
+    /// Records usage since the last flush and returns the unused calls of expiring blocks. Must be called every
     /// [`METER_FLUSH_EVERY`].
     ///
     /// # Errors
-    /// Something could not be written: until it is, no more calls are given.
+    /// Some usage could not be recorded: no more calls are reserved until a flush succeeds.
     pub fn flush(&self, now: Micros) -> Result<(), Unavailable> {
         let settled = self.settle_all(now, false);
         if !self.is_failing.load(Ordering::SeqCst) {
             *self.flushed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         }
         let mut accounts = self.accounts.write().unwrap_or_else(PoisonError::into_inner);
-        // Who holds one may be about to take a block.
+        // Another owner of the account may be about to lease a block.
         accounts
             .retain(|_, account| Arc::strong_count(account) > 1 || account.locked().is_needed(now));
         settled
     }
 
-    /// Gives back all that is not used; what is still out counts as used. From here on every call is refused.
+    /// Returns all unused calls; outstanding calls count as used. Every later reservation is rejected.
     ///
     /// # Errors
-    /// Something could not be written: it is given back when its block expires.
+    /// Some usage could not be recorded: the unused calls return when their block expires.
     pub fn close(&self, now: Micros) -> Result<(), Unavailable> {
         self.is_closed.store(true, Ordering::SeqCst);
         self.settle_all(now, true)
@@ -457,8 +456,8 @@ impl Meter {
     }
 }
 
-/// Waits until whoever takes a block has one or not. Who waited for the one that got none gets the same answer:
-/// otherwise each would ask a record that does not answer, one after the other.
+/// Waits for the lease attempt in progress. If the attempt fails, all waiting calls get the same error: otherwise each
+/// would query an unresponsive store in turn.
 fn wait(
     account: &Account,
     mut state: MutexGuard<'_, State>,

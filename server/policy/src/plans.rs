@@ -1,6 +1,4 @@
-//! Plans: which tools a workspace has, what its credentials may be granted, how many calls and how often.
-//!
-//! Owns what a plan may say and the three that are built in. Must not know where plans are written down.
+//! Plans: the tools, scopes, monthly quota and rate of a workspace. Defines the three built-in plans.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,28 +10,27 @@ use recalld_common::scope::Scope;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Plans of one installation.
+    /// Maximum number of plans of an installation.
     pub const PLANS_MAX: usize = 64;
 
-    /// Longest name of a plan, in bytes.
+    /// Longest plan name in bytes.
     pub const PLAN_NAME_BYTES_MAX: usize = 32;
 
-    /// Calls a second of a plan that says nothing else, and how many at once.
+    /// Default rate of a plan: calls per second, and burst.
     const RATE_CALLS: u32 = 20;
     const RATE_BURST: u32 = 60;
 
-    /// Calls of a calendar month in the free plan.
+    /// Monthly quota of calls in the free plan.
     const FREE_CALLS_PER_MONTH: u64 = 1_000;
 }
 
-/// The plan of the operator's own workspace, which settings cannot change.
+/// Name of the plan of the operator's own workspace; not changeable by settings.
 pub const OPERATOR: &str = "operator";
 
-/// The tools of the free plan, and no others.
+/// The only tools of the free plan.
 pub const FREE_TOOLS: [&str; 3] = ["tenant_info", "brain_recall", "brain_remember"];
 
-/// Every family that a plan may name, in the order of the catalog: those that have tools in this build, and those
-/// that will.
+/// All tool families a plan may name, in catalog order. Some have no tools in this build yet.
 pub const FAMILY_NAMES: [&str; 13] = [
     "recall",
     "docstore",
@@ -50,32 +47,32 @@ pub const FAMILY_NAMES: [&str; 13] = [
     "tenant",
 ];
 
-/// Which tools a plan has.
+/// The tools of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tools {
     /// All tools of these families.
     Families(Vec<&'static str>),
-    /// Exactly these.
+    /// Exactly these tools.
     Named(Vec<&'static str>),
 }
 
-/// What a workspace is entitled to.
+/// The entitlements of a workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// Its tools. What is not among them does not exist for the workspace.
+    /// Available tools. Any other tool does not exist for the workspace.
     pub tools: Tools,
-    /// The scopes that its credentials may be granted.
+    /// The scopes that can be granted to its credentials.
     pub scopes: Vec<Scope>,
-    /// Calls of a calendar month; `None` for as many as there are. Calls are counted either way.
+    /// Quota of calls per calendar month; `None` for unlimited. Calls are counted in both cases.
     pub calls_per_month: Option<u64>,
-    /// How often each credential may call; `None` for as often as it can.
+    /// Rate limit of each credential; `None` for unlimited.
     pub rate: Option<Rate>,
-    /// Whether nothing may be written before the workspace's e-mail address is verified.
+    /// True if writes require a verified e-mail address of the workspace.
     pub writes_need_verified_email: bool,
 }
 
 impl Plan {
-    /// Whether it has a tool of a family.
+    /// Returns true if the plan has this tool of this family.
     pub fn has_tool(&self, family: &str, tool: &str) -> bool {
         match &self.tools {
             Tools::Families(names) => names.contains(&family),
@@ -83,17 +80,17 @@ impl Plan {
         }
     }
 
-    /// Whether its credentials may have a scope.
+    /// Returns true if credentials may be granted `scope`.
     pub fn may_grant(&self, scope: Scope) -> bool {
         self.scopes.contains(&scope)
     }
 
-    /// Whether a workspace may write.
+    /// Returns true if a workspace may write.
     pub fn may_write(&self, is_email_verified: bool) -> bool {
         is_email_verified || !self.writes_need_verified_email
     }
 
-    /// All there is, as often as one likes: what the operator of this machine has.
+    /// The local operator's plan: every tool and scope, no limits.
     pub fn operators() -> Arc<Self> {
         Arc::new(Self {
             tools: Tools::Families(FAMILY_NAMES.to_vec()),
@@ -103,7 +100,7 @@ impl Plan {
         })
     }
 
-    /// What a plan has that says nothing: no tools, no scopes, the usual rate.
+    /// An empty plan: no tools, no scopes, the default rate.
     pub fn bare() -> Self {
         Self {
             tools: Tools::Named(Vec::new()),
@@ -115,7 +112,7 @@ impl Plan {
     }
 }
 
-/// Every plan, by name.
+/// All plans, by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plans {
     plans: BTreeMap<String, Arc<Plan>>,
@@ -128,7 +125,7 @@ impl Default for Plans {
 }
 
 impl Plans {
-    /// `free`, `team` and `operator`.
+    /// The built-in plans `free`, `team` and `operator`.
     pub fn built_in() -> Self {
         let free = Plan {
             tools: Tools::Named(FREE_TOOLS.to_vec()),
@@ -150,8 +147,7 @@ impl Plans {
         Self { plans: named.map(|(name, plan)| (name.to_owned(), plan)).into() }
     }
 
-    /// Puts a plan in the place of the one that has its name, or beside the others. The name is checked where it is
-    /// read ([`is_plan_name`]).
+    /// Adds or replaces a plan. Names are validated where they are parsed ([`is_plan_name`]).
     ///
     /// # Errors
     /// There are [`PLANS_MAX`] already.
@@ -163,28 +159,28 @@ impl Plans {
         Ok(())
     }
 
-    /// The plan of this name.
+    /// Looks up a plan by name.
     pub fn find(&self, name: &str) -> Option<&Arc<Plan>> {
         self.plans.get(name)
     }
 
-    /// Their names, in order.
+    /// All names, in order.
     pub fn names(&self) -> Vec<&str> {
         self.plans.keys().map(String::as_str).collect()
     }
 
-    /// All of them, in order of their names.
+    /// All plans, in order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Plan)> {
         self.plans.iter().map(|(name, plan)| (name.as_str(), &**plan))
     }
 }
 
-/// One more plan than [`PLANS_MAX`].
+/// There are [`PLANS_MAX`] plans already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooManyPlans;
 
-/// Whether a plan may be called so: a lower-case letter, then letters of that kind, digits, `-` and `_`, at most
-/// [`PLAN_NAME_BYTES_MAX`].
+/// Returns true for a valid plan name: a lower-case letter, then lower-case letters, digits, `-` and `_`, at most
+/// [`PLAN_NAME_BYTES_MAX`] bytes.
 pub fn is_plan_name(name: &str) -> bool {
     let is_inner = |byte: u8| {
         byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'_'

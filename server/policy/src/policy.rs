@@ -1,27 +1,24 @@
-//! Policy: may this caller do this to that item? Rules are data; a decision is a pure function of
-//! them.
+//! Access decisions (ABAC): a pure function of the rules, subject, resource and action.
 //!
-//! Owns the order in which rules count. Must not know tools, stores or how a rule was written down.
+//! The order of evaluation, strictest first; each decision names its rule:
 //!
-//! The order, strictest first; each decision names the rule that made it:
-//!
-//! 1. Fixed: another workspace's item is out of reach; `legal_hold` stops erasure. Always.
+//! 1. Fixed, always: an item of another workspace is denied; `legal_hold` denies erasure.
 //! 2. A matching deny.
-//! 3. Without a matching allow: deny. Silence allows nothing, a redact opens nothing by itself.
-//! 4. A gate that no deny or redact gives a meaning is closed, unless a matching allow names it.
+//! 3. Without a matching allow: deny. A redact rule alone discloses nothing.
+//! 4. A gate that no deny or redact rule names is closed, unless a matching allow names the gate.
 //! 5. A matching redact.
 //! 6. The allow.
 //!
-//! A rule says how far up it reaches ([`WhatMatch::up_to`]), so that a broad allow does not open
-//! restricted items by accident.
+//! Each rule has a maximum sensitivity ([`WhatMatch::up_to`]), so that a broad allow does not disclose restricted items
+//! by accident.
 
 use engine::Sensitivity;
 
 use super::rules::{Rule, Rules};
 
-/// The gate that stops erasure.
+/// The gate that denies erasure.
 pub(crate) const LEGAL_HOLD: &str = "legal_hold";
-/// What the names of the fixed rules start with; no configured rule's may.
+/// Name prefix of fixed rules; forbidden for configured rules.
 pub(super) const FIXED: &str = "fixed/";
 const OTHER_WORKSPACE: &str = "fixed/other-workspace";
 const HELD: &str = "fixed/legal-hold";
@@ -29,7 +26,7 @@ const UNKNOWN_GATE: &str = "fixed/unknown-gate";
 const RESTRICTED: &str = "fixed/restricted";
 const NO_RULE: &str = "fixed/no-rule";
 
-/// An enum whose words come from one list.
+/// Declares an enum with a word for each value.
 macro_rules! worded {
     ($(#[$about:meta])* $name:ident { $($(#[$about_one:meta])* $one:ident = $word:literal,)+ }) => {
         $(#[$about])*
@@ -37,15 +34,15 @@ macro_rules! worded {
         pub enum $name { $($(#[$about_one])* $one,)+ }
 
         impl $name {
-            /// Every value, in order.
+            /// All values, in order.
             pub const ALL: &'static [Self] = &[$(Self::$one),+];
 
-            /// Its word in arguments, results and settings.
+            /// The word in arguments, results and settings.
             pub fn word(self) -> &'static str {
                 match self { $(Self::$one => $word,)+ }
             }
 
-            /// The value of a word; `None` for any other text.
+            /// The value with this word; `None` for any other text.
             pub fn of(word: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|one| one.word() == word)
             }
@@ -54,50 +51,50 @@ macro_rules! worded {
 }
 
 worded! {
-    /// What is to be done with an item.
+    /// The action on an item.
     Action {
-        /// Show it.
+        /// Show the item.
         Read = "read",
-        /// Give it out in bulk.
+        /// Return items in bulk.
         Export = "export",
-        /// Add or supersede it.
+        /// Add or supersede an item.
         Write = "write",
-        /// Remove its content for good.
+        /// Remove the item's content for good.
         Erase = "erase",
     }
 }
 
 worded! {
-    /// The answer, mildest first.
+    /// The verdict, mildest first.
     Verdict {
-        /// As asked.
+        /// Full access.
         Allow = "allow",
-        /// With parts left out.
+        /// Access with parts omitted.
         Redact = "redact",
-        /// Not at all.
+        /// No access.
         Deny = "deny",
     }
 }
 
-/// Who asks.
+/// The subject of a decision.
 #[derive(Debug, Clone, Copy)]
 pub struct Who<'a> {
-    /// The workspace of the credential.
+    /// The credential's workspace.
     pub workspace: &'a str,
     /// The principal's name.
     pub principal: &'a str,
-    /// The plan.
+    /// The plan's name.
     pub plan: &'a str,
-    /// The scopes granted.
+    /// Granted scopes.
     pub scopes: &'a [&'a str],
-    /// What for, if the caller said so.
+    /// The purpose stated by the caller, if any.
     pub purpose: Option<&'a str>,
 }
 
-/// What is asked for.
+/// The resource of a decision.
 #[derive(Debug, Clone, Copy)]
 pub struct What<'a> {
-    /// The workspace that holds the item.
+    /// The item's workspace.
     pub workspace: &'a str,
     /// The item's kind.
     pub kind: &'a str,
@@ -107,16 +104,16 @@ pub struct What<'a> {
     pub gates: &'a [&'a str],
 }
 
-/// An answer, and the rule that gave it.
+/// A verdict and the deciding rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decision<'a> {
-    /// The answer.
+    /// The verdict.
     pub verdict: Verdict,
     /// The rule's name.
     pub rule: &'a str,
 }
 
-/// Whether `who` may do `action` to `what`. Linear in the number of rules; allocates nothing.
+/// Decides if `who` may do `action` to `what`. Linear in the number of rules; allocates nothing.
 pub fn decide<'a>(
     rules: &'a Rules,
     who: &Who<'_>,
@@ -152,18 +149,18 @@ pub fn decide<'a>(
     }
 }
 
-/// A rule that was looked at for a decision.
+/// A rule evaluated for a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tried<'a> {
-    /// Its name.
+    /// The rule's name.
     pub rule: &'a str,
-    /// The answer it would give.
+    /// The rule's verdict.
     pub verdict: Verdict,
-    /// Whether it is about this caller, item and action.
+    /// True if the rule matches this subject, resource and action.
     pub matches: bool,
 }
 
-/// The configured rules in their order, and which of them match; [`decide`] says what comes of it.
+/// The configured rules in order, each with its match. [`decide`] returns the resulting decision.
 pub fn explain<'a>(
     rules: &'a Rules,
     who: &Who<'_>,
@@ -302,7 +299,7 @@ mod tests {
         assert_eq!(read(MEMBER, item(Sensitivity::Restricted, &[])), "ada");
         let other = Who { principal: "user:bob", ..MEMBER };
         assert_eq!(read(other, item(Sensitivity::Restricted, &[])), "fixed/restricted");
-        // Opened to one, the gate stays closed to everyone else.
+        // A gate opened for one subject stays closed to everyone else.
         assert_eq!(read(MEMBER, item(Sensitivity::Public, &["board"])), "broad");
         assert_eq!(read(other, item(Sensitivity::Public, &["board"])), "fixed/unknown-gate");
     }
@@ -331,7 +328,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Adding a deny never loosens an answer, and adding a gate or sensitivity neither does.
+        /// Adding a deny, a gate or sensitivity never results in a milder verdict.
         #[test]
         fn stricter_inputs_never_give_milder_answers(
             sensitivity in 0usize..4, more in 0usize..4, action in 0usize..4,

@@ -1,11 +1,9 @@
-//! How often: a bucket of tokens for each key, and what whoever guesses at credentials has left.
+//! Rate limits: one token bucket per key, and the login throttle.
 //!
-//! Owns arithmetic and what is remembered of whom. Must not know what a key stands for, nor the time: each call
-//! says when it is.
+//! Keys are opaque, and callers pass the time.
 //!
-//! A bucket is one number: when it will be full again if nobody takes from it (GOV-01). So nothing has to be
-//! filled, a bucket that is full is one that need not be remembered, and a change of the rate takes effect with
-//! the next call.
+//! A bucket is stored as a single number, the time at which the bucket is full again (GCRA, GOV-01). Hence no bucket
+//! needs refilling, a full bucket need not be stored, and a changed rate takes effect on the next call.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -20,60 +18,60 @@ use recalld_common::site::site;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Buckets that are remembered by one [`Buckets`], all shards together: six times the credentials that are used
-    /// at once where 10,000 are, in at most some 4 MB.
+    /// Maximum number of buckets of one [`Buckets`], over all shards: six times the credentials in use if 10,000 are,
+    /// in at most about 4 MB.
     pub const BUCKETS_MAX: usize = SHARDS * SHARD_BUCKETS_MAX;
 
-    /// Parts with a lock of their own, so that callers on all cores seldom meet.
+    /// Number of shards, each with its own lock, to limit contention between cores.
     const SHARDS: usize = 64;
 
-    /// Buckets of one shard. So many are looked through, in a microsecond or two, where a new one finds no room.
+    /// Maximum number of buckets per shard. Eviction from a full shard scans all of them in a microsecond or two.
     const SHARD_BUCKETS_MAX: usize = 1_024;
 
-    /// Tokens that a bucket may hold, and calls of a rate's period: more is as good as no rate.
+    /// Maximum burst, and maximum number of calls per period. A higher rate is as good as none.
     pub const RATE_CALLS_MAX: u32 = 1_000_000;
 
-    /// Failures of one address (of IPv6, of one /64) that are let through at once.
+    /// Burst of failed credentials per address (for IPv6, per /64).
     const GUESSES_ADDRESS_MAX: u32 = 10;
 
-    /// How long an address waits for one more.
+    /// Refill interval of an address.
     const GUESSES_ADDRESS_EVERY: Duration = Duration::from_secs(6);
 
-    /// Failures that name one workspace, from wherever they come, that are let through at once.
+    /// Burst of failed credentials per named workspace, over all addresses.
     const GUESSES_WORKSPACE_MAX: u32 = 60;
 
-    /// How long it takes until there may be one more of them.
+    /// Refill interval of a workspace.
     const GUESSES_WORKSPACE_EVERY: Duration = Duration::from_secs(1);
 }
 
-/// Bytes of a prefix that a network of IPv6 has.
+/// Prefix of an IPv6 network in bytes.
 const NETWORK_BYTES: usize = 6;
 
-/// Whose bucket it is: something of a fixed size that tells callers apart. Need not be a secret, nor random.
+/// Key of a bucket: fixed size, distinct per caller. Need not be secret or random.
 pub type Key = [u8; 16];
 
-/// The key of a name of any length, such as a credential's id: the first half of its SHA-256. Worked out once
-/// where that can be kept: it takes more time than all else here.
+/// The key of a name of any length, such as a credential id: the first half of its SHA-256. Should be computed once and
+/// stored, as the hash costs more than any other operation here.
 pub fn key_of(name: &[u8]) -> Key {
     let mut key = Key::default();
     key.copy_from_slice(&Sha256::digest(name)[..size_of::<Key>()]);
     key
 }
 
-/// The key of what peers of one site do together: of an address, or of the prefix of one of IPv6.
+/// The key shared by all peers of one site: an IPv4 address or an IPv6 prefix. `what` separates purposes.
 pub fn key_of_site(what: &str, peer: IpAddr) -> Key {
     key_of(&[what.as_bytes(), b"\0", &key_of_peer(peer)].concat())
 }
 
-/// The key of what all sites of one network of IPv6 do together: of a /48, which is what one customer may have,
-/// with 65,536 sites in it (RFC 6177, section 2). Of IPv4 an address is all that one has.
+/// The key shared by all sites of an IPv6 network: a /48, the most that one customer may have, with 65,536 sites (RFC
+/// 6177, section 2). `None` for IPv4, where a customer has single addresses.
 pub fn key_of_network(what: &str, peer: IpAddr) -> Option<Key> {
     let IpAddr::V6(address) = peer.to_canonical() else { return None };
     let network = &address.octets()[..NETWORK_BYTES];
     Some(key_of(&[what.as_bytes(), b"\0network\0", network].concat()))
 }
 
-/// How many calls: so many at once, and one more each so many nanoseconds.
+/// A rate: a burst, and one more call per interval in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
     every_nanos: u64,
@@ -81,38 +79,38 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// `calls` in each `period`, and at most `burst` at once. Where the time between two calls is no whole number of
-    /// nanoseconds it is rounded up, so that there are never more. `None` where either number is zero or above
-    /// [`RATE_CALLS_MAX`], or the period is empty or above a year.
+    /// A rate of `calls` per `period` and at most `burst` at once. The interval is rounded up to whole nanoseconds, so
+    /// that the rate is never exceeded. `None` if a number is zero or above [`RATE_CALLS_MAX`], or the period is zero
+    /// or above a year.
     pub fn new(calls: u32, period: Duration, burst: u32) -> Option<Self> {
         const YEAR: Duration = Duration::from_secs(366 * 24 * 60 * 60);
         let is_sound = (1..=RATE_CALLS_MAX).contains(&calls)
             && (1..=RATE_CALLS_MAX).contains(&burst)
             && !period.is_zero()
             && period <= YEAR;
-        // A year has some 2^55 nanoseconds.
+        // A year has about 2^55 nanoseconds.
         let nanos = u64::try_from(period.as_nanos()).ok().filter(|_| is_sound)?;
         Some(Self { every_nanos: nanos.div_ceil(u64::from(calls)), burst })
     }
 
-    /// How many calls a second, rounded.
+    /// Calls per second, rounded.
     pub fn calls_per_second(self) -> u64 {
         const SECOND: u64 = 1_000_000_000;
         (SECOND + self.every_nanos / 2) / self.every_nanos
     }
 
-    /// How many at once.
+    /// Maximum number of calls at once.
     pub fn burst(self) -> u32 {
         self.burst
     }
 
-    /// How many tokens a bucket has that is full at `full_at`.
+    /// Tokens in a bucket that is full at `full_at`.
     fn left(self, full_at: u64, now: u64) -> u32 {
         let missing = full_at.saturating_sub(now).div_ceil(self.every_nanos);
         self.burst.saturating_sub(u32::try_from(missing).unwrap_or(u32::MAX))
     }
 
-    /// When a bucket that is full at `full_at`, `now` or later, will be full once a token is taken out of it.
+    /// Takes a token from a bucket that is full at `full_at`, which must not be before `now`. Returns the new time.
     fn taken(self, full_at: u64, now: u64) -> Result<u64, RetryAfter> {
         let empty = self.every_nanos.saturating_mul(u64::from(self.burst));
         let after = full_at.saturating_add(self.every_nanos);
@@ -123,10 +121,10 @@ impl Rate {
     }
 }
 
-/// The bucket is empty; holds how long to wait for a token, in whole seconds, rounded up and so at least one.
+/// Error of an empty bucket: the wait for a token, rounded up to whole seconds, at least one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryAfter {
-    /// The seconds, as `Retry-After` says them (RFC 9110, section 10.2.3).
+    /// Seconds for `Retry-After` (RFC 9110, section 10.2.3).
     pub seconds: u32,
 }
 
@@ -138,31 +136,31 @@ impl RetryAfter {
     }
 }
 
-/// When each bucket will be full again, in nanoseconds from the beginning. Of what is not in it, the bucket is full.
+/// The time at which each bucket is full, in nanoseconds since the epoch of [`Buckets`]. A missing bucket is full.
 type Shard = HashMap<Key, u64>;
 
-/// Buckets by key, at most [`BUCKETS_MAX`]. Where there is no room for a new one, those that are full are forgotten,
-/// which changes nothing; where none is, the one that would be full soonest, be it the new one: so whoever
-/// has nothing left is forgotten last, however many others come (GOV-03).
+/// Token buckets by key, at most [`BUCKETS_MAX`]. A full table evicts full buckets, which loses nothing; without any,
+/// the bucket nearest to full, possibly the new bucket. Exhausted buckets are evicted last, so flooding with new keys
+/// cannot reset a limit (GOV-03).
 #[derive(Debug)]
 pub struct Buckets {
     began: Instant,
-    /// Chooses the shard by a key of its own, so that nobody can fill a chosen one.
+    /// Selects the shard by a hash with a random key, so that nobody can flood a chosen shard.
     hasher: RandomState,
     shards: Vec<Mutex<Shard>>,
 }
 
 impl Buckets {
-    /// All are full. No later call may be told of a time before `now`; one that is counts as `now`.
+    /// Full buckets only. `now` becomes the epoch: any earlier time in a later call counts as the epoch.
     pub fn new(now: Instant) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         Self { began: now, hasher: RandomState::new(), shards }
     }
 
-    /// Takes a token. Allocates nothing where the key is known.
+    /// Takes a token. Allocates nothing for a known key.
     ///
     /// # Errors
-    /// There is none; nothing was taken.
+    /// The bucket is empty; nothing is taken.
     pub fn take(&self, key: &Key, rate: Rate, now: Instant) -> Result<(), RetryAfter> {
         let now = self.nanos(now);
         self.change(key, now, |full_at| match rate.taken(full_at, now) {
@@ -171,23 +169,23 @@ impl Buckets {
         })
     }
 
-    /// Whether there is a token; takes none.
+    /// Checks for a token without taking one.
     ///
     /// # Errors
-    /// There is none.
+    /// The bucket is empty.
     pub fn check(&self, key: &Key, rate: Rate, now: Instant) -> Result<(), RetryAfter> {
         let now = self.nanos(now);
         self.change(key, now, |full_at| (full_at, rate.taken(full_at, now).map(|_| ())))
     }
 
-    /// How many tokens there are; takes none.
+    /// Number of available tokens.
     pub fn available(&self, key: &Key, rate: Rate, now: Instant) -> u32 {
         let now = self.nanos(now);
         self.change(key, now, |full_at| (full_at, rate.left(full_at, now)))
     }
 
-    /// Takes a token whether there is one or not: what was checked by many at once, and then taken by all of them,
-    /// is waited for all the longer, but never for longer than another burst takes.
+    /// Takes a token even from an empty bucket. If concurrent calls passed [`Buckets::check`] together, the debt
+    /// lengthens the wait, by at most the time of a further burst.
     pub fn owe(&self, key: &Key, rate: Rate, now: Instant) {
         let now = self.nanos(now);
         let burst = rate.every_nanos.saturating_mul(u64::from(rate.burst));
@@ -196,7 +194,7 @@ impl Buckets {
         self.change(key, now, |full_at| (owed(full_at), ()));
     }
 
-    /// How many buckets are remembered.
+    /// Number of stored buckets.
     pub fn count(&self) -> usize {
         self.shards.iter().map(|shard| locked(shard).len()).sum()
     }
@@ -206,7 +204,7 @@ impl Buckets {
         u64::try_from(since).unwrap_or(u64::MAX)
     }
 
-    /// Gives `work` the moment when the bucket is full, not before `now`, and keeps the one that it gives.
+    /// Passes the time at which the bucket is full, at least `now`, to `work`, and stores the returned time.
     fn change<T>(&self, key: &Key, now: u64, work: impl FnOnce(u64) -> (u64, T)) -> T {
         let hash = usize::try_from(self.hasher.hash_one(key) % SHARDS as u64).unwrap_or_default();
         let mut shard = locked(&self.shards[hash]);
@@ -223,7 +221,7 @@ impl Buckets {
     }
 }
 
-/// Makes room for a bucket that is full at `full_at`; whether it is to be remembered.
+/// Makes room for a bucket that is full at `full_at`. Returns true if the bucket is to be stored.
 fn make_room(shard: &mut Shard, now: u64, full_at: u64) -> bool {
     if shard.len() < SHARD_BUCKETS_MAX {
         return true;
@@ -239,13 +237,13 @@ fn make_room(shard: &mut Shard, now: u64, full_at: u64) -> bool {
     }
 }
 
-/// A shard is whole after each step, so that one that panicked spoils nothing.
+/// Ignores lock poisoning: a shard is consistent after each step.
 fn locked(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is left of the guesses at credentials that an address may make, and of those that may name a
-/// workspace (GOV-04). Only failures count: who has the right credential is never slowed by itself.
+/// Login throttle: budgets of failed credentials per client address and per named workspace (GOV-04). Only failures
+/// count: correct credentials are never delayed.
 #[derive(Debug)]
 pub struct Guesses {
     addresses: Buckets,
@@ -255,7 +253,7 @@ pub struct Guesses {
 }
 
 impl Guesses {
-    /// Nobody has failed yet.
+    /// A throttle without failures.
     pub fn new(now: Instant) -> Self {
         let rate = |every, burst| Rate::new(1, every, burst).expect("the constants make a rate");
         Self {
@@ -266,11 +264,11 @@ impl Guesses {
         }
     }
 
-    /// Whether this peer has a guess left: to be asked once its credential was found wrong, since a right one is never
-    /// refused (GOV-04). `workspace` is the name that stands beside it, whether there is such a workspace or not.
+    /// Checks the budgets of a peer and of the named workspace, existing or not. Must be called only after a credential
+    /// was found wrong, as a correct credential is never rejected (GOV-04).
     ///
     /// # Errors
-    /// The peer, or all who named the workspace, failed too often: how long to wait, the longer of both.
+    /// A budget is used up; carries the longer of both waits.
     pub fn check(
         &self,
         peer: IpAddr,
@@ -285,7 +283,7 @@ impl Guesses {
         waits.max_by_key(|wait| wait.seconds).map_or(Ok(()), Err)
     }
 
-    /// It was wrong.
+    /// Records a failed credential.
     pub fn failed(&self, peer: IpAddr, workspace: Option<&str>, now: Instant) {
         self.addresses.owe(&key_of_peer(peer), self.of_address, now);
         if let Some(name) = workspace {
@@ -294,7 +292,7 @@ impl Guesses {
     }
 }
 
-/// The key of a peer: its address, or the prefix of one of IPv6.
+/// The key of a peer: its IPv4 address or IPv6 prefix.
 fn key_of_peer(peer: IpAddr) -> Key {
     match site(peer) {
         IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
@@ -330,10 +328,10 @@ mod tests {
         assert_eq!(take(49 * MILLIS), Err(RetryAfter { seconds: 1 }));
         assert_eq!(take(50 * MILLIS), Ok(()), "what was refused took nothing");
         assert!(take(50 * MILLIS).is_err());
-        // An hour later no more than a burst is there.
+        // After an hour, no more than one burst is available.
         let later = Duration::from_secs(3600);
         assert_eq!((0..100).filter(|_| take(later).is_ok()).count(), 60);
-        // Another key has a bucket of its own.
+        // Another key has its own bucket.
         assert_eq!(buckets.take(&key(2), team(), now), Ok(()));
     }
 
@@ -399,7 +397,7 @@ mod tests {
         assert_eq!(wait, Err(RetryAfter { seconds: 15 }));
     }
 
-    /// Keys that fall into one shard.
+    /// Distinct keys of one shard.
     fn of_one_shard(buckets: &Buckets, count: usize) -> Vec<Key> {
         let at = |key: &Key| buckets.hasher.hash_one(key) % SHARDS as u64;
         (0..).map(key).filter(|key| at(key) == 0).take(count).collect()
@@ -423,7 +421,7 @@ mod tests {
         for victim in victims {
             assert!(buckets.take(victim, team(), now).is_err(), "still at the limit");
         }
-        // Once they are full again they make room, and what is looked at only is not remembered.
+        // Full buckets are evicted, and a mere check stores nothing.
         let later = now + Duration::from_secs(10);
         assert_eq!(buckets.check(newest, team(), later), Ok(()));
         assert_eq!(buckets.count(), SHARD_BUCKETS_MAX);
@@ -459,7 +457,7 @@ mod tests {
         }
         assert_eq!(guesses.check(peer(1), Some("acme"), now), Err(RetryAfter { seconds: 6 }));
         assert_eq!(guesses.check(peer(2), Some("acme"), now), Ok(()));
-        // From many addresses: six from each of ten.
+        // Many addresses: six failures from each of ten.
         for at in 10..20 {
             for _ in 0..6 {
                 assert_eq!(guesses.check(peer(at), Some("acme"), now), Ok(()));
@@ -479,10 +477,10 @@ mod tests {
         let guesses = Guesses::new(now);
         let peer = "2001:db8:1:2::1".parse().unwrap();
         let neighbour = "2001:db8:1:2:ffff::9".parse().unwrap();
-        // Fifteen were looked at before the first of them was known to be wrong.
+        // Fifteen concurrent attempts passed the check before the first failure was recorded.
         (0..15).for_each(|_| guesses.failed(peer, None, now));
         assert_eq!(guesses.check(neighbour, None, now), Err(RetryAfter { seconds: 6 * 6 }));
-        // Behind one address there are others: no flood makes them wait for longer than another burst takes.
+        // Other people share the address: no flood delays them by more than one further burst.
         (0..10_000).for_each(|_| guesses.failed(peer, None, now));
         assert_eq!(guesses.check(neighbour, None, now), Err(RetryAfter { seconds: 11 * 6 }));
         let other = "2001:db8:1:3::1".parse().unwrap();
@@ -495,7 +493,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// As many tokens as a bucket that is counted with exact fractions gives.
+        /// Admits exactly the tokens of a reference bucket with exact fractions.
         #[test]
         fn a_bucket_is_exact(
             every in 1u64..5_000, burst in 1u32..20, steps in proptest::collection::vec(0u64..20_000, 1..200),
@@ -503,7 +501,7 @@ mod tests {
             let began = Instant::now();
             let buckets = Buckets::new(began);
             let rate = Rate { every_nanos: every, burst };
-            // What is in the model's bucket, in parts of which `every` make a token.
+            // Content of the reference bucket, in units of 1/`every` token.
             let most = u64::from(burst) * every;
             let (mut held, mut at) = (most, 0);
             for step in steps {

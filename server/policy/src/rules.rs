@@ -1,6 +1,5 @@
-//! Policy rules as data: whom, what, which acts, which answer; and the set a workspace starts with.
-//!
-//! Owns what a rule may say and when it matches. Must not know in which order rules count.
+//! Policy rules as data: subject, resource, actions and verdict; and the default rules of a workspace. The order of
+//! evaluation is in `policy`.
 
 use std::fmt;
 
@@ -13,67 +12,67 @@ use super::policy::{Action, FIXED, LEGAL_HOLD, Verdict, What, Who};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Rules of one workspace, at most.
+    /// Maximum number of rules per workspace.
     pub(super) const RULES_MAX: usize = 1_024;
 }
 
-/// Whom a rule is about. `None` is anyone; all that is given must hold.
+/// Subject conditions of a rule. `None` matches any subject; all present conditions must match.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WhoMatch {
-    /// Of this plan.
+    /// Matches this plan.
     pub plan: Option<String>,
-    /// Of any plan but this.
+    /// Matches any other plan.
     pub plan_not: Option<String>,
-    /// With this scope.
+    /// Matches subjects with this scope.
     pub scope: Option<String>,
-    /// This principal.
+    /// Matches this principal.
     pub principal: Option<String>,
-    /// For this purpose.
+    /// Matches this stated purpose.
     pub purpose: Option<String>,
 }
 
-/// What a rule is about. `None` is anything; all that is given must hold.
+/// Resource conditions of a rule. `None` matches any item; all present conditions must match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WhatMatch {
-    /// Items of this kind.
+    /// Matches this item kind.
     pub kind: Option<String>,
-    /// At least this sensitive.
+    /// Minimum sensitivity.
     pub from: Sensitivity,
-    /// At most this sensitive.
+    /// Maximum sensitivity.
     pub up_to: Sensitivity,
-    /// With this gate.
+    /// Matches items with this gate.
     pub gate: Option<String>,
 }
 
 impl WhatMatch {
-    /// Everything up to `sensitivity`.
+    /// Matches every item up to `sensitivity`.
     pub fn up_to(sensitivity: Sensitivity) -> Self {
         Self { kind: None, from: Sensitivity::Public, up_to: sensitivity, gate: None }
     }
 
-    /// Everything with this gate.
+    /// Matches every item with this gate.
     pub fn gated(gate: &str) -> Self {
         Self { gate: Some(gate.to_owned()), ..Self::up_to(Sensitivity::Restricted) }
     }
 }
 
-/// One rule.
+/// A policy rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// Its name in decisions, receipts and the ledger.
+    /// Name in decisions, receipts and the ledger.
     pub name: String,
-    /// Whom it is about.
+    /// Subject conditions.
     pub who: WhoMatch,
-    /// What it is about.
+    /// Resource conditions.
     pub what: WhatMatch,
-    /// What is to be done.
+    /// Matching actions.
     pub actions: Vec<Action>,
-    /// The answer.
+    /// The verdict of a match.
     pub verdict: Verdict,
-    /// An allow that also opens gates that have no meaning here.
+    /// True for an allow rule that also opens unknown gates.
     pub opens_unknown_gates: bool,
-    /// Whether callers may learn how many items it kept from them that answered their question. What can be
-    /// counted can be searched for, word by word; without this only those with `audit:read` are told.
+    /// True if callers may learn the number of matching items withheld by this rule. A count can be searched word by
+    /// word, so by default only callers with `audit:read` receive the number.
     pub tells: bool,
 }
 
@@ -97,25 +96,25 @@ impl Rule {
     }
 }
 
-/// The rules of a workspace, checked.
+/// The validated rules of a workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
     rules: Vec<Rule>,
 }
 
-/// Why rules are not taken. Names the rule by its place, from 0, and its name.
+/// Reason for rejecting rules. Carries the index of the rule, from 0, and its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RuleFault {
-    /// More than `RULES_MAX`; holds how many.
+    /// More than `RULES_MAX`; carries the count.
     TooMany(usize),
-    /// The name is empty, too long, holds a control character, or is one of our own.
+    /// The name is empty, too long, contains a control character, or has the prefix of fixed rules.
     Name(usize, String),
-    /// An earlier rule has the name.
+    /// Duplicate of an earlier name.
     Twice(usize, String),
-    /// It names no action.
+    /// The list of actions is empty.
     NoAction(usize, String),
-    /// It starts above where it ends, so it could never match.
+    /// The minimum sensitivity is above the maximum, so the rule could never match.
     EmptyRange(usize, String),
 }
 
@@ -152,7 +151,7 @@ impl fmt::Display for RuleFault {
 impl std::error::Error for RuleFault {}
 
 impl Rules {
-    /// Checks `rules`. Among rules of one verdict, the earlier one gives its name to the decision.
+    /// Validates `rules`. Among matching rules of one verdict, the first is named in the decision.
     pub fn new(rules: Vec<Rule>) -> Result<Self, RuleFault> {
         if rules.len() > RULES_MAX {
             return Err(RuleFault::TooMany(rules.len()));
@@ -161,8 +160,7 @@ impl Rules {
             let fault =
                 |fault: fn(usize, String) -> RuleFault| Err(fault(place, rule.name.clone()));
             let name = rule.name.as_str();
-            // Every name must fit a ledger entry: a decision that cannot be recorded must not be
-            // made.
+            // Every name must fit an audit entry: a decision that cannot be recorded must not be made.
             let fits =
                 (1..=RULE_BYTES_MAX).contains(&name.len()) && !name.chars().any(char::is_control);
             if !fits || name.starts_with(FIXED) {
@@ -181,9 +179,8 @@ impl Rules {
         Ok(Self { rules })
     }
 
-    /// The rules a new workspace starts with. The operator may do everything (but see
-    /// `legal_hold`); others read, export and write by their scopes up to confidential, and gates
-    /// close as named.
+    /// The default rules of a new workspace. The operator may do everything, except as limited by `legal_hold`. Other
+    /// callers read, export and write by their scopes up to confidential, and gates close as named.
     pub fn initial() -> Self {
         use Action::{Erase, Export, Read, Write};
         use Sensitivity::{Confidential, Restricted};
@@ -193,7 +190,7 @@ impl Rules {
         let others = || WhoMatch { plan_not: Some("operator".into()), ..everyone() };
         let operator = WhoMatch { plan: Some("operator".into()), ..everyone() };
         let with = |scope: &str| WhoMatch { scope: Some(scope.into()), ..everyone() };
-        // The gate means nothing else, so that it is closed to those without the scope.
+        // No deny or redact rule names this gate, so that callers without the scope are denied (unknown gate).
         let agents = WhatMatch {
             kind: Some("agent_state".into()),
             gate: Some("agent_state".into()),
@@ -232,19 +229,18 @@ impl Rules {
         Self::new(rules).expect("the built-in rules keep their own bounds; a test asks")
     }
 
-    /// The rules, in their order.
+    /// The rules in order.
     pub fn iter(&self) -> impl Iterator<Item = &Rule> {
         self.rules.iter()
     }
 
-    /// Whether callers may learn that the rule of this name kept items from them. The fixed rules tell nothing.
+    /// Returns true if callers may learn that the named rule withheld items. Always false for fixed rules.
     pub fn tells(&self, name: &str) -> bool {
         self.rules.iter().any(|rule| rule.tells && rule.name == name)
     }
 
-    /// Whether the gate means something: it is a fixed one, or a deny or redact says what it
-    /// closes. An allow that names it does not count here, or opening it to one would open it to
-    /// all.
+    /// Returns true if the gate is a fixed gate, or named by a deny or redact rule. An allow that names the gate does
+    /// not count: otherwise, opening the gate to a single subject would open the gate to all.
     pub(super) fn know_gate(&self, gate: &str) -> bool {
         let closes =
             |rule: &Rule| rule.verdict != Verdict::Allow && rule.what.gate.as_deref() == Some(gate);
@@ -256,7 +252,7 @@ impl Rules {
 pub(super) mod tests {
     use super::*;
 
-    /// Anyone may read anything up to `up_to`.
+    /// A rule that allows everyone to read every item up to `up_to`.
     pub(in super::super) fn allow(name: &str, up_to: Sensitivity) -> Rule {
         Rule {
             name: name.into(),

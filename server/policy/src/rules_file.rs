@@ -1,6 +1,4 @@
-//! Policy rules as a file: TOML to [`Rules`] and back, without loss.
-//!
-//! Owns how a rule is written down (GOV-40 to GOV-44). Must not know when a rule matches.
+//! TOML form of policy rules: parses and formats [`Rules`] without loss (GOV-40 to GOV-44).
 
 use std::fmt;
 use std::path::Path;
@@ -16,22 +14,23 @@ use recalld_common::scope::Scope;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Largest file of rules, in bytes: a kilobyte for each of the most that there may be, and as much for remarks.
+    /// Maximum size of a rules file in bytes: one kilobyte per rule at the maximum number of rules, and as much for
+    /// comments.
     pub const RULES_FILE_BYTES_MAX: usize = 2 * 1024 * 1024;
 
-    /// Longest name of a principal, purpose, kind or gate, in bytes: as long as the store takes one.
+    /// Longest name of a principal, purpose, kind or gate in bytes, as in the store.
     const NAME_BYTES_MAX: usize = 256;
 }
 
 const _: () = assert!(RULES_FILE_BYTES_MAX == 2 * 1024 * RULES_MAX);
 
-/// Why a file of rules is not taken. Names the rule by its place, from 0, and the key.
+/// Reason for rejecting a rules file. Names the index of the rule, from 0, and the key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RulesFileFault {
-    /// The file, or a key of it.
+    /// The file or one of its keys is invalid.
     File(FileFault),
-    /// A rule that each key of is right, and which means nothing.
+    /// Every key of a rule is valid, but the rule is not.
     Rule(RuleFault),
 }
 
@@ -58,19 +57,18 @@ impl From<KeyFault> for RulesFileFault {
     }
 }
 
-/// Reads a file of rules. They may name `plans` and no others: a deny that names a plan which is not there
-/// would close nothing.
+/// Reads a rules file. Rules may name only existing `plans`: a deny for an unknown plan would deny nothing.
 ///
 /// # Errors
-/// It cannot be read, or [`parse`] refuses it.
+/// The file cannot be read, or [`parse`] rejects the text.
 pub fn read(path: &Path, plans: &Plans) -> Result<Rules, RulesFileFault> {
     parse(&text_of(path, RULES_FILE_BYTES_MAX)?, plans)
 }
 
-/// Reads the text of such a file.
+/// Parses the text of a rules file.
 ///
 /// # Errors
-/// It is not TOML, has a key or a value that means nothing, or a rule that [`Rules::new`] refuses.
+/// The text is not TOML, a key or value is unknown, or [`Rules::new`] rejects a rule.
 pub fn parse(text: &str, plans: &Plans) -> Result<Rules, RulesFileFault> {
     let mut keys = Keys::parse(text)?;
     let tables = keys.tables("rule")?;
@@ -100,7 +98,7 @@ fn rule(mut keys: Keys, plans: &Plans) -> Result<Rule, KeyFault> {
         purpose: keys.text("purpose", NAME_BYTES_MAX)?,
     };
     let from = keys.word("from", &Sensitivity::ALL, Sensitivity::name)?;
-    // What allows says how far up it reaches; what closes, closes all of it unless it says otherwise.
+    // An allow must name its maximum sensitivity; a deny or redact covers all unless limited.
     let up_to = keys.word("up_to", &Sensitivity::ALL, Sensitivity::name)?;
     let up_to = match (up_to, verdict) {
         (Some(up_to), _) => up_to,
@@ -129,7 +127,7 @@ fn plan(keys: &mut Keys, key: &'static str, plans: &Plans) -> Result<Option<Stri
     Err(keys.fault(key, &name, one_of(&name, &plans.names())))
 }
 
-/// The rules as such a file.
+/// Formats the rules as TOML.
 pub fn show(rules: &Rules) -> String {
     rules.iter().map(shown).collect::<Vec<_>>().join("\n")
 }
@@ -296,7 +294,7 @@ mod tests {
 
         #[test]
         fn rules_are_written_and_read_again(rules in proptest::collection::vec(rule(), 0..8)) {
-            // Two of one name are no rules.
+            // Rules with duplicate names are invalid.
             if let Ok(rules) = Rules::new(rules) {
                 prop_assert_eq!(parsed(&show(&rules)).unwrap(), rules);
             }

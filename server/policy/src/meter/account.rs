@@ -1,6 +1,4 @@
-//! The blocks of one workspace: which of their calls are given, used and free again, and which block is asked for next.
-//!
-//! Owns what is remembered of a workspace. Must not know who waits for a block, nor where blocks are on record.
+//! Leased blocks of one workspace: reserved, used and available calls, and the next block to request.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,17 +9,17 @@ use engine::os::clock::Random;
 use super::{ASKED_AGAIN_MAX, Block, END_MARGIN, GIVE_MARGIN, Refusal, Settlement, USED_UP_FOR};
 use recalld_common::month::Month;
 
-/// A block, as far as it is given away.
+/// A leased block and its usage.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) block: Block,
     pub(super) month: Month,
     pub(super) used: u32,
-    /// Reserved, and neither committed nor released.
+    /// Calls reserved, and neither committed nor released.
     pub(super) out: u32,
-    /// What is on record as used.
+    /// Calls recorded as used.
     pub(super) written: u32,
-    /// It gives nothing any more and takes nothing back: `used` is final.
+    /// The block is closed: no reservations or releases, and `used` is final.
     pub(super) is_ending: bool,
 }
 
@@ -39,7 +37,8 @@ impl Held {
         !self.is_ending && self.month == month && self.is_within(now, GIVE_MARGIN)
     }
 
-    /// Ends it if it can give nothing any more, and what is out of it came back or must not be waited for.
+    /// Closes the block if no call can be reserved and none is outstanding, at shutdown, or shortly before its record
+    /// expires.
     fn end_if_over(&mut self, month: Month, now: Micros, is_close: bool) {
         let is_spent = self.out == 0 && (self.free() == 0 || !self.may_give(month, now));
         if is_spent || is_close || !self.is_within(now, END_MARGIN) {
@@ -50,15 +49,15 @@ impl Held {
     }
 }
 
-/// The blocks of one workspace.
+/// The leased blocks of one workspace.
 #[derive(Debug, Default)]
 pub(super) struct Account {
     pub(super) state: Mutex<State>,
-    /// Somebody has taken a block, or did not get one.
+    /// Signaled at the end of each lease attempt.
     pub(super) taken: Condvar,
 }
 
-/// A block that was asked for.
+/// A requested block.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked {
     id: u64,
@@ -67,13 +66,13 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Whether it is worth to be asked for again.
+    /// Returns true if a retry under the same id is worthwhile.
     fn is_open(&self, now: Micros) -> bool {
         passed(self.at, now).is_some_and(|passed| passed < ASKED_AGAIN_MAX)
     }
 }
 
-/// How much time passed; `None` where the clock went back.
+/// Elapsed time; `None` if the clock went back.
 fn passed(since: Micros, now: Micros) -> Option<Duration> {
     let passed = now.0.checked_sub(since.0).and_then(|passed| u64::try_from(passed).ok());
     passed.map(Duration::from_micros)
@@ -83,17 +82,17 @@ fn passed(since: Micros, now: Micros) -> Option<Duration> {
 pub(super) struct State {
     pub(super) blocks: Vec<Held>,
     pub(super) is_taking: bool,
-    /// What was asked for last, as long as nobody knows what became of it.
+    /// The last requested block, while its outcome is unknown.
     pub(super) asked: Option<Asked>,
-    /// How many wait for that.
+    /// Number of calls waiting for a lease.
     pub(super) waiting: usize,
-    /// What was used could not be written, while that of others could.
+    /// True if this workspace's usage could not be recorded while that of others could.
     pub(super) is_failing: bool,
-    /// Counts those who took a block or tried to.
+    /// Number of lease attempts.
     pub(super) attempt: u64,
-    /// Why the last one got none, and for which month, where that is so.
+    /// Error and month of the last lease attempt, if it failed.
     pub(super) refused: Option<(Month, Refusal)>,
-    /// That nothing is left of this quota of a month, and when that was found.
+    /// Month and quota last found used up, and the time of that result.
     pub(super) used_up: Option<(Month, u64, Micros)>,
 }
 
@@ -104,7 +103,7 @@ impl Account {
 }
 
 impl State {
-    /// A call of the first block that has one; gives the block's id.
+    /// Reserves a call in the first block with one available. Returns the block's id.
     pub(super) fn give(&mut self, month: Month, now: Micros) -> Option<u64> {
         let mut blocks = self.blocks.iter_mut();
         let from = blocks.find(|held| held.free() > 0 && held.may_give(month, now))?;
@@ -112,7 +111,7 @@ impl State {
         Some(from.block.id)
     }
 
-    /// Whether it was found a moment ago that nothing is left of this quota.
+    /// Returns true if this quota was found used up within [`USED_UP_FOR`].
     pub(super) fn is_used_up(&self, month: Month, quota: Option<u64>, now: Micros) -> bool {
         self.used_up.is_some_and(|(of, left, at)| {
             let is_fresh = passed(at, now).is_some_and(|passed| passed < USED_UP_FOR);
@@ -120,7 +119,7 @@ impl State {
         })
     }
 
-    /// Whether there is something to remember of it.
+    /// Returns true if the account has state to retain.
     pub(super) fn is_needed(&self, now: Micros) -> bool {
         let is_fresh =
             |(month, quota, _): &(Month, u64, Micros)| self.is_used_up(*month, Some(*quota), now);
@@ -129,7 +128,7 @@ impl State {
             || self.asked.is_some_and(|asked| asked.is_open(now))
     }
 
-    /// The id of the block to ask for: of one that may have been taken without our hearing of it, else a new one.
+    /// The id of the next block to request: that of a lease with unknown outcome, else a new one.
     pub(super) fn ask(&mut self, month: Month, now: Micros, random: &dyn Random) -> u64 {
         let again = self.asked.filter(|asked| asked.month == month && asked.is_open(now));
         let new = || {
@@ -144,7 +143,7 @@ impl State {
         self.blocks.iter_mut().find(|held| held.block.id == block && held.month == month)
     }
 
-    /// What is to be written; ends what is over.
+    /// Closes finished blocks and returns the usage to record.
     pub(super) fn due(
         &mut self,
         slug: &Arc<str>,
@@ -164,7 +163,7 @@ impl State {
         due.map(settlement).collect()
     }
 
-    /// It is written. Gives how many calls came back to the quota by it.
+    /// Applies a recorded settlement. Returns the number of calls returned to the quota.
     pub(super) fn settled(&mut self, settlement: &Settlement) -> u64 {
         let is_it =
             |held: &Held| held.block.id == settlement.block && held.month == settlement.month;

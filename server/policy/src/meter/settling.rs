@@ -1,7 +1,7 @@
-//! What was used is written: of many workspaces together, and of those apart whose record cannot be written.
+//! Records usage: accounts in batches, and failing accounts individually.
 //!
-//! Owns what is tried again, and where the next go begins: one record that is damaged holds nobody else's up, and
-//! however many are, each has its turn.
+//! A failing record must not block other accounts, and each of many failing accounts gets its retry. Hence each flush
+//! resumes at the position where the last flush stopped.
 
 use std::slice;
 use std::sync::atomic::Ordering;
@@ -15,18 +15,18 @@ use recalld_common::Month;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Blocks that are written together.
+    /// Maximum number of blocks per batch.
     const SETTLED_TOGETHER_MAX: usize = 256;
 
-    /// Writes in a go that are tried in halves, after what was to be written together was not: one record among
-    /// [`SETTLED_TOGETHER_MAX`] is found in sixteen.
+    /// Maximum number of splits in halves per flush after a failed batch. A single bad record among
+    /// [`SETTLED_TOGETHER_MAX`] is found in sixteen writes.
     const SETTLED_IN_HALVES_MAX: usize = 64;
 
-    /// Accounts that are written one by one in a go, since they could not be before.
+    /// Maximum number of previously failing accounts recorded individually per flush.
     const SETTLED_ALONE_MAX: usize = 64;
 }
 
-/// Where the next go begins among those that are written together, and among those that are written alone.
+/// Start positions of the next flush among batched and individual accounts.
 #[derive(Debug, Default)]
 pub(super) struct Begin {
     together: usize,
@@ -35,20 +35,20 @@ pub(super) struct Begin {
 
 type Known = (Arc<str>, Arc<Account>);
 
-/// What became of a go.
+/// Outcome of a flush.
 #[derive(Default)]
 struct Done {
-    /// Transactions that were written.
+    /// Committed transactions.
     good: usize,
-    /// Accounts whose settlements cannot be.
+    /// Accounts whose usage could not be recorded.
     bad: usize,
     why: Option<Unavailable>,
 }
 
-/// What is to be written of which account.
+/// Usage to record, with the index of its account.
 type Due = (usize, Settlement);
 
-/// A go: all that is known for it.
+/// State of one batched flush.
 struct Go<'a> {
     meter: &'a Meter,
     accounts: &'a [Known],
@@ -57,7 +57,7 @@ struct Go<'a> {
 }
 
 impl Meter {
-    /// Settles all accounts, as far as they can be.
+    /// Records the usage of all accounts as far as possible.
     pub(super) fn settle_all(&self, now: Micros, is_close: bool) -> Result<(), Unavailable> {
         let month = Month::of(now).ok_or_else(|| Unavailable(NO_MONTH.to_owned()))?;
         let accounts: Vec<Known> = {
@@ -72,14 +72,14 @@ impl Meter {
         let mut begin = self.begin();
         let settled = self.settle_together(&together, &mut begin.together, due);
         let singly = self.settle_alone(&alone, &mut begin.alone, due);
-        // One whose record cannot be written stops itself. Where it is more than one, and nothing can be, it is no
-        // matter of theirs.
+        // A single failing account rejects only its own calls. If several fail and none succeeds, the store itself
+        // fails: reject all.
         let is_failing = settled.good == 0 && settled.bad > 1;
         self.is_failing.store(is_failing, Ordering::SeqCst);
         settled.why.or(singly.why).map_or(Ok(()), Err)
     }
 
-    /// The same for one workspace. Gives how many calls came back to its quota.
+    /// Records the usage of one workspace. Returns the number of calls returned to its quota.
     pub(super) fn settle_one(
         &self,
         slug: &str,
@@ -101,7 +101,8 @@ impl Meter {
         self.settling.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Many in one transaction. `begin` is where the next go is to begin: at those that were left out of this one.
+    /// Records accounts in batches of one transaction. `begin` becomes the start of the next flush: the first account
+    /// left out.
     fn settle_together(
         &self,
         accounts: &[Known],
@@ -127,7 +128,7 @@ impl Meter {
         go.done
     }
 
-    /// Each in a transaction of its own, as far as they have something to write.
+    /// Records each account in a transaction of its own, if there is usage to record.
     fn settle_alone(
         &self,
         accounts: &[Known],
@@ -147,7 +148,7 @@ impl Meter {
         done
     }
 
-    /// One transaction. Gives how many calls came back to quotas.
+    /// Records usage in one transaction. Returns the number of calls returned to quotas.
     fn write(&self, accounts: &[Known], due: &[Due]) -> Result<u64, Unavailable> {
         if due.is_empty() {
             return Ok(0);
@@ -160,8 +161,8 @@ impl Meter {
 }
 
 impl Go<'_> {
-    /// Writes these, and where that cannot be done, those of them that can, in halves. Gives the first account that
-    /// was left out, because enough was tried.
+    /// Records `due`; on failure, splits `due` in halves to record the valid part. Returns the first account left out
+    /// after too many attempts.
     fn write(&mut self, due: &[Due]) -> Option<usize> {
         let (Some(&(first, _)), Some(&(last, _))) = (due.first(), due.last()) else { return None };
         match self.meter.write(self.accounts, due) {
@@ -187,13 +188,13 @@ impl Go<'_> {
         }
     }
 
-    /// Whether all that was tried failed, and enough was.
+    /// Returns true if no write succeeded and the attempts are exhausted.
     fn is_hopeless(&self) -> bool {
         self.done.good == 0 && self.halves_left == 0
     }
 }
 
-/// Where one of the accounts in the middle begins: what is of one account stays together.
+/// The split position nearest the middle that keeps each account's usage together.
 fn middle(due: &[Due]) -> usize {
     let half = due.len() / 2;
     let begins = |at: &usize| due[*at - 1].0 != due[*at].0;

@@ -1,4 +1,4 @@
-//! The meter against a record in memory, which can fail, and whose clock is moved by hand.
+//! The meter against an in-memory store with injected failures and a manual clock.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
@@ -19,20 +19,20 @@ fn micros(time: Duration) -> i64 {
 #[derive(Default)]
 struct Usage {
     used: u64,
-    /// Calls, how many of them are written as used, and when it expires.
+    /// Calls, calls recorded as used, and expiry, by block id.
     out: BTreeMap<u64, (u32, u32, Micros)>,
 }
 
-/// What a control store does, in the words of the spec: one lock is one transaction.
+/// An in-memory model of the control store: each lock is a transaction.
 #[derive(Default)]
 struct Record {
     usage: Mutex<BTreeMap<(String, String), Usage>>,
     now: Mutex<i64>,
     is_failing: AtomicBool,
     is_panicking: AtomicBool,
-    /// What is done is not told.
+    /// True if the reply to a lease is lost after its commit.
     is_unheard: AtomicBool,
-    /// Whose usage cannot be written.
+    /// The workspace whose usage cannot be recorded.
     broken: Mutex<Option<String>>,
     taking: AtomicU64,
     writes: AtomicU64,
@@ -132,7 +132,7 @@ impl Blocks for Record {
 }
 
 fn meter(record: &Arc<Record>) -> Meter {
-    // However long another thread is not given its turn.
+    // Long enough for any scheduling delay of another thread.
     let crowd_wait = TAKE_WAIT_MAX;
     Meter { crowd_wait, ..Meter::new(Arc::clone(record) as _, Arc::new(SystemRandom)) }
 }
@@ -155,7 +155,7 @@ fn a_block_that_nobody_heard_of_is_asked_for_again_and_is_the_same() {
     record.is_unheard.store(true, Ordering::SeqCst);
     for seconds in 0..8 {
         assert!(is_unavailable(&call(at(seconds))));
-        // Whoever has nothing else to remember of a workspace remembers that.
+        // A pending request is retained across a flush, even without other state of the workspace.
         meter.flush(at(seconds)).unwrap();
     }
     assert_eq!(record.out(), 1, "one block is out, however often it was asked for");
@@ -195,7 +195,7 @@ fn a_record_that_cannot_be_written_stops_its_own_workspace_alone() {
     assert!(meter.flush(NOW).is_err());
     assert!(is_unavailable(&call("globex")));
     assert_eq!((call("acme"), call("hooli")), (Ok(()), Ok(())));
-    // Also where it is the only one that has something to write.
+    // Also if no other workspace has usage to record.
     *record.broken.lock().unwrap() = None;
     meter.flush(NOW).unwrap();
     call("globex").unwrap();
@@ -203,7 +203,7 @@ fn a_record_that_cannot_be_written_stops_its_own_workspace_alone() {
     assert!(meter.flush(NOW).is_err());
     assert_eq!(call("acme"), Ok(()));
     assert!(is_unavailable(&call("globex")));
-    // Nothing at all can be written: everybody waits.
+    // If nothing can be recorded, every workspace is rejected.
     record.set_failing(true);
     *record.broken.lock().unwrap() = None;
     slugs.iter().for_each(|slug| drop(call(slug)));
@@ -299,7 +299,7 @@ fn what_failing_calls_release_is_used_by_others() {
         for thread in 0..32_u64 {
             let (meter, used, out) = (&meter, &used, &out);
             scope.spawn(move || {
-                // Every third fails; each thread goes on until it is refused.
+                // Every third call fails; each thread continues until a rejection.
                 for number in thread.. {
                     let Ok(call) = meter.reserve("acme", Some(quota), NOW) else { break };
                     let running = out.fetch_add(1, Ordering::SeqCst) + 1;
@@ -316,7 +316,7 @@ fn what_failing_calls_release_is_used_by_others() {
             });
         }
     });
-    // Whatever was released when the last ones were refused is still there.
+    // Calls released after the last rejections are still available.
     while let Ok(call) = meter.reserve("acme", Some(quota), NOW) {
         used.fetch_add(1, Ordering::SeqCst);
         call.commit();
@@ -339,7 +339,7 @@ fn that_a_quota_is_used_up_is_asked_once_a_second_and_a_larger_one_at_once() {
     let asked = refuse(NOW);
     assert_eq!(refuse(Micros(NOVEMBER + SECOND - 1)), asked);
     assert!(refuse(Micros(NOVEMBER + SECOND)) > asked);
-    // What fails comes back at once.
+    // A failed call returns at once.
     drop(first);
     meter.reserve("acme", Some(2), NOW).unwrap().commit();
     second.commit();
@@ -402,7 +402,7 @@ fn a_record_that_fails_midway_loses_nothing_and_recovers() {
     let record = Record::at(NOVEMBER);
     let meter = meter(&record);
     let quota = Some(64);
-    // Blocks of four; the second one is not to be had.
+    // Blocks of four calls; the second lease fails.
     for _ in 0..4 {
         meter.reserve("acme", quota, NOW).unwrap().commit();
     }
@@ -451,7 +451,7 @@ fn a_new_month_has_a_quota_of_its_own_and_the_old_block_is_settled() {
         meter.reserve("acme", quota, now).unwrap().commit();
     }
     assert!(matches!(meter.reserve("acme", quota, now), Err(Refusal::QuotaExceeded { .. })));
-    // One that began in the old month counts there.
+    // A call started in the old month counts there.
     late.commit();
     meter.flush(now).unwrap();
     assert_eq!((record.used("acme", "2026-11"), record.used("acme", "2026-12")), (20, 20));
@@ -477,14 +477,14 @@ fn a_block_gives_nothing_shortly_before_it_expires_and_a_crash_forgives_only_wha
     *record.now.lock().unwrap() = later.0;
     first.reserve("acme", quota, later).unwrap().commit();
     assert!(record.writes.load(Ordering::SeqCst) > writes, "another block");
-    // It is killed. What it held is held back until it expires, and free then but for what was written.
+    // Crash: the leased calls are unavailable until expiry, then all but the recorded ones are free.
     drop(first);
     let second = meter(&record);
     let count = |meter: &Meter, now: Micros| {
         let calls = std::iter::from_fn(|| meter.reserve("acme", quota, now).ok());
         calls.map(Reservation::commit).count()
     };
-    // Two blocks of eight and of seven; three are written as used.
+    // Two blocks of eight and of seven calls; three calls are recorded as used.
     assert_eq!(count(&second, later), 128 - 8 - 7);
     second.flush(later).unwrap();
     let much_later = Micros(later.0 + micros(BLOCK_TIME));
@@ -554,11 +554,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..300)
 }
 
-/// What must have happened, counted call by call. A call is known by workspace and month.
+/// Reference model: counts each call by workspace and month.
 #[derive(Default)]
 struct Model {
     committed: BTreeMap<(usize, Month), u64>,
-    /// Committed, but not on record, when the process died.
+    /// Committed, but not recorded when the process crashed.
     forgiven: BTreeMap<(usize, Month), u64>,
     running: Vec<Running>,
 }
@@ -574,7 +574,7 @@ impl Model {
         self.running.iter().filter(|running| running.of == of).count() as u64
     }
 
-    /// What is not on record now may never be.
+    /// Usage not recorded now may be lost for good.
     fn forgive(&mut self, record: &Record) {
         for (of, committed) in &self.committed {
             let lost = committed.saturating_sub(record.used(SLUGS[of.0], &of.1.to_string()));
@@ -589,8 +589,8 @@ const SLUGS: [&str; 2] = ["acme", "bolt"];
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Through commits, releases, faults, crashes and the end of a month: never more calls than the quota and what a
-    /// crash forgave, nothing on record that was not used, and at the end all that was.
+    /// Across commits, releases, faults, crashes and the end of a month: calls never exceed the quota plus the usage
+    /// lost in crashes, unused calls are never recorded, and at the end all used calls are.
     #[test]
     fn any_order_of_events_keeps_the_books(steps in steps(), quota in 1u64..120) {
         // Half an hour before the month ends.
@@ -623,7 +623,7 @@ proptest! {
                 Step::Commit(_) | Step::Release(_) => {}
                 Step::Flush => { let _may_fail = meter.flush(Micros(now)); }
                 Step::Pass(seconds) => {
-                    // The tick never sleeps, and a call has at most two minutes.
+                    // The periodic flush never pauses, and a call takes at most two minutes.
                     for second in 0..seconds {
                         now += SECOND;
                         *record.now.lock().unwrap() = now;
