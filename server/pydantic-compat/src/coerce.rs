@@ -1,19 +1,20 @@
-//! What pydantic's lax mode makes of a value: `"5"`, `5.0` and `true` for whole numbers, `"yes"` and `1` for
-//! flags. One function per type; each gives the value or the kind of error.
+//! Conversions of pydantic's lax mode: `"5"`, `5.0` and `true` to integers, `"yes"` and `1` to booleans.
+//!
+//! Each type has one function, which returns the value or the kind of error.
 
 use super::json::Json;
 use super::problem::Kind;
 use super::text;
 
-/// The longest whole number that pydantic reads from text.
+/// Digits of the longest integer that pydantic reads from text.
 const INT_DIGITS_MAX: usize = 4300;
-/// 2^63, the first float that is no `i64`.
+/// 2^63, the first float beyond `i64`.
 const I64_END: f64 = 9_223_372_036_854_775_808.0;
 
 const TRUE_WORDS: [&str; 6] = ["1", "on", "t", "true", "y", "yes"];
 const FALSE_WORDS: [&str; 6] = ["0", "off", "f", "false", "n", "no"];
 
-/// A whole number: exact where it fits, else only its sign, which is all that bounds need.
+/// An integer: exact if it fits, else only its sign, which is enough for a bounds check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Whole {
     Exact(i64),
@@ -21,7 +22,7 @@ pub(super) enum Whole {
     Above,
 }
 
-/// Text stays text; nothing else becomes it. A lone surrogate, which our texts cannot hold, is U+FFFD.
+/// Accepts text only. A lone surrogate, which Rust strings cannot represent, becomes U+FFFD.
 pub(super) fn to_text(value: &Json) -> Result<String, Kind> {
     match value {
         Json::Text(text) => Ok(text::to_string(text).into_owned()),
@@ -29,7 +30,7 @@ pub(super) fn to_text(value: &Json) -> Result<String, Kind> {
     }
 }
 
-/// A flag: `true`, 1, 1.0, or one of the words in any case; and their opposites.
+/// Accepts `true`, 1, 1.0, or a word for true in any case, and their opposites.
 pub(super) fn to_flag(value: &Json) -> Result<bool, Kind> {
     let number = match value {
         Json::Bool(flag) => return Ok(*flag),
@@ -58,7 +59,7 @@ fn word(text: &[u8]) -> Result<bool, Kind> {
     }
 }
 
-/// A whole number.
+/// Accepts an integer, an integral float, a boolean, or an integer in text.
 pub(super) fn to_whole(value: &Json) -> Result<Whole, Kind> {
     match value {
         Json::Bool(flag) => Ok(Whole::Exact(i64::from(*flag))),
@@ -69,7 +70,7 @@ pub(super) fn to_whole(value: &Json) -> Result<Whole, Kind> {
     }
 }
 
-/// Digits with perhaps a `-`, and nothing else.
+/// Reads digits with an optional `-`, and nothing else.
 fn whole(digits: &str) -> Whole {
     match digits.parse() {
         Ok(exact) => Whole::Exact(exact),
@@ -92,8 +93,8 @@ fn whole_float(float: f64) -> Result<Whole, Kind> {
     }
 }
 
-/// A whole number in text: spaces around, a sign, zeros before, single underscores between digits, `.000`
-/// after. What looks odd here (`0-5` is -5) is so in the original.
+/// Reads an integer in text: surrounding spaces, a sign, leading zeros, single underscores between digits, a trailing
+/// `.000`. Odd results (`0-5` is -5) are those of pydantic.
 fn whole_text(text: &str) -> Result<Whole, Kind> {
     let text = text.trim();
     if has_too_many_digits(text) {
@@ -106,14 +107,14 @@ fn whole_text(text: &str) -> Result<Whole, Kind> {
     Ok(whole(&digits))
 }
 
-/// Whether plain digits go on past the limit, whatever follows them.
+/// Returns true if the leading plain digits exceed the limit, regardless of later characters.
 fn has_too_many_digits(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     !digits.starts_with('0')
         && digits.bytes().take_while(u8::is_ascii_digit).count() > INT_DIGITS_MAX
 }
 
-/// The digits that `text` means, with a `-` where it is below zero; `None` if it means none.
+/// Returns the digits of `text`, with a `-` if negative; `None` if `text` is not an integer.
 fn clean(text: &str) -> Option<String> {
     let (mut negative, unsigned) = match text.as_bytes().first()? {
         b'-' => (true, &text[1..]),

@@ -1,5 +1,5 @@
-//! The request models, one row per field. The struct, the reader and the rows that the API's description is
-//! made from come from the same lines.
+//! The request models, one row per field. Struct, reader and the rows of the API description are generated from the
+//! same lines.
 
 use super::coerce::{self, Whole};
 use super::json::Json;
@@ -10,65 +10,65 @@ use super::text::Wtf8;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Text;
 
-/// Text or null; null when it is left out.
+/// Text or null; null if the field is absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OptionalText;
 
-/// A whole number from `min` to `max`.
+/// An integer from `min` to `max`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Int {
-    /// Its value when it is left out.
+    /// Value if the field is absent.
     pub default: u32,
-    /// The least.
+    /// Smallest valid value.
     pub min: u32,
-    /// The most.
+    /// Largest valid value.
     pub max: u32,
 }
 
-/// True or false.
+/// A boolean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flag {
-    /// Its value when it is left out.
+    /// Value if the field is absent.
     pub default: bool,
 }
 
-/// What a field takes.
+/// Type of a field, with its default and bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
     /// Required text.
     Text(Text),
     /// Text or null.
     OptionalText(OptionalText),
-    /// A whole number between bounds.
+    /// An integer within bounds.
     Int(Int),
-    /// True or false.
+    /// A boolean.
     Flag(Flag),
 }
 
 /// One field of a request body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field {
-    /// Its name in the JSON object.
+    /// Key in the JSON object.
     pub name: &'static str,
-    /// What it means, for people.
+    /// Description for people.
     pub about: &'static str,
-    /// What it takes, with its default and bounds.
+    /// Type, default and bounds.
     pub shape: Shape,
 }
 
-/// A request body that is read from the entries of a JSON object; the errors are in the fields' order.
+/// A request body that is read from the entries of a JSON object; errors are in the order of the fields.
 pub(super) trait Model: Sized {
     fn read(entries: &[(Wtf8, Json)]) -> Result<Self, Vec<Problem>>;
 }
 
-/// How one shape reads its value.
+/// Reader for one type of field.
 trait Read {
     type Value;
 
-    /// The value of a field that was given.
+    /// Reads the value of a field that is present.
     fn read(self, given: &Json) -> Result<Self::Value, Kind>;
 
-    /// The value of a field that was not; `None` if it must be.
+    /// Returns the value of an absent field; `None` if the field is required.
     fn absent(self) -> Option<Self::Value>;
 }
 
@@ -133,7 +133,7 @@ impl Read for Flag {
     }
 }
 
-/// Reads one field, or notes what is wrong with it.
+/// Reads one field, or adds its error to `problems`.
 fn field<R: Read>(
     shape: R,
     name: &'static str,
@@ -143,14 +143,14 @@ fn field<R: Read>(
     let read = match entries.iter().find(|(key, _)| key == name.as_bytes()) {
         Some((_, given)) => shape.read(given).map_err(|kind| Problem::in_field(name, kind, given)),
         None => shape.absent().ok_or_else(|| {
-            // The whole object is the input that lacks something.
+            // The reported input of a missing field is the whole object.
             Problem::in_field(name, Kind::Missing, &Json::Object(entries.to_vec()))
         }),
     };
     read.map_err(|problem| problems.push(problem)).ok()
 }
 
-/// A request body: its struct, its rows and its reader.
+/// Defines a request body: its struct, its rows and its reader.
 macro_rules! body {
     ($(#[$about_body:meta])* $body:ident {
         $($name:ident: $value:ty as $shape:ident $({ $($setting:tt)* })? => $about:literal,)*

@@ -1,14 +1,14 @@
-//! JSON as Python's `json.loads` reads it: with NaN and Infinity, whole numbers of any size, lone surrogates,
-//! the last of two equal keys, and its own words and places for what is wrong (CPython 3.11, `_json.c`).
+//! Reads JSON like Python's `json.loads`: NaN and Infinity, integers of any size, lone surrogates, and the last of two
+//! equal keys. Error messages and positions are those of CPython 3.11 (`_json.c`).
 
 use std::collections::HashMap;
 
 use super::text::{self, Wtf8};
 
-/// The deepest nesting. Python stops at its recursion limit, of which the framework has used a part.
-/// Reading and rendering that deep takes under 512 KiB of stack, a quarter of what a thread has by default.
+/// Maximum nesting depth. Python stops at its recursion limit, part of which the framework has used. Reading and
+/// rendering at this depth uses less than 512 KiB of stack, a quarter of a thread's default.
 const DEPTH_MAX: usize = 900;
-/// Python refuses to read longer whole numbers (`sys.int_info.default_max_str_digits`).
+/// Digits of the longest integer that Python reads (`sys.int_info.default_max_str_digits`).
 const INT_DIGITS_MAX: usize = 4300;
 
 const EXPECTING_VALUE: &str = "Expecting value";
@@ -21,16 +21,16 @@ const CONTROL: &str = "Invalid control character at";
 const BAD_ESCAPE: &str = "Invalid \\escape";
 const BAD_UNICODE_ESCAPE: &str = "Invalid \\uXXXX escape";
 
-/// The bytes of a `\u` escape's digits, and of a whole escape.
+/// Bytes of the digits in a `\u` escape, and of the whole escape.
 const HEX_DIGITS: usize = 4;
 const ESCAPE_BYTES: usize = 6;
 
-/// A JSON value with nothing lost.
+/// A JSON value, lossless.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Json {
     Null,
     Bool(bool),
-    /// The digits, with a `-` before them where the number is below zero.
+    /// Digits, with a leading `-` for a negative number.
     Int(String),
     Float(f64),
     Text(Wtf8),
@@ -38,16 +38,16 @@ pub(super) enum Json {
     Object(Vec<(Wtf8, Json)>),
 }
 
-/// Why a body is no JSON.
+/// The reason for which a body is not JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unreadable {
-    /// A syntax error, `at` so many code points from the start.
+    /// A syntax error, `at` code points from the start.
     Syntax { at: usize, message: &'static str },
-    /// Not text, nested too deeply, or a number with too many digits.
+    /// Not text, nested too deeply, or with a number of too many digits.
     Other,
 }
 
-/// Reads a whole body.
+/// Reads a whole body as one value.
 pub(super) fn parse(body: &[u8]) -> Result<Json, Unreadable> {
     let text = text::decode(body).ok_or(Unreadable::Other)?;
     let mut reader = Reader { text: &text, at: 0, depth: 0 };
@@ -77,7 +77,7 @@ impl Reader<'_> {
         }
     }
 
-    /// An error at a byte, told as the code point it is.
+    /// Returns a syntax error at a byte, with the position in code points.
     fn wrong(&self, message: &'static str, byte: usize) -> Unreadable {
         Unreadable::Syntax { at: text::length(&self.text[..byte]), message }
     }
@@ -91,7 +91,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A word or a number; by itself, so that what is nested keeps none of this on the stack.
+    /// Reads a literal word or a number. A function of its own, so that nested calls do not hold its stack frame.
     fn plain(&mut self) -> Result<Json, Unreadable> {
         const WORDS: [(&str, Json); 6] = [
             ("null", Json::Null),
@@ -127,7 +127,7 @@ impl Reader<'_> {
         Ok(value)
     }
 
-    /// From the first entry to before the closing brace.
+    /// Reads the entries up to the closing brace.
     fn object(&mut self) -> Result<Json, Unreadable> {
         let mut entries: Vec<(Wtf8, Json)> = Vec::new();
         let mut places: HashMap<Wtf8, usize> = HashMap::new();
@@ -146,7 +146,7 @@ impl Reader<'_> {
             self.at += 1;
             self.space();
             let value = self.value()?;
-            // The last of equal keys wins, in the place of the first.
+            // The last value of equal keys wins, at the position of the first.
             match places.get(&key) {
                 Some(&place) => entries[place].1 = value,
                 None => {
@@ -160,7 +160,7 @@ impl Reader<'_> {
         }
     }
 
-    /// From the first element to before the closing bracket.
+    /// Reads the elements up to the closing bracket.
     fn list(&mut self) -> Result<Json, Unreadable> {
         let mut items = Vec::new();
         if self.peek() == Some(b']') {
@@ -174,7 +174,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether `close` follows; otherwise a comma must, and is passed.
+    /// Returns true if `close` is next; otherwise consumes the required comma.
     fn ends(&mut self, close: u8) -> Result<bool, Unreadable> {
         self.space();
         match self.peek() {
@@ -188,7 +188,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A number, as far as it is one: `1.` is 1, and then there is extra data.
+    /// Reads a number as far as it is valid: `1.` is 1, followed by extra data.
     fn number(&mut self) -> Result<Json, Unreadable> {
         let digits_from =
             |at: usize| self.text[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -225,7 +225,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A string, from its opening quote to after its closing one.
+    /// Reads a string, from its opening quote to past its closing quote.
     fn string(&mut self) -> Result<Wtf8, Unreadable> {
         let begin = self.at;
         self.at += 1;
@@ -247,7 +247,7 @@ impl Reader<'_> {
         }
     }
 
-    /// One escape, or two that make a pair; `self.at` is at the backslash.
+    /// Reads one escape, or two that are a surrogate pair; `self.at` is at the backslash.
     fn escape(&mut self, begin: usize, out: &mut Wtf8) -> Result<(), Unreadable> {
         let plain = match self.text.get(self.at + 1) {
             None => return Err(self.wrong(UNTERMINATED, begin)),
@@ -280,7 +280,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The code of the `\uXXXX` at `at`. Something must follow the four digits, a closing quote at least.
+    /// Returns the code unit of the `\uXXXX` at `at`. The four digits must be followed by at least one byte, such as
+    /// the closing quote.
     fn hex(&self, at: usize) -> Result<u32, Unreadable> {
         let digits = self
             .text

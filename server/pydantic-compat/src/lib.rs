@@ -1,8 +1,8 @@
-//! The bodies of the HTTP API: what is accepted, and the 422 answer to what is not.
+//! Request bodies of the HTTP API: validation, and the 422 response to an invalid body.
 //!
-//! Owns the request models and the rules of FastAPI with pydantic 2 about them, field for field: which order
-//! the errors have, what they say, what is coerced. Knows bytes and a content type; must not know HTTP, and
-//! nothing of what a recall does. The truth is `tests/golden/fastapi`, which asks the originals.
+//! Implements the request models and the rules of FastAPI with pydantic 2 field by field: order and text of the errors,
+//! and coercion. Knows bytes and a content type, but neither HTTP nor recall. The reference is `tests/golden/fastapi`,
+//! recorded from the original programs.
 #![forbid(unsafe_code)]
 
 mod coerce;
@@ -24,7 +24,7 @@ use problem::Problem;
 /// Reads the body of POST /recall.
 ///
 /// # Errors
-/// [`Invalid`]: the status and body to answer with.
+/// [`Invalid`]: the status and body of the response.
 pub fn recall(content_type: Option<&str>, body: &[u8]) -> Result<RecallRequest, Invalid> {
     read(content_type, body)
 }
@@ -32,7 +32,7 @@ pub fn recall(content_type: Option<&str>, body: &[u8]) -> Result<RecallRequest, 
 /// Reads the body of POST /semantic-recall.
 ///
 /// # Errors
-/// [`Invalid`]: the status and body to answer with.
+/// [`Invalid`]: the status and body of the response.
 pub fn semantic_recall(
     content_type: Option<&str>,
     body: &[u8],
@@ -50,7 +50,7 @@ fn read<M: Model>(content_type: Option<&str>, body: &[u8]) -> Result<M, Invalid>
             Unreadable::Other => Invalid::unreadable(),
         })?
     } else {
-        // What does not say it is JSON goes on as the text it is, and a text is no object.
+        // A body without a JSON content type is treated as text, and a text is not an object.
         Json::Text(String::from_utf8_lossy(body).into_owned().into_bytes())
     };
     let Json::Object(entries) = given else {
@@ -59,8 +59,8 @@ fn read<M: Model>(content_type: Option<&str>, body: &[u8]) -> Result<M, Invalid>
     M::read(&entries).map_err(Invalid::all)
 }
 
-/// Whether a header value means JSON, as Python's `email.message` splits it: `application/json` or
-/// `application/...+json`, whatever parameters follow.
+/// Returns true if a header value denotes JSON, split like Python's `email.message`: `application/json` or
+/// `application/...+json`, with any parameters.
 fn is_json(content_type: Option<&str>) -> bool {
     let Some(value) = content_type else { return false };
     let kind = value.split(';').next().unwrap_or(value).trim().to_ascii_lowercase();

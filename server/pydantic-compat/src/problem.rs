@@ -1,18 +1,18 @@
-//! What was wrong with a body, and the answer that says so.
+//! Errors of a request body, and the response that reports them.
 
 use super::json::Json;
 use super::render;
 
-/// Where in the request, as the `loc` of the answer.
+/// Position in the request, the `loc` of the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     Body,
-    /// So many code points into the body.
+    /// Offset in the body, in code points.
     At(usize),
     Field(&'static str),
 }
 
-/// The errors that these models can have: pydantic's, and FastAPI's own for what is no JSON.
+/// Error kinds of these models: pydantic's, and FastAPI's own for a body that is not JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Missing,
@@ -31,14 +31,13 @@ pub(super) enum Kind {
     BoolParsing,
 }
 
-/// What an error carries beside its message.
+/// Details of an error beside its message, the `ctx` of the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Context {
     Bound(&'static str, i64),
     Error(&'static str),
 }
 
-/// One error.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Problem {
     pub(super) kind: Kind,
@@ -46,7 +45,7 @@ pub(super) struct Problem {
     pub(super) input: Json,
 }
 
-/// A body that was not accepted: the status and the JSON to answer with.
+/// A rejected body, with the status and JSON of the response.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Invalid(Why);
 
@@ -65,13 +64,13 @@ impl Invalid {
         Self(Why::Problems(problems))
     }
 
-    /// The body could not even be looked at.
+    /// Returns the error for a body that could not be parsed at all.
     pub(super) fn unreadable() -> Self {
         Self(Why::Unreadable)
     }
 
-    /// 422; or 400 for a body that is no text in its encoding, nested beyond sense, or has a number of more
-    /// than 4,300 digits, for which FastAPI has no validation error.
+    /// Returns 422, or 400 for a body that FastAPI has no validation error for: invalid in its encoding, nested too
+    /// deeply, or with a number of more than 4,300 digits.
     pub fn status(&self) -> u16 {
         match self.0 {
             Why::Problems(_) => 422,
@@ -79,7 +78,7 @@ impl Invalid {
         }
     }
 
-    /// The answer, as JSON in UTF-8 without spaces.
+    /// Returns the response as JSON in UTF-8 without spaces.
     pub fn body(&self) -> Vec<u8> {
         match &self.0 {
             Why::Problems(problems) => render::answer(problems),
@@ -111,7 +110,7 @@ impl Problem {
 }
 
 impl Kind {
-    /// The `type` of the answer.
+    /// The `type` in the response.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Missing => "missing",
@@ -131,7 +130,7 @@ impl Kind {
         }
     }
 
-    /// The `msg` of the answer.
+    /// The `msg` in the response.
     pub(super) fn message(self) -> String {
         let fixed = match self {
             Self::Missing => "Field required",
@@ -166,7 +165,7 @@ impl Kind {
         fixed.into()
     }
 
-    /// The `ctx` of the answer.
+    /// The `ctx` in the response.
     pub(super) fn context(self) -> Option<Context> {
         match self {
             Self::JsonInvalid(message) => Some(Context::Error(message)),

@@ -1,19 +1,19 @@
-//! Errors as the bytes that Starlette's `JSONResponse` would send: Python's `json.dumps` without spaces, text
-//! unescaped, floats in Python's own spelling.
+//! Renders errors as the bytes that Starlette's `JSONResponse` sends: Python's `json.dumps` without spaces, unescaped
+//! text, floats in Python's notation.
 //!
-//! Where Python would fail (a number that is not finite, a lone surrogate) this writes `null` and U+FFFD.
+//! For values on which Python fails (a non-finite number, a lone surrogate), the output is `null` and U+FFFD.
 
 use super::json::Json;
 use super::problem::{Context, Place, Problem};
 use super::text;
 
-/// FastAPI leaves such keys out of what it echoes; they are an object mapper's own.
+/// Prefix of keys that FastAPI omits from the echoed input, because an object mapper (SQLAlchemy) adds them.
 const HIDDEN_PREFIX: &[u8] = b"_sa";
-/// Python writes an exponent from this power of ten on, and below the other.
+/// Python writes an exponent from this power of ten on, and below `EXPONENT_BELOW`.
 const EXPONENT_FROM: i32 = 16;
 const EXPONENT_BELOW: i32 = -4;
 
-/// The whole answer.
+/// Renders the complete response.
 pub(super) fn answer(problems: &[Problem]) -> Vec<u8> {
     let mut out = String::from("{\"detail\":[");
     for (i, problem) in problems.iter().enumerate() {
@@ -56,7 +56,7 @@ fn one(out: &mut String, problem: &Problem) {
     out.push('}');
 }
 
-/// One value; as deep as the parser let it become.
+/// Renders one value; the parser's `DEPTH_MAX` bounds the recursion.
 fn value(out: &mut String, json: &Json) {
     match json {
         Json::Null => out.push_str("null"),
@@ -108,8 +108,8 @@ fn string(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// Python's `repr` of a float: the shortest digits that read back the same, always with a point or an
-/// exponent, the exponent signed and of two digits at least.
+/// Renders a float like Python's `repr`: the shortest digits that read back equal, always with a point or an exponent.
+/// The exponent is signed and has at least two digits.
 fn float(out: &mut String, number: f64) {
     if !number.is_finite() {
         return out.push_str("null");
@@ -132,14 +132,14 @@ fn float(out: &mut String, number: f64) {
     }
 }
 
-/// The digits and the exponent of what `{:e}` wrote.
+/// Splits the output of `{:e}` into digits and exponent.
 fn parts(written: &str) -> (&str, i32) {
     let (digits, exponent) = written.split_once('e').expect("`{:e}` writes an exponent");
     (digits, exponent.parse().expect("`{:e}` writes a whole exponent"))
 }
 
-/// Of two spellings of equal length the one with the even last digit, if it reads back too. Rust's shortest
-/// digits go up where two are equally near (700867944314236.25), Python's go to the even one.
+/// Returns `even` if it reads back as `number`, else `shortest`. If two shortest representations are equally near
+/// (700867944314236.25), Rust rounds up and Python rounds to the even digit.
 fn even_or(even: String, shortest: String, number: f64) -> String {
     if even.parse() == Ok(number) { even } else { shortest }
 }

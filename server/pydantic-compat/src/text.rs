@@ -1,17 +1,17 @@
-//! Text as Python has it: code points, of which some may be halves of a pair that have no other half.
+//! Text as in Python: code points that may be lone surrogates.
 //!
-//! Such text is held as WTF-8: UTF-8 in which a lone surrogate has the three bytes it would have. It comes
-//! from the body's bytes (Python decodes with `surrogatepass`) and from `\u` escapes.
+//! The encoding is WTF-8: UTF-8 in which a lone surrogate has its three bytes. Lone surrogates come from the body's
+//! bytes (Python decodes with `surrogatepass`) and from `\u` escapes.
 
 use std::borrow::Cow;
 
-/// Text that may hold lone surrogates.
+/// Text that may have lone surrogates.
 pub(super) type Wtf8 = Vec<u8>;
 
 const REPLACEMENT: char = '\u{FFFD}';
 
-/// The body as text, in the encoding that Python's `json.detect_encoding` sees in its first bytes (a byte
-/// order mark, or where the zeros are among the first four). `None` if it is not text in that encoding.
+/// Decodes the body in the encoding that Python's `json.detect_encoding` derives from its first bytes: a byte order
+/// mark, or the positions of zeros among the first four. `None` if the body is invalid in that encoding.
 pub(super) fn decode(body: &[u8]) -> Option<Cow<'_, [u8]>> {
     match body {
         [0, 0, 0xFE, 0xFF, rest @ ..] => utf32(rest, u32::from_be_bytes),
@@ -27,12 +27,12 @@ pub(super) fn decode(body: &[u8]) -> Option<Cow<'_, [u8]>> {
     }
 }
 
-/// How many code points `text` has.
+/// Number of code points in `text`.
 pub(super) fn length(text: &[u8]) -> usize {
     text.iter().filter(|&&byte| byte & 0xC0 != 0x80).count()
 }
 
-/// Appends one code point, be it a surrogate.
+/// Appends one code point, which may be a surrogate.
 pub(super) fn push(text: &mut Wtf8, code: u32) {
     match char::from_u32(code) {
         Some(c) => text.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
@@ -43,7 +43,7 @@ pub(super) fn push(text: &mut Wtf8, code: u32) {
     }
 }
 
-/// The text as Rust has it, with U+FFFD for each lone surrogate.
+/// Converts to a Rust string, with U+FFFD for each lone surrogate.
 pub(super) fn to_string(text: &[u8]) -> Cow<'_, str> {
     if let Ok(whole) = std::str::from_utf8(text) {
         return Cow::Borrowed(whole);
@@ -51,7 +51,7 @@ pub(super) fn to_string(text: &[u8]) -> Cow<'_, str> {
     let mut out = String::with_capacity(text.len());
     for chunk in text.utf8_chunks() {
         out.push_str(chunk.valid());
-        // A surrogate shows as three invalid bytes; its first one stands for all.
+        // A surrogate appears as three invalid bytes, of which only the first is replaced.
         if chunk.invalid().first() == Some(&0xED) {
             out.push(REPLACEMENT);
         }
@@ -59,7 +59,7 @@ pub(super) fn to_string(text: &[u8]) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Checks UTF-8 in which surrogates may stand; its bytes are the text already.
+/// Validates UTF-8 that may have surrogates; its bytes are WTF-8 already.
 fn utf8(body: &[u8]) -> Option<Cow<'_, [u8]>> {
     let mut rest = body;
     while let Err(error) = std::str::from_utf8(rest) {

@@ -1,5 +1,5 @@
-//! Request bodies against what FastAPI with pydantic answers to them: `tests/golden/fastapi/cases.jsonl`, which
-//! the program beside it writes.
+//! Request bodies compared with the responses of FastAPI with pydantic: `tests/golden/fastapi/cases.jsonl`, written by
+//! the program beside it.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -25,7 +25,7 @@ fn body_of(case: &Value) -> Vec<u8> {
         .into()
 }
 
-/// What was read, as the app of the golden cases gives it back.
+/// Returns the parsed request as the app of the golden cases echoes it.
 fn accepted(path: &str, content_type: Option<&str>, body: &[u8]) -> Result<Value, Invalid> {
     if path == "/semantic-recall" {
         let SemanticRecallRequest { query, limit } = semantic_recall(content_type, body)?;
@@ -104,7 +104,7 @@ fn nesting_ends_at_its_bound_and_not_in_the_stack() {
             invalid.status()
         }
     };
-    // Half of what a thread has by default, so that the bound keeps its distance.
+    // Half of a thread's default stack, as a safety margin for the nesting limit.
     let small = std::thread::Builder::new().stack_size(1 << 20);
     let statuses = small.spawn(move || [899, 900].map(status)).unwrap().join().unwrap();
     assert_eq!(statuses, [422, 400]); // one more level is the body itself
