@@ -1,35 +1,34 @@
-//! Whether anything answers a question at all.
+//! Abstention: decides that nothing on record is near enough to the question.
 //!
-//! A store always has a nearest item; that one answers only if it is near. The threshold is one for all
-//! stores, set on questions that were held out (docs/recall.md). Must not know what is left out where
-//! nothing answers.
+//! A store always has a nearest item, which is an answer only if it is near. All stores share one threshold, set on
+//! held-out questions (docs/recall.md).
 
 use super::lane::Lane;
 use super::located;
 use crate::recalled::Recalled;
 
-/// What half the best share of the question's words and the cosine must come to together.
+/// Lowest confidence of an answer: cosine plus half the item's share of the best possible BM25 score.
 const LIKENESS_MIN: f32 = 0.5;
-/// What the share of the question's words counts for beside the cosine.
+/// Weight of the BM25 share; the cosine has weight 1.
 const SHARE_WEIGHT: f32 = 0.5;
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Items that are given, marked as no answer, where nothing answers: what comes nearest may still show
-    /// how to ask.
+    /// Items returned with an abstention, marked as no answer: the nearest items may show how to rephrase the question.
     pub(super) const NEAREST_GIVEN_MAX: usize = 3;
 }
 
-/// Why a question is not answered that has in quotes what no item has.
+/// Reason for an abstention if no item contains the quoted phrases.
 pub(super) const NOTHING_QUOTED: &str =
     "no item has what stands in quotes; what is given comes nearest without it";
 
-/// The same where more items have all of its words than were looked through, and nothing is given.
+/// Reason for an abstention if no scanned item contains the quoted phrases. More items had all words of the phrases
+/// than were scanned, and nothing is returned.
 pub(super) const NONE_LOOKED_THROUGH: &str =
     "none of the items that were looked through has what stands in quotes";
 
-/// Why nothing answers, for whoever asked; `None` if something does.
+/// Returns the reason for an abstention, shown to the caller, or `None` if some item is an answer.
 pub(super) fn abstains(found: &[Recalled]) -> Option<String> {
     if found.iter().any(is_sure) {
         return None;
@@ -49,8 +48,8 @@ fn likeness(item: &Recalled) -> f32 {
     item.cosine.unwrap_or(0.0) + SHARE_WEIGHT * item.share
 }
 
-/// An item that the question names is an answer however little the rest of it fits, and so is what lies
-/// at a place that it names. That something was recorded at the time that it names makes nothing an answer.
+/// An item that is named in the question, or located at a path named there, is an answer regardless of its other
+/// scores. An item recorded in a period named in the question is not, by that alone.
 fn is_sure(item: &Recalled) -> bool {
     let lies_there =
         |&(lane, score): &(Lane, f32)| lane == Lane::Place && located::lies_there(score);

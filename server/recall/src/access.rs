@@ -1,4 +1,4 @@
-//! The items of a snapshot that a caller may see.
+//! Access view: the items of a snapshot that one caller may see.
 
 use std::sync::Arc;
 
@@ -7,11 +7,11 @@ use engine::{Hidden, ItemView, SearchError, Snapshot};
 use super::masks::HiddenFrom;
 use recalld_policy::{Action, Caller, Rules, Verdict, What};
 
-/// The scope of those who may know what is kept from them.
+/// Scope whose holders may learn of withheld items.
 const AUDITOR: &str = "audit:read";
 
-/// One answer of policy to one call: the mask that retrieval goes by, and the decisions that gating and rendering go
-/// by. Made once for a snapshot.
+/// Policy decisions for one call on one snapshot: the visibility mask for retrieval, and the verdicts for gating and
+/// rendering.
 pub struct AccessView<'a> {
     caller: &'a Caller,
     rules: &'a Rules,
@@ -19,10 +19,10 @@ pub struct AccessView<'a> {
 }
 
 impl<'a> AccessView<'a> {
-    /// The view of a caller on a snapshot. `masks` retains what the rules hide from one call to the next.
+    /// Makes the view of `caller` on `snapshot`. `masks` caches visibility masks between calls.
     ///
     /// # Errors
-    /// Damage, or the snapshot's stop.
+    /// Corruption, or cancellation.
     pub fn of(
         snapshot: &Snapshot,
         caller: &'a Caller,
@@ -33,12 +33,13 @@ impl<'a> AccessView<'a> {
         Ok(Self { caller, rules, hidden })
     }
 
-    /// The mask; `None` where nothing is hidden.
+    /// Visibility mask; `None` if nothing is hidden.
     pub fn hidden(&self) -> Option<&Arc<Hidden>> {
         self.hidden.as_ref()
     }
 
-    /// The decision on reading an item, and its rule. The rules are asked once for each class of items.
+    /// Returns the verdict on reading an item, and the rule's name. The rules are evaluated once for each class of
+    /// items.
     pub fn judge(&self, item: &ItemView<'_>) -> (Verdict, Arc<str>) {
         let what = What {
             workspace: &self.caller.workspace,
@@ -49,12 +50,12 @@ impl<'a> AccessView<'a> {
         self.caller.judge(self.rules, &what, Action::Read)
     }
 
-    /// Returns true if the caller may know that an item is there, if only by its id.
+    /// Returns true if the caller may learn that the item exists, at least by its id.
     pub fn may_know(&self, item: &ItemView<'_>) -> bool {
         self.judge(item).0 != Verdict::Deny
     }
 
-    /// Returns true if the caller may learn that a rule kept something back.
+    /// Returns true if the caller may learn that this rule withheld an item.
     pub(super) fn is_told(&self, rule: &str) -> bool {
         self.caller.scopes.iter().any(|scope| scope.name() == AUDITOR) || self.rules.tells(rule)
     }

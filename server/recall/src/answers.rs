@@ -1,9 +1,8 @@
-//! What was nearest to questions that were asked before.
+//! Result cache and embedding cache of the vector retriever; both are bounded.
 //!
-//! Owns two bounded caches. One keeps the vectors of questions, which no write changes. The other keeps
-//! places and cosines as the search gave them, for callers from whom the same is hidden, which is part of
-//! the question; an answer is of one edition of the store, so any write makes all of them void. Must not
-//! know who asks.
+//! The embedding cache maps questions to vectors, which no write changes. The result cache maps queries to row
+//! addresses and cosines, ungated. The visibility mask is part of its key, and a write invalidates all entries, since
+//! they are valid for one snapshot version.
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
@@ -16,33 +15,33 @@ use crate::limits::{ANSWERS_BYTES_MAX, ANSWERS_MAX};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Bytes of one answer that is kept, at most: a long question is not asked twice.
+    /// Bytes of a cached entry, at most. Longer questions are not cached, as they seldom recur.
     const ANSWER_BYTES_MAX: usize = ANSWERS_BYTES_MAX / 64;
 }
 
-/// Bytes that an allocation shared by counting has beside what it holds: two counts.
+/// Bytes of an `Arc` header: two reference counts.
 const COUNTS_BYTES: usize = 2 * size_of::<usize>();
 
-/// Places of a table for each thing in it, about: one that has just grown is more than half empty.
+/// Table slots per entry, approximately: a table that has just grown is more than half empty.
 const PLACES_EACH: usize = 3;
 
-/// What was asked, of one edition of a store.
+/// Cache key of a query, within one snapshot version.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Key {
-    /// The question, as it is encoded.
+    /// Text of the question, as the model encodes it.
     text: String,
-    /// How many were asked for.
+    /// Requested number of hits.
     limit: usize,
-    /// Which items may be found, but for what is hidden.
+    /// Filter, without its visibility mask.
     filter: Filter,
-    /// What is hidden.
+    /// Identity of the visibility mask.
     hidden: Option<Same>,
-    /// From when the store was looked at.
+    /// As-of time of the snapshot.
     moment: Moment,
 }
 
-/// What is hidden from a caller, told from other such by itself. It keeps no row of it: only its address,
-/// which is nobody else's for as long as this is there.
+/// Identity of a visibility mask, compared by pointer. The `Weak` retains no rows, and keeps the address from being
+/// reused.
 #[derive(Debug, Clone)]
 struct Same(Weak<Hidden>);
 
@@ -61,8 +60,8 @@ impl Hash for Same {
 }
 
 impl Key {
-    /// `None` for a question whose items were chosen one by one: they are chosen anew for each, so nobody would
-    /// find this again.
+    /// Returns `None` for a filter with individually chosen items: each call makes a new choice, so no later call would
+    /// hit the entry.
     pub(super) fn of(text: &str, limit: usize, filter: &Filter, moment: Moment) -> Option<Self> {
         let hidden = filter.hidden.as_ref().map(|hidden| Same(Arc::downgrade(hidden)));
         let filter = Filter { hidden: None, ..filter.clone() };
@@ -81,17 +80,17 @@ impl Takes<Answer> for Key {
     }
 }
 
-/// What is kept of a question.
+/// Cached result of a query.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Answer {
-    /// Its vector.
+    /// Vector of the question.
     pub(super) query: Arc<[f32]>,
-    /// What is nearest to that, best first.
+    /// Nearest hits, best first.
     pub(super) hits: Arc<[Hit]>,
 }
 
-/// Answers of the newest edition that was asked. What was not asked for a while goes: once half of
-/// the room is taken, what was asked before the last such time is dropped.
+/// Result cache for the newest snapshot version queried. If a generation is full, the older one is dropped with all
+/// entries that were not used meanwhile.
 #[derive(Debug, Default)]
 pub(super) struct Answers(Mutex<Kept>);
 
@@ -101,27 +100,24 @@ struct Kept {
     recent: Recent<Key, Answer>,
 }
 
-/// Vectors of questions that were asked. A write changes none, so they outlive the answers; only another model
-/// gives others.
+/// Vectors of earlier questions. Writes do not change them, so they outlive cached results; the key names the model.
 #[derive(Debug, Default)]
 pub(super) struct Vectors(Mutex<Recent<Encoded, Arc<[f32]>>>);
 
-/// A question as a model encodes it.
+/// Key of a question's vector.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Encoded {
-    /// The model's fingerprint.
+    /// Fingerprint of the model.
     pub(super) model: [u8; 32],
-    /// The question.
     pub(super) text: String,
 }
 
 impl Vectors {
-    /// The question's vector, if it is there.
     pub(super) fn get(&self, key: &Encoded) -> Option<Arc<[f32]>> {
         self.kept().get(key)
     }
 
-    /// Keeps a question's vector.
+    /// Inserts the vector, unless the entry exceeds `ANSWER_BYTES_MAX`.
     pub(super) fn put(&self, key: Encoded, vector: &Arc<[f32]>) {
         if key.bytes(vector) <= ANSWER_BYTES_MAX {
             self.kept().keep(key, Arc::clone(vector));
@@ -133,7 +129,7 @@ impl Vectors {
     }
 }
 
-/// What a thing takes up beside another, in bytes. What both caches have of one vector is counted in each.
+/// Memory of a cache entry, in bytes. A vector in both caches is counted in each.
 trait Takes<V> {
     fn bytes(&self, value: &V) -> usize;
 }
@@ -145,7 +141,7 @@ impl Takes<Arc<[f32]>> for Encoded {
     }
 }
 
-/// What was asked for lately, by halves.
+/// Two-generation cache: a full young generation replaces the old one, which is dropped whole.
 #[derive(Debug)]
 struct Recent<K, V> {
     young: Half<K, V>,
@@ -188,7 +184,7 @@ impl<K: Takes<V> + Eq + Hash, V: Clone> Recent<K, V> {
         if is_full {
             self.old = std::mem::take(&mut self.young);
         }
-        // Two may have asked the same at the same time.
+        // A concurrent call may have inserted the key already.
         if self.young.of.insert(key, value).is_none() {
             self.young.bytes += bytes;
         }
@@ -196,7 +192,7 @@ impl<K: Takes<V> + Eq + Hash, V: Clone> Recent<K, V> {
 }
 
 impl Answers {
-    /// The answer, if it is there for this edition.
+    /// Returns the result of this snapshot version, if cached.
     pub(super) fn get(&self, edition: Edition, key: &Key) -> Option<Answer> {
         let mut kept = self.kept();
         if !kept.turn_to(edition) {
@@ -205,7 +201,7 @@ impl Answers {
         kept.recent.get(key)
     }
 
-    /// Keeps an answer that was found in this edition.
+    /// Inserts a result of this snapshot version.
     pub(super) fn put(&self, edition: Edition, key: Key, answer: &Answer) {
         let mut kept = self.kept();
         if kept.turn_to(edition) && key.bytes(answer) <= ANSWER_BYTES_MAX {
@@ -219,8 +215,8 @@ impl Answers {
 }
 
 impl Kept {
-    /// Whether answers of this edition are kept, which those of a newer one are not yet: they drop
-    /// all others.
+    /// Returns false if the cache is at a newer version. Otherwise advances to `edition`, which drops the results of
+    /// older versions.
     fn turn_to(&mut self, edition: Edition) -> bool {
         if self.edition.is_some_and(|kept| kept > edition) {
             return false;

@@ -1,5 +1,4 @@
-//! Which of several items is the one that stands: replacements before what they replaced, and one of
-//! several that say the same.
+//! Rerank: promotes successors above superseded items, and collapses near-duplicates.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -17,27 +16,27 @@ use recalld_policy::Verdict;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Ids that `duplicates` of one item names.
+    /// Ids in `duplicates` of one item.
     const DUPLICATES_MAX: usize = 16;
-    /// Conflicts that one answer names.
+    /// Conflicts in one answer.
     const CONFLICTS_MAX: usize = 16;
 }
 
-/// Candidates in order, and what was brought in place of what.
+/// Reranked candidates, and the superseded items whose successors were promoted.
 #[derive(Default)]
 pub(super) struct Ordered {
     pub(super) candidates: Vec<Fused>,
-    /// Older versions of what stands already: they come behind all others, where there is room.
+    /// Superseded items whose successors another item has promoted already; ranked last, if there is room.
     pub(super) behind: Vec<Fused>,
-    /// Of what stands in place of another: that other.
+    /// Maps each promoted successor to the superseded item that matched.
     pub(super) replaced: HashMap<Place, Place>,
-    /// Superseded items, and what was brought in their place, where more stands there than was brought.
+    /// Superseded items with more successors than were promoted, and the promoted ones.
     pub(super) cut_short: HashSet<Place>,
 }
 
-/// Before every superseded item come the items that stand in its place now, by its chain and
-/// not by luck of words. Each item is given once, at its best place; of the superseded items in whose place the
-/// same stands, the best one alone keeps its own.
+/// Ranks the current successors of each superseded item directly above the item, by its chain rather than by word
+/// overlap. Each item occurs once, at its best rank. If several superseded items have equal successors, only the best
+/// keeps its rank.
 pub(super) fn bring_replacements(
     means: &Means<'_>,
     standing: &mut Standing<'_>,
@@ -65,7 +64,7 @@ pub(super) fn bring_replacements(
             }
         }
         let has_successor = !in_place.given().is_empty();
-        // A file's older versions are history, which its chain shows; they do not take up places.
+        // Older versions of a file are history, shown by its chain; they take no rank.
         if has_successor && matches!(old.kind, "chunk" | "document") || !given.insert(found.place) {
             continue;
         }
@@ -78,8 +77,8 @@ pub(super) fn bring_replacements(
     Ok(ordered)
 }
 
-/// Leaves out a superseded item that says to the letter what the item in its place says, such as
-/// a piece of a file whose other pieces changed: the one that stands is given at its place.
+/// Replaces a superseded item by its successor if title and text are identical, as for an unchanged chunk of a changed
+/// file. The successor takes the item's rank.
 pub(super) fn drop_copies(
     means: &Means<'_>,
     standing: &mut Standing<'_>,
@@ -111,7 +110,7 @@ fn copy_that_stands(
     let old = snapshot.item(place)?;
     let current = Arc::clone(standing.in_place_of(old.id)?.current());
     for &next in current.iter() {
-        // To find the same what the caller does not read would tell what it says.
+        // A match with content that the caller may not read would disclose that content.
         if !means.reads(next) || !standing.is_shown(next)? {
             continue;
         }
@@ -123,12 +122,12 @@ fn copy_that_stands(
     Ok(None)
 }
 
-/// Makes one of items that say the same, as they come, best first.
+/// Collapses near-duplicates into one item; fed with items in order, best first.
 pub(super) struct Folding<'a> {
     snapshot: &'a Snapshot,
-    /// Of each item that was kept; none of one whose text the caller does not see.
+    /// Prepared text of each retained item; `None` if the caller may not read the text.
     said: Vec<Option<Said<'a>>>,
-    /// Whether an item has more that say the same than it names.
+    /// True if an item has more duplicates than it lists.
     pub(super) cut_short: bool,
 }
 
@@ -137,8 +136,8 @@ impl<'a> Folding<'a> {
         Self { snapshot, said: Vec::new(), cut_short: false }
     }
 
-    /// Looks at the last of `items`, if it was not looked at: where an earlier one says the same, the
-    /// better of the two stays at the earlier place and names the other.
+    /// Compares the last of `items`, unless compared before, with the earlier ones. If two are near-duplicates, the
+    /// preferred one keeps the earlier rank and lists the other.
     pub(super) fn fold_last(&mut self, items: &mut Vec<Recalled>) -> Result<(), Damage> {
         let Some(last) = items.get(self.said.len()) else { return Ok(()) };
         if last.verdict != Verdict::Allow {
@@ -155,7 +154,7 @@ impl<'a> Folding<'a> {
         let Some(mut last) = items.pop() else { return Ok(()) };
         let kept = &mut items[at];
         if self.said[at].as_ref().is_some_and(|earlier| said.is_better_than(earlier)) {
-            // All that is said of an item is of that item; the score is what the place was given for.
+            // All other fields belong to the item; the score earned the rank.
             std::mem::swap(kept, &mut last);
             std::mem::swap(&mut kept.score, &mut last.score);
             std::mem::swap(&mut kept.duplicates, &mut last.duplicates);
@@ -170,15 +169,15 @@ impl<'a> Folding<'a> {
     }
 }
 
-/// Which items cannot both be true.
+/// Pairs of items that contradict each other.
 pub(super) struct Conflicts {
     pub(super) found: Vec<([Place; 2], Conflict)>,
-    /// Whether there are more than one answer names.
+    /// True if there are more conflicts than an answer lists.
     pub(super) cut_short: bool,
 }
 
-/// Which of the items cannot both be true, by what was said of each: of those that stand and whose text the
-/// caller sees. Items whose times of being true do not meet are at peace.
+/// Finds the contradictions among the current items that the caller may read. Items whose validity periods do not
+/// overlap do not contradict each other.
 pub(super) fn conflicts(
     items: &[Recalled],
     folding: &Folding<'_>,

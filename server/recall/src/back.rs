@@ -1,19 +1,19 @@
-//! Looking back: a question `as of` a time is asked of the store as it was known, and of what was true, then.
+//! As-of reads: a question `as of` a time reads the store as it was known, and as it was true, at that time.
 //!
-//! Owns when that is done. A store that knew nothing at that time is asked as it is now: its record
-//! does not reach so far, and the date is about something else.
+//! A store without a record of that time is read as of now: its record does not reach back so far, so the date in the
+//! question means something else.
 
 use engine::{Hidden, Micros, Moment, SearchError, Snapshot};
 
 use super::time::When;
 use crate::route::Plan;
 
-/// The earlier snapshot that a plan is for, asked by a caller from whom `hidden` is kept; `None` where it does not look
-/// back. A plan that would look back
-/// on nothing that the caller may know of is changed to one that does not look back.
+/// Returns the earlier snapshot for a plan with an as-of time, or `None` for any other plan. If nothing that the caller
+/// may learn of was on record at that time, the plan's time is set to [`When::BeforeTheRecord`]. `hidden` is the
+/// caller's visibility mask.
 ///
 /// # Errors
-/// Damage, or the snapshot's stop.
+/// Corruption, or cancellation.
 pub fn look_back(
     snapshot: &Snapshot,
     plan: &mut Plan,
@@ -29,7 +29,7 @@ pub fn look_back(
 }
 
 impl Plan {
-    /// The time from which it looks, where that is not now.
+    /// As-of time of the plan; `None` for a read of the present.
     pub fn as_of(&self) -> Option<Micros> {
         match self.when {
             Some(When::AsOf(at)) => Some(at),

@@ -1,38 +1,38 @@
-//! Two texts that speak of the same thing and cannot both be true.
+//! Conflicts: pairs of texts on the same subject that cannot both be true.
 //!
-//! Owns what counts as a conflict: two statements that are the same word for word, fillers aside, but
-//! for one place, where one denies, or has another number, date, value or state; and, of short texts, what
-//! follows from either side by the rules that judge claims (`recalld_claim_check`), however it is put.
-//! Better one missed than one made up, so what may belong to the subject itself is none: `Page 3` and `Page 4` are two
-//! pages, and so are statements that differ in two places. Must not know a store or a question.
+//! Two statements conflict if they are equal word for word, fillers aside, except in one position: one of them negates,
+//! or has another number, date, value or state there. Short texts also conflict if the entailment rules of
+//! `recalld_claim_check` find a difference, whatever the wording. A missed conflict is better than a false one, so a
+//! difference that may belong to the subject is none: `Page 3` and `Page 4` are two pages. Nor do statements conflict
+//! that differ in two positions.
 
 use std::ops::Range;
 
 use super::wording::{Class, Word, Wording, hash};
 use recalld_claim_check::{Prose, difference};
 
-/// Words that both statements have, at the least: fewer do not say that they are about one thing.
+/// Fewest words in common: fewer do not show that both statements have one subject.
 const SHARED_MIN: usize = 2;
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Words in which they may differ, on each side: `twenty` and `twenty three`.
+    /// Words at the differing position, on each side: `twenty` and `twenty three`.
     const DIFFERENT_MAX: usize = 3;
-    /// Sentences of texts that are judged, on each side.
+    /// Sentences of a text that the entailment rules read, on each side.
     const JUDGED_SENTENCES_MAX: usize = 4;
-    /// Characters of a word that are told.
+    /// Characters of an excerpt in a conflict.
     const TOLD_CHARS_MAX: usize = 40;
 }
 
-/// Words after which a number says how much, and not which one.
+/// Words after which a number is a quantity, not an identifier.
 const BEFORE_AMOUNTS: [&str; 45] = [
     "is", "are", "was", "were", "be", "at", "to", "of", "every", "by", "in", "after", "within",
     "than", "least", "most", "about", "for", "with", "has", "have", "had", "take", "takes", "took",
     "cost", "costs", "need", "needs", "allow", "allows", "hold", "holds", "up", ":", "=", "uses",
     "equals", "only", "exactly", "keep", "keeps", "roughly", "last", "lasts",
 ];
-/// Words of statements in which a date says when the one thing is, and not which of many.
+/// Words of statements whose date is that of a single event.
 const OF_SINGLE_DATES: [&str; 17] = [
     "deadline",
     "due",
@@ -52,7 +52,7 @@ const OF_SINGLE_DATES: [&str; 17] = [
     "founded",
     "valid",
 ];
-/// Words of statements that can have one value only.
+/// Words of statements that can have only one value.
 const OF_SINGLE_VALUES: [&str; 25] = [
     "default",
     "name",
@@ -80,27 +80,27 @@ const OF_SINGLE_VALUES: [&str; 25] = [
     "editor",
     "keeper",
 ];
-/// Words after which a value stands.
+/// Words directly before a value.
 const BEFORE_VALUES: [&str; 13] =
     ["is", "are", "was", "were", "uses", "use", "named", "called", "to", ":", "=", "be", "under"];
 
-/// In what two statements differ.
+/// The kind of difference between two statements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// One denies what the other says.
+    /// Negation: a statement is negated by the other.
     Negation,
-    /// How much or how many.
+    /// Quantities differ.
     Number,
-    /// When.
+    /// Dates differ.
     Date,
-    /// What it is.
+    /// Values differ.
     Value,
-    /// Which of two states.
+    /// States differ: one of two opposites each.
     Status,
 }
 
 impl Kind {
-    /// Its name on the wire.
+    /// Name on the wire.
     pub fn name(self) -> &'static str {
         match self {
             Self::Negation => "negation",
@@ -112,36 +112,36 @@ impl Kind {
     }
 }
 
-/// Why two texts conflict.
+/// A conflict of two texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
-    /// In what.
+    /// Kind of the difference.
     pub kind: Kind,
-    /// What the first says there; empty where it says nothing.
+    /// Differing words of the first text; empty if it has none.
     pub one: String,
-    /// What the second says there.
+    /// Differing words of the second text; empty if it has none.
     pub other: String,
 }
 
-/// What a text claims, ready to be compared.
+/// Statements of a text, prepared for comparison.
 #[derive(Debug, Default)]
 pub(super) struct Claims<'a> {
-    /// Of all statements, without fillers.
+    /// Words of all statements, without fillers.
     words: Vec<Word<'a>>,
     statements: Vec<Statement>,
 }
 
 #[derive(Debug)]
 struct Statement {
-    /// Which words.
+    /// Range in the words of all statements.
     words: Range<usize>,
-    /// One bit for each word, so that most pairs are told apart without a look at the words.
+    /// Bloom filter with a bit for each word, which rules out most pairs without a comparison of words.
     bits: u64,
 }
 
 impl<'a> Claims<'a> {
-    /// Of a text. What a short one speaks of may stand in its title alone; a title that was taken from the text says
-    /// nothing more.
+    /// Prepares a text. The subject of a single-statement text may be only in its title, so the title's words are
+    /// added, unless the title was copied from the text.
     pub(super) fn of(text: &'a Wording, title: impl FnOnce() -> &'a Wording) -> Self {
         let mut claims = Self::default();
         if text.statements().take(2).count() == 1 {
@@ -162,7 +162,7 @@ impl<'a> Claims<'a> {
         self.statements.push(Statement { words: from..self.words.len(), bits });
     }
 
-    /// The first conflict with another text.
+    /// Returns the first conflict with the other text.
     pub(super) fn against(&self, other: &Claims<'_>) -> Option<Conflict> {
         self.statements.iter().find_map(|one| {
             let others = other.statements.iter().filter(|other| may_meet(one, other));
@@ -173,7 +173,7 @@ impl<'a> Claims<'a> {
     }
 }
 
-/// Whether words begin with those of a title, whose last one may be cut.
+/// Returns true if the words begin with those of the title, whose last word may be truncated.
 fn begins_with<'a>(
     mut words: impl Iterator<Item = Word<'a>>,
     title: impl Iterator<Item = Word<'a>>,
@@ -191,7 +191,7 @@ fn begins_with<'a>(
     true
 }
 
-/// The first conflict of two texts that say all by themselves.
+/// Returns the first conflict of two self-contained texts, which have no titles.
 pub fn conflict_between(one: &str, other: &str) -> Option<Conflict> {
     let [wording, others, untitled] = [one, other, ""].map(Wording::of);
     let found = Claims::of(&wording, || &untitled).against(&Claims::of(&others, || &untitled));
@@ -199,8 +199,8 @@ pub fn conflict_between(one: &str, other: &str) -> Option<Conflict> {
     found.or_else(|| judged((&prose, &wording), (&others_prose, &others), None))
 }
 
-/// A conflict of two texts that put what they say in different ways. `near` is the cosine of both, where it is known.
-/// Only those of few sentences are held against each other: an answer does not wait for what more would cost.
+/// Finds a conflict of two differently worded texts by entailment rules. `near` is their cosine, if known. Only texts
+/// of a few sentences are compared, to bound the latency of an answer.
 pub(super) fn judged(
     (one, wording): (&Prose, &Wording),
     (other, others): (&Prose, &Wording),
@@ -226,8 +226,8 @@ pub(super) fn judged(
     Some(Conflict { kind, one: told(&found.claimed), other: told(&found.known) })
 }
 
-/// Whether a number of a text says how much, and not which one: by its unit, by what it stands behind, or as the value
-/// of what has one only.
+/// Returns true if a number of the text is a quantity, not an identifier: by its unit, by the word before it, or as the
+/// value of a single-valued term.
 fn says_how_much(text: &Wording, said: &str) -> bool {
     let has_unit = said.contains(|c: char| c.is_alphabetic() || "$%".contains(c));
     let is_said = |word: &Word<'_>| {
@@ -239,12 +239,12 @@ fn says_how_much(text: &Wording, said: &str) -> bool {
     has_unit || text.statements().flatten().filter(is_said).any(stands)
 }
 
-/// One of 64 bits for a word.
+/// Maps a word to one of 64 bits.
 fn bit(word: &str) -> u64 {
     1 << (hash(word) >> 58)
 }
 
-/// Whether two statements can be the same but for so few words.
+/// Returns true if two statements can differ in at most `DIFFERENT_MAX` words on each side.
 fn may_meet(one: &Statement, other: &Statement) -> bool {
     let most = u32::try_from(2 * DIFFERENT_MAX).expect("a few");
     one.words.len().abs_diff(other.words.len()) <= DIFFERENT_MAX
@@ -269,8 +269,8 @@ fn compare(one: &[Word<'_>], other: &[Word<'_>]) -> Option<Conflict> {
     Some(Conflict { kind, one: told(a), other: told(b) })
 }
 
-/// What kind of conflict it is where one statement has `a` and the other `b`, and both end with that if
-/// `is_last`; `None` where it is none.
+/// Returns the kind of conflict between the differing words `a` and `b`, or `None` for no conflict. If `is_last`, both
+/// statements end with these words.
 fn kind_of(
     a: &[Word<'_>],
     b: &[Word<'_>],
@@ -280,7 +280,7 @@ fn kind_of(
     let all = |words: &[Word<'_>], class: Class| words.iter().all(|word| word.class == class);
     let shares = |words: &[&str]| words.iter().any(|word| shared(word));
     if all(a, Class::Negation) && all(b, Class::Negation) {
-        // `no longer` denies once.
+        // `no longer` is a single negation.
         let denials =
             |words: &[Word<'_>]| words.iter().filter(|word| word.stem != "longer").count();
         return (denials(a) % 2 != denials(b) % 2).then_some(Kind::Negation);
@@ -305,7 +305,8 @@ fn kind_of(
         (Class::State(one, is), Class::State(other, was)) if are_words => {
             (one == other && is != was).then_some(Kind::Status)
         }
-        // Of several words only where nothing follows that they may belong to: `is UTF-8`.
+        // Several words are a value only at the end of both statements, where no later word can be their head: `is
+        // UTF-8`.
         (Class::Plain, Class::Plain) if are_words || is_last => {
             let stands = |word: &Word<'_>| BEFORE_VALUES.contains(&word.behind);
             let is_value = stands(first) && stands(second) && shares(&OF_SINGLE_VALUES);
@@ -315,14 +316,14 @@ fn kind_of(
     }
 }
 
-/// Whether a number tells when rather than how many: `in 1998`, `Minutes: 2024 council`.
+/// Returns true if the number is a year, not a quantity: `in 1998`, `Minutes: 2024 council`.
 fn is_year(words: &[Word<'_>]) -> bool {
     let [only] = words else { return false };
     let year = only.stem.parse::<u16>().ok().filter(|year| (1900..2100).contains(year));
     year.is_some() && matches!(only.behind, "in" | ":" | "of" | "")
 }
 
-/// Whether two numbers are one, however many zeros end them. Versions are not, and are none of this: `3.10`.
+/// Returns true if two numbers are equal, trailing zeros aside. Versions such as `3.10` never reach this comparison.
 fn are_equal(a: &[Word<'_>], b: &[Word<'_>]) -> bool {
     let value = |words: &[Word<'_>]| match words {
         [only] => only.stem.parse::<f64>().ok(),
@@ -340,7 +341,7 @@ fn told(words: &[Word<'_>]) -> String {
 mod tests {
     use super::*;
 
-    /// Titles and texts.
+    /// Arguments: (title, text) pairs.
     fn against(one: (&str, &str), other: (&str, &str)) -> Option<Conflict> {
         let [one, other] = [one, other].map(|(title, text)| [title, text].map(Wording::of));
         Claims::of(&one[1], || &one[0]).against(&Claims::of(&other[1], || &other[0]))
@@ -364,7 +365,7 @@ mod tests {
         assert_eq!(all.map(|it| (it.kind, it.one)), Some((Kind::Number, "1.20".to_owned())));
         let cut = against((&texts[0][..36], texts[0]), (&texts[1][..36], texts[1]));
         assert_eq!(cut.map(|it| it.kind), Some(Kind::Number));
-        // Titles of their own say what short texts are about.
+        // Distinct titles name the subjects of short texts.
         assert_eq!(against(("Lamp", texts[0]), ("Horn", texts[1])), None);
     }
 

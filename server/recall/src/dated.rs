@@ -1,8 +1,8 @@
-//! The time lane: what was recorded, or is true, in the period that a question names.
+//! Time retriever: items recorded, or valid, in the period that a question names.
 //!
-//! Owns which items of a period are candidates. It adds to what other lanes found and shuts nothing
-//! out: a date in a question is a hint more often than a condition. All that others found is looked
-//! at, for a bound that took some of it and not the rest would tell one lane's items from another's.
+//! The retriever adds to the candidates of the others and excludes none, as a date in a question is more often a hint
+//! than a condition. All candidates of the others are checked: a bound that checked only some would favour one
+//! retriever's items.
 
 use engine::{Place, SearchError};
 
@@ -14,14 +14,15 @@ use crate::route::Plan;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Items of a period that the lane chooses from, those written last that the caller may find.
+    /// Items of a period to choose from: the most recently recorded items that the caller may find.
     const LOOKED_AT_MAX: usize = 4096;
 }
 
-/// What an item of the period counts for by itself, where one that another lane found counts 1.
+/// Score of an item matched by its period alone; a candidate of another retriever in the period has score 1.
 const ALONE: f32 = 0.5;
 
-/// What others found and the period has, then what was recorded in it last, as many as a lane hands on.
+/// Returns the other retrievers' candidates in the period, then the items most recently recorded in the period, up to
+/// the candidate limit.
 pub(super) fn find(
     means: &Means<'_>,
     plan: &Plan,
@@ -49,7 +50,7 @@ pub(super) fn find(
     Ok(found)
 }
 
-/// Whether an item was recorded in a period, or was given a time in which it is true that meets it.
+/// Returns true if the item was recorded in the period, or has a validity period that overlaps with it.
 fn is_of(means: &Means<'_>, place: Place, period: Period) -> Result<bool, SearchError> {
     let item = means.snapshot.item(place)?;
     let is_given = item.valid_from.is_some() || item.valid_to.is_some();

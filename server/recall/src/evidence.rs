@@ -1,40 +1,40 @@
-//! Evidence: where in the files a recalled item is, checked against the file as it is now.
+//! Evidence: the location of a recalled item in its source file, verified against the present file.
 
 use engine::{Damage, ItemView, Snapshot, Span};
 
 use recalld_fs_util::roots::Roots;
 use recalld_fs_util::uri;
 
-/// Where an item is, for `map_evidence`.
+/// Location of an item in a file, for `map_evidence`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MapEvidence {
-    /// The file.
+    /// Path of the file.
     pub path: String,
-    /// First line, from 1.
+    /// First line, 1-based.
     pub line_start: u32,
-    /// Last line.
+    /// Last line, inclusive.
     pub line_end: u32,
-    /// SHA-256 of the file as it is now; as it was read, where it cannot be read now.
+    /// SHA-256 of the present file, or of the ingested content if the file cannot be read.
     pub file_sha256: [u8; 32],
-    /// What was found when the file was looked at.
+    /// Result of the comparison of the file with its ingested content.
     pub witness: Witness,
 }
 
-/// How the file compares with what was read from it.
+/// Comparison of a file with its ingested content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Witness {
-    /// The file is as it was: the lines hold.
+    /// The file is unchanged; the lines are valid.
     Unchanged,
-    /// The file changed, and the item's text is in it at the lines given here.
+    /// The file changed; the item's text is at the reported lines.
     Moved,
-    /// The file changed, and the item's text is not in it as it was.
+    /// The file changed; the item's text is not in it, or more than once.
     Changed,
-    /// The file is not there, or cannot be read under the roots.
+    /// The file is missing, or cannot be read under the allowed roots.
     Missing,
 }
 
 impl Witness {
-    /// Its name on the wire.
+    /// Name on the wire.
     pub fn name(self) -> &'static str {
         match self {
             Self::Unchanged => "unchanged",
@@ -45,10 +45,10 @@ impl Witness {
     }
 }
 
-/// The evidence for an item that came from a file; `None` for any other.
+/// Returns the evidence for an item from a file, `None` for any other item.
 ///
 /// # Errors
-/// Damage.
+/// Corruption.
 pub fn map_evidence(
     snapshot: &Snapshot,
     roots: &Roots,
@@ -78,7 +78,7 @@ pub fn map_evidence(
     })
 }
 
-/// First and last line of `part` within `whole`, if it is there exactly once.
+/// Returns the first and last line of `part` within `whole`, if it occurs exactly once.
 fn find_lines(whole: &str, part: &str) -> Option<(u32, u32)> {
     let part = part.trim_matches('\n');
     let at = whole.find(part).filter(|_| !part.is_empty())?;

@@ -1,10 +1,9 @@
-//! Several rankings into one.
+//! Fusion: merges the rankings of several retrievers into one.
 //!
-//! A candidate of any lane gets the scores of the words lane and the meaning lane, whether or not those
-//! found it, and the two are brought to one scale and averaged (the convex combination of Bruch, Gai
-//! and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", ACM TOIS 2023): cosine as it is,
-//! BM25 as the share of what the question's words could give at most. What else was tried is in
-//! docs/recall.md. One lane alone keeps its own scores.
+//! Each candidate has a full-text and a vector score, whichever retriever found it. The two scores are normalized and
+//! averaged: a convex combination after Bruch, Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval",
+//! ACM TOIS 2023. The cosine is used as it is, BM25 as its share of the maximum for the question's terms.
+//! docs/recall.md lists the alternatives that were tried. A single retriever keeps its own scores.
 
 use std::collections::BTreeMap;
 
@@ -14,26 +13,26 @@ use super::lane::{Lane, Ran};
 use crate::means::Means;
 use crate::route::Plan;
 
-/// A candidate of any lane.
+/// Candidate of any retriever.
 #[derive(Debug, Clone)]
 pub(super) struct Fused {
     pub(super) place: Place,
     pub(super) score: f32,
     pub(super) found_by: Vec<(Lane, f32)>,
-    /// Its cosine with the question, where a lane compared them and it has an embedding.
+    /// Cosine with the question, if a retriever computed it and the item has an embedding.
     pub(super) cosine: Option<f32>,
-    /// Its BM25 score as a share of what the question's words could give at most, 0 to 1.
+    /// BM25 score as a share of the maximum for the question's terms, 0 to 1.
     pub(super) share: f32,
-    /// What those words of the question that carry a subject and that it has could give at most.
+    /// Total weight of the question's content terms in the item.
     pub(super) covered: f32,
-    /// Whether it has every word of the question that carries a subject, or a name that the question
-    /// names: the question may be short, but it is about this.
+    /// Explicit match: the item has every content term of the question, or a name in it. A short question is then about
+    /// this item.
     pub(super) is_meant: bool,
-    /// Whether its title is the question.
+    /// True if the item's title equals the question.
     pub(super) is_titled: bool,
 }
 
-/// What each lane's scaled score counts for.
+/// Weight of a retriever's normalized score.
 fn weight(lane: Lane) -> f32 {
     match lane {
         Lane::Words | Lane::Meaning => 0.5,
@@ -42,21 +41,21 @@ fn weight(lane: Lane) -> f32 {
     }
 }
 
-/// What the share of the question's neighbouring words that are neighbours in the item, too, counts for.
+/// Weight of proximity: the share of adjacent word pairs of the question that are adjacent in the item, too.
 const PAIRS_WEIGHT: f32 = 0.1;
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Candidates whose texts are read for such neighbours: more than an answer has places, and more
-    /// changed nothing.
+    /// Candidates whose texts are read for proximity: more than the items of an answer. A larger bound changed no
+    /// result.
     const PAIRED_MAX: usize = 20;
 }
 
-/// Candidates of all lanes, best first, equal ones in order of place.
+/// Returns the candidates of all retrievers, best first; ties are ordered by row address.
 ///
 /// # Errors
-/// Damage, or the snapshot's stop.
+/// Corruption, or cancellation.
 pub(super) fn fuse(
     means: &Means<'_>,
     plan: &Plan,
@@ -112,7 +111,7 @@ fn sort(fused: &mut [Fused]) {
     fused.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.place.cmp(&b.place)));
 }
 
-/// A candidate of the only lane that ran, which keeps its own score.
+/// Candidate of the only retriever that ran, with the retriever's score.
 fn alone(lane: Lane, place: Place, score: f32) -> Fused {
     Fused {
         place,
@@ -126,13 +125,13 @@ fn alone(lane: Lane, place: Place, score: f32) -> Fused {
     }
 }
 
-/// What the words of a subject weigh that an item has: the same to the bit for items that have the same ones.
+/// Returns the total weight of the content terms in the item: equal to the bit for items with equal terms.
 pub(super) fn covered(terms: &[AskedTerm], item: &GivenWords) -> f32 {
     let matched = item.matched.iter().map(|&at| &terms[at]);
     matched.filter(|term| !term.function_word).fold(0.0, |sum, term| sum + term.weight)
 }
 
-/// Terms of no weight are other spellings of terms that have some.
+/// Returns true for an explicit match. Terms of weight 0 are alternative spellings of other terms.
 fn is_meant(terms: &[AskedTerm], item: &GivenWords) -> bool {
     let has = |at: usize| item.matched.binary_search(&at).is_ok();
     let mut subjects = (0..)

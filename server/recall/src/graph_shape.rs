@@ -1,6 +1,6 @@
-//! How the graph of a workspace hangs together: its components, communities and degrees.
+//! Graph statistics of a workspace: components, communities and degrees.
 //!
-//! Owns the arithmetic, and what was made of it last. Knows no tools: who may see what comes as what is hidden.
+//! Computes the statistics and caches them. Access control comes only from the visibility mask.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,37 +10,37 @@ use engine::{Edition, Filter, Hidden, ItemId, Micros, SearchError, Snapshot};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Figures that a workspace keeps at a time: for so many different sights of it.
+    /// Cached statistics of a workspace: one entry for each visibility mask.
     const KEPT_MAX: usize = 8;
-    /// Rounds of label propagation; most graphs settle within ten.
+    /// Rounds of label propagation; most graphs converge within ten.
     const ROUNDS_MAX: usize = 32;
 }
 
-/// Nodes that are looked at between two looks at whether the call is over.
+/// Nodes between two checks for cancellation.
 const NODES_TOGETHER: usize = 4096;
 
-/// The shapes of a workspace's graph that were asked for last.
+/// Cache of a workspace's graph statistics.
 #[derive(Default)]
 pub struct Shapes {
     kept: Mutex<Vec<Made>>,
 }
 
-/// A shape, of what, and when it was made.
+/// Cached statistics with their snapshot version and visibility mask.
 #[derive(Clone)]
 pub struct Made {
     edition: Edition,
     hidden: Option<Arc<Hidden>>,
-    /// When the shape was computed.
+    /// Time of computation.
     pub at: Micros,
-    /// The shape.
+    /// The statistics.
     pub shape: Arc<Shape>,
 }
 
 impl Shapes {
-    /// That of what is not hidden of a snapshot.
+    /// Returns the statistics of a snapshot's visible items, cached or computed.
     ///
     /// # Errors
-    /// Damage, or the snapshot's stop.
+    /// Corruption, or cancellation.
     pub fn of(
         &self,
         snapshot: &Snapshot,
@@ -66,29 +66,29 @@ impl Shapes {
     }
 }
 
-/// How a graph hangs together.
+/// Statistics of a graph.
 #[derive(Debug, Default, PartialEq)]
 pub struct Shape {
-    /// Items.
+    /// Number of items.
     pub nodes: usize,
-    /// Links between them.
+    /// Number of edges.
     pub edges: usize,
-    /// Links of each relation.
+    /// Edges by relation.
     pub relations: BTreeMap<String, u64>,
-    /// Parts that no link joins.
+    /// Connected components.
     pub components: usize,
-    /// Items of the largest one.
+    /// Items in the largest component.
     pub largest: usize,
-    /// Items without a link.
+    /// Items without an edge.
     pub isolated: usize,
-    /// Groups of two and more that are linked more among themselves.
+    /// Communities of two or more items, each more densely linked within than to the outside.
     pub communities: usize,
-    /// Of each node, rising.
+    /// Degree of each node, ascending.
     degrees: Vec<u32>,
 }
 
 impl Shape {
-    /// The shape of what is not hidden.
+    /// Computes the statistics of the visible items.
     fn of(snapshot: &Snapshot, hidden: Option<&Arc<Hidden>>) -> Result<Self, SearchError> {
         let filter = Filter { hidden: hidden.cloned(), ..Filter::default() };
         let mut ids: Vec<ItemId> = Vec::new();
@@ -96,7 +96,7 @@ impl Shape {
             ids.push(snapshot.id(place)?);
             Ok::<(), SearchError>(())
         })?;
-        // By their ids, so that a merge of segments, which moves rows, changes no groups.
+        // Nodes are numbered by id: a merge of segments moves rows and must not change the communities.
         ids.sort_unstable();
         let numbers: HashMap<ItemId, u32> = ids.into_iter().zip(0..).collect();
         let mut relations: BTreeMap<String, u64> = BTreeMap::new();
@@ -115,7 +115,7 @@ impl Shape {
         Ok(Self { relations, ..shape })
     }
 
-    /// The shape of a graph of so many nodes with these edges, unless `check` ends it.
+    /// Computes the statistics of a graph with `nodes` nodes, unless `check` cancels.
     fn of_edges(
         nodes: usize,
         edges: &[(u32, u32, f32)],
@@ -147,14 +147,14 @@ impl Shape {
         })
     }
 
-    /// The degree that so many in a hundred nodes do not exceed (nearest rank).
+    /// Degree that `percent` percent of the nodes do not exceed (nearest rank).
     pub fn degree_at(&self, percent: usize) -> u32 {
         let rank = (self.degrees.len() * percent).div_ceil(100);
         self.degrees.get(rank.saturating_sub(1)).copied().unwrap_or_default()
     }
 }
 
-/// Nodes in sets: union by size, with paths halved (Tarjan and van Leeuwen 1984).
+/// Disjoint sets of nodes: union by size with path halving (Tarjan and van Leeuwen 1984).
 struct Joined {
     above: Vec<u32>,
     size: Vec<u32>,
@@ -196,7 +196,7 @@ impl Joined {
         }
     }
 
-    /// The size of each set.
+    /// Returns the size of each set.
     fn sizes(&self) -> Vec<usize> {
         let tops = (0_u32..).zip(&self.above).filter(|(node, above)| node == *above);
         tops.filter_map(|(node, _)| self.size.get(node as usize))
@@ -205,9 +205,9 @@ impl Joined {
     }
 }
 
-/// Groups of two and more by label propagation (Raghavan, Albert and Kumara 2007), with weights: each node in turn
-/// takes the label that weighs most among its neighbours, the largest of those that weigh the same, so that the
-/// same graph always gives the same groups. At most [`ROUNDS_MAX`] rounds, unless `check` ends it.
+/// Counts communities of two or more nodes by weighted label propagation (Raghavan, Albert and Kumara 2007). Each node
+/// in turn adopts the label of greatest total weight among its neighbours. If weights tie, the largest label wins, so
+/// equal graphs result in equal communities. Stops after [`ROUNDS_MAX`] rounds, or if `check` cancels.
 fn communities(
     nodes: usize,
     edges: &[(u32, u32, f32)],
@@ -248,9 +248,9 @@ fn communities(
     Ok(sizes.values().filter(|&&size| size > 1).count())
 }
 
-/// The neighbours of each node, one after another.
+/// Adjacency list: the neighbours of each node in one array.
 struct Around {
-    /// Where those of a node begin; one more than there are nodes.
+    /// Start of each node's neighbours, plus the end of the last.
     starts: Vec<usize>,
     ends: Vec<(u32, f32)>,
 }

@@ -1,8 +1,9 @@
-//! What policy keeps from a caller: out of everything that the caller is given, and into the ledger.
+//! Withheld matches: hidden items that the full-text and vector retrievers would have put into the answer, for the
+//! ledger.
 //!
-//! Items are told apart by class alone (kind, sensitivity, gates), so policy is asked once for each class and
-//! the engine passes over their rows. What a caller may not see can therefore change neither ranking nor
-//! counts. What would have had a place in the answer is looked for separately, for the ledger's sake.
+//! Policy decides by class (kind, sensitivity, gates), so it is evaluated once for each class, and the engine skips the
+//! masked rows. Hidden items therefore change neither ranking nor counts. A separate search over them finds what to
+//! record.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,27 +18,26 @@ use crate::route::Plan;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Hidden items that are compared with the question one by one: some 0.2 us each, where looking through 50,000
-    /// rows takes 1 ms. Where there are more, they are searched.
+    /// Hidden items compared with the question one by one: some 0.2 us each, against 1 ms for a scan of 50,000 rows.
+    /// More hidden items are searched instead.
     const COMPARED_MAX: usize = 4096;
 
-    /// Hidden items in which words are looked up one by one: some 0.1 us each, where a search takes 20 us.
+    /// Hidden items in which terms are looked up one by one: some 0.1 us each, against 20 us for a search.
     const LOOKED_UP_MAX: usize = 256;
 
-    /// Texts of hidden items that are read for what the question has in quotes, for each lane.
+    /// Texts of hidden items that are read for quoted phrases, for each retriever.
     const READ_MAX: usize = 64;
 
-    /// Bytes of these texts.
+    /// Total bytes of these texts.
     const READ_BYTES_MAX: u64 = 1 << 20;
 }
 
-/// What had a place in the answer before it was known that nothing answers: what is hidden is measured by
-/// that.
+/// Items of the answer before abstention. A hidden item is a withheld match if it ranks with these.
 pub(super) struct Shown {
     count: usize,
-    /// What the words lane found of it.
+    /// Items that the full-text retriever found.
     words: Vec<Place>,
-    /// The cosine of the worst that the meaning lane found of it.
+    /// Lowest cosine of the items that the vector retriever found.
     meaning: Option<f32>,
 }
 
@@ -51,14 +51,14 @@ impl Shown {
     }
 }
 
-/// Items that the lanes would have given a place in the answer, were they not hidden: those that are at least
-/// as good by words or by meaning as the worst that is shown. Where nothing is shown, all that have the words,
-/// and the nearest one. At most as many of each lane as the answer may have.
+/// Finds hidden items that would have been in the answer: at least as good, by full text or by vector, as the worst
+/// shown item. If nothing is shown, returns all with a term of the question, and the nearest one. Each retriever
+/// contributes at most the item limit of the answer.
 ///
-/// `plan` is as its lanes ran, and `quoted` what has what the question has in quotes.
+/// `plan` is the executed plan, `quoted` the items with the question's quoted phrases.
 ///
 /// # Errors
-/// Damage, or the snapshot's stop.
+/// Corruption, or cancellation.
 pub(super) fn kept_back(
     means: &Means<'_>,
     (plan, quoted): (&Plan, Option<&Quoted>),
@@ -82,7 +82,7 @@ pub(super) fn kept_back(
     }
     places.sort_unstable();
     places.dedup();
-    // What is redacted may have come in by another way, and what the gate filed is filed.
+    // Other retrievers may have found a redacted item, and the gate has recorded its withheld items already.
     let withheld = outcome.withheld.iter().map(|kept| kept.place);
     let filed: HashSet<Place> =
         outcome.items.iter().map(|item| item.place).chain(withheld).collect();
@@ -94,14 +94,14 @@ pub(super) fn kept_back(
         .map_err(Into::into)
 }
 
-/// A look for hidden items.
+/// Search over the hidden items.
 struct Looking<'a> {
     means: &'a Means<'a>,
     plan: &'a Plan,
     quoted: Option<&'a Quoted>,
-    /// Admits just those that the plan would find, were they not hidden.
+    /// Admits the hidden items that the plan could otherwise find, and no others.
     filter: Filter,
-    /// All of them, where they are few.
+    /// Row addresses of all admitted items, if at most `COMPARED_MAX`.
     few: Option<Vec<Place>>,
 }
 
@@ -116,10 +116,11 @@ impl<'a> Looking<'a> {
         Ok(Self { means, plan, quoted, filter, few })
     }
 
-    /// The best by words that score as much as the worst of these or more; where there are none, all are.
+    /// Returns the best by BM25 with at least the lowest score of `shown`; if `shown` is empty, with any score.
     fn by_words(&self, shown: &[Place]) -> Result<Vec<Place>, SearchError> {
         let words = self.means.snapshot.words(&self.plan.text, &self.filter);
-        // The lane scored them without what is hidden. Here that counts in all scores, theirs among them.
+        // The retriever computed its scores without hidden rows. Here hidden rows count in all scores, including those
+        // of `shown`.
         let scored = words.of(shown, &Filter::default())?.items.into_iter().map(|it| it.score);
         let least = scored.min_by(f32::total_cmp).unwrap_or(0.0);
         let limit = self.plan.bounds.limit;
@@ -134,7 +135,7 @@ impl<'a> Looking<'a> {
         quoted(self.means, self.quoted, &hits, limit)
     }
 
-    /// The nearest, so many at most, of this cosine or more.
+    /// Returns at most `limit` nearest items whose cosine is at least `least`.
     fn by_meaning(
         &self,
         question: &[f32],
@@ -154,14 +155,14 @@ impl<'a> Looking<'a> {
         quoted(self.means, self.quoted, &hits, limit)
     }
 
-    /// How many have to be found for `limit` to be left: not all may have what stands in quotes.
+    /// Returns how many hits to fetch for `limit` to remain, as some hits may lack the quoted phrases.
     fn looked_at(&self, limit: usize) -> usize {
         if self.quoted.is_some() { limit.max(READ_MAX) } else { limit }
     }
 }
 
-/// What admits just those items that the plan, as its lanes ran, would find, were they not hidden; of what the
-/// question has in quotes, those that have all words.
+/// Returns the filter for the hidden items that the executed plan could otherwise find. If the question has quoted
+/// phrases, admits only items with all words of the phrases.
 pub(super) fn filter(means: &Means<'_>, plan: &Plan, quoted: Option<&Quoted>) -> Filter {
     let mut filter = Filter { only_hidden: true, ..plan.filter.clone() };
     if let Some(quoted) = quoted {
@@ -170,8 +171,8 @@ pub(super) fn filter(means: &Means<'_>, plan: &Plan, quoted: Option<&Quoted>) ->
     filter
 }
 
-/// The first `limit` of those found that have what stands in quotes, if anything does. Of those behind so many
-/// texts, or so long ones, that is taken for granted: rather one too many is noted than one too few.
+/// Retains the first `limit` hits with the quoted phrases, if there are any. Hits beyond the text or byte bounds are
+/// retained unread: recording one item too many is better than one too few.
 pub(super) fn quoted(
     means: &Means<'_>,
     quoted: Option<&Quoted>,
@@ -200,7 +201,7 @@ fn places(hits: &[Hit]) -> Vec<Place> {
     hits.iter().map(|hit| hit.place).collect()
 }
 
-/// The best that score so much or more, best first.
+/// Returns at most `limit` with at least the score `least`, best first.
 fn best(scored: impl Iterator<Item = (Place, f32)>, least: f32, limit: usize) -> Vec<Place> {
     let mut scored: Vec<(Place, f32)> = scored.filter(|(_, score)| *score >= least).collect();
     scored.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
@@ -208,7 +209,7 @@ fn best(scored: impl Iterator<Item = (Place, f32)>, least: f32, limit: usize) ->
     scored.into_iter().map(|(place, _)| place).collect()
 }
 
-/// The items that are shown and that the lane found, with its own scores.
+/// Returns the shown items that the retriever found, with the retriever's scores.
 fn shown_by(outcome: &Outcome, lane: Lane) -> impl Iterator<Item = (Place, f32)> {
     outcome.items.iter().filter_map(move |item| {
         let found = item.found_by.iter().find(|(by, _)| *by == lane);

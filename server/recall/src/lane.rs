@@ -1,4 +1,4 @@
-//! A way of finding candidates, and what came of all ways that were gone.
+//! Retrievers, and the results of all retrievers of one recall.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -7,26 +7,26 @@ use std::time::Duration;
 
 use engine::{AskedWords, Place};
 
-/// A way of finding candidates.
+/// Candidate generator on one snapshot; "lane" on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Lane {
-    /// BM25 over titles and texts.
+    /// Full text: BM25 over titles and texts.
     Words,
-    /// Cosine of embeddings.
+    /// Vectors: cosine of embeddings.
     Meaning,
-    /// The period that the question names.
+    /// Time: the period that the question names.
     Time,
-    /// The files and symbols that the question names.
+    /// Path: the files and symbols that the question names.
     Place,
-    /// Edges from the best of the other lanes.
+    /// Graph: edges from the best candidates of the other retrievers.
     Graph,
 }
 
 impl Lane {
-    /// Each, in the order in which they run: the last ones look at what the first ones found.
+    /// All retrievers, in order of execution: the later ones use the candidates of the earlier ones.
     pub const ALL: [Self; 5] = [Self::Words, Self::Meaning, Self::Time, Self::Place, Self::Graph];
 
-    /// Its name on the wire.
+    /// Name on the wire.
     pub fn name(self) -> &'static str {
         match self {
             Self::Words => "words",
@@ -38,16 +38,16 @@ impl Lane {
     }
 }
 
-/// What one lane found.
+/// Candidates of one retriever.
 #[derive(Debug, Clone)]
 pub(super) struct Candidates {
     pub(super) lane: Lane,
-    /// Place and the lane's own score, best first.
+    /// Row addresses with the retriever's scores, best first.
     pub(super) found: Vec<(Place, f32)>,
 }
 
 impl Candidates {
-    /// Adds what was found by another look, and gives the places for which that is new or better.
+    /// Merges the hits of a retry. Returns the rows that are new or have a better score.
     pub(super) fn add(&mut self, found: Vec<(Place, f32)>) -> Vec<Place> {
         let mut scores: HashMap<Place, f32> = self.found.iter().copied().collect();
         let mut better = Vec::new();
@@ -63,58 +63,57 @@ impl Candidates {
     }
 }
 
-/// What a lane did, for `routing.lanes`.
+/// Execution of a retriever, for `routing.lanes`.
 #[derive(Debug, Clone, Copy)]
 pub struct LaneReport {
-    /// Which.
+    /// The retriever.
     pub lane: Lane,
-    /// Why it ran.
+    /// Reason for running the retriever.
     pub why: &'static str,
-    /// How many it found.
+    /// Number of candidates.
     pub candidates: usize,
-    /// How long it took.
+    /// Elapsed time.
     pub took: Duration,
 }
 
-/// A lane that did not run, for `routing.skipped`.
+/// Retriever that did not run, for `routing.skipped`.
 #[derive(Debug, Clone, Copy)]
 pub struct Skipped {
-    /// Which.
+    /// The retriever.
     pub lane: Lane,
-    /// Why not.
+    /// Reason for skipping the retriever.
     pub why: &'static str,
 }
 
-/// An edge by which the graph lane came to an item.
+/// Edge by which the graph retriever reached an item.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hop {
-    /// Where it started: an item that another lane found.
+    /// Start of the edge: a candidate of another retriever.
     pub seed: Place,
-    /// The edge.
+    /// Id of the edge.
     pub edge: engine::EdgeId,
-    /// What it means.
+    /// Relation of the edge.
     pub relation: String,
-    /// Which way it runs, seen from the seed.
+    /// Direction of the edge, seen from the seed.
     pub direction: engine::Direction,
 }
 
 pub(super) struct Ran<'a> {
-    /// The question's words, which are counted once for all that is asked of them.
+    /// Terms of the question, with statistics computed once for all uses.
     pub(super) words: Rc<AskedWords<'a>>,
     pub(super) candidates: Vec<Candidates>,
     pub(super) reports: Vec<LaneReport>,
     pub(super) skipped: Vec<Skipped>,
-    /// By which edge the graph lane came to each item that it found.
+    /// Edge by which the graph retriever reached each of its candidates.
     pub(super) hops: HashMap<Place, Hop>,
     pub(super) cut_short: bool,
-    /// How long the question took to become a vector.
+    /// Time spent on embedding the question.
     pub(super) encode: Option<Duration>,
-    /// That vector.
+    /// Vector of the question.
     pub(super) question: Option<Arc<[f32]>>,
 }
 
 impl<'a> Ran<'a> {
-    /// Nothing yet.
     pub(super) fn of(words: Rc<AskedWords<'a>>) -> Self {
         Self {
             words,
@@ -128,13 +127,13 @@ impl<'a> Ran<'a> {
         }
     }
 
-    /// Whether a lane gave as many as it may, so that it may have more.
+    /// Returns true if a retriever reached its candidate limit, so that more candidates may exist.
     pub(super) fn is_full(&self, candidate_limit: usize) -> bool {
         self.candidates.iter().any(|lane| lane.found.len() >= candidate_limit)
     }
 
-    /// What the same lanes found when they looked again: all of it is kept, by lane. What they found twice keeps
-    /// the better of its scores, with what led to it then.
+    /// Merges the results of a retry, for each retriever. An item found twice has the better score, and the edge that
+    /// belongs to this score.
     pub(super) fn add(&mut self, mut more: Self) {
         for again in more.candidates {
             let Some(lane) = self.candidates.iter_mut().find(|one| one.lane == again.lane) else {

@@ -1,4 +1,4 @@
-//! The lanes: ways of finding candidates, each on the same snapshot.
+//! Executes the retrievers of a query plan on one snapshot.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use super::time::When;
 use super::{dated, located};
 
 impl Lane {
-    /// Why a plan runs it, or why not.
+    /// Returns the reason for running (`Ok`) or skipping (`Err`) the retriever.
     fn reason(self, plan: &Plan) -> Result<&'static str, &'static str> {
         const NOT_OF_THIS_ROUTE: &str = "not a lane of this route";
         let is_governed = plan.words && plan.meaning;
@@ -40,17 +40,17 @@ impl Lane {
     }
 }
 
-/// Why no lane runs, where the question has in quotes what nothing has that was looked at.
+/// Reason for skipping all retrievers if no scanned item contains the question's quoted phrases.
 const NOTHING_QUOTED: &str = "no item has what stands in quotes";
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Seeds that the graph lane starts from, of each other lane.
+    /// Seeds of the graph retriever from each other retriever.
     const GRAPH_SEEDS: usize = 5;
 }
 
-/// Runs the plan's lanes one after another; none is begun after the plan's deadline. `asked` are the question's words.
+/// Runs the plan's retrievers in order; after the plan's deadline, none is started. `asked` has the question's terms.
 pub(super) fn run<'a>(
     means: &Means<'a>,
     plan: &Plan,
@@ -109,7 +109,8 @@ fn words(plan: &Plan, words: &AskedWords<'_>) -> Result<Vec<(Place, f32)>, Searc
     Ok(hits.into_iter().map(|hit| (hit.place, hit.score)).collect())
 }
 
-/// Neighbours of the best seeds: an edge passes on its weight's share of the seed's rank.
+/// Returns neighbours of the best seeds. The score of a neighbour is the edge's weight times a share by the seed's
+/// rank.
 pub(super) fn graph(
     means: &Means<'_>,
     plan: &Plan,
@@ -117,7 +118,7 @@ pub(super) fn graph(
     hops: &mut HashMap<Place, Hop>,
 ) -> Result<Vec<(Place, f32)>, SearchError> {
     let mut reached: HashMap<Place, (f32, Hop)> = HashMap::new();
-    // What is hidden is no neighbour, unless it is looked for.
+    // Hidden items are no neighbours, unless the plan searches the hidden items.
     let hidden = means.access.hidden().cloned().filter(|_| !plan.filter.only_hidden);
     let current = EdgeFilter { current_only: true, hidden, ..EdgeFilter::default() };
     for candidates in others {

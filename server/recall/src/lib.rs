@@ -1,9 +1,8 @@
-//! Recall: a question in, the right items out, with their evidence.
+//! Recall: returns the items that answer a question, with their evidence.
 //!
-//! One path serves every surface. A question becomes a plan (`route`); lanes run on one
-//! snapshot (`lanes`); their candidates are fused (`fuse`), arbitrated so that what is current
-//! stands before what it replaced (`arbitrate`), gated by policy, and evidenced (`evidence`).
-//! It knows the engine and the encoder, but neither HTTP nor MCP.
+//! All APIs share one path. A question becomes a query plan, whose retrievers run on one snapshot. Their candidates are
+//! fused, reranked so that successors precede what they supersede, gated by policy, and given evidence. The crate
+//! depends on the engine and the encoder, but on neither HTTP nor MCP.
 #![forbid(unsafe_code)]
 
 mod abstain;

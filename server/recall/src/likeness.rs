@@ -1,7 +1,7 @@
-//! How alike two items are: 1 where they have the same words, else the share of their words that both have.
+//! Similarity of two items: 1 for equal words, else the weighted share of words in common.
 //!
-//! Owns the share, and what is a slip of the pen. What is never the same, however alike the rest is, is `near`'s and
-//! the judgement's; this adds that a word of weight in the place of another one is not near-identical either.
+//! Computes the share, and recognizes misspellings. Differences in numbers, names, negations and the like are left to
+//! the near-duplicate and entailment rules. In addition, a content word in the place of another limits the similarity.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,45 +12,44 @@ use super::near::{COSINE_APART, Said};
 use super::wording::{Class, Word, Wording};
 use recalld_claim_check::{Prose, difference};
 
-/// What a word weighs that holds others together, and what any other does: whole numbers, whose sums are the same from
-/// either side.
+/// Weights of a filler word and of any other word: integers, so that sums are equal from either side.
 const FILLER_WEIGHT: u32 = 5;
 const WEIGHT: u32 = 50;
-/// Fifths that two words have in common of which one is the other misspelt.
+/// Fifths of a word's weight that count as shared for a misspelling of the other word.
 const MISSPELT_FIFTHS: u32 = 4;
-/// The most that two texts are alike of which each has a word of weight that the other has not.
+/// Highest similarity of two texts that each have a content word the other lacks.
 const REPLACED_SCORE: f32 = 0.9;
-/// Letters of a word in which one may be wrong, and in which two may be.
+/// Fewest letters of a word for one typo, and for two.
 const ONE_WRONG_CHARS: usize = 5;
 const TWO_WRONG_CHARS: usize = 8;
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Words that one text has beyond the other, of which slips are looked for.
+    /// Unmatched words of a text, up to which misspellings are searched for.
     const SLIPS_LOOKED_AT: usize = 32;
-    /// Bytes of a word in which slips are looked for: what that takes grows with the square of them.
+    /// Bytes of a word, up to which misspellings are searched for: the cost is quadratic in the length.
     const SLIP_BYTES_MAX: usize = 64;
-    /// Words of each that are told where two differ, and characters of one.
+    /// Words of each text in `differs`, and characters of a word.
     const TOLD_MAX: usize = 8;
     const TOLD_CHARS_MAX: usize = 40;
-    /// Digits of the number before a point of a list.
+    /// Digits of a list item's number.
     const POINT_DIGITS_MAX: usize = 2;
 }
 
-/// What is the same in both.
+/// Extent to which two items are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Same {
-    /// The text, to the letter.
+    /// Identical text, byte for byte.
     Text,
-    /// The words; case, punctuation or layout differ.
+    /// Equal words; case, punctuation or layout differ.
     Words,
-    /// Most of the words.
+    /// Most words are equal.
     MostWords,
 }
 
 impl Same {
-    /// Its name on the wire.
+    /// Name on the wire.
     pub fn name(self) -> &'static str {
         match self {
             Self::Text => "text",
@@ -60,14 +59,14 @@ impl Same {
     }
 }
 
-/// How alike two items are.
+/// Similarity of two items.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Likeness {
-    /// 0 to 1.
+    /// Score, 0 to 1.
     pub score: f32,
-    /// What both have.
+    /// Extent of equality.
     pub same: Same,
-    /// Words that the one has in place of, or beside, those of the other; the first of them.
+    /// The first differing words of each item.
     pub differs: [Vec<String>; 2],
 }
 
@@ -77,21 +76,23 @@ impl Likeness {
     }
 }
 
-/// An item, read once for all that it is held against.
+/// Item prepared once for all comparisons.
 pub struct Twin<'a> {
     said: Said<'a>,
-    /// Whether its title says more than how its text begins.
+    /// True if the title is more than the beginning of the text.
     is_titled: bool,
 }
 
 impl<'a> Twin<'a> {
+    /// Loads a stored item.
+    ///
     /// # Errors
-    /// Damage.
+    /// Corruption.
     pub fn of(snapshot: &'a Snapshot, place: Place) -> Result<Self, Damage> {
         Ok(Self::reading(Said::of(snapshot, place, 0.0)?))
     }
 
-    /// One that stands in no store, and has no vector.
+    /// Prepares a text that is not stored, and has no vector.
     pub fn of_text(title: &'a str, text: &'a str) -> Self {
         Self::reading(Said::of_text(title, text))
     }
@@ -105,7 +106,8 @@ impl<'a> Twin<'a> {
         Self { said, is_titled }
     }
 
-    /// How alike both are; `None` where they differ in what is never the same, or speak of other times.
+    /// Returns the similarity, or `None` if the items differ in a way that always makes them distinct, or their
+    /// validity periods do not overlap.
     pub fn likeness(&self, other: &Self) -> Option<Likeness> {
         let (one, two) = (&self.said, &other.said);
         let is_of_one = one.is_long() && two.is_long()
@@ -127,7 +129,7 @@ impl<'a> Twin<'a> {
         {
             return None;
         }
-        // In one order, so that it is the same from either side.
+        // Compares in a fixed order, so that the result is equal from either side.
         let is_turned = one.text() > two.text();
         let (first, second) = if is_turned { (two, one) } else { (one, two) };
         let mut found = Shared::of(first.words(), second.words()).likeness()?;
@@ -140,17 +142,17 @@ impl<'a> Twin<'a> {
     }
 }
 
-/// The words of a text, numbers in one spelling.
+/// Words of a text, with numbers in one spelling.
 fn reading_of(text: &Wording) -> impl Iterator<Item = &str> {
     text.words().map(|word| if word.class == Class::Plain { word.spelled } else { word.stem })
 }
 
-/// A word where it stands.
+/// Word with its position in the text.
 #[derive(Debug, Clone, Copy)]
 struct Standing<'a> {
     word: Word<'a>,
     number: usize,
-    /// Whether it is written as a name, and whether no beginning of a statement made it one.
+    /// `is_name`: written as a name. `is_inner_name`: as a name, and not at the beginning of a statement.
     is_name: bool,
     is_inner_name: bool,
 }
@@ -165,7 +167,6 @@ impl Standing<'_> {
     }
 }
 
-/// The words of a text, where they stand.
 fn standing(text: &Wording) -> Vec<Standing<'_>> {
     let begins: Vec<usize> = text.ranges().map(|words| words.start).collect();
     let is_name = |word: &Word<'_>| word.is_name && word.class != Class::Filler;
@@ -179,13 +180,13 @@ fn standing(text: &Wording) -> Vec<Standing<'_>> {
     words.collect()
 }
 
-/// What two texts share, and what each has alone.
+/// Alignment of the words of two texts.
 struct Shared<'a> {
-    /// What the shared words weigh, and what all words of both do.
+    /// Weight of the shared words, and of all words of both texts.
     weights: (u32, u32),
-    /// Words that each has alone and that no slip explains.
+    /// Words of each text without a counterpart or a misspelling in the other.
     alone: [Vec<Standing<'a>>; 2],
-    /// Two spellings of one word.
+    /// Misspellings: the spelling in each text.
     slips: Vec<[&'a str; 2]>,
 }
 
@@ -218,7 +219,7 @@ impl<'a> Shared<'a> {
         found
     }
 
-    /// Takes words from those that each has alone of which one is the other misspelt.
+    /// Moves pairs of misspellings out of the unmatched words.
     fn find_slips(&mut self) {
         let [left, right] = &mut self.alone;
         left.retain(|one| {
@@ -235,7 +236,7 @@ impl<'a> Shared<'a> {
         let has_name = |of: &[Standing<'_>]| of.iter().any(|it| it.is_name);
         let has_inner = |of: &[Standing<'_>]| of.iter().any(|it| it.is_inner_name);
         let has_heavy = |of: &[Standing<'_>]| of.iter().any(Standing::is_heavy);
-        // A name stands in the place of another.
+        // A name replaces another name.
         if has_name(left) && has_name(right) {
             return None;
         }
@@ -254,7 +255,8 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// Takes two words in a row of the one that are one word of the other, such as `time-out`, and gives what they weigh.
+/// Matches two adjacent words of one text with the same compound in the other, such as `time-out`. Returns their
+/// weight.
 fn join(split: &mut Vec<Standing<'_>>, whole: &mut Vec<Standing<'_>>) -> u32 {
     let mut weight = 0;
     let mut at = 0;
@@ -275,7 +277,8 @@ fn join(split: &mut Vec<Standing<'_>>, whole: &mut Vec<Standing<'_>>) -> u32 {
     weight
 }
 
-/// Whether one is the other with a slip of the pen. A number, a name or a negation has none: it says something else.
+/// Returns true if one word is a misspelling of the other. A difference in a number, a name or a negation is none, as
+/// it changes the meaning.
 fn is_slip(one: &Standing<'_>, other: &Standing<'_>) -> bool {
     let (a, b) = (one.word.spelled, other.word.spelled);
     let is_open = |it: &Standing<'_>| {
@@ -287,7 +290,7 @@ fn is_slip(one: &Standing<'_>, other: &Standing<'_>) -> bool {
         return false;
     }
     if one.is_heavy() != other.is_heavy() {
-        // `teh`: two neighbours of a word that holds others together changed places.
+        // `teh`: two adjacent letters of a filler are swapped.
         return a.len() == b.len() && a.len() > 2 && strsim::osa_distance(a, b) == 1 && {
             let sorted = |word: &str| {
                 let mut letters: Vec<char> = word.chars().collect();
@@ -309,7 +312,7 @@ fn is_slip(one: &Standing<'_>, other: &Standing<'_>) -> bool {
     a.chars().next() == b.chars().next() && strsim::osa_distance(a, b) <= wrong_max
 }
 
-/// A text with the numbers of its lists' points as dashes: `2. Trim the wick` is a point wherever it stands.
+/// Replaces the numbers of list items by dashes: `2. Trim the wick` is the same item at any position.
 fn with_plain_points(text: &str) -> Cow<'_, str> {
     let mut plain = String::new();
     let mut is_list = true;
@@ -332,7 +335,7 @@ fn with_plain_points(text: &str) -> Cow<'_, str> {
     if has_points { Cow::Owned(plain) } else { Cow::Borrowed(text) }
 }
 
-/// What a numbered point says.
+/// Returns the text of a numbered list item.
 fn point(line: &str) -> Option<&str> {
     let digits = line.bytes().take_while(u8::is_ascii_digit).count();
     let behind = line.get(digits..)?.strip_prefix(['.', ')'])?.strip_prefix(' ')?;
@@ -408,7 +411,7 @@ mod tests {
             let _ = likeness(text, "The lamp burns.");
             assert!(likeness(text, text).is_some());
         }
-        // A slip would make them 0.9 alike.
+        // If typos were searched for here, the similarity would be 0.9.
         let long = |end: &str| format!("The {}{end} burns.", "z".repeat(4 * SLIP_BYTES_MAX));
         let found = likeness(&long(""), &long("y"));
         assert!(found.is_none_or(|found| found.score < 0.8));

@@ -1,12 +1,11 @@
-//! Caps and timeouts of this crate, each with the reason for its size.
+//! Size limits of the result cache.
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Answers to questions by meaning that are kept for whoever asks the same again, until the next
-    /// write.
+    /// Entries of the result cache, which the next write invalidates.
     pub const ANSWERS_MAX: usize = 1024;
 
-    /// Bytes that these take, with the tables that they lie in.
+    /// Bytes of these entries, including their tables.
     pub const ANSWERS_BYTES_MAX: usize = 1024 * 1024;
 }

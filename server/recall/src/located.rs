@@ -1,7 +1,7 @@
-//! The place lane: the items of the files, and under the symbols, that a question names.
+//! Path retriever: items in the files, or with the symbols, that a question names.
 //!
-//! Owns which items a name leads to, and how sure that is. What other lanes found at a named place
-//! counts most, since the question is about that part of it.
+//! Decides which items a name refers to, and with what score. Candidates of other retrievers in a named file score
+//! highest, since the question is about that part of the file.
 
 use std::collections::HashMap;
 
@@ -16,43 +16,42 @@ use recalld_fs_util::uri;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Versions of files that one path leads to; the newest are taken.
+    /// File versions for one path; the newest are used.
     const SOURCES_MAX: usize = 16;
-    /// Items that may have a name for it to lead to them; what more of them have is a word of the subject
-    /// rather than the name of a place.
+    /// Items that may have a name, up to which the name is a location. A name in more items is a word of the subject.
     const NAMED_ITEMS_MAX: usize = 8;
-    /// Bytes of a text in which a symbol is looked for.
+    /// Bytes of a text that are searched for a symbol.
     const TEXT_BYTES_LOOKED_AT: usize = 16 << 10;
 }
 
-/// Items of a file that are looked at between two looks at whether the answer is still wanted.
+/// Items of a file between two checks for cancellation.
 const ITEMS_TOGETHER: usize = 4096;
 
-/// What other lanes found at a named place.
+/// Score of another retriever's candidate in a named file.
 const SURE: f32 = 1.0;
-/// A file's own item.
+/// Score of a file's own item.
 const FILE: f32 = 0.8;
-/// Another part of a named file.
+/// Score of another part of a named file.
 const PART: f32 = 0.5;
-/// A title that has the symbol: what is asked of it is more often about it than about something else. By two
-/// sets of questions about code (docs/recall.md), as is the next.
+/// Score of a title with the symbol, whose item is usually about the symbol. This score and the next were tuned on two
+/// sets of questions about code (docs/recall.md).
 const DEFINED: f32 = 0.2;
-/// A text that has the symbol: whatever calls it does.
+/// Score of a text with the symbol, as in every caller of a function.
 const TEXT: f32 = 0.02;
-/// A title that has the path. Its words count already, and much prose has what looks like a path
-/// (`insulin/insulin-like`), so this and a mention only decide between items that are nearly as good.
+/// Score of a title with the path. The full-text score counts the path's words already, and prose often contains
+/// path-like words (`insulin/insulin-like`). So this score and the next only break near ties.
 const TITLE: f32 = 0.05;
-/// A text that mentions the path.
+/// Score of a text that mentions the path.
 const MENTION: f32 = 0.01;
 
-/// Whether a score of this lane says that an item lies at a place that is named. What merely mentions something that
-/// looks like a path does not: much prose does.
+/// Returns true if the score is that of an item at a named location. A mere mention of a path-like word does not
+/// qualify, as prose often has path-like words.
 pub(super) fn lies_there(score: f32) -> bool {
     [TITLE, MENTION].iter().all(|mentions| mentions.total_cmp(&score).is_ne())
 }
 
-/// What the names of a question lead to, the surest first: all of what other lanes found, and as many more
-/// as a lane hands on.
+/// Returns the items that the question's names refer to, highest score first: all candidates of other retrievers among
+/// them, and as many others as the candidate limit.
 pub(super) fn find(
     means: &Means<'_>,
     plan: &Plan,
@@ -96,23 +95,23 @@ struct Found {
 }
 
 impl Found {
-    /// The surest of what is said of a place stands.
+    /// Keeps the highest score of a row.
     fn add(&mut self, place: Place, score: f32) {
         let known = self.scores.entry(place).or_insert(score);
         *known = known.max(score);
     }
 
-    /// Whether nothing surer can be said of a place.
+    /// Returns true if no higher score is possible.
     fn is_sure(&self, place: Place) -> bool {
         self.scores.get(&place).is_some_and(|&score| score >= SURE)
     }
 }
 
-/// The files that are named, be it by the end of their path, and that have something to give.
+/// Returns the named files, possibly by a suffix of the path, that have items to return.
 fn sources(means: &Means<'_>, plan: &Plan, named: &Named) -> Result<Vec<SourceId>, SearchError> {
     let mut sources = Vec::new();
     for path in &named.paths {
-        // As the uri of a file spells it, from the start of a name on.
+        // Matches in the encoding of file URIs, beginning at a path component.
         let uri = uri::of_path(&format!("/{}", path.trim_start_matches('/')));
         let ending = uri.trim_start_matches("file://");
         let has_items = |source| Ok(!items_of(means, plan, source, 1)?.is_empty());
@@ -125,8 +124,8 @@ fn sources(means: &Means<'_>, plan: &Plan, named: &Named) -> Result<Vec<SourceId
     Ok(sources)
 }
 
-/// The first `limit` current items of one version of a file that the caller may find. What else it has
-/// counts for nothing: nobody could tell how much that is.
+/// Returns the first `limit` current items of a file version that the caller may find. Other items count for nothing,
+/// so their number does not leak.
 fn items_of(
     means: &Means<'_>,
     plan: &Plan,
@@ -150,7 +149,6 @@ fn items_of(
     Ok(items)
 }
 
-/// The current items of one version of a file.
 fn add_file(
     means: &Means<'_>,
     plan: &Plan,
@@ -164,8 +162,8 @@ fn add_file(
     Ok(())
 }
 
-/// Items that have a name, among those that its words lead to and what other lanes found, unless they
-/// are many. Beside the name stands whether it is a symbol, and no path.
+/// Adds the items with a name, unless there are many. Candidates are the full-text hits for the name, and those of
+/// other retrievers. `is_symbol` is false for a path.
 fn add_naming(
     means: &Means<'_>,
     plan: &Plan,
@@ -200,8 +198,8 @@ fn add_naming(
     Ok(())
 }
 
-/// Whether a title has the parts of `Store::open` or `Store.open` in their order and with nothing but what joins
-/// them between, as headings of code do: `Store > open`.
+/// Returns true if the title has the parts of `Store::open` or `Store.open` in order, with only separators between
+/// them. Headings of code have the form `Store > open`.
 fn has_path_of(title: &str, symbol: &str) -> bool {
     let mut parts = symbol.split([':', '.']).filter(|part| !part.is_empty());
     let (Some(first), true) = (parts.next(), symbol.contains([':', '.'])) else { return false };
@@ -211,7 +209,7 @@ fn has_path_of(title: &str, symbol: &str) -> bool {
     })
 }
 
-/// What stands in a title behind a part of a symbol, if what joins it to the part before is all that stands before it.
+/// Returns the rest of a title after a symbol's part, if only a separator precedes the part.
 fn behind<'a>(rest: &'a str, part: &str) -> Option<&'a str> {
     let at = places_of(rest, part).next()?;
     let between = &rest[..at];

@@ -1,8 +1,7 @@
-//! How far the lanes look: again, and further, where what they found comes down to too few items.
+//! Candidate widening: the retrievers run again, with a higher limit, if too few distinct items remain.
 //!
-//! Owns when that is so. Versions of one thing that do not stand any more, and copies of another, can be all
-//! that a lane has room for; they come down to a few items, and what else answers the question was not
-//! reached. Must not know how a lane looks.
+//! Superseded versions of one item and near-duplicates of another can fill a retriever's candidate limit. They collapse
+//! to a few items, and other answers to the question are not reached.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -25,12 +24,12 @@ use recalld_policy::Verdict;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// How many times as many candidates a lane gives when it looks again.
+    /// Factor of the candidate limit for a retry.
     const FURTHER: usize = 4;
 }
 
-/// What it may give then: first all, and where that is still too little, what stands alone, of which no number
-/// of older versions takes up the room.
+/// Scopes of the retries: first all items. If too few items remain, only current ones, so that older versions do not
+/// fill the limit.
 const AGAIN: [OfWhat; 2] = [OfWhat::All, OfWhat::Current];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,40 +38,40 @@ enum OfWhat {
     Current,
 }
 
-/// What was found, as it is given.
+/// Retrieved items, ranked, gated and collapsed.
 pub(super) struct Found<'a> {
-    /// Best first.
+    /// Items, best first.
     pub(super) items: Vec<Recalled>,
-    /// What policy withheld or redacted of it.
+    /// Items that policy withheld or redacted.
     pub(super) withheld: Vec<Withheld>,
-    /// Of what stands in place of another: that other.
+    /// Maps each promoted successor to the superseded item that matched.
     pub(super) replaced: HashMap<Place, Place>,
-    /// Whether there are more successors or duplicates than an answer names.
+    /// True if there are more successors or duplicates than an answer lists.
     pub(super) names_cut: bool,
-    /// What the items say.
+    /// Collapser with the prepared texts of the items.
     pub(super) folding: Folding<'a>,
-    /// What the lanes did.
+    /// Results of the retrievers.
     pub(super) ran: Ran<'a>,
-    /// The bounds that held.
+    /// Effective limits.
     pub(super) bounds: Bounds,
 }
 
-/// Runs the lanes of a plan, as often as it takes.
+/// Runs the retrievers of a plan, with retries while necessary.
 ///
 /// # Errors
-/// Damage, or the snapshot's stop.
+/// Corruption, or cancellation.
 pub(super) fn find<'a>(
     means: &Means<'a>,
     plan: &Plan,
     began: Instant,
 ) -> Result<Found<'a>, SearchError> {
     let mut standing = Standing::of(means, plan);
-    // Counted once, however often the lanes look.
+    // Computed once for all retries.
     let words = Rc::new(means.snapshot.words(&plan.text, &plan.filter));
     let mut ran = lanes::run(means, plan, Rc::clone(&words), began)?;
     let mut bounds = plan.bounds;
     let mut given = Given::of(means, plan, &mut standing, &ran)?;
-    // The meaning lane alone promises the nearest vectors, whatever became of their items.
+    // A semantic plan promises the nearest vectors, whatever the status of their items, and is never widened.
     let mut is_full = plan.words && ran.is_full(bounds.candidate_limit);
     for of_what in AGAIN {
         if !is_full || given.apart >= bounds.limit || began.elapsed() > bounds.deadline {
@@ -90,8 +89,8 @@ pub(super) fn find<'a>(
     Ok(Found { items, withheld, replaced, names_cut, folding, ran, bounds })
 }
 
-/// Gives what came in place of another what it has itself of the question's words: by that it is chosen among items
-/// that say the same.
+/// Recomputes the term coverage of promoted successors from their own texts. The coverage decides which near-duplicate
+/// is preferred.
 fn cover_own(plan: &Plan, ran: &Ran<'_>, ordered: &mut Ordered) -> Result<(), SearchError> {
     let mut places: Vec<Place> = ordered.replaced.keys().copied().collect();
     places.sort_unstable();
@@ -104,16 +103,16 @@ fn cover_own(plan: &Plan, ran: &Ran<'_>, ordered: &mut Ordered) -> Result<(), Se
     Ok(())
 }
 
-/// What comes of the candidates.
+/// Result of ranking, gating and collapsing the candidates.
 struct Given<'a> {
     items: Vec<Recalled>,
     withheld: Vec<Withheld>,
     replaced: HashMap<Place, Place>,
     names_cut: bool,
     folding: Folding<'a>,
-    /// What has more successors than were brought, and these.
+    /// Superseded items with more successors than were promoted, and the promoted ones.
     cut_short: HashSet<Place>,
-    /// How many of the items are no older version of another.
+    /// Number of items, without the demoted older versions.
     apart: usize,
 }
 
@@ -153,7 +152,7 @@ impl<'a> Given<'a> {
         Ok(given)
     }
 
-    /// The first of the candidates, as far as there are places.
+    /// Admits candidates in order, up to the item limit.
     fn take(
         &mut self,
         means: &Means<'a>,
@@ -175,8 +174,8 @@ impl<'a> Given<'a> {
         Ok(())
     }
 
-    /// Asks policy about one candidate and files it accordingly. Lanes pass over what is denied; here nothing gets
-    /// by that came in another way.
+    /// Evaluates policy for a candidate and records the result. Retrievers skip denied items already; here items from
+    /// other sources, such as promoted successors, are gated.
     fn gate(
         &mut self,
         means: &Means<'_>,

@@ -1,4 +1,4 @@
-//! Which rows are hidden from whom, kept from one question to the next.
+//! Visibility cache: the visibility masks of recent callers.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,28 +9,28 @@ use recalld_policy::{Action, Rules, Verdict, What, Who, decide};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Callers for whom what is hidden is kept: a bit for each row of the store, where anything is. The one who
-    /// asked longest ago is worked out again.
+    /// Callers with a cached mask: one bit per row of the store, if anything is hidden. The least recently used mask is
+    /// evicted and computed again on demand.
     const CALLERS_MAX: usize = 64;
 }
 
-/// What is hidden from whom, kept from one question to the next. For one store and one set of rules.
+/// Cache of visibility masks, for one store and one set of rules.
 #[derive(Debug, Default)]
 pub struct HiddenFrom {
-    /// Who asked last stands last.
+    /// Ordered by last use (LRU, most recent last).
     callers: Mutex<Vec<(Asker, Arc<Mutex<Known>>)>>,
 }
 
-/// What is known of one caller. Who looks through the store for it holds it, so that others of the same caller
-/// wait for what comes of that instead of looking through as well.
+/// Cached mask of one caller. The lock is held while the mask is computed, so concurrent calls of one caller compute it
+/// once.
 #[derive(Debug, Default)]
 struct Known {
-    /// The newest edition that was asked.
+    /// Newest snapshot version queried.
     edition: Option<Edition>,
     hidden: Arc<Hidden>,
 }
 
-/// All of a caller that rules look at.
+/// All attributes of a caller that rules depend on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Asker {
     workspace: String,
@@ -61,10 +61,10 @@ impl Asker {
 }
 
 impl HiddenFrom {
-    /// What of a snapshot the rules hide from a caller who reads; `None` where that is nothing.
+    /// Returns the mask of rows that a reading caller may not see; `None` if nothing is hidden.
     ///
     /// # Errors
-    /// Damage, or the snapshot's stop.
+    /// Corruption, or cancellation.
     pub fn of(
         &self,
         snapshot: &Snapshot,
@@ -78,7 +78,7 @@ impl HiddenFrom {
         } else {
             let sight = |class: &Class<'_>| sight(rules, who, class);
             let hidden = Arc::new(snapshot.hide(&known.hidden, sight)?);
-            // Who still looks at an older state does not take from the others what holds for the newer one.
+            // A call on an older snapshot must not evict the mask of a newer one.
             if known.edition.is_none_or(|kept| kept <= snapshot.edition()) {
                 known.hidden = Arc::clone(&hidden);
             }

@@ -1,7 +1,7 @@
-//! The meaning lane: a question becomes a vector, and the nearest stored ones are its candidates.
+//! Vector retriever: embeds the question and finds the nearest stored vectors.
 //!
-//! Owns the way of one question: answered before, or encoded together with others and compared in a
-//! pass that is shared. What it finds is not yet gated.
+//! A question is answered from the result cache, or embedded in a batch with others and scanned in a shared scan. The
+//! hits are not gated here.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,7 +15,7 @@ use super::passes::{Passes, Threads};
 use crate::means::Means;
 use crate::route::Plan;
 
-/// What the meaning lanes of one store share.
+/// State that the vector retrievers of one store share.
 pub struct Meaning {
     passes: Passes,
     answers: Answers,
@@ -23,15 +23,15 @@ pub struct Meaning {
 }
 
 impl Meaning {
-    /// For work on these threads.
+    /// Makes the state for scans on these threads.
     pub fn new(kernels: Kernels, threads: Threads) -> Self {
         let passes = Passes::new(kernels, threads);
         Self { passes, answers: Answers::default(), vectors: Vectors::default() }
     }
 }
 
-/// The places of the nearest vectors and their cosines, best first. `ran` has then the question's vector,
-/// and how long encoding took, where it was necessary.
+/// Returns the row addresses of the nearest vectors with their cosines, best first. Sets the question's vector in
+/// `ran`, and the embedding time if the question was embedded.
 pub(super) fn meaning(
     means: &Means<'_>,
     plan: &Plan,
@@ -57,7 +57,7 @@ pub(super) fn meaning(
     Ok(answer.hits.iter().map(|hit| (hit.place, hit.score)).collect())
 }
 
-/// The question's vector. `ran` has then how long encoding took, where it was necessary.
+/// Returns the question's vector. Sets the embedding time in `ran` if the question was embedded.
 fn vector(means: &Means<'_>, text: &str, ran: &mut Ran<'_>) -> Result<Arc<[f32]>, SearchError> {
     let vectors = &means.meaning.vectors;
     let key = Encoded { model: means.embedder.model().fingerprint, text: text.to_owned() };

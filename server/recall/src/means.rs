@@ -1,5 +1,3 @@
-//! What recall works with.
-
 use engine::{Damage, Place, Snapshot};
 use kernels::Kernels;
 
@@ -10,35 +8,35 @@ use super::route::Plan;
 use recalld_common::cancel::CallScope;
 use recalld_embedding::embed::Embedder;
 
-/// What recall works with.
+/// Dependencies of one recall.
 pub struct Means<'a> {
-    /// The store at one moment. Its stop ends the recall.
+    /// Snapshot of the store. Its stop signal cancels the recall.
     pub snapshot: &'a Snapshot,
-    /// The encoder of the snapshot's model.
+    /// Encoder of the snapshot's model.
     pub embedder: &'a Embedder,
-    /// Vector arithmetic.
+    /// Kernels for vector arithmetic.
     pub kernels: &'a Kernels,
-    /// What the meaning lanes of the store share.
+    /// Shared state of the store's vector retrievers.
     pub meaning: &'a Meaning,
-    /// The items of the snapshot that the caller may see.
+    /// Access view of the caller on the snapshot.
     pub access: &'a AccessView<'a>,
-    /// How long the recall goes on.
+    /// Cancellation token and deadline of the call.
     pub call: CallScope<'a>,
 }
 
 impl Means<'_> {
-    /// Whether the caller may be told anything by what the item at a place says.
+    /// Returns true if the item's content may influence the answer, since the caller may read it.
     pub(super) fn reads(&self, place: Place) -> bool {
         self.access.hidden().is_none_or(|hidden| !self.snapshot.is_veiled(hidden, place))
     }
 
-    /// Whether a plan goes by what the item at a place says: that which the caller reads, or else that which
-    /// is kept from it.
+    /// Returns true if the plan matches the item's content: readable items, or for a plan over hidden items the masked
+    /// ones.
     pub(super) fn goes_by(&self, plan: &Plan, place: Place) -> bool {
         self.reads(place) != plan.filter.only_hidden
     }
 
-    /// An item that the answer does not show.
+    /// Builds the record of an item that the answer does not show.
     pub(super) fn withheld(&self, place: Place) -> Result<Withheld, Damage> {
         let item = self.snapshot.item(place)?;
         let (verdict, rule) = self.access.judge(&item);

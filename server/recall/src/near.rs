@@ -1,9 +1,8 @@
-//! Items that say the same: near-duplicates, of which an answer gives one.
+//! Near-duplicates: items with equal content for a reader, of which an answer has one.
 //!
-//! Owns when two texts are the same for a reader, and which of two items stays. What differs in a
-//! number, a date, a negation or a state is never the same, however alike the rest is: that is a
-//! conflict, and a reader must see both. Nor is what has the same words in other places: `Alice
-//! reports to Bob`.
+//! Decides whether two texts are near-duplicates, and which item is preferred. Texts that differ in a number, date,
+//! negation or state are never near-duplicates: the difference is a conflict, and a reader must see both. Nor are texts
+//! with the same words in another order: `Alice reports to Bob`.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -20,35 +19,33 @@ use super::wording::{BYTES_MAX, Class, Fnv, Word, Wording, hash};
 use recalld_claim_check::Prose;
 use recalld_common::own_kinds::says_something;
 
-/// Words of a shingle.
+/// Words per shingle.
 const SHINGLE_WORDS: usize = 3;
-/// Share of shingles that two texts have in common, at the least.
+/// Lowest Jaccard similarity of two texts' shingles.
 const SHINGLES_ALIKE: f32 = 0.9;
-/// Cosine of two embeddings from which on texts may be the same though their shingles differ more.
+/// Lowest cosine of texts that may be near-duplicates although their shingles differ more.
 const COSINE_ALIKE: f32 = 0.97;
-/// Share of words that such texts have in common, at the least.
+/// Lowest Jaccard similarity of the words of two texts at this cosine.
 const WORDS_ALIKE: f32 = 0.8;
-/// Words of a text that says by itself what it speaks of. What a shorter one speaks of may stand in its
-/// title: `8080`.
+/// Fewest words of a text that names its own subject. The subject of a shorter text (`8080`) may be only in its title.
 const WORDS_ENOUGH: usize = 20;
-/// Words of a statement that may stand elsewhere in the other text. A shorter one speaks of what stands
-/// around it.
+/// Fewest words of a statement that may move within the text. A shorter statement depends on its neighbours.
 const WORDS_TO_MOVE: usize = 4;
-/// Cosine below which no two texts are the same: their words need not be looked at.
+/// Cosine below which texts are distinct without a comparison of words.
 pub(super) const COSINE_APART: f32 = 0.8;
 
-/// Cosine of two texts from which on they may be judged: below it they speak of different things.
+/// Lowest cosine for the entailment rules: texts below have different subjects.
 const COSINE_JUDGED: f32 = 0.7;
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Bytes of a text that is judged: an answer does not wait for what longer ones would cost.
+    /// Bytes of a text that the entailment rules read, to bound the latency of an answer.
     const JUDGED_BYTES_MAX: usize = 1 << 10;
 }
 
-/// Words that turn what is said into something else, and that embeddings hardly tell apart: of order, place,
-/// amount, duty and condition.
+/// Words that change a statement's meaning and that embeddings hardly distinguish: of order, place, amount, duty and
+/// condition.
 const TURNING: [&str; 41] = [
     "before",
     "after",
@@ -93,46 +90,45 @@ const TURNING: [&str; 41] = [
     "could",
 ];
 
-/// What one item says, read once for all that it is compared with: for what says the same, and for what
-/// cannot be true beside it.
+/// Text of an item, prepared once for all comparisons: near-duplicates and conflicts.
 pub(super) struct Said<'a> {
     sha256: [u8; 32],
     title: &'a str,
     text: &'a str,
     embedding: Option<&'a [f16]>,
-    /// What speaks for the item, in this order: that it is current, that it has more of the question's
-    /// words (texts that are nearly the same, or stand under other titles, may differ in the one that was
-    /// asked for), that it is new, that a source stands behind it.
+    /// Preference among near-duplicates, in this order: current, covers more of the question's terms, newer, has a
+    /// source. Coverage counts because near-identical texts, or their titles, may differ in the very word of the
+    /// question.
     standing: (bool, f32, Micros, bool),
     says_something: bool,
-    /// From when and until when it is true.
+    /// Validity period: start and end.
     valid: (Option<Micros>, Option<Micros>),
-    /// These are made when they are first asked for: most pairs are told apart without them.
+    /// Computed on first use: most pairs are decided without these.
     read_title: OnceCell<Wording>,
     read_text: OnceCell<Wording>,
     compared: OnceCell<Compared>,
     prose: OnceCell<Prose>,
 }
 
-/// A text, ready to be compared.
+/// Features of a text for comparison.
 struct Compared {
-    /// Hashes of the words as they stand.
+    /// Hashes of the words, in order.
     text: Vec<u64>,
-    /// The same, and those of some words in a row, rising.
+    /// Hashes of the words and of the shingles, each ascending and unique.
     words: Vec<u64>,
     shingles: Vec<u64>,
-    /// Those of the words that were written as names.
+    /// Hashes of the words written as names.
     names: Vec<u64>,
-    /// Of these, those that no beginning of a statement made one, rising.
+    /// Hashes of the names that are not at the beginning of a statement, ascending.
     inner_names: Vec<u64>,
-    /// The words of each statement by their numbers.
+    /// Range of word numbers of each statement.
     statements: Vec<Range<usize>>,
-    /// Numbers of the words that must be the same, and stand in the same order.
+    /// Numbers of the salient words, which must be equal and in equal order.
     weighty: Vec<usize>,
 }
 
 impl<'a> Said<'a> {
-    /// `covered` is what the question's words weigh that the item has.
+    /// Loads an item. `covered` is the weight of the question's content terms in the item.
     pub(super) fn of(snapshot: &'a Snapshot, place: Place, covered: f32) -> Result<Self, Damage> {
         let item = snapshot.item(place)?;
         let is_current = snapshot.status(place)? == Status::Current;
@@ -151,17 +147,17 @@ impl<'a> Said<'a> {
         })
     }
 
-    /// Whether it stands.
     pub(super) fn is_current(&self) -> bool {
         self.standing.0
     }
 
-    /// Whether it says what is so, and not how things stand with the service: two reminders of one thing are at peace.
+    /// Returns true for content of a user, false for records of the service, which never conflict: two reminders of one
+    /// task.
     pub(super) fn says_something(&self) -> bool {
         self.says_something
     }
 
-    /// Whether there is a time at which both are true.
+    /// Returns true if the validity periods overlap.
     pub(super) fn meets(&self, other: &Self) -> bool {
         let begins_in_time = |one: &Self, other: &Self| {
             other.valid.1.is_none_or(|to| one.valid.0.is_none_or(|from| from < to))
@@ -169,12 +165,12 @@ impl<'a> Said<'a> {
         begins_in_time(self, other) && begins_in_time(other, self)
     }
 
-    /// What it claims. Its title is part of what a short text speaks of.
+    /// Statements of the text. For a short text, the title is part of the subject.
     pub(super) fn claims(&self) -> Claims<'_> {
         Claims::of(self.words(), || self.title_words())
     }
 
-    /// A conflict with another one that puts it in another way.
+    /// Finds a conflict with a differently worded text, by entailment rules.
     pub(super) fn judged_against(&self, other: &Self) -> Option<Conflict> {
         let near = self.cosine_to(other);
         let is_short = |said: &Self| said.text.len() <= JUDGED_BYTES_MAX;
@@ -189,7 +185,7 @@ impl<'a> Said<'a> {
         self.prose.get_or_init(|| Prose::of(self.title, self.text))
     }
 
-    /// One that stands in no store: a text under a title.
+    /// Prepares a text that is not stored.
     pub(super) fn of_text(title: &'a str, text: &'a str) -> Self {
         Self {
             sha256: Sha256::digest(text.as_bytes()).into(),
@@ -206,12 +202,12 @@ impl<'a> Said<'a> {
         }
     }
 
-    /// The same, read as another wording of its text.
+    /// Replaces the words of the text by another wording.
     pub(super) fn worded(self, wording: Wording) -> Self {
         Self { read_text: OnceCell::from(wording), ..self }
     }
 
-    /// Whether both say the same of the same.
+    /// Returns true if the items are near-duplicates.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         self.has_text_like(other) && (self.is_long() && other.is_long() || self.has_title_of(other))
     }
@@ -243,29 +239,29 @@ impl<'a> Said<'a> {
         is_alike && self.has_order_of(other)
     }
 
-    /// Whether both have one text, to the letter.
+    /// Returns true if the texts are identical, byte for byte.
     pub(super) fn has_text_of(&self, other: &Self) -> bool {
         self.sha256 == other.sha256
     }
 
-    /// Whether both have words, and none more than are read.
+    /// Returns true if both texts have words, and neither exceeds `BYTES_MAX`.
     pub(super) fn can_be_compared_to(&self, other: &Self) -> bool {
         let has_few = |said: &Self| said.text.len() <= BYTES_MAX;
         has_few(self) && has_few(other) && self.words().len() > 0 && other.words().len() > 0
     }
 
-    /// The cosine of both, where they have vectors.
+    /// Cosine of both embeddings, if both exist.
     pub(super) fn cosine_to(&self, other: &Self) -> Option<f32> {
         Some(cosine(self.embedding?, other.embedding?))
     }
 
-    /// Whether both have the same numbers and what they count, dates, negations, states, turning words and telling
-    /// signs, in the same order.
+    /// Returns true if both texts have equal salient words and significant signs, in equal order. Salient are numbers
+    /// with what they count, dates, negations, states and contrast words.
     pub(super) fn weighs_as(&self, other: &Self) -> bool {
         self.weighty().eq(other.weighty()) && has_signs_of(self.text, other.text)
     }
 
-    /// Whether names, and the words that both have equally often, stand in the same order in both.
+    /// Returns true if names, and words of equal count in both texts, are in equal order.
     pub(super) fn has_order_of(&self, other: &Self) -> bool {
         let (one, two) = (self.compared(), other.compared());
         one.has_names_as_in(two) && one.has_order_of(two)
@@ -296,7 +292,7 @@ impl<'a> Said<'a> {
         numbers.filter_map(|&number| Some(self.words().at(number)?.stem))
     }
 
-    /// Whether it is the one to keep of two that say the same.
+    /// Returns true if this item is preferred over its near-duplicate.
     pub(super) fn is_better_than(&self, other: &Self) -> bool {
         self.standing > other.standing
     }
@@ -336,7 +332,7 @@ impl Compared {
         }
     }
 
-    /// Whether each has a name that the other has not: one stands in the place of the other.
+    /// Returns true if each text has a name the other lacks: one name replaces another.
     fn names_another(&self, other: &Self) -> bool {
         let lacks = |one: &Self, other: &Self| {
             one.names.iter().any(|name| other.words.binary_search(name).is_err())
@@ -344,7 +340,7 @@ impl Compared {
         lacks(self, other) && lacks(other, self)
     }
 
-    /// Whether what is a name in either stands in the same order in both, but for what one of them adds.
+    /// Returns true if the inner names of either text are in equal order in both, apart from additions of one text.
     fn has_names_as_in(&self, other: &Self) -> bool {
         let is_name =
             |word: &&u64| [self, other].iter().any(|it| it.inner_names.binary_search(word).is_ok());
@@ -355,8 +351,8 @@ impl Compared {
         is_within(self, other) || is_within(other, self)
     }
 
-    /// Whether words that both have equally often stand in the same order, but for whole statements that were
-    /// moved: who swaps two words may say the contrary.
+    /// Returns true if the words of equal count in both texts are in equal order, whole moved statements aside. Two
+    /// swapped words may reverse the meaning.
     fn has_order_of(&self, other: &Self) -> bool {
         let (one, other) = (self.unmoved(other), other.unmoved(self));
         let mut more: HashMap<u64, isize> = HashMap::new();
@@ -366,7 +362,7 @@ impl Compared {
         one.iter().filter(is_common).eq(other.iter().filter(is_common))
     }
 
-    /// The words of all statements but those that speak for themselves and that the other has, too.
+    /// Words of all statements, except statements that are self-contained and also in the other text.
     fn unmoved(&self, other: &Self) -> Vec<u64> {
         let others = other.statements.iter().map(|words| of_all(&other.text[words.clone()]));
         let others = set(others.collect());
@@ -379,21 +375,21 @@ impl Compared {
     }
 }
 
-/// The hash of some words in their order, of theirs.
+/// Hashes a sequence of word hashes.
 fn of_all(words: &[u64]) -> u64 {
     let mut fnv = Fnv::default();
     words.iter().for_each(|word| fnv.write(&word.to_le_bytes()));
     fnv.finish()
 }
 
-/// Each once, rising.
+/// Returns the hashes without repetitions, ascending.
 fn set(mut hashes: Vec<u64>) -> Vec<u64> {
     hashes.sort_unstable();
     hashes.dedup();
     hashes
 }
 
-/// What two sets have in common, as a share of what either has.
+/// Jaccard similarity of two sets.
 fn alike(one: &[u64], other: &[u64]) -> f32 {
     let mut rest = other;
     let is_common = |hash: &&u64| {

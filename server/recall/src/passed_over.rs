@@ -1,8 +1,7 @@
-//! What policy keeps back of that which a question leads to otherwise than by words and meaning: by a time, a
-//! path or a symbol that it names, or by an edge from what was found. It is noted in the ledger and nowhere else.
+//! Withheld items of the time, path and graph retrievers; recorded in the ledger only.
 //!
-//! Owns which hidden items would have had a place in the answer by those ways. Those that words and meaning
-//! would have found are `hidden`'s.
+//! Finds the hidden items that would have been in the answer by a time, path or symbol in the question, or by an edge.
+//! Matches by full text and vector are found separately.
 
 use std::rc::Rc;
 
@@ -17,12 +16,12 @@ use crate::recalled::{Outcome, Withheld};
 use crate::route::Plan;
 use recalld_policy::Verdict;
 
-/// Items that the lanes of time, place and graph would have given a place in the answer, were they not hidden:
-/// those that rank with what is shown, or any where places are left. At most as many as the answer may have.
-/// `worst_shown` is the score of the last item of a full answer.
+/// Finds the hidden items that the time, path and graph retrievers would have put into the answer. The items are at
+/// least as good as the worst shown item; any item qualifies if the answer is not full. Returns at most the item limit
+/// of the answer. `worst_shown` is the score of the last item of a full answer.
 ///
 /// # Errors
-/// Damage, or the snapshot's stop.
+/// Corruption, or cancellation.
 pub(super) fn by_lanes(
     means: &Means<'_>,
     (plan, quoted): (&Plan, Option<&Quoted>),
@@ -40,7 +39,7 @@ pub(super) fn by_lanes(
     let mut passed = Ran::of(Rc::new(means.snapshot.words(&plan.text, &plan.filter)));
     passed.question.clone_from(&ran.question);
     let mut add = |lane, found| passed.candidates.push(Candidates { lane, found });
-    // No candidates of its own: that there are several lanes has all scored by words and by meaning.
+    // No candidates, but a second retriever: fusion then computes full-text and vector scores for all candidates.
     add(Lane::Words, Vec::new());
     if let Some(period) = period {
         add(Lane::Time, dated::find(means, &plan, period, &[])?);
@@ -62,10 +61,10 @@ pub(super) fn by_lanes(
     hidden::quoted(means, quoted, &placed, plan.bounds.limit)
 }
 
-/// Items that would have been neighbours of what is shown, did policy let the caller read them.
+/// Finds the items that policy withholds from the neighbours of the shown items.
 ///
 /// # Errors
-/// Damage, or the snapshot's stop.
+/// Corruption, or cancellation.
 pub(super) fn as_neighbours(
     means: &Means<'_>,
     limit: usize,
@@ -94,10 +93,10 @@ pub(super) fn as_neighbours(
     Ok(kept)
 }
 
-/// Those of the places that the answer does not account for yet, as withheld, each once.
+/// Returns the items that the answer does not account for yet, without repetitions.
 ///
 /// # Errors
-/// Damage.
+/// Corruption.
 pub(super) fn noted(
     means: &Means<'_>,
     outcome: &Outcome,

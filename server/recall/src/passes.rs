@@ -1,9 +1,8 @@
-//! Questions that arrive together share one pass over the stored vectors.
+//! Scan batcher: concurrent vector queries share one scan of the stored vectors.
 //!
-//! Owns when a pass begins and which questions it takes. A pass under way is not joined; the next one
-//! takes all that wait. While other questions are known to be on their way, since they are being
-//! encoded, a pass waits for them a little, and for those of the last pass who ask again at once
-//! (`company`); one client alone never waits. Must not know how rows are compared.
+//! Decides when a scan starts and which queries it includes. A query cannot join a running scan; the next scan includes
+//! all waiting queries. A scan waits briefly while other questions are being embedded, and for clients of the last scan
+//! that usually send their next query at once (`company`). A single client never waits.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,46 +18,45 @@ use recalld_embedding::gather::{Acts, Gather, Turn, Work};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// The longest that a pass waits for questions that are being encoded: as long as encoding and
-    /// looking through some hundred thousand rows take together.
+    /// Longest wait of a scan for questions that are being embedded: the time of an embedding and a scan of some
+    /// hundred thousand rows together.
     const GATHER: Duration = Duration::from_millis(8);
 }
 
-/// What one caller asks.
+/// Query of one caller.
 struct Question {
     snapshot: Snapshot,
     query: Vec<f32>,
     limit: usize,
     filter: Filter,
-    /// Until a pass takes it.
+    /// Counts the query as pending until a scan takes it.
     asked: Announced,
 }
 
-/// The passes over one store.
+/// Scan batcher of one store.
 pub(super) struct Passes {
     gather: Gather<Question, Vec<Hit>>,
-    /// Questions that were announced and that no pass has taken yet.
+    /// Announced queries that no scan has taken yet.
     announced: Arc<AtomicUsize>,
-    /// Those whom the last pass answered.
+    /// Estimator for the return of the last scan's clients.
     company: Arc<Company>,
     kernels: Kernels,
     threads: Threads,
 }
 
-/// The threads that share out the rows of a pass, for one pass at a time; those of several stores may have
-/// them together. They end with the last who has them.
+/// Thread pool that divides the rows of a scan among its threads, for one scan at a time. Several stores can share the
+/// pool; its threads exit with its last handle.
 #[derive(Clone)]
 pub struct Threads(Arc<Mutex<Team>>);
 
 impl Threads {
-    /// So many at most, the callers' own included.
+    /// Makes a pool of at most `count` threads, the caller's own included.
     pub fn new(count: usize) -> Self {
         Self(Arc::new(Mutex::new(Team::of(count.min(THREADS_MAX)))))
     }
 }
 
 impl Passes {
-    /// Passes on these threads.
     pub(super) fn new(kernels: Kernels, threads: Threads) -> Self {
         Self {
             gather: Gather::new(1),
@@ -69,25 +67,25 @@ impl Passes {
         }
     }
 
-    /// Says that a question is on its way, until what this gives is dropped or asks.
+    /// Announces a query, until the returned handle is dropped or used.
     pub(super) fn announce(&self) -> Coming<'_> {
         self.announced.fetch_add(1, Ordering::AcqRel);
         self.company.came();
         Coming { passes: self, announced: Some(Announced(Arc::clone(&self.announced))) }
     }
 
-    /// Who is expected to ask again.
+    /// Estimator for the return of clients.
     pub(super) fn company(&self) -> &Arc<Company> {
         &self.company
     }
 
-    /// How many questions are on their way, beside so many that wait.
+    /// Announced queries that are not among the `waiting` ones.
     fn coming(&self, waiting: usize) -> usize {
         self.announced.load(Ordering::Acquire).saturating_sub(waiting)
     }
 }
 
-/// Counts for as long as it lives.
+/// Counts one query as pending for its lifetime.
 struct Announced(Arc<AtomicUsize>);
 
 impl Drop for Announced {
@@ -96,7 +94,7 @@ impl Drop for Announced {
     }
 }
 
-/// A question on its way to a pass.
+/// Announced query.
 pub(super) struct Coming<'a> {
     passes: &'a Passes,
     announced: Option<Announced>,
@@ -104,7 +102,7 @@ pub(super) struct Coming<'a> {
 
 impl Drop for Coming<'_> {
     fn drop(&mut self) {
-        // Nobody needs to wait for one that does not come.
+        // A waiting scan must not wait for an abandoned query.
         if self.announced.take().is_some() {
             self.passes.gather.look_again();
         }
@@ -112,10 +110,10 @@ impl Drop for Coming<'_> {
 }
 
 impl Coming<'_> {
-    /// What [`Snapshot::nearest`] gives, by a pass that may be shared.
+    /// Returns the result of [`Snapshot::nearest`], possibly by a shared scan.
     ///
     /// # Errors
-    /// Damage, or the snapshot's stop. A call that is over ends the wait for a pass, too.
+    /// Corruption, or cancellation, which also ends the wait for a scan.
     pub(super) fn nearest(
         mut self,
         snapshot: &Snapshot,
@@ -135,7 +133,7 @@ impl Coming<'_> {
         };
         match passes.gather.ask(question, passes, call) {
             Some(hits) => Ok(hits),
-            // Over, or the pass came to no end: then this question says why by itself.
+            // Cancelled, or the scan failed: a scan of its own returns this query's error.
             None => snapshot.nearest(&passes.kernels, query, limit, filter),
         }
     }
@@ -143,7 +141,7 @@ impl Coming<'_> {
 
 impl Acts<Question, Vec<Hit>> for Passes {
     fn choose(&self, work: &Work<'_, Question>) -> Turn {
-        // Questions about other states of the store have a pass of their own.
+        // Queries on other snapshot versions or as-of times have a scan of their own.
         let of = |question: &Question| (question.snapshot.edition(), question.snapshot.moment());
         let first = of(work.waiting[0]);
         let same = (0..).zip(work.waiting).filter(|(_, question)| of(question) == first);
@@ -165,7 +163,7 @@ impl Acts<Question, Vec<Hit>> for Passes {
             .into_iter()
             .map(|one| (one.snapshot, (one.query, one.limit, one.filter, drop(one.asked))))
             .unzip();
-        // Goes on for as long as one of them is wanted.
+        // The scan continues until all of its queries are cancelled.
         let whole = snapshots[0].clone();
         let snapshot =
             whole.until(Stop::when(move || snapshots.iter().all(|one| one.check().is_err())));
@@ -177,7 +175,7 @@ impl Acts<Question, Vec<Hit>> for Passes {
             let mut team = self.threads.0.lock().unwrap_or_else(PoisonError::into_inner);
             snapshot.nearest_together(&self.kernels, &mut team, &asked)
         } else {
-            // The other cores encode.
+            // The other cores embed the announced questions.
             snapshot.nearest_together(&self.kernels, &mut Team::of(1), &asked)
         };
         self.company.answered(asked.len());
@@ -196,7 +194,7 @@ pub(super) mod tests {
     use recalld_common::cancel::CancellationToken;
     use recalld_embedding::company::RETURN;
 
-    /// So many items around the first axis.
+    /// `count` items around the first axis.
     pub(crate) fn items(count: u16) -> Batch {
         let item = |at: u16| ItemDraft {
             kind: "note".to_owned(),
@@ -219,8 +217,8 @@ pub(super) mod tests {
 
     const QUERY: [f32; 4] = [1.0, 0.5, 0.0, 0.0];
 
-    /// All are announced before the first one asks, so the first pass takes them all; each gets what
-    /// it would get alone, from its own state of the store.
+    /// All queries are announced before the first one starts, so the first scan includes them all. Each query gets the
+    /// result of a scan of its own, from its own snapshot.
     #[test]
     fn questions_that_are_on_their_way_share_a_pass() {
         let (_folder, store) = store(100);
@@ -267,8 +265,8 @@ pub(super) mod tests {
         assert_eq!(passes.coming(0), 0, "one that gives up is not waited for");
     }
 
-    /// Whoever was answered a moment ago and came back the time before is waited for, by a pass as by the
-    /// encoder, until it is there.
+    /// A client that returned after the previous scan is expected after the last scan, too: the batcher, like the
+    /// encoder, waits until the client is back.
     #[test]
     fn those_of_the_last_pass_are_waited_for() {
         let (_folder, store) = store(3);
@@ -291,7 +289,7 @@ pub(super) mod tests {
             }
         };
         assert_eq!(waited(Duration::ZERO), None, "nobody was answered yet");
-        // The moment never ends for a clock that has not come so far.
+        // The answers are dated an hour ahead of the clock, so the return window stays open.
         let later = Instant::now() + Duration::from_secs(3600);
         passes.company.answered_at(later, 1);
         passes.company.came();

@@ -1,30 +1,29 @@
-//! The places that a question names: paths of files, and symbols of code.
+//! Path mentions: file paths and code symbols that a question names.
 //!
-//! Owns the spelling alone: what looks like a path, what like a symbol, and which words ask for a place
-//! without naming one. Must not know files or a store.
+//! Recognizes the spelling only: paths, symbols, and words that ask for a location without a name.
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Names of one question that are looked for; more are passed over.
+    /// Names used per question; further names are ignored.
     const NAMES_MAX: usize = 8;
-    /// Words of a question that are looked at.
+    /// Words of a question that are parsed.
     const WORDS_MAX: usize = 512;
-    /// Longest name, in bytes: longer ones are data that somebody pasted.
+    /// Longest name in bytes; longer words are pasted data.
     const NAME_BYTES_MAX: usize = 512;
 }
 
-/// What a question names, each once and as it is spelled.
+/// Paths and symbols that a question names, as spelled and without repetitions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Named {
-    /// `src/net/conn.rs`, `README.md`; without a leading `./`.
+    /// Paths, without a leading `./`: `src/net/conn.rs`, `README.md`.
     pub paths: Vec<String>,
-    /// `Store::open`, `snake_case`, `camelCase`, `call`; without brackets around or behind.
+    /// Symbols, without brackets around or after: `Store::open`, `snake_case`, `camelCase`, `call`.
     pub symbols: Vec<String>,
 }
 
 impl Named {
-    /// The paths and symbols of a question.
+    /// Parses a question.
     pub fn of(question: &str) -> Self {
         let mut named = Self::default();
         for word in question.split_whitespace().take(WORDS_MAX) {
@@ -43,13 +42,13 @@ impl Named {
         named
     }
 
-    /// Whether nothing is named.
+    /// Returns true if there are no names.
     pub fn is_empty(&self) -> bool {
         self.paths.is_empty() && self.symbols.is_empty()
     }
 }
 
-/// Whether a question asks where something is, in words.
+/// Returns true if a word of the question asks for a location.
 pub(super) fn asks_where(question: &str) -> bool {
     const PLACE_WORDS: [&str; 9] =
         ["where", "file", "files", "path", "line", "lines", "folder", "directory", "located"];
@@ -59,7 +58,7 @@ pub(super) fn asks_where(question: &str) -> bool {
     question.split_whitespace().any(|word| PLACE_WORDS.contains(&plain(word).as_str()))
 }
 
-/// `src/net/conn.rs`, `README.md`, `./x`.
+/// Parses a path: `src/net/conn.rs`, `README.md`, `./x`.
 fn path(word: &str) -> Option<&str> {
     if word.trim_end_matches(|c: char| ",;.:!?\"'`".contains(c)).ends_with("()") {
         return None; // Store.open() is called
@@ -81,8 +80,8 @@ fn path(word: &str) -> Option<&str> {
     ((inner_slash || extension) && !name.is_empty()).then_some(name)
 }
 
-/// `Store::open`, `snake_case`, `camelCase`, `call()`, and `TypeName` in backticks: prose has words like
-/// JavaScript and mRNA, too.
+/// Parses a symbol: `Store::open`, `snake_case`, `camelCase`, `call()`. `TypeName` must be in backticks, as prose has
+/// words such as JavaScript and mRNA.
 fn symbol(word: &str) -> Option<&str> {
     let word = word.trim_start_matches(|c: char| ",;.:!?\"'([".contains(c));
     let is_quoted = word.starts_with('`');
@@ -108,19 +107,20 @@ fn symbol(word: &str) -> Option<&str> {
     (is_symbol && !name.is_empty()).then_some(name)
 }
 
-/// Whether a word ends in a bracket that was opened before the word.
+/// Returns true if the word ends with a bracket that was opened before the word.
 fn closes_more(word: &str, opening: char, closing: char) -> bool {
     let count = |bracket| word.chars().filter(|&c| c == bracket).count();
     word.ends_with(closing) && count(closing) > count(opening)
 }
 
-/// `TypeName`: a capital letter behind a small one.
+/// Returns true for `TypeName`: a capital letter follows a small one.
 fn has_humps(name: &str) -> bool {
     let mut pairs = name.as_bytes().windows(2);
     pairs.any(|pair| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase())
 }
 
-/// `getUserName`, and neither mRNA, macOS, iPhone nor GitHub: a word of small letters, then another.
+/// Returns true for `getUserName`: at least two small letters, then a capitalized word. False for mRNA, macOS, iPhone
+/// and GitHub.
 fn is_camel(name: &str) -> bool {
     let behind = name.trim_start_matches(|c: char| c.is_ascii_lowercase());
     let first = name.len() - behind.len();
@@ -132,12 +132,12 @@ fn is_camel(name: &str) -> bool {
     }
 }
 
-/// Whether a text has a symbol as a word of its own, and not within a longer one.
+/// Returns true if the text has the symbol as a whole word.
 pub(super) fn has_symbol(text: &str, symbol: &str) -> bool {
     places_of(text, symbol).next().is_some()
 }
 
-/// Where a text has it so.
+/// Byte offsets of the symbol as a whole word.
 pub(super) fn places_of(text: &str, symbol: &str) -> impl Iterator<Item = usize> {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     let places = text.match_indices(symbol).map(|(at, _)| at);

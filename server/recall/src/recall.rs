@@ -1,5 +1,3 @@
-//! The whole of one recall, in order.
-
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,15 +10,15 @@ use super::route::Plan;
 use super::{abstain, arbitrate, hidden, looks, passed_over, why};
 use recalld_policy::Verdict;
 
-/// Runs a plan.
+/// Executes a query plan.
 ///
 /// # Errors
-/// Damage, or the snapshot's stop.
+/// Corruption, or cancellation.
 pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
     let began = Instant::now();
     let (mut plan, mut quoted) = narrowed(means, plan)?;
     let quotes_cut = quoted.as_ref().is_some_and(|quoted| quoted.cut_short);
-    // Who is told that nothing has it may still learn what comes nearest.
+    // An answer without the quoted phrases still returns the nearest items.
     let unquoted = (plan.abstains && plan.finds_nothing()).then_some(if quotes_cut {
         abstain::NONE_LOOKED_THROUGH
     } else {
@@ -77,10 +75,10 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
     Ok(outcome)
 }
 
-/// Says that nothing answers, where that is so, and leaves what comes nearest. `unquoted` says why quotes counted for
-/// nothing.
+/// Sets the reason for an abstention, if nothing answers the question, and retains only the nearest items. `unquoted`
+/// is the reason why the quoted phrases were ignored.
 fn abstain(outcome: &mut Outcome, unquoted: Option<&str>) {
-    // Who gives nothing says so, whatever was looked at; what was found in haste is given as it is.
+    // An empty answer always abstains. A truncated search is no ground to reject the items it found.
     let is_known = unquoted == Some(abstain::NOTHING_QUOTED) || !outcome.cut_short;
     if !is_known && !outcome.items.is_empty() {
         return;
@@ -94,8 +92,8 @@ fn abstain(outcome: &mut Outcome, unquoted: Option<&str>) {
     }
 }
 
-/// Files what would have had a place in the answer, were it not hidden. With what was shown comes the score of the last
-/// item of a full answer.
+/// Records the hidden items that would have been in the answer. `worst_shown` is the score of the last item of a full
+/// answer.
 fn note_kept_back(
     means: &Means<'_>,
     asked: (&Plan, Option<&Quoted>),
@@ -116,8 +114,8 @@ fn note_kept_back(
     Ok(())
 }
 
-/// The plan as its lanes run: nothing that is hidden, and only items that have what the question has in quotes,
-/// where that counts. And what was found to have it.
+/// Restricts the plan to visible items, and to items with the question's quoted phrases if the plan honours quotes.
+/// Also returns the matches of the phrases.
 fn narrowed(means: &Means<'_>, plan: &Plan) -> Result<(Plan, Option<Quoted>), SearchError> {
     let mut plan = plan.clone();
     plan.filter.hidden = means.access.hidden().cloned();
@@ -131,7 +129,7 @@ fn narrowed(means: &Means<'_>, plan: &Plan) -> Result<(Plan, Option<Quoted>), Se
     Ok((plan, quoted))
 }
 
-/// The strongest current neighbours of each seed, none that is itself a seed or that policy denies.
+/// Adds the strongest current neighbours of each seed, except seeds and items that policy withholds.
 fn add_neighbours(
     means: &Means<'_>,
     limit: usize,

@@ -1,4 +1,4 @@
-//! What recall found.
+//! Types of a recall's result.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,125 +10,126 @@ use super::lane::{Hop, Lane, LaneReport, Skipped};
 use super::route::Bounds;
 use recalld_policy::Verdict;
 
-/// One recalled item.
+/// Recalled item with its scores.
 #[derive(Debug, Clone)]
 pub struct Recalled {
-    /// Where it lies in the snapshot.
+    /// Row address in the snapshot.
     pub place: Place,
-    /// What it was ranked by: fused, BM25 or cosine, as the plan says.
+    /// Score of the ranking: fused, BM25 or cosine, depending on the plan.
     pub score: f32,
-    /// Each lane that found it, with its own score there.
+    /// Retrievers that found the item, with their scores.
     pub found_by: Vec<(Lane, f32)>,
-    /// Its cosine with the question, where a lane compared them.
+    /// Cosine with the question, if a retriever computed it.
     pub cosine: Option<f32>,
-    /// Its BM25 score as a share of what the question's words could give at most, 0 to 1; 0 where one lane
-    /// alone ran.
+    /// BM25 score as a share of the maximum for the question's terms, 0 to 1; 0 if a single retriever ran.
     pub share: f32,
-    /// What those words of the question that carry a subject and that it has could give at most.
+    /// Total weight of the question's content terms in the item.
     pub covered: f32,
-    /// Whether it has every word of the question that carries a subject, or a name in it.
+    /// Explicit match: the item has every content term of the question, or a name in it.
     pub is_meant: bool,
-    /// The policy decision that let it through.
+    /// Policy verdict that admitted the item.
     pub verdict: Verdict,
-    /// Name of the rule.
+    /// Name of the policy rule.
     pub rule: Arc<str>,
-    /// What stands in its place, whether or not the caller may see it; nothing, where it is current.
+    /// Current successors, visible to the caller or not; empty for a current item.
     pub standing: Arc<[Place]>,
-    /// What led to it; of the governed path, where the caller sees its text.
+    /// Explanation of the match, for the governed path and an item whose text the caller may read.
     pub why: Option<Why>,
-    /// Items that say the same, and are not given beside it.
+    /// Near-duplicates, which the answer omits.
     pub duplicates: Vec<Place>,
-    /// Its strongest neighbours, where the plan asks for them.
+    /// Strongest neighbours, if the plan includes neighbours.
     pub neighbours: Vec<NeighbourAt>,
 }
 
-/// What led to an item.
+/// Explanation of an item's match.
 #[derive(Debug, Clone, Default)]
 pub struct Why {
-    /// Words of the question that its title or text has, as the question spells them.
+    /// Words of the question in the title or text, as the question spells them.
     pub words: Vec<String>,
-    /// Its cosine with the question, where both have a vector.
+    /// Cosine with the question, if both have a vector.
     pub cosine: Option<f32>,
-    /// The edge by which the graph lane came to it.
+    /// Edge by which the graph retriever reached the item.
     pub path: Option<Hop>,
-    /// What the time and place lanes gave it, where they found it.
+    /// Score of the time retriever, if it found the item.
     pub time: Option<f32>,
-    /// The same of the place lane.
+    /// Score of the path retriever, if it found the item.
     pub place: Option<f32>,
-    /// The item in whose place it stands: that one was found, by what is told here except the words.
+    /// Superseded item that matched and that this item replaced. All other fields except the words describe the
+    /// superseded item's match.
     pub replaced: Option<Place>,
 }
 
-/// A neighbour of a recalled item.
+/// Neighbour of a recalled item.
 #[derive(Debug, Clone)]
 pub struct NeighbourAt {
-    /// The edge.
+    /// Id of the edge.
     pub edge: engine::EdgeId,
-    /// What it means.
+    /// Relation of the edge.
     pub relation: String,
-    /// Which way it runs.
+    /// Direction of the edge, seen from the item.
     pub direction: engine::Direction,
-    /// 0 to 1.
+    /// Weight of the edge, 0 to 1.
     pub weight: f32,
-    /// The item at the other end.
+    /// Row address of the neighbour.
     pub place: Place,
 }
 
-/// An item that policy kept from the caller, or a part of it.
+/// Item that policy withheld from the caller, wholly or in part.
 #[derive(Debug, Clone)]
 pub struct Withheld {
-    /// Where it lies.
+    /// Row address in the snapshot.
     pub place: Place,
-    /// How policy answered.
+    /// Policy verdict.
     pub verdict: Verdict,
-    /// Name of the rule.
+    /// Name of the policy rule.
     pub rule: Arc<str>,
-    /// Whether the answer has the item, without what it says.
+    /// True if the answer has the item, redacted.
     pub is_shown: bool,
-    /// Whether the caller may learn that something was kept back.
+    /// True if the caller may learn that an item was withheld.
     pub is_told: bool,
 }
 
-/// What recall found.
+/// Result of a recall.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// Best first.
+    /// Items, best first.
     pub items: Vec<Recalled>,
-    /// Which two of them cannot both be true, and why.
+    /// Pairs of items that contradict each other.
     pub conflicts: Vec<([Place; 2], Conflict)>,
-    /// What policy withheld or redacted: for the ledger, and for the caller as far as each says.
+    /// Items that policy withheld or redacted: for the ledger, and the disclosed ones for the caller.
     pub withheld: Vec<Withheld>,
-    /// What each lane did that ran, in order.
+    /// Executed retrievers, in order.
     pub lanes: Vec<LaneReport>,
-    /// The other lanes.
+    /// Skipped retrievers.
     pub skipped: Vec<Skipped>,
-    /// The bounds that held.
+    /// Effective limits.
     pub bounds: Bounds,
-    /// The route's name.
+    /// Name of the route.
     pub route: &'static str,
-    /// Why nothing answers the question, where nothing does: the items are then the nearest few.
+    /// Reason for an abstention; the items are then the nearest few.
     pub abstained: Option<String>,
-    /// Whether the time ran out before every lane had run, too much was to be looked through for what
-    /// stands in quotes, or there are more duplicates, conflicts or successors than an answer names.
+    /// True if the result is incomplete: the deadline passed before every retriever had run, or too many texts had to
+    /// be scanned for quoted phrases. True also if there are more duplicates, conflicts or successors than an answer
+    /// lists.
     pub cut_short: bool,
-    /// How long the question took to become a vector, where it did; part of its lane's time.
+    /// Time spent on embedding the question, if any; part of the retriever's time.
     pub encode: Option<Duration>,
-    /// How long it took to make one ranking of what the lanes found.
+    /// Time spent on fusing and reranking the candidates.
     pub fuse: Duration,
-    /// All of it, but for looking for what was kept back.
+    /// Total time, without the search for withheld items.
     pub took: Duration,
-    /// How long that took, where anything is hidden from the caller.
+    /// Time spent on the search for withheld items, if anything is hidden from the caller.
     pub keep_back: Option<Duration>,
 }
 
 impl Outcome {
-    /// What was withheld or redacted as far as the caller may know.
+    /// Withheld and redacted items whose existence the caller may learn.
     pub fn told(&self) -> impl Iterator<Item = &Withheld> {
         self.withheld.iter().filter(|kept| kept.is_told)
     }
 
-    /// Leaves the first `count` items, and gives what was behind them. What of that policy redacted is then
-    /// neither shown nor told.
+    /// Truncates the items to the first `count`, and returns the others. Redacted items among the others are removed
+    /// from `withheld`, since they are neither shown nor disclosed.
     pub fn cut_to(&mut self, count: usize) -> Vec<Recalled> {
         let cut = self.items.split_off(count.min(self.items.len()));
         let is_cut = |kept: &Withheld| cut.iter().any(|item| item.place == kept.place);

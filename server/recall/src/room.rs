@@ -1,13 +1,11 @@
-//! How much an answer may still hold: what fits is given whole, in order, and the rest is counted.
-//!
-//! Owns the bytes and the count. Knows JSON, not items.
+//! Byte budget of an answer: items are included whole, in order, and omitted items are counted.
 
 use serde::Serialize;
 
 use recalld_common::each_piece::EachPiece;
 
-/// The room of one answer. What comes behind the first thing that does not fit is left out as well, so
-/// that what is given are always the best.
+/// Byte budget of one answer. After the first item that does not fit, all later items are omitted, so the included
+/// items are always the best.
 #[derive(Debug)]
 pub struct Room {
     bytes: usize,
@@ -15,12 +13,12 @@ pub struct Room {
 }
 
 impl Room {
-    /// Room for so many bytes of JSON.
+    /// Budget of `bytes` bytes of JSON.
     pub fn of(bytes: usize) -> Self {
         Self { bytes, left_out: 0 }
     }
 
-    /// Whether this still has room; it is counted either way.
+    /// Returns true if the value fits, and reserves its bytes; otherwise counts the value as omitted.
     pub fn takes(&mut self, value: &impl Serialize) -> bool {
         if self.left_out > 0 {
             self.left_out += 1;
@@ -38,22 +36,22 @@ impl Room {
         fits
     }
 
-    /// How many bytes are left.
+    /// Remaining bytes.
     pub fn bytes_left(&self) -> usize {
         self.bytes
     }
 
-    /// Whether nothing more is taken, whatever it is: it need not be made.
+    /// Returns true if all further values are omitted, and need not be built.
     pub fn is_over(&self) -> bool {
         self.left_out > 0
     }
 
-    /// Counts what is left out without having been made.
+    /// Counts `count` omitted values that were not built.
     pub fn leave_out(&mut self, count: usize) {
         self.left_out += count;
     }
 
-    /// How much was left out.
+    /// Number of omitted values.
     pub fn left_out(&self) -> usize {
         self.left_out
     }
@@ -76,7 +74,7 @@ mod tests {
         assert!(!room.takes(&json!(0)), "not even what would fit");
         room.leave_out(3);
         assert_eq!(room.left_out(), 5);
-        // Bytes as they are sent, not as they are stored.
+        // JSON is counted as sent, with escapes.
         assert!(!Room::of(8).takes(&json!("\u{1}\u{1}")));
         assert!(Room::of(15).takes(&json!("\u{1}\u{1}")));
         assert!(!Room::of(14).takes(&json!("\u{1}\u{1}")));

@@ -1,4 +1,4 @@
-//! A question becomes a plan: which lanes run, within which bounds, and what the answer shows.
+//! Query plan: the retrievers, filters and limits chosen for a question, and the parts of the answer.
 
 use std::time::Duration;
 
@@ -10,40 +10,40 @@ use super::time::{When, named};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Items that the governed path gives.
+    /// Items in an answer of the governed path.
     const GOVERNED_LIMIT: usize = 8;
-    /// Candidates that each lane hands on.
+    /// Candidates per retriever.
     const CANDIDATES: usize = 50;
-    /// Neighbours of a seed that the graph lane follows.
+    /// Neighbours of a seed that the graph retriever follows.
     const NEIGHBOURS: usize = 3;
-    /// Bytes of texts in one governed answer.
+    /// Bytes of text in one governed answer.
     const ANSWER_BYTES_MAX: usize = 32 << 10;
-    /// Bytes of texts that each item may count on, where many are asked for.
+    /// Bytes of text per item, if a caller requests many items.
     const BYTES_PER_ITEM: usize = 4 << 10;
-    /// After this no further lane is begun.
+    /// After this time, no further retriever is started.
     const DEADLINE: Duration = Duration::from_secs(10);
 
-    /// Longest question that the words lane reads, in characters; tools allow less.
+    /// Longest question for the full-text retriever, in characters; tools allow less.
     pub(super) const QUESTION_CHARS_MAX: usize = 32 << 10;
 }
 
-/// The bounds of one recall, as `routing.bounds` reports them.
+/// Limits of one recall, as reported in `routing.bounds`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     /// Items in the answer.
     pub limit: usize,
-    /// Candidates of each lane.
+    /// Candidates per retriever.
     pub candidate_limit: usize,
-    /// Neighbours of each seed.
+    /// Neighbours per seed.
     pub neighbor_limit: usize,
-    /// Bytes of texts in the answer.
+    /// Bytes of text in the answer.
     pub max_bytes: usize,
-    /// When no further lane is begun.
+    /// Time after which no further retriever is started.
     pub deadline: Duration,
 }
 
 impl Bounds {
-    /// The router's own.
+    /// Default limits.
     pub const GOVERNED: Self = Self {
         limit: GOVERNED_LIMIT,
         candidate_limit: CANDIDATES,
@@ -53,60 +53,60 @@ impl Bounds {
     };
 }
 
-/// What a caller asks, whatever surface it came through.
+/// Question of a caller, the same for all APIs.
 #[derive(Debug, Clone, Default)]
 pub struct Question {
-    /// The words.
+    /// Text of the question.
     pub text: String,
-    /// Items wanted; the router's own bound where none is given.
+    /// Requested number of items; `None` for the default limit.
     pub limit: Option<usize>,
-    /// Only this modality.
+    /// Only items of this modality.
     pub modality: Option<String>,
-    /// Whether each item comes with its neighbours, and how many.
+    /// Number of neighbours to include with each item; `None` for no neighbours.
     pub neighbours: Option<usize>,
-    /// When it is asked. Without it, what the question tells from then (`last week`) is not read.
+    /// Time of the question. Without this time, relative times (`last week`) are ignored.
     pub now: Option<Micros>,
 }
 
-/// Which lanes run, and how.
+/// Query plan.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The route's name.
+    /// Name of the route.
     pub route: &'static str,
-    /// The question.
+    /// Text of the question.
     pub text: String,
-    /// Whether what stands in quotes in the question is required of every item that a lane finds.
+    /// True if every candidate must contain the question's quoted phrases.
     pub quotes: bool,
-    /// Run the words lane.
+    /// Run the full-text retriever.
     pub words: bool,
-    /// Run the meaning lane.
+    /// Run the vector retriever.
     pub meaning: bool,
-    /// Run the graph lane.
+    /// Run the graph retriever.
     pub graph: bool,
-    /// The time that the question names.
+    /// Temporal intent of the question.
     pub when: Option<When>,
-    /// The paths and symbols that the question names.
+    /// Paths and symbols that the question names.
     pub named: Named,
-    /// Show neighbours.
+    /// Include neighbours.
     pub neighbours: bool,
-    /// Put current replacements above what they replaced.
+    /// Rank current successors above the items they supersede.
     pub prefer_replacements: bool,
-    /// Say so where nothing answers.
+    /// Abstain if nothing answers the question.
     pub abstains: bool,
-    /// Show where in the files the items are.
+    /// Show the location of items in their files.
     pub wants_place: bool,
-    /// Tell why each item was given, and make one of those that say the same.
+    /// Explain each item, and collapse near-duplicates.
     pub explains: bool,
-    /// The older name of the governed path by which it was asked.
+    /// Older tool name that delegates to the governed path, if the call used one.
     pub delegated_from: Option<&'static str>,
-    /// Which items may be found.
+    /// Filter of the items that may be found.
     pub filter: Filter,
-    /// Within which bounds.
+    /// Limits of the plan.
     pub bounds: Bounds,
 }
 
 impl Plan {
-    /// The governed path: every lane that the question gives something to go by, the current item first.
+    /// Plan of the governed path: every retriever with input from the question, and current items first.
     pub fn governed(question: Question) -> Self {
         let now = question.now;
         let mut plan = Self::of("governed", question);
@@ -121,7 +121,7 @@ impl Plan {
         plan
     }
 
-    /// `POST /recall`: words, and neighbours where they are asked for.
+    /// Plan of `POST /recall`: full text, and neighbours on request.
     pub fn keyword(question: Question, prefer_replacements: bool) -> Self {
         let mut plan = Self::of("keyword", question);
         (plan.words, plan.quotes) = (true, true);
@@ -129,16 +129,17 @@ impl Plan {
         plan
     }
 
-    /// `POST /semantic-recall`: the exact nearest vectors.
+    /// Plan of `POST /semantic-recall`: the exact nearest vectors.
     pub fn semantic(question: Question) -> Self {
         let mut plan = Self::of("semantic", question);
         plan.meaning = true;
-        // One lane, whose order is that of the answer, and which gives nothing that policy keeps back.
+        // With a single retriever the ranking is final, and the mask already excludes hidden items: no spare candidates
+        // needed.
         plan.bounds.candidate_limit = plan.bounds.limit;
         plan
     }
 
-    /// Whether the items that it may find were chosen, and are none.
+    /// Returns true if the filter has a set of chosen items, and the set is empty.
     pub(super) fn finds_nothing(&self) -> bool {
         self.filter.among.as_ref().is_some_and(|chosen| chosen.is_empty())
     }

@@ -1,4 +1,4 @@
-//! Recalled items as JSON: one shape for every surface.
+//! JSON of recalled items, equal for all APIs.
 
 use engine::{Damage, ItemId, ItemView, Place, Snapshot, Span, Status, hex};
 use serde::Serialize;
@@ -10,67 +10,67 @@ use crate::room::Room;
 use recalld_common::names;
 use recalld_policy::Verdict;
 
-/// What stands in place of a redacted text.
+/// Replacement for a redacted text.
 pub const REDACTED: &str = "[redacted by policy]";
 
-/// Begins the refs that the service gives its own records, which are nothing for callers (REC-07).
+/// Ref prefix of the service's own records, which callers never see (REC-07).
 pub const OWN_REFS: &str = "recalld:";
 
-/// Whether the caller may know that an item is there.
+/// Predicate that is true if the caller may learn of the item's existence.
 pub type Knows<'a> = &'a dyn Fn(&ItemView<'_>) -> bool;
 
-/// The facts of an item as a caller may see them: what every surface shows of the item is made of these. By itself it
-/// is what `POST /recall` gives, without the score.
+/// Facts of an item, as far as the caller may see them; the basis of every API's output. Alone, these are the result of
+/// `POST /recall` without the score.
 #[derive(Debug, Serialize)]
 pub struct ItemFacts<'s> {
-    /// Its name.
+    /// Id on the wire.
     pub id: String,
-    /// The ref that its writer gave it.
+    /// Ref that the item's writer chose.
     #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
     pub reference: Option<&'s str>,
-    /// Its kind.
+    /// Kind of the item.
     pub kind: &'s str,
-    /// Its title, or what stands in place of a redacted one.
+    /// Title, or [`REDACTED`].
     pub title: &'s str,
-    /// Its text, likewise.
+    /// Text, or [`REDACTED`].
     pub text: &'s str,
     modality: &'s str,
     tags: Vec<&'s str>,
-    /// The name of its status.
+    /// Name of the status.
     pub status: &'static str,
-    /// The newest item that stands in its place.
+    /// Newest visible successor.
     pub superseded_by: Option<String>,
     supersedes: Vec<String>,
-    /// All that is left of erased items that it replaces or that replaced it.
+    /// Erased predecessors and successors, of which nothing else remains.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub erased: Vec<ErasedFacts>,
-    /// Where it was read; `None` for an item that nobody read from anywhere.
+    /// Source of the item; `None` for an item without one.
     pub source: Option<SourceFacts<'s>>,
-    /// Who recorded it, when and how.
+    /// Author, time and method of the recording.
     pub provenance: Provenance<'s>,
     validity: Validity,
     policy: PolicyFacts<'s>,
-    /// The SHA-256 of its text as it is shown, in hex.
+    /// SHA-256 of the shown text, in hex.
     pub content_sha256: String,
 }
 
-/// An erased item.
+/// Erased item.
 #[derive(Debug, Clone, Serialize)]
 pub struct ErasedFacts {
     id: String,
     erased_at: Option<String>,
 }
 
-/// Where an item was read.
+/// Source of an item.
 #[derive(Debug, Clone, Serialize)]
 pub struct SourceFacts<'s> {
     id: String,
     kind: &'s str,
-    /// Its address.
+    /// URI of the source.
     pub uri: &'s str,
 }
 
-/// Who recorded an item, when and how.
+/// Author, time and method of a recording.
 #[derive(Debug, Clone, Serialize)]
 pub struct Provenance<'s> {
     recorded_at: String,
@@ -99,10 +99,10 @@ struct PolicyFacts<'s> {
     gates: Vec<&'s str>,
 }
 
-/// The facts of an item as fields of an object.
+/// Returns the facts of an item as fields of a JSON object.
 ///
 /// # Errors
-/// Damage.
+/// Corruption.
 pub fn seed(
     snapshot: &Snapshot,
     place: Place,
@@ -113,10 +113,11 @@ pub fn seed(
 }
 
 impl<'s> ItemFacts<'s> {
-    /// The facts of an item. Others are named in them where they are not tombstoned and the caller `knows` them.
+    /// Collects the facts of an item. Other items are referenced only if they are not tombstoned and `knows` is true
+    /// for them.
     ///
     /// # Errors
-    /// Damage.
+    /// Corruption.
     pub fn of(
         snapshot: &'s Snapshot,
         place: Place,
@@ -126,10 +127,10 @@ impl<'s> ItemFacts<'s> {
         Self::gathered(snapshot, (place, verdict), None, knows)
     }
 
-    /// The same of an item that was recalled.
+    /// Collects the facts of a recalled item.
     ///
     /// # Errors
-    /// Damage.
+    /// Corruption.
     pub fn recalled(
         snapshot: &'s Snapshot,
         found: &Recalled,
@@ -138,7 +139,7 @@ impl<'s> ItemFacts<'s> {
         Self::gathered(snapshot, (found.place, found.verdict), Some(&found.standing), knows)
     }
 
-    /// Both. `standing` is what stands in place of the item, where that is known.
+    /// Collects the facts. `standing` has the item's current successors, if known.
     fn gathered(
         snapshot: &'s Snapshot,
         (place, verdict): (Place, Verdict),
@@ -177,7 +178,7 @@ impl<'s> ItemFacts<'s> {
         })
     }
 
-    /// As fields of an object.
+    /// Converts the facts to fields of a JSON object.
     pub fn into_fields(self) -> Map<String, Value> {
         match serde_json::to_value(self) {
             Ok(Value::Object(fields)) => fields,
@@ -186,18 +187,17 @@ impl<'s> ItemFacts<'s> {
     }
 }
 
-/// An item's title as it is shown.
+/// Returns the item's title, or [`REDACTED`].
 pub fn title<'a>(item: &ItemView<'a>, verdict: Verdict) -> &'a str {
     if verdict == Verdict::Allow { item.title } else { REDACTED }
 }
 
-/// A title, unless the text begins with it and so says it again.
+/// Returns the title, or an empty string if the text begins with the title.
 pub fn title_beyond<'a>(title: &'a str, text: &str) -> &'a str {
     if text.trim_start().starts_with(title) { "" } else { title }
 }
 
-/// The SHA-256 of an item's text as it is shown. That of a hidden text would tell whoever guesses it
-/// that the guess is right.
+/// Returns the SHA-256 of the item's text as shown. The hash of a hidden text would confirm a guess of the text.
 pub fn content_sha256(item: &ItemView<'_>, verdict: Verdict) -> [u8; 32] {
     match verdict {
         Verdict::Allow => item.content_sha256,
@@ -205,8 +205,8 @@ pub fn content_sha256(item: &ItemView<'_>, verdict: Verdict) -> [u8; 32] {
     }
 }
 
-/// The newest of the items that stand in its place now, else the newest that directly replaces it;
-/// else the one that did and was erased last, which is added to `erased`.
+/// Returns the newest visible current successor, else the newest visible direct successor, else the direct successor
+/// erased last. An erased successor is added to `erased`.
 fn superseded_by(
     snapshot: &Snapshot,
     item: &ItemView<'_>,
@@ -229,7 +229,7 @@ fn superseded_by(
     }
 }
 
-/// What it replaces; of that what was erased is added to `erased`.
+/// Returns the items that this one supersedes, and adds the erased ones to `erased`.
 fn supersedes(
     snapshot: &Snapshot,
     item: &ItemView<'_>,
@@ -246,7 +246,7 @@ fn supersedes(
     Ok(ids)
 }
 
-/// The id of another item, if it may be named.
+/// Returns the id of another item, if the caller may learn of it.
 fn name_of(snapshot: &Snapshot, place: Place, knows: Knows<'_>) -> Result<Option<String>, Damage> {
     if snapshot.status(place)? == Status::Tombstoned {
         return Ok(None);
@@ -255,7 +255,7 @@ fn name_of(snapshot: &Snapshot, place: Place, knows: Knows<'_>) -> Result<Option
     Ok(knows(&item).then(|| names::of_item(&item)))
 }
 
-/// All that is left of an erased item: its id, and when it was erased.
+/// Returns the id of an erased item, and records the time of the erasure.
 fn erased_name(
     snapshot: &Snapshot,
     id: ItemId,
@@ -294,12 +294,12 @@ impl<'s> Provenance<'s> {
     }
 }
 
-/// A score, to six decimals.
+/// Rounds a score to six decimals.
 pub fn score(score: f32) -> Value {
     json!((f64::from(score) * 1e6).round() / 1e6)
 }
 
-/// An edge of an item, and the item at its other end.
+/// Edge of an item, with the item at the other end.
 #[derive(Debug, Serialize)]
 pub struct NeighbourFacts<'s> {
     edge_id: String,
@@ -309,7 +309,7 @@ pub struct NeighbourFacts<'s> {
     item: ItemFacts<'s>,
 }
 
-/// What a surface shows of an item, with its neighbours where they were asked for.
+/// Item in an API's format, with its neighbours if requested.
 #[derive(Debug, Serialize)]
 pub struct WithNeighbours<'s, T> {
     /// The item.
@@ -320,15 +320,15 @@ pub struct WithNeighbours<'s, T> {
 }
 
 impl<'s, T> WithNeighbours<'s, T> {
-    /// An item, whose neighbours nobody asked for so far.
+    /// Wraps an item without neighbours.
     pub fn without(item: T) -> Self {
         Self { item, neighbors: None }
     }
 
-    /// Adds its neighbours, as far as there is room.
+    /// Adds the item's neighbours, as far as the byte budget allows.
     ///
     /// # Errors
-    /// Damage.
+    /// Corruption.
     pub fn add(
         &mut self,
         snapshot: &'s Snapshot,

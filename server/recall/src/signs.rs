@@ -1,20 +1,21 @@
-//! Signs that change what is said, though no word does: the minus of `-5`, `$`, `%`, `<`.
+//! Significant punctuation: signs that change the meaning while all words stay equal, such as the minus of `-5`, `$`,
+//! `%`, `<`.
 //!
-//! Owns which signs tell, and which are marks of how a text is laid out: the point of a list, a quote, stress.
+//! Distinguishes these signs from layout marks: list bullets, quote marks, emphasis.
 
 use super::wording::BYTES_MAX;
 
-/// Signs that tell wherever they stand.
+/// Signs that are significant everywhere.
 const ALWAYS: [char; 18] = [
     '$', '%', '<', '\u{a3}', '\u{a5}', '\u{b0}', '\u{b1}', '\u{d7}', '\u{f7}', '\u{2030}',
     '\u{20ac}', '\u{2212}', '\u{2227}', '\u{2228}', '\u{2248}', '\u{2260}', '\u{2264}', '\u{2265}',
 ];
-/// Signs that tell between digits.
+/// Signs that are significant between digits.
 const BETWEEN_DIGITS: [char; 4] = ['+', '*', '/', '^'];
-/// Signs that tell before a digit, where no word ends before them.
+/// Signs that are significant before a digit, unless a word ends before the sign.
 const BEFORE_DIGITS: [char; 3] = ['-', '~', '.'];
 
-/// Whether both texts have the same telling signs in the same order, as far as they are compared at all.
+/// Returns true if both texts have equal significant signs in equal order, within the compared bytes.
 pub(super) fn has_signs_of(one: &str, other: &str) -> bool {
     signs(one).eq(signs(other))
 }
@@ -26,7 +27,7 @@ fn signs(text: &str) -> impl Iterator<Item = char> {
         let behind = text[at + sign.len_utf8()..].chars().next().unwrap_or(' ');
         let tells = match sign {
             _ if ALWAYS.contains(&sign) => true,
-            // At the beginning of a line it is a quote.
+            // At the beginning of a line, the sign is a quote mark.
             '>' => !is_line_begin,
             '!' => behind == '=' || !before.is_alphanumeric() && behind.is_alphanumeric(),
             '&' | '|' => before == sign,

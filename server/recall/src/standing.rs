@@ -1,8 +1,7 @@
-//! What stands in place of superseded items, for one caller and one question.
+//! Successor cache: the current successors of superseded items, for one caller and one question.
 //!
-//! Owns the way along a chain, which is gone once however many of its items are asked for: versions that
-//! have one successor each lie on a line, and what stands at its end stands in place of them all. Must not
-//! know how items are ranked.
+//! A supersession chain is walked once, however many of its items are queried. Versions with one successor each form a
+//! line, and share the successors at its end.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,44 +14,44 @@ use crate::route::Plan;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Items that are brought in place of one; those of a larger split are found by their own words.
+    /// Current successors promoted for one item; those of a larger split must match by their own words.
     const SUCCESSORS_MAX: usize = 32;
 }
 
-/// What stands in place of the items of one snapshot.
+/// Cache of the successors of items in one snapshot.
 pub(super) struct Standing<'a> {
     means: &'a Means<'a>,
     filter: Filter,
-    /// At most [`CHAIN_ITEMS_MAX`]; what is beyond is walked again.
+    /// Cached successors, at most [`CHAIN_ITEMS_MAX`] entries; further chains are walked again.
     known: HashMap<ItemId, InPlace>,
 }
 
-/// What stands in place of one item.
+/// Successors of one item.
 #[derive(Debug, Clone, Default)]
 pub(super) struct InPlace {
-    /// Its current successors, in order of id.
+    /// Current successors, in order of id.
     current: Arc<[Place]>,
-    /// Those of them that the caller may see, as far as they are brought.
+    /// Current successors visible to the caller, at most `SUCCESSORS_MAX`.
     shown: Arc<[Place]>,
-    /// Whether there are more.
+    /// True if there are more.
     cut_short: bool,
-    /// Where it may see none of them: the newest successor that it may see.
+    /// If no current successor is visible: the newest visible successor.
     newest: Option<Place>,
 }
 
 impl InPlace {
-    /// What is given in its place: its current successors; where the caller may see none of them, the newest
-    /// successor that it may see, for that is the last that it can know.
+    /// Successors to rank in the item's place: the visible current ones. If there are none, the newest visible
+    /// successor, the last version that the caller may learn of.
     pub(super) fn given(&self) -> &[Place] {
         if self.shown.is_empty() { self.newest.as_slice() } else { &self.shown }
     }
 
-    /// All that stands in its place, whether or not the caller may see it.
+    /// All current successors, visible to the caller or not.
     pub(super) fn current(&self) -> &Arc<[Place]> {
         &self.current
     }
 
-    /// Whether more stands in its place than is given.
+    /// Returns true if there are more successors than this lists.
     pub(super) fn is_cut_short(&self) -> bool {
         self.cut_short
     }
@@ -60,12 +59,12 @@ impl InPlace {
 
 impl<'a> Standing<'a> {
     pub(super) fn of(means: &'a Means<'a>, plan: &Plan) -> Self {
-        // What is quoted is asked of what was found, not of what stands in its place.
+        // Quoted phrases must be in the matched item, not in its successors.
         let filter = Filter { among: None, ..plan.filter.clone() };
         Self { means, filter, known: HashMap::new() }
     }
 
-    /// What stands in place of a superseded item.
+    /// Returns the successors of a superseded item.
     pub(super) fn in_place_of(&mut self, id: ItemId) -> Result<InPlace, Damage> {
         let mut line: Vec<(ItemId, Member)> = Vec::new();
         let mut at = id;
@@ -74,7 +73,7 @@ impl<'a> Standing<'a> {
                 break known.clone();
             }
             match self.next_on_line(at)? {
-                // A damaged circle ends there.
+                // The bound ends a cycle in a damaged chain.
                 Some(next) if line.len() < CHAIN_ITEMS_MAX => {
                     line.push((at, next));
                     at = next.id;
@@ -104,7 +103,7 @@ impl<'a> Standing<'a> {
         }
     }
 
-    /// The only item that replaces another, unless that one stands.
+    /// Returns the only direct successor, unless the successor is current.
     fn next_on_line(&self, id: ItemId) -> Result<Option<Member>, Damage> {
         let snapshot = self.means.snapshot;
         let Some(next) = snapshot.only_successor(id)? else { return Ok(None) };
@@ -115,7 +114,7 @@ impl<'a> Standing<'a> {
         Ok((!stands).then_some(next))
     }
 
-    /// The same, by walking all that came after it.
+    /// Walks all later versions of the item.
     fn walked(&self, id: ItemId) -> Result<InPlace, Damage> {
         let snapshot = self.means.snapshot;
         let successors = snapshot.current_successors(id)?;
@@ -146,7 +145,7 @@ impl<'a> Standing<'a> {
         Ok(found)
     }
 
-    /// Whether the question may find it, whatever it has in quotes, and the caller see it.
+    /// Returns true if the plan's filter, quotes aside, admits the item and the caller may learn of it.
     pub(super) fn is_shown(&self, place: Place) -> Result<bool, Damage> {
         let snapshot = self.means.snapshot;
         Ok(snapshot.admits(&self.filter, place)?

@@ -1,8 +1,7 @@
-//! The time that a question names: a day, a month, a quarter, a year, or a stretch between two.
+//! Time mentions: the date, month, quarter, year or range that a question names.
 //!
-//! Owns the grammar, which is small and means what it says: what is not surely a time is none, for a
-//! wrong time does more harm than a missed one. Knows dates in UTC and the moment of asking; must not
-//! know what a store does with a time.
+//! The grammar is small and strict: a phrase that is not surely a time is ignored, as a wrong time does more harm than
+//! a missed one. Dates are in UTC, relative to the time of the question.
 
 use engine::Micros;
 use jiff::civil::Date;
@@ -11,18 +10,18 @@ use jiff::tz::TimeZone;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Words of a question that are looked at; a time further behind is not found.
+    /// Words of a question that are parsed for a time.
     const WORDS_MAX: usize = 512;
-    /// The most units that `3 weeks ago` may go back.
+    /// Highest count of units in a relative time: `3 weeks ago`.
     const UNITS_MAX: i64 = 10_000;
 }
 
-/// Years that a bare number may be: others are numbers of something.
+/// Range of bare numbers that are years; other numbers are quantities.
 const BARE_YEARS: std::ops::RangeInclusive<i16> = 1900..=2100;
 
 const DAY_MICROS: i64 = 86_400 * 1_000_000;
 
-/// The months in English, in order.
+/// Names of the months in English, in order.
 pub const MONTHS: [&str; 12] = [
     "january",
     "february",
@@ -37,39 +36,39 @@ pub const MONTHS: [&str; 12] = [
     "november",
     "december",
 ];
-/// The days of the week in English, from Monday.
+/// Names of the weekdays in English, from Monday.
 pub const WEEKDAYS: [&str; 7] =
     ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 
-/// From `start` up to, but without, `end`.
+/// Half-open range of time: `start` is included, `end` is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Period {
-    /// The first moment.
+    /// First moment of the range.
     pub start: Micros,
-    /// The first moment behind it.
+    /// First moment after the range.
     pub end: Micros,
 }
 
 impl Period {
-    /// Whether a moment lies in it.
+    /// Returns true if the range contains the moment.
     pub fn has(self, at: Micros) -> bool {
         self.start <= at && at < self.end
     }
 }
 
-/// What a question says about time.
+/// Temporal intent of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
-    /// `as of ...`: what was known and true at this moment.
+    /// `as of ...`: the store as known and as true at this moment.
     AsOf(Micros),
-    /// The same of a moment by which the store knew nothing.
+    /// `as of` a moment before the store's first record.
     BeforeTheRecord,
-    /// Something of this period.
+    /// Items of this period.
     Within(Period),
 }
 
-/// The time that a question names: `as of ...` before any other, else the first. Where `now` is not
-/// given, times that are told from it are not read.
+/// Returns the temporal intent of a question: `as of ...` before any other, else the first. Without `now`, relative
+/// times are ignored.
 pub fn named(question: &str, now: Option<Micros>) -> Option<When> {
     let words: Vec<String> = question.split_whitespace().take(WORDS_MAX).map(plain).collect();
     let reader = Reader { words: &words, now };
@@ -77,14 +76,14 @@ pub fn named(question: &str, now: Option<Micros>) -> Option<When> {
     places().find_map(|at| reader.as_of(at)).or_else(|| places().find_map(|at| reader.within(at)))
 }
 
-/// A word without the signs around it.
+/// Normalizes a word: strips punctuation around, and a possessive ending; converts to lower case.
 fn plain(word: &str) -> String {
     let word = word.trim_matches(|c: char| !c.is_alphanumeric());
     let word = word.strip_suffix("'s").or(word.strip_suffix("\u{2019}s")).unwrap_or(word);
     word.to_ascii_lowercase()
 }
 
-/// A period, and how many words named it.
+/// Parsed range, and its number of words.
 type Read = (Period, usize);
 
 struct Reader<'a> {
@@ -130,13 +129,13 @@ impl Reader<'_> {
         Some(When::Within(period))
     }
 
-    /// The date that the words from `at` on name.
+    /// Parses a date at the words from `at` on.
     fn date(&self, at: usize) -> Option<Read> {
         let readers = [Self::iso, Self::quarter, Self::day_and_month, Self::relative, Self::year];
         readers.into_iter().find_map(|read| read(self, at))
     }
 
-    /// `2024-03-05`, `2024-03`, `2024-q1`, `2024-03-05T10:00:00Z`.
+    /// Parses `2024-03-05`, `2024-03`, `2024-q1` or `2024-03-05T10:00:00Z`.
     fn iso(&self, at: usize) -> Option<Read> {
         let word = self.word(at);
         if word.contains('t')
@@ -159,7 +158,7 @@ impl Reader<'_> {
         parts.next().is_none().then_some((period, 1))
     }
 
-    /// `Q1 2024`, `2024 Q1`.
+    /// Parses `Q1 2024` or `2024 Q1`.
     fn quarter(&self, at: usize) -> Option<Read> {
         let (first, second) = (self.word(at), self.word(at + 1));
         let (quarter, year) = match quarter_of(first) {
@@ -169,7 +168,7 @@ impl Reader<'_> {
         Some((quarter_period(year, quarter)?, 2))
     }
 
-    /// `March 2025`, `5 March 2025`, `March 5, 2025`, `March 5th`.
+    /// Parses `March 2025`, `5 March 2025`, `March 5, 2025` or `March 5th`.
     fn day_and_month(&self, at: usize) -> Option<Read> {
         let [first, second, third] = [at, at + 1, at + 2].map(|at| self.word(at));
         let (day, named) = match (month_of(first), year_of(second)) {
@@ -185,7 +184,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The last of its kind that has begun by now.
+    /// Returns the latest range of its kind that has begun by now.
     fn latest(&self, of_year: impl Fn(i16) -> Option<Period>) -> Option<Period> {
         let now = self.now?;
         let year = date_of(now)?.year();
@@ -193,7 +192,7 @@ impl Reader<'_> {
         years.find_map(|year| of_year(year).filter(|period| period.start <= now))
     }
 
-    /// `today`, `yesterday`, `last week`, `this month`, `past 3 days`, `2 years ago`, `last Monday`.
+    /// Parses `today`, `yesterday`, `last week`, `this month`, `past 3 days`, `2 years ago` or `last Monday`.
     fn relative(&self, at: usize) -> Option<Read> {
         let now = self.now?;
         let today = date_of(now)?;
@@ -241,7 +240,7 @@ impl Reader<'_> {
     }
 }
 
-/// The last such day before today; Monday is 0.
+/// Returns the weekday's last occurrence before today; Monday is 0.
 fn weekday_before(today: Date, weekday: usize, days: &dyn Fn(i64, i64) -> Period) -> Period {
     let today = i64::from(today.weekday().to_monday_zero_offset());
     let back = today - i64::try_from(weekday).unwrap_or(0);
@@ -270,7 +269,7 @@ impl Unit {
         })
     }
 
-    /// The one that this day lies in; weeks begin on Mondays.
+    /// Returns the unit's range that contains the date; weeks begin on Mondays.
     fn around(self, date: Date) -> Option<Period> {
         let midnight = micros_of(date)?.0;
         let month = date.month();
@@ -290,7 +289,7 @@ impl Unit {
         })
     }
 
-    /// The midnight so many units before a day.
+    /// Returns the midnight `count` units before the date.
     fn back(self, date: Date, count: i64) -> Option<Micros> {
         let months = match self {
             Self::Day | Self::Week => {
@@ -328,7 +327,7 @@ fn day_period(year: i16, month: i8, day: i8) -> Option<Period> {
     Some(Period { start, end: Micros(start.0 + DAY_MICROS) })
 }
 
-/// So many months from the first of one on.
+/// Range of `count` months, from the first of a month.
 fn months(year: i16, month: i8, count: i8) -> Option<Period> {
     let behind = month + count;
     let end = if behind > 12 {
@@ -347,7 +346,7 @@ fn quarter_period(year: i16, quarter: i8) -> Option<Period> {
     months(year, quarter * 3 - 2, 3)
 }
 
-/// A number of exactly so many digits.
+/// Parses a number of exactly `count` digits.
 fn digits<T: std::str::FromStr>(text: &str, count: usize) -> Option<T> {
     let whole = text.len() == count && text.bytes().all(|b| b.is_ascii_digit());
     whole.then(|| text.parse().ok())?
@@ -357,20 +356,20 @@ fn year_of(word: &str) -> Option<i16> {
     digits(word, 4).filter(|year| BARE_YEARS.contains(year))
 }
 
-/// `q1` to `q4`.
+/// Parses `q1` to `q4`.
 fn quarter_of(word: &str) -> Option<i8> {
     let quarter: i8 = digits(word.strip_prefix('q')?, 1)?;
     (1..=4).contains(&quarter).then_some(quarter)
 }
 
-/// A month by its name, or by the first three letters of it.
+/// Parses a month's name, or its first three letters.
 fn month_of(word: &str) -> Option<i8> {
     let word = if word == "sept" { "sep" } else { word };
     let at = MONTHS.iter().position(|month| *month == word || month[..3] == *word)?;
     i8::try_from(at + 1).ok()
 }
 
-/// `5`, `05`, `5th`.
+/// Parses `5`, `05` or `5th`.
 fn day_of(word: &str) -> Option<i8> {
     let bare = ["st", "nd", "rd", "th"].into_iter().find_map(|end| word.strip_suffix(end));
     let bare = bare.unwrap_or(word);
@@ -378,7 +377,7 @@ fn day_of(word: &str) -> Option<i8> {
     (1..=31).contains(&day).then_some(day)
 }
 
-/// `3`, `three`, `a`.
+/// Parses `3`, `three` or `a`.
 fn count_of(word: &str) -> Option<i64> {
     const NAMES: [&str; 13] = [
         "a", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",

@@ -1,6 +1,4 @@
-//! A question that is an item's title: whoever asks so means that item.
-//!
-//! Owns when a title is the question. Must not know what stands in that item's place.
+//! Title matches: an item whose title equals the question is the item that the caller means.
 
 use engine::Damage;
 
@@ -8,7 +6,7 @@ use super::fuse::Fused;
 use crate::means::Means;
 use crate::route::Plan;
 
-/// Brings the items whose title is the question before all others. Their scores stay their own.
+/// Ranks items whose title equals the question above all others. Scores are unchanged.
 pub(super) fn bring_titled(
     means: &Means<'_>,
     plan: &Plan,
@@ -24,7 +22,7 @@ pub(super) fn bring_titled(
     Ok(())
 }
 
-/// Case, spaces and punctuation count for nothing; a title without a letter is nobody's.
+/// Compares words, without case, spaces and punctuation; a title without a letter or digit never matches.
 fn is_title(title: &str, question: &str) -> bool {
     let words =
         |text| str::split(text, |c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());

@@ -1,7 +1,7 @@
-//! Why an item was given: what of the question led to it.
+//! Explanations: the words, paths and scores by which an item matched the question.
 //!
-//! Owns the account of it, and nothing of the ranking. An item whose text the caller does not see has
-//! none: which words are in it, or how near it is to a question, tells what it says.
+//! An item whose text the caller may not read has no explanation, as matching words and the cosine would disclose its
+//! content.
 
 use std::collections::HashMap;
 
@@ -18,26 +18,26 @@ use recalld_policy::Verdict;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Words of the question that are told of one item.
+    /// Words of the question reported for one item.
     const WORDS_MAX: usize = 16;
-    /// Words of the question that are looked for.
+    /// Words of the question that are looked up.
     const QUESTION_WORDS_MAX: usize = 64;
 }
 
-/// Words that ask, and are hardly why an item was found.
+/// Interrogatives, which hardly explain a match.
 const ASKING: [&str; 8] = ["what", "why", "how", "when", "where", "who", "which", "whose"];
 
-/// What is known of how the candidates were found.
+/// Inputs of the explanation: how the candidates were found.
 pub(super) struct Known<'a> {
     pub(super) plan: &'a Plan,
     pub(super) ran: &'a Ran<'a>,
     pub(super) replaced: &'a HashMap<Place, Place>,
 }
 
-/// Notes with each item why it was given.
+/// Sets the explanation of each readable item.
 ///
 /// # Errors
-/// Damage, or the snapshot's stop.
+/// Corruption, or cancellation.
 pub(super) fn explain(
     means: &Means<'_>,
     known: &Known<'_>,
@@ -63,7 +63,7 @@ fn of(
     item: &Recalled,
 ) -> Result<Why, Damage> {
     let by = |lane: Lane| item.found_by.iter().find(|(by, _)| *by == lane).map(|(_, score)| *score);
-    // What led here was another item, which is named only to who may know of it.
+    // The match was of the superseded item, which is named only to callers who may learn of it.
     let replaced = known.replaced.get(&item.place).copied();
     let found = replaced.unwrap_or(item.place);
     let mut path = by(Lane::Graph).and_then(|_| known.ran.hops.get(&found)).cloned();
@@ -90,19 +90,19 @@ fn may_name(means: &Means<'_>, place: Place) -> Result<bool, Damage> {
     Ok(means.access.may_know(&means.snapshot.item(place)?))
 }
 
-/// A word of a question.
+/// Word of a question.
 #[derive(Debug, PartialEq)]
 struct Asked {
-    /// As the question has it, in lower case.
+    /// Spelling of the question, in lower case.
     spelled: String,
-    /// Which terms it is searched by: an item that has one of these has it.
+    /// Terms of the word in the search: an item with any of them has the word.
     terms: Vec<usize>,
-    /// The parts of a compound: an item that has all of these has it, too. `None` stands for one that the
-    /// question's bounds leave out.
+    /// Parts of a compound: an item with all parts has the word, too. `None` is a part beyond the question's term
+    /// limit.
     parts: Vec<Option<usize>>,
 }
 
-/// The words of a question that say something, each once, by the question's terms.
+/// Returns the content words of a question without repetitions, with their indices in the question's terms.
 fn asked(question: &str, terms: &[&str]) -> Vec<Asked> {
     let mut all: Vec<Asked> = Vec::new();
     for word in question.split_whitespace().take(QUESTION_WORDS_MAX) {
@@ -130,7 +130,7 @@ fn asked(question: &str, terms: &[&str]) -> Vec<Asked> {
     all
 }
 
-/// Which of the words an item has.
+/// Returns the words that the item has.
 fn matched(asked: &[Asked], given: &GivenWords) -> Vec<String> {
     let has = |term: &usize| given.matched.binary_search(term).is_ok();
     let has_word = |word: &&Asked| {

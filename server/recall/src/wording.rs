@@ -1,8 +1,7 @@
-//! Texts as words, and what kind of word each is: what comparing two texts has to go by.
+//! Token classes: a text as classified words, the basis of text comparison.
 //!
-//! Owns the lists of English words that carry weight when texts are compared: negations, numbers,
-//! opposites. Reads a bounded part of a text, once for all that is compared of it. Must not know items, nor what a
-//! difference means.
+//! Has the lists of English words that matter in a comparison: negations, numbers, opposites. A bounded part of each
+//! text is read, once for all comparisons.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -19,16 +18,16 @@ limit_table::limits! {
     pub(super) const BYTES_MAX: usize = 8 << 10;
     /// Statements of a text that are read.
     const STATEMENTS_MAX: usize = 48;
-    /// Words of one statement; a longer one is no match for any.
+    /// Words of a statement; a longer statement matches no other.
     const WORDS_MAX: usize = 64;
 }
 
-/// What a word does in a statement.
+/// Class of a word within a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Class {
-    /// It says what the statement is about.
+    /// Content word.
     Plain,
-    /// It holds words together: `the`, `is`, `of`.
+    /// Function word: `the`, `is`, `of`.
     Filler,
     /// `not`, `never`, `without`.
     Negation,
@@ -36,36 +35,35 @@ pub(super) enum Class {
     Number,
     /// `2024-03-05`, `10:30`, `March`, `Monday`.
     Date,
-    /// One of two that shut each other out: which two, and which of them.
+    /// State out of two opposites: the number of the pair, and the side.
     State(u8, bool),
 }
 
-/// A word of a statement.
+/// Word of a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Word<'a> {
-    /// In lower case, without the ending of a plural or a tense.
+    /// Lower case, without the ending of a plural or a tense.
     pub(super) stem: &'a str,
-    /// In lower case.
+    /// Lower case.
     pub(super) spelled: &'a str,
     pub(super) class: Class,
-    /// Whether it was written as a name: with a capital, or with signs of a program's identifier.
+    /// True if written as a name: with a capital letter, or like a program's identifier.
     pub(super) is_name: bool,
-    /// The word before it in its statement, fillers included; a colon or an equals sign where that stands
-    /// before it.
+    /// Word before this one in the statement, fillers included; or the colon or equals sign directly before it.
     pub(super) behind: &'a str,
 }
 
-/// The words of a text, as far as it is read.
+/// Classified words of a text, as far as it is read.
 #[derive(Debug)]
 pub(super) struct Wording {
-    /// All that is spelled, one after the other.
+    /// Concatenated spellings and stems.
     letters: String,
     words: Vec<Spelled>,
-    /// Where each statement ends among the words.
+    /// End of each statement, as an index of `words`.
     ends: Vec<usize>,
 }
 
-/// A word by where its letters are.
+/// Word, as ranges of the letters.
 #[derive(Debug, Clone, Copy)]
 struct Spelled {
     stem: Span,
@@ -75,14 +73,14 @@ struct Spelled {
     is_name: bool,
 }
 
-/// Some letters.
+/// Range of the letters.
 #[derive(Debug, Clone, Copy, Default)]
 struct Span {
     from: u32,
     to: u32,
 }
 
-/// FNV-1a: for words that nobody gains by making equal.
+/// FNV-1a hasher. A collision of words benefits no attacker, so a keyed hash is unnecessary.
 pub(super) struct Fnv(u64);
 
 impl Default for Fnv {
@@ -103,14 +101,13 @@ impl Hasher for Fnv {
     }
 }
 
-/// The hash of a word.
 pub(super) fn hash(word: &str) -> u64 {
     let mut fnv = Fnv::default();
     fnv.write(word.as_bytes());
     fnv.finish()
 }
 
-/// Words that hold others together.
+/// Function words.
 const FILLERS: [&str; 61] = [
     "a",
     "an",
@@ -178,7 +175,7 @@ const NEGATIONS: [&str; 12] = [
     "not", "no", "never", "none", "cannot", "without", "neither", "nor", "nobody", "nothing",
     "hardly", "longer",
 ];
-/// As words and as digits.
+/// Number words with their digits.
 const NUMBERS: [(&str, &str); 32] = [
     ("zero", "0"),
     ("one", "1"),
@@ -213,9 +210,9 @@ const NUMBERS: [(&str, &str); 32] = [
     ("million", "1000000"),
     ("billion", "1000000000"),
 ];
-/// A month that is another word more often.
+/// Month that is more often another word.
 const NO_MONTH: &str = "may";
-/// Words that shut each other out, each pair by its number.
+/// Pairs of opposites; the index is the number of the pair.
 const STATES: [(&[&str], &[&str]); 19] = [
     (&["enabled"], &["disabled"]),
     (&["open", "opened"], &["closed", "shut"]),
@@ -238,7 +235,7 @@ const STATES: [(&[&str], &[&str]); 19] = [
     (&["encrypted"], &["unencrypted"]),
 ];
 
-/// The words of the lists above. A word is looked up for each word of each text that is compared.
+/// Class of each word in the lists above, looked up for every word of a compared text.
 static LISTED: LazyLock<HashMap<&str, Class, BuildHasherDefault<Fnv>>> = LazyLock::new(|| {
     let mut listed = HashMap::default();
     let lists = [
@@ -274,7 +271,7 @@ impl Class {
 }
 
 impl Wording {
-    /// Of the first [`BYTES_MAX`] bytes of a text.
+    /// Reads the first [`BYTES_MAX`] bytes of a text.
     pub(super) fn of(text: &str) -> Self {
         let text = &text[..text.floor_char_boundary(BYTES_MAX)];
         let letters = String::with_capacity(text.len() + SIGNS.len());
@@ -287,30 +284,30 @@ impl Wording {
         wording
     }
 
-    /// How many words there are.
+    /// Number of words.
     pub(super) fn len(&self) -> usize {
         self.words.len()
     }
 
-    /// All of them, one after the other.
+    /// All words, in order.
     pub(super) fn words(&self) -> impl Iterator<Item = Word<'_>> {
         self.words.iter().map(|word| self.word(word))
     }
 
-    /// A word by its number.
+    /// Word by its index.
     pub(super) fn at(&self, number: usize) -> Option<Word<'_>> {
         self.words.get(number).map(|word| self.word(word))
     }
 
-    /// The statements of the text: its sentences, and the points of its lists. Those that are too long, or
-    /// behind so many others, are none.
+    /// Statements of the text: sentences and list items. Excludes statements that are empty, longer than `WORDS_MAX`,
+    /// or beyond the first `STATEMENTS_MAX`.
     pub(super) fn statements(&self) -> impl Iterator<Item = impl Iterator<Item = Word<'_>>> {
         let all = self.ranges().take(STATEMENTS_MAX);
         let all = all.filter(|words| !words.is_empty() && words.len() <= WORDS_MAX);
         all.map(|words| self.words[words].iter().map(|word| self.word(word)))
     }
 
-    /// The numbers of the words of each statement, however long it is; some have none.
+    /// Range of word indices of each statement, of any length and possibly empty.
     pub(super) fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
         let begins = std::iter::once(0).chain(self.ends.iter().copied());
         begins.zip(&self.ends).map(|(from, &to)| from..to)
@@ -322,7 +319,7 @@ impl Wording {
         Word { stem: of(stem), spelled: of(spelled), class, is_name, behind: of(behind) }
     }
 
-    /// Adds the words of a piece.
+    /// Adds the words of one statement.
     fn read(&mut self, piece: &str) {
         let mut rest = piece;
         let mut behind = Span::default();
@@ -380,16 +377,16 @@ impl Wording {
     }
 }
 
-/// What stands before a value; the letters of every text begin with them.
+/// Signs before a value; the letters of every text begin with these.
 const SIGNS: &str = ":=";
 
-/// Of a bounded text: in lower case it takes at most three bytes for two.
+/// Offsets fit into `u32`: lower case takes at most three bytes for two bytes of a bounded text.
 fn span(from: usize, to: usize) -> Span {
     let narrow = |at: usize| u32::try_from(at).expect("BYTES_MAX bounds what is read");
     Span { from: narrow(from), to: narrow(to) }
 }
 
-/// Cuts behind the end of a sentence, at an empty line, and before the points of a list.
+/// Splits after the end of a sentence, at an empty line, and before list items.
 fn pieces(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -416,8 +413,8 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Where the word that a text begins with ends. Signs between digits belong to a number or a date, and
-/// an apostrophe or an underscore between letters to a word.
+/// Returns the end of the word at the beginning of a text. Signs between digits belong to a number or date, and an
+/// apostrophe before a letter, or an underscore, to a word.
 fn word_end(text: &str) -> usize {
     let begins_number = text.starts_with(|c: char| c.is_ascii_digit());
     let mut chars = text.char_indices().peekable();
@@ -441,7 +438,7 @@ fn word_end(text: &str) -> usize {
     text.len()
 }
 
-/// How many letters a plain word has without the commonest endings: crude, and the same for both texts.
+/// Length of a plain word without the commonest endings: crude, but equal for both texts.
 fn stemmed(word: &str) -> u32 {
     const SHORTEST: usize = 4;
     let ends = |ending: &&str| word.len() >= SHORTEST + ending.len() && word.ends_with(ending);
@@ -450,7 +447,7 @@ fn stemmed(word: &str) -> u32 {
     u32::try_from(word.len() - ending.map_or(0, str::len)).expect("BYTES_MAX bounds what is read")
 }
 
-/// A number in one spelling: `five` is `5`, `1,000` is `1000`.
+/// Normalizes a number to one spelling: `five` to `5`, `1,000` to `1000`.
 fn digits(word: &str) -> Cow<'_, str> {
     if let Some((_, digits)) = NUMBERS.iter().find(|(spelled, _)| *spelled == word) {
         return Cow::Borrowed(digits);
@@ -520,7 +517,7 @@ mod tests {
 
     #[test]
     fn what_grows_in_lower_case_is_read_whole() {
-        // Its lower case takes a byte more than it does.
+        // The lower case of U+0130 is one byte longer than the character.
         let grows = "\u{130}".repeat(BYTES_MAX);
         assert_eq!(Wording::of(&grows).len(), 1);
     }
