@@ -1,9 +1,8 @@
-//! The clients against a store that is really there: `clients suite|probe|hang STORE [COORDINATOR]`, for
+//! Tests of the clients against a real store: `clients suite|probe|hang STORE [COORDINATOR]`, for
 //! `tests/campaigns/remote/clients.sh`. Endpoint and credentials come from the environment.
 //!
-//! `suite` is the suite of the tests; `probe` is that of a start, and ends with 3 where the storage is not to
-//! be written; `hang` wants a storage that takes connections and does not answer, and looks how long that is
-//! waited for.
+//! `suite` is the suite of the tests. `probe` is the probe of a start; its exit code is 3 if the storage must not be
+//! written to. `hang` needs a storage that accepts connections and does not respond, and measures the timeouts.
 #![expect(clippy::unwrap_used, reason = "a campaign fails by panicking")]
 
 use std::process::ExitCode;
@@ -68,7 +67,8 @@ fn pass_the_suite(opened: &dyn Fn() -> Reached) {
     tell("coordinator", &one.coordinator_counts);
 }
 
-/// A coordinator lets no node commit that has no lease, or whose lease another process of its name has.
+/// Checks that a coordinator rejects commits of a node that has no lease, or whose lease another process of its name
+/// has.
 fn guard(opened: &dyn Fn() -> Reached) {
     let (one, other) = (opened(), opened());
     let tenant = Tenant::new(format!("suite-{}", Nonce::drawn(&SystemRandom))).unwrap();
@@ -93,7 +93,7 @@ fn guard(opened: &dyn Fn() -> Reached) {
     other.chain.remove(&tenant, &[1, 2]).unwrap();
 }
 
-/// How long a creation takes where nobody else is there.
+/// Measures a conditional create without contention.
 fn create_alone(reached: &Reached) {
     let tenant = Tenant::new(format!("alone-{}", Nonce::drawn(&SystemRandom))).unwrap();
     let bytes = vec![b'{'; 2000];

@@ -1,4 +1,4 @@
-//! What a remote says of itself (`format-spec/remote.md`, Keys): made by the first who writes there.
+//! Layout marker of a remote (`format-spec/remote.md`, Keys), created by the first writer.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,13 +8,13 @@ use crate::names::Key;
 use crate::objects::{Away, Objects, Tried};
 
 const FORMAT: &str = "recalld remote";
-/// Newest version that this build reads, and the least that can read what it writes.
+/// Newest version that this build reads, and the oldest version that can read its output.
 const VERSION: u16 = 1;
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Longest object that is read.
+    /// Maximum bytes of the object.
     const ABOUT_BYTES_MAX: u64 = 4 << 10;
 }
 
@@ -26,14 +26,14 @@ struct Said {
     id: Nonce,
 }
 
-/// Why a remote is not used.
+/// Reason why a remote cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotOurs {
-    /// It did not answer.
+    /// The remote did not respond.
     Away(Away),
-    /// It is another thing, or of a newer version (REM-07).
+    /// The remote has other content, or a newer version (REM-07).
     Other(Damage),
-    /// Nothing was ever carried there.
+    /// The remote has no layout marker: nothing was ever uploaded to it.
     Empty,
 }
 
@@ -55,10 +55,10 @@ impl From<Away> for NotOurs {
     }
 }
 
-/// The id of a remote. Where it has none and `fresh` is given, that becomes it.
+/// Reads the id of a remote. If the remote is empty and `fresh` is given, creates the layout marker with that id.
 ///
 /// # Errors
-/// No answer; another thing; nothing there, where nothing may be made.
+/// The remote did not respond, has other content, or is empty and `fresh` is `None`.
 pub fn introduce(objects: &dyn Objects, fresh: Option<Nonce>) -> Result<Nonce, NotOurs> {
     if let Some(bytes) = objects.get(&Key::About, None, ABOUT_BYTES_MAX)? {
         return read(&bytes);
@@ -69,7 +69,7 @@ pub fn introduce(objects: &dyn Objects, fresh: Option<Nonce>) -> Result<Nonce, N
     if let Tried::Refused(why) = objects.put_new(&Key::About, &bytes) {
         return Err(Away { why, may_pass: false }.into());
     }
-    // Another one may have been faster, and its id counts.
+    // Another node may have created the marker first; its id counts.
     match objects.get(&Key::About, None, ABOUT_BYTES_MAX)? {
         Some(bytes) => read(&bytes),
         None => {

@@ -1,36 +1,34 @@
-//! Where a remote is, as an operator writes it.
-
 use std::fmt;
 use std::path::PathBuf;
 
 use crate::limits::{ENDPOINTS_MAX, PREFIX_BYTES_MAX};
 
-/// Where objects are.
+/// Address of an object store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
     /// `s3://BUCKET/PREFIX`
     S3 {
-        /// The bucket.
+        /// Bucket name.
         bucket: String,
-        /// What every key begins with: empty, or it ends with `/`.
+        /// Prefix of all keys: empty, or ending with `/`.
         prefix: String,
     },
     /// `file:///FOLDER`
     Folder(PathBuf),
 }
 
-/// Where chains are, if they are not beside the objects: `etcd://HOST:PORT,HOST:PORT/PREFIX`.
+/// Address of a coordinator, for record logs outside of the object store: `etcd://HOST:PORT,HOST:PORT/PREFIX`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Coordinator {
-    /// Whether by TLS (`etcds://`).
+    /// True for TLS (`etcds://`).
     pub tls: bool,
-    /// `HOST:PORT` of each.
+    /// Endpoints as `HOST:PORT`.
     pub endpoints: Vec<String>,
-    /// What every key begins with; ends with `/`.
+    /// Prefix of all keys, ending with `/`.
     pub prefix: String,
 }
 
-/// Text that is no such address, and what is allowed.
+/// Error of an invalid address, with the allowed form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotAnAddress(String);
 
@@ -43,10 +41,10 @@ impl fmt::Display for NotAnAddress {
 impl std::error::Error for NotAnAddress {}
 
 impl Address {
-    /// The address that this text is.
+    /// Parses an address.
     ///
     /// # Errors
-    /// What is allowed, where it is none.
+    /// The text is no address; the error names the allowed form.
     pub fn parse(text: &str) -> Result<Self, NotAnAddress> {
         if let Some(folder) = text.strip_prefix("file://") {
             let is_right = folder.len() > 1 && folder.starts_with('/') && !folder.contains('\0');
@@ -84,13 +82,13 @@ impl fmt::Display for Address {
 }
 
 impl Coordinator {
-    /// The address that this text is.
+    /// Parses the address of a coordinator.
     ///
     /// # Errors
-    /// What is allowed, where it is none.
+    /// The text is no address; the error names the allowed form.
     pub fn parse(text: &str) -> Result<Self, NotAnAddress> {
         let wrong = |why: &str| {
-            // Not the text: somebody may have put a password into it.
+            // The error omits the text, which may contain a password.
             let form = "etcd://HOST:PORT,HOST:PORT/PREFIX (etcds:// by TLS) is wanted";
             NotAnAddress(format!("the address of the coordinator {why}: {form}"))
         };
@@ -129,7 +127,7 @@ fn is_endpoint(text: &str) -> bool {
     !host.is_empty() && host.bytes().all(is_plain) && port.parse::<u16>().is_ok_and(|port| port > 0)
 }
 
-/// With a `/` behind it. Its characters mean nothing to anybody on the way.
+/// Validates a prefix and appends `/`. The allowed characters need no escaping in any protocol.
 fn prefix_of(text: &str) -> Result<String, NotAnAddress> {
     let text = text.trim_end_matches('/');
     if text.is_empty() {

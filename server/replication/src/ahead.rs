@@ -1,8 +1,8 @@
-//! Reading ahead along a chain.
+//! Readahead along a record log.
 //!
-//! A machine asks for one record after the other, and a request takes long. Where it does so for a while, the next ones
-//! in that direction are read side by side. What is there never changes, so it may be told later; that a record is
-//! not there may change at any time, so that is not kept but asked when the machine asks.
+//! A protocol task reads one record after another, and each request takes long. After a few reads in one direction, the
+//! next records in that direction are read in parallel. An existing record never changes, so it may be cached. The
+//! absence of a record may change at any time, so a missing record is read again when the task asks for it.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -13,23 +13,23 @@ use crate::limits::{READ_AHEAD, READ_AHEAD_AFTER, READ_AHEAD_BYTES_MAX};
 use crate::names::Tenant;
 use crate::objects::Away;
 
-/// What was read for one machine and not asked for yet.
+/// Records read ahead for one task.
 #[derive(Debug, Default)]
 pub(crate) struct Ahead {
     read: BTreeMap<u64, Vec<u8>>,
     last: Option<u64>,
-    /// The direction of the last two asks, and how many of them went that way.
+    /// Direction of the last two reads; `run` is the number of reads in that direction.
     upward: bool,
     run: u32,
-    /// Bytes of the largest record of those asks.
+    /// Bytes of the largest record of that run.
     largest: usize,
 }
 
 impl Ahead {
-    /// A record, as [`Chain::read`] has it.
+    /// Reads a record, as [`Chain::read`] does.
     ///
     /// # Errors
-    /// No answer.
+    /// The storage did not respond.
     pub(crate) fn read(
         &mut self,
         number: u64,
@@ -61,8 +61,8 @@ impl Ahead {
         }
     }
 
-    /// Reads this record, and those that come next in the direction: as many as have room if none is larger than
-    /// those before. Of larger ones the next are kept for which there is room.
+    /// Reads this record and the next ones in the direction: as many as fit if none is larger than the records before.
+    /// If they are larger, only the next ones that fit are cached.
     fn read_on(
         &mut self,
         number: u64,
@@ -83,7 +83,7 @@ impl Ahead {
                         let _nobody_else_reads_it = found.set(bytes);
                     }
                 };
-                // Without a thread it is read when it is asked for.
+                // If no thread can be spawned, the record is read when the task asks for it.
                 let _spawned = thread::Builder::new().spawn_scoped(scope, read);
             }
             chain.read(tenant, number)
@@ -99,7 +99,7 @@ impl Ahead {
         own
     }
 
-    /// How many records are read beside the one that is asked for.
+    /// Number of records to read in addition to the requested one.
     fn beside(&self) -> u64 {
         let fit = READ_AHEAD_BYTES_MAX / self.largest.max(1);
         fit.min(READ_AHEAD - 1) as u64
@@ -116,7 +116,7 @@ mod tests {
     use crate::edge::Edge;
     use crate::objects::Tried;
 
-    /// Records 1 to a number that rises, and what was asked for.
+    /// Record log from 1 to a rising number, which counts reads.
     #[derive(Debug)]
     struct Counted {
         newest: Mutex<u64>,
@@ -193,7 +193,7 @@ mod tests {
         let mut asked = chain.asked.lock().unwrap().clone();
         let (first, second) = (asked.iter().filter(|&&n| n == 20).count(), asked.len());
         assert_eq!(first, 2, "down and up");
-        // Some that nobody wanted, at both ends.
+        // A few unneeded records are read at both ends.
         assert!(second <= 59 + 2 * READ_AHEAD, "{second}");
         asked.sort_unstable();
         assert!(asked[0] > 0);
@@ -212,7 +212,7 @@ mod tests {
             asked.retain(|&number| number <= 30);
             assert_eq!(asked.len(), 30, "each once");
         }
-        // The next ones are larger than those before.
+        // Later records are larger than the ones before.
         let chain = Counted::of(30, READ_AHEAD_BYTES_MAX / 2);
         let mut ahead = Ahead { largest: 8, ..Ahead::default() };
         ahead.read_on(10, &Tenant::new("local").unwrap(), &chain).unwrap();

@@ -1,4 +1,4 @@
-//! A workspace that nobody holds, collected by whoever asks: it is taken, collected and given back.
+//! Garbage collection of a workspace without a leader: acquires, collects and releases it.
 
 use std::sync::Arc;
 
@@ -15,38 +15,38 @@ use crate::names::Tenant;
 use crate::node::Node;
 use crate::record::{Head, Kind};
 
-/// What came of collecting a workspace that may be nobody's.
+/// Outcome of the garbage collection of a workspace that may have a leader.
 #[derive(Debug)]
 pub enum Swept {
-    /// It was nobody's, and is again.
+    /// Collected and released.
     Done(Collected),
-    /// Whoever wrote this record holds it and lives.
+    /// The writer of this record is the leader, and alive.
     Held(Box<Head>),
-    /// There is no full record, so all of it counts.
+    /// There is no full record, so no record can be removed.
     Nothing,
 }
 
-/// Collects workspaces without a store of them.
+/// Collects workspaces without a local store.
 #[derive(Debug)]
 pub struct Sweeper {
-    /// Where chains and objects are.
+    /// Access to record logs and objects.
     pub driver: Driver,
-    /// Who takes them, for as long as it lasts.
+    /// Node that acquires the workspaces for the duration of a collection.
     pub node: Arc<Node>,
-    /// How far back they can be had.
+    /// Retention of records.
     pub retention: Retention,
-    /// The time.
+    /// Wall clock.
     pub clock: Arc<dyn Clock>,
-    /// Randomness.
+    /// Source of random bytes.
     pub random: Arc<dyn Random>,
 }
 
 impl Sweeper {
-    /// Takes a workspace that nobody holds, collects it and gives it back. With `waits` it stays until records may be
-    /// removed that it did not know before (REM-30).
+    /// Acquires a workspace without a leader, collects garbage and releases it. With `waits`, the call lasts until
+    /// records may be removed that this node did not know before (REM-30).
     ///
     /// # Errors
-    /// No answer, or what is there cannot be.
+    /// The storage did not respond, or its content is damaged.
     pub fn sweep(&self, tenant: &Tenant, waits: bool) -> Result<Swept, NotRestored> {
         let mut claim = Claim::new(self.node.writer().clone(), self.node.lease());
         let mut was_watched = false;
@@ -56,15 +56,15 @@ impl Sweeper {
                 return Ok(Swept::Nothing);
             };
             if !self.node.may_take(&mut claim, &found) {
-                // Whether its writer lives is known after it was watched for so long.
+                // Watch the writer for `knows_after`; only then is it known to be alive or gone.
                 if std::mem::replace(&mut was_watched, true) {
-                    // Nobody could look whether it lives.
+                    // The observer itself failed, so the writer's state is unknown.
                     if let Some(why) = self.node.trouble() {
                         return Err(NotRestored::Away(why));
                     }
                     return Ok(Swept::Held(Box::new(found.newest.head)));
                 }
-                // Longer than that, not as long.
+                // The wait must be longer than `knows_after`, not equal.
                 self.driver.halt.wait(self.node.knows_after(&found.newest) + PAUSE_MIN);
                 continue;
             }
@@ -104,7 +104,7 @@ impl Sweeper {
         done.and_then(|done| given.map(|()| done))
     }
 
-    /// Gives back what was collected.
+    /// Releases the workspace after the collection.
     pub(crate) fn give(&self, tenant: &Tenant, holder: &mut Holder) -> Result<(), NotRestored> {
         let seq = holder.newest().head.seq;
         let stamp = self.stamp();
@@ -120,7 +120,7 @@ impl Sweeper {
         }
     }
 
-    /// Collects for an epoch that puts nothing.
+    /// Runs one collection of an epoch that uploads nothing.
     pub(crate) fn once(
         &self,
         tenant: &Tenant,

@@ -1,4 +1,4 @@
-//! The sign of life of a node (`format-spec/remote.md`, Beats).
+//! Heartbeat of a node (`format-spec/remote.md`, Heartbeats and leases).
 
 use serde::{Deserialize, Serialize};
 
@@ -7,29 +7,29 @@ use crate::hex::Nonce;
 use crate::limits::{BEAT_BYTES_MAX, URL_BYTES_MAX};
 use crate::names::NodeId;
 
-/// What a node says of itself every fifth of its lease.
+/// Heartbeat, published every fifth of the lease.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Beat {
-    /// Who.
+    /// Node name.
     pub node: NodeId,
-    /// Which process of it: made at random at its start.
+    /// Process of the node, drawn at random at its start.
     pub run: Nonce,
-    /// Rises with each beat of a run.
+    /// Counter that rises with each heartbeat of a process.
     pub count: u64,
-    /// Where it answers, for those who are sent there; empty where it does not say.
+    /// Address for forwarded clients; empty if not published.
     pub url: String,
-    /// How long a beat counts, in seconds.
+    /// Lease of a heartbeat, in seconds.
     pub lease_s: u32,
 }
 
 impl Beat {
-    /// Its bytes: one JSON object.
+    /// Encodes the heartbeat as one JSON object.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("strings and numbers are JSON")
     }
 
-    /// The beat that these bytes are.
+    /// Decodes a heartbeat.
     ///
     /// # Errors
     /// REM-40.

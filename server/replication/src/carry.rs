@@ -1,8 +1,8 @@
-//! A workspace that is written here: what its store tells is brought into its chain.
+//! Shipping of a workspace's writes into its record log, on the node that leads the workspace.
 //!
-//! [`Carrier`] is told by the store ([`engine::far::Far`]) and has two threads: one writes records, one at a
-//! time; the other sends files, so that a large one holds up no commit. What is to be done next is decided by
-//! [`state`], which knows no network.
+//! [`Carrier`] receives the reports of the store ([`engine::far::Far`]) and has two threads. The first writes records,
+//! one at a time. The second uploads files, so that a large file delays no commit. Pure code without network access
+//! decides the next action.
 
 mod carried;
 mod carrier;

@@ -1,6 +1,5 @@
-//! What is asked of whatever keeps the chains: numbered records of which each is created once, a boundary
-//! below which they may be removed, and the beats of nodes. An object store that honours
-//! `If-None-Match: *` does, or etcd.
+//! Interface of a storage for record logs: numbered records, each created once; a low watermark below which records may
+//! be removed; and the heartbeats of nodes. The storage is an object store that honours `If-None-Match: *`, or etcd.
 
 #[cfg(feature = "etcd")]
 pub(crate) mod etcd;
@@ -14,58 +13,58 @@ use crate::edge::Edge;
 use crate::names::Tenant;
 use crate::objects::{Away, Tried};
 
-/// The chains of all workspaces. Every call blocks and has a deadline of its own.
+/// Record logs of all workspaces. Every call blocks and has a deadline of its own.
 pub trait Chain: Send + Sync + Debug {
-    /// Creates record `number`, in one attempt that nothing below repeats. `Unsure` where there is one
-    /// already.
+    /// Creates record `number` in one attempt, which no lower layer repeats. Returns `Unsure` if the number has a
+    /// record already.
     fn create(&self, tenant: &Tenant, number: u64, bytes: &[u8]) -> Tried;
 
-    /// The bytes of record `number`; `None` where there is none.
+    /// Bytes of record `number`; `None` if there is no such record.
     ///
     /// # Errors
-    /// No answer.
+    /// The storage did not respond.
     fn read(&self, tenant: &Tenant, number: u64) -> Result<Option<Vec<u8>>, Away>;
 
-    /// How long ago record `number` was made by the clock of whatever keeps the chain; `None` where that does not say.
+    /// Age of record `number` by the storage's clock; `None` if the storage does not report ages.
     ///
     /// # Errors
-    /// No answer, or there is no such record.
+    /// The storage did not respond, or there is no such record.
     fn age(&self, tenant: &Tenant, number: u64) -> Result<Option<Duration>, Away>;
 
-    /// The first `most` numbers above `after` that have a record, ascending.
+    /// First `most` record numbers above `after`, ascending.
     ///
     /// # Errors
-    /// No answer.
+    /// The storage did not respond.
     fn numbers(&self, tenant: &Tenant, after: u64, most: usize) -> Result<Vec<u64>, Away>;
 
-    /// The highest edge, which is at 0 where there is none.
+    /// Highest low watermark; its boundary is 0 if none was published.
     ///
     /// # Errors
-    /// No answer, or one that breaks rule REM-20.
+    /// The storage did not respond, or the watermark breaks rule REM-20.
     fn edge(&self, tenant: &Tenant) -> Result<Edge, Away>;
 
-    /// Puts an edge there. `Unsure` where there is one at its place already.
+    /// Publishes a low watermark. Returns `Unsure` if its version exists already.
     fn raise_edge(&self, tenant: &Tenant, edge: &Edge) -> Tried;
 
     /// Removes records.
     ///
     /// # Errors
-    /// Some may be there still.
+    /// Some records may still exist.
     fn remove(&self, tenant: &Tenant, numbers: &[u64]) -> Result<(), Away>;
 
-    /// Says that this node lives.
+    /// Publishes a heartbeat of this node.
     ///
     /// # Errors
-    /// No answer: whoever looks may have seen it, or not.
+    /// The storage did not respond: other nodes may or may not have received the heartbeat.
     fn beat(&self, beat: &Beat) -> Result<(), Away>;
 
-    /// The beats of all nodes.
+    /// Heartbeats of all nodes.
     ///
     /// # Errors
-    /// No answer.
+    /// The storage did not respond.
     fn beats(&self) -> Result<Vec<Beat>, Away>;
 
-    /// Whether a creation at or below the edge, or by a node whose beat has lapsed, is refused by the store
-    /// itself, so that nobody has to look afterwards (rule REM-31).
+    /// Returns true if the storage itself refuses a creation at or below the watermark, or by a node whose heartbeat
+    /// has expired. The watermark then need not be read after a creation (rule REM-31).
     fn guards_edge(&self) -> bool;
 }

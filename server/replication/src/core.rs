@@ -1,13 +1,13 @@
-//! The protocol of a chain: who may write it, how a record comes to be, how it is followed and what of
-//! it may go (`format-spec/remote.md`).
+//! Protocol of a record log: who may write, how records are created, how followers read, and which data may be removed
+//! (`format-spec/remote.md`).
 //!
-//! Every machine here is an `async fn` that awaits nothing but a [`Port`]: each `await` is one [`Ask`] to
-//! the storage, or a wait. There is no executor, thread, clock or input: whoever holds the [`Machine`]
-//! takes the next ask out, does it, and puts the [`Answer`] and the time back in. A thread does so in a
-//! loop ([`Driver`]); the simulation (`server/replication/tests/it/simulation/`) does so in any order,
-//! late, twice or never. A machine may be dropped at any ask. What it worked on knows what is still open.
+//! Every state machine here is an `async fn` that awaits nothing but a [`Port`]: each `await` is one [`Ask`] to the
+//! storage, or a wait. There is no executor, thread, clock or input. The owner of the [`Machine`] removes the next
+//! request, performs it, and passes the [`Answer`] and the time back in. A thread does so in a loop ([`Driver`]). The
+//! simulation (`server/replication/tests/it/simulation/`) does so in any order, late, twice or never. A machine may be
+//! dropped at any request; the object that it worked on knows what is still in flight.
 //!
-//! Does not know what the bytes of logs, manifests and files mean.
+//! The meaning of the bytes of logs, manifests and files is unknown here.
 //!
 //! [`Driver`]: crate::Driver
 

@@ -1,43 +1,41 @@
-//! How much was asked of the storage: requests, bytes and time, by what they were for.
-
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// What a request was for.
+/// Operation of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Op {
-    /// An object was put.
+    /// Put of an object.
     Put,
-    /// An object or a record was created where none was.
+    /// Conditional create of an object or record.
     Create,
-    /// Bytes were read.
+    /// Read of bytes.
     Get,
-    /// What is known of an object was read.
+    /// Read of an object's metadata.
     Head,
-    /// Names were listed.
+    /// List of names.
     List,
-    /// Objects or records were removed.
+    /// Removal of objects or records.
     Remove,
-    /// A node said that it lives.
+    /// Heartbeat of a node.
     Beat,
-    /// Credentials were fetched.
+    /// Fetch of credentials.
     SignIn,
 }
 
-/// How a request ended.
+/// Outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was done (2xx).
+    /// Success (2xx).
     Done,
-    /// There is no such thing (404).
+    /// No such object (404).
     Missing,
-    /// Something else was there (409, 412).
+    /// Conflict: another object exists (409, 412).
     Taken,
-    /// It was not allowed (any other 4xx, and 3xx).
+    /// Not allowed (any other 4xx, and 3xx).
     Refused,
-    /// The storage failed or was too busy (429, 5xx).
+    /// Storage failure or overload (429, 5xx).
     Failed,
-    /// There was no answer, or only a part of one.
+    /// No response, or a truncated one.
     Silent,
 }
 
@@ -60,7 +58,8 @@ const OUTCOMES: [(Outcome, &str); 6] = [
     (Outcome::Silent, "silent"),
 ];
 
-/// Counts since the start. Requests are those on the wire: what was repeated counts again.
+/// Request metrics since the start: requests, bytes and time by operation. Each request on the wire counts, so a retry
+/// counts again.
 #[derive(Debug, Default)]
 pub struct Counts {
     requests: [[AtomicU64; OUTCOMES.len()]; OPS.len()],
@@ -70,7 +69,7 @@ pub struct Counts {
 }
 
 impl Outcome {
-    /// What a status of HTTP says.
+    /// Outcome of an HTTP status.
     #[must_use]
     pub fn of(status: u16) -> Self {
         match status {
@@ -84,7 +83,7 @@ impl Outcome {
 }
 
 impl Counts {
-    /// Counts one request: the bytes that went with it, and those that came back.
+    /// Counts one request with its bytes sent and received.
     pub fn note(&self, op: Op, outcome: Outcome, sent: usize, received: usize, took: Duration) {
         let (op, outcome) = (op as usize, outcome as usize);
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
@@ -94,7 +93,7 @@ impl Counts {
         self.received.fetch_add(received as u64, Relaxed);
     }
 
-    /// Requests by what they were for and how they ended, each pair that there is.
+    /// Request counts for each pair of operation and outcome.
     #[must_use]
     pub fn requests(&self) -> Vec<(&'static str, &'static str, u64)> {
         let mut rows = Vec::with_capacity(OPS.len() * OUTCOMES.len());
@@ -107,7 +106,7 @@ impl Counts {
         rows
     }
 
-    /// How long requests took in all, by what they were for, in seconds.
+    /// Total seconds of requests, by operation.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "2^53 microseconds are 285 years")]
     pub fn seconds(&self) -> Vec<(&'static str, f64)> {
@@ -115,13 +114,13 @@ impl Counts {
         OPS.iter().map(|&(op, name)| (name, seconds(op))).collect()
     }
 
-    /// Requests for one thing, however they ended.
+    /// Requests of one operation, with any outcome.
     #[must_use]
     pub fn of(&self, op: Op) -> u64 {
         self.requests[op as usize].iter().map(|count| count.load(Relaxed)).sum()
     }
 
-    /// Bytes of objects and records that were sent, and that were received.
+    /// Bytes of objects and records: sent, and received.
     #[must_use]
     pub fn bytes(&self) -> (u64, u64) {
         (self.sent.load(Relaxed), self.received.load(Relaxed))

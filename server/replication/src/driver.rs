@@ -1,4 +1,4 @@
-//! A machine on a thread: each ask is done at once, and each wait is one.
+//! Executor of protocol tasks on the current thread: requests and waits block.
 
 use std::fmt;
 use std::rc::Rc;
@@ -12,20 +12,20 @@ use crate::names::Tenant;
 use crate::objects::Objects;
 use crate::ticks::TickSource;
 
-/// What machines of one node run on.
+/// Environment of a node's protocol tasks.
 #[derive(Debug, Clone)]
 pub struct Driver {
-    /// Keeps chains, edges and beats.
+    /// Storage of record logs, low watermarks and heartbeats.
     pub chain: Arc<dyn Chain>,
-    /// Keeps objects.
+    /// Object storage.
     pub objects: Arc<dyn Objects>,
-    /// Time.
+    /// Monotonic clock.
     pub ticks: Arc<dyn TickSource>,
-    /// Ends waits, and machines with them.
+    /// Shutdown signal, which ends waits and tasks.
     pub halt: Arc<Halt>,
 }
 
-/// Whether all is over; whoever waits is told.
+/// Shutdown signal that wakes waiting threads.
 #[derive(Default)]
 pub struct Halt {
     is_over: Mutex<bool>,
@@ -40,26 +40,27 @@ impl fmt::Debug for Halt {
 }
 
 impl Halt {
-    /// One that is raised as well for as long as this says so: it is asked before each request, and wakes nobody.
+    /// Creates a signal that also counts as raised while `is_over` returns true. The closure is called before each
+    /// request and wakes no waiting thread.
     #[must_use]
     pub fn asking(is_over: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self { asked: Some(Box::new(is_over)), ..Self::default() }
     }
 
-    /// All is over.
+    /// Raises the signal and wakes all waiting threads.
     pub fn raise(&self) {
         *self.is_over.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.changed.notify_all();
     }
 
-    /// Whether it is.
+    /// Returns true if the signal is raised.
     #[must_use]
     pub fn is_raised(&self) -> bool {
         *self.is_over.lock().unwrap_or_else(PoisonError::into_inner)
             || self.asked.as_ref().is_some_and(|is_over| is_over())
     }
 
-    /// Waits so long, or until all is over, which it says.
+    /// Waits for `length`, or until the signal is raised. Returns true if it is raised.
     pub fn wait(&self, length: Duration) -> bool {
         let is_over = self.is_over.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.changed.wait_timeout_while(is_over, length, |is_over| !*is_over);
@@ -68,7 +69,7 @@ impl Halt {
 }
 
 impl Driver {
-    /// Runs a machine to its end; `None` where all was over before.
+    /// Runs a task to its end; `None` if the shutdown signal was raised before.
     pub fn run<'a, T, F>(&self, tenant: &Tenant, body: impl FnOnce(Rc<Port>) -> F) -> Option<T>
     where
         F: Future<Output = T> + 'a,
@@ -76,7 +77,7 @@ impl Driver {
         self.run_telling(tenant, &|_| (), body)
     }
 
-    /// The same, which tells of each call that was not answered as it should be, while it is tried again.
+    /// Runs a task to its end, as [`Driver::run`] does, and reports each failed request to `tell` while it is retried.
     pub fn run_telling<'a, T, F>(
         &self,
         tenant: &Tenant,

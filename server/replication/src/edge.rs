@@ -1,4 +1,4 @@
-//! The boundary of a chain: what lies at or below it may be gone (`format-spec/remote.md`, Edges).
+//! Low watermark of a record log: records at or below may be removed (`format-spec/remote.md`, Low watermark).
 
 use serde::{Deserialize, Serialize};
 
@@ -6,56 +6,56 @@ use crate::fault::Damage;
 use crate::hex::Hash;
 use crate::limits::{EDGE_BYTES_MAX, KEPT_MAX, NUMBER_MAX};
 
-/// A boundary of a chain. Edges of one chain only rise.
+/// Low watermark. The watermarks of one record log only rise.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Edge {
-    /// No record with this number or a lower one is the newest, ever again; all of them may be removed but
-    /// those in `kept`.
+    /// No record at or below this number will ever again be the newest. All of them may be removed, except those in
+    /// `kept`.
     pub boundary: u64,
-    /// How often what is kept at this boundary has become less.
+    /// Number of times that `kept` was reduced at this boundary.
     pub turn: u64,
-    /// Of the writer that made it.
+    /// Epoch of the writer that published the watermark.
     pub epoch: u64,
-    /// Up to here history went because something in it was erased: nothing holds it, no pin either.
+    /// Records up to this number were removed because of an erasure: nothing retains them, not even a pin.
     pub erased: u64,
-    /// Up to here nothing is left of that history: neither records nor objects.
+    /// Up to this number nothing of that history is left: neither records nor objects.
     pub gone: u64,
-    /// Records at or below the boundary that are there still, ascending.
+    /// Records at or below the boundary that are retained, ascending.
     pub kept: Vec<Kept>,
 }
 
-/// A record that is kept for those who want the store as it was.
+/// A record that is retained for point-in-time restores.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
-    /// Its number.
+    /// Number of the record.
     pub number: u64,
-    /// The hash of its head.
+    /// Hash of the record's header.
     pub sha256: Hash,
-    /// When it was made, microseconds since 1970, as it says itself.
+    /// Time of the record by its own header, in microseconds since 1970.
     pub at: i64,
 }
 
 impl Edge {
-    /// What it counts by: the highest is the one that does.
+    /// Version of the watermark; the highest one counts.
     #[must_use]
     pub fn place(&self) -> (u64, u64) {
         (self.boundary, self.turn)
     }
 
-    /// Whether a number may be gone.
+    /// Returns true if the record with this number may have been removed.
     #[must_use]
     pub fn is_below(&self, number: u64) -> bool {
         number <= self.boundary
             && self.kept.binary_search_by_key(&number, |kept| kept.number).is_err()
     }
 
-    /// Its bytes: one JSON object.
+    /// Encodes the watermark as one JSON object.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("strings and numbers are JSON")
     }
 
-    /// The edge that these bytes are.
+    /// Decodes a watermark.
     ///
     /// # Errors
     /// REM-20.

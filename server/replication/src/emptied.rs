@@ -1,4 +1,4 @@
-//! What says in a chain that all rows of its workspace are gone (`format-spec/remote.md`, Emptying).
+//! Full record by which a record log says that its workspace is purged (`format-spec/remote.md`, Purge).
 
 use engine::far::Listing;
 
@@ -6,7 +6,7 @@ use crate::core::Found;
 use crate::edge::Edge;
 use crate::record::{Full, Kind, Record};
 
-/// Whether a full record, its number and that of the record before say that all rows are gone.
+/// Returns true if a full record with this number says that all rows of the workspace are gone.
 pub(crate) fn says_so(full: &Full, number: u64) -> bool {
     full.erased + 1 == number
         && full.files.is_empty()
@@ -15,20 +15,20 @@ pub(crate) fn says_so(full: &Full, number: u64) -> bool {
 }
 
 impl Found {
-    /// The epoch that emptied the chain, where all rows are gone and none came since (REM-72).
+    /// Epoch that purged the workspace, if all rows are gone and none were written since (REM-72).
     #[must_use]
     pub fn emptied_by(&self) -> Option<u64> {
         emptied_by(&self.records)
     }
 
-    /// Whether all is gone that such a record ended, as the chain's edge tells.
+    /// Returns true if the low watermark confirms that everything before the purge record is removed.
     #[must_use]
     pub fn is_gone(&self, edge: &Edge) -> bool {
         self.emptied_by().is_some() && edge.gone + 1 >= self.newest.head.base
     }
 }
 
-/// The same of the records that lead to one from its base, those that bring something.
+/// Purge epoch from the records from the base to the newest one, without acquisition and release records.
 pub(crate) fn emptied_by(records: &[Record]) -> Option<u64> {
     let [record] = records else { return None };
     let Kind::Full(full) = &record.kind else { return None };

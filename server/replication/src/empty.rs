@@ -1,8 +1,8 @@
-//! A workspace that was deleted: all that lies of it on the storage goes, but for what says so
-//! (`format-spec/remote.md`, Emptying).
+//! Purge of a deleted workspace: all its objects on the storage are removed, except the record that says so
+//! (`format-spec/remote.md`, Purge).
 //!
-//! Owns one step at a time: what was done is read in the chain, so whoever ends in the middle is followed by whoever
-//! comes next. Must not know who deleted it, nor who else has it.
+//! Runs one step at a time. The progress is read from the record log, so after a crash any node can continue. Must not
+//! know who deleted the workspace, nor which other nodes have bytes of it.
 
 use std::time::Duration;
 
@@ -20,83 +20,83 @@ use crate::node::Node;
 use crate::record::{Full, Head, Kind};
 use crate::since::{is_young, went_on};
 
-/// A workspace that was deleted.
+/// A deleted workspace.
 #[derive(Debug, Clone)]
 pub struct Deleted {
-    /// Which.
+    /// Name of the workspace.
     pub tenant: Tenant,
-    /// When, microseconds since 1970.
+    /// Time of deletion, in microseconds since 1970.
     pub at: i64,
-    /// Whether what is known to be empty is looked through all the same: something may have come late.
+    /// True to scan even a purged workspace, as an object may have arrived late.
     pub looks_again: bool,
-    /// For how long it can be restored. Nothing is emptied whose newest record is younger by the storage's clock
-    /// (REM-73), where that tells.
+    /// Time for which the workspace can be restored. If the storage's clock says that the newest record is younger,
+    /// nothing is purged (REM-73).
     pub kept: Duration,
 }
 
-/// When it is asked whether a workspace may be emptied.
+/// Moment of a check that a workspace may be purged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
-    /// Before it is taken.
+    /// Before the acquisition.
     First,
-    /// After that, before anything is lost (REM-76).
+    /// After the acquisition, and before any data is lost (REM-76).
     Taken,
 }
 
-/// Why a workspace is not emptied now.
+/// Reason to defer a purge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotNow {
-    /// It is not to be.
+    /// The workspace must not be purged.
     Stays(String),
-    /// Whether it is to be could not be asked.
+    /// The check itself failed.
     Unasked(String),
 }
 
-/// Whether a workspace may be emptied, or why not.
+/// Check that a workspace may be purged; the error is the reason against it.
 pub type May<'a> = &'a dyn Fn(Moment) -> Result<(), NotNow>;
 
-/// What is known of a workspace that is being emptied, from one step to the next.
+/// State of a purge between two steps.
 #[derive(Debug)]
 pub struct Emptying {
     claim: Claim,
-    /// Knows since when which record is known here.
+    /// Garbage collector, which remembers since when each record is known here.
     collector: Option<Collector>,
 }
 
-/// What one step came to.
+/// Outcome of a purge step.
 #[derive(Debug)]
 pub enum Emptied {
-    /// Nothing of it is there any more; this was removed last.
+    /// Nothing of the workspace is left; this step removed the last objects.
     Done(Collected),
-    /// What is left goes later: its records are not known here for long enough.
+    /// The rest is removed later: its records are not known here for long enough.
     Waiting(Collected),
-    /// Whoever wrote this record holds it, and lives for all that is known.
+    /// The writer of this record is the leader, and alive as far as known.
     Held(Box<Head>),
-    /// It is not to be emptied now, and why.
+    /// The workspace must not be purged now, for this reason.
     Spared(String),
 }
 
-/// What came of giving a chain up that is not open here.
+/// Outcome of the release of a record log whose workspace is not open here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GivenUp {
-    /// This process does not hold it; whose newest record there is, where that is no give.
+    /// This process is not the leader. The newest record is given unless it is a release.
     NotOurs(Option<Box<Head>>),
-    /// It did, and gave it away.
+    /// This process was the leader and released the record log.
     Given,
-    /// It did not come to that: another record may be the newest by now, which the next call finds.
+    /// No release was written. Another record may be the newest by now, which the next call finds.
     NotYet,
 }
 
 impl Emptying {
-    /// Nothing yet. It takes by a name that is no server's: where it is cut short, what it took is no sign of life to
-    /// whoever goes on.
+    /// Starts a purge. Acquisitions are under a collector's name, which is no server's: after a crash they do not count
+    /// as a sign that the workspace is alive.
     #[must_use]
     pub fn new(node: &Node) -> Self {
         let claim = Claim::new(node.writer().collecting(), node.lease());
         Self { claim, collector: None }
     }
 
-    /// Whether it is remembered how long its records are known.
+    /// Returns true if the purge remembers since when its records are known.
     #[must_use]
     pub fn remembers(&self) -> bool {
         self.collector.is_some()
@@ -104,12 +104,12 @@ impl Emptying {
 }
 
 impl Sweeper {
-    /// Goes on with emptying a workspace, which nobody is to open again, and does not wait. Before anything is lost
-    /// `may` is asked, and whether its chain says that it is alive (REM-74). Once it came to [`Emptied::Done`] another
-    /// call changes nothing, but for what came late.
+    /// Runs the next step of the purge of a workspace that no node opens again; does not wait. Before any data is lost,
+    /// `may` is called, and the record log is searched for signs of life (REM-74). After [`Emptied::Done`] a further
+    /// call only removes objects that arrived late.
     ///
     /// # Errors
-    /// No answer, or what is there cannot be. The next call goes on.
+    /// The storage did not respond, or its content is damaged. The next call continues.
     pub fn empty(
         &self,
         deleted: &Deleted,
@@ -135,7 +135,7 @@ impl Sweeper {
                 let why = self.node.trouble().unwrap_or_else(|| "it was not heard".to_owned());
                 return Err(NotRestored::Away(format!("this node may be taken for gone: {why}")));
             }
-            // What this node wrote under its own name it does not go on with.
+            // An acquisition of this node under its own name is not continued; purges use a collector's name.
             let is_own = found.newest.head.node == self.node.writer().node;
             if !is_own && !self.node.may_take(&mut known.claim, &found) {
                 return match self.node.trouble() {
@@ -158,11 +158,11 @@ impl Sweeper {
         Err(NotRestored::Away("others write its chain faster than it can be taken".into()))
     }
 
-    /// Gives a chain away that this process wrote and nobody here goes on with, since its workspace was deleted: what
-    /// was not sent stays unsent.
+    /// Releases a record log that this process leads and no longer writes, as its workspace was deleted. Writes that
+    /// were not uploaded stay so.
     ///
     /// # Errors
-    /// No answer, or what is there cannot be.
+    /// The storage did not respond, or its content is damaged.
     pub fn give_up(&self, tenant: &Tenant) -> Result<GivenUp, NotRestored> {
         let found = run(&self.driver, tenant, async |port| find(&port, None).await)??;
         let Some(Found { newest, as_of, .. }) = found else { return Ok(GivenUp::NotOurs(None)) };
@@ -185,12 +185,12 @@ impl Sweeper {
         })
     }
 
-    /// Whether nothing is left of a chain that was emptied.
+    /// Returns true if nothing is left of a purged record log.
     fn has_gone(&self, tenant: &Tenant, found: &Found) -> Result<bool, NotRestored> {
         Ok(found.is_gone(&self.driver.chain.edge(tenant)?))
     }
 
-    /// Why it is not to be emptied now, if so.
+    /// Returns the reason why the workspace must not be purged now, if there is one.
     fn spares(
         &self,
         deleted: &Deleted,
@@ -207,14 +207,14 @@ impl Sweeper {
         if let Some(why) = went_on(&self.driver, &deleted.tenant, (newest, deleted.at), own)? {
             return Ok(Some(why));
         }
-        // Of one that was emptied nothing can be restored, however young that is.
+        // A purged workspace cannot be restored, so its age does not matter.
         if found.emptied_by().is_some() {
             return Ok(None);
         }
         is_young(&self.driver, &deleted.tenant, (newest, deleted.kept))
     }
 
-    /// It was taken: says that all rows are gone, collects, and gives it away.
+    /// After the acquisition: writes the purge record, collects garbage and releases the record log.
     fn wipe(
         &self,
         tenant: &Tenant,
@@ -237,7 +237,7 @@ impl Sweeper {
         })?;
         let noted = match committed {
             Committed::Done(noted) => noted,
-            // What may stand of it is found by the next step.
+            // If the record stands in spite of the error, the next step finds it.
             other => return Err(NotRestored::Away(format!("it was taken, and {other:?}"))),
         };
         let mut collector = Collector::new(holder.epoch(), self.retention);
@@ -248,7 +248,7 @@ impl Sweeper {
         Ok(came_to(done?, erased))
     }
 
-    /// It was emptied and given away: removes what is left.
+    /// After the purge record and its release: removes the rest.
     fn go_on(
         &self,
         tenant: &Tenant,
@@ -263,12 +263,12 @@ impl Sweeper {
     }
 }
 
-/// What a collection came to, where all up to a record is to go.
+/// Outcome of a collection that must remove everything up to a record.
 fn came_to(done: Collected, erased: u64) -> Emptied {
     if done.gone >= erased { Emptied::Done(done) } else { Emptied::Waiting(done) }
 }
 
-/// The manifest of a store that has lost all that these records bring, and comes behind them.
+/// Manifest of an empty store that follows on these records and has lost all their rows.
 fn manifest_behind(found: &Found, now: Micros) -> Result<Vec<u8>, OpenError> {
     let Head { store, seq, .. } = found.newest.head;
     let (mut before, mut last_log) = (None, 0);
@@ -283,7 +283,7 @@ fn manifest_behind(found: &Found, now: Micros) -> Result<Vec<u8>, OpenError> {
         };
         last_log = numbers.into_iter().fold(last_log, u64::max);
     }
-    // Nothing was ever in the chain, and what was sent for it may lie there.
+    // The record log has no full record, but objects uploaded for one may exist.
     let first = || Listing::first(StoreId(u128::from_le_bytes(store.0)), now);
     before.unwrap_or_else(first).emptied(seq, last_log)
 }

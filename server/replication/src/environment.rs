@@ -1,11 +1,9 @@
-//! What clients are opened with beside their addresses, and why one of these settings does not do.
-
 use std::fmt;
 
-/// What the usual variables of the environment say; nothing below reads them itself.
+/// Lookup of an environment variable. The clients read no variable themselves.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// A setting is wrong or absent; what, and what to do.
+/// A wrong or missing setting, with a remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unusable(String);
 

@@ -1,8 +1,8 @@
-//! Whether anything of what was erased is left on the storage.
+//! Audit that erased data is gone from the storage.
 //!
-//! An id stays where a tombstone has it, or a list of what others replaced, so its bytes alone say little. Every state
-//! that can be had from the storage and has them is brought into a directory, and looked through there as any store
-//! is; what no such state explains is left. Must not know how a store keeps what stays.
+//! An id may legitimately remain in a tombstone, or in the list of items that another one replaced, so its bytes alone
+//! prove nothing. Each restorable state that has the bytes is therefore brought into a directory and verified as a
+//! store. Bytes that no state explains are reported as remnants.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,20 +21,20 @@ use crate::objects::{About, each};
 use crate::parts::Shelf;
 use crate::record::{Kind, Record};
 
-/// What there is on the storage of an item or edge that was erased.
+/// Remnants on the storage of an erased item or edge.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Left {
-    /// What is left of it, in words, at most [`REMOTE_FINDINGS_MAX`] of them.
+    /// Findings in words, at most [`REMOTE_FINDINGS_MAX`].
     pub found: Vec<String>,
-    /// Whether a state that can be had says that it was erased. Where none does, nothing is proven.
+    /// True if a restorable state records the erasure. If none does, nothing is proven.
     pub has_tombstone: bool,
 }
 
-/// What there is on the storage of an item or edge with number `id` of a workspace, and of `phrase` in any of its
-/// bytes. Each state of the workspace that names the id is brought to `disk`, which holds nothing.
+/// Searches the storage for remnants of the item or edge `id` of a workspace, and for `phrase` in any bytes. Each state
+/// of the workspace that has the id is brought to `disk`, which must be empty.
 ///
 /// # Errors
-/// The storage does not answer, or what is there cannot be.
+/// The storage did not respond, or its content is damaged.
 pub fn find_erased(
     driver: &Driver,
     tenant: &Tenant,
@@ -53,7 +53,8 @@ pub fn find_erased(
         copy: LocalCopy::over(Arc::clone(disk)),
     };
     search.bytes()?;
-    // Objects are there before a record names them, and may go while this reads: they are looked for once more.
+    // Objects exist before a record names them, and may be removed during the search: a second pass explains the new
+    // ones.
     for _ in 0..2 {
         if !search.unexplained.is_empty() {
             search.states()?;
@@ -70,7 +71,7 @@ pub fn find_erased(
     Ok(search.left)
 }
 
-/// The spellings of an id: in a cell, in a manifest, as people see it.
+/// Encodings of an id: in a cell, in a manifest, and as shown to users.
 fn forms(id: u128) -> [Vec<u8>; 4] {
     let bytes = id.to_le_bytes();
     [
@@ -88,19 +89,19 @@ struct Search<'a> {
     forms: [Vec<u8>; 4],
     phrase: Option<&'a str>,
     left: Left,
-    /// Objects and records with the id, of which nobody said yet why.
+    /// Objects and records that have the id and are not explained yet.
     unexplained: BTreeSet<Key>,
     disk: &'a Arc<dyn Disk>,
     copy: LocalCopy,
 }
 
-/// A full record and the steps behind it that were read so far.
+/// A full record and the step records read behind it.
 #[derive(Default)]
 struct State {
     records: Vec<Record>,
-    /// The keys of their bytes, and of themselves.
+    /// Keys of the records and of their objects.
     keys: BTreeSet<Key>,
-    /// The number that comes next.
+    /// Number of the next record.
     next: u64,
 }
 
@@ -111,10 +112,10 @@ impl Search<'_> {
         }
     }
 
-    /// Looks into the bytes of all objects of the workspace, records and all.
+    /// Scans the bytes of all objects of the workspace, including its records.
     fn bytes(&mut self) -> Result<(), NotRestored> {
         let driver = self.driver;
-        // The end of the part before, since what is looked for may lie across two.
+        // End of the previous part, as a match may cross two parts.
         let mut end: Vec<u8> = Vec::new();
         let forms = self.forms.iter().map(Vec::len).max().unwrap_or_default();
         let longest = self.phrase.map_or(0, str::len).max(forms);
@@ -131,7 +132,7 @@ impl Search<'_> {
         if is_chain_here {
             return self.has_room();
         }
-        // A coordinator has the chain.
+        // A coordinator stores the record log.
         let mut ahead = Ahead::default();
         for number in readable_numbers(driver, self.tenant)? {
             if let Some(bytes) = ahead.read(number, self.tenant, &*driver.chain)? {
@@ -147,11 +148,11 @@ impl Search<'_> {
         {
             self.find(format!("{key} has the phrase"));
         }
-        // A ledger goes on naming what was erased.
+        // A ledger retains the ids of erased items.
         let is_ledger = matches!(key, Key::Ledger(..));
         let has_id = !is_ledger && self.forms.iter().any(|form| holds(bytes, form));
         if has_id && self.unexplained.len() <= ERASED_OBJECTS_MAX {
-            // A file's parts count as one.
+            // All parts of a file count as one object.
             self.unexplained.insert(match key {
                 Key::Data(tenant, data, _) => Key::Data(tenant.clone(), *data, 0),
                 key => key.clone(),
@@ -168,15 +169,15 @@ impl Search<'_> {
         }
     }
 
-    /// Brings each state here that has something to explain: a full record and all steps behind it at once, which
-    /// have all bytes of the states between.
+    /// Verifies each state that has unexplained keys. A full record and all steps behind it are applied at once:
+    /// together they have the bytes of all states in between.
     fn states(&mut self) -> Result<(), NotRestored> {
         let (mut state, mut ahead) = (State::default(), Ahead::default());
         for number in readable_numbers(self.driver, self.tenant)? {
             if self.driver.halt.is_raised() {
                 return Err(NotRestored::Over);
             }
-            // It was collected meanwhile.
+            // A missing record was removed by a collection meanwhile.
             let read = ahead.read(number, self.tenant, &*self.driver.chain)?;
             let Some(bytes) = read else { continue };
             let (record, _) = Record::decode(&bytes).map_err(NotRestored::Damage)?;
@@ -201,7 +202,7 @@ impl Search<'_> {
         let looked = verify_erased(&**self.disk, self.id, self.phrase, &mut |_| {});
         let erasure = looked.map_err(|error| NotRestored::Away(error.to_string()))?;
         self.left.has_tombstone |= erasure.has_tombstone;
-        // What is wrong with one that is not proven is told by the state, and not by each object.
+        // If the erasure is not proven, one finding is reported for the state, not one for each object.
         self.unexplained.retain(|key| !state.keys.contains(key));
         if erasure.is_proven() {
             return Ok(());
@@ -219,7 +220,7 @@ impl Search<'_> {
 }
 
 impl State {
-    /// The next record, where it is that: behind a gap nothing can be had until the next full record.
+    /// Adds the next record. After a gap, no record can be restored until the next full record.
     fn add(&mut self, tenant: &Tenant, record: Record, of_bytes: Hash) {
         let number = record.head.number;
         if number != self.next {

@@ -1,13 +1,11 @@
-//! Bytes that break a rule of the remote layout.
-
 use std::fmt;
 
-/// Bytes on object storage that cannot be what was written there.
+/// Damage: bytes on object storage that break a rule of the remote layout and that no correct writer can have written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
-    /// The rule of `format-spec/remote.md` that they break, such as `REM-02`.
+    /// Broken rule of `format-spec/remote.md`, such as `REM-02`.
     pub rule: &'static str,
-    /// What was found, and what was wanted.
+    /// Found and expected value.
     pub detail: String,
 }
 

@@ -1,4 +1,4 @@
-//! A workspace that somebody else writes: its files here, kept up with its chain.
+//! Follower's copy of a workspace: its local files, kept up to date with the record log.
 
 mod cache;
 mod copy;

@@ -1,5 +1,3 @@
-//! Hashes and numbers made at random, as text and as bytes.
-
 use std::fmt;
 
 use engine::os::clock::Random;
@@ -11,20 +9,20 @@ use sha2::{Digest, Sha256};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Hex<const BYTES: usize>(pub [u8; BYTES]);
 
-/// A SHA-256.
+/// A SHA-256 hash.
 pub type Hash = Hex<32>;
 
-/// What nobody else has made: 16 bytes out of the kernel's random numbers.
+/// A unique number: 16 random bytes of the kernel.
 pub type Nonce = Hex<16>;
 
 impl Hash {
-    /// The SHA-256 of `bytes`.
+    /// Computes the SHA-256 hash of `bytes`.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// Its first half, where it is part of a name.
+    /// First half of the hash, for use in a name.
     #[must_use]
     pub fn half(&self) -> Nonce {
         Hex(self.0.first_chunk().copied().unwrap_or_default())
@@ -32,12 +30,12 @@ impl Hash {
 }
 
 impl<const BYTES: usize> Hex<BYTES> {
-    /// All zeros: no hash of anything that is known.
+    /// All zeros: the hash of no known input.
     pub const NONE: Self = Self([0; BYTES]);
-    /// The one that sorts last.
+    /// All ones: sorts last.
     pub const MOST: Self = Self([0xff; BYTES]);
 
-    /// A new one.
+    /// Draws a random value.
     #[must_use]
     pub fn drawn(random: &dyn Random) -> Self {
         let mut bytes = [0; BYTES];
@@ -45,7 +43,7 @@ impl<const BYTES: usize> Hex<BYTES> {
         Self(bytes)
     }
 
-    /// What these digits say; `None` unless they are lower-case hexadecimal of just this length.
+    /// Parses lower-case hexadecimal digits; `None` unless the text has exactly this length.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         if text.len() != 2 * BYTES {

@@ -1,4 +1,4 @@
-//! A workspace as it was at some time, brought into a directory; and which workspaces there are.
+//! Point-in-time restore of a workspace into a directory, and the list of workspaces on a remote.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,22 +19,22 @@ use crate::objects::{Away, Objects};
 use crate::parts::Shelf;
 use crate::record::{Head, Record};
 
-/// Why a workspace was not brought back.
+/// Error of a restore.
 #[derive(Debug)]
 pub enum NotRestored {
     /// The remote has no such workspace.
     Missing,
-    /// It was deleted, and can be restored no more.
+    /// The workspace was purged.
     Emptied,
-    /// Nothing that is kept is as old as that; what is kept begins at this time, microseconds since 1970.
+    /// No retained record is that old; the oldest one is of this time, in microseconds since 1970.
     TooOld(i64),
-    /// The storage did not answer.
+    /// The storage did not respond.
     Away(String),
-    /// What is there cannot be.
+    /// The content of the storage is damaged.
     Damage(Damage),
-    /// Its files did not come, or could not be written.
+    /// The files could not be fetched or written.
     Files(NotApplied),
-    /// It was called off.
+    /// The restore was cancelled.
     Over,
 }
 
@@ -69,11 +69,11 @@ impl From<Away> for NotRestored {
     }
 }
 
-/// Brings a workspace into a directory that holds nothing, as it was at a time (microseconds since 1970), or as
-/// it is. Gives the record that it is as of. Collections leave it alone meanwhile.
+/// Restores a workspace into an empty directory, as of a time (microseconds since 1970) or as of now. Returns the
+/// restored record. A pin protects the record from garbage collection meanwhile.
 ///
 /// # Errors
-/// Nothing is as old, the storage does not answer, or what is there cannot be; what was written is of no use then.
+/// No record is that old, the storage did not respond, or its content is damaged; the written files are of no use then.
 pub fn restore(
     driver: &Driver,
     tenant: &Tenant,
@@ -89,12 +89,12 @@ pub fn restore(
             run(driver, tenant, async |port| pin(&port, node.clone(), nonce, &wanted).await)?;
         let key = match pinned {
             Pinned::Held(key) => key,
-            // It went before it was pinned: what is kept now is looked at.
+            // The record was removed before the pin: choose among the records retained now.
             Pinned::Late => continue,
             Pinned::Away(away) => return Err(away.into()),
         };
         let restored = pinned_restore(driver, tenant, number, disk);
-        // What stays is removed once its time is over.
+        // If the removal fails, the pin expires.
         let _removed = driver.objects.remove(&[key]);
         return restored;
     }
@@ -122,12 +122,12 @@ fn pinned_restore(
     if copy.is_store() { Ok(mark) } else { Err(NotRestored::Missing) }
 }
 
-/// The newest record that was made at that time or before, of those that are kept.
+/// Newest retained record of that time or before.
 fn number_as_of(driver: &Driver, tenant: &Tenant, as_of: Option<i64>) -> Result<u64, NotRestored> {
     let numbers = readable_numbers(driver, tenant)?;
     let Some(&newest) = numbers.last() else { return Err(NotRestored::Missing) };
     let Some(as_of) = as_of else { return Ok(newest) };
-    // Records' times never fall along the chain.
+    // Times of records never decrease along the log.
     let (mut low, mut high) = (0, numbers.len());
     let mut found = None;
     while low < high {
@@ -141,7 +141,7 @@ fn number_as_of(driver: &Driver, tenant: &Tenant, as_of: Option<i64>) -> Result<
         }
     }
     match found {
-        // Before the first full record there is nothing to be had.
+        // Before the first full record there is nothing to restore.
         Some(head) if head.base > 0 => Ok(head.number),
         _ => {
             let first = numbers.get(low).copied().unwrap_or(newest);
@@ -150,7 +150,7 @@ fn number_as_of(driver: &Driver, tenant: &Tenant, as_of: Option<i64>) -> Result<
     }
 }
 
-/// The numbers of all records that can be read: those that the edge keeps, and those above it.
+/// Numbers of all readable records: those that the low watermark retains, and those above it.
 pub(crate) fn readable_numbers(driver: &Driver, tenant: &Tenant) -> Result<Vec<u64>, Away> {
     let edge = driver.chain.edge(tenant)?;
     let mut numbers: Vec<u64> = edge.kept.iter().map(|kept| kept.number).collect();
@@ -158,7 +158,7 @@ pub(crate) fn readable_numbers(driver: &Driver, tenant: &Tenant) -> Result<Vec<u
     Ok(numbers)
 }
 
-/// All numbers above an edge.
+/// All record numbers above a low watermark.
 pub(crate) fn numbers_above(
     driver: &Driver,
     tenant: &Tenant,
@@ -181,7 +181,7 @@ fn head_of(driver: &Driver, tenant: &Tenant, number: u64) -> Result<Head, NotRes
     record_at(driver, tenant, number).map(|record| record.head)
 }
 
-/// A record that was listed.
+/// Reads a listed record.
 pub(crate) fn record_at(
     driver: &Driver,
     tenant: &Tenant,
@@ -193,7 +193,7 @@ pub(crate) fn record_at(
     Ok(record)
 }
 
-/// Runs a machine to its end.
+/// Runs a protocol task to its end.
 pub(crate) fn run<'a, T, F>(
     driver: &Driver,
     tenant: &Tenant,
@@ -205,17 +205,17 @@ where
     driver.run(tenant, body).ok_or(NotRestored::Over)
 }
 
-/// The workspaces that have objects there, ascending, at most [`TENANTS_MAX`].
+/// Workspaces that have objects on the storage, ascending, at most [`TENANTS_MAX`].
 ///
 /// # Errors
-/// No answer.
+/// The storage did not respond.
 pub fn tenants(objects: &dyn Objects) -> Result<Vec<Tenant>, Away> {
     let mut found: Vec<Tenant> = Vec::new();
     let mut after = None;
     while found.len() < TENANTS_MAX {
         let listed = objects.list("t/", after.as_ref(), 1)?;
         let Some(tenant) = listed.first().and_then(|about| about.key.tenant()) else { break };
-        // Pins sort last of what a workspace has, and no pin sorts behind this one.
+        // Pins sort last among a workspace's objects, and no pin sorts after this one.
         let last = NodeId::new("z".repeat(crate::limits::NODE_BYTES_MAX)).expect("it is a name");
         after = Some(Key::Pin(tenant.clone(), last, Nonce::MOST));
         found.push(tenant.clone());

@@ -1,4 +1,4 @@
-//! What a node has copies of (`format-spec/remote.md`, Erasure): so that whoever erases knows which nodes must lose it.
+//! Node inventory (`format-spec/remote.md`, Erasure): names the nodes that an erasure must wait for.
 
 use std::collections::BTreeMap;
 
@@ -8,26 +8,26 @@ use crate::fault::Damage;
 use crate::limits::{HOLDS_BYTES_MAX, NUMBER_MAX, TENANTS_MAX};
 use crate::names::{NodeId, Tenant};
 
-/// What a node says of the workspaces of which it has bytes.
+/// Inventory of the workspaces of which a node has bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holds {
-    /// Who.
+    /// Node name.
     pub node: NodeId,
-    /// By workspace.
+    /// Local copies, by workspace.
     pub workspaces: BTreeMap<Tenant, Holding>,
 }
 
-/// What a node has of a workspace.
+/// A node's local copy of a workspace.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holding {
-    /// The record that its store is as of, or is ahead of; 0 where that is not known.
+    /// Record that the store is at or ahead of; 0 if unknown.
     pub record: u64,
-    /// Stores of it that were set aside, which follow nothing.
+    /// Number of stores that were set aside and follow nothing.
     pub left: u32,
 }
 
 impl Holding {
-    /// Whether nothing of what went with that record is here any more.
+    /// Returns true if no data that was removed with this record is left on the node.
     #[must_use]
     pub fn is_past(&self, record: u64) -> bool {
         self.record >= record && self.left == 0
@@ -35,13 +35,13 @@ impl Holding {
 }
 
 impl Holds {
-    /// Its bytes: one JSON object.
+    /// Encodes the inventory as one JSON object.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("strings and numbers are JSON")
     }
 
-    /// What these bytes say.
+    /// Decodes an inventory.
     ///
     /// # Errors
     /// REM-70.

@@ -1,7 +1,7 @@
-//! One blocking HTTP request after another. Owns connections, time bounds and the size of answers; knows
-//! neither what is asked nor what a status means, and repeats nothing.
+//! Blocking HTTP client, one request at a time. Owns connections, timeouts and response limits. Does not interpret a
+//! status and does not retry.
 //!
-//! What is told of a failure never has the address that was asked: a signature may be in it.
+//! Error messages never contain the URL, which may contain a signature.
 
 mod tcp;
 
@@ -23,26 +23,25 @@ use crate::limits::{
     IDLE_CONNECTIONS_MAX, IDLE_MAX, SLOWEST_BYTES_PER_SECOND,
 };
 
-/// A client of one host or several.
+/// Client of one or more hosts.
 pub(crate) struct Http {
     agent: Agent,
     counts: Arc<Counts>,
 }
 
-/// What is asked.
 pub(crate) struct Ask<'a> {
-    /// What it counts as.
+    /// Operation under which the request is counted.
     pub(crate) op: Op,
     pub(crate) method: Method,
     pub(crate) url: &'a str,
     pub(crate) headers: &'a [(&'a str, &'a str)],
-    /// Sent with PUT and POST, also where it is empty.
+    /// Body of PUT and POST, sent even if empty.
     pub(crate) body: &'a [u8],
-    /// Bytes of a good answer; more are a failure.
+    /// Maximum bytes of a successful response; a longer one is an error.
     pub(crate) most: u64,
 }
 
-/// What was answered. A bad answer's body is cut at [`ERROR_BYTES_MAX`].
+/// A response. The body of an error response is truncated at [`ERROR_BYTES_MAX`].
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -50,18 +49,18 @@ pub(crate) struct Answer {
     pub(crate) body: Vec<u8>,
 }
 
-/// There was no answer, or not all of it.
+/// Error of a missing or incomplete response.
 #[derive(Debug)]
 pub(crate) struct NoAnswer {
-    /// For people.
+    /// Message for users.
     pub(crate) why: String,
-    /// Whether what was asked may have been done.
+    /// True if the request may have been executed.
     #[cfg_attr(
         not(feature = "etcd"),
         expect(dead_code, reason = "objects are told by their state")
     )]
     pub(crate) may_be_done: bool,
-    /// Whether to ask again can help.
+    /// True if a retry may succeed.
     pub(crate) may_pass: bool,
 }
 
@@ -74,7 +73,7 @@ impl Answer {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// Its body as text, as far as it is text.
+    /// Body as text; invalid UTF-8 is replaced.
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
@@ -87,11 +86,11 @@ impl fmt::Debug for Http {
 }
 
 impl Http {
-    /// A client that believes the certificates of `ca_file`, or the usual ones where there is none. It goes
-    /// through the proxy that the environment names if `by_proxy`.
+    /// Creates a client that trusts the certificates of `ca_file`, or the default ones. If `by_proxy`, the client uses
+    /// the proxy of the environment.
     ///
     /// # Errors
-    /// What is wrong with the file.
+    /// The file cannot be read or parsed.
     pub(crate) fn new(
         ca_file: Option<&Path>,
         by_proxy: bool,
@@ -121,7 +120,7 @@ impl Http {
         Ok(Self { agent, counts })
     }
 
-    /// Asks once.
+    /// Sends a request once.
     pub(crate) fn ask(&self, ask: &Ask<'_>) -> Result<Answer, NoAnswer> {
         let began = Instant::now();
         let answer = self.send(ask).and_then(|answer| read(answer, ask.most));
@@ -165,7 +164,7 @@ fn read(answer: Response<Body>, most: u64) -> Result<Answer, NoAnswer> {
         Err(error) if is_good => {
             return Err(cut(format!("its answer was cut off ({error})"), true));
         }
-        // The status of a bad answer is enough.
+        // The status of an error response is sufficient.
         Err(_) | Ok(_) => {}
     }
     if bytes.len() as u64 > most {
@@ -177,7 +176,7 @@ fn read(answer: Response<Body>, most: u64) -> Result<Answer, NoAnswer> {
     Ok(Answer { status: head.status.as_u16(), headers: head.headers, body: bytes })
 }
 
-/// Of its own text nothing is told: it has the address.
+/// Discards the error's own text, which contains the URL.
 fn unsendable(_: ureq::http::Error) -> NoAnswer {
     let why = "the request cannot be sent: its address or a header is not valid".into();
     NoAnswer { why, may_be_done: false, may_pass: false }

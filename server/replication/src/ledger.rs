@@ -1,6 +1,6 @@
-//! A node's ledger of a workspace, brought to object storage piece by piece, and back.
+//! Replication of a node's audit ledger of a workspace: upload to object storage piece by piece, and download.
 //!
-//! Knows volumes as files with a length. What is in them is the business of whoever keeps the ledger.
+//! Treats volumes as files with a length. The ledger's owner knows the format of the entries.
 
 mod bring;
 mod memo;

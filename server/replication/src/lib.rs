@@ -1,9 +1,8 @@
-//! What carries a store past one machine: a copy of it on object storage, made of objects that never
-//! change and of one chain of numbered records for each workspace that says which of them count
-//! (`format-spec/remote.md`).
+//! Replication of a store to object storage: immutable objects, and one log of numbered records per workspace that
+//! names the objects which count (`format-spec/remote.md`).
 //!
-//! A [`Record`] is created where none is; whoever gets the next number has committed it. Start with
-//! [`Objects`] and [`Chain`], which are all that is asked of the storage.
+//! A [`Record`] is created with a conditional put; creating the next number commits it. [`Objects`] and [`Chain`] are
+//! the whole interface to the storage and the place to start reading.
 #![forbid(unsafe_code)]
 
 mod about;

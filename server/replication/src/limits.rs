@@ -1,4 +1,4 @@
-//! Every maximum of the remote layout and of its protocol. Mirror of `format-spec/limits.md`.
+//! Limits of the remote layout and its protocol. Mirror of `format-spec/limits.md`.
 
 mod clients;
 
@@ -10,160 +10,162 @@ pub use clients::*;
 limit_table::limits! {
     pub(crate) const LIMITS = [clients];
 
-    /// Bytes of one part of a file on object storage; the last one is shorter.
+    /// Bytes of one part of a file on object storage; the last part may be shorter.
     pub const PART_BYTES: u64 = 16 << 20;
     /// Bytes of a whole record.
     pub const RECORD_BYTES_MAX: usize = 16 << 20;
-    /// Log bytes that a record holds itself; more are an object.
+    /// Log bytes inside a record; a longer piece is an object.
     pub const INLINE_BYTES_MAX: usize = 1 << 20;
-    /// Bytes of the manifest in a full record, as the engine bounds it.
+    /// Bytes of the manifest in a full record; the engine has the same bound.
     pub const MANIFEST_BYTES_MAX: usize = 8 << 20;
-    /// Files that a full record names: segment, state and index of each of 4,096.
+    /// Files that a full record references: segment, state and index of each of 4,096 segments.
     pub const FILES_MAX: usize = 3 * 4096;
-    /// Logs that a full record names, and pieces of a step, as the engine bounds the logs of a manifest.
+    /// Logs that a full record references, and pieces of a step; the engine has the same bound for the logs of a
+    /// manifest.
     pub const LOGS_MAX: usize = 64;
-    /// Folds that a full record names, over all its logs.
+    /// Log objects that a full record references, over all its logs.
     pub const FOLDS_MAX: usize = 1024;
     /// Bytes of the name of a file in a store.
     pub const FILE_NAME_BYTES_MAX: usize = 64;
     /// Bytes of a node's name.
     pub const NODE_BYTES_MAX: usize = 63;
-    /// Bytes of the address where a node answers.
+    /// Bytes of a node's URL.
     pub const URL_BYTES_MAX: usize = 512;
-    /// Bytes of an edge.
+    /// Bytes of a low watermark.
     pub const EDGE_BYTES_MAX: usize = 1 << 20;
-    /// Records that an edge keeps at or below its boundary.
+    /// Records that a watermark retains at or below its boundary.
     pub const KEPT_MAX: usize = 4096;
-    /// Bytes of a beat.
+    /// Bytes of a heartbeat.
     pub const BEAT_BYTES_MAX: usize = 4 << 10;
-    /// Steps behind a full record that a writer leaves to whoever comes next: it makes a full record before it gives.
+    /// Steps since a full record that a writer leaves to its successor: with more steps, it writes a full record before
+    /// the release.
     pub const GIVE_STEPS_MAX: usize = 16;
-    /// Records that are read side by side where one after the other is asked for.
+    /// Records that a sequential reader reads concurrently.
     pub const READ_AHEAD: usize = 8;
-    /// Records that are asked for one after the other before more are read ahead: a reader that keeps up asks for
-    /// fewer.
+    /// Sequential reads of records before readahead starts: a reader that is up to date needs fewer.
     pub const READ_AHEAD_AFTER: u32 = 3;
-    /// Bytes of records that were read ahead and not asked for yet.
+    /// Bytes of records that were read ahead and not requested yet.
     pub const READ_AHEAD_BYTES_MAX: usize = 2 * RECORD_BYTES_MAX;
-    /// Bytes of a piece of a ledger; so many in smaller ones become one.
+    /// Bytes of a ledger piece; smaller pieces with this many bytes in total are compacted into one piece.
     pub const LEDGER_PIECE_BYTES_MAX: u64 = 4 << 20;
-    /// A piece of a ledger is small if it has less bytes.
+    /// Bytes below which a ledger piece is small.
     pub const SMALL_PIECE_BYTES: u64 = 64 << 10;
-    /// Small pieces of a ledger that follow one another; so many become one.
+    /// Consecutive small pieces of a ledger at which they are compacted into one piece.
     pub const SMALL_PIECES_MAX: usize = 256;
-    /// Pieces of the ledgers of a workspace that are looked at.
+    /// Ledger pieces of a workspace that are examined.
     pub const LEDGER_PIECES_MAX: usize = 1 << 20;
-    /// How long the entries of reads may be on this machine alone.
+    /// Time for which the ledger entries of reads may be on this machine only.
     pub const LEDGER_DELAY: Duration = Duration::from_secs(10);
-    /// How long what was known of a number may be believed (rule REM-31).
+    /// Time for which knowledge of a record number is valid (rule REM-31).
     pub const FRESH_MAX: Duration = Duration::from_secs(30);
-    /// How much later than a workspace was deleted a record may be made without a sign that it is alive (rule REM-74):
-    /// by then each node that works with it has heard of that, and has let go of it.
+    /// Time after a workspace's deletion in which a new record is no sign that the workspace is alive (rule REM-74). By
+    /// its end, each node that works with the workspace has received the deletion and released the workspace.
     pub const DELETED_SLACK: Duration = Duration::from_secs(300);
-    /// How long a record's number must have been known before it may be removed (rule REM-30).
+    /// Time for which a record's number must have been known before the record may be removed (rule REM-30).
     pub const CHAIN_KEPT_MIN: Duration = Duration::from_secs(300);
-    /// Nodes whose beats are looked at.
+    /// Nodes whose heartbeats are observed.
     pub const NODES_MAX: usize = 1024;
-    /// Runs of a node that are remembered beside the one that is there: as many as begin in a long lease, where each
-    /// ends after some seconds.
+    /// Earlier runs of a node that are remembered: as many as start during a long lease, if each ends after some
+    /// seconds.
     pub const RUNS_BEFORE_MAX: usize = 64;
-    /// How long a creation is tried before nobody knows.
+    /// Time for which a creation is tried before its outcome counts as unknown.
     pub const CREATE_WAIT_MAX: Duration = Duration::from_secs(30);
-    /// The first pause between two attempts; each is twice as long as the one before.
+    /// First pause between two attempts; each pause is twice as long as the one before.
     pub const PAUSE_MIN: Duration = Duration::from_millis(50);
-    /// The longest pause between two attempts.
+    /// Longest pause between two attempts.
     pub const PAUSE_MAX: Duration = Duration::from_secs(2);
-    /// How often the newest record is looked for in one go, while the chain goes on.
+    /// Attempts of one search for the newest record while the log advances.
     pub const FIND_TRIES_MAX: usize = 8;
     /// Numbers and keys that are listed in one request.
     pub const NUMBERS_AT_ONCE: usize = 1000;
-    /// Steps behind a full record at which the next one is due.
+    /// Steps since a full record at which the next full record is due.
     pub const STEPS_WANTED: usize = 256;
-    /// Bytes of steps behind a full record at which the next one is due.
+    /// Bytes of steps since a full record at which the next full record is due.
     pub const STEP_BYTES_WANTED: usize = 8 << 20;
-    /// Steps behind a full record after which no other step is written.
+    /// Steps since a full record after which no other step is written.
     pub const STEPS_MAX: usize = 4096;
-    /// Bytes of steps behind a full record after which no other step is written.
+    /// Bytes of steps since a full record after which no other step is written.
     pub const STEP_BYTES_MAX: usize = 32 << 20;
-    /// Steps behind a full record that a reader reads.
+    /// Steps since a full record that a reader reads.
     pub const WALK_STEPS_MAX: usize = STEPS_MAX;
-    /// Bytes of steps behind a full record that a reader holds.
+    /// Bytes of steps since a full record that a reader has in memory.
     pub const WALK_BYTES_MAX: usize = STEP_BYTES_MAX + RECORD_BYTES_MAX;
-    /// Records that a chain has above its edge, but for those since the newest full one.
+    /// Records of a log above its watermark, not counting those since the newest full record.
     pub const CHAIN_RECORDS_MAX: usize = 32_768;
-    /// Pins of a workspace that are looked at; with more, nothing of its history is removed.
+    /// Pins of a workspace that are read; with more pins, nothing of the workspace's history is removed.
     pub const PINS_MAX: usize = 1024;
     /// Bytes of a pin.
     pub const PIN_BYTES_MAX: u64 = 4 << 10;
-    /// How long a pin may hold, in seconds.
+    /// Lifetime of a pin, in seconds.
     pub const PIN_SECONDS_MAX: u64 = 24 * 60 * 60;
-    /// Edges that are kept below the highest.
+    /// Watermark objects that are retained below the highest.
     pub const EDGES_KEPT: usize = 2;
-    /// How often it is tried at a start whether of those who create the same, one does.
+    /// Rounds of the start-up probe, each of which races creators of the same object.
     pub const PROBE_ROUNDS: u32 = 16;
-    /// How many try to create the same at once.
+    /// Concurrent creators in a round of the probe.
     pub const PROBE_RACERS: usize = 8;
-    /// How old an object of a probe is, in seconds, that no start looks at any more.
+    /// Age, in seconds, of a probe's object that no start uses any more.
     pub const PROBE_SECONDS_MAX: u64 = 60 * 60;
-    /// Parts of a file that are sent or fetched at a time.
+    /// Parts of a file that are uploaded or fetched at a time.
     pub const TRANSFERS_MAX: usize = 4;
-    /// Bytes of logs that are not in the chain at which they go at once, whether anybody waits or not.
+    /// WAL bytes outside of the record log at which a step is written at once, even if no write waits.
     pub const STEP_BYTES: u64 = 256 << 10;
-    /// Files of which is remembered across a restart which parts of them lie there.
+    /// Files whose uploaded parts are remembered across a restart.
     pub const CARRIED_FILES_MAX: usize = 4096;
-    /// Bytes of the list of these.
+    /// Bytes of the list of uploaded parts.
     pub const CARRIED_BYTES_MAX: u64 = 2 << 20;
-    /// How long a write waits for the remote before nobody knows.
+    /// Time for which a write waits for the remote before its outcome counts as unknown.
     pub const CARRY_WAIT_MAX: Duration = Duration::from_secs(30);
-    /// How long the remote may have taken nothing before writes are refused at once.
+    /// Time without progress of the remote after which writes are refused at once.
     pub const FAR_HANG: Duration = Duration::from_secs(2);
     /// Writes of a workspace that wait for the remote.
     pub const FAR_WAITERS_MAX: usize = 256;
-    /// How often a record of the past is looked for that went before it was pinned.
+    /// Attempts to pin a past record that is removed before the pin is in place.
     pub const RESTORE_TRIES_MAX: usize = 8;
-    /// Bytes of what a node says that it has copies of.
+    /// Bytes of a node's inventory.
     pub const HOLDS_BYTES_MAX: usize = 16 << 20;
-    /// How often a node says anew what it has copies of.
+    /// Interval at which a node publishes its inventory.
     pub const HOLDS_PACE: Duration = Duration::from_secs(10);
-    /// After so many of these pauses it looks whether what it said is there.
+    /// Intervals (`HOLDS_PACE`) after which a node checks that its published inventory is there.
     pub const HOLDS_ROUNDS: u64 = 6;
-    /// Items whose erasure is to reach a remote and its nodes still.
+    /// Items whose erasure has not reached the remote and its nodes yet.
     pub const ERASING_MAX: usize = 65_536;
-    /// Bytes of the list of these.
+    /// Bytes of the list of pending erasures.
     pub const ERASING_BYTES_MAX: u64 = 8 << 20;
     /// Workspaces that are listed.
     pub const TENANTS_MAX: usize = 100_000;
-    /// Objects with the bytes of an id whose erasure is to be proven; each is remembered until a state explains it.
+    /// Objects that contain an id whose erasure is to be proven; each is remembered until a state of the store explains
+    /// it.
     pub const ERASED_OBJECTS_MAX: usize = 100_000;
-    /// What a look through a remote names of all that is wrong.
+    /// Findings that a verification of a remote reports.
     pub const REMOTE_FINDINGS_MAX: usize = 100;
-    /// How often a workspace's chain is looked at anew before it is opened, while others write it.
+    /// Attempts to find the head of a workspace's log before the workspace is opened, while other nodes write it.
     pub const OPEN_TRIES_MAX: usize = 32;
-    /// Stores with commits that no chain has, which are kept beside a workspace's own.
+    /// Set-aside stores beside a workspace's own, with commits that are in no record log.
     pub const LEFT_MAX: usize = 4;
-    /// Records that one look of a follower brings.
+    /// Records that one poll of a follower returns.
     pub const FOLLOW_RECORDS_MAX: usize = 256;
-    /// Bytes of these, but for the last.
+    /// Bytes of the records that one poll of a follower returns, not counting the last record.
     pub const FOLLOW_BYTES_MAX: usize = 8 << 20;
-    /// How long a follower waits at the least before it looks again.
+    /// Shortest pause between two polls of a follower.
     pub const FOLLOW_PAUSE_MIN: Duration = Duration::from_millis(250);
-    /// And at the most.
+    /// Longest pause between two polls of a follower.
     pub const FOLLOW_PAUSE_MAX: Duration = Duration::from_secs(5);
-    /// How long after somebody asked a follower looks often.
+    /// Time after a read in which a follower polls often.
     pub const FOLLOW_WARM_FOR: Duration = Duration::from_secs(10);
-    /// Fetches of pages that are under way in a process.
+    /// Page fetches in progress in a process.
     pub const FETCHES_MAX: usize = 8;
-    /// Bytes that a cache must be allowed.
+    /// Smallest capacity of a cache, in bytes.
     pub const CACHE_BYTES_MIN: u64 = 64 << 20;
-    /// How long room in the cache, or a place among the fetches, is waited for.
+    /// Time for which a fetch waits for space in the cache, or for a permit.
     pub const CACHE_WAIT_MAX: Duration = Duration::from_secs(10);
-    /// Bytes that must be here of a segment before it is let go of to make room.
+    /// Local bytes that a segment must have before it is evicted.
     pub const CACHE_LET_GO_MIN: u64 = 512 << 10;
-    /// How long whoever fills the cache waits at the most before it tries again.
+    /// Longest pause of the prefetcher before the next attempt.
     pub const CACHE_PAUSE: Duration = Duration::from_secs(1);
 }
 
-/// Largest number of a record, an epoch or a place in a file, so that a sum of two never overflows.
+/// Largest record number, epoch or file offset, so that a sum of two never overflows.
 pub const NUMBER_MAX: u64 = i64::MAX.cast_unsigned();
 
 const _: () = assert!(OBJECT_BYTES_MAX == PART_BYTES);
@@ -174,7 +176,7 @@ const _: () = assert!(
         > MANIFEST_BYTES_MAX + FILES_MAX * 256 + FOLDS_MAX * 256 + INLINE_BYTES_MAX + (1 << 20)
 );
 
-/// How long a lease may be, in seconds.
+/// Permitted lease durations, in seconds.
 pub const LEASE_SECONDS: RangeInclusive<u32> = 5..=300;
-/// Objects that are listed before they are looked at.
+/// Objects that are listed at a time before they are processed.
 pub const LISTED_TOGETHER: usize = 1000;

@@ -1,7 +1,7 @@
 //! Names of workspaces, nodes and objects.
 //!
-//! Owns the tree of keys (`format-spec/remote.md`, Keys), in both directions. What was read from a listing
-//! and is none of these is nobody's: it is neither used nor removed.
+//! Owns the tree of keys (`format-spec/remote.md`, Keys), for writing and parsing. A listed object whose name is no key
+//! is foreign: this crate neither uses nor removes the object.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -11,18 +11,17 @@ use serde::{Deserialize, Serialize};
 use crate::hex::{Hex, Nonce};
 use crate::limits::{NODE_BYTES_MAX, NUMBER_MAX};
 
-/// Characters of a workspace's name (CTL-10).
+/// Length of a workspace's name in characters (CTL-10).
 const TENANT_CHARS: RangeInclusive<usize> = 3..=63;
-/// What the chain of the control store is called: no workspace is, since its last character is none that a name ends
-/// with.
+/// Name of the metastore's record log. No workspace has this name, as the name of a workspace never ends with `-`.
 const CONTROL: &str = "control-";
-/// How the names of those begin that only collect, and what was drawn behind that.
+/// Name prefix of nodes that only collect garbage; a random number follows.
 const COLLECTING: &str = "gc-";
 type CollectingDrawn = Hex<8>;
 const NUMBER_DIGITS: usize = 20;
 const PART_DIGITS: usize = 5;
 
-/// Text that is not such a name, and what is allowed.
+/// Error of an invalid name, with the allowed form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotAName(String);
 
@@ -34,12 +33,12 @@ impl fmt::Display for NotAName {
 
 impl std::error::Error for NotAName {}
 
-/// The name of a workspace: `local`, or the slug of a tenant's; or that of the control store, which has a chain, too.
+/// Name of a workspace: `local`, or the slug of a tenant's; or the name of the metastore, which has a record log, too.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Tenant(String);
 
-/// The name of a node. An operator gives it, or it is made at random and kept in the data directory.
+/// Name of a node: given by the operator, or drawn at random and stored in the data directory.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct NodeId(String);
@@ -64,10 +63,10 @@ fn check_word(what: &str, text: &str, chars: RangeInclusive<usize>) -> Result<()
 macro_rules! words {
     ($($name:ident, $what:literal, $chars:expr, $beside:expr;)*) => {$(
         impl $name {
-            /// This text, as a name.
+            /// Checks and wraps a name.
             ///
             /// # Errors
-            /// What is allowed, where it is none.
+            /// The text is no valid name; the error names the allowed form.
             pub fn new(text: impl Into<String>) -> Result<Self, NotAName> {
                 let text = text.into();
                 if $beside != Some(&*text) {
@@ -76,7 +75,7 @@ macro_rules! words {
                 Ok(Self(text))
             }
 
-            /// Its text.
+            /// Name as text.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
@@ -111,13 +110,13 @@ words! {
 }
 
 impl NodeId {
-    /// What a process is called that holds a workspace only to collect it (REM-74).
+    /// Name of a process that acquires a workspace only to collect garbage (REM-74).
     #[must_use]
     pub fn of_collecting(drawn: &CollectingDrawn) -> Self {
         Self(format!("{COLLECTING}{drawn}"))
     }
 
-    /// Whether it is such a one, and no server.
+    /// Returns true if the name belongs to a garbage collector, not to a server.
     #[must_use]
     pub fn only_collects(&self) -> bool {
         let drawn = self.0.strip_prefix(COLLECTING);
@@ -126,31 +125,31 @@ impl NodeId {
 }
 
 impl Tenant {
-    /// What the chain of the control store is called.
+    /// Name of the metastore's record log.
     #[must_use]
     pub fn control() -> Self {
         Self(CONTROL.to_owned())
     }
 
-    /// Whether it is that.
+    /// Returns true if this is the name of the metastore's record log.
     #[must_use]
     pub fn is_control(&self) -> bool {
         self.0 == CONTROL
     }
 }
 
-/// What an object of data is called: the epoch of whoever put it there, and a number of its own. Never
-/// used twice, so what no record names any more can never be named again (REM-06).
+/// Key of a data object: the epoch of its writer, and a random number. A key is never reused, so an object that no
+/// record names any more can never be named again (REM-06).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DataKey {
-    /// Of the writer that put it there.
+    /// Epoch of the writer.
     pub epoch: u64,
-    /// Made at random.
+    /// Random number.
     pub nonce: Nonce,
 }
 
 impl DataKey {
-    /// What `EPOCH-NONCE` says.
+    /// Parses `EPOCH-NONCE`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (epoch, nonce) = text.split_once('-')?;
@@ -183,21 +182,21 @@ impl<'de> Deserialize<'de> for DataKey {
     }
 }
 
-/// Some bytes of a volume of a ledger.
+/// Byte range of one volume of a ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LedgerPiece {
-    /// Which ledger of that node it is; made at random.
+    /// Lineage of the ledger: a random number that distinguishes ledgers of one node.
     pub lineage: Nonce,
-    /// The first entry of the volume.
+    /// Sequence number of the volume's first entry.
     pub volume: u64,
-    /// The place of the first byte in it.
+    /// Offset of the first byte.
     pub from: u64,
-    /// Behind the last byte.
+    /// Offset behind the last byte.
     pub to: u64,
 }
 
 impl LedgerPiece {
-    /// What `R-V-FROM-TO` says.
+    /// Parses `LINEAGE-VOLUME-FROM-TO`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let parts: Vec<&str> = text.splitn(5, '-').collect();
@@ -207,7 +206,7 @@ impl LedgerPiece {
         (from < to).then_some(Self { lineage, volume, from, to })
     }
 
-    /// How many bytes it has.
+    /// Number of bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.to - self.from
@@ -221,28 +220,28 @@ impl fmt::Display for LedgerPiece {
     }
 }
 
-/// Where an object lies, below the prefix of the remote.
+/// Key of an object, below the prefix of the remote.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
-    /// What this remote is.
+    /// Layout marker of the remote.
     About,
     /// A record of a workspace.
     Chain(Tenant, u64),
-    /// A boundary of a workspace, and its turn.
+    /// Low watermark of a workspace: its boundary and its turn.
     Edge(Tenant, u64, u64),
-    /// A part of a file of a workspace, counted from 0.
+    /// Part of a workspace's file, counted from 0.
     Data(Tenant, DataKey, u32),
-    /// A record that is too long for a coordinator: its number, and the first half of its SHA-256.
+    /// Record that is too long for a coordinator: its number, and the first half of its SHA-256.
     Body(Tenant, u64, Nonce),
-    /// A reader that must not lose a record.
+    /// Pin of a reader that retains a record.
     Pin(Tenant, NodeId, Nonce),
-    /// Bytes of a ledger that a node keeps.
+    /// Piece of a node's ledger.
     Ledger(Tenant, NodeId, LedgerPiece),
-    /// The beat of a node.
+    /// Heartbeat of a node.
     Beat(NodeId),
-    /// What a node has copies of.
+    /// Inventory of a node.
     Holds(NodeId),
-    /// An object of the probe at a start: the probe, its round.
+    /// Object of a probe at a start: the probe, and its round.
     Probe(Nonce, u32),
 }
 
@@ -266,7 +265,7 @@ impl fmt::Display for Key {
 }
 
 impl Key {
-    /// Whose it is, if it is a workspace's.
+    /// Workspace of the object, if it belongs to one.
     #[must_use]
     pub fn tenant(&self) -> Option<&Tenant> {
         match self {
@@ -277,7 +276,7 @@ impl Key {
         }
     }
 
-    /// The key that this text is; `None` where no build would have written it.
+    /// Parses a key; `None` if no build would have written this text.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let parts: Vec<&str> = text.splitn(5, '/').collect();
@@ -313,7 +312,7 @@ impl Key {
     }
 }
 
-/// A boundary and a turn, as text that sorts as they do: the boundary alone where the turn is 0.
+/// Text of a boundary and a turn that sorts as the pair does: if the turn is 0, the boundary alone.
 pub(crate) fn place_text((boundary, turn): (u64, u64)) -> String {
     match turn {
         0 => format!("{boundary:020}"),
@@ -321,7 +320,7 @@ pub(crate) fn place_text((boundary, turn): (u64, u64)) -> String {
     }
 }
 
-/// The boundary and the turn that this text says.
+/// Parses a boundary and a turn.
 pub(crate) fn parse_place(text: &str) -> Option<(u64, u64)> {
     match text.split_once('-') {
         None => Some((number_of(text)?, 0)),

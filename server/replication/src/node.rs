@@ -1,4 +1,4 @@
-//! A node among others: it says that it lives, and watches whether the others do.
+//! Membership of a node: publishes its heartbeats, and observes those of other nodes.
 
 use std::fmt;
 use std::io;
@@ -14,7 +14,7 @@ use crate::objects::Away;
 use crate::record::Head;
 use crate::ticks::Ticks;
 
-/// A node that may write: its beats are sent, and those of others watched, until it is dropped.
+/// A node that may write: publishes heartbeats and observes other nodes until dropped.
 #[derive(Debug)]
 pub struct Node {
     shared: Arc<Shared>,
@@ -42,10 +42,11 @@ impl fmt::Debug for Shared {
 }
 
 impl Node {
-    /// A node whose beats count for `lease_s` seconds each. The driver's halt ends it.
+    /// Starts a node with a lease of `lease_s` seconds. The node has a shutdown signal of its own, which its drop
+    /// raises.
     ///
     /// # Errors
-    /// The system gives no threads.
+    /// The operating system cannot create a thread.
     pub fn start(driver: Driver, writer: Writer, lease_s: u32) -> io::Result<Self> {
         let lease_s = lease_s.clamp(*LEASE_SECONDS.start(), *LEASE_SECONDS.end());
         let first = Beat {
@@ -70,41 +71,42 @@ impl Node {
         Ok(Self { shared, threads })
     }
 
-    /// Who it is, as records name it.
+    /// Identity of this node in records.
     #[must_use]
     pub fn writer(&self) -> &Writer {
         &self.shared.writer
     }
 
-    /// How long a beat of it counts.
+    /// Lease of this node's heartbeats.
     #[must_use]
     pub fn lease(&self) -> Duration {
         self.shared.lease
     }
 
-    /// Whether nobody else can hold by now that it is gone.
+    /// Returns true while no other node can consider this one gone.
     #[must_use]
     pub fn is_held(&self) -> bool {
         let now = self.shared.driver.ticks.now();
         self.shared.known().held.is_some_and(|held| now < held.until)
     }
 
-    /// For how long others may have written what this node writes, if its newest record there was in the chain at
-    /// `known` ([`Holder::known`](crate::core::Holder::known)); `None` while none can: what it shows is all there is.
+    /// Time for which another node may have written this node's workspace, if this node's newest record was in the
+    /// record log at `known` ([`Holder::known`](crate::core::Holder::known)). `None` while no other node can: the local
+    /// copy is complete.
     #[must_use]
     pub fn lapsed_for(&self, known: Ticks) -> Option<Duration> {
         let now = self.shared.driver.ticks.now();
         Held::lapsed_for(self.shared.known().held, known, now)
     }
 
-    /// Whether what this node writes is its alone still.
+    /// Returns true if no other node can have written this node's workspace since `known`.
     #[must_use]
     pub fn covers(&self, known: Ticks) -> bool {
         self.lapsed_for(known).is_none()
     }
 
-    /// Whether the writer of the newest record of a chain leaves the workspace to this node. Beats are looked at
-    /// first, where that was not done since the record was found.
+    /// Returns true if this node may acquire the workspace from the writer of the newest record. If the heartbeats were
+    /// not read since the record was found, they are read first.
     #[must_use]
     pub fn may_take(&self, claim: &mut Claim, found: &Found) -> bool {
         let looked = self.shared.known().seen.looked();
@@ -117,15 +119,15 @@ impl Node {
         claim.may_take(found, &seen, self.shared.driver.ticks.now())
     }
 
-    /// Whether the writer of a record that has been known for `at_for` is known to live or may.
+    /// Returns true unless the writer of a record known for `at_for` is known to be gone.
     #[must_use]
     pub fn may_live(&self, at: &Head, at_for: Duration) -> bool {
         let known = self.shared.driver.ticks.now() - at_for;
         !self.shared.known().seen.has_lapsed(&at.node, at.run, known)
     }
 
-    /// Whether a chain whose newest record this is, for `at_for`, may be had for writing: its writer gave it away,
-    /// or seems to be gone. Cheap; whoever takes it finds out.
+    /// Returns true if this node can probably acquire a record log whose newest record is known for `at_for`: its
+    /// writer released it or seems gone. A cheap check without requests; the acquisition itself decides.
     #[must_use]
     pub fn may_be_free(&self, at: &Head, given: Option<&Given>, at_for: Duration) -> bool {
         let own = self.writer();
@@ -136,8 +138,7 @@ impl Node {
         }
     }
 
-    /// How long it takes at the most to know whether the writer of a record leaves its chain to this node, where nobody
-    /// looked at it before.
+    /// Longest time to learn if this node may acquire a record log, when its writer was not observed before.
     #[must_use]
     pub fn knows_after(&self, newest: &Mark) -> Duration {
         let seen = Arc::clone(&self.shared.known().seen);
@@ -150,7 +151,7 @@ impl Node {
         }
     }
 
-    /// What went wrong last, until something goes right.
+    /// Last error, until a heartbeat succeeds.
     #[must_use]
     pub fn trouble(&self) -> Option<String> {
         self.shared.known().trouble.clone()
@@ -200,9 +201,10 @@ impl Shared {
         }
     }
 
-    /// Looks at the beats of all nodes.
+    /// Reads the heartbeats of all nodes.
     fn look(&self) -> Result<(), Away> {
-        // What is said while they come may be missing among them.
+        // A heartbeat that is published during the read may be missing from its result, so the result counts from its
+        // start.
         let began = self.driver.ticks.now();
         let beats = self.driver.chain.beats()?;
         let now = self.driver.ticks.now();
@@ -235,7 +237,7 @@ mod tests {
         }
     }
 
-    /// Nothing is there, which it takes three seconds to say.
+    /// An empty object store that takes three seconds for each list.
     #[derive(Debug)]
     struct Slow(Arc<Seconds>);
 
@@ -282,7 +284,7 @@ mod tests {
             known: Mutex::default(),
         };
         shared.look().unwrap();
-        // A writer may have come and written a record after the first second.
+        // A writer may have published a heartbeat and a record after the first second.
         assert_eq!(shared.known().seen.looked(), Some(Ticks(0)));
     }
 }

@@ -1,4 +1,4 @@
-//! What is asked of an object store: objects by name. Knows neither a network nor what objects mean.
+//! Interface of an object store: objects by key.
 
 pub(crate) mod folder;
 #[cfg(feature = "remote")]
@@ -11,52 +11,52 @@ use std::ops::Range;
 use crate::limits::LISTED_TOGETHER;
 use crate::names::Key;
 
-/// An object store. Every call blocks and has a deadline of its own. What an object holds is whole or
-/// not there; a new object is listed and read at once by everybody (strong consistency).
+/// An object store. Each call blocks and has its own timeout. Objects are written atomically; a new object is visible
+/// to all readers and listings at once (strong consistency).
 pub trait Objects: Send + Sync + Debug {
-    /// Puts an object there, in place of one that may be there. Done or not done where this fails; to do
-    /// it again with the same bytes is safe.
+    /// Puts an object and replaces an existing one. After an error the object may or may not be stored; a retry with
+    /// the same bytes is safe.
     ///
     /// # Errors
-    /// The store did not say that it is there.
+    /// The store did not confirm the put.
     fn put(&self, key: &Key, bytes: &[u8]) -> Result<(), Away>;
 
-    /// Puts an object where none is, with `If-None-Match: *` (RFC 9110, section 13.1.2), in one request
-    /// that nothing below repeats.
+    /// Puts an object if its key is absent, with `If-None-Match: *` (RFC 9110, section 13.1.2). The put is a single
+    /// request that no lower layer retries.
     fn put_new(&self, key: &Key, bytes: &[u8]) -> Tried;
 
-    /// The bytes of an object, those of `range` where one is given; `None` where there is no object.
-    /// A range reaches at most to the object's end. More than `most` bytes are an error.
+    /// Reads an object, or the bytes in `range`; `None` if there is no object. A range is cut at the object's end. More
+    /// than `most` bytes are an error.
     ///
     /// # Errors
-    /// The store did not answer, or with more than `most` bytes.
+    /// The store did not respond, or with more than `most` bytes.
     fn get(&self, key: &Key, range: Option<Range<u64>>, most: u64)
     -> Result<Option<Vec<u8>>, Away>;
 
-    /// What is known of an object without its bytes; `None` where there is none.
+    /// Reads the metadata of an object; `None` if there is no object.
     ///
     /// # Errors
-    /// The store did not answer.
+    /// The store did not respond.
     fn head(&self, key: &Key) -> Result<Option<About>, Away>;
 
-    /// The first `most` objects whose keys begin with `prefix` and come after `after`, ascending by the
-    /// bytes of their keys. `prefix` ends with `/`, or is empty. Objects whose names are no [`Key`] are left out.
+    /// Lists the first `most` objects whose keys begin with `prefix` and sort after `after`, ascending by the bytes of
+    /// their keys. `prefix` is empty or ends with `/`. Objects whose names are no [`Key`] are omitted.
     ///
     /// # Errors
-    /// The store did not answer.
+    /// The store did not respond.
     fn list(&self, prefix: &str, after: Option<&Key>, most: usize) -> Result<Vec<About>, Away>;
 
-    /// Removes objects; one that is not there is removed already.
+    /// Removes objects. An absent object counts as removed.
     ///
     /// # Errors
-    /// Some may be there still.
+    /// Some of the objects may still exist.
     fn remove(&self, keys: &[Key]) -> Result<(), Away>;
 }
 
-/// Has `with` look at each object whose key begins with `prefix`, ascending, as [`Objects::list`] has them.
+/// Calls `with` for each object whose key begins with `prefix`, ascending, as listed by [`Objects::list`].
 ///
 /// # Errors
-/// The store did not answer; or what `with` says, which ends it.
+/// The store did not respond, or `with` failed, which ends the loop.
 pub(crate) fn each(
     objects: &dyn Objects,
     prefix: &str,
@@ -73,36 +73,36 @@ pub(crate) fn each(
     }
 }
 
-/// An object, without its bytes.
+/// Metadata of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct About {
-    /// Its name.
+    /// Key of the object.
     pub key: Key,
-    /// Its length.
+    /// Length in bytes.
     pub bytes: u64,
-    /// How long before the store's answer it was last written, by the store's own clock, in seconds.
-    /// Where the store does not say, 0: as if it were new.
+    /// Seconds from the last write to the store's response, by the store's own clock. If the store does not report a
+    /// time, 0, as for a new object.
     pub age_s: u64,
 }
 
-/// What became of a creation.
+/// Outcome of a conditional put.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tried {
-    /// It is there, and ours.
+    /// The object is stored, and it is the caller's.
     Made,
-    /// Another one was there, or nobody knows: what is there must be read (409, 412, 5xx, no answer).
+    /// Another object exists, or the outcome is unknown: the caller must read the object (409, 412, 5xx, no response).
     Unsure(String),
-    /// The store will not have it, and has nothing of it: credentials, the bucket, its rules (400, 401, 403,
-    /// 411, 413, 501).
+    /// The store rejected the object and stored nothing: wrong credentials, bucket or policy (400, 401, 403, 411, 413,
+    /// 501).
     Refused(String),
 }
 
-/// The store did not do what was asked, or did not say so.
+/// Error of a store that failed or did not respond.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Away {
-    /// What it said, for people.
+    /// Message for users.
     pub why: String,
-    /// Whether to ask again can help: not where credentials or the bucket are wrong.
+    /// True if a retry may succeed; false if credentials or bucket are wrong.
     pub may_pass: bool,
 }
 

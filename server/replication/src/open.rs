@@ -1,5 +1,3 @@
-//! From addresses and settings to what answers: the door of the clients.
-
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -15,54 +13,55 @@ use crate::objects::folder::Folder;
 #[cfg(feature = "remote")]
 use crate::objects::s3::S3;
 
-/// Where a remote is, and how it is reached.
+/// Addresses of a remote, with connection settings.
 #[derive(Debug, Clone)]
 pub struct Place {
-    /// Where its objects are.
+    /// Address of the objects.
     pub objects: Address,
-    /// Where its chains are, if not beside the objects.
+    /// Address of the record logs, if they are not beside the objects.
     pub coordinator: Option<Coordinator>,
-    /// How a bucket is reached.
+    /// Settings of a bucket.
     pub s3: S3Settings,
-    /// The certificates to believe of a coordinator, in place of the usual ones.
+    /// Root certificates for the coordinator, which replace the default ones.
     pub coordinator_ca_file: Option<PathBuf>,
 }
 
-/// How a bucket is reached, where the usual environment does not say it.
+/// Settings of a bucket, which override the usual environment.
 #[derive(Debug, Clone, Default)]
 pub struct S3Settings {
-    /// `http://HOST:PORT` or `https://HOST:PORT`; AWS's own where neither this nor the environment has one.
+    /// `http://HOST:PORT` or `https://HOST:PORT`. If neither this setting nor the environment has an endpoint: AWS's
+    /// own.
     pub endpoint: Option<String>,
-    /// The region.
+    /// Region of the bucket.
     pub region: Option<String>,
-    /// Whether the bucket is a part of the path, not of the host's name. It is with any other endpoint than
-    /// AWS's own, unless this says otherwise.
+    /// True if the bucket is in the path, not in the host name. Default: true for any endpoint but AWS's own, and for a
+    /// bucket name with a dot.
     pub path_style: Option<bool>,
-    /// Whether plain HTTP is allowed to others than this machine.
+    /// True if plain HTTP may leave this machine.
     pub allow_http: bool,
-    /// The certificates to believe, in place of the usual ones.
+    /// Root certificates, which replace the default ones.
     pub ca_file: Option<PathBuf>,
 }
 
-/// A remote that can be asked. Nothing was asked of it yet.
+/// Clients of a remote.
 #[derive(Debug, Clone)]
 pub struct Reached {
-    /// Its objects.
+    /// Object store.
     pub objects: Arc<dyn Objects>,
-    /// Its chains.
+    /// Storage of the record logs.
     pub chain: Arc<dyn Chain>,
-    /// What keeps the chains, as objects: what is raced by the probe of a start.
+    /// Storage of the record logs as an object store, to which the probe sends its racing puts.
     pub raced: Arc<dyn Objects>,
-    /// What is asked of objects.
+    /// Request metrics of the object store.
     pub counts: Arc<Counts>,
-    /// What is asked of a coordinator.
+    /// Request metrics of the coordinator.
     pub coordinator_counts: Arc<Counts>,
 }
 
-/// Makes the clients of a place.
+/// Creates the clients of a remote. Sends no request yet.
 ///
 /// # Errors
-/// Which setting is wrong.
+/// A setting is wrong.
 #[cfg_attr(
     not(feature = "remote"),
     expect(unused_variables, reason = "a folder has no credentials")

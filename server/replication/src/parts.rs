@@ -1,6 +1,6 @@
-//! A file as objects: cut into parts, sent from a disk and fetched back, several parts at a time.
+//! Multipart transfer of a file: cut into parts, uploaded from a disk and fetched back, several parts at a time.
 //!
-//! Knows lengths and hashes; not what files are for, nor how long anybody waits for them.
+//! Knows lengths and hashes, but neither the use of a file nor the time that a caller waits for it.
 
 use std::fmt;
 use std::ops::Range;
@@ -16,33 +16,32 @@ use crate::limits::{PART_BYTES, TRANSFERS_MAX};
 use crate::names::{DataKey, Key, Tenant};
 use crate::objects::{Away, Objects};
 
-/// Bytes that are read at once to be hashed.
+/// Bytes read and hashed at a time.
 const HASHED_TOGETHER: usize = 1 << 20;
 
-/// Where files of a workspace lie.
+/// Files of a workspace on object storage.
 #[derive(Debug, Clone, Copy)]
 pub struct Shelf<'a> {
-    /// The object store.
+    /// Object store.
     pub objects: &'a dyn Objects,
-    /// Whose files.
+    /// Workspace of the files.
     pub tenant: &'a Tenant,
 }
 
-/// Why a file was not sent or not fetched.
+/// Error of an upload or a fetch.
 #[derive(Debug)]
 pub enum Untransferred {
-    /// The object store did not do it, or did not say so.
+    /// The object store failed or did not respond.
     Away(Away),
-    /// An object is not there. Where a record names it, the record is not needed any more, or the store has
-    /// lost it.
+    /// An object is absent. If a record names it, the record is no longer needed, or the store has lost the object.
     Gone(Key),
-    /// What came has another length or hash than it must have (REM-05).
+    /// The fetched bytes have a wrong length or hash (REM-05).
     Other(String),
-    /// The disk of this machine.
+    /// The local disk failed.
     Disk(String),
-    /// It may be tried again later.
+    /// Not possible now; a later retry may succeed.
     Later(String),
-    /// Nobody wants it any more.
+    /// The transfer was cancelled.
     Stopped,
 }
 
@@ -66,42 +65,42 @@ impl From<Away> for Untransferred {
     }
 }
 
-/// How many parts a file of so many bytes has.
+/// Number of parts of a file.
 #[must_use]
 pub(crate) fn count(bytes: u64) -> u32 {
     u32::try_from(bytes.div_ceil(PART_BYTES)).unwrap_or(u32::MAX)
 }
 
-/// The bytes of a file that are in a part.
+/// Byte range of a part within its file.
 fn range(bytes: u64, part: u32) -> Range<u64> {
     let from = u64::from(part) * PART_BYTES;
     from..bytes.min(from + PART_BYTES)
 }
 
-/// A file on its way to the object store. What was sent stays sent where the way is broken.
+/// Upload of a file. After an error, the uploaded parts are not uploaded again.
 #[derive(Debug)]
 pub struct Upload {
     key: DataKey,
-    /// The place of its first byte in the source.
+    /// Offset of the first byte in the source.
     from: u64,
     bytes: u64,
     parts: Vec<Part>,
 }
 
-/// A part on its way.
+/// A part of an upload.
 #[derive(Debug, Default)]
 struct Part {
-    /// Whether it is said to be there: then it is looked for before it is sent.
+    /// True if an earlier process claims to have uploaded the part, which is checked before the part is sent.
     is_said: bool,
-    /// Whether it is there.
+    /// True if the part is stored.
     is_sent: AtomicBool,
 }
 
-/// Runs of parts, each from its first to its last; ascending.
+/// Ascending runs of parts, each from its first to its last part.
 pub(crate) type Runs = Vec<(u32, u32)>;
 
 impl Upload {
-    /// Of the bytes `from..to` of a source, as the object `key`.
+    /// Uploads the bytes `from..to` of a source as the object `key`.
     #[must_use]
     pub fn new(key: DataKey, from: u64, to: u64) -> Self {
         let bytes = to.saturating_sub(from);
@@ -109,7 +108,7 @@ impl Upload {
         Self { key, from, bytes, parts }
     }
 
-    /// The same of a whole file, of which these parts are said to be there.
+    /// Resumes the upload of a whole file of which these parts are claimed to be stored.
     pub(crate) fn resumed(key: DataKey, bytes: u64, said: &[(u32, u32)]) -> Self {
         let mut upload = Self::new(key, 0, bytes);
         for (number, part) in (0..).zip(&mut upload.parts) {
@@ -118,12 +117,12 @@ impl Upload {
         upload
     }
 
-    /// What the object is called.
+    /// Key of the object.
     pub(crate) fn key(&self) -> DataKey {
         self.key
     }
 
-    /// The parts that are there, or said to be.
+    /// Parts that are stored, or claimed to be.
     pub(crate) fn runs(&self) -> Runs {
         let is_there = |part: &Part| part.is_said || part.is_sent.load(Ordering::Acquire);
         let mut runs = Runs::new();
@@ -136,11 +135,11 @@ impl Upload {
         runs
     }
 
-    /// Sends the parts that are not there yet, up to [`TRANSFERS_MAX`] at a time, for as long as `goes_on`. `sent` is
-    /// told of each how many bytes it had.
+    /// Uploads the missing parts, up to [`TRANSFERS_MAX`] at a time, while `goes_on` returns true. Calls `sent` with
+    /// the length of each part.
     ///
     /// # Errors
-    /// The first thing that went wrong; what was sent is not sent again.
+    /// The first error. A retry does not upload the stored parts again.
     pub fn send(
         &self,
         shelf: Shelf<'_>,
@@ -171,10 +170,10 @@ impl Upload {
     }
 }
 
-/// The hash of the bytes `from..to` of a file on disk.
+/// Hashes the bytes `from..to` of a file on disk.
 ///
 /// # Errors
-/// They cannot be read.
+/// The bytes cannot be read.
 pub fn hash_of(source: &dyn DiskRead, from: u64, to: u64) -> Result<Hash, Untransferred> {
     let mut hasher = Sha256::new();
     let mut at = from;
@@ -190,11 +189,11 @@ pub fn hash_of(source: &dyn DiskRead, from: u64, to: u64) -> Result<Hash, Untran
 }
 
 impl Shelf<'_> {
-    /// Fetches an object of `bytes` bytes into an empty file, up to [`TRANSFERS_MAX`] parts at a time; its hash must
-    /// be `sha256`. It is not synced.
+    /// Fetches an object of `bytes` bytes into an empty file, up to [`TRANSFERS_MAX`] parts at a time; its hash must be
+    /// `sha256`. The file is not synced.
     ///
     /// # Errors
-    /// Whatever went wrong first; the file has anything in it then.
+    /// The first error; the content of the file is undefined then.
     pub fn fetch(
         &self,
         key: DataKey,
@@ -220,10 +219,11 @@ impl Shelf<'_> {
         if found == sha256 { Ok(()) } else { Err(other(key, found, sha256)) }
     }
 
-    /// Some bytes of an object of `bytes` bytes. Nothing is known of them but how many they must be.
+    /// Fetches a range of an object of `bytes` bytes. Only the length of the result is checked, as the hash of a range
+    /// is unknown.
     ///
     /// # Errors
-    /// A part is not there, or is shorter.
+    /// A part is absent or too short.
     pub(crate) fn range(
         &self,
         key: DataKey,
@@ -249,10 +249,10 @@ impl Shelf<'_> {
         Ok(found)
     }
 
-    /// The bytes of an object of at most [`PART_BYTES`], whose length and hash are known.
+    /// Fetches an object of at most [`PART_BYTES`] with a known length and hash.
     ///
     /// # Errors
-    /// It is not there, or is another one.
+    /// The object is absent, or has other bytes.
     pub fn small(&self, key: DataKey, bytes: u64, sha256: Hash) -> Result<Vec<u8>, Untransferred> {
         let mut all = Vec::new();
         for part in 0..count(bytes) {
@@ -262,12 +262,12 @@ impl Shelf<'_> {
         if found == sha256 { Ok(all) } else { Err(other(key, found, sha256)) }
     }
 
-    /// Whether there is an object of this name and length.
+    /// Returns true if there is an object of this name and length.
     fn has(&self, name: &Key, bytes: u64) -> Result<bool, Untransferred> {
         Ok(self.objects.head(name)?.is_some_and(|about| about.bytes == bytes))
     }
 
-    /// Whether an object of so many bytes is there in all its parts, by their lengths.
+    /// Checks that all parts of an object exist with the right lengths.
     pub(crate) fn check_lengths(&self, key: DataKey, bytes: u64) -> Result<(), Untransferred> {
         (0..count(bytes)).try_for_each(|part| {
             let name = Key::Data(self.tenant.clone(), key, part);
@@ -280,7 +280,7 @@ impl Shelf<'_> {
         })
     }
 
-    /// Whether it is there and hashes to this.
+    /// Checks that an object exists and has this hash.
     pub(crate) fn check_bytes(
         &self,
         key: DataKey,
@@ -295,7 +295,7 @@ impl Shelf<'_> {
         if found == sha256 { Ok(()) } else { Err(other(key, found, sha256)) }
     }
 
-    /// One part, which must have this length.
+    /// Fetches one part, which must have this length.
     fn part(&self, key: DataKey, part: u32, bytes: usize) -> Result<Vec<u8>, Untransferred> {
         let name = Key::Data(self.tenant.clone(), key, part);
         let found = self.objects.get(&name, None, PART_BYTES)?;
@@ -319,8 +319,8 @@ fn length(place: &Range<u64>) -> usize {
     usize::try_from(place.end - place.start).expect("a part is shorter than memory")
 }
 
-/// Does `work` for each number below `count`, on up to [`TRANSFERS_MAX`] threads, until one fails or nobody
-/// wants it any more.
+/// Calls `work` for each number below `count`, on up to [`TRANSFERS_MAX`] threads, until a call fails or `goes_on`
+/// returns false.
 fn in_parallel(
     count: usize,
     goes_on: &(dyn Fn() -> bool + Sync),
@@ -335,7 +335,7 @@ fn in_parallel(
             }
             let done = if goes_on() { work(at) } else { Err(Untransferred::Stopped) };
             if let Err(why) = done {
-                // Nobody begins another one.
+                // No thread starts another call.
                 next.store(count, Ordering::Relaxed);
                 failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
                 return;

@@ -1,5 +1,5 @@
-//! Tries a storage at a start: many threads race for the same new objects, over connections that are there
-//! already. What is to be thought of it is decided in [`core`](crate::core).
+//! Probe of a storage at a start: many threads race conditional puts of the same objects, over warm connections. The
+//! protocol code in [`core`](crate::core) judges the results.
 
 use engine::os::clock::SystemRandom;
 use std::fmt;
@@ -17,12 +17,12 @@ use crate::objects::{About, Away, Objects};
 use crate::open::Reached;
 use crate::ticks::BootClock;
 
-/// Why a storage is not to be written by a node.
+/// Reason why a node must not write to a storage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unfit {
-    /// Whose fault it is: the coordinator's, or the objects'.
+    /// True if the coordinator failed, false if the object store did.
     pub is_coordinator: bool,
-    /// What was found.
+    /// Finding.
     pub verdict: Verdict,
 }
 
@@ -43,11 +43,11 @@ impl fmt::Display for Unfit {
 impl std::error::Error for Unfit {}
 
 impl Reached {
-    /// Tries whether a node may write here: races what keeps the chains, and looks whether objects are kept,
-    /// read, listed and removed. Some 150 requests.
+    /// Checks that a node may write to this remote: races puts on the storage of the record logs, and checks that
+    /// objects are retained, read, listed and removed. Sends about 150 requests.
     ///
     /// # Errors
-    /// What it must not be used for, and why.
+    /// The part of the remote that must not be used, and why.
     pub fn probe(&self) -> Result<(), Unfit> {
         let is_coordinator = !Arc::ptr_eq(&self.raced, &self.objects);
         fit(probe(&self.raced, true), is_coordinator)?;
@@ -62,8 +62,8 @@ fn fit(verdict: Verdict, is_coordinator: bool) -> Result<(), Unfit> {
     }
 }
 
-/// What is to be thought of a store; whether it is raced is whether it `has_chains`. What was made for it is
-/// removed afterwards, as far as the store lets itself be asked.
+/// Probes a store. The race runs only if the store `has_chains`. Probe objects are removed afterwards, as far as the
+/// store responds.
 #[must_use]
 pub fn probe(objects: &Arc<dyn Objects>, has_chains: bool) -> Verdict {
     let [raced, kept] = [(), ()].map(|()| Nonce::drawn(&SystemRandom));
@@ -80,16 +80,16 @@ pub fn probe(objects: &Arc<dyn Objects>, has_chains: bool) -> Verdict {
     }
     let verdict = drive(objects, |port| async move { manners(&port, kept, has_chains).await });
     if verdict != Verdict::Honest {
-        // Else it was removed on the way.
+        // After success the object was removed on the way.
         let _left = objects.remove(&[Key::Probe(kept, PROBE_ROUNDS)]);
     }
     verdict
 }
 
-/// Removes what probes left that were cut short; how many objects.
+/// Removes the remains of interrupted probes. Returns the number of removed objects.
 ///
 /// # Errors
-/// No answer.
+/// The storage did not respond.
 pub fn clear_probes(objects: &dyn Objects) -> Result<usize, Away> {
     let listed = objects.list("probe/", None, LISTED_TOGETHER)?;
     let is_old = |about: &About| about.age_s > PROBE_SECONDS_MAX;
@@ -102,11 +102,11 @@ fn of(away: Away) -> Verdict {
     if away.may_pass { Verdict::Unsure(away.why) } else { Verdict::Refused(away.why) }
 }
 
-/// The rounds of one race, and all who race.
+/// State of one race, shared by all racers.
 struct Rounds<'a> {
     objects: &'a Arc<dyn Objects>,
     probe: Nonce,
-    /// All racers and the judge; passed at the beginning and at the end of each round.
+    /// Barrier of all racers and the judge, passed at the start and the end of each round.
     barrier: Barrier,
     ended: AtomicBool,
     raced: Mutex<Vec<Raced>>,
@@ -132,9 +132,9 @@ impl<'a> Rounds<'a> {
         Racing::Object(Key::Probe(self.probe, round))
     }
 
-    /// Runs each round until it is told that it has ended. Nothing here panics, or all would wait for ever.
+    /// Runs each round until the race has ended. Must not panic: the other threads would wait for ever.
     fn racer(&self) {
-        // A connection of its own: all ask at once.
+        // All racers send a request at once, so that each gets a connection of its own.
         self.barrier.wait();
         let warm = self.objects.get(&Key::Probe(self.probe, PROBE_ROUNDS), None, 1);
         if let Err(away) = warm {
@@ -190,7 +190,7 @@ impl<'a> Rounds<'a> {
     }
 }
 
-/// Runs one machine, whose chain is nobody's.
+/// Runs one protocol task; its record log is never used.
 fn drive<T, F>(
     objects: &Arc<dyn Objects>,
     body: impl FnOnce(std::rc::Rc<crate::core::Port>) -> F,

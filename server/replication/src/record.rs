@@ -1,6 +1,6 @@
-//! A record of a chain (`format-spec/remote.md`, Records): what it says, and whether that can be.
+//! A record of a record log (`format-spec/remote.md`, Records): its content, and the checks of its validity.
 //!
-//! Does not know where records are kept, nor what log bytes and manifests mean.
+//! Does not know where records are stored, nor the meaning of log bytes and manifests.
 
 mod text;
 
@@ -14,150 +14,150 @@ use crate::limits::{
 };
 use crate::names::{DataKey, NodeId, Tenant};
 
-/// What every record says.
+/// Header of a record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
-    /// Its place in the chain, from 1.
+    /// Number of the record in its log, from 1.
     pub number: u64,
-    /// Whose chain.
+    /// Workspace of the record log.
     pub tenant: Tenant,
-    /// The id of the store that the chain is a copy of.
+    /// Id of the replicated store.
     pub store: Nonce,
-    /// Of the writer: rises with each opening for writing.
+    /// Epoch of the writer; rises with each opening for writing.
     pub epoch: u64,
-    /// Which node wrote it.
+    /// Node of the writer.
     pub node: NodeId,
-    /// Which process of that node.
+    /// Process of that node.
     pub run: Nonce,
-    /// Where that node answers; may be empty.
+    /// Address of that node; may be empty.
     pub url: String,
-    /// Of this record alone: by it a writer knows its own record again.
+    /// Random number of this record, by which a writer recognizes its own record.
     pub nonce: Nonce,
-    /// When it was made, microseconds since 1970; at least that of the record before. For people, for what is
-    /// wanted as of a time, and for whether a deleted workspace is alive: nothing else is decided by it.
+    /// Time of the record in microseconds since 1970, at least that of the record before. Used for display, for
+    /// point-in-time restores, and to see if a deleted workspace is alive; no other decision depends on it.
     pub at: i64,
-    /// The hash of the record before; zeros in record 1.
+    /// Hash of the record before; zeros in record 1.
     pub previous: Hash,
-    /// The newest full record at or before this one; 0 where there is none.
+    /// Number of the newest full record at or before this one; 0 if there is none.
     pub base: u64,
-    /// The newest commit that is in the chain with this record.
+    /// Newest commit in the log up to this record.
     pub seq: u64,
 }
 
-/// A record.
+/// Record of a record log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// What every record says.
+    /// Header.
     pub head: Head,
-    /// What this one is for.
+    /// Kind, with the content.
     pub kind: Kind,
 }
 
-/// What a record is for.
+/// Kind of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
-    /// A new epoch begins.
+    /// Acquisition record: starts a new epoch.
     Take,
-    /// The epoch ends, and another may begin at once; by the one that is named, if one is.
+    /// Epoch release: ends the epoch, so that another node may acquire at once; if a node is named, that node first.
     Give {
-        /// Who shall take it.
+        /// Successor, if one is named.
         to: Option<NodeId>,
     },
-    /// Logs have grown.
+    /// Step record: appends to logs.
     Step(Vec<LogPiece>),
-    /// All that the store is, at once.
+    /// Full record: the whole store.
     Full(Full),
 }
 
-/// Bytes that a record brings.
+/// Bytes of a step record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Bytes {
-    /// They are in the record.
+    /// Inline, in the record.
     Here(Vec<u8>),
-    /// They are an object.
+    /// In an object.
     Object {
-        /// Which one.
+        /// Key of the object.
         key: DataKey,
-        /// What they must hash to.
+        /// Hash of the bytes.
         sha256: Hash,
     },
 }
 
-/// What a log has grown by.
+/// Bytes appended to a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogPiece {
-    /// The number of the log.
+    /// Number of the log.
     pub number: u64,
-    /// The first commit that belongs into it.
+    /// First commit of the log.
     pub first_seq: u64,
-    /// The place of its first byte in the log: where what is known of it ends.
+    /// Offset of the first byte, which is the log's previous length.
     pub from: u64,
-    /// The place behind its last byte.
+    /// Offset behind the last byte.
     pub to: u64,
-    /// The bytes.
+    /// Content.
     pub bytes: Bytes,
 }
 
-/// A whole store.
+/// Content of a full record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Full {
-    /// The manifest, byte for byte.
+    /// Manifest, byte for byte.
     pub manifest: Vec<u8>,
-    /// Segments and states that the manifest lists, and indexes that were brought.
+    /// Segments and states that the manifest lists, and uploaded indexes.
     pub files: Vec<FarFile>,
-    /// The logs that belong to the manifest, ascending.
+    /// Logs of the manifest, ascending.
     pub logs: Vec<FarLog>,
-    /// History up to this record must go, since something in it was erased; 0 where nothing was.
+    /// Records up to this number must be removed because of an erasure; 0 if there was none.
     pub erased: u64,
 }
 
 /// A file of a store, as an object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FarFile {
-    /// Its name in the store.
+    /// File name in the store.
     pub name: String,
-    /// Its object, in as many parts as its length makes.
+    /// Object of the file; its number of parts follows from the length.
     pub key: DataKey,
-    /// Its length.
+    /// Length in bytes.
     pub bytes: u64,
-    /// What it hashes to.
+    /// Hash of the content.
     pub sha256: Hash,
 }
 
-/// A log of a store from its beginning on: objects, and the rest in the record.
+/// A whole log of a store: log objects, and the rest inline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FarLog {
-    /// Its number.
+    /// Number of the log.
     pub number: u64,
-    /// The first commit that belongs into it.
+    /// First commit of the log.
     pub first_seq: u64,
-    /// Objects, which follow one another from 0 on.
+    /// Log objects, consecutive from offset 0.
     pub folds: Vec<Fold>,
-    /// What comes behind the last of them.
+    /// Inline bytes behind the last log object.
     pub rest: Vec<u8>,
 }
 
-/// A run of log bytes as an object.
+/// Log object: a run of log bytes stored as an object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fold {
-    /// Which object.
+    /// Key of the object.
     pub key: DataKey,
-    /// The place of its first byte in the log.
+    /// Offset of the first byte in the log.
     pub from: u64,
-    /// The place behind its last byte.
+    /// Offset behind the last byte.
     pub to: u64,
-    /// What it hashes to.
+    /// Hash of the bytes.
     pub sha256: Hash,
 }
 
 impl FarLog {
-    /// Where the objects end and `rest` begins.
+    /// End of the log objects, where `rest` begins.
     #[must_use]
     pub fn folded(&self) -> u64 {
         self.folds.last().map_or(0, |fold| fold.to)
     }
 
-    /// The place behind its last byte.
+    /// Length of the log in bytes.
     #[must_use]
     pub fn to(&self) -> u64 {
         self.folded() + self.rest.len() as u64
@@ -165,10 +165,10 @@ impl FarLog {
 }
 
 impl Record {
-    /// Whether it may follow a record whose head is `before` and hashes to `hash` (REM-04).
+    /// Checks that this record can follow a record with the header `before` and the hash `hash` (REM-04).
     ///
     /// # Errors
-    /// REM-04, with what does not fit.
+    /// REM-04, with the mismatch.
     pub fn check_after(&self, before: &Head, hash: Hash) -> Result<(), Damage> {
         let head = &self.head;
         let is_take = matches!(self.kind, Kind::Take);
@@ -194,7 +194,7 @@ impl Record {
         }
     }
 
-    /// The objects that it names.
+    /// Keys of the objects that the record names.
     #[must_use]
     pub fn keys(&self) -> Vec<DataKey> {
         match &self.kind {
@@ -208,7 +208,7 @@ impl Record {
         }
     }
 
-    /// Whether it can be a record at all (REM-02).
+    /// Checks that the record is well-formed (REM-02).
     fn check(&self) -> Result<(), Damage> {
         let head = &self.head;
         let is_full = matches!(self.kind, Kind::Full(_));
@@ -284,7 +284,7 @@ fn check_logs(logs: &[FarLog]) -> Result<(), Damage> {
     Ok(())
 }
 
-/// The names of files in a store: `segment-00000000000000000012` and the like.
+/// Returns true for a file name of a store, such as `segment-00000000000000000012`.
 fn is_file_name(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     (1..=FILE_NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_plain)

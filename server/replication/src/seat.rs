@@ -1,8 +1,7 @@
-//! A workspace's place at this node: whether its store here is written or followed, and the way from one to the
-//! other.
+//! Replica of a workspace on this node: opens its store as leader or follower, and changes between the two roles.
 //!
-//! Owns the order of things: what is found in the chain, what of this disk counts, what is set aside, who may take.
-//! A role never changes in an open store; whoever has it lets go of it and opens it anew.
+//! The module owns the order of steps: find the head of the log, decide which local data counts, set local data aside,
+//! decide who may acquire. The role of an open store never changes: the owner closes the store and opens it again.
 
 mod erasing;
 mod error;
@@ -43,51 +42,51 @@ limit_table::limits! {
     pub(crate) const LIMITS = [holdings, memo];
 }
 
-/// A workspace's place at this node.
+/// Replica of a workspace on this node.
 pub struct Seat {
-    /// Where chains and objects are.
+    /// Executor of requests to the record log and the object store.
     pub driver: Driver,
-    /// This node, if it may write.
+    /// Membership of this node; `None` if this node may not write.
     pub node: Option<Arc<Node>>,
     /// The workspace.
     pub tenant: Tenant,
-    /// Its folder here; its store is in `store`.
+    /// Local directory of the workspace; its store is in `store`.
     pub home: PathBuf,
-    /// How its store is opened.
+    /// Options with which the store is opened.
     pub options: Options,
-    /// How it is carried, where it is written here.
+    /// Shipper configuration, used by the leader.
     pub how: CarryHow,
-    /// The time.
+    /// Wall clock.
     pub clock: Arc<dyn Clock>,
-    /// Randomness.
+    /// Source of randomness.
     pub random: Arc<dyn Random>,
-    /// Told how long after its making each record is shown that is followed.
+    /// Observer of the delay from the creation of each followed record until it is visible here.
     pub lag: Lag,
-    /// What of others' files is on this machine.
+    /// Cache of files that other nodes wrote.
     pub cache: Arc<Cache>,
-    /// Its folder, once it was opened.
+    /// Local directory, once opened.
     pub taken: Taken,
 }
 
-/// A workspace's folder that this process has, or not yet.
+/// Local directory of a workspace, if this process has acquired it.
 #[derive(Debug, Default)]
 pub struct Taken(Mutex<Option<Here>>);
 
-/// A workspace's store, open.
+/// Open store of a workspace.
 #[derive(Debug)]
 pub struct Seated {
     /// The store.
     pub store: Arc<Store>,
-    /// What this node is to it.
+    /// Role of this node.
     pub role: Role,
 }
 
-/// What this node is to a workspace.
+/// Role of this node for a workspace.
 #[derive(Debug)]
 pub enum Role {
-    /// It writes it.
+    /// Leader: this node writes the workspace.
     Leads(Arc<Carrier>),
-    /// It follows what another one writes.
+    /// Follower: another node writes the workspace.
     Follows(Following),
 }
 
@@ -97,36 +96,37 @@ impl fmt::Debug for Seat {
     }
 }
 
-/// Whether the store in a workspace's folder follows another node's: then nobody may write to it but by way of
-/// its remote.
+/// Returns true if the store in a workspace's directory follows another node's store. Such a store may be written only
+/// through its remote.
 ///
 /// # Errors
-/// What is wrong with the file that would tell.
+/// The role file is invalid or cannot be read.
 pub fn is_followed(home: &Path) -> Result<bool, String> {
     Ok(Memo::read(home)?.is_some_and(|memo| memo.follows()))
 }
 
-/// What a workspace's folder has of it; `None` where it has nothing to do with a remote.
+/// Holding of a workspace's directory: its record and the count of set-aside stores. `None` if the workspace has no
+/// remote.
 ///
 /// # Errors
-/// What is wrong with the file that would tell, or with the folder.
+/// The role file is invalid, or the file or the directory cannot be read.
 pub fn held_in(home: &Path) -> Result<Option<Holding>, String> {
     let Some(memo) = Memo::read(home)? else { return Ok(None) };
     let left = here::left(home).map_err(|error| format!("{}: {error}", home.display()))?;
     Ok(Some(Holding { record: memo.record, left: u32::try_from(left.len()).unwrap_or(u32::MAX) }))
 }
 
-/// Whether bytes of a workspace may be in its folder: of one that was only begun to be fetched, too.
+/// Returns true if the directory of a workspace may contain its data, even if only a part was fetched.
 #[must_use]
 pub fn may_have_bytes(home: &Path) -> bool {
     here::has_bytes(home).unwrap_or(true)
 }
 
-/// Has the folder of a workspace whose store is gone for good forget what it was to a remote: what was set aside goes,
-/// and what says that anything is here goes last. Done again, it removes what is left.
+/// Clears the remote state in the directory of a workspace whose store is gone for good. Set-aside stores are removed
+/// first, and the role file last. A repeated call removes the rest.
 ///
 /// # Errors
-/// What cannot be removed.
+/// A file or directory cannot be removed.
 pub fn forget(home: &Path) -> io::Result<()> {
     let gone = |removed: io::Result<()>| match removed {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -137,13 +137,13 @@ pub fn forget(home: &Path) -> io::Result<()> {
     files.map(|file| home.join(file)).try_for_each(|file| gone(fs::remove_file(file)))
 }
 
-/// What was decided about a workspace.
+/// Role that was decided for a workspace.
 enum Decided {
     Lead { holder: Box<Holder>, records: Vec<Record> },
     Follow { tracker: Box<Tracker>, newest: Box<Mark> },
 }
 
-/// Goes on with what an earlier process had in part of the files that the newest full record names.
+/// Adopts partial files of an earlier process that the newest full record references.
 fn adopt(here: &Here, records: &[Record]) -> Result<(), NotSeated> {
     let files = records.iter().filter_map(|record| match &record.kind {
         Kind::Full(full) => Some(&full.files[..]),
@@ -157,11 +157,11 @@ fn adopt(here: &Here, records: &[Record]) -> Result<(), NotSeated> {
 }
 
 impl Seat {
-    /// Opens the store: to be written here where nobody else writes it and `claim` is given, else to follow it.
-    /// `tracker` is of the time before, where this process followed it.
+    /// Opens the store. If `claim` is given and no other node writes the workspace, the store is opened as leader, else
+    /// as follower. If this process followed the workspace before, `tracker` is its log tailer from then.
     ///
     /// # Errors
-    /// Why not. Nothing that was written here is lost: what the chain does not have of it is set aside.
+    /// The store cannot be opened. No local write is lost: commits that are not in the record log are set aside.
     pub fn open(
         &self,
         tracker: Option<Tracker>,
@@ -169,7 +169,7 @@ impl Seat {
     ) -> Result<Seated, NotSeated> {
         let here = self.here()?;
         if claim.is_some() && !here.has_store()? && self.find()?.is_none() {
-            // The first record names the store that it is of.
+            // The first record names the id of its store, so the store must exist.
             drop(Store::open(self.ground(&here), self.options)?);
         }
         match self.decide(&here, tracker, claim)? {
@@ -178,27 +178,27 @@ impl Seat {
         }
     }
 
-    /// Whether the writer of what is followed gave it away, or gives no sign of life. A node that watches no others
-    /// takes it for alive.
+    /// Returns true if the leader of the followed workspace released it, or shows no sign of life. A node that observes
+    /// no other nodes considers the leader alive.
     #[must_use]
     pub fn may_be_gone(&self, age: &Age) -> bool {
         let is_silent = |node: &Node| !node.may_live(&age.at, age.at_for);
         age.given.is_some() || self.node.as_deref().is_some_and(is_silent)
     }
 
-    /// Whether a workspace that is followed may be had for writing: its writer gave it away, or seems to be
-    /// gone. Cheap; the next opening finds out.
+    /// Returns true if this node may acquire the followed workspace: its leader released it or seems to be dead. The
+    /// check is cheap; the next opening decides.
     #[must_use]
     pub fn may_be_free(&self, age: &Age) -> bool {
         let node = self.node.as_ref();
         node.is_some_and(|node| node.may_be_free(&age.at, age.given.as_ref(), age.at_for))
     }
 
-    /// All up to a commit is in the chain, with this record: what ends as a writer and comes back as a follower has
-    /// nothing to set aside up to it.
+    /// Notes that all commits up to `seq` are in the record log with `record`. If this leader comes back as a follower,
+    /// nothing up to `seq` is set aside.
     ///
     /// # Errors
-    /// It could not be remembered; more is set aside then than had to be.
+    /// The role file could not be written; more than necessary is set aside then.
     pub fn note_carried(&self, seq: u64, record: u64) -> Result<(), NotSeated> {
         match Memo::read(&self.home).map_err(NotSeated::Here)? {
             Some(memo) if memo.carried < seq || memo.record < record => {
@@ -208,7 +208,8 @@ impl Seat {
         }
     }
 
-    /// Whether this disk has commits that the chain may not have, or nobody can tell.
+    /// Returns true if the local disk may have commits that are not in the record log, also if this cannot be
+    /// determined.
     #[must_use]
     pub fn may_be_ahead(&self) -> bool {
         let is_ahead = || {
@@ -218,7 +219,7 @@ impl Seat {
         is_ahead().unwrap_or(true)
     }
 
-    /// The folder, which stays this process's from the first opening on.
+    /// Local directory of the workspace, which this process retains from the first opening on.
     fn here(&self) -> Result<Here, NotSeated> {
         let mut taken = self.taken.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(here) = &*taken {
@@ -229,7 +230,7 @@ impl Seat {
         Ok(taken.insert(here).clone())
     }
 
-    /// Finds out what is to be done, and brings this disk to it.
+    /// Decides the role, and prepares the local files for it.
     fn decide(
         &self,
         here: &Here,
@@ -239,7 +240,7 @@ impl Seat {
         let memo = Memo::read(&self.home).map_err(NotSeated::Here)?;
         let mut is_followed = tracker.is_some();
         let mut tracker = tracker.unwrap_or_else(|| self.tracker(&here.kept));
-        // What drove it before is over.
+        // The previous driver of the log tailer has been shut down.
         tracker.drive_with(self.driver.clone());
         if let (Some(claim), Some(at)) = (claim.as_deref_mut(), tracker.at()) {
             claim.saw(at, tracker.at_since());
@@ -256,7 +257,7 @@ impl Seat {
             let newest = &found.newest.head;
             adopt(here, &found.records)?;
             let has_store = here.check_store(newest.store)?;
-            // Asked once: what is decided below hangs on it twice.
+            // The lease is read once, since two decisions below depend on it.
             let is_heard = self.node.as_ref().is_none_or(|node| node.is_held());
             let may_take = is_heard && self.may_take(claim.as_deref_mut(), &found);
             let wrote = memo.as_ref().is_some_and(|memo| memo.leads(newest));
@@ -267,13 +268,13 @@ impl Seat {
                 return Err(NotSeated::Away(why.into()));
             }
             if !(leads && may_take) {
-                // Before there is a full record the chain brings nothing that could take the place of what is here.
+                // Before the first full record, the log has nothing that could replace the local store.
                 if !is_followed && newest.base > 0 {
                     self.follows_from_here(here, memo.as_ref())?;
                     is_followed = true;
                 }
                 self.catch_up(&mut tracker, &found, may_take)?;
-                // Whoever only follows goes on from anywhere: how old that is, is known.
+                // A follower may start at any position, since its staleness is known.
                 let at = tracker.at().filter(|at| !may_take || at.head.number == newest.number);
                 let Some(at) = at.cloned() else { continue };
                 if !may_take {
@@ -282,12 +283,12 @@ impl Seat {
                         newest: Box::new(at),
                     });
                 }
-                // Before there is a full record nobody but the first node knows what is in its store.
+                // Before the first full record, only the first node knows the content of its store.
                 if here.store_id()? != Some(newest.store) {
                     return Err(NotSeated::NotCarried(Box::new(newest.clone())));
                 }
             }
-            // Who may take it has a claim.
+            // A node that may acquire the workspace has a claim.
             let Some(claim) = claim.as_deref_mut() else { continue };
             if let Some(holder) = self.take(claim, Some(&found), newest.store)? {
                 if is_followed {
@@ -299,8 +300,9 @@ impl Seat {
         Err(NotSeated::Away("others write its chain faster than it can be read".into()))
     }
 
-    /// What was written here is set aside where the chain may not have it, and from then on counts as another's: where
-    /// bringing it to the newest record is cut short, it is neither all that the chain has nor to be set aside again.
+    /// Sets the local store aside if it may have commits that are not in the record log, and marks it as a follower's
+    /// from then on. So if catching up is cut short, the store counts neither as the complete log nor as commits to set
+    /// aside again.
     fn follows_from_here(&self, here: &Here, memo: Option<&Memo>) -> Result<(), NotSeated> {
         here.set_aside(memo)?;
         match memo {
@@ -313,13 +315,13 @@ impl Seat {
         Ok(self.run(async |port| find(&port, None).await)??)
     }
 
-    /// Whether its writer leaves it to this node.
+    /// Returns true if the writer of the workspace leaves it to this node.
     fn may_take(&self, claim: Option<&mut Claim>, found: &Found) -> bool {
         let (Some(claim), Some(node)) = (claim, &self.node) else { return false };
         node.may_take(claim, found)
     }
 
-    /// Takes it; `None` where the chain is to be looked at anew.
+    /// Acquires the workspace; `None` if the head of the log must be found again.
     fn take(
         &self,
         claim: &Claim,
@@ -335,8 +337,9 @@ impl Seat {
         }
     }
 
-    /// Brings the files here to the newest record, as whoever is to write must have it. Who follows begins with what
-    /// one look brings: a writer may write as fast as its records can be read, and the age of what is here is told.
+    /// Catches the local files up with the newest record, as a future leader needs it. A follower starts with the
+    /// records of one poll: a leader may write as fast as its records can be read, and the follower's staleness is
+    /// reported.
     fn catch_up(
         &self,
         tracker: &mut Tracker,
@@ -397,7 +400,7 @@ impl Seat {
         Ok(Seated { store, role: Role::Follows(following) })
     }
 
-    /// What this node was to the workspace is on disk before it is that.
+    /// Writes the role file to disk before this node assumes the role.
     fn remember(&self, head: &Head, writes: bool) -> Result<(), NotSeated> {
         let node = match &self.node {
             Some(node) => node.writer().node.clone(),

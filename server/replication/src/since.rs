@@ -1,7 +1,6 @@
-//! Whether a chain went on after its workspace was deleted (`format-spec/remote.md`, Emptying): then it is alive where
-//! nobody knows of that. And whether the storage's clock says as well that it is old.
-//!
-//! Owns what is a sign of life. Must not know who deleted it, nor what is to become of it.
+//! Revival check of a deleted workspace (`format-spec/remote.md`, Purge). If the record log went on after the
+//! deletion, the workspace may be alive on a node that does not know of the deletion. A second check asks the storage's
+//! clock.
 
 use std::time::Duration;
 
@@ -12,8 +11,8 @@ use crate::limits::DELETED_SLACK;
 use crate::names::{NodeId, Tenant};
 use crate::record::{Kind, Record};
 
-/// What says that a workspace is alive that was deleted at a time, microseconds since 1970; `None` where nothing in its
-/// chain up to record `newest` does (REM-74). `own` is who asks.
+/// Returns the sign that a workspace is alive after its deletion (`deleted_at`, microseconds since 1970). `None` if no
+/// record up to `newest` shows one (REM-74). `own` is the asking node.
 pub(crate) fn went_on(
     driver: &Driver,
     tenant: &Tenant,
@@ -31,7 +30,7 @@ pub(crate) fn went_on(
         }
         match &record.kind {
             _ if record.head.at <= until => return Ok(None),
-            // What came before that was to go.
+            // The history before a purge record was to be removed.
             Kind::Full(full) if says_so(full, number) => return Ok(None),
             Kind::Take if is_of_another(&record, own) => {
                 return Ok(Some(told(&record, "took it")));
@@ -39,12 +38,13 @@ pub(crate) fn went_on(
             _ => newer = Some(record),
         }
     }
-    // From before it was deleted there is nothing.
+    // No record is left from before the deletion.
     Ok(newer.filter(|first| first.head.number > 1).map(|first| told(&first, "had it")))
 }
 
-/// Why nothing is emptied yet whose newest record up to `newest`, but for those of nodes that only collect, must be so
-/// old: the storage says that it is younger. `None` where it does not say how old one is (REM-73).
+/// Returns the reason why the newest record up to `newest` is too young for a purge, by the storage's clock. Records of
+/// nodes that only collect garbage do not count. `None` if the record is old enough or the storage reports no age
+/// (REM-73).
 pub(crate) fn is_young(
     driver: &Driver,
     tenant: &Tenant,
@@ -68,8 +68,8 @@ pub(crate) fn is_young(
     Ok(None)
 }
 
-/// What was done between a record and the next one that can be read, if somebody lives by that. What came in between
-/// may be gone, a take as well.
+/// Sign of life between a record and the next readable one. Records between them may have been removed, even an
+/// acquisition record.
 fn did(newer: &Record, record: &Record, own: &NodeId) -> Option<String> {
     if newer.head.seq > record.head.seq {
         return Some(told(newer, "wrote it"));

@@ -1,5 +1,4 @@
-//! Small files of a workspace's folder: read whole up to a bound, and put in place so that a crash leaves the new one
-//! or the one before.
+//! Small files of a workspace's directory: read whole up to a bound, and replaced atomically.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -9,10 +8,10 @@ use std::path::Path;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The file's bytes; `None` where it is not there.
+/// Reads a file; `None` if there is none.
 ///
 /// # Errors
-/// What is wrong with it, and which file it is.
+/// The file cannot be read or is longer than `bytes_max`; the error has the path.
 pub(crate) fn read(path: &Path, bytes_max: u64) -> Result<Option<Vec<u8>>, String> {
     let wrong = |why: String| format!("{}: {why}", path.display());
     match fs::metadata(path) {
@@ -24,10 +23,10 @@ pub(crate) fn read(path: &Path, bytes_max: u64) -> Result<Option<Vec<u8>>, Strin
     }
 }
 
-/// What its JSON says; `None` where it is not there.
+/// Reads a file as JSON; `None` if there is none.
 ///
 /// # Errors
-/// It cannot be read, or is longer than `bytes_max`, or says none of these; with its path.
+/// The file cannot be read or parsed, or is longer than `bytes_max`; the error has the path.
 pub(crate) fn read_json<T: DeserializeOwned>(
     path: &Path,
     bytes_max: u64,
@@ -37,10 +36,10 @@ pub(crate) fn read_json<T: DeserializeOwned>(
     said.map(Some).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// What a file's JSON says, of which `said` gives the format; `None` where it is not there.
+/// Reads a file as JSON and checks its format, which `said` returns; `None` if there is no file.
 ///
 /// # Errors
-/// It cannot be read, or is longer than `bytes_max`, or says none of these, or in another format; with its path.
+/// The file cannot be read or parsed, is longer than `bytes_max`, or has another format; the error has the path.
 pub fn read_noted<T: DeserializeOwned>(
     path: &Path,
     bytes_max: u64,
@@ -54,15 +53,15 @@ pub fn read_noted<T: DeserializeOwned>(
     }
 }
 
-/// As [`put`], as JSON: of strings and numbers.
+/// Writes a value as JSON with [`put`]. The value must consist of strings and numbers.
 pub(crate) fn put_json(folder: &Path, name: &str, what: &impl Serialize) -> io::Result<()> {
     put(folder, name, &serde_json::to_vec(what)?)
 }
 
-/// Puts it there, for its owner only, and on disk. A crash leaves it, or what was there before.
+/// Writes a file atomically with mode 0600; durable on return. A crash leaves the new or the old content.
 ///
 /// # Errors
-/// It cannot be written.
+/// The file cannot be written.
 pub fn put(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     let fresh = folder.join(format!("{name}.new"));
     let mut open = File::options();

@@ -1,5 +1,5 @@
-//! Time as leases need it: it runs on while the process is stopped or the machine sleeps, and nobody
-//! sets it. What it shows on two machines cannot be compared; how fast it runs can.
+//! Clock for leases: continues while the process is stopped or the machine is suspended, and is never set. The times of
+//! two machines cannot be compared; their rates can.
 
 use std::fmt::Debug;
 use std::ops::{Add, Sub};
@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Nanoseconds since this machine started.
+/// Time in nanoseconds since the start of this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticks(pub u64);
 
 impl Sub for Ticks {
     type Output = Duration;
 
-    /// How long after `earlier` this is; nothing if it is not.
+    /// Duration since `earlier`; zero if `earlier` is later.
     fn sub(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -36,14 +36,13 @@ impl Add<Duration> for Ticks {
     }
 }
 
-/// What tells the [`Ticks`].
+/// Source of [`Ticks`].
 pub trait TickSource: Send + Sync + Debug {
-    /// Now.
+    /// Current time.
     fn now(&self) -> Ticks;
 }
 
-/// `CLOCK_BOOTTIME`. `std::time::Instant` is `CLOCK_MONOTONIC` on Linux, which stands still while the
-/// machine is suspended.
+/// `CLOCK_BOOTTIME`. `std::time::Instant` is `CLOCK_MONOTONIC` on Linux, which stops while the machine is suspended.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct BootClock;
 

@@ -1,5 +1,3 @@
-//! Looking through what lies on the storage: whether chains and objects are what they must be.
-
 use std::collections::BTreeMap;
 
 use crate::ahead::Ahead;
@@ -13,42 +11,43 @@ use crate::objects::Away;
 use crate::parts::{Shelf, Untransferred};
 use crate::record::{Bytes, Kind, Record};
 
-/// How closely objects are looked at.
+/// Depth of the check of objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
-    /// Whether they are there, in their length.
+    /// Existence and length.
     Lengths,
-    /// All their bytes.
+    /// All bytes.
     Bytes,
 }
 
-/// What was found.
+/// Result of a verification.
 #[derive(Debug, Default)]
 pub struct Checked {
-    /// The newest record.
+    /// Newest record.
     pub newest: Option<Mark>,
-    /// Records that were read.
+    /// Number of records read.
     pub records: u64,
-    /// Objects of data that records name.
+    /// Number of data objects that records name.
     pub objects: u64,
-    /// Their bytes.
+    /// Bytes of those objects.
     pub bytes: u64,
-    /// What is wrong, at most [`REMOTE_FINDINGS_MAX`] of it.
+    /// Findings in words, at most [`REMOTE_FINDINGS_MAX`].
     pub findings: Vec<String>,
 }
 
-/// An object that some record names.
+/// An object that a record names.
 struct Named {
     bytes: u64,
     sha256: Hash,
-    /// The first record that names it.
+    /// First record that names the object.
     by: u64,
 }
 
-/// Reads the chain of a workspace from its edge on, with what is kept below, and looks at every object that it names.
+/// Reads the record log of a workspace from its low watermark on, with the retained records below, and checks each
+/// named object.
 ///
 /// # Errors
-/// The storage did not answer.
+/// The storage did not respond.
 pub fn verify(driver: &Driver, tenant: &Tenant, look: Look) -> Result<Checked, NotRestored> {
     let mut checked = Checked::default();
     let edge = driver.chain.edge(tenant)?;
@@ -93,7 +92,7 @@ impl Checked {
         }
     }
 
-    /// A record, and the objects that it names. `None` where it cannot be read.
+    /// Checks a record and collects the objects that it names; `None` if the record cannot be read.
     fn record(
         &mut self,
         bytes: Option<Vec<u8>>,

@@ -1,8 +1,8 @@
-//! The list of what lies on the object store of files that no record names yet: `carried.json`, beside the store. After
-//! a restart these parts are not sent again.
+//! Uploaded parts of files that no record references yet: `carried.json`, beside the store. After a restart these parts
+//! are not uploaded again.
 //!
-//! What is in the list that is on disk is needed still, whatever became of the file: nobody may have its objects
-//! removed before a list is on disk that leaves them out (REM-35).
+//! Objects in the list on disk count as live, whatever became of their file. No object of the list may be removed
+//! before a list without the object is on disk (REM-35).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,13 +20,13 @@ use crate::small_file;
 pub(crate) const FILE: &str = "carried.json";
 const FORMAT: &str = "recalld carried";
 
-/// The list of one workspace, of the epoch that writes it.
+/// Uploaded parts of one workspace, for the epoch that writes the list.
 #[derive(Debug)]
 pub struct Carried {
     home: PathBuf,
     store: Nonce,
     epoch: u64,
-    /// What the epoch before left.
+    /// Uploads of the previous epoch, which this epoch may adopt.
     pub(super) left: BTreeMap<String, Listed>,
 }
 
@@ -38,19 +38,19 @@ struct List {
     files: BTreeMap<String, Listed>,
 }
 
-/// A file of which something lies there.
+/// A file of which at least one part is uploaded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Listed {
     pub(super) key: DataKey,
     pub(super) bytes: u64,
     pub(super) sha256: Hash,
-    /// Which parts.
+    /// Ranges of uploaded part numbers, both ends inclusive.
     pub(super) parts: Runs,
 }
 
 impl Carried {
-    /// The list in a workspace's folder, for the writer of an epoch of this store. A list of another epoch than the
-    /// one before, or one that cannot be read, says nothing: all is sent again.
+    /// Opens the list in a workspace's directory, for the writer of `epoch` of this store. A list that cannot be read,
+    /// or that is not of the epoch right before, is ignored: all files are then uploaded again.
     #[must_use]
     pub fn of(home: &Path, store: Nonce, epoch: u64) -> Self {
         let list = small_file::read_json::<List>(&home.join(FILE), CARRIED_BYTES_MAX);
@@ -61,7 +61,7 @@ impl Carried {
         Self { home: home.to_owned(), store, epoch, left }
     }
 
-    /// Puts a list in place; of more files than it holds, the largest.
+    /// Replaces the list on disk. If there are more files than `CARRIED_FILES_MAX`, the largest are retained.
     pub(super) fn write(&self, files: &BTreeMap<String, Listed>) -> io::Result<()> {
         let mut largest: Vec<(&String, &Listed)> = files.iter().collect();
         largest.sort_by_key(|(_, listed)| std::cmp::Reverse(listed.bytes));

@@ -1,5 +1,3 @@
-//! What brings a store's writes into its chain: begun, asked how far it is, made to collect, and ended.
-
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -19,39 +17,39 @@ use crate::names::{DataKey, NodeId};
 use crate::record::Record;
 use crate::ticks::Ticks;
 
-/// How a workspace is carried.
+/// Configuration of a [`Carrier`].
 #[derive(Debug, Clone, Copy)]
 pub struct CarryHow {
-    /// When a write is acknowledged.
+    /// Point at which a write is acknowledged.
     pub when: CarryWhen,
-    /// How far back it can be had as it was.
+    /// Retention of the workspace's history.
     pub retention: Retention,
 }
 
-/// Brings what a store writes into its chain, for as long as this node holds it.
+/// Ships a store's writes into its record log while this node leads the workspace.
 pub struct Carrier {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// How far a carrier is.
+/// Progress of a [`Carrier`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Standing {
-    /// The epoch that it writes.
+    /// Epoch of the records that are written.
     pub epoch: u64,
-    /// The number of the newest record.
+    /// Number of the newest record.
     pub record: u64,
-    /// The newest commit in the chain.
+    /// Newest commit in the record log.
     pub seq: Seq,
-    /// Bytes of logs that are on this disk and not in the chain.
+    /// WAL bytes on the local disk that are not in the record log.
     pub unsent_bytes: u64,
-    /// Files that are on their way.
+    /// Files whose upload is not complete.
     pub unsent_files: usize,
-    /// How long the oldest of all that has waited.
+    /// Time for which the oldest data outside of the record log has waited.
     pub unsent_for: Duration,
-    /// What went wrong last, until something goes right.
+    /// Last error; cleared when the next record is committed.
     pub trouble: Option<String>,
-    /// Why it is over, if it is.
+    /// Reason why the shipper stopped; `None` while the shipper runs.
     pub over: Option<Over>,
 }
 
@@ -62,12 +60,13 @@ impl fmt::Debug for Carrier {
 }
 
 impl Carrier {
-    /// The carrier of an epoch that was just taken. `records` are those that led to it, of which the first is a full
-    /// one or record 1. Its store is opened with [`Carrier::far`], and then told to [`Carrier::carry_for`]. With
-    /// `carried` it goes on with files where the epoch before ended, and remembers how far it came itself.
+    /// Starts the shipper of a newly acquired epoch. `records` are the records that led to the epoch; the first is a
+    /// full record or record 1. The store is opened with [`Carrier::far`] and then passed to [`Carrier::carry_for`].
+    /// With `carried`, uploads continue where the previous epoch stopped, and their progress is saved for the next
+    /// epoch.
     ///
     /// # Errors
-    /// The system gives no threads.
+    /// The threads cannot be started.
     pub fn start(
         driver: Driver,
         holder: Holder,
@@ -93,7 +92,7 @@ impl Carrier {
             is_ended: false,
             noted: Vec::new(),
         };
-        // Ended by itself, whatever else the driver is used for.
+        // The shipper has a shutdown signal of its own, so it stops independently of other users of the driver.
         let driver = Driver { halt: Arc::default(), ..driver };
         let shared = Arc::new(Shared {
             driver,
@@ -117,24 +116,26 @@ impl Carrier {
         Ok(Self { shared, threads })
     }
 
-    /// What the store is opened with.
+    /// Replication sink with which the store is opened.
     #[must_use]
     pub fn far(&self) -> Arc<dyn Far> {
         Arc::clone(&self.shared) as Arc<dyn Far>
     }
 
-    /// The store that was opened with it, which is told when commits are carried that nobody waits for.
+    /// Attaches the store that was opened with [`Carrier::far`]. The store is notified of commits in the record log
+    /// that no write waits for any more.
     pub fn carry_for(&self, store: &Arc<Store>) {
         let _the_first_stays = self.shared.store.set(Arc::downgrade(store));
     }
 
-    /// Something may have left this folder's files that the chain has still, and no record says so: the next full one
-    /// ends history. Said before the store is opened, that is its first.
+    /// Marks an erasure as due: data may be gone from the local files that the record log still has, and no record
+    /// states so. The next full record then ends history. If called before the store is opened, that is the store's
+    /// first full record.
     pub fn owes_erasure(&self) {
         self.shared.change(|inner| inner.state.owes_erasure = true);
     }
 
-    /// How far it is.
+    /// Current progress.
     #[must_use]
     pub fn standing(&self) -> Standing {
         let inner = self.shared.lock();
@@ -152,26 +153,27 @@ impl Carrier {
         }
     }
 
-    /// A moment just before its newest record was sent: [`Node::covers`](crate::Node::covers) tells by it
-    /// whether what is here is all there is.
+    /// A time just before the newest record was sent. [`Node::covers`](crate::Node::covers) uses this time to decide if
+    /// the local state is complete.
     #[must_use]
     pub fn known(&self) -> Ticks {
         self.shared.lock().known
     }
 
-    /// Has a full record written although nothing is new: after a lease that was over, one shows that nobody else came,
-    /// or that somebody did.
+    /// Requests a full record although nothing is new. After an expired lease, such a record shows whether another node
+    /// has written the workspace.
     pub fn confirm(&self) {
         self.shared.change(|inner| inner.confirms = true);
     }
 
-    /// Whether it writes no more.
+    /// Returns true if the shipper has stopped writing records.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.shared.lock().over.is_some()
     }
 
-    /// Waits until all that the store has told is in the chain; whether it is, after this long at most.
+    /// Waits until all that the store has reported is in the record log, at most for `patience`. Returns true if all of
+    /// it is.
     #[must_use]
     pub fn settle(&self, patience: Duration) -> bool {
         let inner = self.shared.lock();
@@ -181,14 +183,15 @@ impl Carrier {
         !inner.state.has_unsent()
     }
 
-    /// Removes what no longer counts, and says what that was; `None` where all was over first. One at a time.
+    /// Removes garbage once and reports the removed amounts; `None` if the shipper stopped first. Concurrent calls run
+    /// one at a time.
     ///
     /// # Errors
-    /// No answer, or records that cannot be. What was not removed is removed by the next collection.
+    /// The storage did not respond, or a record is invalid. The next collection removes the rest.
     pub fn collect(&self) -> Option<Result<Collected, Lost>> {
         let shared = &self.shared;
         let mut collector = shared.collector.lock().unwrap_or_else(PoisonError::into_inner);
-        // What the list has is not removed.
+        // Objects in the list on disk are not removed, so a due list is written first.
         if shared.lock().state.is_list_due {
             shared.write_list();
         }
@@ -209,16 +212,17 @@ impl Carrier {
         })
     }
 
-    /// Gives the epoch away once all is in the chain, and waits for it this long at most. The store is closed: it
-    /// tells nothing more. Whether it was given.
+    /// Releases the epoch once everything is in the record log, and waits for the release at most for `patience`. The
+    /// store must be closed, so that it reports nothing more. Returns true if the epoch was released.
     #[must_use]
     pub fn give(&self, to: Option<NodeId>, patience: Duration) -> bool {
         self.shared.change(|inner| inner.give = Some(to));
         self.is_given_within(patience)
     }
 
-    /// Gives the epoch away at once: nobody wants what is not in the chain, and it stays on this disk. A record that
-    /// is under way is waited for, all of it this long at most. The store is closed. Whether it was given.
+    /// Releases the epoch at once. Data that is not in the record log is not needed any more and stays on the local
+    /// disk. A record in flight is awaited; `patience` bounds the whole call. The store must be closed. Returns true if
+    /// the epoch was released.
     #[must_use]
     pub fn give_up(&self, patience: Duration) -> bool {
         self.shared.change(|inner| inner.gives_up = true);
@@ -234,7 +238,7 @@ impl Carrier {
 }
 
 impl Drop for Carrier {
-    /// What is not in the chain by now stays on this disk.
+    /// Stops both threads. Data that is not in the record log by now stays on the local disk.
     fn drop(&mut self) {
         self.shared.driver.halt.raise();
         self.shared.change(|inner| inner.is_ended = true);

@@ -1,4 +1,4 @@
-//! What the thread that writes records does next.
+//! Decides the next action of the thread that writes records.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,34 +11,31 @@ use crate::parts::Upload;
 use crate::record::{FarFile, FarLog};
 use crate::ticks::Ticks;
 
-/// What the chain is ready for.
+/// State of the record log.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Chain {
-    /// It has a full record.
     pub(super) has_full: bool,
-    /// One is due.
+    /// True if a full record is due.
     pub(super) wants_full: bool,
 }
 
-/// What to do next.
+/// Next action of the thread that writes records.
 #[derive(Debug)]
 pub(super) enum Next {
-    /// Write a step.
     Step(StepOf),
-    /// Write a full record.
     Full(FullOf),
-    /// Nothing before this much time, or before something is told.
+    /// Wait until the store reports something, at most for this duration.
     Wait(Option<Duration>),
 }
 
-/// A step to be written.
+/// Plan of a step record.
 #[derive(Debug)]
 pub(super) struct StepOf {
     pub(super) pieces: Vec<PieceOf>,
     pub(super) seq: Seq,
 }
 
-/// A full record to be written. Of each log, the bytes behind its objects.
+/// Plan of a full record. Each log is paired with the bytes after its log objects.
 #[derive(Debug)]
 pub(super) struct FullOf {
     pub(super) number: u64,
@@ -50,7 +47,7 @@ pub(super) struct FullOf {
 }
 
 impl State {
-    /// What to do next. `delay` is how long log bytes wait for company; none where writes wait for them.
+    /// Decides the next action. `delay` is how long WAL bytes wait for more bytes; zero if writes wait for the upload.
     pub(super) fn next(
         &mut self,
         chain: Chain,
@@ -75,17 +72,17 @@ impl State {
         Next::Wait(Some(delay - waited))
     }
 
-    /// Whether an index is there that the newest full record does not name.
+    /// Returns true if the newest full record does not reference an uploaded index.
     fn has_new_index(&self) -> bool {
         self.files.iter().any(|(name, sent)| sent.is_new_index(name))
     }
 
-    /// All that logs have grown by, as far as it can be read without a manifest that is still to come.
+    /// Plans a step with all new WAL bytes, except for bytes that a reader could not apply before a pending manifest.
     fn step(&self) -> Option<StepOf> {
         let leading = self.manifest.as_ref().filter(|it| it.must_lead && it.number > self.in_chain);
         let end = |log: &Log| match leading {
             None => log.mark,
-            // A log that this manifest does not know comes after it.
+            // A log that is not in this manifest comes after the manifest.
             Some(it) => {
                 let mark = it.logs.iter().find(|mark| mark.log == log.mark.log).copied();
                 mark.unwrap_or(engine::far::LogMark { end: 0, seq: 0, ..log.mark })
@@ -104,7 +101,8 @@ impl State {
         (!pieces.is_empty()).then_some(StepOf { pieces, seq })
     }
 
-    /// The full record for the newest manifest, once its files are there and its logs are short enough.
+    /// Plans the full record of the newest manifest. Returns `None` until the manifest's files are uploaded and the
+    /// bytes after the log objects fit into the record. If only the bytes do not fit, the call starts new log objects.
     fn full(&mut self, keys: &dyn Keys) -> Option<FullOf> {
         let manifest = self.manifest.as_ref()?;
         let mut files = Vec::new();
@@ -134,8 +132,8 @@ impl State {
         })
     }
 
-    /// The logs that go with a manifest, and how far: to where they are in the chain, or were when it was made, or
-    /// are as objects.
+    /// Logs of a manifest, each with the end to include. The end is the highest of three: the log's end in the record
+    /// log, its end when the manifest was made, and the end of its log objects.
     fn logs_of<'a>(&'a self, manifest: &'a Outline) -> impl Iterator<Item = (&'a Log, u64)> {
         let floor = manifest.floor;
         self.logs.range(floor..).filter_map(move |(number, log)| {
@@ -145,7 +143,7 @@ impl State {
         })
     }
 
-    /// What of the logs is no object yet becomes one, as far as it is on disk.
+    /// Starts a log object for the bytes of each log that are on disk and not in a log object yet.
     fn fold(&mut self, keys: &dyn Keys) {
         let folds: usize = self.logs.values().map(|log| log.folds.len()).sum();
         if folds >= FOLDS_MAX {
@@ -163,7 +161,7 @@ impl State {
 }
 
 impl FullOf {
-    /// What it names.
+    /// Objects and log ends that the record references.
     pub(super) fn named(&self) -> Named {
         let to = |(log, rest): &(FarLog, Option<PieceOf>)| {
             (log.number, rest.as_ref().map_or(log.folded(), |rest| rest.to))
@@ -176,7 +174,8 @@ impl FullOf {
     }
 }
 
-/// A log as a full record names it, without the bytes behind its objects; and where those are.
+/// Splits a log up to `to` into the log objects that a full record references, and the location of the bytes after the
+/// last one.
 fn far(log: &Log, to: u64) -> (FarLog, Option<PieceOf>) {
     let (number, first_seq, from) = (log.mark.log, log.mark.first_seq, log.folded_to());
     let rest = log.file.as_ref().filter(|_| to > from);

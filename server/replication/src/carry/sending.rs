@@ -1,5 +1,3 @@
-//! The thread that sends files and runs of logs.
-
 use std::sync::PoisonError;
 
 use super::shared::{Inner, Shared};
@@ -7,7 +5,7 @@ use super::state::Sent;
 use crate::limits::{PAUSE_MAX, PAUSE_MIN};
 use crate::parts::{Shelf, Untransferred, hash_of};
 
-/// Until all is over.
+/// Uploads files and log objects until the shipper stops.
 pub(super) fn run(shared: &Shared) {
     let mut pause = PAUSE_MIN;
     while shared.sends() {
@@ -24,7 +22,6 @@ pub(super) fn run(shared: &Shared) {
     }
 }
 
-/// Waits until there is something to send.
 fn wait_for_more(shared: &Shared) {
     let inner = shared.lock();
     let is_idle = |inner: &mut Inner| {
@@ -35,8 +32,8 @@ fn wait_for_more(shared: &Shared) {
     let _woken = shared.changed.wait_while(inner, is_idle).unwrap_or_else(PoisonError::into_inner);
 }
 
-/// Sends what is next; whether there was anything. Runs of logs come first, since a full record waits for them while
-/// steps grow in number.
+/// Uploads the next log object or file. Returns false if there was none. Log objects come first, since a full record
+/// waits for them while steps grow in number.
 fn send_next(shared: &Shared) -> Result<bool, Untransferred> {
     let shelf = Shelf { objects: &*shared.driver.objects, tenant: &shared.tenant };
     let (fold, file, is_list_due) = {
@@ -53,7 +50,7 @@ fn send_next(shared: &Shared) -> Result<bool, Untransferred> {
         return Ok(true);
     }
     let Some((name, way)) = file else { return Ok(false) };
-    // Called off where a newer manifest does not need it.
+    // The upload is cancelled if a newer manifest does not need the file.
     let is_wanted = || {
         let inner = shared.lock();
         let same = |sent: &Sent| sent.is_on(&way);

@@ -1,4 +1,4 @@
-//! What a carrier's two threads and its store share, and what the store is answered.
+//! State that a shipper's two threads and its store share, and the replication sink that the store calls.
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -18,27 +18,26 @@ use crate::limits::{CARRY_WAIT_MAX, FAR_HANG, FAR_WAITERS_MAX, PART_BYTES};
 use crate::names::{DataKey, NodeId, Tenant};
 use crate::ticks::Ticks;
 
-/// When a write is acknowledged, and how long what is not awaited may wait.
+/// Point at which a write is acknowledged, and the delay of uploads that no write waits for.
 #[derive(Debug, Clone, Copy)]
 pub enum CarryWhen {
-    /// Once it would survive the loss of this machine.
+    /// Once the write would survive the loss of this machine.
     Acknowledging,
-    /// Once it is on this machine's disk; it follows after so long.
+    /// Once the write is on the local disk; the upload follows after this delay.
     Following(Duration),
 }
 
-/// Why a carrier writes no more.
+/// Reason why a shipper has stopped writing records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Over {
-    /// The epoch was given away.
+    /// The epoch was released.
     Given,
-    /// Another one writes the workspace by now.
+    /// Another writer has the workspace, as the text describes.
     Fenced(String),
-    /// What would have been written breaks a rule, or this disk could not be read.
+    /// The record to be written breaks a rule, or the local disk could not be read.
     Broken(String),
 }
 
-/// What both threads and the store share.
 pub(super) struct Shared {
     pub(super) driver: Driver,
     pub(super) tenant: Tenant,
@@ -46,9 +45,9 @@ pub(super) struct Shared {
     pub(super) random: Arc<dyn Random>,
     pub(super) when: CarryWhen,
     pub(super) epoch: u64,
-    /// What is remembered between collections.
+    /// Garbage collector, with its state between collections.
     pub(super) collector: Mutex<Collector>,
-    /// Where is remembered what lies there that no record names; `None` where nothing is. Locked before `inner`.
+    /// List of uploaded parts that no record references; `None` if the list is not saved. Lock order: before `inner`.
     pub(super) carried: Option<Mutex<Carried>>,
     pub(super) inner: Mutex<Inner>,
     pub(super) changed: Condvar,
@@ -57,23 +56,24 @@ pub(super) struct Shared {
 
 pub(super) struct Inner {
     pub(super) state: State,
-    /// The number of the newest record.
+    /// Number of the newest record.
     pub(super) record: u64,
-    /// A moment just before it was sent.
+    /// A time just before the newest record was sent.
     pub(super) known: Ticks,
-    /// A record is wanted that shows that nobody else came.
+    /// True if a record is requested to confirm that no other node has written the workspace.
     pub(super) confirms: bool,
     pub(super) trouble: Option<String>,
     pub(super) over: Option<Over>,
-    /// Whom the epoch is to be given to, once all is in the chain.
+    /// Requested release, to be written once everything is in the record log. The inner value names the node to acquire
+    /// next, if any.
     pub(super) give: Option<Option<NodeId>>,
-    /// It is to be given away at once: what is not in the chain is not sent any more.
+    /// True if the epoch is to be released at once, without further uploads.
     pub(super) gives_up: bool,
-    /// A write gave up waiting: when its commit is in the chain, the store must be told.
+    /// True if a write has timed out: the store must be notified once the commit is in the record log.
     pub(super) is_abandoned: bool,
-    /// Nobody wants anything more.
+    /// True once the shipper is dropped.
     pub(super) is_ended: bool,
-    /// Records that a collection does not know of yet.
+    /// Records that were not reported to the collector yet.
     pub(super) noted: Vec<Noted>,
 }
 
@@ -96,17 +96,17 @@ impl Shared {
         Stamp { at: self.clock.now().0, nonce: self.nonce() }
     }
 
-    /// Whether the threads are to go on.
+    /// Returns true while the threads must go on.
     pub(super) fn goes_on(&self) -> bool {
         self.lock().goes_on()
     }
 
-    /// Whether anything more is to be sent.
+    /// Returns true while uploads may go on.
     pub(super) fn sends(&self) -> bool {
         self.lock().sends()
     }
 
-    /// So many bytes of a file were put. Once they are many, it is remembered which.
+    /// Counts uploaded bytes of a file. Once `PART_BYTES` are reached, the list of uploaded parts is written.
     pub(super) fn put(&self, bytes: u64) {
         let is_much = {
             let state = &mut self.lock().state;
@@ -118,8 +118,8 @@ impl Shared {
         }
     }
 
-    /// Remembers what lies there that no record names. Where that fails it is sent again after a restart, and nothing
-    /// that an earlier list has is removed.
+    /// Writes the list of uploaded parts that no record references. If the write fails, these parts are uploaded again
+    /// after a restart, and nothing in the earlier list is removed.
     pub(super) fn write_list(&self) {
         let Some(carried) = &self.carried else { return };
         let carried = carried.lock().unwrap_or_else(PoisonError::into_inner);
@@ -129,13 +129,13 @@ impl Shared {
         }
     }
 
-    /// Something is over, or changed.
+    /// Changes the state and wakes all waiters.
     pub(super) fn change(&self, change: impl FnOnce(&mut Inner)) {
         change(&mut self.lock());
         self.changed.notify_all();
     }
 
-    /// Commits are in the chain that a write gave up waiting for: the store shows them.
+    /// Makes the store publish commits in the record log whose write has timed out.
     pub(super) fn show(&self) {
         let was_abandoned = std::mem::take(&mut self.lock().is_abandoned);
         if was_abandoned && let Some(store) = self.store.get().and_then(Weak::upgrade) {
@@ -143,7 +143,7 @@ impl Shared {
         }
     }
 
-    /// What the store told could not be read from its disk.
+    /// Stops the shipper if a reported file could not be read from the local disk, and wakes all waiters.
     fn broken(&self, told: Result<(), engine::DiskError>) {
         if let Err(error) = told {
             self.change(|inner| {
@@ -155,12 +155,10 @@ impl Shared {
 }
 
 impl Inner {
-    /// The same.
     pub(super) fn goes_on(&self) -> bool {
         !self.is_ended && self.over.is_none()
     }
 
-    /// Whether anything more is to be sent.
     pub(super) fn sends(&self) -> bool {
         self.goes_on() && !self.gives_up
     }
@@ -173,7 +171,7 @@ impl Keys for Shared {
 }
 
 impl Over {
-    /// For people.
+    /// Reason as text for a person.
     fn why(&self) -> String {
         match self {
             Self::Given => "the workspace was given away".to_owned(),

@@ -1,7 +1,7 @@
-//! What a store has told, and what of it is in the chain.
+//! Data that the store has reported, and the part of it that is in the record log.
 //!
-//! Pure: told by [`super::carrier`] under its lock, asked by the two threads. Whatever is told twice or late says
-//! nothing new the second time.
+//! The store updates this state under the shipper's lock, and both threads read it; there is no network access. A
+//! repeated or late report changes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
@@ -18,98 +18,97 @@ use crate::parts::{self, Upload};
 use crate::record::{FarFile, Fold, Kind, Record};
 use crate::ticks::Ticks;
 
-/// What names of indexes begin with, and of segments.
+/// Name prefixes of index files and segment files.
 pub(super) const INDEX: &str = "index-";
 const SEGMENT: &str = "segment-";
 
-/// What makes names that nobody has used.
+/// Source of unused object keys.
 pub(super) trait Keys {
-    /// A key of this epoch.
+    /// Returns a new key of this epoch.
     fn key(&self) -> DataKey;
 }
 
-/// What a store has told, and what of it is in the chain.
 #[derive(Debug, Default)]
 pub(super) struct State {
-    /// Logs that a reader of the chain needs or will need, by number.
+    /// Logs that a reader of the record log needs or will need, by number.
     pub(super) logs: BTreeMap<u64, Log>,
-    /// Files that are there or on their way, by name.
+    /// Files that are uploaded or being uploaded, by name.
     pub(super) files: BTreeMap<String, Sent>,
-    /// The newest manifest that was told.
+    /// Newest manifest that the store reported.
     pub(super) manifest: Option<Outline>,
-    /// The manifest of the newest full record, by number; 0 before there is one of this epoch.
+    /// Number of the manifest in the newest full record; 0 before the first full record of this epoch.
     pub(super) in_chain: u64,
-    /// The newest commit in the chain.
+    /// Newest commit in the record log.
     pub(super) seq: Seq,
-    /// Up to where all may be shown: what is in the chain, or was acknowledged before there was one.
+    /// Newest commit that may be visible: in the record log, or acknowledged before there was a record log.
     pub(super) shown: Seq,
-    /// Since when something is on this disk that is not in the chain.
+    /// Time since which the local disk has data that is not in the record log.
     pub(super) unsent_since: Option<Ticks>,
     /// Objects of the record that is being made.
     pub(super) naming: BTreeSet<DataKey>,
-    /// A full record must come before the next step.
+    /// True if a full record must come before the next step.
     pub(super) full_first: bool,
-    /// Something was erased of which no full record says so yet.
+    /// True if no full record states the newest erasure yet.
     pub(super) owes_erasure: bool,
-    /// What the epoch before left of files that were not told yet.
+    /// Uploads of the previous epoch whose file the store has not reported yet.
     left: BTreeMap<String, Listed>,
-    /// Objects of the list that is on disk.
+    /// Objects in the list on disk.
     listed: BTreeSet<DataKey>,
-    /// Whether that list is to be written anew.
+    /// True if the list on disk must be written again.
     pub(super) is_list_due: bool,
-    /// Bytes that were put since it was written.
+    /// Bytes uploaded since the list on disk was written.
     pub(super) unlisted: u64,
 }
 
-/// A log that grows.
+/// Progress of an append-only log.
 #[derive(Debug)]
 pub(super) struct Log {
-    /// `None` where only the chain has it.
+    /// Local file; `None` if only the record log has the bytes.
     pub(super) file: Option<Arc<dyn DiskRead>>,
-    /// How far it is on this machine's disk.
+    /// Position up to which the log is on the local disk.
     pub(super) mark: LogMark,
-    /// How far it is in the chain.
+    /// Offset up to which the log is in the record log.
     pub(super) sent: u64,
-    /// What of it are objects, from 0 on, and the newest commit in them.
+    /// Log objects, contiguous from offset 0, and the newest commit in them.
     pub(super) folds: Vec<Fold>,
     pub(super) folded_seq: Seq,
-    /// What is about to become one.
+    /// Log object that is being uploaded.
     pub(super) folding: Option<Folding>,
 }
 
-/// A run of a log on its way to be an object.
+/// A run of log bytes that is being uploaded as a log object.
 #[derive(Debug, Clone)]
 pub(super) struct Folding {
     pub(super) key: DataKey,
     pub(super) from: u64,
-    /// How far the log is with it.
+    /// Position in the log at the end of the run.
     pub(super) to: LogMark,
     pub(super) upload: Arc<Upload>,
 }
 
-/// A file that never changes.
+/// Progress of an immutable file.
 #[derive(Debug)]
 pub(super) struct Sent {
     pub(super) key: DataKey,
     pub(super) bytes: u64,
-    /// What it hashes to; of an index only known once it was sent.
+    /// SHA-256 of the file; for an index, known only after the upload.
     pub(super) sha256: Option<Hash>,
-    /// `None` once all of it is there.
+    /// Upload in progress; `None` once the whole file is uploaded.
     pub(super) way: Option<Way>,
-    /// Whether the newest full record names it.
+    /// True if the newest full record references the file.
     pub(super) is_named: bool,
 }
 
-/// A file on its way.
+/// An upload in progress.
 #[derive(Debug, Clone)]
 pub(super) struct Way {
     pub(super) file: Arc<dyn DiskRead>,
-    /// What it must hash to, where its manifest says so.
+    /// SHA-256 that the file must have, if its manifest states one.
     pub(super) sha256: Option<Hash>,
     pub(super) upload: Arc<Upload>,
 }
 
-/// A manifest, as far as it is needed after its files may have gone.
+/// Parts of a manifest that are needed after the manifest's files may be gone.
 #[derive(Debug)]
 pub(super) struct Outline {
     pub(super) bytes: Vec<u8>,
@@ -123,7 +122,7 @@ pub(super) struct Outline {
 }
 
 impl State {
-    /// What is in the chain by these records, of which the first is a full one or record 1.
+    /// Builds the state from the records of the log. The first record is a full record or record 1.
     pub(super) fn of_chain(records: &[Record]) -> Self {
         let mut state = Self::default();
         records.iter().for_each(|record| state.learn(record));
@@ -131,15 +130,15 @@ impl State {
         state
     }
 
-    /// What the epoch before left may be named, until it is known that nobody needs it.
+    /// Makes the uploads of the previous epoch adoptable, until they are known to be unneeded.
     pub(super) fn resume(&mut self, left: BTreeMap<String, Listed>) {
         self.listed = left.values().map(|listed| listed.key).collect();
         self.is_list_due = !left.is_empty();
         self.left = left;
     }
 
-    /// The list as it is to be on disk: files of which something lies there that no record names. Until
-    /// [`State::list_written`], what any of both lists has is needed.
+    /// Returns the list to be written to disk: uploaded files that no record references. Until [`State::list_written`],
+    /// the objects of both the old and the new list count as live.
     pub(super) fn list(&mut self) -> BTreeMap<String, Listed> {
         let mut list = self.left.clone();
         for (name, sent) in self.files.iter().filter(|(_, sent)| !sent.is_named) {
@@ -158,7 +157,7 @@ impl State {
         list
     }
 
-    /// That list is on disk.
+    /// Notes that this list is on disk.
     pub(super) fn list_written(&mut self, list: &BTreeMap<String, Listed>) {
         self.listed = list.values().map(|listed| listed.key).collect();
     }
@@ -200,14 +199,14 @@ impl State {
         })
     }
 
-    /// A log was made, or found at the opening.
+    /// Adds a log that was created, or found when the store was opened.
     pub(super) fn began_log(&mut self, mark: LogMark, file: Box<dyn DiskRead>, now: Ticks) {
         let log = self.known_log(mark.log, mark.first_seq);
         log.file = Some(file.into());
         self.synced(mark, now);
     }
 
-    /// A log is on disk up to here.
+    /// Notes that a log is on disk up to `mark`.
     pub(super) fn synced(&mut self, mark: LogMark, now: Ticks) {
         let Some(log) = self.logs.get_mut(&mark.log) else { return };
         if mark.end > log.mark.end {
@@ -218,10 +217,10 @@ impl State {
         }
     }
 
-    /// A manifest was put in place. Files of it that are not there are opened, before they may go.
+    /// Adopts a published manifest. Files that are not uploaded yet are opened now, before they may be removed.
     ///
     /// # Errors
-    /// One cannot be opened; nothing is remembered then.
+    /// A file cannot be opened; the manifest is then not adopted.
     pub(super) fn published(
         &mut self,
         published: &Published<'_>,
@@ -237,7 +236,7 @@ impl State {
         for file in &files {
             self.send(&file.name, (file.bytes, Some(Hex(file.sha256))), published.disk, keys)?;
         }
-        // What one says that no record brought holds for the one that takes its place.
+        // If no record contains the previous manifest yet, its flags pass to the manifest that replaces it.
         let pending = self.manifest.as_ref().filter(|_| known > self.in_chain);
         let (led, erased) = pending.map_or((false, false), |it| (it.must_lead, it.ends_erasure));
         self.manifest = Some(Outline {
@@ -251,7 +250,7 @@ impl State {
             ends_erasure: erased || published.ends_erasure,
         });
         if self.seq == 0 {
-            // Acknowledged before there was a chain.
+            // The commits were acknowledged before there was a record log.
             self.shown = self.shown.max(published.last_seq);
         }
         published.logs.iter().for_each(|&mark| self.synced(mark, now));
@@ -260,10 +259,10 @@ impl State {
         Ok(())
     }
 
-    /// An index got its name.
+    /// Adds an index that has received its final name.
     ///
     /// # Errors
-    /// It cannot be opened.
+    /// The index cannot be opened.
     pub(super) fn indexed(
         &mut self,
         name: &str,
@@ -274,7 +273,7 @@ impl State {
         self.send(name, (bytes, None), disk, keys)
     }
 
-    /// A file is to be sent, unless it is there or on its way.
+    /// Starts the upload of a file, unless the file is uploaded or being uploaded.
     fn send(
         &mut self,
         name: &str,
@@ -300,8 +299,8 @@ impl State {
         Ok(())
     }
 
-    /// Whether all objects that are left to this writer are of the newest manifest: what went with an earlier one is
-    /// not among them.
+    /// Returns true if all live objects of this writer belong to the newest manifest, and none only to an earlier
+    /// manifest.
     pub(super) fn is_clean(&self) -> bool {
         let Some(manifest) = &self.manifest else { return false };
         let wanted = wanted(manifest);
@@ -313,12 +312,12 @@ impl State {
             && self.logs.keys().all(|&number| number >= manifest.floor)
     }
 
-    /// Forgets files that neither the newest manifest nor the chain's need, and logs before both.
+    /// Forgets files that neither the newest manifest nor the one in the record log needs, and logs below both.
     fn forget(&mut self) {
         let Some(manifest) = &self.manifest else { return };
         let is_in_chain = manifest.number == self.in_chain;
         let listed = wanted(manifest);
-        // What is on its way for nobody stops; what is there stays until no record of ours names it.
+        // Uploads that no manifest needs stop. Uploaded files stay until no record of this epoch references them.
         let goes = |name: &String, sent: &Sent| {
             !listed.contains(name) && (is_in_chain || sent.way.is_some())
         };
@@ -328,9 +327,9 @@ impl State {
         }
     }
 
-    /// A file that is on its way.
+    /// Next file to upload.
     pub(super) fn next_file(&self) -> Option<(String, Way)> {
-        // Small ones first: a manifest waits for all, and commits for none.
+        // Small files come first: a manifest waits for all files, and no commit waits for a file.
         let on_way = self
             .files
             .iter()
@@ -340,7 +339,7 @@ impl State {
             .map(|(_, name, way)| (name.clone(), way.clone()))
     }
 
-    /// A file is there, and hashes to this.
+    /// Notes that a file is uploaded and has this hash.
     pub(super) fn file_sent(&mut self, name: &str, way: &Way, hash: Hash) {
         if let Some(sent) = self.files.get_mut(name)
             && sent.is_on(way)
@@ -349,14 +348,14 @@ impl State {
         }
     }
 
-    /// A run of a log that is on its way to be an object.
+    /// Next log object to upload.
     pub(super) fn next_fold(&self) -> Option<(u64, Arc<dyn DiskRead>, Folding)> {
         self.logs.iter().find_map(|(number, log)| {
             Some((*number, Arc::clone(log.file.as_ref()?), log.folding.clone()?))
         })
     }
 
-    /// It is there, and hashes to this.
+    /// Notes that a log object is uploaded and has this hash.
     pub(super) fn folded(&mut self, number: u64, folding: &Folding, sha256: Hash) {
         let Some(log) = self.logs.get_mut(&number) else { return };
         if log.folding.as_ref().is_some_and(|own| own.key == folding.key) {
@@ -367,24 +366,25 @@ impl State {
         }
     }
 
-    /// What the newest full record of ours says is in the chain.
+    /// Applies a committed full record of this epoch.
     pub(super) fn committed_full(&mut self, number: u64, full: &Named, seq: Seq) {
         self.in_chain = number;
         self.full_first = false;
         self.owes_erasure &= !full.ends_erasure;
-        // All that this epoch has was told by now.
+        // By now the store has reported all files of this epoch, so further uploads of the previous epoch are not
+        // needed.
         mem::take(&mut self.left);
         self.is_list_due |= !self.listed.is_empty();
         for sent in self.files.values_mut() {
             sent.is_named = full.files.contains(&sent.key);
         }
         self.sent_to(&full.logs);
-        // What it left behind waits for nothing.
+        // Logs that the record left out no longer count as unsent.
         self.forget();
         self.committed(seq);
     }
 
-    /// What a step of ours says is in the chain: how far each log went.
+    /// Applies a committed step of this epoch. `logs` are pairs of a log's number and its end in the record log.
     pub(super) fn committed_step(&mut self, logs: &[(u64, u64)], seq: Seq) {
         self.sent_to(logs);
         self.committed(seq);
@@ -406,18 +406,19 @@ impl State {
         }
     }
 
-    /// Whether something is on this disk that is not in the chain.
+    /// Returns true if the local disk has data that is not in the record log.
     pub(super) fn has_unsent(&self) -> bool {
         let is_manifest = self.manifest.as_ref().is_some_and(|it| it.number > self.in_chain);
         is_manifest || self.owes_erasure || self.unsent_bytes() > 0
     }
 
-    /// Bytes of logs that are on this disk and not in the chain.
+    /// WAL bytes on the local disk that are not in the record log.
     pub(super) fn unsent_bytes(&self) -> u64 {
         self.logs.values().map(Log::unsent).sum()
     }
 
-    /// Whether a record will name an object, as far as this is known here: of one that does, its maker knows.
+    /// Returns true if a later record will reference the object, as far as this state knows. Objects that a record
+    /// already references are known to the maker of that record.
     pub(super) fn is_live(&self, key: &DataKey) -> bool {
         let is_file = |sent: &Sent| !sent.is_named && sent.key == *key;
         let is_folding = |log: &Log| log.folding.as_ref().is_some_and(|own| own.key == *key);
@@ -430,7 +431,7 @@ impl State {
     }
 }
 
-/// The names of the files that a manifest lists, and of indexes that go with them.
+/// Names of the files that a manifest lists, and of the indexes of its segments.
 fn wanted(manifest: &Outline) -> BTreeSet<String> {
     let mut wanted: BTreeSet<String> =
         manifest.files.iter().map(|file| file.name.clone()).collect();
@@ -446,13 +447,13 @@ impl Log {
         if self.file.is_some() { self.mark.end.saturating_sub(self.sent) } else { 0 }
     }
 
-    /// Where its objects end.
+    /// End offset of the log objects.
     pub(super) fn folded_to(&self) -> u64 {
         self.folds.last().map_or(0, |fold| fold.to)
     }
 }
 
-/// What a full record names: its files, and how far each log goes.
+/// References of a full record: its files, and the end of each log.
 #[derive(Debug, Clone)]
 pub(super) struct Named {
     pub(super) files: BTreeSet<DataKey>,
@@ -461,17 +462,17 @@ pub(super) struct Named {
 }
 
 impl Sent {
-    /// Whether it is on just this way.
+    /// Returns true if exactly this upload of the file is in progress.
     pub(super) fn is_on(&self, way: &Way) -> bool {
         self.way.as_ref().is_some_and(|own| Arc::ptr_eq(&own.upload, &way.upload))
     }
 
-    /// Whether it is an index that is there, and no full record names it yet.
+    /// Returns true if the file is an uploaded index that no full record references yet.
     pub(super) fn is_new_index(&self, name: &str) -> bool {
         name.starts_with(INDEX) && self.way.is_none() && !self.is_named
     }
 
-    /// As a record names it, once all of it is there.
+    /// Form in which a record references the file; `None` until the whole file is uploaded.
     pub(super) fn named(&self, name: &str) -> Option<FarFile> {
         let Self { key, bytes, sha256, way, .. } = self;
         let sha256 = sha256.filter(|_| way.is_none())?;
@@ -479,7 +480,7 @@ impl Sent {
     }
 }
 
-/// Log bytes as a step brings them: where they are on this machine.
+/// Location of a step's log bytes on the local disk.
 #[derive(Debug, Clone)]
 pub(super) struct PieceOf {
     pub(super) number: u64,
@@ -490,10 +491,10 @@ pub(super) struct PieceOf {
 }
 
 impl PieceOf {
-    /// Its bytes.
+    /// Reads the bytes.
     ///
     /// # Errors
-    /// They cannot be read.
+    /// The local file cannot be read.
     pub(super) fn read(&self) -> Result<Vec<u8>, engine::DiskError> {
         let length = usize::try_from(self.to - self.from).expect("a log fits memory");
         let mut bytes = vec![0; length];
@@ -508,7 +509,7 @@ mod tests {
 
     use super::*;
 
-    /// A log that has nothing but its head.
+    /// A log that consists of its header only.
     #[derive(Debug)]
     struct Empty;
 

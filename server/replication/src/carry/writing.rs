@@ -1,5 +1,3 @@
-//! The thread that writes records, one at a time.
-
 use std::time::Duration;
 
 use engine::Seq;
@@ -13,14 +11,14 @@ use crate::names::NodeId;
 use crate::parts::{Shelf, Untransferred, Upload, hash_of};
 use crate::record::{Bytes, FarLog, Full, Kind, LogPiece};
 
-/// What a record that is being written brings, to be noted once it is in the chain.
+/// Effect of the record in flight, to be applied once the record is in the log.
 enum Brings {
     Step(Vec<(u64, u64)>, Seq),
     Full(u64, Named, Seq),
     Nothing,
 }
 
-/// Until all is over.
+/// Writes records until the shipper stops.
 pub(super) fn run(shared: &Shared, holder: Holder) {
     let mut writing = Writing { shared, holder, open: Brings::Nothing, pause: PAUSE_MIN };
     while shared.goes_on() {
@@ -31,13 +29,12 @@ pub(super) fn run(shared: &Shared, holder: Holder) {
 struct Writing<'a> {
     shared: &'a Shared,
     holder: Holder,
-    /// What the record brings of which nobody knows yet whether it is in the chain.
+    /// Effect of the record whose outcome is unknown.
     open: Brings,
     pause: Duration,
 }
 
 impl Writing<'_> {
-    /// Does what is next.
     fn next(&mut self) {
         if self.holder.is_open() {
             return self.settle();
@@ -50,8 +47,8 @@ impl Writing<'_> {
         }
     }
 
-    /// Waits for something to do; `None` where the epoch is to be given away, and all is in the chain or
-    /// nothing more is to be.
+    /// Waits for the next action. Returns `None` if the epoch is to be released: everything is in the record log, or no
+    /// more is to be uploaded.
     fn wait(&self) -> Option<Next> {
         let shared = self.shared;
         let delay = match shared.when {
@@ -66,14 +63,14 @@ impl Writing<'_> {
         let leaves_much = inner.give.is_some() && self.holder.steps_behind() > GIVE_STEPS_MAX;
         let wants_full = self.holder.wants_full() || leaves_much || inner.confirms;
         let chain = Chain { has_full, wants_full };
-        // Nothing is waited for once the epoch is to be given away.
+        // Before a release, nothing waits for more bytes.
         let delay = if inner.give.is_some() { Duration::ZERO } else { delay };
         let next = inner.state.next(chain, delay, shared, shared.driver.ticks.now());
         let Next::Wait(longest) = next else { return Some(next) };
         if inner.give.is_some() && !inner.state.has_unsent() {
             return None;
         }
-        // What a plan wants to be sent is looked at by the other thread.
+        // Wakes the other thread, since planning may have started uploads.
         shared.changed.notify_all();
         if !inner.goes_on() {
             return Some(next);
@@ -97,7 +94,7 @@ impl Writing<'_> {
         }
     }
 
-    /// The pieces of a step: within it as far as there is room, the others as objects.
+    /// Prepares the pieces of a step: inline as far as there is room, the others as objects.
     fn pieces(&self, pieces: &[PieceOf]) -> Result<Vec<LogPiece>, Untransferred> {
         let mut room = INLINE_BYTES_MAX as u64;
         let mut made = Vec::new();
@@ -115,7 +112,7 @@ impl Writing<'_> {
         Ok(made)
     }
 
-    /// A piece that is too large for a record.
+    /// Uploads a piece that is too large for a record.
     fn object(&self, piece: &PieceOf) -> Result<Bytes, Untransferred> {
         let shared = self.shared;
         let key = shared.key();
@@ -174,7 +171,7 @@ impl Writing<'_> {
         self.told(committed);
     }
 
-    /// What became of a record. `None` where all was over first.
+    /// Handles the outcome of a record; `None` if the shipper stopped first.
     fn told(&mut self, committed: Option<Committed>) {
         let over = match committed {
             None => return,
@@ -218,7 +215,7 @@ impl Writing<'_> {
         self.shared.show();
     }
 
-    /// Something went wrong that may pass.
+    /// Notes an error that may be transient, and waits before the next attempt.
     fn trouble(&mut self, why: impl ToString) {
         self.shared.change(|inner| inner.trouble = Some(why.to_string()));
         self.shared.driver.halt.wait(self.pause);
@@ -226,7 +223,7 @@ impl Writing<'_> {
     }
 }
 
-/// Has what goes wrong known while it is tried again.
+/// Returns a reporter of the errors of a request that is being retried.
 fn tell(shared: &Shared) -> impl Fn(&str) {
     |why| shared.change(|inner| inner.trouble = Some(why.to_owned()))
 }
@@ -235,7 +232,7 @@ fn disk(error: engine::DiskError) -> Untransferred {
     Untransferred::Disk(error.to_string())
 }
 
-/// Who has it now, for people.
+/// Describes the present writer of the workspace, as text for a person.
 fn told_of(fenced: &Fenced) -> String {
     match fenced {
         Fenced::By(head) => {

@@ -1,7 +1,7 @@
-//! The chains of workspaces in etcd, for a store that does not honour `If-None-Match: *`.
+//! Record logs in etcd, for object stores that do not honour `If-None-Match: *`.
 //!
-//! A creation compares the edge and this node's lease in the same transaction, so nobody has to look at the
-//! edge afterwards. A record that is long for etcd is an object first, and the value names it.
+//! A creation compares the watermark and this node's lease in the same transaction, so the watermark need not be read
+//! afterwards. A record that is too long for etcd is first stored as an object, which the etcd value names.
 
 mod client;
 mod small;
@@ -27,27 +27,27 @@ use crate::objects::{Away, Objects, Tried};
 
 pub use self::small::EtcdObjects;
 
-/// What a value begins with that names an object; a record begins with `{`.
+/// Prefix of a value that names an object; a value that is a record begins with `{`.
 const BODY: &str = "body ";
 
-/// Chains in etcd.
+/// Record logs in etcd.
 #[derive(Debug)]
 pub struct Etcd {
     client: Arc<Client>,
     objects: Arc<dyn Objects>,
-    /// Who beats here: known from the first beat on.
+    /// Node that publishes heartbeats through this client, known from the first heartbeat on.
     node: OnceLock<NodeId>,
-    /// The lease that this node's beat hangs on; 0 while there is none.
+    /// Lease in etcd to which this node's heartbeat is attached; 0 while there is none.
     lease: AtomicI64,
     beating: Mutex<()>,
 }
 
 impl Etcd {
-    /// Chains at this address; long records go to `objects`. A user's name and password are those of
-    /// `ETCDCTL_USER`, `ETCDCTL_PASSWORD`. Nothing is asked yet.
+    /// Makes a client of the etcd at this address; long records go to `objects`. `ETCDCTL_USER` and `ETCDCTL_PASSWORD`
+    /// are the user's name and password. No request is sent yet.
     ///
     /// # Errors
-    /// Which setting is wrong.
+    /// A setting is wrong; the error names it.
     pub fn open(
         at: &Coordinator,
         ca_file: Option<&Path>,
@@ -60,7 +60,7 @@ impl Etcd {
         Ok(Self { client, objects, node, lease, beating })
     }
 
-    /// The same etcd as a store of small objects: what the probe of a start races.
+    /// View of this etcd as a store of small objects, for the race of the start-up probe.
     #[must_use]
     pub fn as_objects(&self) -> EtcdObjects {
         EtcdObjects::new(Arc::clone(&self.client))
@@ -74,14 +74,15 @@ impl Etcd {
         format!("t/{tenant}/kept")
     }
 
-    /// What `edge` must have in common with a number, or a place of another edge, above it.
+    /// Comparison that holds if the watermark in etcd is below `place`, which is a record number or another watermark's
+    /// version.
     fn is_above(&self, tenant: &Tenant, place: &str) -> Value {
         let value = client::base64(place.as_bytes());
         let key = self.client.key(&Self::boundary_name(tenant));
         json!({"key": key, "target": "VALUE", "value": value, "result": "LESS"})
     }
 
-    /// Makes the boundary 0 where there is none: a comparison with nothing never holds.
+    /// Creates the watermark with boundary 0 if there is none: a comparison with a missing key never holds.
     fn begin_edge(&self, tenant: &Tenant) -> Result<(), Away> {
         let key = self.client.key(&Self::boundary_name(tenant));
         let zero = client::base64(format!("{:020}", 0).as_bytes());
@@ -92,7 +93,7 @@ impl Etcd {
         self.client.again(Op::Put, "kv/txn", &txn).map(drop)
     }
 
-    /// The value of a record: itself, or what names the object that it is.
+    /// Value of a record: the record itself, or the name of the object that it is stored as.
     fn value(&self, tenant: &Tenant, number: u64, bytes: &[u8]) -> Result<Vec<u8>, Away> {
         if bytes.len() <= ETCD_INLINE_MAX {
             return Ok(bytes.to_vec());
@@ -122,12 +123,12 @@ impl Etcd {
         match self.objects.get(&key, None, RECORD_BYTES_MAX as u64)? {
             Some(bytes) if Hash::of(&bytes) == sha256 => Ok(Some(bytes)),
             Some(_) => Err(wrong(format!("{key} is not what etcd says"), false)),
-            // Removed since, with the record.
+            // The object was removed meanwhile, together with its record.
             None => Err(wrong(format!("{key} is not there"), true)),
         }
     }
 
-    /// Of the boundary and what is kept below it.
+    /// Parses the watermark from its boundary and the list of records retained below.
     fn read_edge(&self, tenant: &Tenant, answer: &Value) -> Result<Edge, Away> {
         let Some(text) = bytes_of(range_of(answer, 0)) else { return Ok(Edge::default()) };
         let place = parse_place(&text);
@@ -144,7 +145,7 @@ impl Etcd {
         }
     }
 
-    /// Why a creation was refused: the answers to what was asked in that case.
+    /// Derives why a creation was refused, from the ranges that the failed transaction returned.
     fn not_created(&self, number: u64, lease: i64, answer: &Value) -> Refusal {
         if !range_of(answer, 0).is_null() {
             return Refusal::Known(Tried::Unsure("there is one already".into()));
@@ -163,9 +164,9 @@ impl Etcd {
         Refusal::Known(Tried::Refused(why.into()))
     }
 
-    /// A lease of this length that the beat hangs on from now on.
+    /// Requests a lease in etcd for the heartbeat, 1.25 times as long as the node's own lease.
     fn begin_lease(&self, beat: &Beat) -> Result<i64, Away> {
-        // As long as others wait: by a clock that is slower than etcd's the node may hold itself for alive so long.
+        // Other nodes wait as long: a node whose clock is slower than etcd's may consider itself alive for that time.
         let ttl = beat.lease_s.saturating_add(beat.lease_s.div_ceil(4));
         let body = json!({"TTL": ttl.to_string()});
         let answer = self.client.again(Op::Beat, "lease/grant", &body)?;
@@ -176,14 +177,15 @@ impl Etcd {
         })
     }
 
-    /// Whether the lease goes on for its whole length from now.
+    /// Renews the lease for its whole length from now. Returns false if the lease has expired.
     fn keep_lease(&self, lease: i64) -> Result<bool, Away> {
         let body = json!({"ID": lease.to_string()});
         let answer = self.client.again(Op::Beat, "lease/keepalive", &body)?;
         Ok(number_of(&answer["result"]["TTL"]).is_some_and(|left| left > 0))
     }
 
-    /// Puts the beat under the lease, if the one there hangs on it too, or if `is_first`.
+    /// Publishes the heartbeat under the lease, if the present heartbeat is attached to the same lease, or if
+    /// `is_first`.
     fn put_beat(&self, beat: &Beat, lease: i64, is_first: bool) -> Result<bool, Away> {
         let key = self.client.key(&Key::Beat(beat.node.clone()).to_string());
         let id = lease.to_string();
@@ -196,9 +198,9 @@ impl Etcd {
     }
 }
 
-/// Why a transaction did not hold.
+/// Reason why the comparisons of a transaction did not hold.
 enum Refusal {
-    /// There is no boundary to compare with yet; nothing was done.
+    /// There is no watermark to compare with yet; the transaction changed nothing.
     NoEdge,
     Known(Tried),
 }
@@ -211,7 +213,7 @@ impl Chain for Etcd {
         };
         let value = match self.value(tenant, number, bytes) {
             Ok(value) => client::base64(&value),
-            // Nothing was tried at this number.
+            // No creation was attempted at this number.
             Err(away) if away.may_pass => return Tried::Unsure(away.why),
             Err(away) => return Tried::Refused(away.why),
         };
@@ -231,7 +233,7 @@ impl Chain for Etcd {
                 {"request_range": {"key": beat, "keys_only": true}},
             ],
         });
-        // Once more only after a transaction of which etcd said that it did nothing.
+        // The second attempt follows only a transaction that changed nothing by etcd's own response.
         for _ in 0..2 {
             let answer = match self.client.once(Op::Create, "kv/txn", &txn) {
                 Ok(answer) if answer["succeeded"] == true => return Tried::Made,
@@ -258,7 +260,7 @@ impl Chain for Etcd {
         }
     }
 
-    /// Etcd counts its changes, and notes no time with them.
+    /// Always `None`: etcd numbers its changes and records no time.
     fn age(&self, _: &Tenant, _: u64) -> Result<Option<Duration>, Away> {
         Ok(None)
     }
@@ -345,7 +347,7 @@ impl Chain for Etcd {
         }
         let lease = self.begin_lease(beat)?;
         self.put_beat(beat, lease, true)?;
-        // From here on creations compare with it.
+        // From now on, creations compare with this lease.
         self.lease.store(lease, SeqCst);
         Ok(())
     }
@@ -365,8 +367,7 @@ impl Chain for Etcd {
     }
 }
 
-/// What a long record is as an object: its name is made of what it is, so that who puts it again puts the
-/// same.
+/// Key of the object of a long record. The key is derived from the content, so a repeated upload puts the same object.
 fn body_key(tenant: &Tenant, number: u64, sha256: Hash) -> Key {
     Key::Body(tenant.clone(), number, sha256.half())
 }

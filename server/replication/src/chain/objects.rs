@@ -1,4 +1,4 @@
-//! The chains of workspaces as objects, where the store honours `If-None-Match: *`.
+//! Record logs as objects, for stores that honour `If-None-Match: *`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,20 +12,20 @@ use crate::limits::{
 use crate::names::{Key, Tenant};
 use crate::objects::{Away, Objects, Tried};
 
-/// Chains whose records lie beside the data.
+/// Record logs whose records are stored beside the data.
 #[derive(Debug)]
 pub struct ObjectChain {
     objects: Arc<dyn Objects>,
 }
 
 impl ObjectChain {
-    /// Chains in this store.
+    /// Makes the record logs of this object store.
     #[must_use]
     pub fn new(objects: Arc<dyn Objects>) -> Self {
         Self { objects }
     }
 
-    /// The boundary and the turn of the highest edge.
+    /// Boundary and turn of the highest watermark.
     fn highest_edge(&self, tenant: &Tenant) -> Result<Option<(u64, u64)>, Away> {
         let prefix = format!("t/{tenant}/edge/");
         let mut highest: Option<(u64, u64)> = None;
@@ -74,7 +74,7 @@ impl Chain for ObjectChain {
         for _ in 0..FIND_TRIES_MAX {
             let Some(place) = self.highest_edge(tenant)? else { return Ok(Edge::default()) };
             let key = Key::Edge(tenant.clone(), place.0, place.1);
-            // Gone since: a higher one is there.
+            // The watermark object was removed meanwhile: there is a higher one.
             let Some(bytes) = self.objects.get(&key, None, EDGE_BYTES_MAX as u64)? else {
                 continue;
             };
@@ -104,7 +104,7 @@ impl Chain for ObjectChain {
     }
 
     fn beats(&self) -> Result<Vec<Beat>, Away> {
-        // A node has a beat and what it holds.
+        // Each node has at most two objects: its heartbeat and its inventory.
         let listed = self.objects.list("node/", None, 2 * NODES_MAX)?;
         let mut beats = Vec::new();
         for about in listed {

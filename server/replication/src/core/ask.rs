@@ -1,5 +1,5 @@
-//! What a machine asks of the storage, and what it may be told: the calls of [`Chain`] and [`Objects`] as
-//! values, and a wait.
+//! Requests of a state machine to the storage, and their responses: the calls of [`Chain`] and [`Objects`] as values,
+//! and a wait.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,23 +11,23 @@ use crate::edge::Edge;
 use crate::names::{Key, Tenant};
 use crate::objects::{About, Away, Objects, Tried};
 
-/// One call, of the workspace whose machine asks.
+/// A request about the workspace of the state machine.
 #[derive(Debug, Clone)]
 pub enum Ask {
     /// [`Chain::create`].
     Create {
-        /// The number.
+        /// Record number.
         number: u64,
-        /// The record.
+        /// Encoded record.
         bytes: Arc<[u8]>,
     },
     /// [`Chain::read`].
     Read(u64),
     /// [`Chain::numbers`].
     Numbers {
-        /// Those above this one.
+        /// Lower bound, exclusive.
         after: u64,
-        /// So many of them.
+        /// Maximum count.
         most: usize,
     },
     /// [`Chain::edge`].
@@ -46,51 +46,51 @@ pub enum Ask {
     PutNew(Key, Arc<[u8]>),
     /// [`Objects::get`].
     Get {
-        /// Which object.
+        /// Key of the object.
         key: Key,
-        /// Which of its bytes.
+        /// Range of bytes; `None` for the whole object.
         range: Option<Range<u64>>,
-        /// How many at most.
+        /// Maximum count of bytes.
         most: u64,
     },
     /// [`Objects::list`].
     List {
-        /// What their keys begin with.
+        /// Prefix of the keys.
         prefix: String,
-        /// Those after this one.
+        /// Lower bound of the keys, exclusive.
         after: Option<Key>,
-        /// So many of them.
+        /// Maximum count.
         most: usize,
     },
     /// [`Objects::remove`].
     Remove(Vec<Key>),
-    /// To be asked again after so long.
+    /// Resume after this duration.
     Wait(Duration),
 }
 
-/// What came of an [`Ask`].
+/// Response to an [`Ask`].
 #[derive(Debug, Clone)]
 pub enum Answer {
-    /// Of a creation.
+    /// Outcome of a creation.
     Tried(Tried),
-    /// Of a record or an object.
+    /// Bytes of a record or an object; `None` if it does not exist.
     Bytes(Result<Option<Vec<u8>>, Away>),
-    /// Of numbers.
+    /// Record numbers.
     Numbers(Result<Vec<u64>, Away>),
-    /// Of the edge.
+    /// The low watermark.
     Edge(Result<Edge, Away>),
-    /// Of beats.
+    /// Heartbeats.
     Beats(Result<Vec<Beat>, Away>),
-    /// Of a list.
+    /// Listed objects.
     Listed(Result<Vec<About>, Away>),
-    /// Of what has no answer but that it was done.
+    /// Outcome of a request that returns no value.
     Done(Result<(), Away>),
-    /// The time is over.
+    /// The wait has ended.
     Waited,
 }
 
 impl Answer {
-    /// What was wrong, where it is none.
+    /// Error message; `None` if the request succeeded.
     #[must_use]
     pub fn trouble(&self) -> Option<&str> {
         let away = match self {
@@ -108,7 +108,7 @@ impl Answer {
 }
 
 impl Ask {
-    /// Does it. A wait is not done here.
+    /// Performs the request. A wait returns at once.
     #[must_use]
     pub fn perform(&self, tenant: &Tenant, chain: &dyn Chain, objects: &dyn Objects) -> Answer {
         match self {
@@ -131,7 +131,7 @@ impl Ask {
         }
     }
 
-    /// What it is told where nobody knows what became of it.
+    /// Response for a request whose outcome is unknown.
     #[must_use]
     pub fn unanswered(&self, why: &str) -> Answer {
         let away = || Away { why: why.into(), may_pass: true };

@@ -1,8 +1,9 @@
-//! Removing what no longer counts: records that went out of time, and objects that no record names.
+//! Garbage collection: removes records beyond the retention, and objects that no record references.
 //!
-//! A holder collects its own workspace. It may be stopped at any ask for any time and go on when another has
-//! the workspace: an edge that it adds is as true as it was, records at or below an edge count for
-//! nobody, and of objects it removes none that a newer epoch brought (REM-30, REM-32, REM-33).
+//! A writer collects its own workspace. The collector may be suspended at any request for any time, and continue after
+//! another node has acquired the workspace. This is safe for three reasons. A watermark that it publishes is as valid
+//! as before, nobody needs records at or below a watermark, and no object of a newer epoch is removed (REM-30, REM-32,
+//! REM-33).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -20,59 +21,61 @@ use crate::names::{DataKey, Key};
 use crate::objects::{Away, Tried};
 use crate::ticks::Ticks;
 
-/// Whether the writer still needs an object that no record names as yet: of its own epoch, one that it put
-/// or is putting; of an earlier one, what it found and will name. It says so from before it puts it until
-/// [`Collector::note`] was told of the record that names it, or until it gave it up.
+/// Returns true if the writer still needs an object that no record references yet. For the writer's own epoch, this is
+/// an upload, complete or in progress; for an earlier epoch, an upload to be adopted.
+///
+/// The result must be true from before the upload starts until [`Collector::note`] has received the record that
+/// references the object, or until the upload is abandoned.
 pub type Live<'a> = &'a dyn Fn(&DataKey) -> bool;
 
-/// What one collection did.
+/// Report of one collection.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Collected {
-    /// Records that were removed.
+    /// Removed records.
     pub records: usize,
-    /// Objects that were removed.
+    /// Removed objects.
     pub objects: usize,
-    /// Records that may go and are there still: they are not known for long enough, or somebody reads them.
+    /// Removable records that still exist: not known for long enough, or pinned.
     pub waiting: usize,
-    /// Up to where history went because of an erasure; of `waiting`, so many belong to it.
+    /// Number up to which history is removed because of an erasure; 0 if nothing was erased.
     pub erased: u64,
-    /// Of those that wait, how many are from before the erasure.
+    /// Part of `waiting` from before the erasure.
     pub erased_waiting: usize,
-    /// Up to here nothing of that history is left.
+    /// Number up to which nothing of the erased history is left.
     pub gone: u64,
 }
 
-/// What a holder knows of its chain, for as long as it holds it.
+/// A writer's knowledge of its record log, for as long as the epoch lasts.
 #[derive(Debug)]
 pub struct Collector {
     epoch: u64,
-    /// The newest epoch of which a record was read.
+    /// Newest epoch of which a record was read.
     met: u64,
     retention: Retention,
-    /// When each number was known here first (REM-30).
+    /// Time at which each record number was first known here (REM-30).
     known: BTreeMap<u64, Ticks>,
     records: BTreeMap<u64, Noted>,
-    /// The first and the last record that names an object. Those between name it too, or it would have come
-    /// back, which none does (REM-06).
+    /// First and last record that reference each object. The records in between reference the object too, since no
+    /// object comes back once a record has left it out (REM-06).
     names: BTreeMap<DataKey, (u64, u64)>,
 }
 
 impl Collector {
-    /// The collector of the holder of an epoch.
+    /// Makes the collector for the writer of an epoch.
     #[must_use]
     pub fn new(epoch: u64, retention: Retention) -> Self {
         let (known, records, names) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         Self { epoch, met: epoch, retention, known, records, names }
     }
 
-    /// Whose objects and those of earlier ones it removes.
+    /// Newest epoch whose objects the collector removes.
     #[must_use]
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// A record is in the chain. Each that this epoch's holder made must be told, before the next
-    /// collection; others are found.
+    /// Adds a record that is in the log. Each record of this epoch's writer must be added before the next collection.
+    /// The collection finds the other records itself.
     pub fn note(&mut self, mut noted: Noted, now: Ticks) {
         self.known.entry(noted.number).or_insert(now);
         for key in std::mem::take(&mut noted.keys) {
@@ -82,10 +85,10 @@ impl Collector {
         self.records.insert(noted.number, noted);
     }
 
-    /// Collects once. `at` is the time, microseconds since 1970.
+    /// Runs one collection. `at` is the time, in microseconds since 1970.
     ///
     /// # Errors
-    /// No answer, or records that cannot be. What was not removed is removed by the next collection.
+    /// The storage did not respond, or a record is invalid. The next collection removes the rest.
     pub async fn collect(
         &mut self,
         port: &Port,
@@ -108,13 +111,13 @@ impl Collector {
         Ok(done)
     }
 
-    /// Tells by an edge how much is gone of what goes since something in it was erased, as a collection says. Whoever
-    /// asks for it knows that no object was left to the writer that is from before that.
+    /// Publishes in the watermark how much of the erased history is gone, as the collection `done` reports. The caller
+    /// must know that the writer has no live object from before the erasure.
     ///
     /// # Errors
-    /// No answer; it is told after the next collection.
+    /// The storage did not respond; the progress is published after the next collection.
     pub async fn tell_gone(&self, port: &Port, done: &Collected) -> Result<(), Away> {
-        // Nothing was ever erased, as a rule.
+        // The usual case: nothing was ever erased.
         if done.gone == 0 {
             return Ok(());
         }
@@ -126,7 +129,7 @@ impl Collector {
         raise(port, Edge { turn, epoch, gone, ..edge }).await.map(drop)
     }
 
-    /// Learns what records there are, and reads those that count.
+    /// Lists the record numbers, and reads the records that the watermark does not drop.
     async fn learn(&mut self, port: &Port) -> Result<Edge, Lost> {
         for _ in 0..FIND_TRIES_MAX {
             let edge = port.edge().await?;
@@ -135,7 +138,8 @@ impl Collector {
             for number in numbers.into_iter().filter(|&number| !edge.is_below(number)) {
                 self.read(port, number).await?;
             }
-            // Somebody else who raises it took the workspace, and what was read may be anybody's.
+            // Another process that raises the watermark has acquired the workspace; the records just read may then be
+            // from any writer.
             if port.edge().await?.place() == edge.place() {
                 return Ok(edge);
             }
@@ -144,7 +148,7 @@ impl Collector {
         Err(Away { why, may_pass: true }.into())
     }
 
-    /// Notes which numbers there are, and forgets those that are not.
+    /// Adds all record numbers that exist, and forgets those that do not.
     async fn list(&mut self, port: &Port) -> Result<(), Away> {
         let mut found = BTreeSet::new();
         loop {
@@ -163,7 +167,7 @@ impl Collector {
         Ok(())
     }
 
-    /// Reads a record that is not known yet; whether it is there.
+    /// Reads a record unless it is known already. Returns false if there is no such record.
     async fn read(&mut self, port: &Port, number: u64) -> Result<bool, Lost> {
         if self.records.contains_key(&number) {
             return Ok(true);
@@ -174,7 +178,7 @@ impl Collector {
         Ok(true)
     }
 
-    /// The records at or below the edge that somebody reads, each from its base on.
+    /// Pinned records at or below the watermark, each with the records back to its base.
     async fn pinned(&mut self, port: &Port, edge: &Edge) -> Result<BTreeSet<u64>, Lost> {
         let mut held = BTreeSet::new();
         for number in pins(port).await? {
@@ -211,7 +215,7 @@ impl Collector {
         self.records.retain(|number, _| old.binary_search(number).is_err());
         let first = self.known.keys().next().filter(|first| **first <= erased);
         let gone = first.map_or(erased, |first| first - 1);
-        // What a newer epoch brought to that history, its own collector removes.
+        // Objects that a newer epoch added to this history are removed by the newer epoch's own collector.
         let gone = if self.met > self.epoch { edge.gone } else { gone };
         Ok(Collected { records: old.len(), objects: 0, waiting, erased, erased_waiting, gone })
     }
@@ -235,7 +239,7 @@ impl Collector {
         Ok(removed)
     }
 
-    /// Removes what long records were that are gone, and what never became one (REM-62).
+    /// Removes the objects of long records that are gone, and of long records that were never created (REM-62).
     async fn remove_bodies(&self, port: &Port, edge: &Edge) -> Result<usize, Away> {
         let is_garbage = |key: &Key| match key {
             Key::Body(_, number, half) => self.is_no_body(*number, *half, edge),
@@ -244,8 +248,8 @@ impl Collector {
         remove_listed(port, &format!("t/{}/body/", port.tenant()), is_garbage).await
     }
 
-    /// Whether no record is made of this object, nor will be. Of a number that has no record yet nobody knows; of one
-    /// that has, none but its own is, whoever holds the workspace by now.
+    /// Returns true if no record is or will be stored as this object. A number without a record may still be created. A
+    /// number with a record needs only that record's own object, whoever writes the workspace by now.
     fn is_no_body(&self, number: u64, half: Nonce, edge: &Edge) -> bool {
         match self.known.contains_key(&number) {
             true => self.records.get(&number).is_some_and(|record| record.half != half),
@@ -253,14 +257,15 @@ impl Collector {
         }
     }
 
-    /// Whether no record names an object that counts, nor will, but for one that is being written (REM-32).
+    /// Returns true if no needed record references the object or will reference it, except for a record in progress
+    /// (REM-32).
     fn is_garbage(&self, key: &DataKey, needs: &Needs) -> bool {
         let names = self.names.get(key);
         key.epoch <= self.epoch && names.is_none_or(|&(first, last)| !needs.any(first..=last))
     }
 }
 
-/// Puts an edge there. Which one counts then is asked: another may have put one there, before or since.
+/// Publishes a watermark, then reads the watermark in force: another process may have published one before or since.
 async fn raise(port: &Port, edge: Edge) -> Result<Edge, Away> {
     match port.raise_edge(edge).await {
         Tried::Made | Tried::Unsure(_) => port.edge().await,
@@ -268,8 +273,8 @@ async fn raise(port: &Port, edge: Edge) -> Result<Edge, Away> {
     }
 }
 
-/// Raises the edge that was learned. One that is neither this nor the next is by somebody who knows records that
-/// are not known here: what only those name must not count as named by none (REM-33).
+/// Raises the watermark from `learned` to `next`. A watermark that is neither of the two comes from a process that
+/// knows records unknown here. Objects that only those records reference must not count as unreferenced (REM-33).
 async fn raise_known(port: &Port, learned: &Edge, next: Edge) -> Result<Edge, Away> {
     let counts = raise(port, next.clone()).await?;
     if counts == *learned || counts == next {
@@ -279,7 +284,7 @@ async fn raise_known(port: &Port, learned: &Edge, next: Edge) -> Result<Edge, Aw
     Err(Away { why, may_pass: true })
 }
 
-/// Removes the objects that begin so and are garbage; how many.
+/// Removes the garbage among the objects with this prefix. Returns the number of removed objects.
 async fn remove_listed(
     port: &Port,
     prefix: &str,
@@ -302,7 +307,7 @@ async fn remove_listed(
     }
 }
 
-/// The records whose objects must stay.
+/// Records whose objects must stay.
 struct Needs {
     boundary: u64,
     low: BTreeSet<u64>,
@@ -314,7 +319,7 @@ impl Needs {
     }
 }
 
-/// Removes edges that count no more. Some are left for whoever is just reading one.
+/// Removes watermarks that are no longer in force. The newest `EDGES_KEPT` of them stay for concurrent readers.
 async fn remove_edges(port: &Port) -> Result<(), Away> {
     let prefix = format!("t/{}/edge/", port.tenant());
     let (mut after, mut newest) = (None, Vec::new());

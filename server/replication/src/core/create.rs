@@ -1,8 +1,8 @@
-//! The one primitive: something is created where nothing is, and its maker knows whether it was
+//! Put-if-absent, the only primitive of the protocol: the creator learns for certain if the creation was its own
 //! (`format-spec/remote.md`, Creating a record).
 //!
-//! The storage's own answer is never taken for a no: after a time-out or an error what was sent may be
-//! there, and a repetition below may have met its own first attempt. What is there decides.
+//! An unsure response of the storage is never taken as a failure. After a timeout or an error the bytes may still be
+//! there, and a repetition in a lower layer may have met its own first attempt. The bytes that are read back decide.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,31 +13,29 @@ use crate::names::Key;
 use crate::objects::{Away, Tried};
 use crate::ticks::Ticks;
 
-/// Where something is created.
+/// Target of a creation.
 #[derive(Debug, Clone)]
 pub(super) enum Place {
-    /// A record.
     Record(u64),
-    /// An object.
     Object(Key),
 }
 
-/// What became of a creation.
+/// Outcome of a creation.
 #[derive(Debug)]
 pub(super) enum Created {
-    /// It is there, and ours.
+    /// The creator's own bytes are there.
     Mine,
-    /// These bytes are there, which are not ours. Ours never will be.
+    /// These other bytes are there. The creator's own bytes never will be.
     Taken(Vec<u8>),
-    /// The number is at or below the edge: the workspace went on without us.
+    /// The number is at or below the watermark: the workspace went on without this writer.
     Below,
-    /// The store will not have it. Nothing of it is there, and nothing will be.
+    /// The store refuses the bytes. Nothing of them is there, and nothing will be.
     Refused(String),
-    /// Patience ended. It is there, or will be, or will not be.
+    /// The time limit has passed. The bytes are there, will be there later, or will never be there.
     Unsure(String),
 }
 
-/// Longer and longer pauses, up to a time.
+/// Backoff: longer and longer pauses, up to a time limit.
 #[derive(Debug)]
 pub(super) struct Patience {
     pause: Duration,
@@ -49,7 +47,7 @@ impl Patience {
         Self { pause: PAUSE_MIN, until: port.now() + length }
     }
 
-    /// Waits; whether there is patience left.
+    /// Waits for the next pause. Returns false if the time limit has passed.
     pub(super) async fn lasts(&mut self, port: &Port) -> bool {
         if port.now() >= self.until {
             return false;
@@ -60,8 +58,8 @@ impl Patience {
     }
 }
 
-/// Creates record `number`. `known` is a moment at which the record before was the newest; `is_open`
-/// says that these bytes were sent before and nobody knows what became of them.
+/// Creates record `number`. `known` is a time at which the record before was the newest. `is_open` states that these
+/// bytes were sent before, with unknown outcome.
 pub(super) async fn create(
     port: &Port,
     number: u64,
@@ -74,8 +72,8 @@ pub(super) async fn create(
     if !matches!(created, Created::Mine) || is_fresh {
         return created;
     }
-    // Asked after the answer: a stop anywhere before it is seen. Somebody may have had this number, gone on
-    // and removed it meanwhile (REM-31).
+    // The watermark is read after the response, so that a suspension anywhere before is noticed. Meanwhile another
+    // writer may have created this number, continued, and removed it (REM-31).
     let mut patience = Patience::of(port, CREATE_WAIT_MAX);
     loop {
         let why = match port.edge().await {
@@ -89,7 +87,7 @@ pub(super) async fn create(
     }
 }
 
-/// Creates something, and reads what is there until it is known whose that is.
+/// Creates the target, and reads it until the creator of its bytes is known.
 pub(super) async fn attempt(
     port: &Port,
     place: &Place,
@@ -139,8 +137,8 @@ impl Place {
         }
     }
 
-    /// Whether the edge says that nothing will come of it. Where the storage guards the edge, an attempt at
-    /// such a number fails for ever and nothing is there.
+    /// Returns true if the watermark rules the creation out. If the storage enforces the watermark, an attempt at such
+    /// a number fails for ever and nothing is there.
     async fn is_below(&self, port: &Port) -> bool {
         match self {
             Self::Record(number) => port.edge().await.is_ok_and(|edge| *number <= edge.boundary),
@@ -173,7 +171,7 @@ mod tests {
             answer = Some(match ask {
                 Ask::Create { number: 7, .. } => {
                     tried += 1;
-                    // The first attempt is on its way still when the second one is refused.
+                    // The first attempt is still in flight when the second one is refused.
                     Answer::Tried(match tried {
                         1 => Tried::Unsure("500".into()),
                         _ => Tried::Refused("403".into()),

@@ -1,8 +1,8 @@
-//! A reader that keeps up with a chain: what comes next, and as of when it has all there is.
+//! A follower of a record log: reads the next records, and knows as of when its state is complete.
 //!
-//! An answer is believed only for a while after the reader knew that it was at the newest record (REM-31):
-//! whoever slept longer cannot tell a number that was never made from one that was removed, nor a record from
-//! what a stopped writer put into a hole. It looks for the newest record again.
+//! A response counts only for a while after the reader was known to be at the newest record (REM-31). A reader that was
+//! suspended for longer cannot distinguish a number never created from a removed one. Nor can it distinguish a valid
+//! record from one that a suspended writer put into a gap. Such a reader searches for the newest record again.
 
 use super::newest::{Found, Lost, Mark, find, newest_number, read};
 use super::port::Port;
@@ -12,47 +12,47 @@ use crate::objects::Away;
 use crate::record::Record;
 use crate::ticks::Ticks;
 
-/// Where a reader is.
+/// Position and freshness of a reader.
 #[derive(Debug)]
 pub struct Follower {
-    /// The record up to which all is applied.
+    /// Position up to which all records are applied.
     at: Option<Mark>,
-    /// A moment at which `at` or one before it was the newest record, so that what is behind it was made later.
+    /// A time at which `at` or an earlier record was the newest; all records after `at` were made later.
     known: Option<Ticks>,
-    /// A moment at which all that was acknowledged was in what is applied.
+    /// A time such that all commits acknowledged before are applied.
     fresh: Option<Ticks>,
-    /// What was handed out to be applied.
+    /// Records that were handed out to be applied.
     ahead: Option<Ahead>,
-    /// A number that was the newest at that moment, while a look ended before it.
+    /// Number that was the newest at this time, while a poll ended before the number.
     target: Option<(u64, Ticks)>,
-    /// Records of one look.
+    /// Maximum count of records in one poll.
     most: usize,
 }
 
 #[derive(Debug)]
 struct Ahead {
     to: Mark,
-    /// A moment at which `to` was the newest record, where that is known.
+    /// A time at which `to` was the newest record, if known.
     newest_at: Option<Ticks>,
 }
 
-/// What a look brought.
+/// Outcome of a poll.
 #[derive(Debug)]
 pub enum Polled {
-    /// Nothing newer.
+    /// There is no newer record.
     Newest,
-    /// The chain has no record.
+    /// The log has no record.
     Empty,
-    /// What must be applied, in this order; then [`Follower::applied`]. The first follows what was applied
-    /// before, or is full and stands for itself, or is record 1.
+    /// Records to apply, in this order; then call [`Follower::applied`]. The first record follows the last applied one,
+    /// or is a full record, or is record 1.
     Records(Vec<Record>),
-    /// No answer.
+    /// The storage did not respond.
     Away(Away),
-    /// What comes next is not what it must be. The reader stays where it is.
+    /// The next record is invalid. The reader stays at its position.
     Damage(Damage),
 }
 
-/// Records that follow one another, as far as one look went.
+/// Consecutive records, as far as one poll has read.
 struct Batch {
     to: Mark,
     records: Vec<Record>,
@@ -60,15 +60,15 @@ struct Batch {
     most: usize,
 }
 
-/// What is behind a batch.
+/// Outcome of the read after a batch.
 enum Next {
-    /// Nothing, as of a moment.
+    /// There is no further record, as of this time.
     Nothing(Ticks),
-    /// One more record, which is in it.
+    /// The batch has grown by one record.
     More,
-    /// What came is not to be believed any more.
+    /// The response came too late to count.
     Late,
-    /// Nobody knows.
+    /// The read failed.
     Lost(Lost),
 }
 
@@ -77,7 +77,7 @@ impl Batch {
         self.records.len() >= self.most || self.bytes >= FOLLOW_BYTES_MAX
     }
 
-    /// Reads the record behind it, which must come within [`FRESH_MAX`] of `known`.
+    /// Reads the record after the batch. The response must arrive within [`FRESH_MAX`] of `known`.
     async fn read(&mut self, port: &Port, known: Ticks) -> Next {
         let before = port.now();
         let next = read(port, self.to.head.number + 1).await;
@@ -101,21 +101,21 @@ impl Batch {
 }
 
 impl Follower {
-    /// A reader whose store is as of `at`: of an earlier run, or of a writer that it was. It knows nothing
-    /// about how old that is.
+    /// Makes a reader whose store is at `at`, from an earlier run or from a former leadership. The age of this state is
+    /// unknown.
     #[must_use]
     pub fn new(at: Option<Mark>) -> Self {
         let (known, fresh, ahead, target) = (None, None, None, None);
         Self { at, known, fresh, ahead, target, most: FOLLOW_RECORDS_MAX }
     }
 
-    /// One look of it brings so many records at the most.
+    /// Limits each poll to `most` records.
     #[must_use]
     pub fn bringing(self, most: usize) -> Self {
         Self { most: most.clamp(1, FOLLOW_RECORDS_MAX), ..self }
     }
 
-    /// Looks whether there is more: reads on until there is nothing, or until it is much.
+    /// Polls the log: reads on until there is no further record, or until the batch is full.
     pub async fn poll(&mut self, port: &Port) -> Polled {
         self.ahead = None;
         let (Some(at), Some(known)) = (&self.at, self.known) else {
@@ -128,7 +128,7 @@ impl Follower {
         }
         let newest_at = match next {
             Next::Nothing(before) => Some(before),
-            // What came before is right.
+            // The records that were read before are valid.
             _ if !batch.records.is_empty() => None,
             Next::Late | Next::More => return self.begin(port).await,
             Next::Lost(Lost::Away(away)) => return Polled::Away(away),
@@ -145,19 +145,19 @@ impl Follower {
         Polled::Records(batch.records)
     }
 
-    /// Asks for the newest number, so that who reads no faster than others write knows as of when it has all.
+    /// Requests the newest number, so that a reader that is no faster than the writers still learns its freshness.
     async fn aim(&mut self, port: &Port, to: &Mark, known: Ticks) {
         if self.target.is_some() {
             return;
         }
         let newest = newest_number(port, to.head.number).await;
-        // As with a record: later, what was asked for may have been removed.
+        // As with a record, a later response may concern records that were removed meanwhile.
         if port.now() - known <= FRESH_MAX {
             self.target = newest.ok().flatten();
         }
     }
 
-    /// Looks for the newest record.
+    /// Starts at the newest record.
     async fn begin(&mut self, port: &Port) -> Polled {
         match find(port, self.at.as_ref()).await {
             Ok(Some(found)) => self.start(found),
@@ -167,7 +167,8 @@ impl Follower {
         }
     }
 
-    /// Begins with what was found by somebody who is nowhere, as this reader is, or is where it is.
+    /// Starts with `found`, the result of a search from this reader's position, or without a position if this reader
+    /// has none.
     pub fn start(&mut self, found: Found) -> Polled {
         let Found { newest, as_of, records } = found;
         self.ahead = Some(Ahead { to: newest, newest_at: Some(as_of) });
@@ -178,7 +179,7 @@ impl Follower {
         Polled::Records(records)
     }
 
-    /// All records of the last look are applied and shown.
+    /// Notes that all records of the last poll are applied and visible.
     pub fn applied(&mut self) {
         let Some(Ahead { to, newest_at }) = self.ahead.take() else { return };
         let number = to.head.number;
@@ -189,20 +190,20 @@ impl Follower {
         self.fresh = self.fresh.max(newest_at);
     }
 
-    /// What the last look brought could not be applied, since an object of it is gone: what is newest now
-    /// must be looked for.
+    /// Drops the records of the last poll, which could not be applied because an object is gone. The next poll must
+    /// search for the newest record.
     pub fn begin_again(&mut self) {
         (self.ahead, self.known, self.target) = (None, None, None);
     }
 
-    /// The record up to which all is applied.
+    /// Position up to which all records are applied.
     #[must_use]
     pub fn at(&self) -> Option<&Mark> {
         self.at.as_ref()
     }
 
-    /// A moment of which all that was acknowledged before it is applied; `None` where none is known. What
-    /// is answered is as old as that, and no older.
+    /// A time such that all commits acknowledged before are applied; `None` if unknown. Reads are as old as this time,
+    /// and no older.
     #[must_use]
     pub fn fresh(&self) -> Option<Ticks> {
         self.fresh
@@ -217,7 +218,7 @@ mod tests {
     use crate::names::{NodeId, Tenant};
     use crate::record::{Head, Kind};
 
-    /// A take, which follows a record with this hash.
+    /// An acquire record that follows the record with this hash.
     fn take(number: u64, previous: Hash) -> (Record, Hash, Vec<u8>) {
         let head = Head {
             number,
@@ -245,7 +246,7 @@ mod tests {
         Follower { known, fresh: known, ..Follower::new(Some(mark)) }
     }
 
-    /// One look at a time, at which `chain` tells what each number is.
+    /// Polls once at time `now`. `chain` returns the record of each number.
     fn look(
         follower: &mut Follower,
         now: Ticks,
@@ -270,7 +271,7 @@ mod tests {
         }
     }
 
-    /// A look at which record 2 is this, and none is behind it.
+    /// Polls a log whose record 2 is `second`, with no record after it.
     fn look_at_second(follower: &mut Follower, second: Option<Vec<u8>>) -> Polled {
         let chain = |number| second.clone().filter(|_| number == 2);
         look(follower, Ticks(2), chain, 2)
@@ -294,7 +295,7 @@ mod tests {
         assert_eq!(follower.at().unwrap().head.number, 2);
     }
 
-    /// A chain of takes, as long as it is asked for.
+    /// A log of acquire records without an end.
     fn endless() -> impl FnMut(u64) -> Option<Vec<u8>> {
         let mut hashes = vec![Hash::NONE];
         move |number| {
@@ -326,7 +327,7 @@ mod tests {
         let mut chain = endless();
         let mut fresh = Vec::new();
         for look_number in 1..=10 {
-            // There is always one more, and the newest is 25 ahead.
+            // There is always one more record, and the newest is 25 records after the batch.
             let at = follower.at().unwrap().head.number;
             let polled = look(&mut follower, Ticks(look_number * 100), &mut chain, at + 35);
             let Polled::Records(records) = polled else { panic!("{polled:?}") };

@@ -1,5 +1,5 @@
-//! The writer of one epoch: it makes one record after the other, each in one attempt at a time, until it
-//! gives the workspace away or meets whoever has it now.
+//! The writer of one epoch creates one record after the other, each in one attempt at a time, until it releases the
+//! epoch or is fenced.
 
 use std::sync::Arc;
 
@@ -14,20 +14,20 @@ use crate::names::NodeId;
 use crate::record::{Head, Kind, Record};
 use crate::ticks::Ticks;
 
-/// Who writes.
+/// Identity of a writer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Writer {
-    /// The node.
+    /// Name of the node.
     pub node: NodeId,
-    /// Its process.
+    /// Id of the node's process.
     pub run: Nonce,
-    /// Where it answers.
+    /// URL of the node; may be empty.
     pub url: String,
 }
 
 impl Writer {
-    /// The same process, where it takes a chain only to collect it (REM-74): named after what was drawn for its run,
-    /// and of no address, since nothing is written there.
+    /// Identity of the same process when it acquires a log only to collect garbage (REM-74). The name is derived from
+    /// the run's random id. The URL is empty, since nothing is written there.
     #[must_use]
     pub fn collecting(&self) -> Self {
         let drawn = Hex(self.run.0.first_chunk().copied().unwrap_or_default());
@@ -35,27 +35,27 @@ impl Writer {
     }
 }
 
-/// What a record has that no protocol decides.
+/// Fields of a record that the protocol does not decide.
 #[derive(Debug, Clone, Copy)]
 pub struct Stamp {
-    /// The time, microseconds since 1970. A record's is at least that of the one before.
+    /// Time, in microseconds since 1970. The time of a record is at least that of the record before.
     pub at: i64,
-    /// A number that nobody else has made.
+    /// Random number that no other record has.
     pub nonce: Nonce,
 }
 
-/// Who writes a workspace: one epoch of it.
+/// Writer of one epoch of a workspace.
 #[derive(Debug)]
 pub struct Holder {
     writer: Writer,
     newest: Mark,
-    /// A moment at which `newest` was: just before it was sent first.
+    /// A time just before `newest` was first sent.
     known: Ticks,
     open: Option<Open>,
     over: Option<Over>,
 }
 
-/// A record that was sent, and nobody knows yet what became of it.
+/// A record in flight: sent, with unknown outcome.
 #[derive(Debug)]
 struct Open {
     bytes: Arc<[u8]>,
@@ -70,83 +70,84 @@ enum Over {
     Fenced(Fenced),
 }
 
-/// The workspace is another's: this epoch is over for good (REM-34). What was being written may stand all
-/// the same, if it was below the edge already.
+/// Evidence that another writer has the workspace: this epoch is over for good (REM-34). The record in flight may still
+/// be in the log, if its number was already below the watermark.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fenced {
-    /// By the writer of this record.
+    /// Fenced by the writer of the record with this header.
     By(Box<Head>),
-    /// By whoever removed the number that was to be ours.
+    /// Fenced by the process that removed this writer's next number.
     Below(u64),
-    /// What is at our number cannot be read.
+    /// The record at this writer's next number cannot be read.
     Damage(Damage),
 }
 
-/// What became of a record.
+/// Outcome of a commit.
 #[derive(Debug)]
 pub enum Committed {
-    /// It is in the chain, and will stay.
+    /// The record is in the log, and will stay.
     Done(Noted),
-    /// Nobody knows yet. Nothing else can be written until [`Holder::settle`] knows.
+    /// The outcome is unknown. Nothing else can be written until [`Holder::settle`] has resolved the record.
     Unsure(String),
-    /// Nothing of it is there, nor will be: the store will not have it.
+    /// The store refuses the record. Nothing of the record is there, and nothing will be.
     Refused(String),
-    /// Nothing was sent: it breaks a rule.
+    /// Nothing was sent: the record breaks a rule.
     Wrong(Damage),
-    /// Nothing was sent: so much came since the last full record that the next one must be full.
+    /// Nothing was sent: there are so many steps since the last full record that the next record must be full.
     FullFirst,
-    /// Nothing was sent: the epoch was given away.
+    /// Nothing was sent: the epoch was released.
     Given,
-    /// The workspace is another's.
+    /// Another writer has the workspace.
     Fenced(Fenced),
 }
 
 impl Holder {
-    /// The holder of the epoch whose newest record this is, its take as a rule; `known` is a moment before it was
-    /// sent, or when it was the newest.
+    /// Makes the writer of the epoch whose newest record is `newest`, as a rule the acquire record. `known` is a time
+    /// before this record was sent, or at which it was the newest.
     pub(crate) fn new(writer: Writer, newest: Mark, known: Ticks) -> Self {
         Self { writer, newest, known, open: None, over: None }
     }
 
-    /// The epoch.
+    /// Epoch of this writer.
     #[must_use]
     pub fn epoch(&self) -> u64 {
         self.newest.head.epoch
     }
 
-    /// The newest record.
+    /// Position of the newest record.
     #[must_use]
     pub fn newest(&self) -> &Mark {
         &self.newest
     }
 
-    /// A moment just before the newest record was sent. It says nothing of what others did once a give was sent: they
-    /// take the workspace at once, so whoever gives shows nothing by its lease from before that on.
+    /// A time just before the newest record was sent. Once a release was sent, this time proves nothing about other
+    /// writers, since they acquire the workspace at once. So from before the release on, this writer must not serve
+    /// reads under its lease.
     #[must_use]
     pub fn known(&self) -> Ticks {
         self.known
     }
 
-    /// Whether a record is open, so that [`Holder::settle`] must be called before anything is written.
+    /// Returns true if a record is in flight. [`Holder::settle`] must then be called before anything is written.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.open.is_some()
     }
 
-    /// Whether a full record is due.
+    /// Returns true if a full record is due.
     #[must_use]
     pub fn wants_full(&self) -> bool {
         let Behind { steps, bytes } = self.newest.behind;
         self.newest.head.base == 0 || steps >= STEPS_WANTED || bytes >= STEP_BYTES_WANTED
     }
 
-    /// Steps behind the newest full record: who opens the workspace reads them one by one.
+    /// Steps since the newest full record; opening the workspace reads these steps one by one.
     #[must_use]
     pub fn steps_behind(&self) -> usize {
         self.newest.behind.steps
     }
 
-    /// Adds a record that brings `kind`, with which `seq` is the newest commit in the chain.
+    /// Adds a record of `kind`, with which `seq` becomes the newest commit in the log.
     pub async fn commit(&mut self, port: &Port, kind: Kind, seq: u64, stamp: Stamp) -> Committed {
         match &self.over {
             Some(Over::Fenced(fenced)) => return Committed::Fenced(fenced.clone()),
@@ -167,8 +168,8 @@ impl Holder {
         self.settle(port).await
     }
 
-    /// Finds out what became of the record that is open, and sends it again where it is not there. It is
-    /// open still where this is dropped.
+    /// Resolves the outcome of the record in flight, and sends the record again if it is not there. If this future is
+    /// dropped, the record remains in flight.
     pub async fn settle(&mut self, port: &Port) -> Committed {
         let Some(open) = &mut self.open else {
             return Committed::Refused("no record is open".into());
@@ -196,7 +197,7 @@ impl Holder {
         Committed::Fenced(fenced)
     }
 
-    /// The open record is in the chain; it was first sent just after `sent`.
+    /// Completes the record in flight, which is in the log and was first sent just after `sent`.
     fn took(&mut self, sent: Ticks) -> Committed {
         let Some(Open { mark, noted, .. }) = self.open.take() else {
             return Committed::Refused("no record is open".into());
@@ -217,7 +218,7 @@ impl Open {
     }
 }
 
-/// The head of what comes behind `newest` in its epoch.
+/// Header of the record after `newest`, in the same epoch.
 fn next_head(newest: &Mark, writer: &Writer, kind: &Kind, seq: u64, stamp: Stamp) -> Head {
     let before = &newest.head;
     let number = before.number + 1;
@@ -237,7 +238,7 @@ fn next_head(newest: &Mark, writer: &Writer, kind: &Kind, seq: u64, stamp: Stamp
     }
 }
 
-/// The head of the take behind `newest`, or of the first record of a chain.
+/// Header of the acquire record after `newest`, or of the first record of a log.
 pub(super) fn take_head(
     port: &Port,
     newest: Option<&Mark>,

@@ -1,5 +1,5 @@
-//! Signs of life, from both sides: how long a node may hold that it lives, and when another may hold that
-//! it does not (REM-41, REM-42). Each counts on its own clock; what the other's says is never compared.
+//! Leases, from both sides: how long a node may consider itself alive, and when another node may consider it dead
+//! (REM-41, REM-42). Each node counts on its own clock; times of different clocks are never compared.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -10,52 +10,54 @@ use crate::limits::{LEASE_SECONDS, NODES_MAX, RUNS_BEFORE_MAX};
 use crate::names::NodeId;
 use crate::ticks::Ticks;
 
-/// The beats of this node.
+/// Heartbeats and lease window of this node.
 #[derive(Debug)]
 pub struct Beating {
     next: Beat,
     held: Option<Held>,
 }
 
-/// How long nobody else may hold that this node is gone, in one piece.
+/// Lease window: the contiguous span in which no other node may consider this node dead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Held {
-    /// From then on.
+    /// Start, inclusive.
     pub since: Ticks,
-    /// Up to then.
+    /// End, exclusive.
     pub until: Ticks,
 }
 
 impl Beating {
-    /// Of a run that begins. `first.count` is where it counts from.
+    /// Starts the heartbeats of a new run, which count from `first.count`.
     #[must_use]
     pub fn new(first: Beat) -> Self {
         Self { next: first, held: None }
     }
 
-    /// How long a beat counts.
+    /// Duration for which a heartbeat is valid.
     #[must_use]
     pub fn lease(&self) -> Duration {
         lease_of(&self.next)
     }
 
-    /// How long after one beat the next one is due.
+    /// Interval between heartbeats, a fifth of the lease.
     #[must_use]
     pub fn pace(&self) -> Duration {
         self.lease() / 5
     }
 
-    /// The next beat, to be sent now; with the moment, which [`Beating::confirmed`] wants when it was heard.
+    /// Returns the next heartbeat, to be published now, and the time to pass to [`Beating::confirmed`] once it is
+    /// confirmed.
     pub fn next(&mut self, now: Ticks) -> (Beat, Ticks) {
         let beat = self.next.clone();
         self.next.count += 1;
         (beat, now)
     }
 
-    /// The beat that was sent just after `sent` was heard, just before `now`.
+    /// Notes that the heartbeat sent just after `sent` was confirmed just before `now`.
     ///
-    /// Others may have seen it as late as `now`. So the lease goes on in one piece only if it was not over by
-    /// then; else it begins anew then, and in between somebody may have held that this node is gone.
+    /// Other nodes may have received the heartbeat as late as `now`. If the window had not ended by then, it is
+    /// extended. Otherwise a new window starts at `now`, and another node may have considered this node dead in
+    /// between.
     pub fn confirmed(&mut self, sent: Ticks, now: Ticks) {
         let until = sent + self.lease();
         self.held = match self.held {
@@ -66,7 +68,8 @@ impl Beating {
         };
     }
 
-    /// The lease as it stands, counted from before the newest beat that was heard. `None` before the first.
+    /// Current lease window, counted from before the newest confirmed heartbeat was sent. `None` before the first
+    /// confirmation.
     #[must_use]
     pub fn held(&self) -> Option<Held> {
         self.held
@@ -74,17 +77,19 @@ impl Beating {
 }
 
 impl Held {
-    /// Whether a holder whose newest record was in the chain at `known`
-    /// ([`Holder::known`](super::Holder::known)) still has the workspace, so that what it shows is all there is.
-    /// Where the lease was over in between, somebody may have begun to take it then, and only another record
-    /// shows that nobody did.
+    /// Returns true if a writer whose newest record was in the log at `known` ([`Holder::known`](super::Holder::known))
+    /// still has the workspace, so that its state is complete.
+    ///
+    /// If the lease expired in between, another node may have started to acquire the workspace. Only a further record
+    /// shows that none did.
     #[must_use]
     pub fn covers(&self, known: Ticks, now: Ticks) -> bool {
         self.since <= known && now < self.until
     }
 
-    /// For how long others may have written what such a holder has; `None` while it still has it alone. `held` is the
-    /// newest lease, if a beat was ever heard: one that began after `known` tells nothing of the time before it.
+    /// Duration for which other nodes may have written the workspace of such a writer; `None` while the writer still
+    /// has it alone. `held` is the newest window, if a heartbeat was ever confirmed. A window that began after `known`
+    /// proves nothing about the time before.
     #[must_use]
     pub fn lapsed_for(held: Option<Self>, known: Ticks, now: Ticks) -> Option<Duration> {
         match held {
@@ -95,14 +100,14 @@ impl Held {
     }
 }
 
-/// What this node has seen of the beats of others.
+/// Heartbeats of other nodes, as observed by this node.
 #[derive(Debug, Default, Clone)]
 pub struct Observer {
     seen: BTreeMap<NodeId, Seen>,
     looked: Option<Look>,
 }
 
-/// When the newest look began, and when all of it was here.
+/// Times at which the newest scan began, and at which its response was complete.
 #[derive(Debug, Clone, Copy)]
 struct Look {
     began: Ticks,
@@ -114,17 +119,17 @@ struct Seen {
     run: Nonce,
     count: u64,
     lease: Duration,
-    /// When it was first seen as it is, and when first at all.
+    /// Times at which the heartbeat was first seen in its current state, and first seen at all.
     since: Ticks,
     first: Ticks,
-    /// Runs that were seen before this one, and when another one was first seen in their place.
+    /// Earlier runs, each with the time at which another run was first seen in its place.
     before: VecDeque<(Nonce, Ticks)>,
 }
 
 impl Observer {
-    /// How long after one look the next one is due: a quarter of the shortest lease that may be held, which leaves
-    /// as long again before counting begins anew. `own` is the lease of whoever looks; of nodes that are gone nobody
-    /// looks at the lease.
+    /// Interval between scans: a quarter of the shortest lease that may still be valid. Observation restarts only after
+    /// half a lease without a scan, so a margin of the same length remains. `own` is the lease of this node; leases of
+    /// expired nodes do not count.
     #[must_use]
     pub fn pace(&self, own: Duration) -> Duration {
         let lives = |seen: &&Seen| self.looked().is_some_and(|began| !seen.has_stood_still(began));
@@ -132,9 +137,11 @@ impl Observer {
         leases.fold(own, Duration::min) / 4
     }
 
-    /// These are the beats of all nodes, which were asked for just after `began` and came just before `now`: each was
-    /// read at some time in between. Where one look is longer after another than half of a lease, counting begins
-    /// anew: what is seen then may have come just now. A look that began before the newest one tells nothing.
+    /// Records a scan: the heartbeats of all nodes, requested just after `began` and complete just before `now`. Each
+    /// heartbeat was read at some time in between.
+    ///
+    /// If two scans are more than half a lease apart, observation restarts, since a heartbeat may have arrived just
+    /// now. A scan that began before the newest scan is ignored.
     pub fn saw(&mut self, beats: Vec<Beat>, began: Ticks, now: Ticks) {
         if self.looked() > Some(began) {
             return;
@@ -152,21 +159,21 @@ impl Observer {
         }
     }
 
-    /// When the newest look at all beats began: what was said before that was seen.
+    /// Start of the newest scan of all heartbeats, which includes all heartbeats published before.
     #[must_use]
     pub fn looked(&self) -> Option<Ticks> {
         self.looked.map(|look| look.began)
     }
 
-    /// The lease of a node's newest beat, if it has one.
+    /// Lease in the newest heartbeat of a node, if the node has one.
     #[must_use]
     pub fn lease(&self, node: &NodeId) -> Option<Duration> {
         self.seen.get(node).map(|seen| seen.lease)
     }
 
-    /// Whether that run of that node is gone, as of the last look: its beat stood still, or other runs'
-    /// were in its place, for one and a quarter of its lease; or it has none. It was known at `known` that the run
-    /// had been there, if not before.
+    /// Returns true if that run of the node has expired, as of the last scan. A run has expired if the node has no
+    /// heartbeat. Otherwise, for one and a quarter of the lease, the run's heartbeat must have been unchanged, or other
+    /// runs must have replaced it. `known` is a time by which the run was known to have existed.
     #[must_use]
     pub fn has_lapsed(&self, node: &NodeId, run: Nonce, known: Ticks) -> bool {
         let Some(began) = self.looked() else { return false };
@@ -175,7 +182,8 @@ impl Observer {
             return seen.has_stood_still(began);
         }
         let left = seen.before.iter().find(|(before, _)| *before == run).map(|(_, left)| *left);
-        // One that was never seen may be the newest: that it was not there counts since it was known.
+        // A run that was never seen may be the newest one. Its absence counts from `known`, and from no earlier than
+        // the node was first seen.
         let left = left.unwrap_or_else(|| seen.first.max(known));
         seen.is_over(left, began)
     }
@@ -199,7 +207,7 @@ impl Seen {
                 self.before.pop_front();
             }
             self.before.push_back((self.run, now));
-            // It may be that two processes go by one name.
+            // Two processes may use the same node name.
             self.before.retain(|(run, _)| *run != beat.run);
             (self.run, self.since) = (beat.run, now);
         } else if self.count != beat.count {
@@ -235,12 +243,12 @@ mod tests {
         Ticks(second * 1_000_000_000)
     }
 
-    /// A look that is over at once.
+    /// Records a scan that takes no time.
     fn saw(observer: &mut Observer, beats: Vec<Beat>, second: u64) {
         observer.saw(beats, at(second), at(second));
     }
 
-    /// Looks every two seconds in these seconds, at what beats there are then.
+    /// Scans every two seconds of `seconds`, with the same heartbeats each time.
     fn look(
         observer: &mut Observer,
         seconds: std::ops::RangeInclusive<u64>,
@@ -283,7 +291,7 @@ mod tests {
         saw(&mut observer, vec![other.clone(), beat(1, 1)], 2);
         assert_eq!(observer.pace(Duration::from_secs(60)), Duration::from_secs(2));
         assert_eq!(observer.pace(Duration::from_secs(5)), Duration::from_millis(1250));
-        // It is gone.
+        // Node `n1` expires.
         for second in (4..=14).step_by(2) {
             let other = Beat { count: second, ..other.clone() };
             saw(&mut observer, vec![other, beat(1, 1)], second);
@@ -310,10 +318,10 @@ mod tests {
         assert!(look(&mut observer, 16..=16, &[beat(16, 1)]), "other runs were there for 12 s");
         assert!(!has_lapsed(&observer, 6, 0), "and in place of this one for 8 s");
         assert!(!has_lapsed(&observer, 16, 0));
-        // One that nobody saw: from when it was known on.
+        // A run that was never seen counts from the time at which it was known.
         assert!(has_lapsed(&observer, 99, 0) && has_lapsed(&observer, 99, 5));
         assert!(!has_lapsed(&observer, 99, 6));
-        // One that comes back is there.
+        // A run that comes back is alive.
         assert!(!look(&mut observer, 18..=18, &[beat(1, 2)]));
         assert!(!look(&mut observer, 20..=30, &[beat(2, 1)]));
         assert!(look(&mut observer, 32..=32, &[beat(2, 1)]));
@@ -325,7 +333,7 @@ mod tests {
         for second in 0..=20 {
             saw(&mut observer, vec![beat(1, second)], second);
         }
-        // It took the place of this one since, or this one's last beat came late and lies over its.
+        // Run 2 may have replaced run 1 since, or a late heartbeat of run 1 may have overwritten that of run 2.
         assert!(!has_lapsed(&observer, 2, 20) && !has_lapsed(&observer, 2, 10));
         assert!(has_lapsed(&observer, 2, 9), "it had time to be seen");
     }
@@ -339,7 +347,7 @@ mod tests {
         }
         observer.saw(vec![beat(1, 1)], at(13), at(16));
         assert!(!has_lapsed(&observer, 1, 0), "it was seen for 10 s");
-        // One that began before tells nothing.
+        // A scan that began before the newest scan is ignored.
         observer.saw(vec![], at(12), at(17));
         assert_eq!(observer.looked(), Some(at(13)));
         assert!(!has_lapsed(&observer, 1, 0));
@@ -369,7 +377,7 @@ mod tests {
         beating.confirmed(at(12), at(18));
         assert_eq!(beating.held(), Some(Held { since: at(11), until: at(20) }));
         assert!(held.covers(at(11), at(17)) && !held.covers(at(10), at(17)));
-        // Sent in time, but perhaps seen too late.
+        // The heartbeat was sent in time, but perhaps received too late.
         beating.confirmed(at(19), at(21));
         assert_eq!(beating.held(), Some(Held { since: at(21), until: at(27) }));
     }
@@ -385,7 +393,8 @@ mod tests {
         assert_eq!(lapsed_for(held, 12, 20), Some(0));
         assert_eq!(lapsed_for(held, 12, 27), Some(7));
         assert_eq!(lapsed_for(held, 25, 27), Some(2), "sent later, and it was the newest");
-        // One that began anew, and is over as well: others had all the time since the record.
+        // The window began anew after the record, so other nodes had all the time since the record, even once the
+        // window is over.
         let anew = Some(Held { since: at(50), until: at(55) });
         assert_eq!(lapsed_for(anew, 12, 52), Some(40));
         assert_eq!(lapsed_for(anew, 12, 56), Some(44));

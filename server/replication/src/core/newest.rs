@@ -1,8 +1,8 @@
-//! Finding the newest record, and the way to it from a full one or from where the reader is.
+//! Finds the newest record, and the records that lead to it from a full record or from the reader's position.
 //!
-//! What is read in between may go while it is read, and a writer that was stopped for long may put its own
-//! record where one went. So the edge is read once more at the end: what is above it then was never removed,
-//! and what the newest record names by its hash, back to the first of them, is what was there (REM-31).
+//! Records may be removed while they are read, and a writer that was suspended for long may create its own record in
+//! such a gap. So the watermark is read once more at the end. Records above that watermark were never removed, and the
+//! hashes from the newest record back to the first record prove that none was replaced (REM-31).
 
 use serde::{Deserialize, Serialize};
 
@@ -15,53 +15,53 @@ use crate::objects::Away;
 use crate::record::{Head, Kind, Record};
 use crate::ticks::Ticks;
 
-/// A record that is known: what the next one must fit to.
+/// Record position: a verified record to which the next record must fit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
-    /// Its head.
+    /// Header of the record.
     pub head: Head,
-    /// The hash by which the next one names it.
+    /// Hash by which the next record references this record.
     pub hash: Hash,
-    /// Whether its epoch ended with it, and who shall take the workspace next.
+    /// Release of the epoch, if this record ended it.
     pub given: Option<Given>,
-    /// What came since the newest full record.
+    /// Steps since the newest full record.
     pub behind: Behind,
 }
 
-/// That an epoch was given away.
+/// Release of an epoch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Given {
-    /// To whom, if to one alone.
+    /// Node in favour of which the epoch was released; `None` for any node.
     pub to: Option<NodeId>,
 }
 
-/// Steps behind a full record.
+/// Steps since a full record.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Behind {
-    /// How many.
+    /// Number of steps.
     pub steps: usize,
-    /// Bytes of their records.
+    /// Bytes of the step records.
     pub bytes: usize,
 }
 
-/// The newest record and those that lead to it.
+/// Head of a record log: the newest record and the records that lead to it.
 #[derive(Debug, Clone)]
 pub struct Found {
-    /// The newest.
+    /// Position of the newest record.
     pub newest: Mark,
-    /// A moment at which it was the newest.
+    /// A time at which `newest` was the newest record.
     pub as_of: Ticks,
-    /// Those that bring something, up to the newest, ascending. The first is a full one, or the first of all,
-    /// or follows where the reader was.
+    /// Step records and full records up to the newest record, ascending. The first is a full record, or record 1, or
+    /// follows the reader's position.
     pub records: Vec<Record>,
 }
 
-/// Why the newest record was not found.
+/// Error of the search for the newest record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lost {
-    /// The storage did not answer, or the chain went on faster than it was read.
+    /// The storage did not respond, or the log advanced faster than it was read.
     Away(Away),
-    /// The chain is not what it must be.
+    /// The log is invalid.
     Damage(Damage),
 }
 
@@ -78,7 +78,7 @@ impl From<Damage> for Lost {
 }
 
 impl Mark {
-    /// What is known of a record of so many bytes with this hash, which comes behind `before`.
+    /// Makes the position of a record with this hash and length in bytes, which follows `before`.
     #[must_use]
     pub fn new(record: &Record, hash: Hash, bytes: usize, before: Option<&Self>) -> Self {
         let given = match &record.kind {
@@ -92,7 +92,7 @@ impl Mark {
 }
 
 impl Behind {
-    /// With one more record of so many bytes.
+    /// Counts one more record of this length, if the record is a step.
     fn and(self, record: &Record, bytes: usize) -> Self {
         match record.kind {
             Kind::Take | Kind::Give { .. } | Kind::Full(_) => self,
@@ -101,10 +101,10 @@ impl Behind {
     }
 }
 
-/// Finds the newest record, `None` where the chain has none. `mine` is the record at which the reader is.
+/// Finds the newest record; `None` if the log has none. `mine` is the position of the reader.
 ///
 /// # Errors
-/// No answer, or damage.
+/// The storage did not respond, or the log is invalid.
 pub async fn find(port: &Port, mine: Option<&Mark>) -> Result<Option<Found>, Lost> {
     for _ in 0..FIND_TRIES_MAX {
         let edge = port.edge().await?;
@@ -132,16 +132,16 @@ pub async fn find(port: &Port, mine: Option<&Mark>) -> Result<Option<Found>, Los
     Err(Away { why, may_pass: true }.into())
 }
 
-/// Record `number` and those that lead to it from its base, ascending: the store as it was. `None` where one
-/// of them is gone. Whoever wants what is not the newest pins it first.
+/// Reads record `number` and the records that lead to it from its base, ascending: the store as of that record. Returns
+/// `None` if one of these records is gone. A reader of any record but the newest must pin it first.
 ///
 /// # Errors
-/// No answer, or damage.
+/// The storage did not respond, or the log is invalid.
 pub async fn reach(port: &Port, number: u64) -> Result<Option<(Mark, Vec<Record>)>, Lost> {
     walk(port, None, &mut { number }).await
 }
 
-/// The highest number above `after`, and a moment before it was looked for.
+/// Highest record number above `after`, and a time before the request that returned it.
 pub(super) async fn newest_number(
     port: &Port,
     mut after: u64,
@@ -159,8 +159,8 @@ pub(super) async fn newest_number(
     }
 }
 
-/// Reads from record `lowest`, the newest, back to its base or to `mine`; `lowest` is then the lowest that
-/// was looked at. `None` where one went meanwhile.
+/// Reads from record `lowest`, the newest, back to its base or to `mine`. On return, `lowest` is the lowest number that
+/// was read. Returns `None` if a record was removed meanwhile.
 async fn walk(
     port: &Port,
     mine: Option<&Mark>,
@@ -195,7 +195,7 @@ async fn walk(
     Ok(Some((newest, held)))
 }
 
-/// Keeps a record that brings something. Takes and gives bring nothing, so there may be any number of them.
+/// Retains a step or a full record. Acquire and release records have no content, so there may be any number of them.
 fn hold(held: &mut Vec<Record>, record: Record, behind: Behind) -> Result<(), Damage> {
     if behind.steps > WALK_STEPS_MAX || behind.bytes > WALK_BYTES_MAX {
         let Behind { steps, bytes } = behind;
@@ -210,7 +210,7 @@ fn hold(held: &mut Vec<Record>, record: Record, behind: Behind) -> Result<(), Da
     Ok(())
 }
 
-/// Whether a reader may come from `mine` to `newest` without what lies between.
+/// Checks that a reader may advance from `mine` to `newest` without the records in between.
 fn check_onward(mine: &Mark, newest: &Mark) -> Result<(), Damage> {
     let (from, to) = (&mine.head, &newest.head);
     let faults = [

@@ -1,33 +1,33 @@
-//! What a holder remembers of a record: enough to know what it needs, and for how long it stays.
+//! Summary of a record, which a writer retains to know which objects the record needs and how long the record stays.
 
 use crate::edge::Kept;
 use crate::hex::{Hash, Nonce};
 use crate::names::DataKey;
 use crate::record::{Kind, Record};
 
-/// What is remembered of a record.
+/// Summary of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Noted {
-    /// Its number.
+    /// Number of the record.
     pub number: u64,
-    /// When it was made, as it says.
+    /// Time of creation as the record states it, in microseconds since 1970.
     pub at: i64,
-    /// Its hash.
+    /// Hash of the record's header.
     pub sha256: Hash,
-    /// The first half of the hash of all its bytes, by which the object is called that a long one is (REM-62).
+    /// First half of the hash of all bytes; a long record's object is named by this half (REM-62).
     pub half: Nonce,
-    /// Whether it stands for itself.
+    /// True for a full record.
     pub is_full: bool,
-    /// The full record that it leans on.
+    /// Number of the full record on which this record builds.
     pub base: u64,
-    /// Up to where history must go; 0 if nothing was erased.
+    /// Number up to which history must be removed; 0 if nothing was erased.
     pub erased: u64,
-    /// The objects that it names.
+    /// Objects that the record references.
     pub keys: Vec<DataKey>,
 }
 
 impl Noted {
-    /// What is to be remembered of a record.
+    /// Summarizes a record.
     #[must_use]
     pub fn of(record: &Record, hash: Hash, bytes: &[u8]) -> Self {
         let (is_full, erased) = match &record.kind {

@@ -1,7 +1,7 @@
-//! Readers of history: who wants a record below the edge to stay says so before anybody removes it.
+//! Pins: a reader of history retains a record below the watermark before a collector removes it.
 //!
-//! A reader puts its pin and then looks at the edge; a collector raises the edge and then looks at pins.
-//! One of the two sees the other.
+//! A reader publishes its pin and then reads the watermark. A collector raises the watermark and then reads the pins.
+//! So at least one of the two sees the other.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,34 +16,34 @@ use crate::objects::Away;
 /// A pin (`format-spec/remote.md`, Pins).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pin {
-    /// The record that must stay, and those from its base on.
+    /// Number of the record that must stay, together with the records back to its base.
     pub number: u64,
-    /// How long, from when the store wrote the pin.
+    /// Lifetime in seconds, counted from when the storage wrote the pin.
     pub seconds: u64,
 }
 
-/// What came of pinning.
+/// Outcome of pinning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pinned {
-    /// The record and its base stay while the pin lives. It must be removed at the end.
+    /// The record and its base stay while the pin lives. The reader must remove the pin at the end.
     Held(Key),
     /// The record may be gone.
     Late,
-    /// No answer.
+    /// The storage did not respond.
     Away(Away),
 }
 
 impl Pin {
-    /// Its bytes: one JSON object.
+    /// Encodes the pin as one JSON object.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("numbers are JSON")
     }
 
-    /// The pin that these bytes are.
+    /// Decodes a pin.
     ///
     /// # Errors
-    /// REM-50.
+    /// The bytes break rule REM-50.
     pub fn decode(bytes: &[u8]) -> Result<Self, Damage> {
         let wrong = |why: String| Damage::new("REM-50", why);
         let pin: Self = serde_json::from_slice(bytes).map_err(|error| wrong(error.to_string()))?;
@@ -54,7 +54,7 @@ impl Pin {
     }
 }
 
-/// Pins a record for a reader at `node`; `nonce` is made for this pin alone.
+/// Pins a record for a reader at `node`. `nonce` must be unique to this pin.
 pub async fn pin(port: &Port, node: NodeId, nonce: Nonce, wanted: &Pin) -> Pinned {
     let key = Key::Pin(port.tenant().clone(), node, nonce);
     let mut patience = Patience::of(port, CREATE_WAIT_MAX);
@@ -77,7 +77,7 @@ pub async fn pin(port: &Port, node: NodeId, nonce: Nonce, wanted: &Pin) -> Pinne
     }
 }
 
-/// The numbers that living pins hold. Pins whose time is over are removed.
+/// Record numbers of all live pins. Expired pins are removed.
 pub(super) async fn pins(port: &Port) -> Result<Vec<u64>, Away> {
     let found = port.list(&format!("t/{}/pin/", port.tenant()), None, PINS_MAX + 1).await?;
     if found.len() > PINS_MAX {
@@ -89,7 +89,7 @@ pub(super) async fn pins(port: &Port) -> Result<Vec<u64>, Away> {
         let Some(bytes) = port.get(about.key.clone(), None, PIN_BYTES_MAX).await? else { continue };
         match Pin::decode(&bytes) {
             Ok(pin) if about.age_s <= pin.seconds => held.push(pin.number),
-            // Of a damaged one nobody knows what it holds; none lives longer than the longest.
+            // The record of a damaged pin is unknown, so the read fails until the longest lifetime of a pin has passed.
             Err(damage) if about.age_s <= PIN_SECONDS_MAX => return Err(damage.into()),
             Ok(_) | Err(_) => over.push(about.key),
         }

@@ -1,6 +1,6 @@
-//! The one thing that a machine awaits, and the machine as what is stepped from ask to ask.
+//! The only future that a state machine awaits, and the machine as a value that is stepped from request to request.
 //!
-//! `async` here is how the compiler writes state machines, and no more: nothing is ever woken.
+//! The compiler writes the state machines, and `async` has no other purpose here: nothing is ever woken.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -19,10 +19,10 @@ use crate::names::{Key, Tenant};
 use crate::objects::{About, Away, Tried};
 use crate::ticks::Ticks;
 
-/// An answer of another kind than the ask: as if there had been none.
+/// Error for a response that does not match the request; it counts as no response.
 const OTHER: &str = "the answer is to another question";
 
-/// Where a machine asks, about one workspace.
+/// Interface through which a state machine sends requests, for one workspace.
 #[derive(Debug)]
 pub struct Port {
     tenant: Tenant,
@@ -32,24 +32,24 @@ pub struct Port {
     answer: RefCell<Option<Answer>>,
 }
 
-/// A machine on its way.
+/// A state machine in progress.
 pub struct Machine<'a, T> {
     port: Rc<Port>,
     body: Pin<Box<dyn Future<Output = T> + 'a>>,
 }
 
-/// How far a machine came.
+/// Result of a step of a state machine.
 #[derive(Debug)]
 pub enum Step<T> {
-    /// It wants this done, and its answer.
+    /// The machine needs the response to this request.
     Ask(Ask),
-    /// It came to its end.
+    /// The machine has ended.
     Done(T),
 }
 
 impl<'a, T> Machine<'a, T> {
-    /// A machine that has not begun. `guards_edge` is what the chain says of itself
-    /// ([`Chain::guards_edge`](crate::Chain::guards_edge)).
+    /// Makes a machine that has not started. `guards_edge` is the value of
+    /// [`Chain::guards_edge`](crate::Chain::guards_edge).
     pub fn new<F>(tenant: Tenant, guards_edge: bool, body: impl FnOnce(Rc<Port>) -> F) -> Self
     where
         F: Future<Output = T> + 'a,
@@ -60,14 +60,14 @@ impl<'a, T> Machine<'a, T> {
         Self { port, body }
     }
 
-    /// Goes on to the next ask. `answer` is that of the ask before, none at the beginning; `now` was read
-    /// after it came.
+    /// Advances to the next request. `answer` is the response to the previous request, or `None` at the start. `now`
+    /// was read after the response arrived.
     pub fn step(&mut self, answer: Option<Answer>, now: Ticks) -> Step<T> {
         self.port.now.set(now);
         *self.port.answer.borrow_mut() = answer;
         match self.body.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(end) => Step::Done(end),
-            // Nothing but a port is awaited, and a port always asks.
+            // A machine awaits nothing but a port, and a port always sets a request.
             Poll::Pending => Step::Ask(self.port.ask.take().unwrap_or(Ask::Wait(Duration::ZERO))),
         }
     }
@@ -80,13 +80,13 @@ impl<T> fmt::Debug for Machine<'_, T> {
 }
 
 impl Port {
-    /// The workspace.
+    /// Workspace of the requests.
     #[must_use]
     pub fn tenant(&self) -> &Tenant {
         &self.tenant
     }
 
-    /// The time after the last answer, and so before the next ask.
+    /// Time after the last response, and so before the next request.
     #[must_use]
     pub fn now(&self) -> Ticks {
         self.now.get()
@@ -145,10 +145,10 @@ impl Port {
         }
     }
 
-    /// The highest edge.
+    /// Highest low watermark.
     ///
     /// # Errors
-    /// No answer.
+    /// The storage did not respond.
     pub async fn edge(&self) -> Result<Edge, Away> {
         match self.ask(Ask::Edge).await {
             Answer::Edge(edge) => edge,
@@ -164,18 +164,18 @@ impl Port {
         self.done(Ask::RemoveRecords(numbers)).await
     }
 
-    /// Says that this node lives.
+    /// Publishes a heartbeat of this node.
     ///
     /// # Errors
-    /// Nobody said that it was heard.
+    /// The storage did not confirm the heartbeat.
     pub async fn beat(&self, beat: Beat) -> Result<(), Away> {
         self.done(Ask::Beat(beat)).await
     }
 
-    /// The beats of all nodes.
+    /// Heartbeats of all nodes.
     ///
     /// # Errors
-    /// No answer.
+    /// The storage did not respond.
     pub async fn beats(&self) -> Result<Vec<Beat>, Away> {
         match self.ask(Ask::Beats).await {
             Answer::Beats(beats) => beats,
@@ -183,10 +183,10 @@ impl Port {
         }
     }
 
-    /// Puts an object there.
+    /// Puts an object.
     ///
     /// # Errors
-    /// Nobody said that it is there.
+    /// The storage did not confirm the object.
     pub async fn put(&self, key: Key, bytes: Arc<[u8]>) -> Result<(), Away> {
         self.done(Ask::Put(key, bytes)).await
     }
@@ -195,10 +195,10 @@ impl Port {
         self.tried(Ask::PutNew(key, bytes)).await
     }
 
-    /// An object's bytes, those of `range` where one is given, at most `most`.
+    /// Bytes of an object, or of `range` in it, at most `most`; `None` if there is no object.
     ///
     /// # Errors
-    /// No answer, or more than that.
+    /// The storage did not respond, or the object has more than `most` bytes.
     pub async fn get(
         &self,
         key: Key,
@@ -223,12 +223,12 @@ impl Port {
     /// Removes objects.
     ///
     /// # Errors
-    /// Some may be there still.
+    /// Some objects may still exist.
     pub async fn remove(&self, keys: Vec<Key>) -> Result<(), Away> {
         self.done(Ask::Remove(keys)).await
     }
 
-    /// Lets time go by.
+    /// Waits for `length`.
     pub async fn wait(&self, length: Duration) {
         self.ask(Ask::Wait(length)).await;
     }

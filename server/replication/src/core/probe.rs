@@ -1,7 +1,7 @@
-//! Whether a store can be trusted with chains: of many who create the same object at once, one does.
+//! Probe of conditional puts: if many creators put the same object at once, exactly one must succeed.
 //!
-//! Stores are met that accept `If-None-Match: *` and do not look at it, or look first and write later. Both
-//! would let two nodes write one workspace, so a node that would write tries it out at its start.
+//! Some stores accept `If-None-Match: *` and ignore it, or check first and write later. Both would let two nodes write
+//! one workspace, so a node that may write probes the store at its start.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,42 +16,42 @@ use crate::objects::{About, Away, Tried};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Longest object that is made for a probe.
+    /// Bytes of an object that is made for a probe.
     const BYTES_MAX: u64 = 1 << 10;
 }
 
-/// Where a round is run.
+/// Target of a round.
 #[derive(Debug, Clone)]
 pub enum Racing {
-    /// Over this object.
+    /// This object.
     Object(Key),
-    /// Over this number of a chain that nothing else uses.
+    /// This number of a record log that has no other use.
     Record(u64),
 }
 
-/// How one racer fared.
+/// Result of one racer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Raced {
-    /// It was told that it won, or read its own bytes back.
+    /// The store reported success, or the racer read its own bytes back.
     Won(Hash),
-    /// Another's bytes are there.
+    /// Another racer's bytes are there.
     Lost,
-    /// The store will not have it.
+    /// The store refuses the bytes.
     Refused(String),
-    /// It does not know.
+    /// The outcome is unknown.
     Unsure(String),
 }
 
-/// What is to be thought of a store.
+/// Verdict on a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// It keeps its word.
+    /// The store conforms.
     Honest,
-    /// It lets several creators win, or keeps what none of the winners wrote, or does not keep what it has.
+    /// The store lets several creators win, has bytes that no winner wrote, or does not retain its objects.
     Dishonest(String),
-    /// It could not be tried: credentials, the bucket.
+    /// The store could not be probed: wrong credentials or a wrong bucket.
     Refused(String),
-    /// It did not answer.
+    /// The store did not respond.
     Unsure(String),
 }
 
@@ -64,7 +64,7 @@ impl Racing {
     }
 }
 
-/// One racer of one round; all racers of a round run at once. `mark` is its own.
+/// Runs one racer of a round; all racers of a round run at once. `mark` must be unique to the racer.
 pub async fn race(port: &Port, racing: &Racing, mark: Nonce) -> Raced {
     let bytes = bytes_of(mark);
     match attempt(port, &racing.place(), &bytes, false).await {
@@ -76,7 +76,7 @@ pub async fn race(port: &Port, racing: &Racing, mark: Nonce) -> Raced {
     }
 }
 
-/// How a round ended: what its racers say, against what is there. Called when all of them are done.
+/// Judges a round: compares the results of its racers with the bytes that are there. Called once all racers are done.
 pub async fn judge(port: &Port, racing: &Racing, racers: &[Raced]) -> Verdict {
     for raced in racers {
         match raced {
@@ -100,9 +100,9 @@ pub async fn judge(port: &Port, racing: &Racing, racers: &[Raced]) -> Verdict {
     }
 }
 
-/// One after the other: whether what is there is kept, read, listed and removed. `probe` names the objects,
-/// and no round has that of round [`PROBE_ROUNDS`]. Where chains are elsewhere, as `has_chains` says, nothing
-/// need be refused because there is one already.
+/// Checks one request after the other that an object is retained, read, listed and removed. `probe` names the object;
+/// its round number [`PROBE_ROUNDS`] is used by no round. If record logs are elsewhere (`has_chains` is false), the
+/// store need not refuse to create an existing object.
 pub async fn manners(port: &Port, probe: Nonce, has_chains: bool) -> Verdict {
     match try_manners(port, probe, has_chains).await {
         Ok(()) => Verdict::Honest,

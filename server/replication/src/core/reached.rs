@@ -1,4 +1,4 @@
-//! How far an erasure came: whether the history before its record is gone, and which nodes have to lose it still.
+//! Erasure progress: the history before the erasure's record must be gone from storage and from every node.
 
 use super::port::Port;
 use crate::fault::Damage;
@@ -7,40 +7,40 @@ use crate::limits::{HOLDS_BYTES_MAX, NODES_MAX};
 use crate::names::{Key, NodeId};
 use crate::objects::Away;
 
-/// How far erasures came.
+/// Progress of a workspace's erasures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reached {
-    /// The record before which history goes: the newest full one that ended an erasure.
+    /// Record before which history is removed: the newest full record that ended an erasure.
     pub record: u64,
-    /// Up to here nothing of it lies on the storage any more.
+    /// Number up to which nothing of this history is in storage any more.
     pub gone: u64,
-    /// The nodes that have the workspace, and what of it.
+    /// Nodes that have data of the workspace, each with its holding.
     pub nodes: Vec<(NodeId, Holding)>,
 }
 
 impl Reached {
-    /// Whether what an erasure erased is nowhere any more that ended with this record.
+    /// Returns true if the data of the erasure that ended with this record is gone everywhere.
     #[must_use]
     pub fn is_everywhere(&self, record: u64) -> bool {
         self.is_gone(record) && self.behind(record).next().is_none()
     }
 
-    /// Whether nothing from before this record lies on the storage any more.
+    /// Returns true if nothing from before this record is in storage any more.
     #[must_use]
     pub fn is_gone(&self, record: u64) -> bool {
         self.gone + 1 >= record
     }
 
-    /// The nodes that may have something from before this record still.
+    /// Nodes that may still have data from before this record.
     pub fn behind(&self, record: u64) -> impl Iterator<Item = &NodeId> {
         self.nodes.iter().filter(move |(_, holding)| !holding.is_past(record)).map(|(node, _)| node)
     }
 }
 
-/// How far the erasures came that an edge tells of; `None` where there was none.
+/// Reads the progress of the erasures that the watermark states; `None` if there was no erasure.
 ///
 /// # Errors
-/// No answer, or a node says what cannot be.
+/// The storage did not respond, or a node's inventory is invalid.
 pub async fn reached(port: &Port) -> Result<Option<Reached>, Away> {
     let edge = port.edge().await?;
     if edge.erased == 0 {
@@ -55,24 +55,24 @@ pub async fn reached(port: &Port) -> Result<Option<Reached>, Away> {
     Ok(Some(Reached { record: edge.erased + 1, gone: edge.gone, nodes }))
 }
 
-/// What all nodes say that they have.
+/// Reads the inventories of all nodes.
 ///
 /// # Errors
-/// No answer; or what one says cannot be read, and so not what it has.
+/// The storage did not respond, or an inventory cannot be read, so that the node's data is unknown.
 async fn holds(port: &Port) -> Result<Vec<Holds>, Away> {
     let said = said(port).await?;
     said.into_iter().map(|(_, said)| said.map_err(Away::from)).collect()
 }
 
-/// The nodes that say what they have, and what, or why that cannot be read.
+/// Nodes that published an inventory, each with the inventory or the reason why it cannot be read.
 ///
 /// # Errors
-/// No answer.
+/// The storage did not respond.
 pub async fn said(port: &Port) -> Result<Vec<(NodeId, Result<Holds, Damage>)>, Away> {
-    // A node has a beat and what it holds.
+    // Each node has at most two objects: its heartbeat and its inventory.
     let listed = port.list("node/", None, 2 * NODES_MAX).await?;
     if listed.len() == 2 * NODES_MAX {
-        // Of who is not in the list nobody would be waited for.
+        // An erasure would not wait for a node that is missing from the list.
         let why = format!("there are more than {NODES_MAX} nodes; forget those that are gone");
         return Err(Away { why, may_pass: false });
     }

@@ -1,10 +1,12 @@
-//! Which objects that an earlier epoch put there, and no record names, may still be named.
+//! Adoption of uploads: decides if an epoch may reference objects that an earlier epoch uploaded and no record
+//! references.
 //!
-//! A collector removes what no record names of any epoch up to its own (REM-32). So what an epoch left lies there for
-//! sure only if nobody has collected since but its own process, which is over and never gave it up.
+//! A collector removes unreferenced objects of every epoch up to its own (REM-32). So the uploads of an epoch are
+//! certain to exist only if no process but the epoch's own has collected since. The epoch's own process is over and
+//! never abandoned the uploads.
 
-/// Whether the epoch `mine` may name what the process that wrote the epoch `left` put there and still needed when it
-/// ended: the one right before it, so that nobody held the workspace in between (REM-35).
+/// Returns true if epoch `mine` may reference objects that the process of epoch `left` uploaded and still needed at its
+/// end. Epoch `left` must come right before, so that nobody held the workspace in between (REM-35).
 #[must_use]
 pub fn may_resume(left: u64, mine: u64) -> bool {
     left + 1 == mine

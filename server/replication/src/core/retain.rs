@@ -1,7 +1,7 @@
-//! What of a chain stays for those who want the store as it was.
+//! Retention: the part of a record log that stays for point-in-time restores.
 //!
-//! Goes by what records say of their own time, which never falls along the chain. A date that is wrong by
-//! days makes a history that is longer or shorter than was wanted, and nothing else.
+//! Retention goes by the times that records state, which never decrease along the log. A date that is wrong by days
+//! makes the history longer or shorter than configured, and has no other effect.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,16 +13,16 @@ use crate::limits::{CHAIN_RECORDS_MAX, KEPT_MAX};
 const HOUR: i64 = 3_600_000_000;
 const DAY: i64 = 24 * HOUR;
 
-/// How far back the store as it was can be had.
+/// Age up to which earlier states of the store can be restored.
 #[derive(Debug, Clone, Copy)]
 pub struct Retention {
-    /// As of a full record.
+    /// For states as of a full record.
     pub full: Duration,
-    /// As of any record.
+    /// For states as of any record.
     pub fine: Duration,
 }
 
-/// Where the boundary may be, and what stays at or below it.
+/// Boundary that the watermark may have, and the records that stay at or below it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Plan {
     pub(super) boundary: u64,
@@ -31,8 +31,8 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// The edge of `epoch` that comes behind `edge` by this plan; `None` where that one will do. What is kept at a
-    /// boundary only becomes less.
+    /// Watermark of `epoch` that follows `edge` by this plan; `None` if `edge` suffices. The records retained at one
+    /// boundary only become fewer.
     pub(super) fn behind(self, edge: &Edge, epoch: u64) -> Option<Edge> {
         let Self { boundary, erased, mut kept } = self;
         let erased = erased.max(edge.erased);
@@ -48,8 +48,8 @@ impl Plan {
     }
 }
 
-/// The plan for a chain of which `records` are known, in one piece above `edge`, as of a time. `None` where
-/// it has no full record, so that all of it is needed.
+/// Plans the retention of a log as of a time. `records` are the known records, contiguous above `edge`. Returns `None`
+/// if the log has no full record, so that all records are needed.
 pub(super) fn plan(
     records: &BTreeMap<u64, Noted>,
     edge: &Edge,
@@ -65,7 +65,7 @@ pub(super) fn plan(
     let whole = records.range(edge.boundary + 1..).map(|(_, record)| record).collect::<Vec<_>>();
     let floor = floor(&whole, erased, as_of - micros(retention.fine)).unwrap_or(newest.base);
     let oldest = as_of - micros(retention.full);
-    // What an edge gave up may be half gone, so it never comes back.
+    // Records that a watermark dropped may be half removed, so they never come back.
     let stays = |record: &&Noted| {
         record.is_full
             && (erased + 1..floor).contains(&record.number)
@@ -76,8 +76,8 @@ pub(super) fn plan(
     Some(Plan { boundary: floor - 1, erased, kept: thinned(kept) })
 }
 
-/// The full record from which on the chain stays in one piece: so that the store can be had as of every
-/// record since `fine`, as far as [`CHAIN_RECORDS_MAX`] and an erasure allow. `None` where that is the newest.
+/// Full record from which on the log stays contiguous, so that the store can be restored as of every record since
+/// `fine`. [`CHAIN_RECORDS_MAX`] and erasures limit this span. `None` means the newest full record.
 fn floor(whole: &[&Noted], erased: u64, fine: i64) -> Option<u64> {
     let from = whole.iter().find(|record| record.at >= fine)?.base;
     let many = whole.len().saturating_sub(CHAIN_RECORDS_MAX);
@@ -85,7 +85,7 @@ fn floor(whole: &[&Noted], erased: u64, fine: i64) -> Option<u64> {
     lasting.map(|record| record.number).find(|&number| number >= from)
 }
 
-/// At most [`KEPT_MAX`] of them: where there are more, the last of each hour, then of each day, then the
+/// Thins records out to at most [`KEPT_MAX`]: first to the last of each hour, then to the last of each day, then to the
 /// newest.
 fn thinned(mut kept: Vec<Kept>) -> Vec<Kept> {
     for length in [HOUR, DAY] {
@@ -114,7 +114,7 @@ mod tests {
     const FIRST: &Edge =
         &Edge { boundary: 0, turn: 0, epoch: 0, erased: 0, gone: 0, kept: Vec::new() };
 
-    /// Record `number`, made in that minute.
+    /// Record `number`, made in minute `minute`.
     fn noted(number: u64, minute: i64, base: u64) -> Noted {
         let at = minute * 60_000_000;
         let (sha256, is_full) = (Hash::NONE, base == number);
@@ -122,7 +122,7 @@ mod tests {
         Noted { number, at, sha256, half, is_full, base, erased: 0, keys }
     }
 
-    /// A chain of a record a minute of which each tenth is full.
+    /// A log with one record a minute, of which each tenth is full.
     fn chain(records: u64) -> BTreeMap<u64, Noted> {
         (1..=records)
             .map(|number| (number, noted(number, number.cast_signed(), number / 10 * 10)))
@@ -148,7 +148,7 @@ mod tests {
     fn what_is_recent_stays_in_one_piece_and_full_records_longer() {
         let plan_of = |full, fine| plan(&chain(95), FIRST, 0, minutes(full, fine)).unwrap();
         assert_eq!(plan_of(0, 0).boundary, 89);
-        // As of minute 70 is wanted: it needs record 70 and what is behind it.
+        // A restore as of minute 70 needs record 70 and the records after it.
         assert_eq!(plan_of(0, 25).boundary, 69);
         assert_eq!(plan_of(0, 24).boundary, 69);
         let plan = plan_of(65, 24);

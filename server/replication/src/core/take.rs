@@ -1,4 +1,4 @@
-//! How a node comes to write a workspace: may it try, and did it get the number.
+//! Acquisition of a workspace by a node: the node's right to try, and the outcome of its attempt at the next number.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,39 +12,40 @@ use crate::hex::{Hash, Nonce};
 use crate::record::{Kind, Record};
 use crate::ticks::Ticks;
 
-/// What a node knows that wants to write a workspace. It lives on between attempts.
+/// Knowledge of a node that wants to lead a workspace; lasts from one attempt to the next.
 #[derive(Debug)]
 pub struct Claim {
     writer: Writer,
     lease: Duration,
-    /// The newest record, and since when it is known to be that.
+    /// Newest record, and the time since which it is known as the newest.
     known: Option<(Hash, Ticks)>,
 }
 
-/// What came of an attempt.
+/// Outcome of an attempt.
 #[derive(Debug)]
 pub enum Took {
-    /// It is ours. The local store must be brought to all records that were found before it is opened.
+    /// The workspace is acquired. Before the local store is opened, it must be caught up with all records that were
+    /// found.
     Held(Box<Holder>),
-    /// The chain went on meanwhile. It must be found anew.
+    /// The log advanced meanwhile. Its head must be found again.
     Again,
-    /// Nobody knows whether it is ours. It must be found anew.
+    /// The outcome is unknown. The head of the log must be found again.
     Unsure(String),
-    /// The storage will not have the record.
+    /// The storage refuses the record.
     Refused(String),
-    /// What is there cannot be.
+    /// The log is invalid.
     Lost(Lost),
 }
 
 impl Claim {
-    /// A node's. `lease` is how long those wait that are not named by a give.
+    /// Makes the claim of a node. If a release names another node, `lease` is how long this node waits.
     #[must_use]
     pub fn new(writer: Writer, lease: Duration) -> Self {
         Self { writer, lease, known: None }
     }
 
-    /// This has been the newest record for a while: what is waited for counts from `since` on, or from when it was
-    /// told of before. Gives that.
+    /// Notes that `newest` has been the newest record since `since`. Waits count from `since`, or from an earlier
+    /// report of the same record. Returns the time from which waits count.
     pub fn saw(&mut self, newest: &Mark, since: Ticks) -> Ticks {
         match self.known {
             Some((hash, since)) if hash == newest.hash => since,
@@ -52,17 +53,18 @@ impl Claim {
         }
     }
 
-    /// Whether the writer of the newest record leaves the workspace to us. An operator may know better.
+    /// Returns true if the writer of the newest record leaves the workspace to this node. An operator may decide
+    /// otherwise.
     ///
-    /// Beats count only if they were asked for after the record was found: a writer that was gone before may
-    /// have come back and written it.
+    /// Heartbeats count only if they were requested after the record was found: a writer that was dead before may have
+    /// come back and written the record.
     pub fn may_take(&mut self, found: &Found, observer: &Observer, now: Ticks) -> bool {
         let (newest, head) = (&found.newest, &found.newest.head);
         let known = self.saw(newest, now);
         match &newest.given {
             Some(Given { to: Some(to) }) if *to != self.writer.node => now - known > self.lease,
             Some(_) => true,
-            // A run of this node that is over, or an epoch of this run that is.
+            // The record is of an earlier run of this node, or of an ended epoch of this run.
             None if head.node == self.writer.node => true,
             None => {
                 observer.looked() > Some(found.as_of)
@@ -71,9 +73,11 @@ impl Claim {
         }
     }
 
-    /// Tries to take the workspace whose newest record was found; `store` is the id of a new one, where the
-    /// chain has no record. The node must have been heard ([`Beating::held`](super::Beating::held)), have the
-    /// directory's lock, and have closed what it held before.
+    /// Tries to acquire the workspace whose newest record was found. If the log has no record, `store` is the id of a
+    /// new store.
+    ///
+    /// Before the call, the node must have a confirmed heartbeat ([`Beating::held`](super::Beating::held)), have the
+    /// lock of the directory, and have closed its previous store.
     pub async fn take(
         &self,
         port: &Port,
@@ -93,12 +97,12 @@ impl Claim {
         let sent = port.now();
         match create(port, mark.head.number, &bytes, known, false).await {
             Created::Mine => {}
-            // By the epoch before, which lives, or by another taker.
+            // The number was created by the previous epoch, which is alive, or by another node.
             Created::Taken(_) | Created::Below => return Took::Again,
             Created::Refused(why) => return Took::Refused(why),
             Created::Unsure(why) => return Took::Unsure(why),
         }
-        // Read once in any case: a store that says that all is well and keeps another's record is met here.
+        // The record is read once in any case: this detects a store that reports success and has another node's record.
         match (Place::Record(mark.head.number)).read(port).await {
             Ok(Some(there)) if there == *bytes => {}
             Ok(_) => return Took::Again,
@@ -119,7 +123,7 @@ mod tests {
         Writer { node: NodeId::new(node).unwrap(), run: Hex([1; 16]), url: String::new() }
     }
 
-    /// The newest record, a take by `n1`, as it was found at that second.
+    /// Head of the log as found at this second: an acquire record by `n1`.
     fn found_at(second: u64) -> Found {
         let Writer { node, run, url } = writer("n1");
         let head = Head {
@@ -150,7 +154,7 @@ mod tests {
         let mut claim = Claim::new(writer("n2"), Duration::from_secs(10));
         let mut observer = Observer::default();
         observer.saw(Vec::new(), at(4), at(4));
-        // The writer came back after that look, and wrote it.
+        // The writer may have come back after that scan and written the record.
         assert!(!claim.may_take(&found_at(5), &observer, at(6)));
         observer.saw(Vec::new(), at(6), at(6));
         assert!(claim.may_take(&found_at(5), &observer, at(6)));
@@ -173,7 +177,7 @@ mod tests {
         assert!(claim.may_take(&given("n9"), &observer, at(111)));
         assert!(claim.may_take(&given("n2"), &observer, at(100)), "it is its own");
         assert!(claim.may_take(&given(""), &observer, at(100)), "it is anybody's");
-        // Somebody noticed it before this claim.
+        // The release was first observed at second 100, before this claim checked it.
         let mut later = Claim::new(writer("n2"), Duration::from_secs(10));
         later.saw(&given("n9").newest, at(100));
         later.saw(&given("n9").newest, at(108));

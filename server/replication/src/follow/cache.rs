@@ -1,6 +1,6 @@
-//! What this process has of others' files, within a bound: bytes on disk, and fetches at a time.
+//! Bounded cache of files of followed workspaces: bytes on disk, and concurrent fetches.
 //!
-//! Owns the numbers and who waits for them. What goes where there is no room is chosen by the keeper.
+//! Owns the counters and the waiting callers. The prefetcher chooses which files to evict.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,15 +14,15 @@ use super::partial::PartialDisk;
 use crate::limits::{CACHE_WAIT_MAX, FETCHES_MAX};
 use crate::parts::Untransferred;
 
-/// What this process has of files that others write.
+/// Cache of files that other nodes write.
 pub struct Cache {
     bound: u64,
     room: Mutex<Room>,
     changed: Condvar,
-    /// Since the start.
+    /// Fetches since the start; `filled` is their bytes.
     fetches: AtomicU64,
     filled: AtomicU64,
-    /// Workspaces that are open here.
+    /// Open workspaces.
     pub(super) open: Mutex<Vec<Weak<PartialDisk>>>,
 }
 
@@ -30,42 +30,41 @@ pub struct Cache {
 pub(super) struct Room {
     /// Bytes on disk.
     used: u64,
-    /// Of these, files of workspaces that nobody has open, by the folder of their store; when each was used last, in
-    /// seconds since 1970.
+    /// Files of closed workspaces (a part of `used`), with their last use, by the directory of their store.
     closed: BTreeMap<PathBuf, Closed>,
-    /// Folders of stores that are open in this process, or still held by what fills them.
+    /// Directories of stores that are open in this process, or still in use by a fetch.
     open: BTreeSet<PathBuf>,
     fetching: usize,
-    /// Who wants room waits for the keeper, which answers with the number that was asked last.
+    /// Number of the last request for space. The prefetcher sets `answered` to it once the request is served.
     asked: u64,
     answered: u64,
-    /// The most that one of them wants.
+    /// Largest request for space.
     wanted: u64,
     keeper: Option<ThreadId>,
     is_over: bool,
-    /// Whether there may be something to fill.
+    /// True if there may be files to fetch.
     is_news: bool,
 }
 
-/// Files that nobody has open.
+/// Files of a closed workspace; `used_at` is in seconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Closed {
     pub(super) bytes: u64,
     pub(super) used_at: u64,
 }
 
-/// How the cache stands.
+/// Cache statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CacheUse {
-    /// Bytes of segments that are here.
+    /// Bytes of segments on this disk.
     pub bytes: u64,
-    /// At most so many.
+    /// Capacity in bytes.
     pub bound: u64,
-    /// Fetches that are under way.
+    /// Fetches in progress.
     pub fetching: usize,
     /// Fetches of pages since the start.
     pub fetches: u64,
-    /// Bytes that these brought.
+    /// Bytes of these fetches.
     pub filled: u64,
 }
 
@@ -76,7 +75,7 @@ impl fmt::Debug for Cache {
 }
 
 impl Cache {
-    /// With room for so many bytes, and nothing that makes room yet: that is a [`Keeper`](super::Keeper).
+    /// Creates a cache of `bound` bytes. Eviction needs a [`Keeper`](super::Keeper).
     #[must_use]
     pub fn new(bound: u64) -> Arc<Self> {
         Arc::new(Self {
@@ -89,7 +88,7 @@ impl Cache {
         })
     }
 
-    /// How it stands.
+    /// Current statistics.
     #[must_use]
     pub fn stands(&self) -> CacheUse {
         let (bytes, fetching) = {
@@ -109,7 +108,7 @@ impl Cache {
         self.room.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// So many bytes more are here, wanted or not.
+    /// Counts bytes that are on disk already, even beyond the capacity.
     pub(super) fn count(&self, bytes: u64) {
         self.room().used += bytes;
     }
@@ -118,7 +117,7 @@ impl Cache {
         self.filled.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// So many are not here any more.
+    /// Counts removed bytes.
     pub(super) fn release(&self, bytes: u64) {
         if bytes > 0 {
             self.room().used -= bytes;
@@ -126,10 +125,11 @@ impl Cache {
         }
     }
 
-    /// Counts so many bytes that are about to come, once there is room for them, or at once.
+    /// Reserves space for bytes that are about to arrive. With `is_free` the call never waits; otherwise it waits for
+    /// space.
     ///
     /// # Errors
-    /// There is none, and none could be made.
+    /// There is no space, and none could be freed.
     pub(super) fn admit(&self, bytes: u64, is_free: bool) -> Result<(), String> {
         let mut room = self.room();
         let until = Instant::now() + CACHE_WAIT_MAX;
@@ -157,7 +157,7 @@ impl Cache {
         Ok(())
     }
 
-    /// Fetches, once fewer than [`FETCHES_MAX`] do.
+    /// Runs a fetch once fewer than [`FETCHES_MAX`] are in progress.
     pub(super) fn fetch<T>(
         &self,
         fetch: impl FnOnce() -> Result<T, Untransferred>,
@@ -185,37 +185,37 @@ impl Cache {
         self.changed.wait_timeout(room, left).unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Something may be there to fill.
+    /// Wakes the prefetcher, as there may be files to fetch.
     pub(super) fn has_news(&self) {
         self.room().is_news = true;
         self.changed.notify_all();
     }
 
-    /// Whether so many bytes more leave questions the room that they may need.
+    /// Returns true if these bytes would leave a tenth of the capacity for queries.
     pub(super) fn has_spare(&self, bytes: u64) -> bool {
         self.room().used + bytes <= self.bound - self.bound / 10
     }
 
-    /// How many bytes are to go so that whoever waits gets room: none where nobody does.
+    /// Bytes to evict so that all waiting callers get space; `None` if no caller waits.
     pub(super) fn lacks(&self) -> Option<u64> {
         let room = self.room();
         let is_asked = room.asked > room.answered;
         is_asked.then(|| (room.used + room.wanted).saturating_sub(self.bound))
     }
 
-    /// All that could go has gone: whoever waits and has no room gets none.
+    /// Answers all waiting callers after the eviction: a caller that still has no space fails.
     pub(super) fn answer(&self) {
         let mut room = self.room();
         (room.answered, room.wanted) = (room.asked, 0);
         self.changed.notify_all();
     }
 
-    /// From here on this thread makes room.
+    /// Registers the current thread as the one that evicts.
     pub(super) fn is_kept(&self) {
         self.room().keeper = Some(thread::current().id());
     }
 
-    /// Nobody makes room any more.
+    /// Shuts down: no thread evicts any more.
     pub(super) fn end(&self) {
         let mut room = self.room();
         (room.keeper, room.is_over) = (None, true);
@@ -226,7 +226,7 @@ impl Cache {
         self.room().is_over
     }
 
-    /// Returns once somebody wants room, something is there to fill, all is over, or after so long.
+    /// Waits until a caller needs space, there are files to fetch, the cache shuts down, or `longest` has passed.
     pub(super) fn rest(&self, longest: Duration) {
         let until = Instant::now() + longest;
         let mut room = self.room();
@@ -240,22 +240,22 @@ impl Cache {
         room.is_news = false;
     }
 
-    /// Workspaces that are open here.
+    /// Directories of the open workspaces.
     pub(super) fn kept(&self) -> Vec<Arc<PartialDisk>> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|kept| kept.strong_count() > 0);
         open.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Files of a workspace that nobody has open lie in this folder.
+    /// Counts the files of a closed workspace.
     pub(super) fn closed(&self, root: PathBuf, closed: Closed) {
         let mut room = self.room();
         let before = room.closed.insert(root, closed).map_or(0, |before| before.bytes);
         room.used = room.used + closed.bytes - before;
     }
 
-    /// Returns once nothing in this process has the folder of a store any more, whatever filled it; gives whether
-    /// there was such a thing, and it went.
+    /// Waits until this process has released the directory of a store, including running fetches. Returns false after a
+    /// timeout.
     pub(crate) fn lets_go(&self, root: &Path) -> bool {
         let until = Instant::now() + CACHE_WAIT_MAX;
         let mut room = self.room();
@@ -269,26 +269,26 @@ impl Cache {
         true
     }
 
-    /// Nothing in this process has the folder of a store any more.
+    /// Marks the directory of a store as released by this process.
     pub(super) fn is_gone(&self, root: &Path) {
         self.room().open.remove(root);
         self.changed.notify_all();
     }
 
-    /// A workspace is opened again; what of it is here is counted by file.
+    /// Marks a workspace as open; from now on its files are counted one by one.
     pub(super) fn opened(&self, root: &Path) {
         self.forget(root);
         self.room().open.insert(root.to_owned());
     }
 
-    /// Files of a workspace that nobody has open are not there any more.
+    /// Stops counting the files of a closed workspace.
     pub(super) fn forget(&self, root: &Path) {
         let mut room = self.room();
         let bytes = room.closed.remove(root).map_or(0, |closed| closed.bytes);
         room.used -= bytes;
     }
 
-    /// The workspace that nobody used for longest.
+    /// Closed workspace with the oldest use.
     pub(super) fn oldest_closed(&self) -> Option<PathBuf> {
         let room = self.room();
         let closed = room.closed.iter().filter(|(_, closed)| closed.bytes > 0);

@@ -1,7 +1,7 @@
-//! The files of a store on this machine, brought to what a record says.
+//! Local files of a store, brought to the state of a record.
 //!
-//! Owns which files are here and how far each log goes. Whoever uses it has the directory's lock. Must not
-//! know why these records are the right ones, nor who reads the files.
+//! Owns which files are here and the length of each log. The caller has the lock of the directory. Must not know why
+//! these records are the right ones, nor who reads the files.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,23 +16,23 @@ use crate::hex::Hash;
 use crate::parts::{Shelf, hash_of};
 use crate::record::{Bytes, FarFile, FarLog, Full, Kind, LogPiece, Record};
 
-/// What a file is called until all of it is here.
+/// Suffix of a file until its content is complete.
 const FETCHING: &str = ".new";
 
-/// The files of a store on this machine.
+/// Local files of a store.
 #[derive(Debug)]
 pub struct LocalCopy {
     disk: Arc<dyn Disk>,
-    /// The same, where segments may be here in part.
+    /// Lazy view of the directory, if segments may be local in part.
     kept: Option<Arc<PartialDisk>>,
-    /// Files that never change, by name; what they hash to.
+    /// Hashes of immutable files, by name.
     files: BTreeMap<String, Hash>,
     logs: BTreeMap<u64, LocalLog>,
     /// The newest manifest; `None` before there is one.
     manifest: Option<Listing>,
 }
 
-/// A log that grows.
+/// A growing log.
 #[derive(Debug)]
 struct LocalLog {
     file: Box<dyn DiskFile>,
@@ -40,30 +40,30 @@ struct LocalLog {
 }
 
 impl LocalCopy {
-    /// Over a directory, whatever is in it. A file there is used where a record names it and it hashes to what the
-    /// record says; logs are written anew.
+    /// Starts on a directory with any content. An existing file is reused if a record names it and its hash matches the
+    /// record; logs are rewritten.
     #[must_use]
     pub fn over(disk: Arc<dyn Disk>) -> Self {
         Self { disk, kept: None, files: BTreeMap::new(), logs: BTreeMap::new(), manifest: None }
     }
 
-    /// The same, where a segment that is not here is fetched when it is used, and an index some time.
+    /// Starts on a lazy directory: missing segments are fetched on use, and indexes later.
     #[must_use]
     pub fn filling(kept: Arc<PartialDisk>) -> Self {
         Self { kept: Some(Arc::clone(&kept)), ..Self::over(kept) }
     }
 
-    /// Whether there is a store to open.
+    /// Returns true if there is a store to open.
     #[must_use]
     pub fn is_store(&self) -> bool {
         self.manifest.is_some()
     }
 
-    /// Brings the directory to what these records say, in their order. Nothing that it held before is removed:
-    /// that is for [`LocalCopy::clear`].
+    /// Brings the directory to the state of these records, in their order. No older file is removed; see
+    /// [`LocalCopy::clear`].
     ///
     /// # Errors
-    /// The first one that cannot be applied, and why.
+    /// The first record that cannot be applied, and why.
     pub fn apply(
         &mut self,
         shelf: Shelf<'_>,
@@ -77,11 +77,11 @@ impl LocalCopy {
         })
     }
 
-    /// Removes what the newest manifest leaves behind, and syncs what is left. Whoever reads what goes keeps it
-    /// readable: it is mapped.
+    /// Removes the files that the newest manifest replaced, and syncs the rest. A removed file stays readable to its
+    /// current readers, as they have mapped it.
     ///
     /// # Errors
-    /// The directory.
+    /// The directory failed.
     pub fn clear(&mut self) -> Result<(), DiskError> {
         let Some(manifest) = &self.manifest else { return Ok(()) };
         let names = self.disk.names()?;
@@ -100,20 +100,20 @@ impl LocalCopy {
         self.disk.sync_names()
     }
 
-    /// Returns once the logs survive a power cut, as whoever opens the store for writing must know.
+    /// Syncs the logs, so that they survive a power cut. Required before the store is opened for writing.
     ///
     /// # Errors
-    /// The directory.
+    /// The directory failed.
     pub fn sync(&self) -> Result<(), DiskError> {
         self.logs.values().try_for_each(|log| log.file.sync())?;
         self.disk.sync_names()
     }
 
-    /// A log has grown.
+    /// Appends a piece to its log.
     fn grow(&mut self, shelf: Shelf<'_>, piece: &LogPiece) -> Result<(), NotApplied> {
         let log = self.log(piece.number)?;
         if log.to >= piece.to {
-            // Applied before something else of the same record failed.
+            // Applied before another part of the record failed.
             return Ok(());
         }
         if log.to != piece.from {
@@ -130,7 +130,7 @@ impl LocalCopy {
         }
     }
 
-    /// A whole store: its files and logs, then its manifest.
+    /// Applies a full record: files and logs first, then the manifest.
     fn take_in(
         &mut self,
         shelf: Shelf<'_>,
@@ -153,7 +153,7 @@ impl LocalCopy {
         Ok(())
     }
 
-    /// A file that never changes, fetched unless it is here.
+    /// Fetches an immutable file unless it is here.
     fn file(
         &mut self,
         shelf: Shelf<'_>,
@@ -178,14 +178,14 @@ impl LocalCopy {
         Ok(())
     }
 
-    /// Whether a file of an earlier time is just this one.
+    /// Returns true if an existing file has the expected length and hash.
     fn is_here(&self, file: &FarFile) -> bool {
         let Ok(there) = self.disk.open(&file.name) else { return false };
         there.bytes() == file.bytes
             && hash_of(&*there, 0, file.bytes).is_ok_and(|hash| hash == file.sha256)
     }
 
-    /// Puts a whole file in place, or nothing.
+    /// Writes a file atomically: under a temporary name first, then renamed.
     fn put(
         &self,
         name: &str,
@@ -198,7 +198,7 @@ impl LocalCopy {
         Ok(self.disk.rename(&fresh, name)?)
     }
 
-    /// A new file of this name, in place of one that may be there.
+    /// Creates a new file; an existing one of this name is removed.
     fn anew(&self, name: &str) -> Result<Box<dyn DiskFile>, DiskError> {
         match self.disk.create(name) {
             Ok(file) => Ok(file),
@@ -209,7 +209,7 @@ impl LocalCopy {
         }
     }
 
-    /// A log that belongs to a full record, as far as that goes.
+    /// Extends a log to its length in a full record.
     fn catch_up(&mut self, shelf: Shelf<'_>, far: &FarLog) -> Result<(), NotApplied> {
         let folded = far.folded();
         let log = self.log(far.number)?;
@@ -226,7 +226,7 @@ impl LocalCopy {
         Ok(())
     }
 
-    /// A log here, begun anew where nothing of it is known.
+    /// Local log with this number, started anew if unknown.
     fn log(&mut self, number: u64) -> Result<&mut LocalLog, DiskError> {
         if !self.logs.contains_key(&number) {
             let file = self.anew(&log_name(number))?;
@@ -243,7 +243,7 @@ impl LocalLog {
         Ok(())
     }
 
-    /// What of `bytes`, which lie at `from`, lies behind `here`.
+    /// Appends the part of `bytes`, which start at `from`, behind `here`.
     fn append_from(&mut self, from: u64, here: u64, bytes: &[u8]) -> Result<(), NotApplied> {
         let skipped = here.checked_sub(from).and_then(|skipped| usize::try_from(skipped).ok());
         let rest = skipped.and_then(|skipped| bytes.get(skipped..));

@@ -1,20 +1,18 @@
-//! Why a record was not applied.
-
 use std::fmt;
 
 use engine::DiskError;
 
 use crate::parts::Untransferred;
 
-/// Why a record was not applied. What was done of it is done, and it can be applied again; after a fault of the
-/// directory by a new [`LocalCopy`](super::LocalCopy) alone.
+/// Error of an applied record. The done part stays, and the record can be applied again; after an error of the
+/// directory only by a new [`LocalCopy`](super::LocalCopy).
 #[derive(Debug)]
 pub enum NotApplied {
-    /// An object did not come.
+    /// An object was not fetched.
     Untransferred(Untransferred),
-    /// The record does not fit what is here, or its manifest is none.
+    /// The record does not fit the local state, or its manifest is invalid.
     Wrong(String),
-    /// The directory.
+    /// The directory failed.
     Disk(DiskError),
 }
 

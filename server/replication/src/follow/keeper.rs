@@ -1,7 +1,7 @@
-//! The thread that fills what is here in part, and makes room where there is none.
+//! Prefetcher: the thread that completes partial files and evicts files if the cache is full.
 //!
-//! Owns the order: what somebody waits for, then the files of workspaces that were used last, one after the other,
-//! then indexes. Must not know what files are for.
+//! Owns the order of the work: requests of waiting callers, then the files of the most recently used workspaces one by
+//! one, then indexes.
 
 use std::fs;
 use std::io;
@@ -18,14 +18,14 @@ use super::partial::{Filled, PartialDisk, bytes_in};
 use crate::limits::{CACHE_BYTES_MIN, CACHE_LET_GO_MIN, CACHE_PAUSE};
 use crate::seat::is_followed;
 
-/// The folder of a workspace's store, within that of the workspace.
+/// Directory of a workspace's store, within the directory of the workspace.
 const STORE: &str = "store";
-/// What a store's folder has beside its files.
+/// Lock file in a store's directory.
 const LOCK: &str = "LOCK";
-/// What names of manifests begin with.
+/// Prefix of manifest names.
 const MANIFEST: &str = "manifest-";
 
-/// Keeps a cache until it is dropped.
+/// Prefetcher thread of a cache; stops when dropped.
 #[derive(Debug)]
 pub struct Keeper {
     cache: Arc<Cache>,
@@ -33,10 +33,10 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Starts it.
+    /// Starts the thread.
     ///
     /// # Errors
-    /// The system gives no thread.
+    /// The operating system cannot create a thread.
     pub fn start(cache: &Arc<Cache>) -> io::Result<Self> {
         let theirs = Arc::clone(cache);
         let run = move || {
@@ -56,25 +56,25 @@ impl Keeper {
 impl Drop for Keeper {
     fn drop(&mut self) {
         self.cache.end();
-        // It ends with what it is at.
+        // The thread first finishes its current step.
         let _ended = self.thread.take().map(JoinHandle::join);
     }
 }
 
-/// What one step came to.
+/// Outcome of one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tended {
-    /// There may be more.
+    /// Work was done, and there may be more.
     Done,
-    /// There is nothing to do.
+    /// No work is due.
     Idle,
-    /// What there is to do does not work now.
+    /// The due work fails for now.
     Failed,
 }
 
 impl Cache {
-    /// With what an earlier process left in the folders of these workspaces, each of which another node writes. Where
-    /// no bound is given, it is half of what is free without that.
+    /// Creates a cache with the files that an earlier process left in these directories of followed workspaces. Without
+    /// a bound, the capacity is half of the disk space that would be free without those files.
     #[must_use]
     pub fn over(homes: &[PathBuf], bound: Option<u64>, free: u64) -> Arc<Self> {
         let roots: Vec<PathBuf> = homes.iter().map(|home| home.join(STORE)).collect();
@@ -82,7 +82,7 @@ impl Cache {
         let half = (free + here.iter().sum::<u64>()) / 2;
         let cache = Self::new(bound.unwrap_or_else(|| half.max(CACHE_BYTES_MIN)));
         for (root, bytes) in roots.into_iter().zip(here) {
-            // Its manifest and logs are as of when it was followed last.
+            // Manifest and logs change while a workspace is followed, so the directory's time is that of the last use.
             let changed = fs::metadata(&root).and_then(|about| about.modified()).ok();
             let since = changed.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
             let used_at = since.map_or(0, |since| since.as_secs());
@@ -91,7 +91,7 @@ impl Cache {
         cache
     }
 
-    /// Does the next thing that there is to do. Waits for no room.
+    /// Runs the next due step. Does not wait for space.
     pub fn tend(&self) -> Tended {
         if let Some(lacking) = self.lacks() {
             self.make_room(lacking);
@@ -111,7 +111,7 @@ impl Cache {
         tended
     }
 
-    /// Goes on with the first segment of a workspace that is not whole, or with an index.
+    /// Continues with the first incomplete segment of a workspace, or with an index.
     fn fill(&self, kept: &PartialDisk) -> Tended {
         if let Some(name) = kept.due() {
             return match kept.open_anew(&name) {
@@ -137,7 +137,7 @@ impl Cache {
         }
     }
 
-    /// Lets go of files until so many bytes more fit, if it can.
+    /// Evicts files until `lacking` bytes are freed, if possible.
     fn make_room(&self, lacking: u64) {
         let wanted = self.stands().bytes.saturating_sub(lacking);
         let is_enough = || self.stands().bytes <= wanted;
@@ -153,18 +153,18 @@ impl Cache {
                 if is_enough() {
                     return;
                 }
-                // What cannot be opened anew now stays open.
+                // If the store cannot reopen the file now, the next run retries.
                 let _next = kept.let_go(&name);
             }
         }
     }
 
-    /// Removes the files of a store that nobody has open. The manifest goes first: what is left is no store.
+    /// Removes the files of a closed store. The manifest is removed first: the rest alone is no store.
     fn clear_away(&self, root: &Path) {
         let cleared = || -> Result<bool, engine::DiskError> {
             let disk = RealDisk::open(root)?;
             let Some(_lock) = disk.lock()? else { return Ok(false) };
-            // What this node wrote may be nowhere else.
+            // Writes of this node may exist nowhere else.
             if !root.parent().is_some_and(|home| is_followed(home).is_ok_and(|is_it| is_it)) {
                 return Ok(false);
             }
@@ -174,7 +174,7 @@ impl Cache {
             names.iter().try_for_each(|name| disk.remove(name))?;
             disk.sync_names().map(|()| true)
         };
-        // Where it is open somewhere, or cannot be cleared, it counts no more: nothing is gained there.
+        // If the store is open in another process or cannot be removed, stop counting it: eviction gains nothing there.
         let _is_cleared = cleared();
         self.forget(root);
     }

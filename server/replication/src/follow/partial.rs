@@ -1,8 +1,8 @@
-//! A store's directory of which some segments are here in part.
+//! Lazy directory: a store's directory whose segments may be local in part.
 //!
-//! Owns which these are, and what each is on the object store. A file has its name in the store only when all of it is
-//! here and hashes to what its record says; until then it has another one, so that whoever knows nothing of this
-//! never takes a hole for bytes. Must not know when what is missing is fetched, nor what has to go.
+//! Owns the set of these segments, and the object of each. A segment has its final name only once all its bytes are
+//! here and match the hash in its record. Until then it has another name, so that no other code reads a hole as data.
+//! Must not know when missing bytes are fetched, nor which file is evicted.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,36 +26,36 @@ use crate::objects::Objects;
 use crate::parts::{Shelf, Untransferred, hash_of};
 use crate::record::FarFile;
 
-/// What names of segments begin with, and of indexes.
+/// Name prefixes of segments and indexes.
 const SEGMENT: &str = "segment-";
 const INDEX: &str = "index-";
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// How often all of a file may be wrong before that is told.
+    /// Complete fetches with a wrong hash before a file is reported as damaged.
     const WRONG_MAX: u32 = 2;
 }
 
-/// A store's directory, of whose segments some are here in part.
+/// Directory of a store whose segments may be local in part.
 pub struct PartialDisk {
     beneath: Arc<dyn Disk>,
     supply: Supply,
     files: Mutex<BTreeMap<String, File>>,
-    /// Indexes that nobody waits for.
+    /// Indexes to fetch in the background.
     indexes: Mutex<BTreeMap<String, FarFile>>,
-    /// What may let go of its files, where somebody else writes them.
+    /// Open store of a follower, which can reopen evicted files.
     store: Mutex<Weak<Store>>,
     part: Mutex<Part>,
-    /// When it was used last, in seconds since 1970.
+    /// Last use, in seconds since 1970.
     used_at: AtomicU64,
-    /// What was wrong with a file after all of it had come twice.
+    /// Error of a file with a wrong hash after two complete fetches.
     trouble: Mutex<Option<String>>,
-    /// Told last, when the directory and its lock are let go of.
+    /// Dropped last: reports that the directory and its lock are released.
     _open: Open,
 }
 
-/// A directory that is open.
+/// Open directory.
 struct Open {
     cache: Arc<Cache>,
     root: PathBuf,
@@ -67,26 +67,26 @@ impl Drop for Open {
     }
 }
 
-/// What this node is to the store.
+/// Role of this node for the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
-    /// It is not open yet.
+    /// Not open yet.
     Nothing,
     Follows,
     Leads,
 }
 
-/// A segment that this directory has from the object store.
+/// A segment of the directory that comes from object storage.
 #[derive(Debug)]
 struct File {
     far: FarFile,
-    /// `None` where it is to be opened when it is wanted.
+    /// Open file; `None` if the file is opened on first use.
     open: Option<(Arc<Filling>, Arc<Source>)>,
-    /// Whether all of it is here, under its name.
+    /// True if the file is complete, under its final name.
     is_named: bool,
-    /// Whether the store is to open it anew.
+    /// True if the store must reopen the file.
     is_due: bool,
-    /// How often all of it came and was wrong.
+    /// Complete fetches with a wrong hash.
     wrong: u32,
 }
 
@@ -95,7 +95,7 @@ impl File {
         Self { far: far.clone(), open: None, is_named: false, is_due: false, wrong: 0 }
     }
 
-    /// Whether this is what is open of it.
+    /// Returns true if `filling` is the currently open file.
     fn is(&self, filling: &Arc<Filling>) -> bool {
         self.open.as_ref().is_some_and(|(it, _)| Arc::ptr_eq(it, filling))
     }
@@ -105,14 +105,14 @@ impl File {
     }
 }
 
-/// What became of a file that is filling.
+/// Outcome of a fetch for a lazy file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Filled {
-    /// More of it is here.
+    /// More bytes are here.
     More,
-    /// All of it is, and it has its name.
+    /// The file is complete and has its final name.
     Whole,
-    /// All of it is here and is another file than its record says: it is fetched anew, once.
+    /// The file is complete and has a wrong hash: it is fetched once more.
     Wrong,
 }
 
@@ -123,7 +123,7 @@ impl fmt::Debug for PartialDisk {
 }
 
 impl PartialDisk {
-    /// Over a directory, which `root` is, of a workspace whose lock whoever calls this has.
+    /// Creates a lazy directory over the directory `root` of a workspace. The caller has the lock of the workspace.
     #[must_use]
     pub fn over(
         beneath: Arc<dyn Disk>,
@@ -153,20 +153,20 @@ impl PartialDisk {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a file may be here in part.
+    /// Returns true if the file may be local in part.
     pub(super) fn fills(name: &str) -> bool {
         name.starts_with(SEGMENT)
     }
 
-    /// Whether a file may come later than the store is opened.
+    /// Returns true if the store can be opened before the file is here.
     pub(super) fn may_wait(name: &str) -> bool {
         name.starts_with(INDEX)
     }
 
-    /// A segment that is not here: what opening it needs is, when this returns.
+    /// Adds a missing segment. On return the bytes that its opening needs are here.
     pub(super) fn begin(&self, far: &FarFile) -> Result<(), NotApplied> {
         let mut files = self.files();
-        // One that has its name is another.
+        // A segment of this name with another hash is replaced.
         files.remove(&far.name);
         self.unlink(&far.name, &[part_name(far)])?;
         let mut file = File::new(far);
@@ -177,17 +177,17 @@ impl PartialDisk {
         Ok(())
     }
 
-    /// A segment all of which is here, as it must be, or known already.
+    /// Adds a segment that is complete and verified, or already known.
     pub(super) fn has_whole(&self, far: &FarFile) {
         self.files().entry(far.name.clone()).or_insert_with(|| File::new(far));
     }
 
-    /// Whether it is known what is here of a file.
+    /// Returns true if a segment with this name and hash is known.
     pub(super) fn knows(&self, far: &FarFile) -> bool {
         self.files().get(&far.name).is_some_and(|known| known.far.sha256 == far.sha256)
     }
 
-    /// Those of these files that an earlier process had in part.
+    /// Adds those of these files that an earlier process left in part.
     pub(crate) fn adopt(&self, files: &[FarFile]) -> Result<(), NotApplied> {
         let there = self.beneath.names()?;
         let is_part = |far: &&FarFile| {
@@ -196,22 +196,22 @@ impl PartialDisk {
         files.iter().filter(is_part).try_for_each(|far| self.begin(far))
     }
 
-    /// An index that is not here, and that is fetched when there is nothing better to do.
+    /// Adds a missing index, to be fetched when nothing else is due.
     pub(super) fn defer(&self, far: &FarFile) {
         self.indexes().insert(far.name.clone(), far.clone());
         self.supply.cache.has_news();
     }
 
-    /// From now on this store, which somebody else writes, has the files open.
+    /// Makes this node a follower; this store has the files open from now on.
     pub(crate) fn follows(&self, store: &Arc<Store>) {
         *self.store.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(store);
         self.is_from_now_on(Part::Follows);
     }
 
-    /// From now on the store is written here: what it has stays.
+    /// Makes this node the leader: its files are not evicted.
     pub(crate) fn leads(&self) {
         *self.store.lock().unwrap_or_else(PoisonError::into_inner) = Weak::new();
-        // It makes its own.
+        // A leader builds its own indexes.
         self.indexes().clear();
         self.is_from_now_on(Part::Leads);
     }
@@ -227,17 +227,17 @@ impl PartialDisk {
         *self.part.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the store is written here: the bound of the cache is not for it.
+    /// Returns true on the leader, which is exempt from the cache bound.
     pub(super) fn is_led(&self) -> bool {
         self.part() == Part::Leads
     }
 
-    /// Whether the store is open, and another node writes it.
+    /// Returns true if the store is open and another node is the leader.
     pub(super) fn is_followed(&self) -> bool {
         self.part() == Part::Follows
     }
 
-    /// Somebody asks something of the store.
+    /// Records a use of the store.
     pub(crate) fn touch(&self) {
         self.used_at.store(now(), Ordering::Relaxed);
     }
@@ -246,12 +246,12 @@ impl PartialDisk {
         self.used_at.load(Ordering::Relaxed)
     }
 
-    /// What was wrong with a file after all of it had come twice.
+    /// Error of a file with a wrong hash after two complete fetches.
     pub(crate) fn trouble(&self) -> Option<String> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The first segment that is here in part.
+    /// First incomplete segment.
     pub(super) fn unfilled(&self) -> Option<String> {
         let files = self.files();
         let is_part = |file: &File| file.open.is_some() && !file.is_named && file.wrong < WRONG_MAX;
@@ -259,7 +259,7 @@ impl PartialDisk {
         parts.next().map(|(name, _)| name.clone())
     }
 
-    /// Names of segments of which so many bytes are here at the least; first those all of which is.
+    /// Names of segments with at least `least` local bytes; complete ones first.
     pub(super) fn largest(&self, least: u64) -> Vec<String> {
         let files = self.files();
         let mut found: Vec<_> =
@@ -268,10 +268,10 @@ impl PartialDisk {
         found.into_iter().map(|(name, _)| name.clone()).collect()
     }
 
-    /// Fetches on with a segment; nothing is left to do where it is not here any more.
+    /// Fetches more of a segment. A segment that was removed meanwhile counts as complete.
     ///
     /// # Errors
-    /// What did not come, or the directory.
+    /// A fetch failed, or the directory did.
     pub(super) fn fill_on(&self, name: &str) -> Result<Filled, NotApplied> {
         let (filling, far) = {
             let files = self.files();
@@ -303,15 +303,16 @@ impl PartialDisk {
         Ok(Filled::Wrong)
     }
 
-    /// Lets go of what of a segment is here, and has the store open it anew. What a snapshot has of it goes with that.
+    /// Evicts a segment and has the store reopen it. Snapshots retain their mapping until they are dropped.
     ///
     /// # Errors
-    /// The directory, or what opening needs did not come; the store keeps what it has then.
+    /// The directory failed, or the bytes that the opening needs were not fetched; the store retains the old mapping
+    /// then.
     pub(super) fn let_go(&self, name: &str) -> Result<(), NotApplied> {
         {
             let mut files = self.files();
             let Some(file) = files.get_mut(name) else { return Ok(()) };
-            // What is open stays so for the store, until it opens the new one.
+            // The store uses the old mapping until it opens the new file.
             (file.open, file.is_due, file.is_named) = (None, true, false);
             self.unlink(name, &[])?;
             self.open_file(file)?;
@@ -319,16 +320,16 @@ impl PartialDisk {
         self.open_anew(name)
     }
 
-    /// The first segment that the store is to open anew.
+    /// First segment that the store must reopen.
     pub(super) fn due(&self) -> Option<String> {
         let files = self.files();
         files.iter().find(|(_, file)| file.is_due).map(|(name, _)| name.clone())
     }
 
-    /// Has the store open anew what [`Self::let_go`] left.
+    /// Has the store reopen a segment after [`Self::let_go`].
     ///
     /// # Errors
-    /// It cannot now.
+    /// The store cannot reopen the segment now.
     pub(super) fn open_anew(&self, name: &str) -> Result<(), NotApplied> {
         let store = self.store.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
         let Some(store) = store else { return Ok(()) };
@@ -348,10 +349,10 @@ impl PartialDisk {
         self.indexes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fetches one of the indexes that nobody waited for, and has the store use it; gives whether there was one.
+    /// Fetches one deferred index and has the store use it. Returns true if there was one.
     ///
     /// # Errors
-    /// What did not come, or the directory.
+    /// The fetch failed, or the directory did.
     pub(super) fn fetch_index(
         &self,
         goes_on: &(dyn Fn() -> bool + Sync),
@@ -360,7 +361,7 @@ impl PartialDisk {
         let fetched = self.fetched(&far, &part_name(&far), goes_on);
         let may_come = matches!(fetched, Err(NotApplied::Untransferred(Untransferred::Away(_))));
         if !may_come {
-            // Searching goes without it, and a newer record brings a newer one.
+            // Drop the index: searches work without it, and a newer record has a newer index.
             self.indexes().remove(&far.name);
         }
         fetched?;
@@ -388,8 +389,7 @@ impl PartialDisk {
         Ok(self.beneath.sync_names()?)
     }
 
-    /// Removes what of earlier times is here in part and belongs to nothing that is known. These are the names of what
-    /// the directory holds.
+    /// Removes partial files of earlier processes that belong to no known file. `names` are the files of the directory.
     pub(super) fn clear(&self, names: &[String]) -> Result<(), DiskError> {
         let there = self.beneath.names()?;
         let files = self.files();
@@ -405,7 +405,7 @@ impl PartialDisk {
         lost.into_iter().try_for_each(|name| self.beneath.remove(name))
     }
 
-    /// Opens a file as far as it is here.
+    /// Opens a file with its local bytes.
     fn open_file(&self, file: &mut File) -> Result<(), NotApplied> {
         let far = &file.far;
         let (plain, part) =
@@ -433,7 +433,7 @@ impl PartialDisk {
         Ok(())
     }
 
-    /// Removes a segment by all names that it has, here in part or whole, but for these.
+    /// Removes all files of a segment, partial or complete, except `but`.
     fn unlink(&self, name: &str, but: &[String]) -> Result<(), DiskError> {
         let is_its = |there: &String| {
             there == name || there.strip_suffix(PART).and_then(before_hash) == Some(name)
@@ -444,12 +444,12 @@ impl PartialDisk {
     }
 }
 
-/// What a file is called until all of it is here.
+/// Name of a file until it is complete.
 fn part_name(far: &FarFile) -> String {
     format!("{}.{}{PART}", far.name, far.sha256)
 }
 
-/// The name of a file by that of its part, without the ending.
+/// Name of a file from the name of its partial file, without the suffix.
 fn before_hash(name: &str) -> Option<&str> {
     let (name, hash) = name.rsplit_once('.')?;
     Hash::parse(hash).map(|_| name)
@@ -459,7 +459,7 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// Bytes of the segments in the folder of a store.
+/// Bytes of all segments in a store's directory.
 pub(super) fn bytes_in(root: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(root) else { return 0 };
     let segments = entries
@@ -468,13 +468,13 @@ pub(super) fn bytes_in(root: &Path) -> u64 {
     segments.filter_map(|entry| entry.metadata().ok()).map(|about| on_disk(&about)).sum()
 }
 
-/// Bytes that a file takes, without its holes.
+/// Bytes allocated for a file, without its holes.
 fn on_disk(about: &fs::Metadata) -> u64 {
-    // A block is one of 512 bytes here, whatever the file system's are.
+    // `st_blocks` counts units of 512 bytes, whatever the block size of the file system.
     about.blocks() * 512
 }
 
-/// The folder stays, and what is in it may go once others need the room.
+/// The directory of a follower stays on disk and may be evicted later.
 impl Drop for PartialDisk {
     fn drop(&mut self) {
         if !self.is_followed() {

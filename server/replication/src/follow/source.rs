@@ -1,7 +1,6 @@
-//! Where the bytes of one file come from that is here in part: ranges of its parts.
+//! Byte source of a partial file: ranges of its object's parts.
 //!
-//! Owns what the file takes of this machine's disk, for as long as anybody has it. Must not know which bytes are
-//! wanted next.
+//! Owns the file's share of the cache while any reader has the file. Must not know which bytes are needed next.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -17,33 +16,33 @@ use crate::objects::Objects;
 use crate::parts::{Shelf, Untransferred};
 use crate::record::FarFile;
 
-/// A file of a workspace on the object store.
+/// A workspace's file on object storage.
 #[derive(Debug)]
 pub(super) struct Source {
     objects: Arc<dyn Objects>,
     tenant: Tenant,
     file: FarFile,
     cache: Arc<Cache>,
-    /// Bytes of it that are here.
+    /// Local bytes of the file.
     bytes: AtomicU64,
-    /// Whether the bound of the cache is for others: while it is opened, and where it is written.
+    /// True if the file is exempt from the cache bound: while it is opened, and on the leader.
     is_free: AtomicBool,
-    /// Why the last fetch failed.
+    /// Error of the last fetch.
     failed: Mutex<Option<Untransferred>>,
 }
 
-/// Where a source gets its bytes and where they are counted.
+/// Object store and cache of a directory's sources.
 #[derive(Debug, Clone)]
 pub(super) struct Supply {
     pub(super) objects: Arc<dyn Objects>,
     pub(super) tenant: Tenant,
     pub(super) cache: Arc<Cache>,
-    /// The folder that its files are in.
+    /// Directory of the files.
     pub(super) root: PathBuf,
 }
 
 impl Source {
-    /// Of which so many bytes are here already.
+    /// Creates the source of a file of which `here` bytes are local.
     pub(super) fn new(supply: &Supply, file: &FarFile, here: u64) -> Self {
         supply.cache.count(here);
         Self {
@@ -57,12 +56,12 @@ impl Source {
         }
     }
 
-    /// Whether the bound of the cache is for others from now on.
+    /// Sets the exemption from the cache bound.
     pub(super) fn set_free(&self, is_free: bool) {
         self.is_free.store(is_free, Ordering::Relaxed);
     }
 
-    /// Why the last fetch failed, once.
+    /// Takes the error of the last fetch.
     pub(super) fn failed(&self) -> Option<Untransferred> {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -99,7 +98,7 @@ impl Fetch for Source {
     }
 }
 
-/// Nobody has the file any more, and its name went before.
+/// No reader is left, and the file's name was removed before, so its bytes are free.
 impl Drop for Source {
     fn drop(&mut self) {
         self.cache.release(self.bytes.load(Ordering::Relaxed));

@@ -1,5 +1,3 @@
-//! A reader's place in a chain and the files that go with it, moved on together.
-
 use std::sync::Arc;
 
 use engine::DiskError;
@@ -16,45 +14,46 @@ use crate::objects::Away;
 use crate::parts::{Shelf, Untransferred};
 use crate::ticks::Ticks;
 
-/// A workspace as far as it was followed.
+/// Log tailer: polls the record log of a workspace and brings its local files to the newest record.
 #[derive(Debug)]
 pub struct Tracker {
     driver: Driver,
     tenant: Tenant,
     follower: Follower,
     copy: LocalCopy,
-    /// Since when its record is known.
+    /// Time since which the current record is known.
     at_since: Ticks,
 }
 
-/// What one look at the chain came to.
+/// Outcome of one poll.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Moved {
-    /// There was nothing newer.
+    /// No newer record.
     Newest,
-    /// The chain has no record.
+    /// The record log is empty.
     Empty,
-    /// The files are as of a newer record. Those that led to it were made at these times (microseconds since 1970).
-    /// Whoever reads the files is to be told, and then [`Tracker::settled`].
+    /// The files are at a newer record. The times of the applied records are given, in microseconds since 1970. Readers
+    /// of the files must be notified before [`Tracker::settled`].
     On(Vec<i64>),
-    /// Not this time; the next look may.
+    /// The poll failed; the next one may succeed.
     Away(String),
-    /// What comes next cannot be; nothing more is applied.
+    /// The next record is damaged; nothing more is applied.
     Damage(Damage),
-    /// This machine's disk failed.
+    /// The local disk failed.
     Disk(String),
-    /// All was over first.
+    /// The shutdown signal was raised.
     Over,
 }
 
 impl Tracker {
-    /// Over a directory whose lock whoever calls this has. What is in it is used where it is what the chain says.
+    /// Creates a log tailer on a directory whose lock the caller has. Existing files are reused if they match the
+    /// records.
     #[must_use]
     pub fn new(driver: Driver, tenant: Tenant, disk: Arc<dyn Disk>) -> Self {
         Self::keeping(driver, tenant, LocalCopy::over(disk))
     }
 
-    /// The same, where a segment that is not here is fetched when it is used.
+    /// Creates a log tailer on a lazy directory: missing segments are fetched on use.
     #[must_use]
     pub fn filling(driver: Driver, tenant: Tenant, kept: Arc<PartialDisk>) -> Self {
         Self::keeping(driver, tenant, LocalCopy::filling(kept))
@@ -64,36 +63,36 @@ impl Tracker {
         Self { driver, tenant, follower: Follower::new(None), copy, at_since: Ticks(0) }
     }
 
-    /// From now on it is driven by this, which may be ended by itself.
+    /// Replaces the driver, for example by one with its own shutdown signal.
     pub fn drive_with(&mut self, driver: Driver) {
         self.driver = driver;
     }
 
-    /// Whether there is a store to open.
+    /// Returns true if there is a store to open.
     #[must_use]
     pub fn is_store(&self) -> bool {
         self.copy.is_store()
     }
 
-    /// The record that the files are as of.
+    /// Record whose state the files have.
     #[must_use]
     pub fn at(&self) -> Option<&Mark> {
         self.follower.at()
     }
 
-    /// A moment since which that record is known.
+    /// Time since which that record is known.
     #[must_use]
     pub fn at_since(&self) -> Ticks {
         self.at_since
     }
 
-    /// A moment such that all that was acknowledged before it is in the files; `None` where that is not known.
+    /// Freshness: everything acknowledged before this time is in the files; `None` if unknown.
     #[must_use]
     pub fn fresh(&self) -> Option<Ticks> {
         self.follower.fresh()
     }
 
-    /// Looks whether there is more, and brings the files to it.
+    /// Polls the record log and applies new records to the files.
     pub fn look(&mut self) -> Moved {
         let Self { driver, tenant, follower, .. } = self;
         match driver.run(tenant, async |port| follower.poll(&port).await) {
@@ -102,7 +101,7 @@ impl Tracker {
         }
     }
 
-    /// Brings the files to what was found for a reader who has nothing yet.
+    /// Applies the found records; for a log tailer without a position.
     pub fn start(&mut self, found: Found) -> Moved {
         let polled = self.follower.start(found);
         self.bring(polled)
@@ -122,7 +121,7 @@ impl Tracker {
         match applied {
             Ok(()) => Moved::On(records.iter().map(|record| record.head.at).collect()),
             Err(NotApplied::Untransferred(Untransferred::Gone(_))) => {
-                // The chain went on, and this record is history.
+                // The record log has moved on, and this record is history.
                 follower.begin_again();
                 Moved::Away("an object is gone; the newest record is looked for".into())
             }
@@ -136,10 +135,10 @@ impl Tracker {
         }
     }
 
-    /// Whoever reads the files has what the last look brought: what was left behind goes.
+    /// Completes the last poll once all readers use the new files: removes the replaced ones.
     ///
     /// # Errors
-    /// The directory.
+    /// The directory failed.
     pub fn settled(&mut self) -> Result<(), DiskError> {
         let before = self.at().map(|at| at.hash);
         self.follower.applied();
@@ -149,10 +148,10 @@ impl Tracker {
         self.copy.clear()
     }
 
-    /// Returns once the files survive a power cut, as whoever is about to write the store must know.
+    /// Syncs the files, so that they survive a power cut. Required before this node writes the store.
     ///
     /// # Errors
-    /// The directory.
+    /// The directory failed.
     pub fn sync(&self) -> Result<(), DiskError> {
         self.copy.sync()
     }

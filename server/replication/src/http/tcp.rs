@@ -1,9 +1,9 @@
-//! TCP connections that acknowledge at once what comes. Owns a connection's time bounds; knows nothing of HTTP.
+//! TCP connections that acknowledge received data at once. Owns the timeouts of a connection.
 //!
-//! A server that sends the head of an answer and its body apart, and waits for the head's acknowledgment in between
-//! (Nagle's algorithm, which Ceph's gateway has on unless it is told `tcp_nodelay=1`), meets a system that delays
-//! it by 40 ms to send it along with something. There is never anything to send along: with that each read of a small
-//! object took as long as ten creations.
+//! Some servers send the head and the body of a response separately and wait for the acknowledgment of the head
+//! (Nagle's algorithm, which Ceph's gateway uses unless `tcp_nodelay=1` is set). The receiving kernel delays that
+//! acknowledgment by 40 ms, to send it along with data, of which there is none. With the delay, each read of a small
+//! object took as long as ten creates.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -20,11 +20,11 @@ use ureq::{Error, Timeout};
 
 use crate::limits::CONNECT_WAIT_MIN;
 
-/// Makes them.
+/// Connector for such connections.
 #[derive(Debug)]
 pub(super) struct Connects;
 
-/// One of them.
+/// A connection.
 #[derive(Debug)]
 pub(super) struct Connection {
     stream: Arc<Stream>,
@@ -36,7 +36,7 @@ struct Stream(TcpStream);
 
 impl ShutdownHandle for Stream {
     fn shutdown(&self) {
-        // It may be closed already.
+        // The connection may be closed already.
         let _is_down_now = self.0.shutdown(Shutdown::Both);
     }
 }
@@ -65,7 +65,7 @@ impl<In: Transport> Connector<In> for Connects {
     }
 }
 
-/// To the first address that answers. Each gets its share of the time that is left.
+/// Connects to the first address that responds. Each address gets its share of the remaining time.
 fn connect(addresses: &[SocketAddr], wait: Option<Duration>) -> io::Result<TcpStream> {
     let began = Instant::now();
     let mut failed = io::Error::from(ErrorKind::ConnectionRefused);
@@ -86,14 +86,14 @@ fn connect(addresses: &[SocketAddr], wait: Option<Duration>) -> io::Result<TcpSt
     Err(failed)
 }
 
-/// Some of what comes, acknowledged at once.
+/// Reads available bytes and acknowledges them at once.
 fn receive(mut stream: &TcpStream, into: &mut [u8]) -> io::Result<usize> {
-    // The system takes it back once enough was sent.
+    // The kernel resets the option after some traffic, so set it before each read.
     set_tcp_quickack(stream, true)?;
     stream.read(into)
 }
 
-/// As the client wants to be told. A wait that ends is another thing than a connection that does.
+/// Maps an I/O error to the client's error type, in which a timeout differs from a failed connection.
 fn told(error: io::Error, waited: Timeout) -> Error {
     match error.kind() {
         ErrorKind::TimedOut | ErrorKind::WouldBlock => Error::Timeout(waited),
@@ -134,7 +134,7 @@ impl Transport for Connection {
     }
 
     fn is_open(&mut self) -> bool {
-        // Nobody asked for anything: what is there, or that it ended, is not for the next answer.
+        // No request is pending: unexpected bytes or an end make the connection unusable for the next response.
         let found = recv(&self.stream.0, &mut [0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
         matches!(found, Err(rustix::io::Errno::AGAIN))
     }
@@ -148,13 +148,13 @@ mod tests {
 
     use super::*;
 
-    /// Reads what comes where the system meant to wait with its acknowledgment; whether it does not any more.
+    /// Reads with a delayed acknowledgment set. Returns true if `read` has switched the delay off.
     fn is_at_once(read: impl Fn(&TcpStream, &mut [u8]) -> io::Result<usize>) -> bool {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut theirs, _) = listener.accept().unwrap();
         theirs.write_all(b"told").unwrap();
-        // It is here once it can be looked at.
+        // The bytes have arrived once they can be peeked.
         assert_eq!(ours.peek(&mut [0; 4]).unwrap(), 4);
         set_tcp_quickack(&ours, false).unwrap();
         assert_eq!(read(&ours, &mut [0; 4]).unwrap(), 4);

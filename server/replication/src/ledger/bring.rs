@@ -1,6 +1,7 @@
-//! Brings what a ledger has on disk to object storage.
+//! Upload of a ledger from disk to object storage.
 //!
-//! Owns which bytes are there. One caller brings, for all who wait meanwhile. Must not know what an entry is.
+//! Owns the position of the remote copy. A single caller uploads for all callers that wait meanwhile. Must not know the
+//! format of an entry.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,32 +23,32 @@ use crate::limits::{
 use crate::names::{Key, LedgerPiece, NodeId, Tenant};
 use crate::objects::Away;
 
-/// One file of a ledger.
+/// A file of a ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LedgerVolume {
-    /// Its first entry.
+    /// Sequence number of the first entry.
     pub first_seq: u64,
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
-    /// How many bytes of it survive a power cut.
+    /// Durable bytes of the file.
     pub bytes: u64,
 }
 
-/// Where a ledger is on this machine.
+/// Local ledger, as the source of an upload.
 pub trait LedgerSource: Send + Sync {
-    /// Its volumes, oldest first; none while it has no entry (REM-83).
+    /// Volumes of the ledger, oldest first; empty while there is no entry (REM-83).
     ///
     /// # Errors
-    /// It cannot be asked; says why.
+    /// The volumes cannot be listed, for this reason.
     fn volumes(&self) -> Result<Vec<LedgerVolume>, String>;
 }
 
-/// Why a ledger was not brought as far as it was to be.
+/// Error of an incomplete upload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotBrought {
-    /// For people.
+    /// Message for users.
     pub why: String,
-    /// Whether to ask again can help.
+    /// True if a retry may succeed.
     pub may_pass: bool,
 }
 
@@ -71,12 +72,12 @@ impl From<String> for NotBrought {
     }
 }
 
-/// Brings the ledger that this node keeps of a workspace.
+/// Uploader of this node's ledger of a workspace.
 pub struct LedgerBringer {
     driver: Driver,
     tenant: Tenant,
     node: NodeId,
-    /// The workspace's folder.
+    /// Directory of the workspace.
     home: PathBuf,
     random: Arc<dyn Random>,
     source: OnceLock<Weak<dyn LedgerSource>>,
@@ -86,26 +87,26 @@ pub struct LedgerBringer {
 
 #[derive(Default)]
 struct Inner {
-    /// `None` while somebody is at it, and before it is known.
+    /// Position of the remote copy; `None` while a caller uploads, and before the first upload.
     at: Option<At>,
     is_busy: bool,
-    /// The farthest end that anybody wanted to be there: a volume, and bytes of it.
+    /// Farthest requested end: volume, and bytes of the volume.
     wanted: (u64, u64),
-    /// The end of what is there.
+    /// End of the remote copy.
     there: (u64, u64),
     trouble: Option<String>,
     begun_anew: Option<String>,
 }
 
-/// How far a ledger is there.
+/// Position of the remote copy of a ledger.
 #[derive(Debug)]
 struct At {
     lineage: Nonce,
     volume: u64,
     to: u64,
-    /// Where that volume is here, once something of it was sent.
+    /// Local path of that volume, once a piece of it was uploaded.
     path: Option<PathBuf>,
-    /// The pieces at the end of that volume that may yet become one.
+    /// Last pieces of that volume, which may still be compacted.
     pieces: Vec<LedgerPiece>,
 }
 
@@ -116,7 +117,8 @@ impl fmt::Debug for LedgerBringer {
 }
 
 impl LedgerBringer {
-    /// For the ledger that `node` keeps of `tenant`, whose folder is `home`. Asks nothing yet.
+    /// Creates the uploader of the ledger that `node` writes for `tenant`, in the directory `home`. Sends no request
+    /// yet.
     #[must_use]
     pub fn new(
         driver: Driver,
@@ -128,43 +130,44 @@ impl LedgerBringer {
         Self { driver, tenant, node, home: home.to_owned(), random, source, inner, changed }
     }
 
-    /// Whose ledger it is.
+    /// Workspace of the ledger.
     #[must_use]
     pub fn tenant(&self) -> &Tenant {
         &self.tenant
     }
 
-    /// Where the ledger is. Told once; more than that is not listened to.
+    /// Sets the source; only the first call has an effect.
     pub fn of(&self, source: Weak<dyn LedgerSource>) {
         let _the_first_one_counts = self.source.set(source);
     }
 
-    /// What went wrong last, until something goes right.
+    /// Last error, until an upload succeeds.
     #[must_use]
     pub fn trouble(&self) -> Option<String> {
         self.inner().trouble.clone()
     }
 
-    /// Why another ledger was begun there than the one that was there, if one was: told once.
+    /// Takes the reason why a new remote ledger was started beside an existing one, if any.
     #[must_use]
     pub fn take_begun_anew(&self) -> Option<String> {
         self.inner().begun_anew.take()
     }
 
-    /// Returns once all that is on disk now is there, or so much time has passed.
+    /// Uploads everything that is on disk now, for at most `wait`.
     ///
     /// # Errors
-    /// It may be there or not.
+    /// The upload is incomplete; its last piece may or may not be stored.
     pub fn bring_all(&self, wait: Duration) -> Result<(), NotBrought> {
         let volumes = self.volumes()?;
         let end = volumes.last().map_or((0, 0), |last| (last.first_seq, last.bytes));
         self.bring(end, wait)
     }
 
-    /// Returns once it is there up to `end`: a volume by its first entry, and bytes of it.
+    /// Uploads the ledger up to `end`: the first entry of a volume, and bytes of that volume.
     ///
     /// # Errors
-    /// After `wait`, or at once where waiting does not help: it may be there or not.
+    /// The upload is incomplete after `wait`, or at once if a retry cannot succeed; its last piece may or may not be
+    /// stored.
     pub fn bring(&self, end: (u64, u64), wait: Duration) -> Result<(), NotBrought> {
         let begun = self.driver.ticks.now();
         let mut pause = PAUSE_MIN;
@@ -197,10 +200,10 @@ impl LedgerBringer {
         Ok(source.volumes()?)
     }
 
-    /// Waits for what is to be brought, or for the turn to bring it; `None` once it is there.
+    /// Waits for the upload of `end`, or for the turn to upload; `None` once `end` is uploaded.
     fn turn(&self, end: (u64, u64), left: Duration) -> Result<Option<Option<At>>, NotBrought> {
         let mut inner = self.inner();
-        // Whoever has the next turn brings it for this one, too.
+        // The caller with the next turn uploads for this one, too.
         inner.wanted = inner.wanted.max(end);
         let is_waiting = |inner: &mut Inner| inner.is_busy && inner.there < end;
         let waited = self.changed.wait_timeout_while(inner, left, is_waiting);
@@ -222,7 +225,7 @@ impl LedgerBringer {
         let _ends_with_this = Turn(self);
         let (mut at, mut done) = (at, Ok(()));
         let wanted = self.inner().wanted;
-        // One that only grew is known: the folder is looked at again when another volume began.
+        // A volume that only grew needs no listing; the directory is listed again when a new volume starts.
         let grown = at.as_ref().and_then(|at| at.grown(wanted));
         let volumes = grown.map_or_else(|| self.volumes(), |grown| Ok(vec![grown]));
         match volumes {
@@ -242,7 +245,7 @@ impl LedgerBringer {
         let mut inner = self.inner();
         inner.trouble = done.as_ref().err().map(ToString::to_string);
         if done.is_err() {
-            // What cannot be brought keeps nothing else from it.
+            // Drop the requested end: an end that cannot be uploaded must not fail later, smaller uploads.
             inner.wanted = (0, 0);
         }
         if let Some(at) = &at {
@@ -252,7 +255,8 @@ impl LedgerBringer {
         done
     }
 
-    /// Where it goes on: behind what is there, if that is what is here (REM-81).
+    /// Resume position: the end of the remote copy if it is a prefix of the local ledger, otherwise a new ledger
+    /// (REM-81).
     fn begin(&self, volumes: &[LedgerVolume]) -> Result<At, NotBrought> {
         if let Some(lineage) = memo::read(&self.home)? {
             match self.go_on(lineage, volumes)? {
@@ -265,7 +269,7 @@ impl LedgerBringer {
         Ok(At::nothing(lineage))
     }
 
-    /// What is there of a ledger, or why it is not the one that is here.
+    /// Position in the existing remote ledger, or the reason why that ledger differs from the local one.
     fn go_on(
         &self,
         lineage: Nonce,
@@ -280,11 +284,11 @@ impl LedgerBringer {
                 return Ok(Err(why));
             }
         }
-        // Only now: of another ledger nothing is removed, whatever is here.
+        // Remove only after the comparison: no piece of a different ledger may be removed.
         for superfluous in sorted.values().map(|sorted| &sorted.superfluous) {
             self.remove(superfluous)?;
         }
-        // What is missing in the middle is brought again, with all that comes behind it.
+        // If there is a gap, everything behind it is uploaded again.
         let is_broken = |(_, sorted): &(&u64, &Sorted)| sorted.hole.is_some();
         let Some((&volume, sorted)) = sorted.iter().find(is_broken).or(sorted.last_key_value())
         else {
@@ -296,7 +300,7 @@ impl LedgerBringer {
         Ok(Ok(At { lineage, volume, to: sorted.end(), path: None, pieces }))
     }
 
-    /// Why a piece is not of the ledger that is here, if it is not.
+    /// Returns the reason why a piece does not match the local ledger, if it does not.
     fn differs(
         &self,
         piece: &LedgerPiece,
@@ -324,7 +328,7 @@ impl LedgerBringer {
         if keys.is_empty() { Ok(()) } else { self.driver.objects.remove(&keys) }
     }
 
-    /// Sends what is here and not there.
+    /// Uploads local bytes that are missing in the remote copy.
     fn send(&self, at: &mut At, volumes: &[LedgerVolume]) -> Result<(), NotBrought> {
         let first = at.volume;
         for here in volumes.iter().filter(|here| here.first_seq >= first) {
@@ -351,7 +355,7 @@ impl LedgerBringer {
         Ok(self.driver.objects.put(&self.key(piece), &bytes)?)
     }
 
-    /// Makes one piece of many small ones.
+    /// Compacts many small pieces into one.
     fn join(&self, at: &mut At, here: &LedgerVolume) -> Result<(), NotBrought> {
         let Some(range) = to_join(&at.pieces) else { return Ok(()) };
         let few = &at.pieces[range.clone()];
@@ -372,14 +376,14 @@ impl At {
         Self { lineage, volume: 0, to: 0, path: None, pieces: Vec::new() }
     }
 
-    /// The volume that it ends in, where that is to be there up to `end` and no other.
+    /// Current volume extended to `end`, if `end` is in that volume.
     fn grown(&self, (volume, bytes): (u64, u64)) -> Option<LedgerVolume> {
         let path = self.path.clone().filter(|_| volume == self.volume)?;
         Some(LedgerVolume { first_seq: volume, path, bytes })
     }
 }
 
-/// The turn of one who brings; the next one's begins when it is dropped, by a panic too.
+/// Turn of an uploading caller. The drop of a turn starts the next one, even after a panic.
 struct Turn<'a>(&'a LedgerBringer);
 
 impl Drop for Turn<'_> {
@@ -389,9 +393,9 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// The pieces by which it is seen whether a ledger there is the one that is here (REM-81). Each entry has the hash of
-/// the one before it, so that what is equal at its end is equal from the start on; what follows a hole, or is in
-/// another piece as well, may be another's.
+/// Pieces to compare, to see that the remote ledger is the local one (REM-81). Each entry has the hash of the entry
+/// before, so if the ends are equal, all before is equal. Pieces behind a gap, and redundant pieces, may belong to
+/// another ledger and are compared, too.
 fn to_compare(there: &BTreeMap<u64, Sorted>) -> Vec<LedgerPiece> {
     let mut pieces = Vec::new();
     let mut is_behind_hole = false;
@@ -404,7 +408,7 @@ fn to_compare(there: &BTreeMap<u64, Sorted>) -> Vec<LedgerPiece> {
     pieces
 }
 
-/// Which of these pieces, which follow one another, are to be one.
+/// Range of these consecutive pieces to compact into one.
 fn to_join(pieces: &[LedgerPiece]) -> Option<std::ops::Range<usize>> {
     let sum: u64 = pieces.iter().map(LedgerPiece::bytes).sum();
     if sum >= LEDGER_PIECE_BYTES_MAX {

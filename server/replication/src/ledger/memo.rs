@@ -1,4 +1,4 @@
-//! What a workspace's folder remembers of its ledger: `remote-ledger.json`.
+//! `remote-ledger.json` in a workspace's directory: lineage of the ledger's remote copy.
 
 use std::io;
 use std::path::Path;
@@ -14,7 +14,7 @@ const FORMAT: &str = "recalld remote ledger";
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Longest file that is read.
+    /// Maximum bytes of the file.
     const LEDGER_MEMO_BYTES_MAX: u64 = 4 << 10;
 }
 
@@ -24,10 +24,10 @@ struct Memo {
     lineage: Nonce,
 }
 
-/// Which ledger of this node it is; `None` where it was never brought.
+/// Lineage of the remote copy; `None` if the ledger was never uploaded.
 ///
 /// # Errors
-/// What is wrong with the file.
+/// The file cannot be read or parsed.
 pub(super) fn read(home: &Path) -> Result<Option<Nonce>, String> {
     let path = home.join(FILE);
     let memo =
@@ -35,14 +35,14 @@ pub(super) fn read(home: &Path) -> Result<Option<Nonce>, String> {
     Ok(memo.map(|memo| memo.lineage))
 }
 
-/// Whether a ledger whose workspace has that folder was on this disk, and had an entry (REM-83): one that has none now
-/// was emptied. Where that cannot be told, it was.
+/// Returns true if the workspace in this directory had a ledger with an entry (REM-83): if its ledger is empty now, the
+/// entries were lost. Also returns true if the file's state is unknown.
 #[must_use]
 pub fn was_brought(home: &Path) -> bool {
     home.join(FILE).try_exists().unwrap_or(true)
 }
 
-/// Remembers it: a crash leaves this or what was there before.
+/// Writes the file atomically: a crash leaves the new or the old content.
 pub(super) fn write(home: &Path, lineage: Nonce) -> io::Result<()> {
     small_file::put_json(home, FILE, &Memo { format: FORMAT.into(), lineage })
 }

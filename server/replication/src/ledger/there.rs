@@ -1,4 +1,4 @@
-//! The ledgers of a workspace as they lie on object storage.
+//! Ledgers of a workspace on object storage, for download.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,25 +11,25 @@ use crate::limits::{LEDGER_PIECE_BYTES_MAX, LEDGER_PIECES_MAX};
 use crate::names::{Key, LedgerPiece, NodeId, Tenant};
 use crate::objects::{Away, Objects, each};
 
-/// One ledger: a node's, of one lineage.
+/// A remote ledger of one node and one lineage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LedgerThere {
-    /// Whose it is.
+    /// Node that wrote the ledger.
     pub node: NodeId,
-    /// Which of that node's.
+    /// Lineage, which distinguishes ledgers of one node.
     pub lineage: Nonce,
-    /// Its pieces by the first entry of their volume, in any order.
+    /// Pieces by the first entry of their volume, in any order.
     pieces: BTreeMap<u64, Vec<LedgerPiece>>,
 }
 
-/// Why a ledger was not fetched.
+/// Error of a download.
 #[derive(Debug)]
 pub enum NotFetched {
-    /// The storage did not answer.
+    /// The storage did not respond.
     Away(Away),
-    /// Pieces are missing, or have another length than their names say (REM-80).
+    /// Pieces are missing, or have a length that differs from their name (REM-80).
     Damaged(String),
-    /// This machine's disk.
+    /// The local disk failed.
     Disk(io::Error),
 }
 
@@ -57,26 +57,26 @@ impl From<io::Error> for NotFetched {
     }
 }
 
-/// The pieces of one volume that count, and those that lie within others.
+/// Pieces of one volume, by their use.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Sorted {
-    /// They follow one another from 0.
+    /// Effective pieces: consecutive from 0.
     pub(super) counting: Vec<LedgerPiece>,
     pub(super) superfluous: Vec<LedgerPiece>,
-    /// What is neither: behind a hole, or of a time before something was missing.
+    /// Other pieces: behind a gap, or written before bytes were lost.
     pub(super) other: Vec<LedgerPiece>,
-    /// Where bytes are missing before the next piece.
+    /// Offset at which bytes are missing before the next piece.
     pub(super) hole: Option<u64>,
 }
 
 impl Sorted {
-    /// Where the volume ends, as far as it is there in one piece.
+    /// End of the contiguous bytes of the volume.
     pub(super) fn end(&self) -> u64 {
         self.counting.last().map_or(0, |last| last.to)
     }
 }
 
-/// Which pieces of a volume count (REM-80).
+/// Sorts out the effective pieces of a volume (REM-80).
 pub(super) fn sort(pieces: &[LedgerPiece]) -> Sorted {
     let mut pieces = pieces.to_vec();
     pieces.sort_by_key(|piece| (piece.from, u64::MAX - piece.to));
@@ -88,7 +88,7 @@ pub(super) fn sort(pieces: &[LedgerPiece]) -> Sorted {
         } else if piece.from == end {
             sorted.counting.push(piece);
         } else {
-            // One that begins before it, of a time before something was missing, has what others have, too.
+            // A piece that starts before `end`, written before bytes were lost, overlaps other pieces and opens no gap.
             if piece.from > end {
                 sorted.hole.get_or_insert(end);
             }
@@ -98,10 +98,10 @@ pub(super) fn sort(pieces: &[LedgerPiece]) -> Sorted {
     sorted
 }
 
-/// All ledgers of a workspace, in the order of nodes.
+/// All remote ledgers of a workspace, ordered by node.
 ///
 /// # Errors
-/// The storage did not answer, or there are too many pieces.
+/// The storage did not respond, or there are too many pieces.
 pub fn ledgers(objects: &dyn Objects, tenant: &Tenant) -> Result<Vec<LedgerThere>, Away> {
     let mut found = BTreeMap::new();
     each_piece(objects, &format!("t/{tenant}/ledger/"), |node, piece| {
@@ -113,7 +113,7 @@ pub fn ledgers(objects: &dyn Objects, tenant: &Tenant) -> Result<Vec<LedgerThere
     Ok(ledgers.map(|((node, lineage), pieces)| LedgerThere { node, lineage, pieces }).collect())
 }
 
-/// The pieces of one ledger, by volume.
+/// Pieces of one ledger, by volume.
 pub(super) fn pieces_of(
     objects: &dyn Objects,
     (tenant, node, lineage): (&Tenant, &NodeId, Nonce),
@@ -146,7 +146,7 @@ fn each_piece(
     })
 }
 
-/// The bytes of a piece, which must be as many as its name says.
+/// Reads a piece; its length must match its name.
 pub(super) fn piece_bytes(
     objects: &dyn Objects,
     key: &Key,
@@ -161,13 +161,13 @@ pub(super) fn piece_bytes(
 }
 
 impl LedgerThere {
-    /// How many bytes of it are there.
+    /// Contiguous bytes of the remote ledger.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.pieces.values().map(|pieces| sort(pieces).end()).sum()
     }
 
-    /// What is missing between its pieces, if anything is (REM-80).
+    /// Description of the first gap between the pieces, if there is one (REM-80).
     #[must_use]
     pub fn hole(&self) -> Option<String> {
         let hole = |(volume, pieces): (&u64, &Vec<LedgerPiece>)| {
@@ -180,10 +180,10 @@ impl LedgerThere {
         self.pieces.iter().find_map(hole)
     }
 
-    /// Fetches it into an empty folder, as the volumes that the node has.
+    /// Downloads the ledger into an empty directory, as the node's volumes.
     ///
     /// # Errors
-    /// Why it is not all there.
+    /// The ledger is incomplete or could not be fetched.
     pub fn fetch(
         &self,
         objects: &dyn Objects,

@@ -1,7 +1,7 @@
-//! Objects as files below a folder: of this machine, or of one that several machines mount.
+//! Objects as files below a folder, local or mounted by several machines.
 //!
-//! A file is written beside and gets its name when it is whole and safe: a new one by a hard link, which one
-//! of many makes, any other by a rename. What is not finished lies in `.new/`, which is no key.
+//! A file is written to `.new/`, which is no key, and gets its name once it is complete and synced. A conditional put
+//! creates the name by a hard link, which succeeds for one of several writers; a plain put renames the file.
 
 use engine::os::clock::SystemRandom;
 use std::collections::BTreeMap;
@@ -31,10 +31,10 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Opens a folder, which is made if only it itself is missing.
+    /// Opens a folder. The folder is created if its parent exists.
     ///
     /// # Errors
-    /// It cannot be made or written.
+    /// The folder cannot be created or written.
     pub fn open(root: &Path, counts: Arc<Counts>) -> Result<Self, Unusable> {
         let unfinished = root.join(UNFINISHED);
         let made = make_folder(root).and_then(|()| make_folder(&unfinished));
@@ -64,7 +64,7 @@ impl Folder {
         done.map(|(value, _, _)| value)
     }
 
-    /// A file that has these bytes, for good, and has no name that counts yet.
+    /// Writes and syncs a file in `.new/`.
     fn write_beside(&self, bytes: &[u8]) -> io::Result<Beside> {
         let path = self.root.join(UNFINISHED).join(Nonce::drawn(&SystemRandom).to_string());
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
@@ -74,7 +74,7 @@ impl Folder {
         Ok(beside)
     }
 
-    /// The folder of an object, with those above it.
+    /// Creates the folder of an object, and its parents.
     fn make_way(&self, path: &Path) -> io::Result<PathBuf> {
         let folder = path.parent().unwrap_or(&self.root).to_owned();
         if !folder.is_dir() {
@@ -96,7 +96,7 @@ impl Folder {
         sync_folder(&folder)
     }
 
-    /// Whether it was made; else there was one.
+    /// Returns true if the object was created, false if one existed.
     fn try_put_new(&self, key: &Key, bytes: &[u8]) -> io::Result<bool> {
         let path = self.path(key);
         let folder = self.make_way(&path)?;
@@ -124,7 +124,8 @@ impl Folder {
                 }
                 let name = if folder.is_empty() { name } else { format!("{folder}/{name}") };
                 if entry.file_type()?.is_dir() {
-                    // All below comes before `after`, or may not.
+                    // `0` sorts right after `/`, so `below` is an upper bound of all keys in the folder: skip it if
+                    // they precede `after`.
                     let below = format!("{name}0");
                     if after.is_none_or(|after| below.as_str() > after) {
                         folders.push(name);
@@ -190,7 +191,8 @@ impl Folder {
         folders.iter().try_for_each(|folder| sync_folder(folder))
     }
 
-    /// Whether there is no such object: what is mounted nowhere has none either, and of that nothing is known.
+    /// Returns true if there is no such object. If the folder itself is missing or not mounted, nothing is known of the
+    /// object, and the result is false.
     fn is_nothing(&self, error: &io::Error) -> bool {
         matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
             && self.root.join(UNFINISHED).is_dir()
@@ -215,12 +217,12 @@ impl Folder {
 
 type Counted<T> = io::Result<(T, Outcome, usize)>;
 
-/// A file without a name that counts; it goes unless it got one.
+/// An unfinished file, removed on drop unless it was renamed.
 struct Beside(PathBuf);
 
 impl Drop for Beside {
     fn drop(&mut self) {
-        // After a rename there is nothing; what is left otherwise is removed at a later opening.
+        // After a rename there is no file. After a failed removal, a later opening removes the file.
         let _left = fs::remove_file(&self.0);
     }
 }
@@ -288,7 +290,7 @@ impl Objects for Folder {
     }
 }
 
-/// Makes a folder if there is none, for good. Somebody else may make it meanwhile.
+/// Creates and syncs a folder if absent. Another process may create it meanwhile.
 fn make_folder(folder: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(folder) {
         Ok(()) => folder.parent().map_or(Ok(()), sync_folder),
@@ -301,14 +303,14 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// What is that old was given up: who wrote it would be refused a name for it, and begin again.
+/// Removes old unfinished files. If the writer of one is still running, its link or rename fails, and it writes again.
 fn remove_unfinished(folder: &Path) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten().take(UNFINISHED_FILES_MAX) {
         let written = entry.metadata().and_then(|metadata| metadata.modified());
         let age = written.ok().and_then(|time| SystemTime::now().duration_since(time).ok());
         if age.unwrap_or(Duration::ZERO) > UNFINISHED_MAX && is_ours(&entry.file_name()) {
-            // The next opening tries again.
+            // If the removal fails, the next opening retries.
             let _left = fs::remove_file(entry.path());
         }
     }
@@ -348,7 +350,7 @@ mod tests {
         assert_eq!(objects.get(&Key::About, None, 100).unwrap(), None);
         assert!(objects.list("t/", None, 10).unwrap().is_empty());
         fs::rename(&folder, root.path().join("away")).unwrap();
-        // As a place is where nothing is mounted.
+        // An empty mount point.
         fs::create_dir(&folder).unwrap();
         let told = objects.get(&Key::About, None, 100).unwrap_err();
         assert!(

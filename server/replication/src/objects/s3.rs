@@ -1,7 +1,7 @@
-//! Objects in a bucket of a store that speaks S3. Owns how each request is made, and what its answer means.
+//! Objects in a bucket of an S3-compatible store. Owns the form of each request and the meaning of its response.
 //!
-//! A creation is one request on the wire. What may be asked again without harm is asked again a few times.
-//! Addresses carry the signature, so they are in no message.
+//! A conditional put is a single request on the wire. Idempotent requests are retried a few times. URLs contain the
+//! signature, so no message contains a URL.
 
 mod credentials;
 mod profile;
@@ -32,7 +32,7 @@ use crate::names::Key;
 use crate::objects::{About, Away, Objects, Tried};
 use crate::open::S3Settings;
 
-/// A bucket, or what is below a prefix of it.
+/// A bucket, or the part of a bucket below a prefix.
 pub struct S3 {
     bucket: Bucket,
     prefix: String,
@@ -51,10 +51,10 @@ impl fmt::Debug for S3 {
 }
 
 impl S3 {
-    /// The part of `bucket` below `prefix`, which is empty or ends with `/`. Nothing is asked yet.
+    /// Opens the part of `bucket` below `prefix`, which is empty or ends with `/`. Sends no request yet.
     ///
     /// # Errors
-    /// Which setting is wrong, or that there are no credentials.
+    /// A setting is wrong, or there are no credentials.
     pub fn open(
         bucket: &str,
         prefix: &str,
@@ -85,7 +85,7 @@ impl S3 {
         let region = region.unwrap_or_else(|| "us-east-1".into());
         let endpoint = endpoint.unwrap_or_else(|| format!("https://s3.{region}.amazonaws.com"));
         let url = check_endpoint(&endpoint, settings.allow_http)?;
-        // A dot in the name fits no certificate of AWS.
+        // A bucket name with a dot does not match the wildcard certificate of AWS.
         let path_style = settings.path_style.unwrap_or(!is_aws || bucket.contains('.'));
         let style = if path_style { UrlStyle::Path } else { UrlStyle::VirtualHost };
         let by_proxy = !is_this_machine(&url);
@@ -109,7 +109,7 @@ impl S3 {
         format!("{}{key}", self.prefix)
     }
 
-    /// Asks once. `sign` makes the address out of the credentials.
+    /// Sends a request once. `sign` builds the signed URL from the credentials.
     fn once(
         &self,
         op: Op,
@@ -129,8 +129,8 @@ impl S3 {
         Ok(answer)
     }
 
-    /// Asks until it is done, or the answer is one of those that are `wanted` besides, or to ask again cannot
-    /// help. Only for what may be done twice.
+    /// Sends a request until it succeeds, its response is `wanted`, or a retry cannot succeed. Only for idempotent
+    /// requests.
     fn again(
         &self,
         wanted: impl Fn(&Answer) -> bool,
@@ -173,7 +173,7 @@ impl S3 {
         format!("{}{port}", url.host_str().unwrap_or_default())
     }
 
-    /// The objects of one page, and what the next page is asked with.
+    /// Lists one page of objects; also returns the token of the next page.
     fn page(&self, prefix: &str, after: Option<&str>, token: Option<&str>, most: usize) -> Page {
         let answer = self.again(said::is_nothing, || {
             self.once(Op::List, &Method::GET, &[], &[], LIST_BYTES_MAX, |keys| {
@@ -205,7 +205,7 @@ impl S3 {
         Ok((objects.collect(), listed.next_continuation_token))
     }
 
-    /// What is not there is removed.
+    /// Removes one object; an absent object counts as removed.
     fn remove_one(&self, name: &str) -> Result<(), Away> {
         let removed = self.again(said::is_nothing, || {
             self.once(Op::Remove, &Method::DELETE, &[], &[], LIST_BYTES_MAX, |keys| {
@@ -215,13 +215,13 @@ impl S3 {
         removed.map(drop)
     }
 
-    /// In one request. `None` where the store does not know how to.
+    /// Removes several objects in one request; `None` if the store does not support the request.
     fn remove_many(&self, names: &[ObjectIdentifier]) -> Result<Option<()>, Away> {
         let (body, md5) = self.bucket.delete_objects(None, names.iter()).body_with_md5();
         let headers = [("content-md5", md5.as_str())];
         let sign = |keys: &Credentials| {
             let mut removes = self.bucket.delete_objects(Some(keys), names.iter());
-            // Ceph wants what says something of the content to be signed.
+            // Ceph requires the content headers to be signed.
             removes.headers_mut().insert("content-md5", md5.as_str());
             removes.sign(SIGNED_FOR)
         };
@@ -246,11 +246,11 @@ impl S3 {
 
 type Page = Result<(Vec<(String, u64, u64)>, Option<String>), Away>;
 
-/// Nothing came back.
+/// Error of a request without a response.
 enum Fault {
-    /// There are no credentials now: nothing was asked.
+    /// There are no credentials now, so no request was sent.
     Keys(Away),
-    /// No answer, or half of one.
+    /// No response, or a truncated one.
     Silent(NoAnswer),
 }
 
@@ -268,7 +268,7 @@ impl Objects for S3 {
     fn put_new(&self, key: &Key, bytes: &[u8]) -> Tried {
         let name = self.name(key);
         let headers = [("if-none-match", "*")];
-        // The header is signed: what takes it out on the way breaks the signature.
+        // The header is signed: a proxy that removes the header breaks the signature.
         let sign = |keys: &Credentials| {
             let mut put = self.bucket.put_object(Some(keys), &name);
             put.headers_mut().insert("if-none-match", "*");
@@ -279,7 +279,7 @@ impl Objects for S3 {
             Ok(answer) => {
                 let away = self.explain(&answer);
                 let is_refusal = matches!(answer.status, 400 | 401 | 403 | 411 | 413 | 501);
-                // Where to ask again can help, to say that nobody knows is as true and ends nothing.
+                // If a retry may succeed, `Unsure` is equally true and lets the caller continue.
                 if is_refusal && !away.may_pass {
                     Tried::Refused(away.why)
                 } else {
@@ -312,11 +312,11 @@ impl Objects for S3 {
         })?;
         match (answer.status, range) {
             (200, None) => Ok(Some(answer.body)),
-            // Nothing of the object is in the range.
+            // The range is behind the end of the object.
             (416, Some(_)) => Ok(Some(Vec::new())),
             (404, _) => Ok(None),
             (206, Some(range)) if said::begins_at(&answer, range.start) => Ok(Some(answer.body)),
-            // The whole object, which is as short as the range.
+            // The whole object, which is no longer than the range.
             (200, Some(range)) if range.start == 0 => Ok(Some(answer.body)),
             (200 | 206, _) => Err(Away {
                 why: format!("{} answers a request for a range with another one", self.host()),
@@ -395,7 +395,7 @@ impl Objects for S3 {
     }
 }
 
-/// In seconds; 0 where the store does not say.
+/// Age in seconds; 0 if the store does not report the times.
 fn age(now: Option<Timestamp>, written: Option<Timestamp>) -> u64 {
     let (Some(now), Some(written)) = (now, written) else { return 0 };
     u64::try_from(now.as_second() - written.as_second()).unwrap_or_default()

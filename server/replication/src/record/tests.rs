@@ -1,4 +1,4 @@
-//! Records as bytes and back, in chains, and what is wrong with those that cannot be.
+//! Encoding and decoding of records, their order in a log, and damaged records.
 
 use super::*;
 
@@ -61,7 +61,7 @@ fn give() -> Record {
     Record { head: head(12), kind: Kind::Give { to: Some(NodeId::new("box-2").unwrap()) } }
 }
 
-/// A step of one log, as the full record's with its only log changed.
+/// The full record, with its first log changed.
 fn with_log(change: impl FnOnce(&mut FarLog)) -> Record {
     let mut record = full();
     let Kind::Full(full) = &mut record.kind else { panic!("it is a full record") };

@@ -1,6 +1,6 @@
-//! A record as bytes: a line of JSON, a line with its hash, and what it brings.
+//! Encoding of a record: a line of JSON (the header), a line with its hash, and the body.
 //!
-//! Owns the names of fields and the order of bytes; whether they can be is the record's to know.
+//! Owns the names of fields and the order of bytes; `record.rs` checks the values.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,11 +11,11 @@ use crate::limits::RECORD_BYTES_MAX;
 use crate::names::{DataKey, NodeId};
 
 const FORMAT: &str = "recalld remote record";
-/// Newest version that this build reads, and the least that can read what it writes.
+/// Newest version that this build reads, and the oldest version that can read its output.
 const VERSION: u16 = 1;
 const HASH_LINE: &str = "sha256 ";
 
-/// The first line.
+/// First line.
 #[derive(Serialize, Deserialize)]
 struct Line {
     format: String,
@@ -25,7 +25,7 @@ struct Line {
     head: Head,
     #[serde(flatten)]
     kind: KindLine,
-    /// Length and hash of what follows the second line.
+    /// Length and hash of the body, which follows the second line.
     body_bytes: u64,
     body_sha256: Hash,
 }
@@ -45,7 +45,7 @@ struct PieceLine {
     first_seq: u64,
     from: u64,
     to: u64,
-    /// Where they are an object; else they are in the body.
+    /// Object with the bytes; `None` if they are in the body.
     object: Option<ObjectLine>,
 }
 
@@ -63,7 +63,7 @@ struct LogLine {
     folds: Vec<Fold>,
 }
 
-/// What only the version of a record is read from, before its other fields are looked at.
+/// Part of the first line from which the version is read before all other fields.
 #[derive(Deserialize)]
 struct Version {
     format: String,
@@ -71,10 +71,10 @@ struct Version {
 }
 
 impl Record {
-    /// Its bytes, and the hash of its head by which the next record names it.
+    /// Encodes the record. Also returns the hash of its header, by which the next record names this one.
     ///
     /// # Errors
-    /// REM-02, where it breaks a rule: nobody could read it.
+    /// REM-02 if the record breaks a rule, so that no reader would accept it.
     pub fn encode(&self) -> Result<(Vec<u8>, Hash), Damage> {
         self.check()?;
         let body = self.body();
@@ -97,7 +97,7 @@ impl Record {
         Ok((bytes, hash))
     }
 
-    /// The record that these bytes are, and the hash of its head.
+    /// Decodes a record. Also returns the hash of its header.
     ///
     /// # Errors
     /// REM-01, REM-02 or REM-03.
@@ -127,7 +127,7 @@ impl Record {
         Ok((record, hash))
     }
 
-    /// What follows the head, in the order in which the head names it.
+    /// Body, in the order in which the header names its parts.
     fn body(&self) -> Vec<u8> {
         match &self.kind {
             Kind::Take | Kind::Give { .. } => Vec::new(),
@@ -151,7 +151,7 @@ impl Bytes {
     }
 }
 
-/// The first line without its end, its hash, and what follows the second line (REM-01).
+/// Splits a record into the first line without its line feed, its hash, and the body, and checks the hash (REM-01).
 fn checked(bytes: &[u8]) -> Result<(&[u8], Hash, &[u8]), Damage> {
     let wrong = |what: &str| Damage::new("REM-01", what);
     let mut lines = bytes.splitn(3, |&byte| byte == b'\n');
@@ -170,7 +170,7 @@ fn too_long(bytes: usize) -> Damage {
     Damage::new("REM-02", format!("{bytes} bytes; {RECORD_BYTES_MAX} are allowed"))
 }
 
-/// What is left of the bytes behind the head.
+/// Rest of the body.
 struct Body<'bytes>(&'bytes [u8]);
 
 impl Body<'_> {

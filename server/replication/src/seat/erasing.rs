@@ -1,7 +1,8 @@
-//! The items whose erasure is to reach a remote and the nodes that follow it: `erasing.json`, beside the store.
+//! Pending erasures: items whose erasure has not reached the remote and its followers yet, in `erasing.json` beside the
+//! store.
 //!
-//! An id is noted before anything hides the item, and stays until nothing of it is anywhere, whatever crashes
-//! in between.
+//! An id is added before anything hides the item. The id stays until nothing of the item is left anywhere, whatever
+//! crashes in between.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ use crate::small_file;
 pub(super) const FILE: &str = "erasing.json";
 const FORMAT: &str = "recalld erasing";
 
-/// The list of one workspace.
+/// Pending erasures of one workspace.
 #[derive(Debug)]
 pub struct Erasing {
     home: PathBuf,
@@ -26,33 +27,33 @@ pub struct Erasing {
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct List {
     format: String,
-    /// How many notes were ever made.
+    /// Number of entries ever added.
     notes: u64,
-    /// By id.
+    /// Entries by item id, as 32 hexadecimal digits.
     ids: BTreeMap<String, Noted>,
 }
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Noted {
-    /// Which note it is: the last one of this id.
+    /// Sequence number of the last entry of this id.
     note: u64,
-    /// The record before which history goes, once that is in the chain.
+    /// Record before which history is removed, once this record is in the log.
     record: Option<u64>,
 }
 
-/// An item of which no record says yet that history goes, as it was noted last.
+/// Item whose erasure no record states yet, with its last entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owed {
-    /// The item.
+    /// Id of the item.
     pub id: u128,
     note: u64,
 }
 
 impl Erasing {
-    /// The list in a workspace's folder; `None` where the workspace has nothing to do with a remote.
+    /// Opens the list in a workspace's directory; `None` if the workspace has no remote.
     ///
     /// # Errors
-    /// What is wrong with the file.
+    /// The file is invalid or cannot be read.
     pub fn of(home: &Path) -> Result<Option<Self>, String> {
         if Memo::read(home)?.is_none() {
             return Ok(None);
@@ -72,13 +73,13 @@ impl Erasing {
         Ok(Some(Self { home: home.to_owned(), list }))
     }
 
-    /// Notes items that are about to be hidden.
+    /// Adds items that are about to be hidden.
     ///
     /// # Errors
-    /// They are too many, or the list could not be written: nothing may be hidden.
+    /// There are too many items, or the list could not be written: nothing may be hidden.
     pub fn note(&mut self, ids: impl IntoIterator<Item = u128>) -> Result<(), String> {
         for id in ids {
-            // What is asked for once more is to be proven once more.
+            // A repeated erasure must be proven again.
             self.list.notes += 1;
             let noted = Noted { note: self.list.notes, record: None };
             self.list.ids.insert(format!("{id:032x}"), noted);
@@ -89,19 +90,19 @@ impl Erasing {
         self.write()
     }
 
-    /// Whether an item may have left the files here, and no record says yet that history goes.
+    /// Returns true if an item may be gone from the local files while no record states yet that history is removed.
     #[must_use]
     pub fn owes(&self) -> bool {
         self.list.ids.values().any(|noted| noted.record.is_none())
     }
 
-    /// How many items wait.
+    /// Number of pending items.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.list.ids.len()
     }
 
-    /// The items of which no record says yet that history goes.
+    /// Items for which no record states yet that history is removed.
     #[must_use]
     pub fn owed(&self) -> Vec<Owed> {
         let owed = self.list.ids.iter().filter(|(_, noted)| noted.record.is_none());
@@ -112,14 +113,14 @@ impl Erasing {
         owed.flatten().collect()
     }
 
-    /// The newest record by which items ended that wait here.
+    /// Newest record that ended the erasure of a pending item.
     #[must_use]
     pub fn newest(&self) -> Option<u64> {
         self.list.ids.values().filter_map(|noted| noted.record).max()
     }
 
-    /// These were out of the files here before this record was made, which ends history. One that was noted again
-    /// meanwhile is owed still.
+    /// Notes that `record` ends history, and was made after these items were gone from the local files. An item that
+    /// was added again meanwhile is still unrecorded.
     ///
     /// # Errors
     /// The list could not be written.
@@ -133,7 +134,7 @@ impl Erasing {
         self.write()
     }
 
-    /// What ended with this record or an earlier one is nowhere any more.
+    /// Removes the items whose erasure ended with `record` or an earlier record: their data is gone everywhere.
     ///
     /// # Errors
     /// The list could not be written.

@@ -1,5 +1,3 @@
-//! Why a workspace was not opened.
-
 use std::fmt;
 
 use engine::{DiskError, OpenError};
@@ -8,22 +6,22 @@ use crate::core::Lost;
 use crate::fault::Damage;
 use crate::record::Head;
 
-/// Why a workspace was not opened.
+/// Error of opening a workspace.
 #[derive(Debug)]
 pub enum NotSeated {
-    /// Its store does not open; [`OpenError::Locked`] where another process has it.
+    /// The store does not open; [`OpenError::Locked`] if another process has it.
     Store(OpenError),
-    /// The remote has nothing of it that could be followed.
+    /// The remote has no data of the workspace that could be followed.
     Nothing,
-    /// As long as no full record of it is there, only the store of this record, its newest one, goes on with it.
+    /// The log has no full record yet, so only the store that the newest record (this header) names can continue it.
     NotCarried(Box<Head>),
-    /// The remote did not answer, or others were faster.
+    /// The remote did not respond, or other nodes were faster.
     Away(String),
-    /// What is there cannot be.
+    /// The remote data is invalid.
     Damage(Damage),
-    /// What is on this disk stands in the way; with what to do.
+    /// Local files prevent the opening; the text names the remedy.
     Here(String),
-    /// It was called off.
+    /// The opening was cancelled.
     Over,
 }
 
@@ -38,7 +36,7 @@ impl fmt::Display for NotSeated {
                     f,
                     "not all of it has been carried to the remote yet: only where the store {store} is it can go on, \
                      which node {node} had last; if that is gone for good, t/{tenant}/ is begun anew \
-                     (docs/remote.md: Who writes, and who follows)"
+                     (docs/remote.md: The first upload)"
                 )
             }
             Self::Away(why) | Self::Here(why) => f.write_str(why),

@@ -1,5 +1,3 @@
-//! The thread that keeps a followed store up with its chain.
-
 use std::fmt;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,33 +14,33 @@ use crate::limits::{FOLLOW_PAUSE_MAX, FOLLOW_PAUSE_MIN, FOLLOW_WARM_FOR};
 use crate::record::Head;
 use crate::ticks::Ticks;
 
-/// Told how long after its making a record was shown.
+/// Observer of the delay from the creation of a record until it is visible here.
 pub type Lag = Arc<dyn Fn(Duration) + Send + Sync>;
 
-/// A store that is kept up with its chain, until this is dropped.
+/// Background thread that applies the record log to a followed store, until this value is dropped.
 pub struct Following {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<Tracker>>,
 }
 
-/// How far a follower is behind.
+/// Status of a follower.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Age {
-    /// All that was acknowledged longer ago than this is shown; `None` where that is not known.
+    /// Staleness: all commits acknowledged longer ago than this are visible; `None` if unknown.
     pub stale: Option<Duration>,
-    /// The newest record that is shown.
+    /// Header of the newest visible record.
     pub at: Head,
-    /// Whether the epoch ended with it, and who was named to take the workspace.
+    /// Release of the epoch with that record, and the node named to acquire the workspace.
     pub given: Option<Given>,
-    /// How long it has been the newest.
+    /// Time for which that record has been the newest.
     pub at_for: Duration,
-    /// What went wrong last, until something goes right.
+    /// Last error; cleared by the next success.
     pub trouble: Option<String>,
 }
 
 struct Shared {
     driver: Driver,
-    /// Told how long after its making each record was shown, by this machine's date and the writer's.
+    /// Observer of the delay of each record, by the wall clocks of this machine and of the writer.
     lag: Lag,
     clock: Arc<dyn Clock>,
     kept: Arc<PartialDisk>,
@@ -68,10 +66,10 @@ impl fmt::Debug for Following {
 }
 
 impl Following {
-    /// Keeps `store` up with the chain that `tracker` is in. `clock` tells the date.
+    /// Starts to apply the record log of `tracker` to `store`. `clock` is the wall clock.
     ///
     /// # Errors
-    /// The system gives no thread.
+    /// The thread cannot be started.
     pub(super) fn start(
         driver: Driver,
         tracker: Tracker,
@@ -91,7 +89,7 @@ impl Following {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// How far it is behind.
+    /// Current status.
     #[must_use]
     pub fn age(&self) -> Age {
         let known = self.shared.known();
@@ -102,7 +100,7 @@ impl Following {
         Age { stale, at, given, at_for: now - known.at_since, trouble }
     }
 
-    /// Somebody asks: it looks more often for a while.
+    /// Notes a read: the follower polls more often for a while.
     pub fn touch(&self) {
         self.shared.kept.touch();
         let mut known = self.shared.known();
@@ -114,7 +112,7 @@ impl Following {
         }
     }
 
-    /// Ends it, and gives what it had, so that nothing of it is looked at twice. `None` where its thread panicked.
+    /// Stops the thread and returns its log tailer, so that no record is read twice. `None` if the thread panicked.
     #[must_use]
     pub fn end(mut self) -> Option<Tracker> {
         self.stop()
@@ -156,7 +154,7 @@ impl Shared {
                     known.at_since = tracker.at_since();
                 }
             }
-            // What came may not be all.
+            // There may be more records than this poll returned.
             if is_news && is_right {
                 pause = FOLLOW_PAUSE_MIN;
                 continue;
@@ -166,7 +164,7 @@ impl Shared {
         tracker
     }
 
-    /// Has the store show what a look brought. Gives what went wrong.
+    /// Publishes the result of a poll in the store. Returns the error, if any.
     fn show(&self, tracker: &mut Tracker, store: &Store, moved: Moved) -> Option<String> {
         match moved {
             Moved::Newest | Moved::Over => None,
@@ -186,7 +184,7 @@ impl Shared {
         }
     }
 
-    /// Waits so long, or until somebody asks who did not for a while. Gives how long to wait the next time.
+    /// Waits for `pause`, or until the first read after a time without reads. Returns the next pause.
     fn wait(&self, pause: Duration) -> Duration {
         let known = self.known();
         if known.is_ended {

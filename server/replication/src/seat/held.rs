@@ -1,18 +1,19 @@
-//! A directory whose lock is held from one opening of its store to the next, so that nobody comes between.
+//! A directory whose lock is retained from one opening of its store to the next, so that no other process can acquire
+//! it in between.
 
 use std::sync::Arc;
 
 use engine::os::disk::{Disk, DiskFile, DiskLock, DiskRead, FileBytes};
 use engine::{DiskError, OpenError};
 
-/// A directory that this process has, whoever of it uses it now.
+/// A directory locked by this process for all its users.
 #[derive(Debug)]
 pub(super) struct HeldDisk {
     beneath: Arc<dyn Disk>,
     lock: Arc<dyn DiskLock>,
 }
 
-/// A part in the lock; it ends with the last.
+/// A share of the lock; the last share releases the lock.
 #[derive(Debug)]
 struct Share {
     _lock: Arc<dyn DiskLock>,
@@ -21,10 +22,10 @@ struct Share {
 impl DiskLock for Share {}
 
 impl HeldDisk {
-    /// Takes the directory.
+    /// Locks the directory.
     ///
     /// # Errors
-    /// [`OpenError::Locked`] where another process has it.
+    /// [`OpenError::Locked`] if another process has the lock.
     pub(super) fn take(beneath: Arc<dyn Disk>) -> Result<Self, OpenError> {
         let lock = beneath.lock()?.ok_or(OpenError::Locked)?.into();
         Ok(Self { beneath, lock })

@@ -1,5 +1,4 @@
-//! The folder of a workspace on this machine: whose store is in it, and what is set aside before another's takes
-//! its place.
+//! Local directory of a workspace: identifies its store, and sets a store aside before another node's data replaces it.
 
 use std::fs;
 use std::io;
@@ -20,24 +19,24 @@ use crate::limits::{LEFT_MAX, MANIFEST_BYTES_MAX};
 use crate::names::Tenant;
 use crate::objects::Objects;
 
-/// The folder of a workspace's store, within that of the workspace.
+/// Name of the store's directory, within that of the workspace.
 const STORE: &str = "store";
-/// What the folder of a store is called, with an epoch behind, whose commits are in no chain.
+/// Name prefix of the directory of a set-aside store, whose commits are in no record log; an epoch follows.
 const LEFT: &str = "store.left-";
 const MANIFEST: &str = "manifest-";
 const LOCK: &str = "LOCK";
 
-/// A workspace's folder.
+/// Local directory of a workspace.
 #[derive(Debug, Clone)]
 pub(super) struct Here {
     home: PathBuf,
     pub(super) disk: Arc<dyn Disk>,
-    /// The same, where segments may be here in part.
+    /// Lazy view of the same directory, whose segments may be local in part.
     pub(super) kept: Arc<PartialDisk>,
 }
 
 impl Here {
-    /// Takes the folder, for as long as this or a store in it is there.
+    /// Locks the directory, for as long as this value or a store in the directory is open.
     pub(super) fn take(
         home: &Path,
         far: (Arc<dyn Objects>, Tenant),
@@ -46,7 +45,7 @@ impl Here {
         let root = home.join(STORE);
         let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(&root)?);
         let held = match HeldDisk::take(Arc::clone(&disk)) {
-            // What filled it for the one before may be at it still.
+            // The prefetcher of the previous owner may still be working in the directory.
             Err(OpenError::Locked) if cache.lets_go(&root) => HeldDisk::take(disk)?,
             other => other?,
         };
@@ -55,12 +54,12 @@ impl Here {
         Ok(Self { home: home.to_owned(), disk: Arc::clone(&kept) as _, kept })
     }
 
-    /// Whether a store was ever made here.
+    /// Returns true if a store was ever created here.
     pub(super) fn has_store(&self) -> Result<bool, NotSeated> {
         Ok(self.newest_manifest()?.is_some())
     }
 
-    /// The id of the store that is here.
+    /// Id of the local store; `None` if there is none.
     pub(super) fn store_id(&self) -> Result<Option<Nonce>, NotSeated> {
         let Some(name) = self.newest_manifest()? else { return Ok(None) };
         let bytes = self.disk.read(&name, MANIFEST_BYTES_MAX as u64)?;
@@ -77,8 +76,8 @@ impl Here {
         Ok(names.into_iter().filter(is_manifest).max())
     }
 
-    /// Whether the store whose id this is is here. Refuses another one, unless nothing was ever written to it: then
-    /// that goes.
+    /// Returns true if the local store has the id `wanted`. Refuses another store, unless it has no commit: then its
+    /// files are removed.
     pub(super) fn check_store(&self, wanted: Nonce) -> Result<bool, NotSeated> {
         let Some(found) = self.store_id()? else { return Ok(false) };
         if found == wanted {
@@ -98,19 +97,19 @@ impl Here {
         Ok(false)
     }
 
-    /// Whether files are here in part.
+    /// Returns true if the store has partial files.
     fn has_parts(&self) -> io::Result<bool> {
         let mut entries = fs::read_dir(self.home.join(STORE))?;
         let is_part = |entry: fs::DirEntry| entry.file_name().to_string_lossy().ends_with(PART);
         Ok(entries.any(|entry| entry.is_ok_and(is_part)))
     }
 
-    /// The newest commit that is here.
+    /// Newest local commit.
     fn last_commit(&self) -> Result<u64, NotSeated> {
         Ok(Reader::open(Arc::clone(&self.disk))?.snapshot().seq())
     }
 
-    /// Whether a store that was written here has commits that the chain may not have.
+    /// Returns true if a store that was written here has commits that may not be in the record log.
     pub(super) fn is_ahead(&self, memo: Option<&Memo>) -> Result<bool, NotSeated> {
         if memo.is_some_and(Memo::follows) || !self.has_store()? {
             return Ok(false);
@@ -118,12 +117,12 @@ impl Here {
         Ok(self.last_commit()? > memo.map_or(0, |memo| memo.carried))
     }
 
-    /// Keeps a copy of a store that was written here, whose newest commits the chain may not have. What was followed
-    /// has none of its own.
+    /// Sets aside a copy of a store that was written here, if its newest commits may not be in the record log. A
+    /// followed store has no commits of its own.
     pub(super) fn set_aside(&self, memo: Option<&Memo>) -> Result<(), NotSeated> {
         match self.is_ahead(memo) {
             Ok(false) => return Ok(()),
-            // Of what was here in part the rest is nowhere any more; what is here is kept all the same.
+            // The missing bytes of partial files are nowhere any more; the local bytes are set aside all the same.
             Err(_) if self.has_parts()? => {}
             Err(error) => return Err(error),
             Ok(true) => {}
@@ -141,8 +140,8 @@ impl Here {
         Ok(())
     }
 
-    /// Every file of the store gets a second name in another folder, which what is put in its place later leaves
-    /// alone: a file of a store is removed and made anew, never changed.
+    /// Hard-links every file of the store into another directory. Later changes of the store leave these links alone: a
+    /// file of a store is removed and created anew, never changed.
     fn keep(&self, folder: &Path) -> io::Result<()> {
         let fresh = folder.with_extension("new");
         if fresh.exists() {
@@ -162,7 +161,7 @@ impl Here {
     }
 }
 
-/// Whether a workspace's folder has files of a store, or a store that was set aside.
+/// Returns true if a workspace's directory has files of a store, or a set-aside store.
 pub(super) fn has_bytes(home: &Path) -> io::Result<bool> {
     let there = |found: io::Result<bool>| match found {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -174,7 +173,7 @@ pub(super) fn has_bytes(home: &Path) -> io::Result<bool> {
     Ok(there(has_file)? || there(left(home).map(|left| !left.is_empty()))?)
 }
 
-/// Stores that were set aside.
+/// Directories of set-aside stores.
 pub(super) fn left(home: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = fs::read_dir(home)?;
     let paths: io::Result<Vec<PathBuf>> =

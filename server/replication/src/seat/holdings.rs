@@ -1,6 +1,6 @@
-//! What the folders of workspaces have of them, looked at again and again.
+//! Local inventory: the holdings of all workspace directories, scanned repeatedly.
 //!
-//! Owns which folders changed since the last look: only those are read. Must not know who is told.
+//! Only directories that changed since the last scan are read. The receiver of the inventory is unknown here.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -17,12 +17,12 @@ use crate::names::Tenant;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// A folder that changed so shortly before a look may change again without looking newer: it is read next time,
-    /// too.
+    /// Age of a change below which a directory is read again by the next scan: it may change once more without a newer
+    /// modification time.
     const SETTLED_AFTER: Duration = Duration::from_secs(2);
 }
 
-/// The folders beneath one, and what they had when they were read.
+/// Workspace directories below one directory, with their holdings as of the last read.
 #[derive(Debug, Default)]
 pub struct Holdings {
     known: Mutex<HashMap<Tenant, Known>>,
@@ -30,17 +30,17 @@ pub struct Holdings {
 
 #[derive(Debug, Clone, Copy)]
 struct Known {
-    /// When an entry of the folder came, went or got another file, as of the reading.
+    /// Modification time as of the last read: an entry was added, removed or replaced.
     changed: SystemTime,
     holding: Option<Holding>,
 }
 
 impl Holdings {
-    /// What each folder beneath `folder` has that is a workspace's and has anything to do with a remote. Every change
-    /// of such a folder puts a file in place or removes one, so one that did not change is not read.
+    /// Scans the directories below `folder`, and returns the holding of each workspace with a remote. Every change of
+    /// such a directory adds, replaces or removes a file, so an unchanged directory is not read.
     ///
     /// # Errors
-    /// What cannot be read.
+    /// A file or directory cannot be read.
     pub fn look(
         &self,
         folder: &Path,
@@ -58,7 +58,7 @@ impl Holdings {
             };
             let home = entry.path();
             let changed = match fs::metadata(&home).and_then(|about| about.modified()) {
-                // It went a moment ago.
+                // The directory was removed a moment ago.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 changed => changed.map_err(|error| failed(&home, error))?,
             };
@@ -110,7 +110,8 @@ mod tests {
         };
         let holding = |record, left| vec![("acme".to_owned(), Holding { record, left })];
         assert_eq!(found(later), holding(5, 0));
-        // Written over, which nobody does: the folder is as it was, and what is known of it is told.
+        // The file is overwritten in place, which no code does. The directory is unchanged, so the remembered holding
+        // is returned.
         fs::write(&file, memo(6)).unwrap();
         assert_eq!(found(later), holding(5, 0));
         let kept = Memo::read(&home).unwrap().unwrap().with_carried(3, 7);

@@ -1,4 +1,4 @@
-//! What a workspace's folder remembers of what this node was to it: `remote.json`, beside the store.
+//! Role file: the role of this node for a workspace, in `remote.json` beside the store.
 
 use std::io;
 use std::path::Path;
@@ -16,25 +16,25 @@ const FORMAT: &str = "recalld remote place";
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Longest file that is read.
+    /// Bytes of the role file that are read.
     const MEMO_BYTES_MAX: u64 = 4 << 10;
 }
 
-/// What is remembered.
+/// Content of the role file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Memo {
     format: String,
-    /// The store's id.
+    /// Id of the store.
     pub(super) store: Nonce,
-    /// The node that this was.
+    /// Name of this node when the file was written.
     pub(super) node: NodeId,
-    /// The epoch that it wrote last, or that it follows.
+    /// Epoch that this node wrote last, or that it follows.
     pub(super) epoch: u64,
-    /// Whether it wrote: commits may be here that the chain does not have.
+    /// True if this node was the leader: local commits may be missing from the record log.
     pub(super) writes: bool,
-    /// The newest commit that is known to be in the chain.
+    /// Newest commit that is known to be in the record log.
     pub(super) carried: u64,
-    /// The record that the store is as of or ahead of.
+    /// Record that the local store is at or ahead of.
     #[serde(default)]
     pub(super) record: u64,
 }
@@ -45,20 +45,20 @@ impl Memo {
         Self { format: FORMAT.into(), store, node, epoch, writes, carried, record }
     }
 
-    /// The same, of which so much is known to be in the chain, with this record.
+    /// Raises the newest commit known to be in the record log, and its record.
     pub(super) fn with_carried(self, carried: u64, record: u64) -> Self {
         Self { carried: carried.max(self.carried), record: record.max(self.record), ..self }
     }
 
-    /// The same, where what is here is to follow from now on.
+    /// Changes the role to follower.
     pub(super) fn followed(&self) -> Self {
         Self { writes: false, ..self.clone() }
     }
 
-    /// What a folder remembers; `None` where it has nothing to do with a remote.
+    /// Reads the role file in a directory; `None` if the workspace has no remote.
     ///
     /// # Errors
-    /// What is wrong with the file.
+    /// The file is invalid or cannot be read.
     pub(super) fn read(home: &Path) -> Result<Option<Self>, String> {
         small_file::read_noted(
             &home.join(FILE),
@@ -67,18 +67,18 @@ impl Memo {
         )
     }
 
-    /// Puts it in place: a crash leaves this or what was there before.
+    /// Replaces the file atomically: a crash leaves the new content or the old.
     pub(super) fn write(&self, home: &Path) -> io::Result<()> {
         small_file::put_json(home, FILE, self)
     }
 
-    /// Whether what is here is another node's, which this one followed.
+    /// Returns true if the local store follows another node's.
     pub(super) fn follows(&self) -> bool {
         !self.writes
     }
 
-    /// Whether the newest record is of the epoch that this folder's store wrote: then what is here is all that the
-    /// chain has, and maybe more.
+    /// Returns true if the newest record is of the epoch that this directory's store wrote. The store then has all that
+    /// the record log has, and maybe more.
     pub(super) fn leads(&self, newest: &Head) -> bool {
         let is_same = (self.store, &self.node) == (newest.store, &newest.node);
         self.writes && is_same && self.epoch == newest.epoch && self.carried <= newest.seq

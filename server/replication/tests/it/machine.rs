@@ -1,4 +1,4 @@
-//! A machine over one storage: its node, its folder, and the workspace's place there.
+//! A machine over one storage: its node, its directory, and its replica of the workspace.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use recalld_replication::{
     Objects, Seat, Seated, Taken, Tenant, TickSource, Ticks,
 };
 
-/// How long anything may take here.
+/// Timeout of any wait in these tests.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Waits until something is so.
+/// Waits for a condition.
 pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
     let began = Instant::now();
     while !is_so() {
@@ -27,7 +27,7 @@ pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
 
 pub(crate) const LEASE_S: u32 = 5;
 
-/// Time that can be made to run fast.
+/// Real clock with an offset that a test can raise.
 #[derive(Debug, Default)]
 struct Told(AtomicU64);
 
@@ -82,7 +82,7 @@ impl Machine {
         Self { seat, claim, ticks }
     }
 
-    /// Time goes by for it alone.
+    /// Advances the clock of this machine only.
     pub(crate) fn pass(&self, length: Duration) {
         self.ticks.0.fetch_add(u64::try_from(length.as_nanos()).unwrap(), Ordering::SeqCst);
     }

@@ -1,5 +1,5 @@
-//! A store's copy on object storage, from outside: the clients, the protocol on a simulated storage, real stores on one in
-//! memory, and the bytes that lie there.
+//! Tests of the crate from outside: the storage clients, the protocol on a simulated storage, real stores on a storage
+//! in memory, and the bytes of the format.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! Objects in memory, honest and always there: what the stores of tests are made of.
+//! Objects in memory, always correct and available: the base of the stores in tests.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

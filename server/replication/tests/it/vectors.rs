@@ -1,4 +1,4 @@
-//! What lies on a remote, byte for byte as `format-spec/vectors/remote/` has it: read, and written again.
+//! Objects of a remote, byte for byte as in `format-spec/vectors/remote/`: read, and written again.
 //! `RECALLD_TEST_BLESS=1` writes the files.
 
 use std::fs;
@@ -10,7 +10,7 @@ use recalld_replication::{
     Kind, LogPiece, NodeId, Record, Tenant,
 };
 
-/// The bytes of a file there, which must be these; they are, where they are to be written.
+/// Bytes of a golden file, which must equal `bytes`. In bless mode the file is written first.
 fn golden(name: &str, bytes: &[u8]) -> Vec<u8> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../format-spec/vectors/remote");
     let path = folder.join(name);
@@ -27,7 +27,7 @@ fn key(nonce: u8) -> DataKey {
     DataKey { epoch: 3, nonce: Hex([nonce; 16]) }
 }
 
-/// A chain of four records, each of another kind.
+/// Four records, one of each kind.
 fn chain() -> Vec<(&'static str, Kind)> {
     let object = Bytes::Object { key: key(9), sha256: Hash::of(b"far") };
     let piece = |number, from, to, bytes| LogPiece { number, first_seq: 7, from, to, bytes };

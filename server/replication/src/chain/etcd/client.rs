@@ -1,4 +1,5 @@
-//! etcd's JSON gateway: one call after another, to one of several members. Knows neither records nor edges.
+//! Client of etcd's JSON gateway: one call after another, to one of several members. Has no knowledge of records and
+//! watermarks.
 
 use std::fmt;
 use std::path::Path;
@@ -20,33 +21,33 @@ use crate::limits::{
 };
 use crate::objects::{Away, Tried};
 
-/// A code of gRPC, as etcd's gateway passes it on.
+/// A gRPC status code, as etcd's gateway reports it.
 type Code = u64;
-/// Nothing was done, and nothing will be: an argument, a permission, no such call, nobody signed in.
+/// Codes of calls that had no effect and never will: invalid argument, permission denied, no such call, not signed in.
 const NEVER: [Code; 4] = [3, 7, 12, UNKNOWN_USER];
-/// There is no room: nothing was done; there may be some later.
+/// No space: the call had no effect; there may be space later.
 const NO_ROOM: Code = 8;
-/// Who asks has not signed in.
+/// The caller has not signed in.
 const UNKNOWN_USER: Code = 16;
 
-/// A client of all members.
+/// Client of all members of an etcd cluster.
 pub(super) struct Client {
     http: Http,
     bases: Vec<String>,
     prefix: String,
-    /// The member that is asked first.
+    /// Index of the member to call first.
     first: AtomicUsize,
     user: Option<(String, Zeroizing<String>)>,
     token: Mutex<Option<Zeroizing<String>>>,
 }
 
-/// A call that was not answered with what it asked for.
+/// Error of a call to etcd.
 #[derive(Debug)]
 pub(super) struct Fault {
     why: String,
     may_be_done: bool,
     may_pass: bool,
-    /// Whether signing in anew may help; nothing was done.
+    /// True if signing in again may help; the call had no effect.
     wants_token: bool,
 }
 
@@ -104,17 +105,18 @@ impl Client {
         Ok(Self { http, bases, prefix: at.prefix.clone(), first, user, token })
     }
 
-    /// A name below the prefix, as etcd's JSON has it.
+    /// Key of a name below the prefix, in the base64 of etcd's JSON.
     pub(super) fn key(&self, name: &str) -> String {
         base64(format!("{}{name}", self.prefix).as_bytes())
     }
 
-    /// The name of a key below the prefix.
+    /// Name of a key below the prefix; `None` for other keys.
     pub(super) fn name_of<'a>(&self, key: &'a str) -> Option<&'a str> {
         key.strip_prefix(&self.prefix)
     }
 
-    /// Asks one member, and another one only where the first was not reached at all.
+    /// Calls the preferred member. A call that failed for good and had no effect is repeated, once for each member at
+    /// most; any other failure is returned.
     pub(super) fn once(&self, op: Op, path: &str, body: &Value) -> Result<Value, Fault> {
         let body = body.to_string();
         let mut fault = None;
@@ -124,7 +126,7 @@ impl Client {
                     self.forget_token();
                     return self.ask(op, path, body.as_bytes());
                 }
-                // This member has nothing of it, and another one may answer.
+                // The call had no effect, so a repetition is safe.
                 Err(not) if not.may_pass && !not.may_be_done => fault = Some(not),
                 answer => return answer,
             }
@@ -132,7 +134,8 @@ impl Client {
         fault.map_or_else(|| Err(nobody()), Err)
     }
 
-    /// Asks until it is answered, or to ask again cannot help. Only for what may be done twice.
+    /// Repeats a call until it succeeds, a repetition cannot help, or the limits `TRIES_MAX` and `REPEAT_FOR` are
+    /// reached. Only for idempotent calls.
     pub(super) fn again(&self, op: Op, path: &str, body: &Value) -> Result<Value, Away> {
         let began = Instant::now();
         let mut pause = REPEAT_PAUSE_MIN;
@@ -178,7 +181,7 @@ impl Client {
         });
         let done = answer.and_then(|answer| self.read(base, &answer));
         if done.as_ref().is_err_and(|fault| fault.may_pass && !fault.wants_token) {
-            // Whoever failed at the same time moves it once.
+            // Calls that fail at the same time move the preferred member only once.
             let next = first.wrapping_add(1);
             let _moved = self.first.compare_exchange(first, next, Relaxed, Relaxed);
         }
@@ -209,7 +212,7 @@ impl Client {
         Err(Fault { why, may_be_done, may_pass: !is_never || wants_token, wants_token })
     }
 
-    /// What a call is signed with, if this etcd has users.
+    /// Authentication token of a call, if this etcd has users.
     fn token(&self) -> Result<Option<Zeroizing<String>>, Fault> {
         let Some((name, password)) = &self.user else { return Ok(None) };
         let mut token = self.token.lock().unwrap_or_else(PoisonError::into_inner);
@@ -241,29 +244,29 @@ pub(super) fn base64(bytes: &[u8]) -> String {
     BASE64_STANDARD.encode(bytes)
 }
 
-/// What comes behind all names that begin with `prefix`, which ends with `/`.
+/// Smallest name after all names that begin with `prefix`, which ends with `/`.
 pub(super) fn prefix_end(prefix: &str) -> String {
     format!("{}0", prefix.trim_end_matches('/'))
 }
 
-/// The first pair of a range that was asked for in a transaction, at this place; null if there is none.
+/// First pair of the range at index `at` in a transaction's response; null if there is none.
 pub(super) fn range_of(answer: &Value, at: usize) -> &Value {
     &answer["responses"][at]["response_range"]["kvs"][0]
 }
 
-/// A 64-bit number, which is text in JSON.
+/// Parses a 64-bit number, which is text in JSON.
 pub(super) fn number_of(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| value.as_str()?.parse().ok())
 }
 
-/// The value of a pair; `None` where there is no pair.
+/// Value of a pair; `None` if there is no pair.
 pub(super) fn bytes_of(pair: &Value) -> Option<Vec<u8>> {
-    // A value without bytes is left out.
+    // etcd omits the field of an empty value.
     pair.is_object()
         .then(|| BASE64_STANDARD.decode(pair["value"].as_str().unwrap_or_default()).ok())?
 }
 
-/// The name of a pair.
+/// Key of a pair.
 pub(super) fn key_of(pair: &Value) -> Option<String> {
     String::from_utf8(BASE64_STANDARD.decode(pair["key"].as_str()?).ok()?).ok()
 }

@@ -1,5 +1,5 @@
-//! etcd as a store of small objects: what keeps the chains, in the shape in which any store is tried at a
-//! start.
+//! View of etcd as a store of small objects: the start-up probe tests the storage of record logs through the interface
+//! of any object store.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ impl Objects for EtcdObjects {
     }
 
     fn list(&self, prefix: &str, after: Option<&Key>, most: usize) -> Result<Vec<About>, Away> {
-        // The name right behind another one is that with a zero at its end.
+        // A key with a zero byte appended is the next key in order.
         let from = after.map_or_else(|| prefix.to_owned(), |key| format!("{key}\0"));
         let body = json!({
             "key": self.client.key(&from), "range_end": self.client.key(&prefix_end(prefix)),

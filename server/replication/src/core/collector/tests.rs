@@ -1,4 +1,4 @@
-//! A collection, or a look for the newest record, that is stopped for long, while another node takes the workspace.
+//! A collection, or a search for the newest record, is suspended for long while another node acquires the workspace.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::record::{FarFile, Full, Head, Kind, Record};
 const OLD: DataKey = DataKey { epoch: 1, nonce: Hex([7; 16]) };
 const NEW: DataKey = DataKey { epoch: 2, nonce: Hex([8; 16]) };
 
-/// A chain in a folder, as others make it.
+/// A record log in a directory, with the records of several nodes.
 struct Far {
     tenant: Tenant,
     chain: ObjectChain,
@@ -44,7 +44,7 @@ impl Far {
         self.objects.head(&Key::Data(self.tenant.clone(), key, 0)).unwrap().is_some()
     }
 
-    /// Adds a record of an epoch, at the base `base`.
+    /// Adds a record of `epoch` with this base.
     fn add(&mut self, epoch: u64, base: u64, kind: Kind) {
         let (before, previous) = self.newest;
         let head = Head {
@@ -66,7 +66,6 @@ impl Far {
         self.newest = (before + 1, hash);
     }
 
-    /// Adds a full record.
     fn add_full(&mut self, epoch: u64, keys: &[DataKey], erased: u64) {
         let file = |key: &DataKey| FarFile {
             name: format!("segment-{:020}", key.epoch),
@@ -79,19 +78,19 @@ impl Far {
         self.add(epoch, self.newest.0 + 1, Kind::Full(full));
     }
 
-    /// Adds a take, and a full record that names these.
+    /// Adds an acquire record, and a full record that references `keys`.
     fn add_epoch(&mut self, epoch: u64, keys: &[DataKey]) {
         self.add(epoch, self.newest.0, Kind::Take);
         self.add_full(epoch, keys, 0);
     }
 }
 
-/// The collector of epoch 1, which keeps no history.
+/// Collector of epoch 1, which retains no history.
 fn collector() -> Collector {
     Collector::new(1, Retention { full: Duration::ZERO, fine: Duration::ZERO })
 }
 
-/// What comes of a collection, just before whose next edge something happens.
+/// Runs a collection. `before_edge` runs just before the watermark is raised.
 fn collect(
     far: &mut Far,
     collector: &mut Collector,
@@ -107,7 +106,7 @@ fn collect(
     })
 }
 
-/// Runs a machine to its end; what is told of each ask comes before it.
+/// Runs a state machine to its end. `before` runs before each request.
 fn run<T>(
     far: &mut Far,
     mut machine: Machine<'_, T>,
@@ -135,7 +134,7 @@ fn what_is_below_the_edge_once_it_was_read_is_not_the_newest() {
     let mut edges = 0;
     let found = run(&mut far, machine, Ticks(1), |far, ask| {
         edges += usize::from(matches!(ask, Ask::Edge));
-        // All was read by then, and another node takes the workspace, writes and collects.
+        // All records were read by then. Now another node acquires the workspace, writes and collects.
         if edges == 2 && far.newest.0 == 2 {
             far.add_epoch(2, &[]);
             let edge = Edge { boundary: 3, epoch: 2, ..Edge::default() };
@@ -151,7 +150,7 @@ fn an_edge_that_somebody_else_raised_lets_nothing_go_here() {
     far.put(OLD);
     far.add_epoch(1, &[OLD]);
     let done = collect(&mut far, &mut collector(), Ticks(1), |far| {
-        // Another node takes the workspace, names the object too, and collects.
+        // Another node acquires the workspace, references the object too, and collects.
         far.add_epoch(2, &[OLD]);
         let edge = Edge { boundary: 3, epoch: 2, ..Edge::default() };
         assert_eq!(far.chain.raise_edge(&far.tenant, &edge), Tried::Made);
@@ -201,7 +200,7 @@ fn who_has_lost_the_workspace_does_not_say_that_history_is_gone() {
     let mut late = collector();
     assert_eq!(collect(&mut far, &mut late, Ticks(1), |_| {}).unwrap().erased_waiting, 4);
     let done = collect(&mut far, &mut late, Ticks(1) + CHAIN_KEPT_MIN, |_| {}).unwrap();
-    // What a newer epoch brought is for its own collector to remove.
+    // Objects of a newer epoch are for that epoch's collector to remove.
     assert!(far.has(NEW) && !far.has(OLD));
     assert_eq!((done.records, done.gone), (4, 0));
 }

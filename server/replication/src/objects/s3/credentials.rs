@@ -1,7 +1,12 @@
-//! Whose name requests are signed in: where credentials come from, and when they are fetched anew.
+//! Credentials for signing: their source, and their renewal.
 //!
-//! In this order: the environment; the profile's files; a web identity, whose token is a file; the agent of
-//! a container; the machine's own, which are asked for only where the store is AWS's.
+//! Sources, in this order:
+//!
+//! - the environment;
+//! - the files of the profile;
+//! - a web identity, whose token is a file;
+//! - the agent of a container;
+//! - the metadata service of the machine, which is used only with AWS's own endpoint.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -21,11 +26,11 @@ use crate::http::{Answer, Ask, Http};
 use crate::limits::{ERROR_BYTES_MAX, KEYS_FETCHED_BEFORE, TOKEN_BYTES_MAX};
 use crate::objects::Away;
 
-/// Where the agent of a container of ECS answers, and a machine about itself.
+/// Addresses of the ECS container agent, and of the instance metadata service.
 const CONTAINER: &str = "http://169.254.170.2";
 const MACHINE: &str = "http://169.254.169.254";
 
-/// Credentials that are kept until shortly before their end.
+/// Cache of credentials, renewed shortly before they expire.
 pub(super) struct Keys {
     source: Source,
     origin: String,
@@ -35,22 +40,22 @@ pub(super) struct Keys {
 #[derive(Clone)]
 struct Held {
     keys: Arc<Credentials>,
-    /// When they end; never where there is none.
+    /// Time of expiry; `None` if the credentials never expire.
     ends: Option<Timestamp>,
 }
 
 enum Source {
-    /// They were there at the start and stay.
+    /// Static credentials, known at the start.
     Given(Arc<Credentials>),
-    /// A token in a file is exchanged for them.
+    /// Credentials in exchange for a token in a file.
     WebIdentity { http: Http, endpoint: String, token_file: PathBuf, role: String, session: String },
-    /// An agent beside a container has them.
+    /// Credentials of a container agent.
     Container { http: Http, url: String, token: Token },
-    /// The machine has them.
+    /// Credentials of the instance metadata service.
     Machine { http: Http, url: String },
 }
 
-/// What an agent wants to see.
+/// Authorization token for a container agent.
 enum Token {
     None,
     Text(String),
@@ -58,10 +63,10 @@ enum Token {
 }
 
 impl Keys {
-    /// Finds where credentials are to come from. Nothing is asked yet.
+    /// Chooses the source of credentials. Sends no request yet.
     ///
     /// # Errors
-    /// There are none, or half of some.
+    /// There are no credentials, or they are incomplete.
     pub(super) fn find(
         environment: Environment<'_>,
         profile: Profile,
@@ -138,12 +143,12 @@ impl Keys {
         Ok(Self { source, origin: origin.into(), held: Mutex::new(None) })
     }
 
-    /// Where they come from, for people.
+    /// Source of the credentials, for messages.
     pub(super) fn origin(&self) -> &str {
         &self.origin
     }
 
-    /// What to sign with now. Fetches them where there are none, or they end soon; one thread at a time.
+    /// Credentials to sign with now. If there are none or they expire soon, they are fetched, by one thread at a time.
     pub(super) fn get(&self) -> Result<Arc<Credentials>, Away> {
         if let Source::Given(keys) = &self.source {
             return Ok(Arc::clone(keys));
@@ -165,7 +170,7 @@ impl Keys {
                 Ok(keys)
             }
             Err(why) => {
-                // What is held is good for a while still.
+                // The cached credentials are still valid for a while.
                 if let Some(held) = held.as_ref().filter(|held| lasts(held, Duration::ZERO)) {
                     return Ok(Arc::clone(&held.keys));
                 }
@@ -175,7 +180,7 @@ impl Keys {
         }
     }
 
-    /// The store said that they do not count any more.
+    /// Drops the cached credentials, which the store rejected.
     pub(super) fn forget(&self) {
         *self.held.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -245,7 +250,7 @@ fn ask(
     Err(why)
 }
 
-/// What agents and machines answer.
+/// Parses the response of a container agent or of the metadata service.
 fn fetched(answer: &Answer) -> Result<Held, String> {
     let text = std::str::from_utf8(&answer.body).ok();
     let fetched = text.and_then(|text| Fetched::deserialize(text).ok());
@@ -254,7 +259,7 @@ fn fetched(answer: &Answer) -> Result<Held, String> {
     Ok(Held { keys: Arc::new(fetched.into_credentials()), ends })
 }
 
-/// What the security token service answers.
+/// Parses the response of the security token service.
 fn assumed(text: &str) -> Result<Held, String> {
     let get = |name| element(text, name).map(str::to_owned);
     let (Some(key), Some(secret), Some(token)) =

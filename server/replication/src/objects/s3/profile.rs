@@ -1,5 +1,3 @@
-//! `~/.aws/credentials` and `~/.aws/config`: what a profile has in them.
-
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -8,10 +6,10 @@ use std::path::{Path, PathBuf};
 use crate::environment::{Environment, Unusable};
 use crate::limits::PROFILE_BYTES_MAX;
 
-/// What was found, of which a part may be absent.
+/// Entries of a profile in `~/.aws/credentials` and `~/.aws/config`; each may be absent.
 #[derive(Default)]
 pub(super) struct Profile {
-    /// Where it was found, for people.
+    /// Source of the entries, for messages.
     pub(super) origin: String,
     pub(super) key: Option<String>,
     pub(super) secret: Option<String>,
@@ -21,10 +19,10 @@ pub(super) struct Profile {
 }
 
 impl Profile {
-    /// The profile that `AWS_PROFILE` names, or `default`.
+    /// Reads the profile in `AWS_PROFILE`, or `default`.
     ///
     /// # Errors
-    /// A file that cannot be read; a profile that was named and is nowhere.
+    /// A file cannot be read, or the named profile does not exist.
     pub(super) fn read(environment: Environment<'_>) -> Result<Self, Unusable> {
         let named = environment("AWS_PROFILE").filter(|name| !name.is_empty());
         let name = named.as_deref().unwrap_or("default");
@@ -35,7 +33,7 @@ impl Profile {
         let keys = file("AWS_SHARED_CREDENTIALS_FILE", "credentials");
         let config = file("AWS_CONFIG_FILE", "config");
         let mut found = BTreeMap::new();
-        // What is in the first file counts before what is in the second.
+        // Entries of `credentials`, read last, override those of `config`.
         for (file, section) in [(&config, config_section(name)), (&keys, name.to_owned())] {
             let Some(file) = file else { continue };
             found.extend(entries(&text(file)?, &section));
@@ -61,7 +59,7 @@ fn config_section(name: &str) -> String {
     if name == "default" { name.to_owned() } else { format!("profile {name}") }
 }
 
-/// Empty where there is no such file.
+/// Reads a file; empty if there is none.
 fn text(file: &Path) -> Result<String, Unusable> {
     let wrong = |why: String| Unusable::new(format!("{}: {why}", file.display()));
     let opened = match File::open(file) {
@@ -78,8 +76,8 @@ fn text(file: &Path) -> Result<String, Unusable> {
     }
 }
 
-/// The entries of a section. A line that begins with a space belongs to the one above, and to nothing that
-/// is looked for here.
+/// Entries of a section. An indented line continues the entry above; no needed entry has such lines, so they are
+/// skipped.
 fn entries<'a>(text: &'a str, section: &'a str) -> impl Iterator<Item = (String, String)> + 'a {
     let mut is_ours = false;
     text.lines().filter_map(move |line| {

@@ -1,4 +1,4 @@
-//! What a store of S3 says, and what to do about it.
+//! Interpretation of S3 error responses, with advice for operators.
 
 use jiff::Timestamp;
 use jiff::fmt::rfc2822;
@@ -7,7 +7,7 @@ use crate::http::Answer;
 use crate::limits::{MESSAGE_CHARS_MAX, SKEW_SECONDS_MAX};
 use crate::objects::Away;
 
-/// The text of the first element of this name; stores put no attributes there.
+/// Text of the first element of this name. Stores write these elements without attributes.
 pub(super) fn element<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let from = text.find(&format!("<{name}>"))? + name.len() + 2;
     let rest = &text[from..];
@@ -23,18 +23,18 @@ fn has_no_bucket(answer: &Answer) -> bool {
     answer.status == 404 && code(answer) == "NoSuchBucket"
 }
 
-/// That there is nothing: no object, or nothing of it in the range that was asked for.
+/// Returns true if there is no object, or none of its bytes in the requested range.
 pub(super) fn is_nothing(answer: &Answer) -> bool {
     answer.status == 416 || (answer.status == 404 && !has_no_bucket(answer))
 }
 
-/// That the credentials no longer count, so that others may.
+/// Returns true if the credentials have expired and new ones may work.
 pub(super) fn wants_other_keys(answer: &Answer) -> bool {
     matches!(answer.status, 400 | 401 | 403)
         && matches!(code(answer).as_str(), "ExpiredToken" | "InvalidToken" | "TokenRefreshRequired")
 }
 
-/// Whether it may be over with the next request.
+/// Returns true if the error is transient.
 pub(super) fn is_passing(code: &str) -> bool {
     matches!(
         code,
@@ -49,7 +49,7 @@ pub(super) fn is_passing(code: &str) -> bool {
     )
 }
 
-/// Why a store did not do what it was asked, and what to do.
+/// Error message of a response, with advice.
 pub(super) fn explain(answer: &Answer, bucket: &str, region: &str, origin: &str) -> Away {
     let text = answer.text();
     let code = element(&text, "Code").unwrap_or_default();
@@ -100,7 +100,7 @@ fn advice(answer: &Answer, code: &str, bucket: &str, region: &str, origin: &str)
     }
 }
 
-/// That the clocks differ by too much for any signature.
+/// Message if the two clocks differ by too much for any signature.
 fn skewed(answer: &Answer) -> Option<String> {
     let theirs = date(answer)?.as_second();
     let apart = Timestamp::now().as_second().abs_diff(theirs);
@@ -109,7 +109,7 @@ fn skewed(answer: &Answer) -> Option<String> {
     })
 }
 
-/// When the store answered, by its own clock.
+/// Time of the response, by the store's clock.
 pub(super) fn date(answer: &Answer) -> Option<Timestamp> {
     http_date(answer.header("date")?)
 }
@@ -118,7 +118,7 @@ pub(super) fn http_date(text: &str) -> Option<Timestamp> {
     rfc2822::DateTimeParser::new().parse_timestamp(text).ok()
 }
 
-/// Whether the bytes of a range begin where they were asked for.
+/// Returns true if the returned range begins at the requested offset.
 pub(super) fn begins_at(answer: &Answer, from: u64) -> bool {
     let range = answer.header("content-range").unwrap_or_default();
     let begin = range.strip_prefix("bytes ").and_then(|rest| rest.split_once('-'));

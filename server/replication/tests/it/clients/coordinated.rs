@@ -1,5 +1,4 @@
-//! Stores whose chains are in etcd and whose long records are objects: what was erased, and what was deleted, goes from
-//! both.
+//! Record logs in etcd with long records as objects: erased and deleted data must vanish from both.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +21,7 @@ use crate::machine::{Machine, PATIENCE, batch, texts, until};
 const PHRASE: &str = "the combination of the safe on the third floor";
 const MINUTES: Duration = Duration::from_secs(301);
 
-/// An etcd, the objects beside it, and folders of machines.
+/// An etcd, its object store, and a directory for the machines.
 struct Coordinated {
     etcd: Etcds,
     objects: Arc<dyn Objects>,
@@ -45,7 +44,7 @@ impl Coordinated {
         Arc::new(RealDisk::open(&self.root.path().join(name)).unwrap())
     }
 
-    /// Whether any object whose key begins so has these bytes in it.
+    /// Returns true if any object below this prefix contains these bytes.
     fn hold(&self, prefix: &str, wanted: &[u8]) -> bool {
         let listed = self.objects.list(prefix, None, 1000).unwrap();
         listed.iter().any(|about| {
@@ -59,7 +58,7 @@ fn holds(bytes: &[u8], wanted: &[u8]) -> bool {
     bytes.windows(wanted.len()).any(|part| part == wanted)
 }
 
-/// An item that makes its record an object, or one that leaves it in etcd.
+/// An item whose record becomes an object, or stays in etcd.
 fn item(is_long: bool) -> Batch {
     let more = if is_long { ETCD_INLINE_MAX } else { 0 };
     batch(&format!("{PHRASE} {}", "x".repeat(more)))
@@ -70,7 +69,7 @@ fn carrier(seated: &Seated) -> Arc<Carrier> {
     Arc::clone(carrier)
 }
 
-/// Whether any object is a record.
+/// Returns true if any record is an object.
 fn has_body(objects: &Arc<dyn Objects>) -> bool {
     let listed = objects.list("t/local/body/", None, 9).unwrap();
     !listed.is_empty()
@@ -95,10 +94,10 @@ fn what_was_erased_is_looked_for_in_etcd_and_in_long_records() {
     let before = looked(long, Some(PHRASE), "before");
     let has = |what: &str| before.found.iter().filter(|found| found.contains(what)).count();
     assert!(has("t/local/body/") == 1 && has("t/local/chain/") == 2, "{:?}", before.found);
-    // The record that is an object is one of that state, by whichever name.
+    // The state explains the record under both of its keys, that in etcd and that of the object.
     assert_eq!(has("no state that is kept names it"), 0, "{:?}", before.found);
     assert!(has("nothing says that it was erased") == 1 && !before.has_tombstone);
-    // Without a phrase what is there of either is found as well, by its id.
+    // Without a phrase both items are found as well, by their ids.
     for id in [long, short] {
         let found = looked(id, None, &format!("before-{id}")).found;
         assert!(found.iter().any(|found| found.contains("has an item with the id")), "{found:?}");
@@ -116,7 +115,7 @@ fn what_was_erased_is_looked_for_in_etcd_and_in_long_records() {
         let after = looked(id, Some(PHRASE), &format!("after-{id}"));
         assert!(after.found.is_empty() && after.has_tombstone, "{:?}", after.found);
     }
-    // What is no record is explained by none.
+    // A stray object that is no record is not explained by any.
     let stray = Key::Body(one.seat.tenant.clone(), 1, Hex([7; 16]));
     far.objects.put(&stray, &long.to_le_bytes()).unwrap();
     let found = looked(long, None, "stray").found;
@@ -154,7 +153,7 @@ fn what_was_deleted_goes_from_etcd_and_from_the_objects() {
     };
     let mut known = Emptying::new(&sweeper.node);
     let mut step = |at| {
-        // Etcd does not say how old a record is, so nothing waits for that.
+        // Etcd reports no age of a record, so the purge does not wait for one.
         let deleted = Deleted {
             tenant: two.seat.tenant.clone(),
             at,

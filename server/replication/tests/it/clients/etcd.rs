@@ -1,4 +1,4 @@
-//! The client of etcd, against an etcd that answers as it is told.
+//! The etcd client, against a scripted etcd.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -97,7 +97,7 @@ fn one_creation_is_one_transaction_however_it_ends() {
     assert!(matches!(create(4), Tried::Unsure(_)));
     assert_eq!(client.etcd.read(&tenant(), 4).unwrap().unwrap(), b"{");
     assert_eq!(client.counts.of(Op::Create), 14);
-    // Nor is another member asked where the first may have done it.
+    // If the first member may have executed the request, no other member is asked.
     let (two, counts) = open(&format!("{0},{0}", etcd.host), None, &client.objects);
     two.beat(&beat(2)).unwrap();
     etcd.will("POST", &[Fate::Resets]);
@@ -116,7 +116,7 @@ fn nothing_is_committed_without_a_lease() {
     etcd.end_leases();
     let Tried::Refused(why) = create(2) else { panic!("its lease was over") };
     assert!(why.contains("lease"), "{why}");
-    // The next beat is under a new lease.
+    // The next heartbeat acquires a new lease.
     client.etcd.beat(&beat(1)).unwrap();
     assert_eq!(create(2), Tried::Made);
     let (other, _) = open(&etcd.host, None, &client.objects);
@@ -151,7 +151,7 @@ fn nothing_is_committed_at_or_below_the_edge() {
     assert_eq!(client.etcd.create(&tenant(), 4, &long), Tried::Made);
 }
 
-/// Time that goes on when it is told to.
+/// Clock that only a test advances.
 #[derive(Debug, Default)]
 struct Told(AtomicU64);
 
@@ -188,7 +188,7 @@ fn what_long_records_were_goes_with_them_and_what_never_became_one_too() {
         let Some(Committed::Done(noted)) = committed else { panic!("{committed:?}") };
         collector.note(noted, ticks.now());
     }
-    // Of number 3, which has a record, and of number 9, which may be one that is just being made.
+    // Stray objects of numbers 3 and 4, which have records, and of number 9, whose record may still be in progress.
     let lost = |number| Key::Body(tenant(), number, Hex([7; 16]));
     for number in [3, 4, 9] {
         objects.put(&lost(number), b"{}").unwrap();

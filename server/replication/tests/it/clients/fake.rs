@@ -1,4 +1,4 @@
-//! Objects in memory: honest, or as stores are met that are not.
+//! Objects in memory: a correct store, and the flawed kinds of stores found in practice.
 
 use std::ops::Range;
 use std::sync::{Arc, Barrier};
@@ -9,24 +9,24 @@ use recalld_replication::{About, Away, Chain, Key, ObjectChain, Objects, Tried};
 use super::suite;
 use crate::plain::Plain;
 
-/// What is wrong with a store.
+/// Flaw of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flaw {
-    /// Nothing.
+    /// No flaw.
     None,
-    /// It takes `If-None-Match: *` and does not look at it.
+    /// Accepts `If-None-Match: *` and ignores it.
     Ignores,
-    /// It looks first and writes later: those who ask at the same time all win.
+    /// Checks first and writes later: all concurrent writers win.
     LooksFirst,
-    /// It tells one that it won, and keeps another's.
+    /// Reports success to one writer and stores the bytes of another.
     KeepsAnother,
-    /// What was just put there is not listed.
+    /// Does not list new objects.
     ListsLate,
     /// Removes nothing.
     Keeps,
-    /// Minds only what was created, not what was put.
+    /// Honours the condition for objects from conditional puts, not for those from plain puts.
     Overwrites,
-    /// A range is from the beginning.
+    /// Serves a range from the start of the object.
     WrongRange,
 }
 
@@ -39,7 +39,6 @@ pub(crate) struct Fake {
 }
 
 impl Fake {
-    /// An empty store.
     pub(crate) fn open(flaw: Flaw) -> Arc<dyn Objects> {
         let together = Barrier::new(PROBE_RACERS);
         Arc::new(Self { flaw, objects: Plain::default(), together })

@@ -1,5 +1,3 @@
-//! The folder.
-
 use std::path::Path;
 use std::sync::Arc;
 
@@ -26,7 +24,7 @@ fn a_folder_passes_the_suite() {
     suite::objects(&one);
     let (other, _) = open(root.path());
     suite::chain(&ObjectChain::new(one), &ObjectChain::new(other));
-    // Two beats and five edges are all that stays: nothing unfinished.
+    // Two heartbeats and five watermarks remain, and no unfinished file.
     assert_eq!(files(root.path()), 2 + 5);
 }
 
@@ -61,7 +59,7 @@ fn a_half_written_object_is_never_seen() {
     let (objects, _) = open(root.path());
     let tenant = Tenant::new("local").unwrap();
     let key = Key::Chain(tenant, 1);
-    // Writing fails: the place for what is not finished is gone.
+    // The write fails, as the folder of unfinished files is gone.
     std::fs::remove_dir(root.path().join(".new")).unwrap();
     assert!(matches!(objects.put_new(&key, b"first"), Tried::Unsure(_)));
     assert!(objects.put(&key, b"first").unwrap_err().may_pass);

@@ -1,5 +1,4 @@
-//! The clients against what they are to hold: one suite for every store, and an S3 of a few lines that answers
-//! as it is told.
+//! Tests of the storage clients: one suite for every store, and small scripted servers for S3 and etcd.
 
 #[cfg(feature = "etcd")]
 mod coordinated;

@@ -1,4 +1,4 @@
-//! The client of S3, against an S3 that answers as it is told.
+//! The S3 client, against a scripted S3.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -200,12 +200,12 @@ fn answers_that_cannot_be_are_not_believed() {
         let away = objects.list("t/", None, 9).unwrap_err();
         assert!(!away.may_pass, "{body}: {away:?}");
     }
-    // The whole object where a part of it was asked for.
+    // The whole object in response to a range request.
     tiny.will("GET", &[Fate::Body("0123456789")]);
     assert!(!objects.get(&record(1), Some(2..5), 9).unwrap_err().may_pass);
     tiny.will("GET", &[Fate::Body("234")]);
     assert!(!objects.get(&record(1), Some(2..5), 9).unwrap_err().may_pass);
-    // A part that begins elsewhere.
+    // A part with another offset.
     tiny.will("GET", &[Fate::With(206, "content-range", "bytes 0-497/999")]);
     assert!(!objects.get(&record(1), Some(2..500), 999).unwrap_err().may_pass);
     tiny.will("GET", &[Fate::Body("01234")]);

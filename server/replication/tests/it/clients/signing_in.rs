@@ -1,4 +1,4 @@
-//! Where credentials come from that are not simply there.
+//! Sources of credentials other than static settings.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::wire::Fate;
 
 type Pairs<'a> = &'a [(&'a str, &'a str)];
 
-/// A client that finds its credentials at `tiny`, which is also the store.
+/// A client that fetches its credentials from `tiny`, which is also the store.
 fn client(tiny: &Tiny, pairs: Pairs<'_>, is_aws: bool) -> (S3, Arc<Counts>) {
     let counts = Arc::<Counts>::default();
     let endpoint = (!is_aws).then(|| tiny.endpoint());
@@ -49,7 +49,7 @@ fn an_agent_of_a_container_is_asked_once_and_again_at_the_end() {
     s3.put(&Key::About, b"x").unwrap();
     let seen = tiny.seen();
     assert_eq!(seen[0].headers["authorization"], "the token");
-    // They ended at once: others are fetched, and kept.
+    // The first credentials expired at once; new ones are fetched and cached.
     tiny.will("GET", &[Fate::Body(FETCHED)]);
     s3.put(&Key::About, b"x").unwrap();
     s3.put(&Key::About, b"x").unwrap();
@@ -103,7 +103,7 @@ fn a_machine_is_asked_for_a_token_its_role_and_the_credentials() {
     let tiny = Tiny::start();
     let endpoint = tiny.endpoint();
     let pairs = [("AWS_EC2_METADATA_SERVICE_ENDPOINT", endpoint.as_str())];
-    // The store is AWS's own, and is never reached: the role is refused.
+    // The store is AWS's own and is never reached, as the role is rejected.
     let (s3, counts) = client(&tiny, &pairs, true);
     tiny.will("PUT", &[Fate::Body("tok")]);
     tiny.will("GET", &[Fate::Body("../role")]);

@@ -1,5 +1,5 @@
-//! What any store of objects and any keeper of chains must do, also a real one: it may hold other things, and
-//! keeps what is made here.
+//! Requirements on any object store and any record log storage, including a real one: the store may have other objects,
+//! and objects of the suite may remain.
 
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -21,7 +21,7 @@ fn data(tenant: &Tenant, epoch: u64, part: u32) -> Key {
     Key::Data(tenant.clone(), DataKey { epoch, nonce: Nonce::NONE }, part)
 }
 
-/// All that is asked of objects.
+/// Checks all requirements on an object store.
 pub(crate) fn objects(objects: &Arc<dyn Objects>) {
     reads_what_was_put(objects);
     creates_once(objects);
@@ -129,7 +129,7 @@ fn removes(objects: &Arc<dyn Objects>) {
     assert!(keys.iter().all(|key| objects.head(key).unwrap().is_none()));
 }
 
-/// All that is asked of a keeper of chains. `other` is the same one, as another process sees it.
+/// Checks all requirements on a record log storage. `other` is the same storage, as seen by another process.
 pub(crate) fn chain(chain: &dyn Chain, other: &dyn Chain) {
     let tenant = tenant();
     let beat = beats(chain, other);
@@ -166,7 +166,7 @@ fn creates_records_once(chain: &dyn Chain, other: &dyn Chain, tenant: &Tenant) {
     assert_eq!(chain.read(tenant, 1).unwrap(), None);
     assert!(chain.numbers(tenant, 0, 10).unwrap().is_empty());
     assert_eq!(chain.edge(tenant).unwrap(), Edge::default());
-    // Shorter and longer than what a coordinator keeps itself.
+    // Records below and above the inline limit of a coordinator.
     let records: Vec<Vec<u8>> =
         [10, 100_000, 30, 1_000_000, 50].iter().map(|&length| vec![b'{'; length]).collect();
     for (number, record) in (1..).zip(&records) {
@@ -177,7 +177,7 @@ fn creates_records_once(chain: &dyn Chain, other: &dyn Chain, tenant: &Tenant) {
         assert!(matches!(again, Tried::Unsure(_)), "{again:?}");
         assert!(other.read(tenant, number).unwrap().unwrap() == *record);
     }
-    // They were made just now, where that is told; and of what is not there nothing is.
+    // A reported age is that of a new record; an absent record has none.
     assert!(other.age(tenant, 1).unwrap().is_none_or(|age| age < HOUR));
     assert!(matches!(other.age(tenant, 9), Err(_) | Ok(None)));
     assert_eq!(other.numbers(tenant, 0, 10).unwrap(), [1, 2, 3, 4, 5]);
@@ -205,7 +205,7 @@ fn raises_the_edge(chain: &dyn Chain, other: &dyn Chain, tenant: &Tenant) {
     assert_eq!(chain.raise_edge(tenant, &edge), Tried::Made);
     assert_eq!(other.edge(tenant).unwrap(), edge);
     assert!(matches!(other.raise_edge(tenant, &edge), Tried::Unsure(_)));
-    // What is kept becomes less at the same boundary, once for each turn.
+    // Each turn reduces the retained records at the same boundary once.
     let less = Edge { turn: 1, kept: Vec::new(), ..edge.clone() };
     assert_eq!(other.raise_edge(tenant, &less), Tried::Made);
     assert!(matches!(chain.raise_edge(tenant, &less), Tried::Unsure(_)));

@@ -1,4 +1,4 @@
-//! An S3 of a few lines.
+//! A minimal S3 server.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,11 +7,11 @@ use url::form_urlencoded;
 
 use super::wire::{Acts, Answer, Seen, Server};
 
-/// The objects of the bucket `memories`.
+/// Objects of the bucket `memories`.
 #[derive(Debug, Default)]
 pub(crate) struct TinyS3 {
     objects: BTreeMap<String, Vec<u8>>,
-    /// Names in an answer to a list.
+    /// Maximum names on a page of a listing.
     page: Option<usize>,
     knows_no_bulk: bool,
 }
@@ -23,17 +23,17 @@ impl Tiny {
         format!("http://{}", self.host)
     }
 
-    /// Lists come in pages of so many names.
+    /// Sets the page size of listings.
     pub(crate) fn pages(&self, names: usize) {
         self.with(|s3| s3.page = Some(names));
     }
 
-    /// Removes only one by one.
+    /// Switches off removals of several objects in one request.
     pub(crate) fn knows_no_bulk(&self) {
         self.with(|s3| s3.knows_no_bulk = true);
     }
 
-    /// Puts an object there as another client would.
+    /// Puts an object on behalf of another client.
     pub(crate) fn put(&self, name: &str, bytes: &[u8]) {
         self.with(|s3| drop(s3.objects.insert(name.into(), bytes.into())));
     }
@@ -116,7 +116,7 @@ impl TinyS3 {
     }
 
     fn remove(&mut self, seen: &Seen) -> Answer {
-        // As Ceph has it: what says something of the content must be signed.
+        // Ceph requires the content headers to be signed.
         assert!(!seen.headers.contains_key("content-type"));
         assert_eq!(seen.query("X-Amz-SignedHeaders").unwrap(), "content-md5;host");
         assert!(seen.headers.contains_key("content-md5"));

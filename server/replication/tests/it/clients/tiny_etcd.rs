@@ -1,4 +1,4 @@
-//! An etcd of a few lines, behind its JSON gateway: what the client asks of it, and no more.
+//! A minimal etcd behind its JSON gateway: only the requests that the client sends.
 
 use std::collections::BTreeMap;
 
@@ -18,14 +18,14 @@ struct Pair {
 pub(crate) struct TinyEtcd {
     pairs: BTreeMap<Vec<u8>, Pair>,
     leases: Vec<String>,
-    /// The token that is wanted, where there are users.
+    /// Required token, if there are users.
     token: Option<String>,
 }
 
 pub(crate) type Etcds = Server<TinyEtcd>;
 
 impl Etcds {
-    /// Ends all leases, and removes what is attached to them.
+    /// Expires all leases and removes the keys attached to them.
     pub(crate) fn end_leases(&self) {
         self.with(|etcd| {
             etcd.leases.clear();
@@ -33,17 +33,17 @@ impl Etcds {
         });
     }
 
-    /// The values of all keys.
+    /// Values of all keys.
     pub(crate) fn values(&self) -> Vec<Vec<u8>> {
         self.with(|etcd| etcd.pairs.values().map(|pair| bytes(&json!(pair.value))).collect())
     }
 
-    /// From now on this token is wanted.
+    /// Requires this token from now on.
     pub(crate) fn wants(&self, token: &str) {
         self.with(|etcd| etcd.token = Some(token.into()));
     }
 
-    /// The paths of what came since this was asked last.
+    /// Paths of the requests since the last call.
     pub(crate) fn paths(&self) -> Vec<String> {
         let path = |seen: Seen| seen.url.path().trim_start_matches("/v3/").to_owned();
         self.seen().into_iter().map(path).collect()
@@ -108,7 +108,7 @@ impl TinyEtcd {
         if succeeded {
             json!({"succeeded": true, "responses": responses})
         } else {
-            // As etcd leaves out what is false.
+            // Etcd omits fields that are false.
             json!({"responses": responses})
         }
     }

@@ -1,4 +1,4 @@
-//! The probe of a start: what it lets pass, and what it does not.
+//! The probe of a start: stores that pass, and stores that do not.
 
 use recalld_replication::core::Verdict;
 use recalld_replication::probe;

@@ -1,4 +1,4 @@
-//! A server of HTTP over a socket that does what it is told, and notes each request on the wire.
+//! Scripted HTTP server on a real socket, which records each request.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
@@ -9,26 +9,25 @@ use std::thread;
 
 use url::Url;
 
-/// How the next request of a method ends.
+/// Scripted end of the next request of a method.
 #[derive(Debug, Clone)]
 pub(crate) enum Fate {
-    /// This status and code, and nothing is done.
+    /// Responds with this status and code, and does not execute the request.
     Says(u16, &'static str),
-    /// This status and code, and it was done.
+    /// Executes the request, and responds with this status and code.
     DoneAndSays(u16, &'static str),
-    /// The connection is reset, and nothing is done.
+    /// Resets the connection, and does not execute the request.
     Resets,
-    /// The connection is reset, and it was done.
+    /// Executes the request, and resets the connection.
     DoneAndResets,
-    /// Half of the answer comes.
+    /// Truncates the response.
     Cut,
-    /// Its answer has a header more.
+    /// Responds with this status and one more header.
     With(u16, &'static str, &'static str),
-    /// A body of this.
+    /// Responds with this body.
     Body(&'static str),
 }
 
-/// A request that came.
 #[derive(Debug, Clone)]
 pub(crate) struct Seen {
     pub(crate) method: String,
@@ -37,10 +36,9 @@ pub(crate) struct Seen {
     pub(crate) body: Vec<u8>,
 }
 
-/// What a request does.
 pub(crate) trait Acts: Default + Send + 'static {
     fn act(&mut self, seen: &Seen) -> Answer;
-    /// An answer that is none.
+    /// Error response.
     fn error(status: u16, code: &str) -> Answer;
 }
 
@@ -51,14 +49,14 @@ struct State<A> {
     seen: Vec<Seen>,
 }
 
-/// The server. It ends with the test.
+/// The server, which ends with the test process.
 pub(crate) struct Server<A> {
     state: Arc<Mutex<State<A>>>,
     pub(crate) host: String,
 }
 
 impl<A: Acts> Server<A> {
-    /// Listens on a port of its own.
+    /// Listens on a free port.
     pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let host = listener.local_addr().unwrap().to_string();
@@ -77,22 +75,22 @@ impl<A: Acts> Server<A> {
         self.state.lock().unwrap()
     }
 
-    /// Of the next requests of this method.
+    /// Scripts the next requests of this method.
     pub(crate) fn will(&self, method: &str, fates: &[Fate]) {
         self.state().fates.entry(method.into()).or_default().extend(fates.iter().cloned());
     }
 
-    /// Changes what is there, or looks at it.
+    /// Reads or changes the state of the handler.
     pub(crate) fn with<T>(&self, act: impl FnOnce(&mut A) -> T) -> T {
         act(&mut self.state().acts)
     }
 
-    /// What came since this was asked last.
+    /// Requests since the last call.
     pub(crate) fn seen(&self) -> Vec<Seen> {
         std::mem::take(&mut self.state().seen)
     }
 
-    /// The methods of what came since this was asked last.
+    /// Methods of the requests since the last call.
     pub(crate) fn methods(&self) -> Vec<String> {
         self.seen().into_iter().map(|seen| seen.method).collect()
     }
@@ -105,7 +103,7 @@ impl Seen {
     }
 }
 
-/// `None` once the connection is over.
+/// Serves one request; `None` once the connection has ended.
 fn serve<A: Acts>(stream: &TcpStream, state: &Mutex<State<A>>) -> Option<()> {
     let seen = read(stream)?;
     let mut state = state.lock().unwrap();
@@ -159,7 +157,6 @@ fn read(stream: &TcpStream) -> Option<Seen> {
     Some(Seen { method, url, headers, body })
 }
 
-/// What is answered.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(&'static str, String)>,

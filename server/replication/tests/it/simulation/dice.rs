@@ -1,6 +1,4 @@
-//! Numbers that look random and follow from a seed.
-
-/// What decides everything in a run.
+/// Pseudo-random numbers from a seed: the source of every decision in a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Dice(u64);
 
@@ -18,24 +16,24 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// Below `limit`.
+    /// Draws a number below `limit`.
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit.max(1)
     }
 
-    /// From `from` to `to`.
+    /// Draws a number from `from` to `to`.
     pub(crate) fn within(&mut self, from: f64, to: f64) -> f64 {
         #[allow(clippy::cast_precision_loss)]
         let share = (self.next() >> 11) as f64 / (1_u64 << 53) as f64;
         from + (to - from) * share
     }
 
-    /// True so often.
+    /// Returns true with this probability.
     pub(crate) fn chance(&mut self, share: f64) -> bool {
         self.within(0.0, 1.0) < share
     }
 
-    /// One of these.
+    /// Picks an element.
     pub(crate) fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[usize::try_from(self.below(of.len() as u64)).unwrap()]
     }

@@ -1,9 +1,9 @@
-//! What was seen and done, in the one order in which it happened, and whether that can be.
+//! Checker: receives all events of a run in their real order, and reports violations.
 //!
-//! C1: what was acknowledged is in all that comes later. C2: one content for one number, epochs never fall.
-//! C3: one writer for one epoch. C4: an answer that says how old it is, is no older. C5: nothing is removed
-//! that is needed, and in the end nothing else is there. C6: what was refused is nowhere. C7: what was
-//! erased is gone. C8: in quiet, all goes on.
+//! C1: every acknowledged write is in all later states. C2: a number has one content, and epochs never fall. C3: an
+//! epoch has one writer. C4: a read with a reported staleness is no older. C5: no needed object is removed, and in the
+//! end no other object exists. C6: a rejected write is nowhere. C7: erased data is gone. C8: without faults, all nodes
+//! make progress.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,11 +19,11 @@ use super::store::{Happened, State};
 use super::toy::{Tokens, contains, line};
 
 const SECOND: u64 = 1_000_000_000;
-/// How long others may need at the most to have what is given to a node that never comes: a lease, by a slow clock,
-/// and ten attempts of each, which come by chance.
+/// Maximum time until another node acquires a workspace that was released to an absent node: a lease by a slow clock,
+/// and ten random attempts of each node.
 const GIVEN_MAX: u64 = 120 * SECOND;
 
-/// Numbers of a run.
+/// Statistics of a run.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Counts {
     pub(crate) acknowledged: u64,
@@ -67,11 +67,11 @@ struct Acknowledged {
     token: u64,
 }
 
-/// A record as it lies there.
+/// A stored record.
 #[derive(Debug)]
 struct Stored {
     epoch: u64,
-    /// What the object is called that it is, if it is one.
+    /// First half of the record's hash, which is the name of its object, if it has one.
     half: Nonce,
     keys: Vec<DataKey>,
 }
@@ -79,13 +79,13 @@ struct Stored {
 #[derive(Debug)]
 struct Erasure {
     token: u64,
-    /// The full record that made history go, and when it was in the chain.
+    /// Number of the full record that removed the history, and its time.
     done: Option<(u64, u64)>,
-    /// Whether somebody was told that it is nowhere any more.
+    /// True if a node was told that the erasure is complete everywhere.
     is_everywhere: bool,
 }
 
-/// What a store shows, and how much of what was acknowledged is known to be in it.
+/// Visible tokens of a store, and the number of acknowledged writes already checked against them.
 #[derive(Debug)]
 pub(crate) struct Shown {
     pub(crate) tokens: Tokens,
@@ -103,18 +103,18 @@ pub(crate) struct History {
     pub(crate) now: u64,
     pub(crate) counts: Counts,
     pub(crate) violation: Option<String>,
-    /// What everybody agrees on.
+    /// Hash and epoch of each record, as first seen; all nodes must agree.
     truth: BTreeMap<u64, (Hash, u64)>,
     epochs: BTreeMap<u64, (NodeId, Nonce)>,
     acknowledged: Vec<Acknowledged>,
     doomed: BTreeSet<u64>,
     refused: BTreeSet<u64>,
     erasures: Vec<Erasure>,
-    /// Objects that records name which lie there.
+    /// Objects named by stored records.
     named: BTreeMap<DataKey, BTreeSet<u64>>,
     stored: BTreeMap<u64, Stored>,
     last_token: u64,
-    /// When it was given in quiet to a node that never comes, and whether somebody has it since.
+    /// Time of a release to an absent node after the faults, and true once another node has acquired the workspace.
     given: Option<(u64, bool)>,
     pub(crate) last_acknowledged: u64,
 }
@@ -130,7 +130,7 @@ impl History {
         self.last_token
     }
 
-    /// Somebody believes this record.
+    /// A node accepts this record as part of the log.
     pub(crate) fn saw(&mut self, mark: &Mark, by: &str) {
         let head = &mark.head;
         let (hash, epoch) = *self.truth.entry(head.number).or_insert((mark.hash, head.epoch));
@@ -167,7 +167,7 @@ impl History {
         self.refused.insert(token);
     }
 
-    /// A writer halts. Somebody must have gone on.
+    /// A writer stops. Another node must have acquired the workspace.
     pub(crate) fn halts(&mut self, number: u64, epoch: u64, edge: &Edge) {
         self.counts.fenced += 1;
         let is_newer = self.stored.values().any(|stored| stored.epoch > epoch);
@@ -176,18 +176,18 @@ impl History {
         }
     }
 
-    /// It was given to a node that never comes; once.
+    /// The workspace was released to an absent node; once in a run.
     pub(crate) fn gives(&mut self) {
         self.given = Some((self.now, false));
     }
 
-    /// Answers that a stop held up come up to nine minutes after all is healed.
+    /// Responses delayed by a pause may arrive up to nine minutes after the last fault.
     pub(crate) fn may_be_given(&self) -> bool {
         let quiet = (TROUBLE + 560) * SECOND..(TROUBLE + 760) * SECOND;
         self.given.is_none() && quiet.contains(&self.now)
     }
 
-    /// Somebody has it.
+    /// A node has acquired the workspace.
     pub(crate) fn taken(&mut self) {
         self.is_free_by(self.now);
         self.given = self.given.map(|(since, _)| (since, true));
@@ -204,7 +204,7 @@ impl History {
         }
     }
 
-    /// A token that may be gone from now on.
+    /// From now on this token may be gone.
     pub(crate) fn dooms(&mut self, token: u64) {
         self.doomed.insert(token);
     }
@@ -219,7 +219,7 @@ impl History {
         self.erasures[erasure].done = Some((number, self.now));
     }
 
-    /// Somebody is told that an erasure reached everything.
+    /// A node is told which erasures are complete everywhere.
     pub(crate) fn everywhere(&mut self, far: &Reached, state: &State, nodes: &[Rc<Node>]) {
         let mut found = None;
         for erasure in &mut self.erasures {
@@ -242,7 +242,7 @@ impl History {
         found.into_iter().for_each(|why| self.wrong(why));
     }
 
-    /// An answer of what was acknowledged up to `as_of` at least.
+    /// A node answers a read, with everything acknowledged up to `as_of` at least.
     pub(crate) fn answers(&mut self, shown: &Shown, as_of: u64, by: &str) {
         self.counts.answers += 1;
         let Shown { tokens, checked } = shown;
@@ -266,7 +266,7 @@ impl History {
         self.counts.objects_removed += collected.objects as u64;
     }
 
-    /// Something was done to the storage.
+    /// The storage was changed.
     pub(crate) fn happens(&mut self, happened: Happened, edge: &Edge) {
         match happened {
             Happened::Created(number, bytes) => {
@@ -310,7 +310,7 @@ impl History {
         }
     }
 
-    /// Whether a record that lies there is made of that object.
+    /// Returns true if a stored record has this object as its content.
     fn is_body(&self, number: u64, half: Nonce) -> bool {
         self.stored.get(&number).is_some_and(|stored| stored.half == half)
     }
@@ -321,8 +321,8 @@ impl History {
         }
     }
 
-    /// At the end, after a long quiet: what is in the newest state and what lies there. `settled` is a time
-    /// long enough ago that all must have been tidied since.
+    /// Checks the newest state and the storage at the end, after a long time without faults. Everything from before
+    /// `settled` must have been cleaned up.
     pub(crate) fn ends(&mut self, tokens: &Tokens, newest: &Mark, state: &State, settled: u64) {
         self.saw(newest, "the end");
         let now = self.now;
@@ -375,7 +375,7 @@ impl History {
         }
     }
 
-    /// Tokens whose erasure was done by then.
+    /// Tokens whose erasure was done before `settled`.
     pub(crate) fn erased_before(&self, settled: u64) -> Vec<u64> {
         let done = self.erasures.iter();
         done.filter(|one| one.done.is_some_and(|(_, time)| time < settled))
@@ -383,13 +383,13 @@ impl History {
             .collect()
     }
 
-    /// A token that is there and that may be erased.
+    /// A visible token that may be erased.
     pub(crate) fn erasable(&self, tokens: &Tokens) -> Option<u64> {
         tokens.iter().find(|token| !self.doomed.contains(token))
     }
 }
 
-/// Where on the storage a token that was written lies.
+/// Record or object that contains a written token.
 fn lies_in(state: &State, token: u64) -> Option<String> {
     let line = line(token, false);
     let records = state.chain.iter().map(|(number, (bytes, _))| (number.to_string(), bytes));

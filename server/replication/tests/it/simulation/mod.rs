@@ -1,7 +1,9 @@
-//! The protocol on a simulated storage: a seed decides what nodes do, what is late, lost, done twice or told
-//! wrongly, who is stopped, cut off or wiped, and how clocks run. A checker knows what must never be.
+//! The protocol on a simulated storage, with a checker that reports violations of the protocol's guarantees.
 //!
-//! `RECALLD_TEST_SEED=N` runs one seed; `RECALLD_FAR_SEEDS=N` runs so many of each kind, from `RECALLD_FAR_FIRST` on,
+//! A seed decides the acts of the nodes and the rates of their clocks. The seed also decides the faults: requests that
+//! are late, lost, executed twice or reported wrongly, and nodes that are paused, cut off or wiped.
+//!
+//! `RECALLD_TEST_SEED=N` runs one seed. `RECALLD_FAR_SEEDS=N` runs N seeds of each kind, from `RECALLD_FAR_FIRST` on,
 //! until `RECALLD_FAR_FAILURES` have failed.
 mod dice;
 mod history;
@@ -85,7 +87,7 @@ fn a_probe_refuses_storages_that_do_not_honour_the_condition() {
     }
 }
 
-/// What the probe is for; and that the checker can fail.
+/// Shows that the probe is needed, and that the checker can fail.
 #[test]
 fn without_the_probe_such_storages_lose_what_was_written() {
     for flavour in [Flavour::Blind, Flavour::Racy] {

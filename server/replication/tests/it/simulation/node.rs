@@ -1,5 +1,5 @@
-//! A node: its clock, its disk, and what its process does. It follows; now and then it wants to write, takes
-//! the workspace, writes, collects, and gives it away or loses it.
+//! A node: its clock, its disk, and the tasks of its process. The node follows; at random it acquires the workspace,
+//! writes, collects garbage, and releases the workspace or loses it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -22,14 +22,14 @@ use super::writing;
 
 pub(crate) const LEASE_SECONDS: u32 = 10;
 
-/// What survives a process.
+/// State that survives a process.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Disk {
     pub(crate) at: Option<Mark>,
     pub(crate) toy: Toy,
-    /// What a writer put for a record that may not be in the chain: its epoch, the token and the object.
+    /// Upload of a writer for a record that may not be in the log: its epoch, the token and the object.
     pub(crate) carried: Option<(u64, u64, DataKey)>,
-    /// What it shows, once that was looked at.
+    /// Visible tokens, once computed.
     shown: Option<Rc<Shown>>,
 }
 
@@ -43,10 +43,10 @@ impl Disk {
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) name: NodeId,
-    /// How fast its clock runs, and what it showed at the beginning.
+    /// Rate of the clock, and its time at the start.
     rate: f64,
     offset: u64,
-    /// How wrong its date is, in seconds.
+    /// Error of the wall clock, in seconds.
     date: i64,
     pub(crate) retention: Retention,
     /// Rises with each process.
@@ -56,20 +56,20 @@ pub(crate) struct Node {
     pub(crate) cut_until: Cell<u64>,
     pub(crate) disk: RefCell<Disk>,
     pub(crate) earlier: RefCell<Disk>,
-    /// Of the process: until when it holds its lease, which epoch it holds, what its collector must be told.
+    /// State of the process: its lease window, its epoch, and the records that its garbage collector does not know yet.
     pub(crate) held: Cell<Option<Held>>,
     pub(crate) epoch: Cell<u64>,
-    /// Just before its newest record was sent, while it holds an epoch.
+    /// Time just before the newest record was sent, while the node is the leader.
     pub(crate) known: Cell<Option<Ticks>>,
     pub(crate) noted: RefCell<Vec<Noted>>,
-    /// Objects that its writer still needs, in the epoch that it holds.
+    /// Objects that the writer still needs, in the current epoch.
     pub(crate) live: RefCell<Rc<RefCell<BTreeSet<DataKey>>>>,
     observer: RefCell<Observer>,
-    /// Whether its disk was ever put back to what it was earlier.
+    /// True if the disk was ever reset to an earlier state.
     pub(crate) is_rolled_back: Cell<bool>,
-    /// As of when it answered last.
+    /// Freshness of the last answer.
     pub(crate) fresh: Cell<u64>,
-    /// Whether clocks' rates are near enough for what a holder reads to be the newest.
+    /// True if the clocks' rates are close enough for a leader's reads to be current.
     pub(crate) exact: Cell<bool>,
 }
 
@@ -111,13 +111,13 @@ impl Node {
         (length.as_nanos() as f64 / self.rate) as u64
     }
 
-    /// The world's time at which its clock showed this, or just before.
+    /// World time at which the node's clock showed these ticks, or just before.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
     pub(crate) fn world_at(&self, ticks: Ticks) -> u64 {
         ((ticks.0.saturating_sub(self.offset) as f64 / self.rate) as u64).saturating_sub(1000)
     }
 
-    /// The date that it believes, in microseconds.
+    /// Wall clock of the node, in microseconds.
     pub(crate) fn date(&self, world: u64) -> i64 {
         (1_800_000_000 + self.date) * 1_000_000 + (world / 1000).cast_signed()
     }
@@ -126,7 +126,7 @@ impl Node {
         Writer { node: self.name.clone(), run: self.run.get(), url: String::new() }
     }
 
-    /// How long after one look at beats the next one is due.
+    /// Interval between two reads of heartbeats.
     fn pace(&self) -> Duration {
         self.observer.borrow().pace(Duration::from_secs(LEASE_SECONDS.into()))
     }
@@ -135,7 +135,6 @@ impl Node {
         self.held.get().is_some_and(|held| held.covers(now, now))
     }
 
-    /// A process begins.
     pub(crate) fn start(self: &Rc<Self>, ground: &Rc<Ground>) {
         let run = ground.dice.borrow_mut().bytes();
         self.run.set(Hex(run));
@@ -152,7 +151,7 @@ impl Node {
         at.spawn(node, |port| super::restoring::restore(port, Rc::clone(at), Rc::clone(node)));
     }
 
-    /// It ends, and no pause of it counts any more.
+    /// Ends the process, and any pause of it.
     pub(crate) fn crash(&self) {
         self.life.set(self.life.get() + 1);
         self.paused_until.set(0);
@@ -188,7 +187,7 @@ async fn look_once(port: &Port, node: &Node) {
     }
 }
 
-/// Says what it has a copy of, when that changed.
+/// Publishes the inventory after each change.
 async fn report(port: Rc<Port>, node: Rc<Node>) {
     let mut told = None;
     loop {
@@ -211,7 +210,7 @@ async fn tell(port: &Port, holds: &Holds) -> Result<(), Away> {
 }
 
 async fn role(port: Rc<Port>, ground: Rc<Ground>, node: Rc<Node>) {
-    // Said before there is a byte of it here.
+    // Publish the inventory before the first byte is here.
     while tell(&port, &holds(&port, &node)).await.is_err() {
         port.wait(Duration::from_secs(1)).await;
     }
@@ -231,7 +230,7 @@ async fn role(port: Rc<Port>, ground: Rc<Ground>, node: Rc<Node>) {
     }
 }
 
-/// Answers reads while it holds the workspace, whatever its writer waits for: what it shows is all there is.
+/// Answers reads while the node is the leader, even while its writer waits: the local copy is complete.
 async fn serve(port: Rc<Port>, ground: Rc<Ground>, node: Rc<Node>) {
     loop {
         port.wait(ground.within(0.2, 3.0)).await;
@@ -245,7 +244,7 @@ async fn serve(port: Rc<Port>, ground: Rc<Ground>, node: Rc<Node>) {
     }
 }
 
-/// Follows, until the workspace is taken.
+/// Follows until the node has acquired the workspace.
 async fn follow(port: &Port, ground: &Ground, node: &Node, claim: &mut Claim) -> Box<Holder> {
     let most = ground.dice.borrow_mut().pick(&[1, 3, 256]);
     let new_follower = || Follower::new(node.disk.borrow().at.clone()).bringing(most);
@@ -281,7 +280,7 @@ async fn follow(port: &Port, ground: &Ground, node: &Node, claim: &mut Claim) ->
     }
 }
 
-/// Applies records in order; nothing is changed where one of them cannot be.
+/// Applies records in order; if one of them fails, nothing is changed.
 pub(crate) async fn apply(port: &Port, node: &Node, records: &[Record]) -> Result<(), NotApplied> {
     let mut toy = node.disk.borrow().toy.clone();
     for record in records {
@@ -331,7 +330,7 @@ async fn take(port: &Port, ground: &Ground, node: &Node, claim: &mut Claim) -> O
                 return Some(holder);
             }
             Err(NotApplied::Wrong(why)) => ground.wrong(format!("C2: {}: {why}", node.name)),
-            // Somebody who took it since has collected.
+            // A later leader has collected garbage.
             Err(NotApplied::Gone(_)) => return None,
             Err(NotApplied::Away) => port.wait(Duration::from_secs(1)).await,
         }

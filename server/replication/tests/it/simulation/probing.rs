@@ -1,4 +1,4 @@
-//! The probe of a start, run against storages that keep their word and against others.
+//! The probe of a start, against correct and flawed storages.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use super::node::Node;
 use super::store::Flavour;
 use super::world::{Ground, SECOND, World};
 
-/// What is probed, and what came of it.
+/// A probe, with its results.
 struct Probe {
     ground: Rc<Ground>,
     node: Rc<Node>,
@@ -22,7 +22,7 @@ struct Probe {
     verdict: RefCell<Option<Verdict>>,
 }
 
-/// The verdict of a whole probe on a storage without any trouble.
+/// Verdict of a complete probe on a storage without faults.
 pub(crate) fn probe(seed: u64, flavour: Flavour, is_chain: bool) -> Verdict {
     let ground = Ground::new(flavour, Dice::new(seed));
     ground.is_quiet.set(true);

@@ -1,4 +1,4 @@
-//! A reader of history: it pins a record, reads the store as it was, slowly, and lets go.
+//! Reader of history: pins a record, reads the store as of that record slowly, and removes the pin.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ async fn once(port: &Port, ground: &Ground, node: &Node, number: u64) {
     port.wait(ground.within(0.0, 100.0)).await;
     let is_read = read(port, number).await;
     let now = ground.history.borrow().now;
-    // The pin counts by the storage's own clock, from when it was written.
+    // A pin lasts by the storage's clock, from the time at which it was written.
     let lives = now - begun < (PIN_SECONDS - 1) * 1_000_000_000;
     match is_read {
         Err(why) if lives && !is_erased(ground, number) => {
@@ -49,7 +49,7 @@ fn is_erased(ground: &Ground, number: u64) -> bool {
     ground.store.state().edge(&ground.tenant).erased >= number
 }
 
-/// Whether the store as of a record could be read; false where the storage did not answer.
+/// Reads the store as of a record. Returns false if the storage did not respond.
 async fn read(port: &Port, number: u64) -> Result<bool, String> {
     let records = match reach(port, number).await {
         Ok(Some((_, records))) => records,

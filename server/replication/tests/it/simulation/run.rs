@@ -1,4 +1,4 @@
-//! One seed: what world it makes, what goes wrong in it, and the long quiet at its end.
+//! Run of one seed: the world, its faults, and the long time without faults at the end.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -12,22 +12,21 @@ use super::store::{Flavour, View};
 use super::toy::Toy;
 use super::world::{Ground, SECOND, World, seconds};
 
-/// When everything is healed, and when a run ends, in seconds.
+/// End of the faults, and end of a run, in seconds.
 pub(crate) const TROUBLE: u64 = 2_000;
 const END: u64 = TROUBLE + 1_700;
-/// When a run ends in which a clock may take three times as long for what a collector waits for.
+/// End of a run in which a clock may be three times as slow, as the garbage collector's waits then last longer.
 const FAR_END: u64 = TROUBLE + 2_400;
 
-/// What a run is about.
+/// Kind of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Clocks run up to a quarter apart.
+    /// Rates of clocks differ by up to a quarter.
     Near(Flavour),
-    /// Clocks run up to nine times as fast as others: nothing is asked of what goes by leases.
+    /// Clocks run up to nine times as fast as others: guarantees that depend on leases are not checked.
     Far(Flavour),
 }
 
-/// Runs a seed.
 pub(crate) fn run(seed: u64, kind: Kind) -> Result<Counts, String> {
     let mut dice = Dice::new(seed);
     let (flavour, rates): (_, &[f64]) = match kind {
@@ -61,7 +60,7 @@ pub(crate) fn run(seed: u64, kind: Kind) -> Result<Counts, String> {
     }
 }
 
-/// Something goes wrong, again and again.
+/// Causes a fault, and schedules the next one.
 fn trouble(world: &mut World) {
     if world.ground.is_quiet.get() {
         return;
@@ -86,14 +85,14 @@ fn trouble(world: &mut World) {
     world.at(next, trouble);
 }
 
-/// A process ends, and another begins: with the same disk, with none, or with one of earlier.
+/// Ends a process and starts another with the current disk, an empty one, or an earlier one.
 fn crash(world: &mut World, node: &Rc<Node>) {
     node.crash();
     match world.ground.dice.borrow_mut().below(4) {
         0 => *node.disk.borrow_mut() = Disk::default(),
         1 => {
             *node.disk.borrow_mut() = node.earlier.borrow().clone();
-            // What was erased comes back with it, whatever the node said before.
+            // Erased data returns with the earlier disk, whatever the node has published.
             node.is_rolled_back.set(true);
         }
         _ => {}
@@ -116,7 +115,7 @@ fn heal(world: &mut World) {
     }
 }
 
-/// What must be so after a long quiet.
+/// Checks the state after a long time without faults.
 fn ends(ground: &Rc<Ground>, world: &World) {
     if ground.history.borrow().violation.is_some() {
         return;
@@ -145,7 +144,7 @@ fn ends(ground: &Rc<Ground>, world: &World) {
     }
 }
 
-/// The newest state, read by nobody in particular.
+/// Newest state, read by an outside reader.
 fn newest(ground: &Rc<Ground>) -> Option<(recalld_replication::core::Mark, Toy)> {
     let node = recalld_replication::NodeId::new("reader").unwrap();
     let store = std::sync::Arc::clone(&ground.store);

@@ -1,5 +1,5 @@
-//! A storage in memory: objects by name and a chain, which do at once what they are asked, in one step. What
-//! is late, lost or told wrongly is the world's to decide.
+//! Storage in memory: objects and a record log. Each request is executed at once, as one step. The world decides which
+//! requests are late, lost or reported wrongly.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,20 +13,20 @@ use recalld_replication::{
 
 const SECOND: u64 = 1_000_000_000;
 
-/// What kind of storage it is.
+/// Kind of a storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flavour {
     /// Objects that honour `If-None-Match: *`.
     Objects,
-    /// Chains by transactions that look at the edge and at the lease of whoever asks.
+    /// Record logs by transactions that check the low watermark and the writer's lease.
     Guarded,
-    /// Objects that accept the condition and never look at it.
+    /// Objects that accept the condition and ignore it.
     Blind,
-    /// Objects that look first and write later.
+    /// Objects that check the condition first and write later.
     Racy,
 }
 
-/// Something that was done, for the checker.
+/// A change of the storage, for the checker.
 #[derive(Debug)]
 pub(crate) enum Happened {
     Created(u64, Vec<u8>),
@@ -49,19 +49,19 @@ pub(crate) struct State {
     happened: Vec<Happened>,
 }
 
-/// The storage as one process sees it.
+/// Storage as one process sees it.
 #[derive(Debug, Clone)]
 pub(crate) struct View {
     pub(crate) store: Arc<Store>,
     pub(crate) node: NodeId,
     pub(crate) run: Nonce,
-    /// Whether a look came before, and found nothing (a racy storage).
+    /// Result of an earlier check of the condition (racy storage).
     pub(crate) looked: Option<bool>,
-    /// Whether what a long record is was put before, by a request of its own.
+    /// True if the object of a long record was put before, by a request of its own.
     pub(crate) has_body: bool,
 }
 
-/// The object that a record is where chains are by transactions, if it is long. Here the dice of its hash decide that.
+/// Object of a long record on a transactional storage. In the simulation the record's hash decides if it is long.
 pub(crate) fn body_of(tenant: &Tenant, number: u64, bytes: &[u8]) -> Option<Key> {
     let half = Hash::of(bytes).half();
     half.0[0].is_multiple_of(2).then(|| Key::Body(tenant.clone(), number, half))
@@ -93,7 +93,7 @@ impl View {
         ask.perform(tenant, self, self)
     }
 
-    /// Whether there is nothing where this would be created.
+    /// Returns true if the key of this create is free; `None` for other requests.
     pub(crate) fn is_free(&self, ask: &Ask) -> Option<bool> {
         let state = self.store.state();
         match ask {
@@ -103,7 +103,7 @@ impl View {
         }
     }
 
-    /// What must be put before this is created, by a request of its own.
+    /// Object that must be put before this create, by a request of its own.
     pub(crate) fn body_before(&self, tenant: &Tenant, ask: &Ask) -> Option<(Key, Arc<[u8]>)> {
         let Ask::Create { number, bytes } = ask else { return None };
         let is_guarded = self.store.flavour == Flavour::Guarded && !self.has_body;
@@ -204,7 +204,8 @@ impl Chain for View {
 
     fn beat(&self, beat: &Beat) -> Result<(), Away> {
         let mut state = self.store.state();
-        // Whoever takes at once where a beat is gone must not be earlier than who counts a lease and a quarter.
+        // A key that vanishes frees the workspace at once, so it must live as long as an observer waits: a lease and a
+        // quarter.
         let until = state.now + u64::from(beat.lease_s) * SECOND / 4 * 5;
         state.beats.insert(beat.node.clone(), (beat.clone(), until));
         Ok(())

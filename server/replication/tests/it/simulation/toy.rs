@@ -1,5 +1,5 @@
-//! A store that is small enough to be compared: tokens that were written and not erased, in files and logs
-//! as the real one has them. Its records are those of the real one; only what is in the bytes is a toy's.
+//! A minimal store whose content can be compared: written and not erased tokens, in files and logs like the real one's.
+//! The records have the real format; only the bytes in them are the toy's.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,25 +10,25 @@ use recalld_replication::{
     Away, Bytes, DataKey, FarFile, FarLog, Fold, Full, Hash, Key, Kind, LogPiece, Record,
 };
 
-/// What a store has.
+/// Files and logs of a store.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Toy {
     files: BTreeMap<String, (FarFile, Vec<u8>)>,
     logs: BTreeMap<u64, (Vec<Fold>, Vec<u8>)>,
 }
 
-/// Why a record could not be applied.
+/// Error of an applied record.
 #[derive(Debug)]
 pub(crate) enum NotApplied {
-    /// An object that it names is not there.
+    /// A named object is absent.
     Gone(DataKey),
-    /// The storage did not answer.
+    /// The storage did not respond.
     Away,
-    /// It does not fit to what is here.
+    /// The record does not fit the local state.
     Wrong(String),
 }
 
-/// A set of tokens, each of which is a small number.
+/// Set of tokens, which are small numbers.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Tokens(Vec<bool>);
 
@@ -50,13 +50,13 @@ impl Tokens {
 /// Bytes of a line: a sign, eight digits and a line feed.
 const LINE_BYTES: usize = 10;
 
-/// The line of a token that was written, or that was erased.
+/// Line of a written token, or of an erased one.
 pub(crate) fn line(token: u64, is_erased: bool) -> Vec<u8> {
     format!("{}{token:08}\n", if is_erased { '-' } else { '+' }).into_bytes()
 }
 
 impl Toy {
-    /// What it shows.
+    /// Visible tokens.
     pub(crate) fn tokens(&self) -> Tokens {
         let (mut written, mut erased) = (Tokens::default(), Tokens::default());
         for line in self.texts().flat_map(|text| text.chunks(LINE_BYTES)) {
@@ -68,7 +68,7 @@ impl Toy {
         written
     }
 
-    /// Whether the token is in a byte of it, shown or not.
+    /// Returns true if the store's bytes contain the token, visible or not.
     pub(crate) fn has(&self, token: u64) -> bool {
         let line = line(token, false);
         self.texts().any(|text| contains(text, &line))
@@ -78,7 +78,7 @@ impl Toy {
         self.files.values().map(|(_, text)| text).chain(self.logs.values().map(|(_, text)| text))
     }
 
-    /// Brings it from one record to the next.
+    /// Applies the next record.
     pub(crate) async fn apply(&mut self, port: &Port, record: &Record) -> Result<(), NotApplied> {
         match &record.kind {
             Kind::Take | Kind::Give { .. } => Ok(()),
@@ -137,7 +137,7 @@ impl Toy {
         Ok(next)
     }
 
-    /// What a step with one more line brings.
+    /// Step record that appends one line.
     pub(crate) fn step(&self, line: &[u8], object: Option<DataKey>) -> Kind {
         let (number, from) = self
             .logs
@@ -151,7 +151,7 @@ impl Toy {
         Kind::Step(vec![LogPiece { number, first_seq: 1, from, to, bytes }])
     }
 
-    /// A full record in which the log is one more fold. `key` is that of the object with these bytes.
+    /// Full record with the log's rest as one more log object. `key` is the key of that object.
     pub(crate) fn folded(&self, key: DataKey) -> (Vec<u8>, Full) {
         let (number, (folds, text)) = self
             .logs
@@ -166,7 +166,7 @@ impl Toy {
         (bytes, Full { manifest: b"toy".to_vec(), files, logs, erased: 0 })
     }
 
-    /// A full record in which the log is a file, and with it all files if `is_whole`, without what was erased.
+    /// Full record with the log as a file. If `is_whole`, the file has all visible tokens and replaces all other files.
     pub(crate) fn sealed(&self, key: DataKey, is_whole: bool) -> (Vec<u8>, Full) {
         let number = self.logs.last_key_value().map_or(1, |(number, _)| *number);
         let mut bytes = Vec::new();
@@ -203,7 +203,7 @@ async fn fetch(port: &Port, key: DataKey, sha256: Hash) -> Result<Vec<u8>, NotAp
     }
 }
 
-/// Puts an object of data there.
+/// Uploads a data object.
 pub(crate) async fn upload(port: &Port, key: DataKey, bytes: Vec<u8>) -> Result<(), Away> {
     let bytes: Arc<[u8]> = bytes.into();
     let mut last = Ok(());

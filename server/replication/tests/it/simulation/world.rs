@@ -1,7 +1,7 @@
-//! The one scheduler: what is pending, what happens next, and what goes wrong on the way.
+//! Scheduler: the pending events, the order in which they happen, and the faults.
 //!
-//! A task is a machine of some process. What it asks becomes an operation that reaches the storage some
-//! time later, or twice, or never, and an answer that comes back some time after that, or does not.
+//! A task is a protocol task of a process. Each of its requests becomes an operation that reaches the storage some time
+//! later, or twice, or never. The response returns some time after the operation, or is lost.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -18,16 +18,16 @@ use super::node::Node;
 use super::store::{Flavour, Store, View};
 
 pub(crate) const SECOND: u64 = 1_000_000_000;
-/// How long a request is waited for.
+/// Timeout of a request.
 const DEADLINE: u64 = 5 * SECOND;
 
-/// Seconds as the world counts.
+/// Converts seconds to world time.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 pub(crate) fn seconds(seconds: f64) -> u64 {
     (seconds * 1e9) as u64
 }
 
-/// What the tasks of all nodes can reach.
+/// Environment of all nodes' tasks.
 #[derive(Debug)]
 pub(crate) struct Ground {
     pub(crate) tenant: Tenant,
@@ -35,12 +35,12 @@ pub(crate) struct Ground {
     pub(crate) dice: RefCell<Dice>,
     pub(crate) history: RefCell<History>,
     pub(crate) is_quiet: Cell<bool>,
-    /// All nodes, of which the checker sees the disks.
+    /// All nodes, for the checker of their disks.
     pub(crate) nodes: RefCell<Vec<Rc<Node>>>,
     spawned: RefCell<Vec<Task>>,
 }
 
-/// A machine and the process that it is of.
+/// A task of a process.
 #[derive(Debug)]
 pub(crate) struct Task {
     pub(crate) node: Rc<Node>,
@@ -57,29 +57,29 @@ pub(crate) struct World {
     events: BTreeMap<(u64, u64), Event>,
     tasks: BTreeMap<u64, Task>,
     count: u64,
-    /// Until when the storage does not answer, and until when it is slow.
+    /// End of the current outage, and of the current slowness, of the storage.
     pub(crate) down_until: u64,
     pub(crate) slow_until: u64,
 }
 
-/// What becomes of an operation.
+/// Fate of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Fine,
-    /// It is told that it failed, and it did.
+    /// Not executed, and reported as failed.
     Failed,
-    /// It is told that it failed, and it did not.
+    /// Executed, and reported as failed.
     Doubted,
-    /// It is done, and nobody hears of it.
+    /// Executed, and the response is lost.
     Unheard,
     Lost,
-    /// It is done long after whoever asked gave up.
+    /// Executed long after the timeout of the request.
     Late,
-    /// It is done now and once more, later.
+    /// Executed now, and once more later.
     Twice,
-    /// Half of it is done.
+    /// Executed for half of the keys.
     Half,
-    /// The storage will not have it.
+    /// Rejected by the storage.
     Denied,
 }
 
@@ -99,7 +99,7 @@ impl Ground {
         })
     }
 
-    /// Begins a task of a node's process.
+    /// Starts a task of a node's process.
     pub(crate) fn spawn<F>(&self, node: &Rc<Node>, body: impl FnOnce(Rc<Port>) -> F)
     where
         F: Future<Output = ()> + 'static,
@@ -134,7 +134,7 @@ impl World {
         self.events.insert((self.now + delay, self.count), Box::new(event));
     }
 
-    /// Lets everything happen up to a time, or to the first violation.
+    /// Runs all events up to a time, or to the first violation.
     pub(crate) fn run(&mut self, until: u64) {
         self.begin_spawned();
         while let Some(first) = self.events.first_entry() {
@@ -164,7 +164,7 @@ impl World {
         }
     }
 
-    /// A task gets its answer, as soon as its process runs.
+    /// Resumes a task with its response, once its process is not paused.
     fn step(&mut self, id: u64, answer: Option<Answer>) {
         let Some(task) = self.tasks.get_mut(&id) else { return };
         let node = Rc::clone(&task.node);
@@ -241,7 +241,7 @@ impl World {
         }
     }
 
-    /// Now and then a process is stopped just where it asks, for longer than a lease, or than records stay.
+    /// At random, pauses a process right before its request, for longer than a lease or than the retention of records.
     fn stop_at(&self, node: &Node, ask: &Ask) {
         let share = match ask {
             Ask::Create { .. } | Ask::RaiseEdge(_) | Ask::RemoveRecords(_) | Ask::Remove(_) => 0.02,
@@ -254,7 +254,7 @@ impl World {
         }
     }
 
-    /// The second request of a creation is sent by a process that lives and runs.
+    /// Second request of a create, sent only if the process is alive and not paused.
     fn create_behind(
         &mut self,
         id: u64,
@@ -273,7 +273,7 @@ impl World {
         });
     }
 
-    /// A request reaches the storage; or its process was stopped just before it was sent.
+    /// Executes a request at the storage, or delays it if its process was paused just before sending.
     fn arrive(
         &mut self,
         id: u64,
@@ -299,7 +299,7 @@ impl World {
         self.at(back, move |world| world.step(id, Some(answer)));
     }
 
-    /// A storage that looks whether there is something, and writes a little later, or much later.
+    /// Storage that checks the condition, and writes a little or much later.
     fn look_first(&mut self, id: u64, node: Rc<Node>, mut view: View, ask: Rc<Ask>) {
         view.looked = view.is_free(&ask);
         let mut dice = self.ground.dice.borrow_mut();
@@ -362,7 +362,7 @@ impl World {
     }
 }
 
-/// Half of what is to be removed.
+/// Removal of the first half of the keys.
 fn half(ask: &Ask) -> Ask {
     match ask {
         Ask::Remove(keys) => Ask::Remove(keys[..keys.len() / 2].to_vec()),

@@ -1,4 +1,4 @@
-//! What a holder writes: steps, full records of several kinds, erasures and gives.
+//! Writes of a leader: steps, full records of several kinds, erasures and releases.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use super::node::{Node, apply};
 use super::toy::{NotApplied, line, upload};
 use super::world::Ground;
 
-/// That the epoch is over.
+/// Error: the epoch is over.
 struct Over;
 
-/// A holder, with what it needs to write.
+/// A leader's writer, with its environment.
 struct Writing<'a> {
     port: &'a Port,
     ground: &'a Ground,
@@ -57,7 +57,8 @@ impl Writing<'_> {
         }
         let names: &[&str] = match is_quiet {
             false => &["", "", "n1", "n2", "n9"],
-            // Once, and to one that never comes: what else goes by time in quiet needs a writer that stays.
+            // After the faults: one release, to an absent node. The other checks that depend on time need a leader that
+            // stays.
             true if self.node.exact.get() && self.ground.history.borrow().may_be_given() => &["n9"],
             true => &[],
         };
@@ -74,7 +75,7 @@ impl Writing<'_> {
         key
     }
 
-    /// Puts an object there; what could not be put is given up.
+    /// Uploads an object; a failed upload is abandoned.
     async fn put(&self, bytes: Vec<u8>) -> Option<DataKey> {
         let key = self.key();
         self.put_as(key, bytes).await.then_some(key)
@@ -103,7 +104,7 @@ impl Writing<'_> {
         if let Some(key) = object {
             let epoch = self.holder.epoch();
             self.node.disk.borrow_mut().carried = Some((epoch, token, key));
-            // Its process may end in between, or it closes the store and takes the workspace anew.
+            // The process may end in between, or close the store and acquire the workspace anew.
             if self.ground.chance(0.3) && !self.ground.is_quiet.get() {
                 self.port.wait(self.ground.within(1.0, 20.0)).await;
             }
@@ -127,7 +128,7 @@ impl Writing<'_> {
         Ok(())
     }
 
-    /// Goes on with what the epoch before put there and did not name, if nobody came between.
+    /// Adopts an upload of the previous epoch that no record names, if no other epoch came between.
     async fn resume(&mut self) -> Result<(), Over> {
         let Some((epoch, token, key)) = self.node.disk.borrow_mut().carried.take() else {
             return Ok(());
@@ -178,7 +179,8 @@ impl Writing<'_> {
         Ok(is_done)
     }
 
-    /// Erases a token: a line that says so, and then a full record of what is left, behind which all goes.
+    /// Erases a token: writes a line that marks the erasure, then a full record of the rest, before which all history
+    /// is removed.
     async fn erase(&mut self) -> Result<(), Over> {
         let shown = self.node.disk.borrow_mut().shown();
         let Some(token) = self.ground.history.borrow().erasable(&shown.tokens) else {
@@ -203,7 +205,8 @@ impl Writing<'_> {
     async fn give(&mut self, names: &[&str], is_timed: bool) -> Result<(), Over> {
         let to = self.ground.dice.borrow_mut().pick(names);
         let to = recalld_replication::NodeId::new(to).ok();
-        // Others may take it as soon as the record is there, whether this node knows that it is or not.
+        // Other nodes may acquire the workspace as soon as the record is stored, even before this node receives the
+        // response.
         self.node.known.set(None);
         if self.commit(Kind::Give { to }).await? && is_timed {
             self.ground.history.borrow_mut().gives();
@@ -211,7 +214,7 @@ impl Writing<'_> {
         Err(Over)
     }
 
-    /// Whether the record is in the chain; else it was refused, and nothing of it is anywhere.
+    /// Commits a record. Returns true if the record is in the log, false if it was rejected and no trace of it exists.
     async fn commit(&mut self, kind: Kind) -> Result<bool, Over> {
         let seq = self.holder.newest().head.seq + 1;
         let stamp = stamp(self.ground, self.node);
@@ -230,7 +233,7 @@ impl Writing<'_> {
                 Committed::Unsure(_) => {
                     self.ground.history.borrow_mut().counts.unsure += 1;
                     if self.ground.chance(0.2) {
-                        // It closes the store, and takes the workspace anew.
+                        // The writer closes the store and acquires the workspace anew.
                         return Err(Over);
                     }
                     committed = self.holder.settle(self.port).await;
@@ -251,7 +254,7 @@ impl Writing<'_> {
         }
     }
 
-    /// What is in the chain is in the local store, whose bytes the writer has.
+    /// Applies a committed record to the local store, from the writer's bytes.
     async fn show(
         &mut self,
         noted: recalld_replication::core::Noted,
@@ -262,7 +265,7 @@ impl Writing<'_> {
             match apply(self.port, self.node, std::slice::from_ref(&record)).await {
                 Ok(()) => break,
                 Err(NotApplied::Away) => self.port.wait(Duration::from_millis(100)).await,
-                // Somebody who took the workspace since has collected.
+                // A later leader has collected garbage.
                 Err(NotApplied::Gone(_)) => return self.is_over = true,
                 Err(NotApplied::Wrong(why)) => return self.ground.wrong(why),
             }

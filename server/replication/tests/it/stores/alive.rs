@@ -1,4 +1,5 @@
-//! A workspace that was deleted on one node and may be alive on another is not emptied; and what came late is.
+//! Purge safety: a workspace that was deleted on one node and may be alive on another is not purged. Objects that
+//! arrive late are.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -23,25 +24,25 @@ use recalld_replication::{
 const HOUR: i64 = 3_600_000_000;
 const DAY: Duration = Duration::from_secs(24 * 3600);
 const GIVE: Kind = Kind::Give { to: None };
-/// When the workspaces here were deleted.
+/// Time of the deletion of the workspaces in these tests.
 const DELETED: i64 = 100 * HOUR;
 
 fn gone() -> Deleted {
     Deleted { tenant: tenant(), at: DELETED, looks_again: false, kept: Duration::ZERO }
 }
 
-/// The last moment at which a record is no sign of life.
+/// Latest time at which a record is no sign of life.
 fn last() -> i64 {
     DELETED + i64::try_from(DELETED_SLACK.as_micros()).unwrap()
 }
 
-/// Something that was written.
+/// A small piece of a log.
 fn piece() -> LogPiece {
     let bytes = Bytes::Here(b"more".to_vec());
     LogPiece { number: 99, first_seq: 1, from: 0, to: 4, bytes }
 }
 
-/// What is under test, and a storage with a workspace that box-1 wrote and gave away before it was deleted.
+/// The node under test, and a storage with a workspace that `box-1` wrote and released before the deletion.
 struct Scene {
     root: tempfile::TempDir,
     memory: Arc<Memory>,
@@ -63,13 +64,13 @@ impl Scene {
         sweeper(&self.two)
     }
 
-    /// A node takes the workspace at a time, writes at another if it does, and gives it away.
+    /// A node acquires the workspace at `took_at`, writes at `at` if `writes`, and releases the workspace.
     fn epoch(&self, name: &str, took_at: i64, (at, writes): (i64, bool)) {
         let wrote = writes.then(|| (at, Kind::Step(vec![piece()])));
         self.epoch_of(name, took_at, wrote.into_iter().chain([(at, GIVE)]));
     }
 
-    /// The same, of any records and their times. Gives the number of its take.
+    /// A node acquires the workspace and commits records at these times. Returns the number of its acquisition record.
     fn epoch_of(
         &self,
         name: &str,
@@ -104,7 +105,7 @@ impl Scene {
         take
     }
 
-    /// What one step comes to; where it is spared, nothing at all has changed.
+    /// Runs one purge step. If the workspace is spared, no object may have changed.
     fn step(&self) -> Emptied {
         let before = self.memory.names("t/");
         let sweeper = self.sweeper();
@@ -138,7 +139,7 @@ fn is_emptied(came: &Emptied) -> bool {
 #[test]
 fn a_record_that_came_after_the_deletion_spares_it() {
     let early = DELETED - HOUR;
-    // A live node took it, or had it already and wrote.
+    // A live node acquired the workspace, or was its leader already and wrote.
     for (took_at, written) in [(last() + 1, (last() + 1, false)), (early, (last() + 1, true))] {
         let scene = Scene::new();
         let did = if written.1 { "wrote it" } else { "took it" };
@@ -146,10 +147,10 @@ fn a_record_that_came_after_the_deletion_spares_it() {
         let why = why(scene.step());
         assert!(why.contains("node box-9") && why.contains(did), "{why}");
         assert!(scene.memory.holds(MARKER));
-        // Others that only collect came since, and hide nothing.
+        // Later epochs of garbage collectors hide no sign of life.
         scene.epoch("gc-0123456789abcdef", last() + HOUR, (last() + HOUR, false));
         assert!(matches!(scene.step(), Emptied::Spared(_)));
-        // Deleted once more after that: then it is gone.
+        // After a second, later deletion the workspace is purged.
         let sweeper = scene.sweeper();
         let again = Deleted { at: last() + 2 * HOUR, ..gone() };
         let came = sweeper.empty(&again, &mut begin(&sweeper), &|_| Ok(())).unwrap();
@@ -161,7 +162,7 @@ fn a_record_that_came_after_the_deletion_spares_it() {
 fn what_is_no_sign_of_life_spares_nothing() {
     let nothing = (last() + HOUR, false);
     let under_way = (last(), true);
-    // One that had it heard of the deletion a minute later, and sent until then what it had.
+    // A leader that learned of the deletion a minute later, and uploaded its writes until then.
     let heard_late = (DELETED + 61_000_000, true);
     for (name, took_at, written) in [
         ("box-9", last(), under_way),
@@ -175,7 +176,7 @@ fn what_is_no_sign_of_life_spares_nothing() {
         let came = scene.step();
         assert!(is_emptied(&came), "{name}: {came:?}");
     }
-    // A name that only looks like that of one that collects.
+    // A node name that only resembles a garbage collector's.
     let scene = Scene::new();
     scene.epoch("gc-0123", last() + 1, (last() + 1, false));
     assert!(matches!(scene.step(), Emptied::Spared(_)));
@@ -217,7 +218,7 @@ fn one_that_was_emptied_and_taken_again_is_not_emptied_again() {
     assert!(matches!(empty(&mut known, false), Emptied::Done(_)));
     assert!(!scene.memory.holds(MARKER));
 
-    // A part that a writer had under way when it was stopped.
+    // A part whose writer was stopped during the upload.
     let part = format!("t/local/data/{:020}-{}.00000", 1, "3".repeat(32));
     scene.memory.insert(&part, MARKER.into());
     assert!(matches!(empty(&mut begin(&sweeper), false), Emptied::Done(_)));
@@ -228,7 +229,7 @@ fn one_that_was_emptied_and_taken_again_is_not_emptied_again() {
     until("it is heard again", || sweeper.node.is_held());
     let now = step(&sweeper, &mut begin(&sweeper));
     assert!(matches!(now, Emptied::Done(_)), "{now:?}");
-    // Somebody makes it alive again.
+    // Another node revives the workspace.
     let mut three = machine("box-3", &scene.memory, scene.root.path());
     let led = three.open().unwrap();
     led.store.write(batch(MARKER)).unwrap();
@@ -260,7 +261,7 @@ fn what_others_say_between_the_take_and_the_end_is_heard() {
     assert!(is_emptied(&scene.step()), "by whoever may");
 }
 
-/// A sweeper takes a workspace and is cut short. The storage answers its last request only if `is_given`.
+/// A purge acquires a workspace and is cut short. The storage responds to its last request only if `is_given`.
 fn a_take_is_cut_short(is_given: bool) {
     let scene = Scene::new();
     let one = machine("box-1", &scene.memory, scene.root.path());
@@ -279,7 +280,7 @@ fn a_take_is_cut_short(is_given: bool) {
     let newest = found(&scene.two).newest;
     assert!(newest.head.epoch == epoch + 1 && newest.head.node.only_collects());
     assert_eq!(newest.given.is_some(), is_given);
-    // Another node, and a process of the same one.
+    // A purge by another node succeeds.
     until("it is heard again", || scene.sweeper().node.is_held());
     let came = scene.step();
     assert!(is_emptied(&came), "{is_given}: {came:?}");
@@ -301,7 +302,7 @@ fn a_take_that_was_collected_since_is_told_by_what_is_left_of_its_epoch() {
     let late = last() + 30 * HOUR;
     for (name, took_at, is_spared) in [
         ("box-9", last() + 1, true),
-        // Its full record from before the deletion is there.
+        // A full record from before the deletion is left.
         ("box-9", DELETED - HOUR, false),
         ("box-2", last() + 1, false),
         ("gc-0123456789abcdef", last() + 1, false),
@@ -309,11 +310,11 @@ fn a_take_that_was_collected_since_is_told_by_what_is_left_of_its_epoch() {
         let scene = Scene::new();
         let Kind::Full(full) = &found(&scene.two).records[0].kind else { panic!("it was sealed") };
         let full = Kind::Full(full.clone());
-        // The node that had it closed it with all that was written.
+        // The former leader closed the workspace with all its writes.
         let closed = DELETED - 8 * HOUR;
         scene.epoch_of("box-1", closed, [(closed, full.clone()), (closed, GIVE)]);
         let take = scene.epoch_of(name, took_at, [(took_at, full), (last() + 1, GIVE)]);
-        // Nobody keeps more than full records of that time.
+        // The retention leaves only full records of that time.
         let sweeper = Sweeper {
             retention: Retention { full: 7 * DAY, fine: DAY },
             clock: Arc::new(Dated(late.into())),
@@ -348,7 +349,7 @@ fn nothing_is_emptied_that_is_young_by_the_storages_clock() {
     assert!(spared.contains(&format!("record, {newest}, is 0 seconds old")), "{spared}");
     is(newest, old - Duration::from_secs(1));
     assert!(why(empty().unwrap()).contains("storage's clock"));
-    // Somebody collected it just now, and does not count.
+    // A recent garbage collection does not count.
     scene.epoch("gc-0123456789abcdef", DELETED - HOUR, (DELETED - HOUR, false));
     assert!(why(empty().unwrap()).contains("storage's clock"));
     scene.memory.answers(false);
@@ -358,7 +359,7 @@ fn nothing_is_emptied_that_is_young_by_the_storages_clock() {
     until("it is heard again", || sweeper.node.is_held());
     is(newest, old);
     assert!(is_emptied(&empty().unwrap()));
-    // It was emptied just now, and goes on.
+    // The workspace was purged just now, and the purge continues.
     assert!(matches!(empty().unwrap(), Emptied::Waiting(_)));
     scene.epoch("gc-0123456789abcdef", last(), (last(), false));
     assert!(matches!(empty().unwrap(), Emptied::Waiting(_)));
@@ -412,7 +413,7 @@ fn what_could_not_be_sent_of_a_deleted_one_is_given_up() {
     assert!(before.given.is_none(), "its time was over");
     let held = step(&sweeper(&two), &mut begin(&sweeper(&two)));
     assert!(matches!(held, Emptied::Held(_)), "{held:?}");
-    // Another one's is left alone.
+    // Another process's record log is left alone.
     let others = sweeper(&two).give_up(&tenant()).unwrap();
     assert_eq!(others, GivenUp::NotOurs(Some(Box::new(before.head.clone()))));
     assert_eq!(found(&two).newest.head.number, before.head.number);

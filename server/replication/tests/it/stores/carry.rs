@@ -1,4 +1,4 @@
-//! A real store that is carried away, and copies of it that are made of its chain.
+//! Replication of a real store, and copies that are built from its record log.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use recalld_replication::{
     Nonce, NotRestored, ObjectChain, Shelf, Tenant, TickSource, Ticks, Tracker,
 };
 
-/// Time that goes on when it is told to.
+/// Real clock with an offset that a test can raise.
 #[derive(Debug, Default)]
 pub(crate) struct Told(pub(crate) AtomicU64);
 
@@ -33,7 +33,7 @@ impl TickSource for Told {
     }
 }
 
-/// A date that is set by hand.
+/// Wall clock that a test sets.
 #[derive(Debug, Default)]
 pub(crate) struct Dated(pub(crate) AtomicI64);
 
@@ -43,7 +43,7 @@ impl Clock for Dated {
     }
 }
 
-/// A node of a cluster: what it needs to hold a workspace.
+/// A node of a cluster, with its environment for a leader.
 pub(crate) struct Node {
     pub(crate) memory: Arc<Memory>,
     pub(crate) ticks: Arc<Told>,
@@ -84,7 +84,7 @@ impl Node {
         found.expect("nothing is over").expect("the chain can be read")
     }
 
-    /// Takes the workspace, and gives what led to it.
+    /// Acquires the workspace. Also returns the records before the acquisition, from the newest full record on.
     pub(crate) fn take(&self) -> (Holder, Vec<recalld_replication::Record>) {
         let found = self.found();
         let claim = Claim::new(self.writer.clone(), Duration::from_secs(15));
@@ -97,7 +97,7 @@ impl Node {
         (*holder, found.map_or(Vec::new(), |found| found.records))
     }
 
-    /// A store in a folder that is carried from now on.
+    /// Opens a replicated store in a folder.
     pub(crate) fn open(&self, folder: &Path, when: CarryWhen) -> (Carrier, Arc<Store>) {
         let (holder, records) = self.take();
         let with = (Arc::clone(&self.date) as _, Arc::new(SystemRandom) as _);
@@ -112,7 +112,7 @@ impl Node {
         (carrier, store)
     }
 
-    /// All that the chain has, in a folder of its own, opened by itself.
+    /// Builds a store from the record log in a folder of its own, and opens the store without replication.
     pub(crate) fn copy(&self, folder: &Path) -> Store {
         let mut copy = LocalCopy::over(Arc::new(RealDisk::open(folder).unwrap()));
         let found = self.found().expect("the chain has records");
@@ -138,7 +138,7 @@ pub(crate) fn batch(texts: &[String]) -> Batch {
     Batch { items: texts.iter().map(item).collect(), ..Batch::default() }
 }
 
-/// The texts of a store, in order.
+/// Texts of a store, in order.
 pub(crate) fn texts(store: &Store) -> Vec<String> {
     texts_of(&store.snapshot())
 }
@@ -187,7 +187,7 @@ fn a_large_commit_is_objects_and_a_long_log_is_folded() {
     }
     assert!(!memory.names("t/local/data/").is_empty());
     assert_eq!(texts(&node.copy(&folder.path().join("copy"))), all);
-    // A manifest that leaves the log where it is makes a full record, which must not hold all of it.
+    // A manifest that leaves the log in place needs a full record, which must not contain the whole log.
     store.bind_model(engine::Model { fingerprint: [7; 32], dimensions: 4 }).unwrap();
     store.write(self::batch(&some(0, 1))).unwrap();
     assert!(carrier.settle(PATIENCE));
@@ -275,7 +275,7 @@ fn what_nobody_wants_is_given_up_without_being_sent() {
     let memory = Arc::new(Memory::default());
     let node = Node::new("box-1", &memory);
     let marker = "the combination of the safe";
-    // What would be sent later, and what is too large for a record and is not taken.
+    // A write that would be uploaded later, and a write that is too large for a record and that the storage rejects.
     for (name, delay, bytes) in
         [("later", Duration::from_secs(3600), 1), ("large", Duration::ZERO, 700 << 10)]
     {
@@ -301,7 +301,7 @@ fn what_nobody_wants_is_given_up_without_being_sent() {
     }
 }
 
-/// As if nothing was ever there.
+/// Empties the storage.
 fn forget(memory: &Memory) {
     memory.names("").iter().for_each(|name| memory.forget(name));
 }
@@ -392,7 +392,7 @@ fn what_was_erased_is_nowhere_once_it_was_collected() {
     store.write(batch(&some(2, 1))).unwrap();
     assert_eq!(texts(&node.copy(&folder.path().join("later"))), some(0, 3));
 
-    // Its tombstone names it, in a log and in segments; whatever nobody names may not.
+    // A tombstone names the id, in a log and in segments; an object that no record names must not.
     store.seal().unwrap();
     store.write(batch(&some(3, 1))).unwrap();
     assert!(carrier.settle(PATIENCE));
@@ -438,7 +438,7 @@ fn what_no_record_names_goes_and_what_one_names_stays() {
     assert_eq!(texts(&node.copy(&folder.path().join("copy"))), some(0, 160));
 }
 
-/// Looks until there is nothing newer.
+/// Polls until there is no newer record.
 fn catch_up(tracker: &mut Tracker, reader: &mut Option<Reader>, disk: &Arc<RealDisk>) {
     loop {
         match tracker.look() {
@@ -496,7 +496,7 @@ fn a_reader_follows_whatever_the_writer_does() {
             assert_eq!(seen, wanted, "round {round}");
         }
         if round == 30 {
-            // It begins anew over what it has.
+            // The log tailer restarts over the existing files.
             tracker = Tracker::new(node.driver.clone(), tenant(), Arc::clone(&disk) as _);
             reader = None;
         }
@@ -550,7 +550,7 @@ fn a_workspace_is_had_as_it_was() {
     assert!(matches!(error, NotRestored::TooOld(at) if at <= HOUR), "{error:?}");
     assert!(memory.names("t/local/pin/").is_empty(), "no pin stays");
 
-    // Of what is older than the retention only full records stay, and after it none.
+    // From before the retention only full records are left, and after it none.
     node.ticks.pass(Duration::from_secs(301));
     node.date.0.store(HOUR + 60_000_000, Ordering::SeqCst);
     store.write(batch(&some(8, 1))).unwrap();

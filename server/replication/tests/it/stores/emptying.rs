@@ -1,4 +1,4 @@
-//! What lies on a storage of a workspace that was deleted goes, whoever had it, and whoever ends in the middle.
+//! Purge of a deleted workspace from a storage, whichever node had the workspace, and wherever a purge is cut short.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +21,8 @@ use recalld_replication::{
 pub(crate) const MARKER: &str = "the combination of the safe on the third floor";
 pub(crate) const MINUTES: Duration = Duration::from_secs(301);
 const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
-/// Requests of a step that finds nothing to do: the edge twice, numbers, two records and the edge once more.
+/// Maximum requests of a step that finds nothing to do: the watermark twice, numbers, two records, and the watermark
+/// once more.
 const LOOK_REQUESTS_MAX: u64 = 40;
 
 pub(crate) fn tenant() -> Tenant {
@@ -42,7 +43,7 @@ pub(crate) fn begin(sweeper: &Sweeper) -> Emptying {
     Emptying::new(&sweeper.node)
 }
 
-/// Deleted so long ago.
+/// Deletion of the workspace, `ago` before now.
 fn deleted(ago: Duration) -> Deleted {
     let at = SystemClock.now().0 - i64::try_from(ago.as_micros()).unwrap();
     Deleted { tenant: tenant(), at, looks_again: false, kept: Duration::ZERO }
@@ -57,14 +58,14 @@ pub(crate) fn found(machine: &Machine) -> Found {
     found.unwrap().unwrap().unwrap()
 }
 
-/// Ends the writing of what is open, in good order.
+/// Closes a store and releases its workspace.
 pub(crate) fn give(Seated { store, role }: Seated) {
     let Role::Leads(carrier) = role else { panic!("it was first") };
     drop(store);
     assert!(carrier.give(None, PATIENCE));
 }
 
-/// A workspace that has the marker in an object and in a record, open for writing.
+/// An open workspace with the marker in an object and in a record.
 pub(crate) fn written(machine: &mut Machine, memory: &Memory) -> Seated {
     let led = machine.open().unwrap();
     led.store.write(batch(MARKER)).unwrap();
@@ -76,7 +77,7 @@ pub(crate) fn written(machine: &mut Machine, memory: &Memory) -> Seated {
     led
 }
 
-/// A node's name, its folder and all that it takes to write there.
+/// A node that may write, with its own directory.
 pub(crate) fn machine(name: &str, memory: &Arc<Memory>, root: &Path) -> Machine {
     Machine::new(name, memory, &root.join(name), false)
 }
@@ -110,9 +111,9 @@ fn nothing_that_was_written_is_left_and_who_follows_shows_nothing() {
     assert!(last.newest.given.is_some() && last.emptied_by().is_some());
     let asked = memory.requests.load(Ordering::SeqCst);
     assert!(matches!(step(&sweeper, &mut known), Emptied::Waiting(_)));
-    // It collects: a list each of records, objects, pins and edges comes to that.
+    // The step collects garbage, which adds a list each of records, objects, pins and watermarks.
     assert!(memory.requests.load(Ordering::SeqCst) - asked <= 2 * LOOK_REQUESTS_MAX);
-    // For all of them: nobody's time runs ten times as fast as another's (REM-31).
+    // Advance all clocks: no clock may run ten times as fast as another (REM-31).
     for machine in [&one, &two, &replica] {
         machine.pass(MINUTES);
     }
@@ -122,7 +123,7 @@ fn nothing_that_was_written_is_left_and_who_follows_shows_nothing() {
     assert_eq!(memory.names("t/local/chain/").len(), 2);
     assert_eq!(memory.names("t/local/ledger/"), [ledger], "as it stays on the node");
 
-    // Whoever asks again changes nothing, and asks little.
+    // A further purge changes nothing and sends few requests.
     let (there, asked) = (memory.names(""), memory.requests.load(Ordering::SeqCst));
     assert!(matches!(step(&sweeper, &mut begin(&sweeper)), Emptied::Done(_)));
     let asked = memory.requests.load(Ordering::SeqCst) - asked;
@@ -143,7 +144,7 @@ fn nothing_that_was_written_is_left_and_who_follows_shows_nothing() {
     until("what is followed is gone", || texts(&followed).is_empty());
     until("it follows on", || following.age().at.number == last.newest.head.number);
     until("it is fresh", || following.age().stale.is_some_and(|stale| stale < PATIENCE));
-    // A store without rows is one: it can be written, and followed on.
+    // A purged store is a valid empty one: it can be written and followed.
     until("it is heard again", || one.seat.node.as_ref().unwrap().is_held());
     let led = one.open().unwrap();
     assert!(matches!(led.role, Role::Leads(_)) && texts(&led.store).is_empty());
@@ -155,7 +156,7 @@ fn nothing_that_was_written_is_left_and_who_follows_shows_nothing() {
     assert_eq!(texts(&replica.open().unwrap().store), ["after"]);
 }
 
-/// Has the newest edge say that nothing is known to be gone.
+/// Resets `gone` in the newest low watermark.
 fn forget_gone(memory: &Memory) {
     let edge = memory.names("t/local/edge/").pop().unwrap();
     memory.tamper(&edge, |bytes| {
@@ -170,7 +171,7 @@ fn whoever_ends_in_the_middle_is_followed_by_another() {
     let memory = Arc::new(Memory::default());
     let mut one = machine("box-1", &memory, root.path());
     give(written(&mut one, &memory));
-    // It took it, and ended before it said anything.
+    // A process acquired the workspace and crashed before any further record.
     carry::Node::new("box-9", &memory).take();
     let two = machine("box-2", &memory, root.path());
     let sweeping = sweeper(&two);
@@ -178,13 +179,13 @@ fn whoever_ends_in_the_middle_is_followed_by_another() {
     let given = found(&two).newest.head.number;
     drop((sweeping, two));
 
-    // What was done is read in the chain: another one takes nothing, and knows its own time alone.
+    // Progress is read from the record log: the next node acquires nothing, and relies on its own clock only.
     let three = machine("box-3", &memory, root.path());
     let (sweeping, passes) = (sweeper(&three), || three.pass(MINUTES));
     let mut known = begin(&sweeping);
     assert!(matches!(step(&sweeping, &mut known), Emptied::Waiting(_)));
     passes();
-    // It was not known here either that the storage is away.
+    // A step with an unreachable storage fails, and the next step continues.
     memory.answers(false);
     let away = sweeping.empty(&deleted(Duration::ZERO), &mut known, &|_| Ok(())).unwrap_err();
     assert!(matches!(away, NotRestored::Away(_)), "{away}");
@@ -193,8 +194,8 @@ fn whoever_ends_in_the_middle_is_followed_by_another() {
     assert_eq!(found(&three).newest.head.number, given);
     assert!(!memory.holds(MARKER));
 
-    // Another epoch came since: one that gave it away and may have put what no record names, one that emptied it and was
-    // not given away, and one that wrote. Each is taken, and emptied anew.
+    // A later epoch was started, of three kinds: released, with possible uploads that no record names; with a purge
+    // record and not released; with a step record. Each time the workspace is acquired and purged anew.
     let Kind::Full(full) = &found(&three).records[0].kind else { panic!("it is emptied") };
     let piece = |bytes: &[u8]| LogPiece {
         number: 99,

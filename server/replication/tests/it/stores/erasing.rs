@@ -1,4 +1,5 @@
-//! What was erased on one node leaves the storage and every other node, and that is known of each.
+//! Erasure on one node: the data vanishes from the storage and from every other node, and the progress of each is
+//! known.
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +23,7 @@ fn tenant() -> Tenant {
     Tenant::new("local").unwrap()
 }
 
-/// The files below a folder that have these bytes in them.
+/// Files below a folder that contain these bytes.
 fn found_in(folder: &Path, wanted: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -40,7 +41,7 @@ fn contains(bytes: &[u8], wanted: &[u8]) -> bool {
     bytes.windows(wanted.len()).any(|part| part == wanted)
 }
 
-/// Says what a node has, as its process does.
+/// Publishes the inventory of a node.
 fn tells(objects: &dyn Objects, name: &str, record: u64, left: u32) {
     let node = NodeId::new(name).unwrap();
     let workspaces = [(tenant(), Holding { record, left })].into();
@@ -58,7 +59,7 @@ fn carrier(seated: &Seated) -> Arc<Carrier> {
     Arc::clone(carrier)
 }
 
-/// The record that a machine that follows shows.
+/// Record that a follower is at.
 fn shown(seated: &Seated) -> u64 {
     let Role::Follows(following) = &seated.role else { panic!("it only reads") };
     following.age().at.number
@@ -85,7 +86,7 @@ fn an_erasure_is_everywhere_once_the_last_node_that_was_away_has_come_back() {
         until("they follow", || texts(&seated.store) == ["what stays", SECRET]);
     }
     tells(&*objects, "box-3", shown(&third), 0);
-    // It goes away before the erasure.
+    // `box-3` goes away before the erasure.
     drop(third);
     for place in [&bucket, &home("box-1"), &home("box-2"), &home("box-3")] {
         assert!(!found_in(place, SECRET).is_empty(), "{}", place.display());
@@ -102,7 +103,7 @@ fn an_erasure_is_everywhere_once_the_last_node_that_was_away_has_come_back() {
     list.ended_by(&owed, record).unwrap();
     assert!(!far(&one).is_gone(record), "records are not known for long enough");
     until("the second has it", || shown(&second) >= record);
-    // For all of them: no clock may run ten times as fast as another.
+    // Advance all clocks: no clock may run ten times as fast as another.
     [&one, &two, &three].into_iter().for_each(|machine| machine.pass(MINUTES));
     carrier(&led).collect().unwrap().unwrap();
     assert!(far(&one).is_gone(record));
@@ -174,7 +175,7 @@ fn an_erasure_that_is_asked_for_again_is_not_ended_by_what_was_on_its_way() {
     list().ended_by(&on_its_way, 5).unwrap();
     let owed = list().owed();
     assert_eq!(owed.iter().map(|owed| owed.id).collect::<Vec<_>>(), [7]);
-    // Nor where the first one was over and gone from the list before.
+    // A late end must not count either if the first erasure was complete and off the list before.
     list().ended_by(&owed, 6).unwrap();
     list().everywhere(6).unwrap();
     assert_eq!(list().waiting(), 0);

@@ -1,4 +1,4 @@
-//! Replicas whose files are here in part: what they answer, what they fetch, and what they keep.
+//! Replicas with partial files: their answers, their fetches, and the files that stay in their cache.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,14 +15,14 @@ use engine::{
 use kernels::Kernels;
 use recalld_replication::{Cache, Following, Keeper, Role, Seated, Tended};
 
-/// Items of the three segments, each less than half as large as the one before: no flush merges them.
+/// Items of the three segments, each less than half as large as the one before, so that no flush merges them.
 const ITEMS: [u32; 3] = [56, 20, 7];
 const TEXT_BYTES: usize = 90_000;
 const DIMENSIONS: u32 = 32;
-/// Pages of the end of a file, its first page, and those of a directory, at the most.
+/// Maximum bytes to open a file: the pages of its end, its first page, and those of a directory.
 const OPENING_BYTES: u64 = 6 * (64 << 10);
 
-/// Long words that are other ones in each item, and one that all have.
+/// Long words that differ from item to item, and one common word.
 fn text(id: u32) -> String {
     let mut text = String::with_capacity(TEXT_BYTES + 64);
     let mut state = u64::from(id) + 1;
@@ -58,7 +58,7 @@ fn write(store: &Store, ids: impl Iterator<Item = u32>) {
     }
 }
 
-/// A workspace of three segments and a tail, all of it carried.
+/// A workspace of three segments and a tail, completely uploaded.
 struct World {
     folder: tempfile::TempDir,
     memory: Arc<Memory>,
@@ -99,7 +99,7 @@ impl World {
         self.folder.path().join(name)
     }
 
-    /// The writer's segments.
+    /// Segments of the leader.
     fn segments(&self) -> Vec<(String, Vec<u8>)> {
         let names = names(&self.home("one")).into_iter();
         let names = names.filter(|name| name.starts_with("segment-"));
@@ -120,7 +120,7 @@ impl World {
         machine
     }
 
-    /// The writer gives the workspace away.
+    /// Releases the workspace.
     fn give(&mut self) {
         let Seated { store, role } = self.led.take().unwrap();
         let Role::Leads(carrier) = role else { panic!("it was first") };
@@ -138,7 +138,7 @@ impl World {
         self.memory.reads.load(Ordering::SeqCst)
     }
 
-    /// Whether what a store answers is what the writer's does.
+    /// Asserts that a store gives the same answers as the leader's; an error if its bytes could not be fetched.
     fn is_same(&self, store: &Store) -> Result<(), Damage> {
         let whole = self.led().store.snapshot();
         assert_eq!(answers(&store.snapshot())?, answers(&whole).unwrap());
@@ -146,7 +146,7 @@ impl World {
     }
 }
 
-/// Names of the files of a store.
+/// Names of a store's files.
 fn names(home: &Path) -> BTreeSet<String> {
     let entries = std::fs::read_dir(home.join("store")).unwrap();
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
@@ -156,7 +156,7 @@ fn parts(home: &Path) -> usize {
     names(home).iter().filter(|name| name.ends_with(".part")).count()
 }
 
-/// What a store says: its items, how they stand, and what two searches find.
+/// Answers of a store: its items, their states, and the results of two searches.
 fn answers(snapshot: &Snapshot) -> Result<Vec<String>, Damage> {
     let mut found = Vec::new();
     for place in snapshot.places()? {
@@ -190,7 +190,7 @@ fn answers(snapshot: &Snapshot) -> Result<Vec<String>, Damage> {
     Ok(found)
 }
 
-/// Those of the answers that further items leave as they are.
+/// Answers that do not change when items are added.
 fn items(answers: Vec<String>) -> BTreeSet<String> {
     let asked = ["common: ", "number 7: ", "near: ", "number 100"];
     let is_of_items = |line: &String| !asked.iter().any(|start| line.starts_with(start));
@@ -284,7 +284,7 @@ fn a_restart_goes_on_from_what_is_here() {
     let seated = followed(&mut replica);
     let (store, _) = &seated;
     let before = answers(&store.snapshot()).unwrap();
-    // A part of the rest, so that no file is whole.
+    // Fetch a part of the rest, so that no file is complete.
     for _ in 0..2 {
         assert_eq!(cache.tend(), Tended::Done);
     }
@@ -310,7 +310,7 @@ fn a_restart_goes_on_from_what_is_here() {
 fn the_bound_holds_and_answers_stay_right() {
     let world = World::new();
     let whole = world.bytes();
-    // The largest file fits, and not all.
+    // The largest file fits, but not all files.
     let bound = whole * 3 / 4;
     let cache = Cache::new(bound);
     let keeper = Keeper::start(&cache).unwrap();
@@ -351,7 +351,7 @@ fn what_one_question_needs_may_be_too_much() {
     let (store, _following) = followed(&mut replica);
     let away = world.is_same(&store).unwrap_err();
     assert!(away.is_away() && away.to_string().contains("remote.cache_bytes"), "{away}");
-    // What needs less is answered: as soon as the other question's files are gone.
+    // A smaller query is answered as soon as the files of the large one are evicted.
     until("a small one", || {
         let snapshot = store.snapshot();
         let place = snapshot.find(ItemId(2));
@@ -378,7 +378,7 @@ fn what_nobody_has_open_goes_first() {
     let left = names(&world.home("old"));
     assert_eq!(left, BTreeSet::from(["LOCK".to_owned()]), "{closed} bytes were there");
     drop(keeper);
-    // It begins anew.
+    // The old replica starts anew.
     let mut old = world.machine("old", true, &Cache::new(1 << 30));
     world.is_same(&followed(&mut old).0).unwrap();
 }
@@ -386,7 +386,7 @@ fn what_nobody_has_open_goes_first() {
 #[test]
 fn a_file_that_is_another_than_its_record_says_is_fetched_twice_and_told() {
     let world = World::new();
-    // A store whose texts have the same length, word by word.
+    // A store whose texts have the same lengths, word by word.
     let other = World::new();
     let (name, bytes) = world.segments().pop().unwrap();
     let (_, others) = other.segments().pop().unwrap();
@@ -429,7 +429,7 @@ fn a_node_takes_a_workspace_whose_files_are_here_in_part() {
     write(&store, 1000..1001);
     store.seal().unwrap();
     assert!(parts(&world.home("two")) > 0, "nor did a write");
-    // Merging does.
+    // A merge does wait for whole files.
     world.memory.answers(false);
     match store.compact_fully(&FullSpeed) {
         Err(WriteError::Postponed { why, remedy: Remedy::RetryLater }) => {

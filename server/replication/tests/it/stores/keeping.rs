@@ -1,4 +1,4 @@
-//! What a carried store leaves on a storage: what goes with time, and what goes on after a restart.
+//! Objects of a replicated store over time: those that retention removes, and uploads that resume after a restart.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -33,11 +33,11 @@ fn what_is_kept_goes_when_its_time_is_over_though_nothing_happens() {
         }
         node.driver.chain.edge(&tenant()).unwrap()
     };
-    // An hour back can be had: all but the newest of the full records lie below the edge.
+    // With an hour of retention, all full records but the newest are below the watermark.
     let first = collect_at(31);
     assert!(first.turn == 0 && first.kept[0].at < 10 * MINUTE, "{first:?}");
     let before = memory.names("t/local/chain/").len();
-    // Nothing was written since, so the boundary stays.
+    // Without a write since, the boundary stays.
     let second = collect_at(75);
     assert_eq!(second.place(), (first.boundary, 1));
     assert!(!second.kept.is_empty() && second.kept[0].at >= 15 * MINUTE, "{second:?}");
@@ -49,7 +49,7 @@ fn what_is_kept_goes_when_its_time_is_over_though_nothing_happens() {
     assert_eq!(texts(&node.copy(&folder.path().join("copy"))), some(0, 16));
 }
 
-/// A store of one large segment, in a folder, and how many parts that has.
+/// Creates a store of one large segment in a folder. Returns the number of parts of the segment.
 fn large_segment(home: &Path) -> usize {
     let store = Store::open(Ground::real(home).unwrap(), Options::default()).unwrap();
     for number in 0..70 {
@@ -65,7 +65,7 @@ fn large_segment(home: &Path) -> usize {
     usize::try_from(lengths.max().unwrap().div_ceil(PART_BYTES)).unwrap()
 }
 
-/// Parts of the file that has most of them.
+/// Number of parts of the file with the most parts.
 fn of_the_largest(put: &[String]) -> usize {
     let mut counts = std::collections::BTreeMap::new();
     for name in put {
@@ -94,7 +94,7 @@ fn a_large_file_goes_on_after_a_restart_unless_somebody_came_between() {
     assert_eq!(first, 4);
     let second = cut_short(1);
     assert_eq!(second, 1);
-    // Whatever another one may have removed goes up anew.
+    // Parts that another node may have removed are uploaded anew.
     Node::new("box-2", &memory).take();
     let third = cut_short(4);
     assert_eq!(third, 4, "what was there is nobody's");

@@ -1,4 +1,4 @@
-//! Files of a ledger that are brought to a storage, and what comes back from there.
+//! Upload of ledger files to a storage, and their download.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -18,7 +18,7 @@ use recalld_replication::{
     NotFetched, ObjectChain, Tenant, ledgers,
 };
 
-/// Volumes in a folder; all of them count as synced. Counts how often somebody looks.
+/// Volumes in a folder, all of them durable. Counts the listings.
 struct Volumes(PathBuf, AtomicUsize);
 
 impl Volumes {
@@ -26,7 +26,7 @@ impl Volumes {
         self.0.join(volume_name(volume))
     }
 
-    /// Bytes that no two places have in common by chance.
+    /// Appends bytes that differ from place to place.
     fn grow(&self, volume: u64, bytes: u64) {
         let path = self.path(volume);
         let from = fs::metadata(&path).map_or(0, |about| about.len());
@@ -96,7 +96,7 @@ impl Bench {
         self.memory.names("t/local/ledger/")
     }
 
-    /// Whether what is fetched is, byte for byte, what is here.
+    /// Asserts that the downloaded ledger equals the local one, byte for byte.
     fn check(&self, ledger: &LedgerThere) {
         let folder = tempfile::tempdir().unwrap();
         ledger.fetch(&*self.memory, &tenant(), folder.path()).unwrap();
@@ -118,7 +118,7 @@ fn what_is_brought_comes_back_and_many_pieces_become_few() {
         bringer.bring_all(Duration::ZERO).unwrap();
     }
     assert!(bench.pieces().len() < SMALL_PIECES_MAX, "{} pieces", bench.pieces().len());
-    // More than one piece holds, then a volume behind it.
+    // More bytes than fit into one piece, then another volume.
     bench.here.grow(1, 2 * LEDGER_PIECE_BYTES_MAX + 5);
     bench.here.grow(50, 700);
     bringer.bring_all(Duration::ZERO).unwrap();
@@ -139,7 +139,7 @@ fn a_restart_goes_on_behind_what_is_there() {
     bringer.bring_all(Duration::ZERO).unwrap();
     assert_eq!(bringer.take_begun_anew(), None);
     assert_eq!(bench.pieces().len(), 2, "what was there was not sent again");
-    // Left behind by a crash between a piece and the removal of those that it is made of.
+    // State after a crash between the upload of a compacted piece and the removal of its sources.
     let whole = bench.pieces()[1].replace("00000000000000001000-", "00000000000000000000-");
     let bytes = fs::read(bench.here.path(1)).unwrap();
     bench.memory.insert(&whole, bytes);
@@ -172,7 +172,7 @@ fn a_ledger_that_is_another_than_what_is_there_begins_anew_and_says_so() {
     bench.check(bench.there().iter().find(is_whole).unwrap());
 }
 
-/// As where a node's disk was put back to what it was earlier, or somebody went on with a copy of it.
+/// State after a node's disk was reset to an earlier one, or after a copy of the disk was used elsewhere.
 #[test]
 fn of_a_ledger_that_went_another_way_somewhere_nothing_is_removed() {
     for what in ["the longest piece", "a superfluous one", "behind a hole", "a later volume"] {
@@ -232,7 +232,7 @@ fn while_the_storage_is_away_nothing_counts_as_brought_and_later_all_is() {
     let why = bringer.bring_all(Duration::from_millis(1)).unwrap_err();
     assert!(why.may_pass && why.to_string().contains("away"), "{why}");
     assert!(bringer.trouble().is_some());
-    // Several wait for it, and one request brings it for all of them.
+    // Several callers wait, and one request uploads for all of them.
     thread::scope(|scope| {
         let waiting: Vec<_> =
             (0..4).map(|_| scope.spawn(|| bringer.bring((1, 100), PATIENCE))).collect();
@@ -299,7 +299,7 @@ fn the_folder_is_looked_at_again_when_another_volume_began_and_not_for_each_entr
         bringer.bring((1, bytes), PATIENCE).unwrap();
     }
     assert_eq!(looks(), begun);
-    // What was not sent of the volume before comes with the next one.
+    // The rest of the previous volume is uploaded with the next one.
     bench.here.grow(1, 50);
     bench.here.grow(50, 10);
     bringer.bring((50, 10), PATIENCE).unwrap();
@@ -310,7 +310,7 @@ fn the_folder_is_looked_at_again_when_another_volume_began_and_not_for_each_entr
     let there = bench.there();
     assert_eq!(there.len(), 1);
     bench.check(&there[0]);
-    // One that is not as long as that is not told as brought.
+    // An end behind the end of the volume is not reported as uploaded.
     let refused = bringer.bring((50, 30), Duration::ZERO).unwrap_err();
     assert!(!refused.may_pass, "{refused}");
     bench.here.grow(50, 5);

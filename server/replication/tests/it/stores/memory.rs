@@ -1,4 +1,4 @@
-//! An object store in memory: honest, and away when it is told to be.
+//! Object store in memory: correct, and unavailable on request.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,63 +9,60 @@ use recalld_replication::{About, Away, Key, Objects, Tried};
 
 use crate::plain::Plain;
 
-/// Objects, and what is told and counted of them.
+/// Objects, with settings and counters.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     objects: Plain,
     is_away: AtomicBool,
-    /// How many more parts of files it takes, where it is told.
+    /// Number of further parts of files that the store accepts; `None` for any number.
     room: Mutex<Option<usize>>,
-    /// The parts of files that were put.
+    /// Parts of files that were put.
     put: Mutex<Vec<String>>,
-    /// How many requests were made.
     pub(crate) requests: AtomicU64,
-    /// Bytes of files that were read, and how often some were.
+    /// Bytes of files that were read, and number of those reads.
     pub(crate) read: AtomicU64,
     pub(crate) reads: AtomicU64,
-    /// Of so many such reads one fails, where this is not 0.
+    /// If not 0, one of this many such reads fails.
     pub(crate) one_fails_of: AtomicU64,
-    /// How many seconds old some objects are by its clock; the others are new.
+    /// Ages of some objects in seconds, by the store's clock; all others are new.
     pub(crate) ages: Mutex<BTreeMap<String, u64>>,
 }
 
 impl Memory {
-    /// Whether it answers from now on.
+    /// Makes the store available or unavailable.
     pub(crate) fn answers(&self, answers: bool) {
         self.is_away.store(!answers, Ordering::SeqCst);
     }
 
-    /// It takes so many more parts of files, or any number.
+    /// Sets the number of further parts of files that the store accepts.
     pub(crate) fn takes(&self, parts: Option<usize>) {
         *self.room.lock().unwrap() = parts;
     }
 
-    /// The parts of files that were put since this was asked last.
+    /// Parts of files that were put since the last call.
     pub(crate) fn put_since(&self) -> Vec<String> {
         std::mem::take(&mut self.put.lock().unwrap())
     }
 
-    /// The names of all objects that begin so.
+    /// Names of all objects with this prefix.
     pub(crate) fn names(&self, prefix: &str) -> Vec<String> {
         self.lock().keys().filter(|name| name.starts_with(prefix)).cloned().collect()
     }
 
-    /// Changes an object.
     pub(crate) fn tamper(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
         change(self.lock().get_mut(name).expect("it is there"));
     }
 
-    /// Puts an object there, whatever its name.
+    /// Puts an object under any name.
     pub(crate) fn insert(&self, name: &str, bytes: Vec<u8>) {
         self.lock().insert(name.to_owned(), bytes);
     }
 
-    /// Loses an object.
     pub(crate) fn forget(&self, name: &str) {
         self.lock().remove(name).expect("it is there");
     }
 
-    /// Whether any object has these bytes in it.
+    /// Returns true if any object contains these bytes.
     pub(crate) fn holds(&self, text: &str) -> bool {
         let wanted = text.as_bytes();
         let has = |bytes: &Vec<u8>| bytes.windows(wanted.len()).any(|part| part == wanted);

@@ -1,4 +1,4 @@
-//! Real stores and what becomes of them on a storage: carried, followed, taken over, brought back.
+//! Real stores on a storage: uploaded, followed, taken over and restored.
 
 mod alive;
 mod carry;

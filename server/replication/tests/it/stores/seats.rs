@@ -1,4 +1,4 @@
-//! Nodes that share workspaces by way of one storage: who writes, who follows, and who takes over.
+//! Nodes that share workspaces on one storage: leaders, followers and failover.
 
 use std::ops::Range;
 use std::path::Path;
@@ -53,13 +53,13 @@ fn a_replica_follows_and_takes_no_writes() {
     assert!(error.contains("box-1"), "{error}");
     until("it is fresh", || following.age().stale.is_some_and(|stale| stale < PATIENCE));
 
-    // Begun anew it has what it had.
+    // After a restart the replica still has its rows.
     drop((store, following));
     let again = replica.open().unwrap();
     assert_eq!(texts(&again.store), ["one", "two"]);
 }
 
-/// The storage, where a writer writes one more whenever a record is read.
+/// Storage whose leader writes one more item on each read of a record.
 #[derive(Debug)]
 struct Busy {
     memory: Arc<Memory>,
@@ -194,7 +194,7 @@ fn a_node_that_went_silent_is_followed_by_another_and_what_only_it_had_is_set_as
     assert!(carrier.settle(PATIENCE));
     led.store.write(batch("not carried")).unwrap();
     drop(led);
-    // Its node is gone as well: no beat comes any more.
+    // The node ends as well, so its heartbeats stop.
     drop(one);
 
     let mut two = Machine::new("box-2", &memory, &folder.path().join("two"), false);
@@ -221,7 +221,7 @@ fn a_node_that_went_silent_is_followed_by_another_and_what_only_it_had_is_set_as
     assert_eq!(texts(&aside), ["carried", "not carried"]);
     drop((aside, followed, one));
 
-    // Its store is gone for good: nothing here says any more that there is anything.
+    // The store is removed for good: nothing here names the workspace any more.
     std::fs::remove_dir_all(home.join("store")).unwrap();
     std::fs::write(home.join("remote-ledger.json"), "of the ledger").unwrap();
     assert!(held_in(&home).unwrap().is_some_and(|held| held.left == 1));
@@ -268,7 +268,7 @@ fn what_is_not_carried_yet_waits_for_the_node_that_has_it() {
     drop(own);
     let mut one = Machine::new("box-1", &memory, &home, false);
     let mut two = Machine::new("box-2", &memory, &folder.path().join("two"), false);
-    // Its first record is there, and no file of it.
+    // The first record is stored, but no file.
     memory.takes(Some(0));
     let Seated { store, role } = one.open().unwrap();
     let Role::Leads(carrier) = role else { panic!("it was first") };
@@ -281,7 +281,7 @@ fn what_is_not_carried_yet_waits_for_the_node_that_has_it() {
         "{why}"
     );
 
-    // Nor does what the first one has become another's, where it is looked at without a claim.
+    // Without a claim, the first node's store does not become a follower's either.
     let why = one.seat.open(None, None).map(|_| ()).unwrap_err();
     assert!(matches!(why, NotSeated::NotCarried(_)), "{why}");
     assert!(!recalld_replication::is_followed(&home).unwrap() && left(&home).is_empty());
