@@ -1,5 +1,4 @@
-//! Looks for secrets in files and says how many of which kind there are, where, and how fast that was. Never what
-//! they are.
+//! Searches files for secrets and prints count, kind, position and speed, but never the secrets.
 //!
 //! `cargo run -p recalld-secret-scan --example find_secrets -- FILE...`
 

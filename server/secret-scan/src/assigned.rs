@@ -1,8 +1,8 @@
-//! Secrets beside a name that says what they are: `password = ...`, `"api_key": "..."`, `export TOKEN=...`,
-//! `--token ...`, `<password>...`, `the password is ...`.
+//! Secrets beside a name that denotes a secret: `password = ...`, `"api_key": "..."`, `export TOKEN=...`, `--token
+//! ...`, `<password>...`, `the password is ...`.
 //!
-//! The name is what ends with a word of [`WORDS`]; `password_hash` ends with another one. Whether the value is a
-//! secret is `values`' business.
+//! The last word of the name must be in [`WORDS`]; the last word of `password_hash` is not. `values` decides if the
+//! value is a secret.
 
 use std::ops::Range;
 
@@ -14,26 +14,26 @@ use super::{Hit, Kind, is_word};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Bytes of a name that are looked at.
+    /// Bytes of a name that are inspected.
     const NAME_BYTES_MAX: usize = 64;
-    /// Bytes of a value, at most.
+    /// Bytes of a value.
     const VALUE_BYTES_MAX: usize = 512;
     /// Bytes between a name and `is`, as in `the password for the printer is`.
     const PROSE_BYTES_MAX: usize = 48;
 
-    /// Bytes of a line of `.netrc` before the password.
+    /// Bytes of a `.netrc` line before the password.
     const NETRC_BYTES_MAX: usize = 160;
 }
 
-/// Characters of a key that is called one, at the least.
+/// Minimum characters of a value that is called a key.
 const KEY_CHARS_MIN: usize = 16;
-/// The same of a secret: people choose those.
+/// Minimum characters of a value that is called a secret; people choose secrets, so these are shorter than keys.
 const SECRET_CHARS_MIN: usize = 12;
 
-/// Ends a value that nothing else ends.
+/// Characters that end a value if no other delimiter does.
 const SPACE_OR_QUOTE: &str = " \t\r\n\"`<>";
 
-/// What a name says of its value.
+/// Type of credential that a name denotes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Says {
     Password,
@@ -41,7 +41,7 @@ enum Says {
     Secret,
 }
 
-/// The last word of a name, and what it says.
+/// Last words of a name, with the type of credential.
 const WORDS: &[(&str, Says)] = &[
     ("password", Says::Password),
     ("passwd", Says::Password),
@@ -64,7 +64,7 @@ const WORDS: &[(&str, Says)] = &[
     ("authorization", Says::Key),
 ];
 
-/// What makes a `key` a secret one, where it stands right before.
+/// Words directly before `key` by which the name denotes a credential.
 const KEYS: &[&str] = &[
     "api",
     "access",
@@ -97,7 +97,7 @@ const KEYS: &[&str] = &[
     "subscription",
 ];
 
-/// What a word may be followed by without meaning something else.
+/// Trailing words that do not change the meaning of a name.
 const ENDINGS: &[&str] = &[
     "prod",
     "production",
@@ -121,7 +121,7 @@ const ENDINGS: &[&str] = &[
     "backup",
 ];
 
-/// Tokens that open nothing: places in lists, marks of texts, guards of forms.
+/// Words before `token` for tokens that grant no access: cursors, text markers, form guards.
 const OPEN_TOKENS: &[&str] = &[
     "next",
     "page",
@@ -160,9 +160,9 @@ const OPEN_TOKENS: &[&str] = &[
     "skip",
 ];
 
-/// The secret that the word at `word` names.
+/// Returns the secret that the word at `word` names.
 pub(super) fn after(text: &str, word: Range<usize>, runs: &mut Runs) -> Option<Hit> {
-    // Most words end the search here: what follows them gives them no value.
+    // Most words are rejected here, because no value follows.
     let beside = Beside::of(text, &word)?;
     let says = says(text, &word)?;
     let value = beside.value(text, &word, says)?;
@@ -183,7 +183,7 @@ pub(super) fn after(text: &str, word: Range<usize>, runs: &mut Runs) -> Option<H
     is_one.then(|| (sharper(kind, text, &word, given), value.at))
 }
 
-/// A better name for a secret, where its own says more.
+/// Returns a more specific kind if the name or its line shows one.
 fn sharper(kind: Kind, text: &str, word: &Range<usize>, given: &str) -> Kind {
     let name = name(text, word).to_ascii_lowercase();
     let line = &text[text.floor_char_boundary(word.start.saturating_sub(160))..word.start];
@@ -204,7 +204,7 @@ fn sharper(kind: Kind, text: &str, word: &Range<usize>, given: &str) -> Kind {
     }
 }
 
-/// A name to its end at `word`, with the words that dashes and dots tie to it.
+/// Returns the name that ends with `word`, including words joined by dashes and dots.
 fn name<'t>(text: &'t str, word: &Range<usize>) -> &'t str {
     let from = text.floor_char_boundary(word.end.saturating_sub(NAME_BYTES_MAX));
     let before = &text.as_bytes()[from..word.end];
@@ -214,7 +214,7 @@ fn name<'t>(text: &'t str, word: &Range<usize>) -> &'t str {
     text[text.ceil_char_boundary(word.end - tied)..word.end].trim_start_matches(['-', '.'])
 }
 
-/// The words of a name, small: `dbPassword`, `DB_PASSWORD`, `db-password`.
+/// Splits a name into lower-case words: `dbPassword`, `DB_PASSWORD`, `db-password`.
 fn words(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for part in name.split(['_', '-', '.']).filter(|part| !part.is_empty()) {
@@ -253,35 +253,35 @@ fn says(text: &str, word: &Range<usize>) -> Option<Says> {
     if last == "token" && before.iter().any(|word| OPEN_TOKENS.contains(word)) {
         return None;
     }
-    // `dbpassword`, `authtoken`: written as one word.
+    // `dbpassword` and `authtoken` are written as one word.
     let found = WORDS.iter().find(|(name, _)| *name == last);
     let found =
         found.or_else(|| WORDS.iter().find(|(name, _)| name.len() >= 5 && last.ends_with(name)));
     found.map(|(_, says)| *says)
 }
 
-/// How a value stands beside its name.
+/// Position of a value relative to its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Beside {
-    /// Behind a sign that ends at this byte.
+    /// After an assignment sign that ends at this byte.
     Sign { end: usize, is_spaced: bool },
-    /// As what a function is called with.
+    /// Argument of a function call.
     Call(usize),
-    /// As the content of an element.
+    /// Content of an element.
     Element(usize),
-    /// As the next word of a command.
+    /// Next argument of a command.
     Flag(usize),
-    /// Said in words.
+    /// After `is` in prose.
     Said(usize),
 }
 
-/// A value, and what is around it.
+/// A value and its context.
 struct Value {
     at: Range<usize>,
     is_quoted: bool,
-    /// Whether it stands where programs have expressions.
+    /// True if the value is in a place where programs have expressions.
     is_in_code: bool,
-    /// Whether it is said in words.
+    /// True if the value follows in prose.
     is_said: bool,
 }
 
@@ -303,7 +303,7 @@ impl Value {
 }
 
 impl Beside {
-    /// What follows a word.
+    /// Detects the position of a value after a word; `None` if there is none.
     fn of(text: &str, word: &Range<usize>) -> Option<Self> {
         let bytes = text.as_bytes();
         let rest = &bytes[word.end..];
@@ -317,7 +317,7 @@ impl Beside {
                 let after = &rest[skipped..];
                 let length = sign(after);
                 if length > 0 {
-                    // `arn:aws:...:secret:name`: parts of a longer name.
+                    // `arn:aws:...:secret:name`: the word is part of a longer name.
                     let is_part = first == b':' && text[..word.start].ends_with(':')
                         || after[0] == b'|' && !is_cell(text, word.start);
                     let end = word.end + skipped + length;
@@ -343,7 +343,7 @@ impl Beside {
             Self::Sign { end, is_spaced } => signed(text, word, (end, is_spaced)),
             Self::Call(start) => {
                 let value = quoted(text, start)?;
-                // `t("password")` names, `setPassword("...")` gives, and `pass("...")` does something else.
+                // `setPassword("...")` assigns a value; `t("password")` only names one, and `pass("...")` is unrelated.
                 let words = words(name(text, word));
                 let is_given = words.len() > 1 || text[..word.start].ends_with('.');
                 let is_whole = words.last().is_some_and(|last| last.len() >= 5);
@@ -375,7 +375,7 @@ impl Beside {
     }
 }
 
-/// Whether a word may name a value without a sign between them: a look that most words do not pass.
+/// Returns true if a word can name a value without an assignment sign. A cheap check that rejects most words.
 fn is_said_of(word: &str) -> bool {
     let ends = |name: &str| {
         let tail = word.len().checked_sub(name.len()).and_then(|from| word.get(from..));
@@ -384,14 +384,14 @@ fn is_said_of(word: &str) -> bool {
     ends("key") || WORDS.iter().any(|(name, _)| ends(name))
 }
 
-/// Whether a word stands in the first cell of a row of a table.
+/// Returns true if a word is in the first cell of a table row.
 fn is_cell(text: &str, start: usize) -> bool {
     let from = text.floor_char_boundary(start.saturating_sub(NAME_BYTES_MAX));
     let line = text[from..start].rsplit('\n').next().unwrap_or_default();
     line.trim_start().starts_with('|') && line.matches('|').count() == 1
 }
 
-/// Whether a word is, or ends, `--flag`; or is the `password` of a line of `.netrc`.
+/// Returns true if a word is, or ends, a `--flag`, or is the `password` of a `.netrc` line.
 fn is_flag(text: &str, start: usize) -> bool {
     let before = &text[..start];
     let flag = before.trim_end_matches(|c: char| c == '-' || c.is_ascii_alphanumeric());
@@ -403,7 +403,7 @@ fn is_flag(text: &str, start: usize) -> bool {
     line.contains("login ") && (line.contains("machine ") || line.contains("default "))
 }
 
-/// Bytes of the sign that gives a name its value; none where there is none.
+/// Length in bytes of an assignment sign; 0 if there is none.
 fn sign(after: &[u8]) -> usize {
     match after {
         [b':', b'=', ..] | [b'=', b'>', ..] => 2,
@@ -414,7 +414,7 @@ fn sign(after: &[u8]) -> usize {
     }
 }
 
-/// `password is X`, `password for the printer is X`, `password to X is Y`: where the value begins.
+/// Returns the start of the value in `password is X`, `password for the printer is X`, `password to X is Y`.
 fn said(text: &str, end: usize) -> Option<usize> {
     let rest = &text[end..text.floor_char_boundary((end + PROSE_BYTES_MAX).min(text.len()))];
     let rest = rest.split(['\n', '.', ',', ';', '?', '!']).next().unwrap_or_default();
@@ -426,7 +426,7 @@ fn said(text: &str, end: usize) -> Option<usize> {
     at.filter(|_| is_about).map(|at| end + at)
 }
 
-/// The value behind a sign.
+/// Returns the value after an assignment sign.
 fn signed(text: &str, word: &Range<usize>, (end, is_spaced): (usize, bool)) -> Option<Value> {
     let rest = cut(text, end);
     let gap = rest.len() - rest.trim_start_matches([' ', '\t', '*']).len();
@@ -434,7 +434,7 @@ fn signed(text: &str, word: &Range<usize>, (end, is_spaced): (usize, bool)) -> O
     if let Some(value) = quoted(text, start) {
         return Some(value);
     }
-    // `password: str = "..."`: a type comes first.
+    // `password: str = "..."`: a type annotation precedes the value.
     let rest = cut(text, start);
     let named = rest
         .find(|c: char| !c.is_ascii_alphanumeric() && !"_<>[]&' ".contains(c))
@@ -454,7 +454,7 @@ fn signed(text: &str, word: &Range<usize>, (end, is_spaced): (usize, bool)) -> O
     };
     let length = until(rest, ends);
     let given = &rest[..length];
-    // `a=1&token=2&c=3` may stand anywhere.
+    // A query string such as `a=1&token=2&c=3` may occur anywhere.
     let given = match given.split_once('&') {
         Some((first, more)) if more.contains('=') && !is_spaced => first,
         _ => given,
@@ -463,7 +463,8 @@ fn signed(text: &str, word: &Range<usize>, (end, is_spaced): (usize, bool)) -> O
     let trimmed = given.trim_end_matches([',', ';']);
     let is_ended = trimmed.len() < given.len();
     let trimmed = if is_in_pairs { trimmed } else { trimmed.trim_end_matches(['.', '*', '|']) };
-    // What goes on behind a space is an expression or a sentence, unless a comment or another pair follows.
+    // Text after a space makes the value part of an expression or a sentence, unless the text is a comment or another
+    // pair.
     let behind = rest[length..].trim_start_matches([' ', '\t']);
     let is_alone = rest[length..]
         .starts_with(['\r', '\n', '"', '\'', '`', '&', ';', '<', '#', '>'])
@@ -480,7 +481,7 @@ fn plain(at: Range<usize>, is_quoted: bool) -> Value {
     Value { at, is_quoted, is_in_code: false, is_said: false }
 }
 
-/// The text between the quotes that begin at `start`. Quotes within JSON within a text have a backslash before.
+/// Returns the text between the quotes at `start`. Quotes inside JSON inside a string are preceded by a backslash.
 fn quoted(text: &str, start: usize) -> Option<Value> {
     let rest = cut(text, start);
     let body = rest.trim_start_matches(['b', 'r', 'f', 'u', '@', '\\']);
@@ -497,13 +498,13 @@ fn quoted(text: &str, start: usize) -> Option<Value> {
     Some(plain(begins..begins + value.len(), true))
 }
 
-/// As much of a text from `start` on as a value may have.
+/// Returns the text from `start`, cut to the maximum length of a value.
 fn cut(text: &str, start: usize) -> &str {
     let rest = &text[start..];
     &rest[..rest.floor_char_boundary(VALUE_BYTES_MAX)]
 }
 
-/// Bytes before the first of some characters.
+/// Number of bytes before the first of the characters in `ends`.
 fn until(text: &str, ends: &str) -> usize {
     text.find(|c: char| ends.contains(c)).unwrap_or(text.len())
 }

@@ -8,17 +8,17 @@ const KEY: &str = "PRIVATE KEY";
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Characters of the words between `BEGIN` and the dashes.
+    /// Bytes of the label between `BEGIN` and the dashes.
     const LABEL_BYTES_MAX: usize = 64;
-    /// Bytes of a block, at most; an RSA key of 16,384 bits has 13 KiB.
+    /// Bytes of a block; an RSA key of 16,384 bits has 13 KiB.
     const BLOCK_BYTES_MAX: usize = 32 << 10;
 }
 
-/// Characters of base64 without which it is talk of a key and no key: 16 bytes less than the smallest, an Ed25519
-/// key in PKCS #8, has.
+/// Minimum base64 characters of a key; a shorter block only mentions a key. The smallest key, Ed25519 in PKCS #8, has
+/// 16 bytes more.
 const BODY_CHARS_MIN: usize = 48;
 
-/// The block whose first dashes end at `at`.
+/// Returns the key block whose leading dashes end at `at`.
 pub(super) fn at(text: &str, at: usize) -> Option<Hit> {
     let rest = text[at..].strip_prefix(BEGIN)?;
     let label_end = find(rest, "-----", LABEL_BYTES_MAX)?;
@@ -27,7 +27,7 @@ pub(super) fn at(text: &str, at: usize) -> Option<Hit> {
         return None;
     }
     let begins = at + BEGIN.len() + label_end + "-----".len();
-    // The next dashes end the body, be they those of `END` or of another `BEGIN`.
+    // The next dashes end the body, whether of `END` or of another `BEGIN`.
     let body_end = begins
         + find(&text[begins..], "-----", BLOCK_BYTES_MAX)
             .unwrap_or_else(|| text[begins..].floor_char_boundary(BLOCK_BYTES_MAX));
@@ -35,7 +35,7 @@ pub(super) fn at(text: &str, at: usize) -> Option<Hit> {
     is_key(body).then(|| (Kind::PrivateKey, at.saturating_sub("-----".len())..end(text, body_end)))
 }
 
-/// Where the block's last line ends, if that is there.
+/// Returns the end of the block's END line, or the end of the body if that line is missing.
 fn end(text: &str, body_end: usize) -> usize {
     let rest = &text[body_end..];
     let Some(label) = rest.strip_prefix("-----END ") else { return body_end };
@@ -43,7 +43,7 @@ fn end(text: &str, body_end: usize) -> usize {
     label_end.map_or(body_end, |end| body_end + "-----END ".len() + end + "-----".len())
 }
 
-/// Whether there is enough of a key between the lines. Line ends may be written as `\n`, as JSON has them.
+/// Returns true if the lines have enough base64 for a key. Line ends may be escaped as `\n`, as in JSON.
 fn is_key(body: &str) -> bool {
     let body = body.replace("\\n", "\n").replace("\\r", "");
     let mut chars = 0;
@@ -52,7 +52,7 @@ fn is_key(body: &str) -> bool {
         .lines()
         .map(|line| line.trim_matches([' ', '\t', '"', '\'', '+', ',', '#', '/', '*', '>', '|']))
     {
-        // `Proc-Type: 4,ENCRYPTED`, `Version: ...`
+        // Headers such as `Proc-Type: 4,ENCRYPTED` or `Version: ...` are skipped.
         let is_base64 =
             line.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'='));
         if !is_base64 {
@@ -65,7 +65,7 @@ fn is_key(body: &str) -> bool {
     chars >= BODY_CHARS_MIN && distinct >= 20
 }
 
-/// Where `what` begins within so many bytes.
+/// Returns the position of `what` if it begins within `bytes_max` bytes.
 fn find(text: &str, what: &str, bytes_max: usize) -> Option<usize> {
     text[..text.floor_char_boundary(bytes_max + what.len())].find(what)
 }

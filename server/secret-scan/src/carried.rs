@@ -1,4 +1,4 @@
-//! Secrets by the place they stand in: a URL's user, an `Authorization` header, curl's `-u`.
+//! Secrets recognised by their position: a URL's password, an `Authorization` header, curl's `-u`.
 
 use std::ops::Range;
 
@@ -11,17 +11,17 @@ use super::{Hit, Kind};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Bytes of a URL's user and password, at most.
+    /// Bytes of a URL's user and password.
     const USER_BYTES_MAX: usize = 256;
-    /// Bytes of a header's value that are looked at.
+    /// Bytes of a header's value that are inspected.
     const HEADER_BYTES_MAX: usize = 4096;
-    /// Bytes before a scheme in which `Authorization` may stand.
+    /// Bytes before a scheme that are searched for `Authorization`.
     const AROUND_BYTES_MAX: usize = 48;
 }
 
-/// Characters of a bearer's token, at least.
+/// Minimum characters of a bearer token.
 const BEARER_CHARS_MIN: usize = 16;
-/// Schemes of databases and queues.
+/// URL schemes of databases and message queues.
 const CONNECTIONS: [&str; 16] = [
     "postgres",
     "postgresql",
@@ -40,7 +40,7 @@ const CONNECTIONS: [&str; 16] = [
     "oracle",
     "cockroachdb",
 ];
-/// Hosts that stand for none (RFC 2606, RFC 6761).
+/// Hosts reserved for examples (RFC 2606, RFC 6761).
 const EXAMPLE_HOSTS: [&str; 8] = [
     "example.com",
     "example.org",
@@ -52,7 +52,7 @@ const EXAMPLE_HOSTS: [&str; 8] = [
     "hostname",
 ];
 
-/// User and password of a URL whose `://` begins at `at`.
+/// Returns the password of a URL whose `://` begins at `at`.
 pub(super) fn in_url(text: &str, at: usize) -> Option<Hit> {
     let rest = text[at..].strip_prefix("://")?;
     let within = &rest[..rest.floor_char_boundary(USER_BYTES_MAX)];
@@ -73,7 +73,7 @@ pub(super) fn in_url(text: &str, at: usize) -> Option<Hit> {
     Some((kind, start..start + password.len()))
 }
 
-/// The value that follows a header's scheme, or curl's `-u`.
+/// Returns the credentials after an authentication scheme or curl's `-u`.
 pub(super) fn after_word(text: &str, word: Range<usize>) -> Option<Hit> {
     let (start, name) = (word.end, &text[word.clone()]);
     match name {
@@ -85,7 +85,7 @@ pub(super) fn after_word(text: &str, word: Range<usize>) -> Option<Hit> {
     }
 }
 
-/// The value behind one space.
+/// Returns the value after one space.
 fn value(text: &str, start: usize) -> Option<Range<usize>> {
     let rest = text[start..].strip_prefix(' ')?;
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
@@ -102,7 +102,7 @@ fn bearer(text: &str, start: usize) -> Option<Hit> {
     is_one.then_some((Kind::Authorization, at))
 }
 
-/// Base64 of a user and a password.
+/// Returns base64 credentials of a user and a password.
 fn basic(text: &str, start: usize) -> Option<Hit> {
     let at = value(text, start)?;
     let coded = &text[at.clone()];
@@ -118,7 +118,7 @@ fn basic(text: &str, start: usize) -> Option<Hit> {
     (is_plain && is_said).then_some((Kind::Authorization, at))
 }
 
-/// Whether `Authorization` stands right before.
+/// Returns true if `Authorization` precedes on the same line.
 fn is_authorization(text: &str, start: usize) -> bool {
     let from = text.floor_char_boundary(start.saturating_sub(AROUND_BYTES_MAX));
     let before = &text[from..start];
@@ -126,7 +126,7 @@ fn is_authorization(text: &str, start: usize) -> bool {
     before.to_ascii_lowercase().contains("authorization")
 }
 
-/// `curl -u user:password`, `curl --user user:password`.
+/// Returns the password of `curl -u user:password` or `curl --user user:password`.
 fn user(text: &str, word: Range<usize>) -> Option<Hit> {
     if !text[..word.start].ends_with('-') {
         return None;

@@ -1,13 +1,16 @@
-//! Secrets in a text: keys, tokens and passwords that should not have been written there.
+//! Secret detection: keys, tokens and passwords in a text.
 //!
-//! Owns what counts as a secret and where in a text it stands. Never gives the secret itself: who asks is told a
-//! kind, a line and a range of bytes. One pass over the bytes; what is looked at ahead of it is bounded by name, or
-//! remembered in `Runs`. Must not know items, files or tools.
+//! Defines what counts as a secret, and finds its position. Callers receive a kind, a line and a byte range, never the
+//! secret itself. The bytes are scanned once; lookahead is bounded by a named limit or cached in `Runs`. Must not know
+//! items, files or tools.
 //!
-//! Patterns go by what makes a secret unlike other text: a maker's prefix with the length and the checksum that it
-//! gives (`tokens`), a block's frame (`blocks`), a place where only a secret stands (`carried`), or a name that says
-//! so beside a value that looks it (`assigned`, `values`). Where none of that holds it is no secret: a false alarm
-//! hides what somebody wants to find.
+//! Each pattern relies on a property that other text lacks:
+//! - a vendor prefix with its length and checksum (`tokens`)
+//! - the frame of a key block (`blocks`)
+//! - a position where only a secret occurs (`carried`)
+//! - a name that denotes a secret beside a plausible value (`assigned`, `values`)
+//!
+//! Anything else is not reported: a false positive hides text that somebody wants to find.
 #![forbid(unsafe_code)]
 
 mod assigned;
@@ -29,18 +32,18 @@ use std::ops::Range;
 use engine::Sensitivity;
 use runs::Runs;
 
-/// Kinds of secrets, named after what they open or where they stood.
+/// Kinds of secrets, named by the service that accepts them or by their position.
 macro_rules! kinds {
     ($($(#[$about:meta])* $one:ident = $name:literal,)+) => {
-        /// What a secret is.
+        /// Kind of a secret.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Kind { $($(#[$about])* $one,)+ }
 
         impl Kind {
-            /// All of them.
+            /// All kinds.
             pub const ALL: &'static [Self] = &[$(Self::$one),+];
 
-            /// Its name in reports and rules.
+            /// Name in reports and rules.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$one => $name,)+ }
             }
@@ -53,57 +56,57 @@ kinds! {
     PrivateKey = "private_key",
     /// An AWS access key id, or the secret key that goes with it.
     Aws = "aws_key",
-    /// Of GitHub.
+    /// A GitHub token.
     GitHub = "github_token",
-    /// Of GitLab.
+    /// A GitLab token.
     GitLab = "gitlab_token",
-    /// Of Slack, or the address of a webhook there.
+    /// A Slack token or webhook URL.
     Slack = "slack_token",
-    /// Of Stripe.
+    /// A Stripe key.
     Stripe = "stripe_key",
-    /// Of Google.
+    /// A Google key or token.
     Google = "google_key",
-    /// Of npm.
+    /// An npm token.
     Npm = "npm_token",
-    /// Of PyPI.
+    /// A PyPI token.
     PyPi = "pypi_token",
-    /// Of OpenAI.
+    /// An OpenAI key.
     OpenAi = "openai_key",
-    /// Of Anthropic.
+    /// An Anthropic key.
     Anthropic = "anthropic_key",
-    /// One of ours.
+    /// A key issued by recalld.
     Recalld = "recalld_key",
-    /// Of another service, by its prefix.
+    /// A token of another service, by its prefix.
     Service = "service_token",
-    /// A signed JSON web token.
+    /// A signed JSON Web Token.
     Jwt = "jwt",
-    /// User and password in a URL.
+    /// A password in a URL.
     Url = "url_password",
-    /// User and password of a database or a queue.
+    /// A password in a URL or connection string of a database or message queue.
     Connection = "connection_string",
     /// The value of an `Authorization` header.
     Authorization = "authorization",
-    /// What stands beside the word password.
+    /// A value beside a name for a password.
     Password = "password",
-    /// What stands beside the word key, secret or token.
+    /// A value beside a name for a key, secret or token.
     ApiKey = "api_key",
 }
 
-/// How carefully what holds a secret is to be shown, at the least: to nobody whom no rule lets see it.
+/// Minimum sensitivity of an item with a secret: visible only if a rule permits.
 pub const SENSITIVITY: Sensitivity = Sensitivity::Restricted;
 
-/// A secret that stands in a text.
+/// A secret found in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Secret {
-    /// What it is.
+    /// Kind of the secret.
     pub kind: Kind,
-    /// Where it begins: the line, from 1.
+    /// Line of the first byte, from 1.
     pub line: u32,
-    /// Where it is.
+    /// Byte range in the text.
     pub bytes: Range<usize>,
 }
 
-/// Tells of each secret in a text, in order; none of them lies in another.
+/// Calls `tell` for each secret in a text, in order and without overlap.
 pub fn each(text: &str, mut tell: impl FnMut(Secret)) {
     let mut scan = Scan { text, bytes: text.as_bytes(), runs: Runs::default() };
     let (mut at, mut counted, mut line) = (0, 0, 1_u32);
@@ -115,13 +118,13 @@ pub fn each(text: &str, mut tell: impl FnMut(Secret)) {
     }
 }
 
-/// The kind of the first secret in a text.
+/// Returns the kind of the first secret in a text.
 pub fn first(text: &str) -> Option<Kind> {
     let mut scan = Scan { text, bytes: text.as_bytes(), runs: Runs::default() };
     scan.next(&mut 0).map(|(kind, _)| kind)
 }
 
-/// A text with `[KIND]` in the place of each secret: for a name or a path that has to be told.
+/// Replaces each secret in a text by `[KIND]`, for names and paths that must be reported.
 pub fn masked(text: &str) -> String {
     let (mut shown, mut from) = (String::with_capacity(text.len()), 0);
     each(text, |secret| {
@@ -133,10 +136,10 @@ pub fn masked(text: &str) -> String {
     shown
 }
 
-/// What was found, and where.
+/// Kind and byte range of a finding.
 type Hit = (Kind, Range<usize>);
 
-/// A text that is being looked through.
+/// State of a scan over one text.
 struct Scan<'t> {
     text: &'t str,
     bytes: &'t [u8],
@@ -144,7 +147,7 @@ struct Scan<'t> {
 }
 
 impl Scan<'_> {
-    /// The next secret from `at` on, which is moved behind it.
+    /// Returns the next secret from `at`, and moves `at` past it.
     fn next(&mut self, at: &mut usize) -> Option<Hit> {
         while let Some(&byte) = self.bytes.get(*at) {
             let (hit, next) = match byte {
@@ -164,7 +167,7 @@ impl Scan<'_> {
         None
     }
 
-    /// A token that stands where any secret may is told by its own kind.
+    /// Replaces the kind of a finding by the kind of the token that it consists of, if any.
     fn sharper(&mut self, (kind, bytes): Hit) -> Hit {
         match tokens::at(self.text, bytes.start, &mut self.runs) {
             tokens::Token::Is(own, end) if end == bytes.end => (own, bytes),
@@ -172,13 +175,13 @@ impl Scan<'_> {
         }
     }
 
-    /// What begins with a dash: a block, or nothing.
+    /// Returns the key block after a run of dashes, if any, and the end of the dashes.
     fn dashes(&self, at: usize) -> (Option<Hit>, usize) {
         let end = at + self.bytes[at..].iter().take_while(|&&byte| byte == b'-').count();
         (blocks::at(self.text, end), end)
     }
 
-    /// What begins with a word, or is named by it; and where that ends.
+    /// Returns the secret that a word begins or names, if any, and the end of the word.
     fn word(&mut self, at: usize) -> (Option<Hit>, usize) {
         let end = at + self.bytes[at..].iter().take_while(|&&byte| is_word(byte)).count();
         let hit = match tokens::at(self.text, at, &mut self.runs) {
@@ -187,12 +190,12 @@ impl Scan<'_> {
                 .map(|hit| self.sharper(hit))
                 .or_else(|| assigned::after(self.text, at..end, &mut self.runs)),
         };
-        // A word in a value that begins behind it may begin a secret of its own.
+        // The scan continues after the word, because a word inside the value may begin a secret of its own.
         (hit, end)
     }
 }
 
-/// Whether a byte belongs to a word: a secret begins where a word does.
+/// Returns true if a byte belongs to a word; secrets begin at the start of a word.
 fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || !byte.is_ascii()
 }

@@ -1,8 +1,8 @@
-//! How far the bytes of an alphabet go on: looked up once for each stretch, however often it is asked.
+//! Lengths of runs of an alphabet, computed once per run.
 
 use std::ops::Range;
 
-/// The characters that a token is made of.
+/// Character set of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Alphabet {
     /// `0-9a-f`.
@@ -13,13 +13,13 @@ pub(super) enum Alphabet {
     Upper,
     /// `0-9A-Za-z`.
     Base62,
-    /// `0-9A-Za-z_-`, and `=` at the end.
+    /// `0-9A-Za-z_-`.
     Url,
-    /// The same with dots.
+    /// `0-9A-Za-z_.-`.
     Dotted,
 }
 
-/// How many there are.
+/// Number of alphabets.
 const ALPHABETS: usize = 6;
 
 impl Alphabet {
@@ -35,15 +35,14 @@ impl Alphabet {
     }
 }
 
-/// The stretch of each alphabet that was looked at last. Without it, a text of nothing but beginnings would be read
-/// once for each of them.
+/// The last run of each alphabet. Without this cache, a text of token prefixes would be scanned once per prefix.
 #[derive(Debug, Default)]
 pub(super) struct Runs {
     last: [Range<usize>; ALPHABETS],
 }
 
 impl Runs {
-    /// Where the bytes of `alphabet` from `from` on end.
+    /// Returns the end of the run of `alphabet` that begins at `from`.
     pub(super) fn end(&mut self, bytes: &[u8], from: usize, alphabet: Alphabet) -> usize {
         let last = &mut self.last[alphabet as usize];
         if !last.contains(&from) {

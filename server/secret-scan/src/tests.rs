@@ -1,15 +1,14 @@
-//! Texts with and without secrets: a labelled set with a part that nothing was tuned on, and how the scan bears odd
-//! texts.
+//! Texts with and without secrets: a labelled set with a held-out part that no rule was tuned on, and robustness
+//! against unusual texts.
 
 use proptest::prelude::*;
 use serde_json::Value;
 
 use super::{Kind, Secret, each, first, masked};
 
-/// Stands in the labelled texts where nothing does: what looks like a real key is not to be in a file.
+/// Removed from the labelled texts before a scan, so that no file has strings that look like real keys.
 const MARK: &str = "~|";
 
-/// A labelled text.
 struct Case {
     is_held_out: bool,
     kind: Option<String>,
@@ -36,14 +35,14 @@ fn all(text: &str) -> Vec<Secret> {
     found
 }
 
-/// How a part of the set was judged.
+/// Result of one part of the set.
 #[derive(Default)]
 struct Score {
     found: u32,
     missed: u32,
     alarms: u32,
     quiet: u32,
-    /// Found, and of the kind that was meant.
+    /// Secrets found with the expected kind.
     named: u32,
 }
 
@@ -127,7 +126,7 @@ fn kinds_have_names_of_their_own_that_fit_a_rule() {
     assert!(names.iter().all(is_plain));
 }
 
-/// Beginnings of everything that is looked for, which end nowhere.
+/// Prefixes of every pattern, without the rest.
 const BEGINNINGS: [&str; 24] = [
     "eyJ",
     "eyJ.",
@@ -158,7 +157,7 @@ const BEGINNINGS: [&str; 24] = [
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Secrets come in order, apart from each other, between characters; and a text bears being cut anywhere.
+    /// Checks that secrets are in order, disjoint and at character boundaries, and that the text may be cut anywhere.
     #[test]
     fn any_text_is_scanned(
         parts in proptest::collection::vec(

@@ -1,5 +1,4 @@
-//! Tokens that can be told by themselves: by their maker's prefix, with the alphabet, the length and the checksum
-//! that it gives.
+//! Tokens recognised by themselves: by a vendor's prefix, with its alphabet, length and checksum.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -9,42 +8,42 @@ use super::Kind;
 use super::runs::{Alphabet, Runs};
 use super::values::{distinct, is_placeholder, looks_random};
 
-/// What begins at a place.
+/// Result of matching the token formats at a position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Token {
-    /// A token, and where it ends.
+    /// A token, and the end of its bytes.
     Is(Kind, usize),
-    /// It has a token's prefix and is none: an example, or one whose checksum is wrong.
+    /// A token's prefix without a token: an example, or a wrong checksum.
     Mock,
-    /// Something else.
+    /// No token.
     Not,
 }
 
-/// What must hold of the characters behind a prefix.
+/// Condition on the characters after a prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Check {
-    /// They are a number in hex or another narrow alphabet.
+    /// A number in hex or another narrow alphabet.
     Mixed,
-    /// They look as if drawn at random.
+    /// Characters that look random.
     Random,
-    /// The last six are the CRC-32 of those before, in base 62.
+    /// The last six characters are the CRC-32 of the others, in base 62.
     Crc,
-    /// `T3BlbkFJ`, base64 of the maker's name, stands in the middle.
+    /// The body has `T3BlbkFJ`, base64 of the vendor's name.
     OpenAi,
-    /// They end with `AA`.
+    /// The body ends with `AA`.
     EndsAa,
-    /// As Slack's: numbers with dashes, then the secret.
+    /// Slack's form: numbers separated by dashes, then the secret.
     Slack,
-    /// Three parts with dots, of 22 and 43 characters.
+    /// SendGrid's form: two parts of 22 and 43 characters, separated by a dot.
     SendGrid,
 }
 
-/// A maker's form.
+/// Token format of a vendor.
 struct Form {
     prefix: &'static str,
     kind: Kind,
     alphabet: Alphabet,
-    /// Characters behind the prefix.
+    /// Minimum characters after the prefix; `most` is the maximum.
     least: usize,
     most: usize,
     check: Check,
@@ -64,8 +63,8 @@ use Alphabet::{Base32, Base62, Dotted, Hex, Upper, Url};
 use Check::{Crc, EndsAa, Mixed, OpenAi, Random, SendGrid, Slack};
 use Kind::Service;
 
-/// The forms, by prefix; the longer of two that begin alike comes first. Where a maker tells no upper bound of the
-/// length, it is a generous one.
+/// Token formats, sorted by first byte; of two prefixes with a common start, the longer one is first. If a vendor
+/// documents no maximum length, the limit is generous.
 const FORMS: &[Form] = &[
     form("AGE-SECRET-KEY-1", Kind::PrivateKey, Upper, (58, 58), Mixed),
     form("AIza", Kind::Google, Url, (35, 35), Random),
@@ -148,14 +147,14 @@ const FORMS: &[Form] = &[
     form("ya29.", Kind::Google, Url, (60, 1500), Random),
 ];
 
-/// Distinct characters of a number in a narrow alphabet, at least: fewer are a pattern somebody typed.
+/// Minimum distinct characters in a number of a narrow alphabet: fewer are a pattern that somebody typed.
 const DISTINCT_MIN: usize = 8;
-/// What stands in the middle of a key of OpenAI.
+/// Infix of OpenAI keys.
 const MIDDLE: &str = "T3BlbkFJ";
-/// Characters of a checksum: 62^6 is more than 2^32.
+/// Characters of a checksum: 62^6 exceeds 2^32.
 const CRC_CHARS: usize = 6;
 
-/// Where the forms of each first byte begin among all.
+/// Index of the first format per first byte of the prefix.
 const BY_BYTE: [u8; 257] = {
     let mut begins = [0; 257];
     let (mut byte, mut at) = (0, 0);
@@ -172,7 +171,7 @@ const BY_BYTE: [u8; 257] = {
     begins
 };
 
-/// What begins at `at`, where a word does.
+/// Matches the token formats at `at`, the start of a word.
 pub(super) fn at(text: &str, at: usize, runs: &mut Runs) -> Token {
     let bytes = text.as_bytes();
     let first = usize::from(bytes[at]);
@@ -201,7 +200,7 @@ impl Form {
         }
         let rest = &text[begins..end];
         if !(self.least..=self.most).contains(&rest.len()) {
-            // Short ones are words that begin alike: `sk-button`.
+            // A short body belongs to an ordinary word with the same prefix, such as `sk-button`.
             return if rest.len() < 16 { Token::Not } else { Token::Mock };
         }
         let next = text.as_bytes().get(end);
@@ -232,7 +231,7 @@ impl Check {
     }
 }
 
-/// `12345678901-12345678901-abc...` and its like: at least one long number, and a secret at the end.
+/// Returns true for a body like `12345678901-12345678901-abc...`: at least one long number, and a secret at the end.
 fn slack(rest: &str) -> bool {
     let parts: Vec<&str> = rest.split('-').collect();
     let is_number = |part: &&str| part.len() >= 9 && part.bytes().all(|byte| byte.is_ascii_digit());
@@ -240,7 +239,7 @@ fn slack(rest: &str) -> bool {
     before.iter().any(is_number) && secret.len() >= 20 && distinct(secret) >= DISTINCT_MIN
 }
 
-/// Whether the last six characters are the CRC-32 of those before, in base 62.
+/// Returns true if the last six characters are the CRC-32 of the others, in base 62.
 fn has_crc(rest: &str) -> bool {
     let Some((random, check)) = rest.split_at_checked(rest.len() - CRC_CHARS) else { return false };
     let mut crc = crc32(random.as_bytes());
@@ -254,7 +253,7 @@ fn has_crc(rest: &str) -> bool {
 
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// CRC-32 as zlib has it, bit by bit: it is asked of some dozen bytes now and then.
+/// CRC-32 as in zlib. Computed bit by bit, because the input is rare and has only a few dozen bytes.
 fn crc32(bytes: &[u8]) -> u32 {
     let mut crc = u32::MAX;
     for &byte in bytes {
@@ -269,20 +268,20 @@ fn crc32(bytes: &[u8]) -> u32 {
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Characters of a token's header, at most.
+    /// Characters of a JWT header.
     const JWT_HEADER_CHARS_MAX: usize = 1_024;
-    /// The same of its claims.
+    /// Characters of JWT claims.
     const JWT_CLAIMS_CHARS_MAX: usize = 16 << 10;
-    /// Bytes of the prefix that an operator may choose, and of what follows it.
+    /// Bytes of the prefix that an operator may choose, and of the infix after it.
     const OWN_PREFIX_BYTES_MAX: usize = 32 + 10;
 }
 
-/// A signature has 32 bytes at the least.
+/// Minimum characters of a signature, which has at least 32 bytes.
 const JWT_SIGNATURE_CHARS_MIN: usize = 43;
-/// The subject of the token that introductions show.
+/// Subject of the well-known example token.
 const JWT_SHOWN: &str = "1234567890";
 
-/// A signed token: a header that names an algorithm, claims, a signature. An unsigned one opens nothing.
+/// Matches a signed token: a header with an algorithm, claims, a signature. An unsigned token grants no access.
 fn jwt(text: &str, at: usize, runs: &mut Runs) -> Token {
     let bytes = text.as_bytes();
     let header_end = runs.end(bytes, at, Url);
@@ -311,7 +310,7 @@ fn jwt(text: &str, at: usize, runs: &mut Runs) -> Token {
     Token::Is(Kind::Jwt, end)
 }
 
-/// `hooks.slack.com/services/T.../B.../` and 24 characters: who has the address can write there.
+/// Matches `hooks.slack.com/services/T.../B.../` and 24 characters: anybody with this URL can post to the channel.
 fn slack_hook(text: &str, at: usize) -> Token {
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'.');
     let length = text.as_bytes()[at..].iter().take(128).take_while(|byte| is_part(byte)).count();
@@ -327,16 +326,17 @@ fn slack_hook(text: &str, at: usize) -> Token {
     }
 }
 
-/// Base-62 digits of our own keys.
+/// Base-62 digits of a key issued by recalld.
 const OWN_CHARS: usize = 43;
-/// What stands between prefix and number.
+/// Infixes between prefix and digits.
 const OWN_INFIXES: [&str; 10] =
     ["gw", "gws", "pat", "ws", "user", "once", "client", "mail", "code", "refresh"];
 
-/// One of our own keys (`server/common/src/secret.rs`): `PREFIX_INFIX_` and 43 digits, of a refresh token 86.
+/// Matches a key issued by recalld (`server/common/src/secret.rs`): `PREFIX_INFIX_` and 43 digits, or 86 for a refresh
+/// token.
 fn own(text: &str, at: usize, runs: &mut Runs) -> Token {
     let bytes = text.as_bytes();
-    // Most words end before.
+    // Most words are shorter and are rejected here.
     if !bytes.get(at + OWN_CHARS).is_some_and(u8::is_ascii_alphanumeric) {
         return Token::Not;
     }
@@ -352,7 +352,7 @@ fn own(text: &str, at: usize, runs: &mut Runs) -> Token {
     let end = runs.end(bytes, begins, Base62);
     let number = &text[begins..end];
     let digits = if infix == "refresh" { OWN_CHARS * 2 } else { OWN_CHARS };
-    // 2^256 has 43 digits of which the first is below `z`.
+    // 2^256 has 43 digits, the first of which is below `z`.
     let fits = number.len() == digits && bytes.get(end) != Some(&b'_');
     if !fits {
         return Token::Not;
@@ -361,7 +361,7 @@ fn own(text: &str, at: usize, runs: &mut Runs) -> Token {
     if is_one { Token::Is(Kind::Recalld, end) } else { Token::Mock }
 }
 
-/// A Telegram bot: its number, a colon, 35 characters that begin with `AA`.
+/// Matches a Telegram bot token: the bot's number, a colon, and 35 characters that begin with `AA`.
 fn telegram(text: &str, at: usize, runs: &mut Runs) -> Token {
     let bytes = text.as_bytes();
     let digits = bytes[at..].iter().take(11).take_while(|byte| byte.is_ascii_digit()).count();
@@ -396,7 +396,7 @@ mod tests {
     #[test]
     fn the_checksum_is_that_of_zlib_in_base_62() {
         assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
-        // Computed apart with Python's zlib.
+        // Computed independently with Python's zlib.
         let (random, check) = ("zQWBuTSOoRi4A9spHcVY5ncnsDkxkJ", "0mLq17");
         assert!(has_crc(&format!("{random}{check}")));
         assert!(!has_crc(&format!("{random}0mLq18")));

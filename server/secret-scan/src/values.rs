@@ -1,8 +1,8 @@
-//! What a value looks like: drawn at random, chosen by a person, or no secret at all.
+//! Classifies a value: drawn at random, chosen by a person, or not a secret.
 
 use std::borrow::Cow;
 
-/// Words that say that a value is none: it is an example, or to be filled in.
+/// Substrings that mark a value as an example or a blank to fill in.
 const SAYS_NONE: [&str; 42] = [
     "example",
     "changeme",
@@ -48,8 +48,8 @@ const SAYS_NONE: [&str; 42] = [
     "fake",
 ];
 
-/// What people put where a password belongs to say that one does, and defaults that are in every manual. Digits and
-/// signs around them do not count, nor does writing a letter as a digit.
+/// Placeholders for a password, and defaults from manuals. Surrounding digits and punctuation are ignored, and digits
+/// that replace letters are read as letters.
 const DEFAULTS: [&str; 40] = [
     "password",
     "passwd",
@@ -93,26 +93,26 @@ const DEFAULTS: [&str; 40] = [
     "userpassword",
 ];
 
-/// Characters that run on (`123456`, `abcdef`) of which so many say that somebody typed them.
+/// Characters of a sequence (`123456`, `abcdef`) that indicates typing.
 const SEQUENCE_MIN: usize = 6;
-/// Bits for each character, at the least, in what was drawn at random.
+/// Minimum entropy of a random value, in bits per character.
 const BITS_MIN: f64 = 2.9;
-/// Share of neighbours that are of another class (small, capital, digit, sign) in what was drawn at random: words
-/// and names with a number at their end have fewer.
+/// Minimum share of neighbours of different classes (lower case, upper case, digit, punctuation) in a random value.
+/// Words, and names with a trailing number, have a smaller share.
 const CHANGES_MIN: f64 = 0.22;
-/// Characters of a number in hex, at the least.
+/// Minimum characters of a hexadecimal number.
 const HEX_CHARS_MIN: usize = 32;
-/// Characters of a password, at the least.
+/// Minimum characters of a password.
 const PASSWORD_CHARS_MIN: usize = 6;
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Longer values are texts.
+    /// Bytes of a value; longer values are prose.
     const VALUE_BYTES_MAX: usize = 512;
 }
 
-/// Tokens that specifications show (RFC 6749, RFC 6750, RFC 7617).
+/// Example tokens of specifications (RFC 6749, RFC 6750, RFC 7617).
 const SHOWN: [&str; 6] = [
     "2YotnFZFEjr1zCsicMWpAA",
     "tGzv3JOkF0XG5Qx2TlKWIA",
@@ -122,7 +122,7 @@ const SHOWN: [&str; 6] = [
     "SplxlOBeZQQYbYS6WxSbIA",
 ];
 
-/// Whether a value says that it stands for another one.
+/// Returns true if a value is a placeholder for another value.
 pub(super) fn is_placeholder(value: &str) -> bool {
     if SHOWN.contains(&value) {
         return true;
@@ -135,7 +135,7 @@ pub(super) fn is_placeholder(value: &str) -> bool {
         || longest_sequence(lower.as_bytes()) >= SEQUENCE_MIN.min(lower.len())
 }
 
-/// Whether a value names the place where the real one is: `${VAR}`, `<token>`, `{{ x }}`, `%s`, `op://vault/...`.
+/// Returns true if a value refers to the real one: `${VAR}`, `<token>`, `{{ x }}`, `%s`, `op://vault/...`.
 fn is_reference(value: &str) -> bool {
     let starts = [
         "$", "<", "{", "%(", "%{", "!", "&", "#{", "@", "ENC[", "vault:", "arn:", "ssm:", "file:",
@@ -162,11 +162,11 @@ fn is_reference(value: &str) -> bool {
     is_percent
         || value.ends_with('>') && value.contains('<')
         || within.iter().any(|part| value.contains(part))
-        // A real password may begin so, too: then it has a digit and no more of a name.
+        // A real password may have the same first character, but then the rest is not a name.
         || starts.iter().any(|start| value.strip_prefix(start).is_some_and(is_name))
 }
 
-/// A name as programs have them, in brackets or not.
+/// Returns true for an identifier as in programs, with or without closing brackets.
 fn is_name(rest: &str) -> bool {
     let rest = rest.trim_end_matches(['}', '>', ')', ']', '%']);
     let mut bytes = rest.bytes();
@@ -193,7 +193,7 @@ fn is_default(lower: &str) -> bool {
     DEFAULTS.contains(&&*plain)
 }
 
-/// The longest stretch in which each character is the one before, or the next one.
+/// Length of the longest run in which each character equals its predecessor or its predecessor plus one.
 fn longest_sequence(bytes: &[u8]) -> usize {
     let (mut longest, mut same, mut next) = (1, 1, 1);
     for pair in bytes.windows(2) {
@@ -204,14 +204,14 @@ fn longest_sequence(bytes: &[u8]) -> usize {
     longest
 }
 
-/// How many characters there are, each counted once.
+/// Number of distinct bytes.
 pub(super) fn distinct(value: &str) -> usize {
     let mut seen = [false; 256];
     value.bytes().for_each(|byte| seen[usize::from(byte)] = true);
     seen.iter().filter(|&&is| is).count()
 }
 
-/// Bits for each character (Shannon's entropy of the value's own characters).
+/// Shannon entropy of the value's own characters, in bits per character.
 fn bits(value: &str) -> f64 {
     let mut counts = [0_u32; 256];
     value.bytes().for_each(|byte| counts[usize::from(byte)] += 1);
@@ -237,7 +237,8 @@ fn class(byte: u8) -> Class {
     }
 }
 
-/// Share of neighbours of another class. Dashes and their like part words, and `Aa` begins one: neither counts.
+/// Share of neighbours of different classes. Dashes and similar characters separate words, and `Aa` begins a word;
+/// neither counts.
 fn changes(value: &str) -> f64 {
     let (mut changed, mut pairs) = (0_u32, 0_u32);
     for part in value.split(['-', '_', '.', '/', ' ', ':']) {
@@ -250,17 +251,17 @@ fn changes(value: &str) -> f64 {
     if pairs == 0 { 0.0 } else { f64::from(changed) / f64::from(pairs) }
 }
 
-/// Whether a value looks as if drawn at random.
+/// Returns true if a value looks random.
 pub(super) fn looks_random(value: &str) -> bool {
     if value.len() < 8 || distinct(value) < 8 || bits(value) < BITS_MIN {
         return false;
     }
-    // A number in hex may have long stretches of digits.
+    // A hexadecimal number may have long runs of digits.
     let is_hex = value.len() >= HEX_CHARS_MIN && value.bytes().all(|byte| byte.is_ascii_hexdigit());
     changes(value) >= CHANGES_MIN || is_hex && has(value, Class::Digit)
 }
 
-/// A value as it is once `%40` and its like are read.
+/// Decodes percent-encoding such as `%40`.
 fn decoded(value: &str) -> Cow<'_, str> {
     if !value.contains('%') {
         return Cow::Borrowed(value);
@@ -276,7 +277,7 @@ fn decoded(value: &str) -> Cow<'_, str> {
     String::from_utf8(plain).map_or(Cow::Borrowed(value), Cow::Owned)
 }
 
-/// Whether a value is an id or a hash by its form: no secret, whatever it is called.
+/// Returns true if a value has the form of an id or a hash, which is not a secret under any name.
 fn is_id_or_hash(value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
     let hashes = [
@@ -296,7 +297,7 @@ fn is_uuid(lower: &str) -> bool {
         })
 }
 
-/// Whether a value is a key or a token, where its name says that it is one.
+/// Returns true if a value is a key or a token, given that its name denotes one.
 pub(super) fn is_key(value: &str, least: usize, is_quoted: bool) -> bool {
     let value = &*decoded(value);
     let signs = if is_quoted { "[]{}<>\\|;,\"'` " } else { "()[]{}<>\\|;,\"'` " };
@@ -316,7 +317,7 @@ fn has(value: &str, wanted: Class) -> bool {
     value.bytes().any(|byte| class(byte) == wanted)
 }
 
-/// Paths, host names, mail addresses, dates.
+/// Returns true for paths, host names, mail addresses and dates.
 fn is_address(value: &str) -> bool {
     let is_mail = value.split_once('@').is_some_and(|(_, host)| {
         host.contains('.') && !host.contains(['!', '$', '%', '^', '&', '*', '#'])
@@ -335,8 +336,8 @@ fn is_plain_word(part: &str) -> bool {
     part.len() >= 2 && part.bytes().all(|byte| byte.is_ascii_lowercase() || b"-_.".contains(&byte))
 }
 
-/// Whether a value is a password, where its name says that it is one. Unquoted, it must not be a name of a
-/// program either.
+/// Returns true if a value is a password, given that its name denotes one. An unquoted value must not be a program's
+/// identifier.
 pub(super) fn is_password(value: &str, is_quoted: bool) -> bool {
     let is_bare_code =
         || value.starts_with(['&', '*']) || value.contains(|c| "()[]{}<>\"'".contains(c));
@@ -368,7 +369,7 @@ pub(super) fn is_password(value: &str, is_quoted: bool) -> bool {
         || looks_random(value) && value.len() >= 10
 }
 
-/// Whether what stands where a URL has its password is one. A short word may be anything.
+/// Returns true if a URL's password is a real one. A short word is too ambiguous.
 pub(super) fn is_url_password(value: &str) -> bool {
     let value = &*decoded(value);
     let is_word = value.bytes().all(|byte| byte.is_ascii_alphabetic());
@@ -379,7 +380,7 @@ pub(super) fn is_url_password(value: &str) -> bool {
         && value.bytes().any(|byte| !byte.is_ascii_digit())
 }
 
-/// A call, an index, a member: what programs have in the place of a value.
+/// Returns true for a call, an index or a member access, which programs have in place of a value.
 fn is_code(value: &str) -> bool {
     let Some(end) = value.find(|c: char| !c.is_ascii_alphanumeric() && c != '_') else {
         return false;
@@ -393,7 +394,7 @@ fn is_code(value: &str) -> bool {
     is_named && goes_on
 }
 
-/// Words of the trade with a digit in them.
+/// Returns true for technical terms that have a digit.
 fn is_technical(value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
     let starts = [
