@@ -1,10 +1,8 @@
-//! The answer in words: a phrase for each topic, and the parts of the question that cannot be answered.
-
 use serde_json::Value;
 
 use crate::topics::TOPICS;
 
-/// The counters that facts come from, each named once.
+/// Returns the tools and counters that the facts come from, without repetitions.
 pub fn from(facts: &[Value]) -> String {
     let mut names: Vec<&str> = Vec::new();
     for fact in facts {
@@ -17,7 +15,8 @@ pub fn from(facts: &[Value]) -> String {
     names.join(", ")
 }
 
-/// The answer of these phrases, the parts without one, and whether a bound left parts of the question out.
+/// Composes the answer from the phrases and the unanswered parts. If `truncated`, a limit excluded parts of the
+/// question.
 pub fn sentence(phrases: &[String], unanswered: &[Value], truncated: bool) -> String {
     let mut text = phrases.join("; ");
     if let Some(first) = text.get(..1) {

@@ -1,28 +1,26 @@
-//! Facts of an answer: each a name, a value, and the counter or tool that the value is from.
-
 use serde_json::{Value, json};
 
-/// The words for a value that is not there.
+/// Text of a missing value.
 pub(crate) const NOTHING: &str = "none";
 
-/// The facts of an answer, in the order in which phrases use them.
+/// Facts of an answer, in the order of their use in phrases.
 #[derive(Debug, Default)]
 pub struct Facts(Vec<Value>);
 
 impl Facts {
-    /// The facts so far, each `{name, value, from}`.
+    /// All recorded facts, each `{name, value, from}`.
     pub fn all(&self) -> &[Value] {
         &self.0
     }
 
-    /// Notes a fact; gives its value in words.
+    /// Records a fact, and returns the text of its value.
     pub(crate) fn note(&mut self, name: &str, value: Value, from: &str) -> String {
         let words = in_words(&value);
         self.0.push(json!({"name": name, "value": value, "from": from}));
         words
     }
 
-    /// A field of what a tool gave, as a fact. Its name leads into what is deeper by `/`.
+    /// Records a field of a tool's output as a fact; `/` in `field` separates the levels.
     pub(crate) fn field(&mut self, given: &Value, tool: &str, field: &str, name: &str) -> String {
         let value = given.pointer(&format!("/{field}")).cloned().unwrap_or(Value::Null);
         self.note(name, value, &format!("{tool}.{}", field.replace('/', ".")))

@@ -1,6 +1,6 @@
-//! Questions about the state of the service: which topics a question is about, and the answer in words from the facts.
+//! Answers questions about the state of the service: recognizes their topics, and composes the answer from facts.
 //!
-//! Pure: the counters are read by whoever asks, who hands them in as the tools give them.
+//! All functions are pure: the caller reads the counters, and supplies the outputs of the tools.
 #![forbid(unsafe_code)]
 
 mod answer;

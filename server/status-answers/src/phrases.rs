@@ -1,4 +1,4 @@
-//! The phrase for each topic, of what tools and counters gave; its numbers are noted as facts.
+//! Phrases of an answer: one for each topic, from the outputs of tools and counters. All numbers are recorded as facts.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +14,11 @@ use crate::topics::Topic;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Names that a phrase lists; the facts have as many.
+    /// Counts by name in a phrase, and in its facts.
     const NAMED_MAX: usize = 12;
 }
 
-/// Kinds of which people ask by name, as their words are understood.
+/// Stems of the kinds that questions name.
 const KINDS: [&str; 9] = [
     "note",
     "decision",
@@ -30,46 +30,46 @@ const KINDS: [&str; 9] = [
     "agentstate",
     "benchmark",
 ];
-/// The states of an attempt at a task.
+/// States of a task attempt.
 pub const ATTEMPT_STATES: [&str; 6] =
     ["planned", "running", "blocked", "succeeded", "failed", "abandoned"];
 
-/// The open follow-ups.
+/// Counts of the open follow-ups.
 pub struct Followups {
-    /// How many are open.
+    /// Open follow-ups.
     pub open: usize,
-    /// How many of these are overdue.
+    /// Overdue follow-ups among the open ones.
     pub overdue: usize,
-    /// How many are due by the end of today, UTC.
+    /// Open follow-ups due by the end of today, UTC.
     pub today: usize,
-    /// When the first is due.
+    /// Time of the first due follow-up.
     pub first_at: Option<String>,
 }
 
-/// The ingest jobs.
+/// Counts of the ingest jobs.
 pub struct Jobs {
-    /// How many have ended.
+    /// Ended jobs.
     pub ended: u64,
-    /// How many are open or were cut off.
+    /// Jobs that are open or were interrupted.
     pub open: u64,
-    /// When the last ended, and its report.
+    /// End of the last ended job, and its report.
     pub last: Option<(String, Value)>,
 }
 
-/// The backups on record.
+/// Counts of the recorded backups.
 pub struct Backups {
-    /// How many are on record.
+    /// Recorded backups.
     pub known: usize,
-    /// Of these, those that can be read now.
+    /// Backups that can be read now.
     pub reachable: usize,
-    /// Ids that they have yet to lose, all together.
+    /// Erased ids that are still in backups, in total.
     pub pending: usize,
-    /// When the last was made, where that is known.
+    /// Time of the last backup, if known.
     pub last_at: Option<String>,
 }
 
 impl Facts {
-    /// The phrase for a topic of the statistics, of `recall_stats`; `words` are those of the question.
+    /// Phrase for a topic of `recall_stats`. `words` are the words of the question.
     pub fn stats(&mut self, given: &Value, topic: Topic, words: &[String]) -> String {
         let mut field = |field: &str, name: &str| self.field(given, STATS, field, name);
         match topic {
@@ -157,7 +157,7 @@ impl Facts {
         }
     }
 
-    /// Counts by name: of the names that are asked for, else of the most frequent ones.
+    /// Counts by name: of the names in the question, or else of the most frequent names.
     fn named(&mut self, given: &Value, field: &str, words: &[String]) -> String {
         let counts: BTreeMap<String, u64> =
             serde_json::from_value(given[field].clone()).unwrap_or_default();
@@ -171,7 +171,7 @@ impl Facts {
                 words.iter().filter(|word| KINDS.contains(&word.as_str())).cloned().collect();
             let mut of_asked: Vec<(String, u64)> =
                 rows.iter().filter(|(name, _)| is_asked(name)).cloned().collect();
-            // One that is not there is none, which is a fact, too.
+            // The count of an unknown name is 0, which is recorded as a fact, too.
             for name in asked {
                 let is_there =
                     of_asked.iter().any(|(known, _)| known.replace(['_', '-'], "") == name);
@@ -203,13 +203,13 @@ impl Facts {
         format!("items by {what}: {}{more}", said.join(", "))
     }
 
-    /// The phrase for this many active documents.
+    /// Phrase for the number of active documents.
     pub fn documents(&mut self, count: u64) -> String {
         self.note("documents", count.into(), MANIFEST);
         format!("{} {} active", counted(count, "document"), agreed(count, "is", "are"))
     }
 
-    /// The phrase for attempts at tasks: all of them, and those in each of [`ATTEMPT_STATES`].
+    /// Phrase for task attempts: the total, and the count in each of [`ATTEMPT_STATES`].
     pub fn tasks(&mut self, all: u64, counts: [u64; ATTEMPT_STATES.len()]) -> String {
         self.note("task attempts", all.into(), TASKS);
         let mut said = Vec::new();
@@ -225,7 +225,7 @@ impl Facts {
         )
     }
 
-    /// The phrase for the open follow-ups.
+    /// Phrase for the open follow-ups.
     pub fn followups(&mut self, found: Followups) -> String {
         let Followups { open, overdue, today, first_at } = found;
         self.note("follow-ups open", open.into(), DUE);
@@ -243,7 +243,7 @@ impl Facts {
         said
     }
 
-    /// The phrase for ingest jobs.
+    /// Phrase for ingest jobs.
     pub fn jobs(&mut self, found: Jobs) -> String {
         let Jobs { ended, open, last } = found;
         let from = "items of kind job";
@@ -275,7 +275,7 @@ impl Facts {
         said
     }
 
-    /// The phrase for the backups of the data directory.
+    /// Phrase for the backups of the data directory.
     pub fn backups(&mut self, found: Backups) -> String {
         let Backups { known, reachable, pending, last_at } = found;
         self.note("backups known", known.into(), BACKUPS);
@@ -295,25 +295,25 @@ impl Facts {
         }
     }
 
-    /// The phrase for how long the server has run.
+    /// Phrase for the uptime, in seconds.
     pub fn uptime(&mut self, seconds: u64) -> String {
         self.note("uptime, s", seconds.into(), PROCESS);
         format!("the server has run for {}", lasting(seconds))
     }
 
-    /// The phrase for the version of the service.
+    /// Phrase for the version of the service.
     pub fn version(&mut self) -> String {
         let version = self.note("version", env!("CARGO_PKG_VERSION").into(), PROCESS);
         format!("this is recalld {version}")
     }
 
-    /// The phrase for the time of the server.
+    /// Phrase for the server's clock.
     pub fn clock(&mut self, now: String) -> String {
         let now = self.note("clock", now.into(), PROCESS);
         format!("the server's clock says {now}")
     }
 
-    /// The phrase for a topic of `brain_runtime_check`; the ledger has so many entries.
+    /// Phrase for a topic of `brain_runtime_check`. `entries` is the number of ledger entries.
     pub fn checked(&mut self, given: &Value, topic: Topic, entries: u64) -> String {
         let checks = given["checks"].as_array().cloned().unwrap_or_default();
         let wanted = match topic {
@@ -348,7 +348,7 @@ impl Facts {
         }
     }
 
-    /// The phrase for the graph, of `graphrag_status_tool`.
+    /// Phrase for the graph, from `graphrag_status_tool`.
     pub fn graph(&mut self, given: &Value) -> String {
         let names =
             ["nodes", "edges", "components", "largest_component", "isolated", "communities"];
@@ -364,7 +364,7 @@ impl Facts {
         )
     }
 
-    /// The phrase for the quota or the rate, of `quota_status_tool`.
+    /// Phrase for the quota or the rate, from `quota_status_tool`.
     pub fn metered(&mut self, given: &Value, topic: Topic) -> String {
         let is_metered = self.field(given, QUOTA, "metered", "metered");
         if is_metered != "true" {
@@ -404,7 +404,7 @@ impl Facts {
         )
     }
 
-    /// The phrase for the plan, the scopes or the workspace, of `tenant_info`.
+    /// Phrase for the plan, the scopes or the workspace, from `tenant_info`.
     pub fn tenant(&mut self, given: &Value, topic: Topic) -> String {
         let mut field = |name: &str| self.field(given, TENANT, name, &name.replace('_', " "));
         match topic {
@@ -425,7 +425,7 @@ impl Facts {
         }
     }
 
-    /// The phrase for the model, the tools or the limits, of `brain_operational_bootstrap_tool`.
+    /// Phrase for the model, the tools or the limits, from `brain_operational_bootstrap_tool`.
     pub fn bootstrap(&mut self, given: &Value, topic: Topic) -> String {
         match topic {
             Topic::Model => {
@@ -477,7 +477,7 @@ impl Facts {
         }
     }
 
-    /// The phrase for whether the caller may write, of `tenant_info` and `recall_stats`; `scope` is whether its
+    /// Phrase for the caller's permission to write, from `tenant_info` and `recall_stats`. `scope` is true if the
     /// credential has the scope to write.
     pub fn writes(&mut self, tenant: &Value, stats: &Value, scope: bool) -> String {
         let store = self.field(stats, STATS, "store/takes_writes", "store takes writes");
@@ -496,7 +496,7 @@ impl Facts {
     }
 }
 
-/// `there is 1 edge`, `there are 2 edges`.
+/// Existence phrase with a count: `there is 1 edge`, `there are 2 edges`.
 fn there_are(count: &str, one: &str) -> String {
     format!("there {} {}", agreed(count, "is", "are"), counted(count, one))
 }

@@ -1,8 +1,7 @@
-//! Which topics a question is about, and why; what of it is about something else.
+//! Routing: recognizes the topics of a question, and the parts about something else.
 //!
-//! Owns the decision. A part of a question is about the state of the service where all of its words are known, and
-//! some of them are a cue. A word that nobody here knows, such as a name, means that it is about what is remembered:
-//! that is not answered rather than guessed.
+//! A part of a question is about the service if all of its words are known, and some match a pattern. An unknown word,
+//! such as a name, means that the part is about stored memories; the part then stays unanswered.
 
 use crate::topics::{TOPICS, Topic, Weight};
 use crate::words::{self, ORDERS, Word, is_of_memory};
@@ -10,48 +9,48 @@ use crate::words::{self, ORDERS, Word, is_of_memory};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Parts of a question that are looked at.
+    /// Parts of a question that are parsed.
     const PARTS_MAX: usize = 8;
     /// Topics of one question.
     const TOPICS_MAX: usize = 8;
 }
 
-/// A topic that is asked about.
+/// Topic of a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicMatch {
-    /// Which.
+    /// The topic.
     pub topic: Topic,
-    /// Its name, as people ask for it.
+    /// Name of the topic, as users ask for it.
     pub name: &'static str,
-    /// The words that say so, as they are understood.
+    /// Words of the matching pattern, with misspellings corrected.
     pub because: Vec<String>,
-    /// All words of its part.
+    /// All words of the part.
     pub words: Vec<String>,
 }
 
-/// A part that is about something else.
+/// Part of a question about something else.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OtherPart {
-    /// Its words.
+    /// Text of the part.
     pub part: String,
-    /// Why it is about something else; empty where it says nothing by itself.
+    /// Reason why the part is about something else; empty for a part without meaning by itself.
     pub why: String,
-    /// The tool that may help.
+    /// Tool that may answer the part.
     pub tool: &'static str,
 }
 
-/// What a question is about.
+/// Result of parsing a question.
 #[derive(Debug, Default)]
 pub struct ParsedQuestion {
-    /// The topics that it asks about.
+    /// Topics of the question.
     pub topics: Vec<TopicMatch>,
-    /// Its parts that are about something else.
+    /// Parts about something else.
     pub others: Vec<OtherPart>,
-    /// Whether a bound left some of it out.
+    /// True if a limit excluded a part of the question.
     pub truncated: bool,
 }
 
-/// Understands a question. `kinds` are those of items that the store has.
+/// Parses a question. `kinds` are the kinds of items in the store.
 pub fn understand(question: &str, kinds: &[String]) -> ParsedQuestion {
     let mut found = ParsedQuestion::default();
     let parts = words::parts(question, kinds);
@@ -68,14 +67,14 @@ pub fn understand(question: &str, kinds: &[String]) -> ParsedQuestion {
             Err(other) => found.others.push(other),
         }
     }
-    // What says nothing by itself is no question where something else was asked.
+    // A part without meaning by itself is dropped if other parts have a topic.
     found.others.retain(|other| !other.why.is_empty() || found.topics.is_empty());
     found.truncated |= found.topics.len() > TOPICS_MAX;
     found.topics.truncate(TOPICS_MAX);
     found
 }
 
-/// The topics of a question that is about the service, and about nothing else.
+/// Returns the topics of a question that is about the service only, `None` for any other question.
 pub fn topics_of(question: &str, kinds: &[String]) -> Option<Vec<&'static str>> {
     let understood = understand(question, kinds);
     let is_all = understood.others.is_empty() && !understood.topics.is_empty();
@@ -101,11 +100,11 @@ fn of_part(text: &str, words: &[Word], kinds: &[String]) -> Result<Vec<TopicMatc
     if meant.is_empty() { other(String::new(), "retrieval_arbitrate_tool") } else { Ok(meant) }
 }
 
-/// The tool that does what a part wants done.
+/// Returns the tool for a part that is a command.
 fn order(words: &[Word]) -> Option<&'static str> {
     const POLITE: [&str; 8] = ["please", "pls", "can", "could", "would", "you", "kindly", "lets"];
     let first = words.iter().find(|word| !POLITE.contains(&word.written.as_str()))?;
-    // One word alone, or a noun with what is counted behind it, is no order.
+    // A single word, or a noun before a counted thing, is no command.
     let is_noun = words
         .iter()
         .any(|word| ["count", "number", "status", "latency", "time"].contains(&word.stem.as_str()));
@@ -113,7 +112,7 @@ fn order(words: &[Word]) -> Option<&'static str> {
     (!is_noun && words.len() > 1).then_some(order.1)
 }
 
-/// The topics whose cue is the heaviest of the part.
+/// Returns the topics whose patterns have the greatest weight in the part.
 fn heaviest(words: &[Word], kinds: &[String]) -> Vec<TopicMatch> {
     let stems: Vec<&str> = words.iter().map(|word| word.stem.as_str()).collect();
     let mut found = Vec::new();

@@ -1,24 +1,24 @@
-//! The tools and counters that facts are from.
+//! Names of the tools and counters that supply facts.
 
-/// Counts of what is stored, and speeds.
+/// Tool for counts of stored items, and latencies.
 pub const STATS: &str = "recall_stats";
-/// The shape of the graph.
+/// Tool for graph statistics.
 pub const GRAPH: &str = "graphrag_status_tool";
-/// The quota and the rate.
+/// Tool for the quota and the rate.
 pub const QUOTA: &str = "quota_status_tool";
-/// The plan, the scopes and the workspace.
+/// Tool for the plan, the scopes and the workspace.
 pub const TENANT: &str = "tenant_info";
-/// The checks of the parts of the service.
+/// Tool for the health checks.
 pub const CHECK: &str = "brain_runtime_check";
-/// The model, the tools and the bounds.
+/// Tool for the model, the tools and the limits.
 pub const BOOTSTRAP: &str = "brain_operational_bootstrap_tool";
-/// The documents.
+/// Tool for the documents.
 pub const MANIFEST: &str = "docstore_manifest_tool";
-/// The attempts at tasks.
+/// Tool for the task attempts.
 pub const TASKS: &str = "list_task_attempts_tool";
-/// The open follow-ups.
+/// Tool for the open follow-ups.
 pub const DUE: &str = "due_followups_tool";
-/// Counters of this process or of its data directory, which no other tool gives.
+/// Counters of this process or of its data directory, reported by no tool.
 pub(crate) const PROCESS: &str = "process";
-/// The record of backups.
+/// File with the record of backups.
 pub(crate) const BACKUPS: &str = "backups.json";

@@ -1,83 +1,83 @@
-//! What can be asked about the state of the service, and by which words.
+//! Topics: the possible questions about the service, and their patterns.
 //!
-//! Owns the words. A topic is meant where all words of one of its cues stand in a part of a question; the heavier
-//! cue of two counts. Knows neither how a question is taken apart nor what is answered.
+//! A topic matches if a part of the question has all words of one of its patterns; of two matching patterns, the one
+//! with the greater weight counts.
 
-/// Something that can be asked about.
+/// Topic of a question about the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Topic {
-    /// Items.
+    /// Number of items.
     Items,
-    /// Items of each kind.
+    /// Items by kind.
     Kinds,
-    /// Items of each modality.
+    /// Items by modality.
     Modalities,
-    /// Documents.
+    /// Number of documents.
     Documents,
-    /// Sources.
+    /// Number of sources.
     Sources,
-    /// Edges.
+    /// Number of edges.
     Edges,
-    /// The shape of the graph.
+    /// Graph statistics.
     Graph,
     /// Superseded items.
     Superseded,
-    /// Hidden and erased items.
+    /// Hidden and erased items, which have tombstones.
     Tombstoned,
-    /// Erasures that are pending.
+    /// Pending erasures.
     Erasures,
     /// Embeddings.
     Embeddings,
-    /// The model.
+    /// Embedding model.
     Model,
-    /// Segments, bytes on disk, the newest commit.
+    /// Segments, bytes on disk, and the newest commit.
     Storage,
-    /// How a search by meaning is done.
+    /// Method of vector search.
     Search,
-    /// How fast recall is.
+    /// Latency of recall.
     Latency,
-    /// Calls of this month.
+    /// Quota of calls per month.
     Quota,
-    /// Calls at a time.
+    /// Rate limit of calls.
     Rate,
-    /// The plan.
+    /// Plan of the account.
     Plan,
-    /// The scopes of the credential.
+    /// Scopes of the credential.
     Scopes,
-    /// The ledger.
+    /// Ledger of the workspace.
     Ledger,
     /// Sensitivity events.
     Sensitivity,
-    /// How long the server has run.
+    /// Uptime of the server.
     Uptime,
-    /// The version.
+    /// Version of the service.
     Version,
     /// Ingest jobs.
     Ingest,
-    /// Attempts at tasks.
+    /// Task attempts.
     Tasks,
     /// Follow-ups.
     Followups,
     /// Backups.
     Backups,
-    /// All checks.
+    /// All health checks.
     Health,
-    /// Free space.
+    /// Free disk space.
     Disk,
-    /// The time of the server.
+    /// Clock of the server.
     Clock,
-    /// Whether the caller may write.
+    /// Permission of the caller to write.
     Writes,
-    /// The tools that the caller may use.
+    /// Tools available to the caller.
     Tools,
-    /// The bounds of a text, a call and a page.
+    /// Limits of a text, a call and a page.
     Limits,
-    /// The workspace.
+    /// Current workspace.
     Workspace,
 }
 
-/// How sure a cue is: it may stand beside another topic's words (`Loose`), names one topic (`Plain`), or is several
-/// words that mean just that together (`Sure`).
+/// Weight of a pattern: its words may occur beside another topic's (`Loose`), name one topic (`Plain`), or have a joint
+/// meaning of their own (`Sure`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Weight {
     Loose,
@@ -87,10 +87,10 @@ pub(crate) enum Weight {
 
 use Weight::{Loose, Plain, Sure};
 
-/// Words, each as [`crate::words::stem`] leaves it, and how much they weigh together.
+/// Pattern: words as normalized by [`crate::words::stem`], and their joint weight.
 pub(crate) type Cue = (&'static str, Weight);
 
-/// A row: its topic, its name, what people may ask, and its cues.
+/// Topic with its name, as users ask for it, and its patterns.
 pub(crate) struct Row {
     pub(crate) topic: Topic,
     pub(crate) name: &'static str,
@@ -101,7 +101,7 @@ const fn row(topic: Topic, name: &'static str, cues: &'static [Cue]) -> Row {
     Row { topic, name, cues }
 }
 
-/// Every topic, in the order in which they are answered.
+/// All topics, in the order of their answers.
 pub(crate) const TOPICS: &[Row] = &[
     row(
         Topic::Health,

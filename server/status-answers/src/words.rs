@@ -1,19 +1,17 @@
-//! The words of a question: parts, stems, typing errors, and which words say nothing about the topic.
-//!
-//! Owns how a text becomes words. Knows no topics beyond the words that they are told by.
+//! Normalizes the words of a question: parts, stems and misspellings, and the words without a topic.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
 use crate::topics::TOPICS;
 
-/// Words that any question may have, whatever it is about: no names of things that one could ask after.
+/// Stop words: words of any question, whatever its topic, and no names of possible topics.
 const EVERYDAY: &str = include_str!("everyday.txt");
 
-/// Words that tell what was said or done by somebody: such a part is about what is remembered.
+/// Words about statements or acts of people: a part with one of these words is about stored memories.
 const MEMORY: &str = "who whom whose why decide decided agreed said say says";
 
-/// First words that want something done, and the tool that does it.
+/// First words of a command, with the tool that executes it.
 pub(crate) const ORDERS: [(&str, &str); 14] = [
     ("delete", "forget_item_tool"),
     ("remove", "forget_item_tool"),
@@ -31,7 +29,8 @@ pub(crate) const ORDERS: [(&str, &str); 14] = [
     ("export", "export_memory_tool"),
 ];
 
-/// Ways to write several words as one, tried in this order on a part in lower case.
+/// Compounds: variants of several words, with the single word that replaces them. Applied in this order to a part in
+/// lower case.
 const JOINED: [(&str, &str); 19] = [
     ("right now", "now"),
     ("date and time", "currenttime"),
@@ -54,23 +53,24 @@ const JOINED: [(&str, &str); 19] = [
     ("doc store", "docstore"),
 ];
 
-/// The least letters of a word in which a letter may be left out, added, swapped with the next, or be another.
+/// Fewest letters of an intended word with a typo: two letters swapped, a letter added, or one of a double letter
+/// omitted; any other letter omitted; a letter substituted.
 const SWAPPED_CHARS_MIN: usize = 5;
 const ADDED_CHARS_MIN: usize = 6;
 const OTHER_CHARS_MIN: usize = 7;
 
-/// One word of a part of a question.
+/// Word of a part of a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Word {
-    /// As it was written, in lower case.
+    /// Lower case, as written.
     pub(crate) written: String,
-    /// What it is taken for.
+    /// Stem, with misspellings corrected.
     pub(crate) stem: String,
-    /// Whether anything is known of it.
+    /// True if the word is known.
     pub(crate) is_known: bool,
 }
 
-/// The parts of a question, each with its words.
+/// Splits a question into parts, each with its words.
 pub(crate) fn parts(question: &str, kinds: &[String]) -> Vec<(String, Vec<Word>)> {
     let mut parts = Vec::new();
     for piece in question.split(['?', ';', ',', '!', '\n', '&', '|']) {
@@ -93,7 +93,7 @@ pub(crate) fn parts(question: &str, kinds: &[String]) -> Vec<(String, Vec<Word>)
     parts.into_iter().map(known).collect()
 }
 
-/// In lower case, with nothing but letters, digits and single spaces.
+/// Normalizes a text to lower case, with only letters, digits and single spaces.
 fn plain(piece: &str) -> String {
     let mut text = String::with_capacity(piece.len() + 2);
     text.push(' ');
@@ -111,7 +111,7 @@ fn plain(piece: &str) -> String {
     text.trim().to_owned()
 }
 
-/// A word without the endings that make it plural.
+/// Strips a plural ending from a word.
 pub fn stem(word: &str) -> String {
     let is_plural = word.len() > 3 && word.ends_with('s');
     if !is_plural || ["ss", "us", "is"].iter().any(|end| word.ends_with(end)) {
@@ -123,7 +123,7 @@ pub fn stem(word: &str) -> String {
     }
 }
 
-/// What a word is taken for.
+/// Classifies a word, and corrects a misspelling.
 fn read(written: String, kinds: &[String]) -> Word {
     let stem = stem(&written);
     let cues = cues();
@@ -140,12 +140,11 @@ fn read(written: String, kinds: &[String]) -> Word {
     }
 }
 
-/// Whether a word is one of every day, or one of a cue.
+/// Returns true for a stop word, or a word of a pattern.
 pub fn is_of_service(word: &str) -> bool {
     is_everyday(word) || cues().contains(word)
 }
 
-/// All words of all cues.
 fn cues() -> &'static BTreeSet<&'static str> {
     static CUES: OnceLock<BTreeSet<&'static str>> = OnceLock::new();
     CUES.get_or_init(|| {
@@ -154,7 +153,7 @@ fn cues() -> &'static BTreeSet<&'static str> {
     })
 }
 
-/// Whether a word, or the verb that it is a form of, is one of every day.
+/// Returns true if the word, or the verb that the word is a form of, is a stop word.
 pub fn is_everyday(word: &str) -> bool {
     static SET: OnceLock<BTreeSet<&'static str>> = OnceLock::new();
     let set = SET.get_or_init(|| EVERYDAY.split_whitespace().collect());
@@ -172,14 +171,14 @@ pub fn is_everyday(word: &str) -> bool {
     set.contains(word) || base.is_some_and(of_base)
 }
 
-/// Whether a part tells by one of its words that it is about what somebody said or did.
+/// Returns true if a word of the part is about statements or acts of people.
 pub(crate) fn is_of_memory(words: &[Word]) -> bool {
     words.iter().any(|word| MEMORY.split(' ').any(|of| of == word.written))
 }
 
-/// Whether a word is another one with a single typing error that leaves its first letter.
+/// Returns true if `word` is `meant` with a single typo that leaves the first letter.
 pub fn is_misspelt(word: &str, meant: &str) -> bool {
-    // Most are another word at a glance; one letter more or less is at most its bytes.
+    // Fast rejection of most words: one letter changes the length by at most the bytes of a character.
     let is_near = word.len().abs_diff(meant.len()) <= '\u{10FFFF}'.len_utf8();
     if !is_near || word.chars().next() != meant.chars().next() {
         return false;
