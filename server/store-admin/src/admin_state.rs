@@ -1,4 +1,4 @@
-//! The parts of a server that jobs on whole stores use: backups, erasures, the emptying of deleted workspaces.
+//! The state that jobs on whole stores use: backups, erasures, the purge of deleted workspaces.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,24 +12,24 @@ use recalld_metastore::Control;
 use recalld_workspace::local::Local;
 use recalld_workspace::tenants::Tenants;
 
-/// Shared by the service and the threads that work on whole stores.
+/// State shared by the service and the threads that work on whole stores.
 pub struct StoreAdmin {
     /// The data directory.
     pub data: PathBuf,
     /// The operator's workspace.
     pub local: Arc<Local>,
-    /// Those of tenants.
+    /// The tenants' workspaces.
     pub tenants: Arc<Tenants>,
-    /// Tenants, credentials, clients, grants and usage.
+    /// The metastore: tenants, credentials, clients, grants and usage.
     pub control: Arc<Control>,
-    /// The replicated control store of nodes that share a secret.
+    /// The replicated metastore of nodes that share a secret.
     pub control_chain: Option<Arc<ControlChain>>,
-    /// The roles of this node for workspaces on a remote, where there is one.
+    /// This node's replicas of workspaces on a remote, if a remote is configured.
     pub seats: Option<Arc<Seats>>,
-    /// Backups that are made again and again.
+    /// The backup schedule and its results.
     pub scheduled: Arc<Scheduled>,
-    /// The time.
+    /// Source of the current time.
     pub clock: Arc<dyn Clock>,
-    /// Randomness.
+    /// Source of randomness.
     pub random: Arc<dyn Random>,
 }

@@ -1,8 +1,7 @@
-//! Backups: the whole of a data directory in another folder, while the service goes on.
+//! Backups: a copy of the whole data directory in another folder while the service runs.
 //!
-//! Laid out as a data directory is, so that what reads one reads the other. The store is copied by
-//! the engine; here are the files around it, the order of steps, and which backups are known
-//! (`format-spec/backup.md`).
+//! A backup has the layout of a data directory, so one reader fits both. The engine copies the store. This module
+//! copies the files around the store, fixes the order of steps, and registers backups (`format-spec/backup.md`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,13 +28,13 @@ use recalld_fs_util::data_dir::{BACKUP_FILE, workspace_dir};
 use recalld_tool_framework::args::{Text, args};
 
 const OPERATION: &str = "recalld backup";
-/// What only its owner may have.
+/// Files that only their owner may read.
 pub(super) const KEY_FILES: [&str; 2] = ["credentials.toml", "keys/signing.key"];
-/// What is copied where it is there.
+/// Files that are copied if they exist.
 const PLAIN_FILES: [&str; 4] = ["roots.json", model_file::FILE, known::FILE, FORMER_KEYS];
 
 args! {
-    /// What `POST /operator/backup` takes.
+    /// Arguments of `POST /operator/backup`.
     pub struct Backup {
         path: Text<0, 4096> = Text(String::new()) => "The backup's folder, absolute.",
         with_keys: bool = false => "Copy the credentials and the signing key, too.",
@@ -45,12 +44,12 @@ args! {
     }
 }
 
-/// The store's folder of a data directory or a backup.
+/// Returns the store's folder in a data directory or a backup.
 pub(super) fn store_of(root: &Path) -> PathBuf {
     workspace_dir(root).join("store")
 }
 
-/// A path without links; of one that is not there yet, of what leads to it.
+/// Resolves the symbolic links of a path; if the path does not exist, those of its existing ancestors.
 pub fn real_path(path: &Path) -> PathBuf {
     let there = path.ancestors().find_map(|it| Some((it, it.canonicalize().ok()?)));
     there.map_or_else(
@@ -62,8 +61,7 @@ pub fn real_path(path: &Path) -> PathBuf {
     )
 }
 
-/// Makes a backup in a folder, or brings the one that is there up to date; or tells which are known,
-/// or forgets some.
+/// Creates or updates the backup in a folder; or lists known backups, or forgets some.
 pub fn backup(keeper: &Keeper<'_>, raw: &Value, wanted: &Backup) -> Result<Value, KeepError> {
     let to = Path::new(&wanted.path.0);
     match wanted {
@@ -74,7 +72,7 @@ pub fn backup(keeper: &Keeper<'_>, raw: &Value, wanted: &Backup) -> Result<Value
     }
 }
 
-/// Makes a backup in a folder; one that `is_scheduled` is the server's own to remove.
+/// Creates or updates the backup in a folder. A backup with `is_scheduled` may be removed by the server.
 pub(super) fn make(
     keeper: &Keeper<'_>,
     raw: &Value,
@@ -88,9 +86,9 @@ pub(super) fn make(
     let keys = trusted_keys(keeper.data, Some(keeper.signer.public()))
         .map_err(|why| KeepError::failed(why, "mend it"))?;
     let mut made = begin(keeper, to)?;
-    // From here on an erasure that begins knows that this backup has to lose what it hides.
+    // From this step on, an erasure that begins adds its ids to this backup's pending erasures.
     let noted = note(keeper, &made, to, is_scheduled)?;
-    // What was to be erased before that is not copied any more.
+    // Data of earlier erasures is removed first, so that the backup does not copy it.
     let erased = keeper.store.erase_pending(&keeper.pace("erasing", keeper.store.bytes_on_disk()));
     erased.map_err(|error| KeepError::failed(error, "run `recalld erase --pending` first"))?;
     let copied = copy_store_to(keeper, keeper.store, &store_of(to));
@@ -103,7 +101,7 @@ pub(super) fn make(
     made.with_keys |= with_keys;
     let mut copies = Copies::default();
     copies.store(&copied);
-    // Before the operator's ledger: what is on record of that may not lie past the end of its copy.
+    // Copied before the operator's ledger: a recorded checkpoint of that ledger must not lie past the end of its copy.
     let parts = copy_tenants(keeper, to, made.with_keys, &mut copies)?;
     let volumes = keeper.audit.settled_files().map_err(|why| KeepError::failed(why, MAKE_ROOM))?;
     copies.ledger(to, &ledger_of(to), volumes)?;
@@ -131,7 +129,7 @@ pub(super) fn make(
     }))
 }
 
-/// Refuses a place that is not a backup's, or that lies in the data or around it.
+/// Refuses a folder with content other than a backup, and a folder that lies in the data directory or contains it.
 fn check_place(data: &Path, to: &Path) -> Result<(), KeepError> {
     let wrong = |why: &str| Err(KeepError::Wrong(format!("{}: {why}", to.display())));
     if !to.is_absolute() {
@@ -152,8 +150,8 @@ fn check_place(data: &Path, to: &Path) -> Result<(), KeepError> {
     }
 }
 
-/// The catalogue that is there, or one for a backup that begins: it is named before anything is in
-/// it, so that an erasure finds even one that is cut short.
+/// Returns the existing backup manifest, or writes one for a new backup. The manifest precedes the content, so that an
+/// erasure finds even an incomplete backup.
 fn begin(keeper: &Keeper<'_>, to: &Path) -> Result<Catalogue, KeepError> {
     let failed = |why| KeepError::failed(why, MAKE_ROOM);
     if let Some(earlier) = Catalogue::read(to).map_err(failed)? {
@@ -175,16 +173,16 @@ fn begin(keeper: &Keeper<'_>, to: &Path) -> Result<Catalogue, KeepError> {
     Ok(made)
 }
 
-/// Files that the catalogue names go to their places.
+/// Moves the files that the manifest names into place.
 fn settle(to: &Path, made: &Catalogue) -> Result<(), KeepError> {
     let settle = |file: &CopiedFile| file.settle(to).map_err(copies::at(to));
     made.files.iter().try_for_each(settle).map_err(|why| KeepError::failed(why, MAKE_ROOM))
 }
 
-/// What the list of known backups made of one.
+/// Result of registering a backup.
 struct Noted {
     is_new: bool,
-    /// Backups that were in its place before, and were deleted.
+    /// Number of registered backups that were at the same path before and were deleted.
     replaced: usize,
 }
 
@@ -198,8 +196,8 @@ fn note(
         let _noting = keeper.noting();
         let mut known = Known::read(keeper.data)?;
         let before = known.clone();
-        // A place that held no finished backup: what was there once is gone. One that is only found
-        // there again says nothing of others, as disks may take turns in one place.
+        // If the folder held no finished backup, earlier backups at this path are gone. If it holds a finished one,
+        // nothing follows for the others, because disks may be mounted in turn at one path.
         let replaced = match made.made_at {
             None => known.keep_only(&made.id, to),
             Some(_) => 0,
@@ -216,7 +214,7 @@ fn note(
     change().map_err(|why: String| KeepError::failed(why, "nothing was copied"))
 }
 
-/// Takes a backup from the list that came to nothing.
+/// Removes a failed new backup from the registry.
 fn unnote(keeper: &Keeper<'_>, id: &str) -> Result<(), String> {
     let _noting = keeper.noting();
     let mut known = Known::read(keeper.data)?;

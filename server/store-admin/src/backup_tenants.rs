@@ -1,8 +1,7 @@
-//! What a backup has of tenants: the control store as of one moment, and then the store and the ledger of each
-//! workspace.
+//! The tenants' part of a backup: a snapshot of the metastore, and then the store and the ledger of each workspace.
 //!
-//! In that order, so that no checkpoint on record lies past the end of its ledger. Must not know how one store or one
-//! ledger is copied.
+//! In this order, no recorded checkpoint lies past the end of its ledger. Must not know how one store or one ledger is
+//! copied.
 
 use std::fs;
 use std::path::Path;
@@ -19,11 +18,11 @@ use recalld_auth::{Credentials, FORMER_KEYS};
 use recalld_fs_util::copies;
 use recalld_fs_util::data_dir::{CONTROL_FILE, tenant_dir};
 
-/// Where the control store is written before it is compared with the one of the backup before.
+/// Temporary file of the metastore snapshot, until it is compared with the previous backup's.
 const FRESH: &str = "new.snapshot.redb";
 const SIGNING_KEY: &str = "keys/signing.key";
 
-/// Copies all there is of tenants; nothing where there is no control store.
+/// Copies the metastore and all workspaces; nothing if there is no metastore.
 pub(super) fn copy_tenants(
     keeper: &Keeper<'_>,
     to: &Path,
@@ -31,7 +30,7 @@ pub(super) fn copy_tenants(
     copies: &mut Copies,
 ) -> Result<Vec<Part>, KeepError> {
     let Some(others) = keeper.others else { return Ok(Vec::new()) };
-    // Who was made meanwhile has nothing yet, and is in the next backup.
+    // A workspace created after this list is empty so far, and is part of the next backup.
     let names = others.names()?;
     copy_control(&others, to, with_keys, copies)?;
     let mut parts = Vec::with_capacity(names.len());
@@ -41,7 +40,7 @@ pub(super) fn copy_tenants(
     Ok(parts)
 }
 
-/// The control store as of one moment; without keys, but for hashes, nothing in it opens anything.
+/// Copies a snapshot of the metastore. Without `with_keys`, it has hashes of keys only, none of which grants access.
 fn copy_control(
     others: &Others<'_>,
     to: &Path,
@@ -62,7 +61,7 @@ fn copy_control(
     remove().map_err(|why| failed(&why))
 }
 
-/// `None` where nothing of it is there yet, or any more.
+/// Copies a workspace; `None` if it has neither a store nor a ledger.
 fn copy_tenant(
     keeper: &Keeper<'_>,
     others: &Others<'_>,
@@ -79,7 +78,7 @@ fn copy_tenant(
     let failed = |why: String| KeepError::failed(format!("the workspace {name}: {why}"), MAKE_ROOM);
     let copied = match has_store {
         true => others.with(name, |lent| copy_open(keeper, lent, (to, &target), copies)),
-        // The store of a deleted workspace is gone. Its ledger stays, and nobody writes to it.
+        // The store of a deleted workspace is gone. The ledger remains, and has no writer.
         false => {
             let reader = Reader::open(&ledger).map_err(|error| failed(error.to_string()))?;
             let files = reader.files().map(|(path, bytes)| (path.to_owned(), bytes)).collect();
@@ -118,7 +117,7 @@ fn copy_open(
     Ok((Some(copied.seq), Some(lent.signer.public())))
 }
 
-/// Removes what the catalogue does not name any more: workspaces that are gone, and stores of deleted ones.
+/// Removes workspaces that the manifest no longer names, and the stores of deleted workspaces.
 pub(super) fn remove_gone(to: &Path, parts: &[Part], local: &str) -> Result<(), KeepError> {
     let folder = to.join("tenants");
     let failed = |why: String| KeepError::failed(why, MAKE_ROOM);

@@ -1,7 +1,6 @@
-//! `backup.json`: what a backup is and what is in it beside the store.
+//! The backup manifest `backup.json`: identity and content of a backup except its stores.
 //!
-//! Owns the file's form (`format-spec/backup.md`). The store has its own list with its own hashes:
-//! the manifest.
+//! Implements the file's format (`format-spec/backup.md`). Each store has its own manifest with its own hashes.
 
 use std::fs;
 use std::path::{Component, Path};
@@ -15,49 +14,48 @@ use recalld_fs_util::copies;
 use recalld_fs_util::copies::CopiedFile;
 use recalld_fs_util::data_dir::{BACKUP_FILE, CONTROL_FILE};
 
-/// The version of its form. One without tenants is of version 1, which older builds read.
+/// Format version. A backup without tenants has version 1, which older builds can read.
 const VERSION: u64 = 2;
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Workspaces beside the operator's: as many as there may be on record.
+    /// Workspaces of tenants, equal to the maximum in the metastore.
     const WORKSPACES_MAX: usize = 100_000;
-    /// Files beside those of stores: the operator's ledger's volumes and a few more, and of each workspace three.
+    /// Files outside stores: the volumes of the operator's ledger and a few more, and three per workspace.
     const FILES_MAX: usize = 365_552;
 }
 
 const _: () = assert!(FILES_MAX == 65_536 + 16 + 3 * WORKSPACES_MAX);
-/// Bytes of the file: 300 for each file and each workspace.
+/// Bytes of the manifest: 300 per file and workspace.
 const FILE_BYTES_MAX: u64 = 160 << 20;
 
-/// What a backup says of itself.
+/// A backup manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Catalogue {
-    /// Made at random for each backup directory.
+    /// Random id of the backup directory.
     pub(super) id: String,
-    /// When it was finished last; `None` for one that never was.
+    /// Time of the last completion; `None` if the backup was never finished.
     pub(super) made_at: Option<String>,
-    /// The newest commit in it.
+    /// Newest commit in the operator's store.
     pub(super) seq: u64,
-    /// Whether the credentials and the signing key are in it.
+    /// True if the backup has the credentials and the signing key.
     pub(super) with_keys: bool,
-    /// The public keys that vouch for its ledger.
+    /// Public keys that verify the operator's ledger.
     pub(super) public_keys: Vec<[u8; 32]>,
-    /// The workspaces of tenants.
+    /// Workspaces of tenants.
     pub(super) parts: Vec<Part>,
-    /// The files that are not a store's.
+    /// Files outside stores.
     pub(super) files: Vec<CopiedFile>,
 }
 
-/// A workspace of a tenant in a backup.
+/// A tenant's workspace in a backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Part {
-    /// Its name.
     pub(super) name: String,
-    /// The newest commit of its store; `None` where it was deleted, and its ledger is all there is.
+    /// Newest commit in the workspace's store; `None` if the workspace was deleted and only its ledger remains.
     pub(super) seq: Option<u64>,
-    /// The public keys that vouch for its ledger.
+    /// Public keys that verify the workspace's ledger.
     pub(super) public_keys: Vec<[u8; 32]>,
 }
 
@@ -82,7 +80,7 @@ impl Part {
 }
 
 impl Catalogue {
-    /// Reads that of a backup; `None` where there is none.
+    /// Reads the manifest of a backup; `None` if there is none.
     pub(super) fn read(backup: &Path) -> Result<Option<Self>, String> {
         let file = backup.join(BACKUP_FILE);
         match fs::metadata(&file) {
@@ -131,7 +129,7 @@ impl Catalogue {
         })
     }
 
-    /// Puts it in place.
+    /// Writes the manifest atomically.
     pub(super) fn write(&self, backup: &Path) -> Result<(), String> {
         let row = |file: &CopiedFile| json!({"path": file.path, "bytes": file.bytes, "sha256": hex(&file.sha256)});
         let mut said = json!({
@@ -149,7 +147,7 @@ impl Catalogue {
     }
 }
 
-/// Whether a path stays in the folder that it starts from.
+/// Returns true if a relative path stays below its starting folder.
 fn is_within(path: &str) -> bool {
     let parts = || Path::new(path).components();
     parts().next().is_some() && parts().all(|part| matches!(part, Component::Normal(_)))

@@ -1,5 +1,6 @@
-//! Whether a backup is sound: every rule of the format over each of its stores, its ledgers, and the files that it
-//! lists. What `recalld verify DIR` shows in full, as one answer.
+//! Verification of a backup: all format rules for its stores, its ledgers and the listed files.
+//!
+//! A single result; `recalld verify DIR` shows all findings.
 
 use std::path::Path;
 
@@ -8,10 +9,10 @@ use engine::verify;
 
 use crate::place::{Beside, Place};
 
-/// Reads all of it.
+/// Verifies the entire backup.
 ///
 /// # Errors
-/// The first thing that is wrong, with its rule.
+/// The first violation, with its rule.
 pub fn check(backup: &Path) -> Result<(), String> {
     let own = Place::of(backup);
     let tenants = own.tenants()?;

@@ -1,4 +1,4 @@
-//! Compaction on demand: step after step, until no two segments fit into one.
+//! Compaction on demand: repeated steps, until no two segments fit into one.
 
 use engine::Compacted;
 use serde_json::{Value, json};
@@ -7,10 +7,10 @@ use crate::keep_error::KeepError;
 use crate::keeping::{Keeper, Note};
 use recalld_common::counted::counted;
 
-/// Steps of one command: each makes one segment of several, of which a manifest lists 4,096 at most.
+/// Steps per command: each merges several segments into one, and a manifest lists at most 4,096 segments.
 const STEPS_MAX: usize = 4096;
 
-/// Compacts the store to the end.
+/// Compacts the store until no step is left.
 pub fn compact(keeper: &Keeper<'_>) -> Result<Value, KeepError> {
     let _turn = keeper.turn()?;
     keeper.record(Note::of("recalld compact", &json!({})))?;
@@ -47,7 +47,7 @@ pub fn compact(keeper: &Keeper<'_>) -> Result<Value, KeepError> {
     }))
 }
 
-/// Segments, and bytes of all files.
+/// Returns the number of segments and the bytes of all files.
 fn measure(keeper: &Keeper<'_>) -> Result<(u64, u64), KeepError> {
     let counts = keeper.store.snapshot().counts();
     let counts = counts

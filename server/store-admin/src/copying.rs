@@ -1,4 +1,4 @@
-//! Copies of stores, ledgers and files into a backup's folder, and what was copied so far.
+//! Copies stores, ledgers and files into a backup's folder, and counts them.
 
 use std::collections::HashSet;
 use std::fs;
@@ -13,16 +13,16 @@ use recalld_fs_util::copies;
 use recalld_fs_util::copies::CopiedFile;
 use recalld_fs_util::told_disk::ToldDisk;
 
-/// A plain file or key file is no larger.
+/// Maximum bytes of a plain file or key file.
 const PLAIN_BYTES_MAX: u64 = 512 << 20;
 
 pub(super) const MAKE_ROOM: &str =
     "make sure that there is space and that it may be written, and try again";
 
-/// What was copied so far.
+/// Files copied so far.
 #[derive(Default)]
 pub(super) struct Copies {
-    /// Files beside those of stores.
+    /// Files outside stores.
     pub(super) files: Vec<CopiedFile>,
     pub(super) count: Count,
 }
@@ -45,15 +45,15 @@ impl Copies {
         self.files.push(file);
     }
 
-    /// Counts the files of a store.
+    /// Adds the counts of a copied store.
     pub(super) fn store(&mut self, copied: &Copied) {
         self.count.written += copied.files;
         self.count.bytes += copied.bytes;
         self.count.reused += copied.reused;
     }
 
-    /// Copies a ledger's volumes, each as far as it is signed, to `folder` in the backup `root`, and removes there what
-    /// is not of it.
+    /// Copies a ledger's volumes, each up to its last signature, to `folder` in the backup `root`. Removes other files
+    /// from that folder.
     pub(super) fn ledger(
         &mut self,
         root: &Path,
@@ -81,7 +81,7 @@ impl Copies {
     }
 }
 
-/// Copies a store to a folder. An error says whether the place holds another one.
+/// Copies a store to a folder. The error is paired with true if the folder holds another store.
 pub(super) fn copy_store_to(
     keeper: &Keeper<'_>,
     store: &Store,
@@ -110,8 +110,8 @@ pub(super) fn copy_store_to(
     })
 }
 
-/// Copies a file that may be missing to `path` in a backup: beside its place, where another version of it is, so that
-/// what the catalogue of the backup before names is there until the next one is.
+/// Copies a file, if it exists, to `path` in a backup. If another version is there, the copy is placed next to it, so
+/// that the file of the previous manifest exists until the next manifest is written.
 pub(super) fn copy_file(
     from: &Path,
     to: &Path,
@@ -137,7 +137,7 @@ pub(super) fn copy_file(
     Ok(())
 }
 
-/// A path as the catalogue names it. Ours are ASCII.
+/// Returns a path as written in the manifest. Paths of recalld are ASCII.
 fn relative(root: &Path, path: &Path) -> String {
     path.strip_prefix(root).unwrap_or(path).to_string_lossy().into_owned()
 }

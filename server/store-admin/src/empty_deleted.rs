@@ -1,6 +1,6 @@
-//! Deleted workspaces leave the remote once the time is over for which they can be restored.
+//! Purge: removes deleted workspaces from the remote once they can no longer be restored.
 //!
-//! Owns which are due, and that it is on record which are gone. Must not know how one is emptied.
+//! Decides which workspaces are due, and records completed purges. Must not know how a workspace is removed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,32 +19,32 @@ use recalld_metastore::{Tenant, TenantState};
 use recalld_telemetry::log;
 use recalld_telemetry::log::{Level, Value as Logged};
 
-/// How long after nothing was known to be left it is looked once more for what came late.
+/// Delay after a complete purge, after which the remote is checked once more for late uploads.
 const EMPTIED_LOOK_AFTER: Duration = Duration::from_secs(24 * 3600);
-/// Why one that was asked for was not gone on with.
+/// Reason for which a requested workspace was not processed.
 const AT_IT: &str = "this node is emptying deleted workspaces already; try again";
 
-/// Which are to be emptied.
+/// Workspaces to purge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Which<'a> {
-    /// Those that are due.
+    /// All workspaces that are due.
     Due,
-    /// The same; and it is told of the others why they are not.
+    /// All workspaces that are due, with the reasons for the others.
     Told,
-    /// One that an operator asks for, if it is due.
+    /// A single workspace on request, if it is due.
     One(&'a str),
 }
 
-/// What became of those that were to be emptied.
+/// Result of a purge run.
 #[derive(Debug, Default)]
 pub struct Pass {
-    /// Of each.
+    /// Results by workspace.
     pub all: Vec<Emptying>,
-    /// How many more are due: too many wait already, or another pass is under way.
+    /// Number of further due workspaces that are deferred: too many are in progress, or another purge is running.
     pub put_off: usize,
 }
 
-/// What became of a deleted workspace.
+/// Result for one deleted workspace.
 #[derive(Debug)]
 pub struct Emptying {
     workspace: String,
@@ -53,31 +53,31 @@ pub struct Emptying {
 
 #[derive(Debug)]
 enum Came {
-    /// So much was removed; and whether nothing of it is left.
+    /// Removed records, and true if none is left.
     Removed(Collected, bool),
-    /// It stays for now, and why.
+    /// The workspace remains for now, with the reason.
     Stays(String),
-    /// It could not be looked at.
+    /// The purge failed, with the reason.
     Failed(String),
 }
 
 impl Emptying {
-    /// The workspace.
+    /// Name of the workspace.
     pub fn workspace(&self) -> &str {
         &self.workspace
     }
 
-    /// Whether records of it go later.
+    /// Returns true if records of the workspace are removed later.
     pub fn waits(&self) -> bool {
         matches!(self.came, Came::Removed(_, false))
     }
 
-    /// Whether it went on, or is not to.
+    /// Returns true unless the purge failed.
     pub fn is_right(&self) -> bool {
         !matches!(self.came, Came::Failed(_))
     }
 
-    /// Why it is there still, where that is not for time alone.
+    /// Returns the reason for which the workspace remains, unless it is only waiting for a delay.
     pub fn why(&self) -> Option<&str> {
         match &self.came {
             Came::Removed(..) => None,
@@ -85,7 +85,7 @@ impl Emptying {
         }
     }
 
-    /// For programs.
+    /// The result as JSON for programs.
     pub fn to_json(&self) -> Value {
         let workspace = self.workspace.clone();
         match &self.came {
@@ -100,11 +100,11 @@ impl Emptying {
     }
 }
 
-/// Goes on with those that are due, or with one that is, for as long as `goes_on`, and logs which are gone. Where nodes
-/// share the control store, the one that writes it does so.
+/// Purges the due workspaces, or one due workspace, while `goes_on` returns true, and logs completed purges. If nodes
+/// share the metastore, only its leader purges.
 ///
 /// # Errors
-/// The control store cannot be read, or the remote not be asked for other nodes.
+/// The metastore cannot be read, or the remote's list of nodes cannot be read.
 pub fn empty_deleted(
     admin: &StoreAdmin,
     which: Which<'_>,
@@ -130,7 +130,7 @@ pub fn empty_deleted(
     let (due, others): (Vec<Tenant>, Vec<Tenant>) =
         wanted.into_iter().partition(|tenant| is_due(admin, seats, tenant, which));
     if which == Which::Due {
-        // Those that only wait to be looked through once more are in nobody's way.
+        // Workspaces that only wait for the second check do not block others.
         let names: BTreeSet<&str> = due.iter().map(|tenant| &*tenant.slug).collect();
         seats.forget_emptying(&|name| names.contains(name));
     }
@@ -139,7 +139,7 @@ pub fn empty_deleted(
         pass.all.extend(others.iter().filter_map(|tenant| not_yet(admin, seats, tenant, which)));
     }
     if !due.is_empty() {
-        // Read once for all of them; what changes meanwhile is met when one is taken.
+        // Read once for all workspaces; a later change is detected when a workspace is acquired.
         let asked = Asked { admin, seats, which, others: seats.others()?, halt };
         for tenant in due.iter().take_while(|_| goes_on() && !halt.is_raised()) {
             match asked.step(tenant) {
@@ -151,7 +151,7 @@ pub fn empty_deleted(
     Ok(pass)
 }
 
-/// The node that empties a deleted workspace, where that is another one.
+/// Returns the node that purges a deleted workspace, if it is another node.
 pub fn emptied_by(admin: &StoreAdmin, slug: &str) -> Option<String> {
     let ControlStands::Follows { writer, .. } = admin.control_chain.as_ref()?.stands() else {
         return None;
@@ -160,7 +160,7 @@ pub fn emptied_by(admin: &StoreAdmin, slug: &str) -> Option<String> {
     (found.state == TenantState::Deleted).then_some(writer?.node)
 }
 
-/// Gives away what this node wrote of deleted workspaces and could not give away when they were closed.
+/// Releases the leases of deleted workspaces that this node could not release when it closed them.
 pub fn give_up_deleted(admin: &StoreAdmin, halt: &Arc<Halt>) {
     let Some(seats) = admin.seats.as_ref().filter(|_| admin.control.exists()) else { return };
     let is_deleted = |slug: &str| {
@@ -170,7 +170,7 @@ pub fn give_up_deleted(admin: &StoreAdmin, halt: &Arc<Halt>) {
     seats.give_up(&is_deleted, halt);
 }
 
-/// What is asked for those that are due.
+/// Parameters of a run over due workspaces.
 struct Asked<'a> {
     admin: &'a StoreAdmin,
     seats: &'a Seats,
@@ -180,14 +180,15 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Goes on with one; `None` where others go first: too many are being emptied, or another thread is at it. Whoever
-    /// asked for this one is told of that.
+    /// Continues one purge. Returns `None` if too many purges are in progress or another thread is purging; a request
+    /// for this workspace then fails with the reason.
     fn step(&self, tenant: &Tenant) -> Option<Emptying> {
         let is_asked = matches!(self.which, Which::One(_));
         let looks_again = is_asked || tenant.emptied_at.is_some();
         let wanted = ToEmpty {
             name: &tenant.slug,
-            // Where that is not known, it may be alive for all that can be told.
+            // If the time of deletion is unknown, 0 is passed: every record is then newer, so the workspace may be
+            // alive.
             deleted_at: tenant.deleted_at.unwrap_or_default(),
             looks_again,
             is_shared: self.admin.control_chain.is_some(),
@@ -195,7 +196,7 @@ impl Asked<'_> {
         };
         let came = match self.seats.empty(&wanted, &self.others, self.halt) {
             Ok(Step::Later) => return None,
-            // It may be at another workspace: nothing was done for this one.
+            // The other thread may be purging another workspace, so nothing was done for this one.
             Ok(Step::Busy) if is_asked => Came::Failed(AT_IT.to_owned()),
             Ok(Step::Busy) => return None,
             Ok(Step::Came(came)) => self.came(tenant, came),
@@ -225,7 +226,7 @@ impl Asked<'_> {
     }
 }
 
-/// It stays. That is not what was wanted where it was asked for.
+/// Returns the result for a workspace that remains, which is a failure if its purge was requested.
 fn stays(which: Which<'_>, why: String) -> Came {
     match which {
         Which::One(_) => Came::Failed(why),
@@ -237,12 +238,12 @@ fn now(admin: &StoreAdmin) -> Duration {
     Duration::from_micros(u64::try_from(admin.clock.now().0).unwrap_or_default())
 }
 
-/// What was deleted at this second or before is due.
+/// Returns the latest deletion time (in seconds) that is due now.
 fn due_by(admin: &StoreAdmin, seats: &Seats) -> u64 {
     now(admin).saturating_sub(seats.settings().keep.0).as_secs()
 }
 
-/// What was emptied at this second or before is looked through once more.
+/// Returns the latest purge time (in seconds) that is due for the second check.
 fn looked_by(admin: &StoreAdmin) -> u64 {
     now(admin).saturating_sub(EMPTIED_LOOK_AFTER).as_secs()
 }
@@ -255,7 +256,7 @@ fn is_due(admin: &StoreAdmin, seats: &Seats, tenant: &Tenant, which: Which<'_>) 
     }
 }
 
-/// Why a deleted workspace is not due; `None` where nothing is known to be left of it.
+/// Returns the reason for which a deleted workspace is not due; `None` if nothing is known to be left of it.
 fn not_yet(
     admin: &StoreAdmin,
     seats: &Seats,

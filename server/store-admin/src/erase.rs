@@ -1,9 +1,8 @@
-//! Erasure: what goes, who forbids it, and every place that it must go from.
+//! Erasure: the items to erase, the policy that may forbid it, and every copy that must lose them.
 //!
-//! The engine removes bytes from one store. Here is what people mean by it: a document goes with its
-//! chunks, a chain with all its members, and with each the answers that name it; what is held
-//! stays, and stops the whole request; and each
-//! known backup loses the same ids, now or when it can be reached again.
+//! The engine erases bytes from one store. This module extends a request to its full extent: a document includes its
+//! chunks, a chain all its members, and both the stored answers that name them. If policy withholds one item, the whole
+//! request is refused. Each registered backup loses the same ids, now or when it is next reachable.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -29,19 +28,19 @@ pub use recalld_tool_framework::{ANSWER_KIND, ServiceError, touched};
 use recalld_workspace::workspace::Workspace;
 
 const OPERATION: &str = "recalld erase";
-/// The entry before anything is hidden.
+/// Operation of the ledger entry before items are hidden.
 const BEGUN: &str = "recalld erase: begun";
 
-// What a store takes on at once: half of what may be pending, as sources may have to go, too.
+// Batch limit of a store: half of the maximum pending erasures, because sources may have to be erased, too.
 const _: () = assert!(ERASE_ITEMS_MAX <= ERASURES_PENDING_MAX / 2);
-/// What to do after an error between the steps.
+/// Remedy after an error between the steps.
 const GO_ON: &str = "what is left is tried again by `recalld erase --pending`";
-/// Progress is told of this once nothing finds the items any more.
+/// Progress stage once no query finds the items any more.
 const HIDDEN: &str = "hidden";
 const DAMAGED: &str = "the store is damaged; `recalld verify` tells where";
 
 args! {
-    /// What `POST /operator/erase` takes.
+    /// Arguments of `POST /operator/erase`.
     pub struct Erase {
         ids: List<Text<1, 64>, 0, 16384> => "Items.",
         reason: Text<0, 4096> => "Why.",
@@ -52,21 +51,21 @@ args! {
     }
 }
 
-/// What a request comes to.
+/// Extent of a request.
 #[derive(Default)]
 struct Plan {
-    /// Items that go: where each lies, and what it goes with.
+    /// Items to erase: row address, and the item that they belong to.
     goes: BTreeMap<ItemId, (Place, Option<ItemId>)>,
-    /// Ids of the request that are erased already.
+    /// Requested ids that are already erased.
     gone: BTreeSet<u128>,
-    /// Ids of the request that are none of the store's.
+    /// Requested ids that the store does not have.
     missing: Vec<String>,
-    /// Items that policy keeps, with the rule.
+    /// Items that policy retains, with the rule.
     held: Vec<(ItemId, String)>,
 }
 
-/// Says what would go, or erases it everywhere. What goes is hidden before this waits for the job that
-/// runs now, so whoever gives up waiting has hidden it all the same, and its bytes go later.
+/// Reports what would be erased, or erases it everywhere. Items are hidden before the wait for another running job. If
+/// the caller gives up during that wait, the items remain hidden and their bytes are erased later.
 pub fn erase(keeper: &Keeper<'_>, raw: &Value, wanted: &Erase) -> Result<Value, KeepError> {
     if wanted.pending {
         let _turn = keeper.turn()?;
@@ -107,7 +106,7 @@ pub fn erase(keeper: &Keeper<'_>, raw: &Value, wanted: &Erase) -> Result<Value, 
     (keeper.progress)(0, keeper.store.bytes_on_disk(), HIDDEN);
     let _turn = keeper.turn().inspect_err(|_| {
         let cancelled = Note { outcome: Outcome::Cancelled, ..Note::of(OPERATION, raw) };
-        // Nobody is left to be told; a ledger that takes no entries stops the service by itself.
+        // The caller is gone, so an error has no recipient; a ledger that refuses entries stops the service by itself.
         let _nobody_waits = keeper.record(cancelled);
     })?;
     let pace = keeper.pace("erasing", keeper.store.bytes_on_disk());
@@ -116,11 +115,11 @@ pub fn erase(keeper: &Keeper<'_>, raw: &Value, wanted: &Erase) -> Result<Value, 
     finish(keeper, raw, report, plan.goes.keys().copied())
 }
 
-/// All that goes with items that are hidden or erased: the chunks of a document, and with `answers` the answers to
-/// calls with a key that name any of it.
+/// Returns all items that depend on hidden or erased items: the chunks of a document and, with `answers`, stored
+/// answers of idempotent calls that name any of them.
 ///
 /// # Errors
-/// More than one request may name, or damage.
+/// The number of items exceeds the limit of a request, or the store is damaged.
 pub fn goes_with(
     snapshot: &Snapshot,
     items: &[(ItemId, Place)],
@@ -136,10 +135,10 @@ pub fn goes_with(
     Ok(plan.goes.into_iter().map(|(id, (place, _))| (id, place)).collect())
 }
 
-/// Hides what is to be erased by `hide`, and before that notes it in each known backup, in one go.
+/// Adds the ids to the pending erasures of every registered backup, and then calls `hide`, under one lock.
 ///
 /// # Errors
-/// It cannot be noted, and nothing is hidden; or what `hide` says.
+/// The ids cannot be recorded, in which case nothing is hidden; or the error of `hide`.
 pub fn noted<T>(
     data: &Path,
     workspace: &Workspace,
@@ -151,25 +150,25 @@ pub fn noted<T>(
     hide()
 }
 
-/// How many known backups still have to lose this id.
+/// Returns the number of registered backups that still have to erase this id.
 ///
 /// # Errors
-/// The list of backups cannot be read.
+/// The registry cannot be read.
 pub fn waiting_in(data: &Path, id: u128) -> Result<usize, String> {
     let known = Known::read(data)?;
     Ok(known.backups.iter().filter(|backup| backup.pending.contains(&id)).count())
 }
 
-/// How many backups the machine knows of.
+/// Returns the number of registered backups.
 ///
 /// # Errors
-/// Their list cannot be read.
+/// The registry cannot be read.
 pub fn backups_known(data: &Path) -> Result<usize, String> {
     Known::read(data).map(|known| known.backups.len())
 }
 
-/// Notes in each known backup what it has to lose, and hides it, in one go: a backup that begins now
-/// has noted itself before that, or finds the tombstones.
+/// Adds the ids to the pending erasures of every registered backup and hides the items, under one lock. A backup that
+/// begins now either is registered before, or copies the tombstones.
 fn hide(keeper: &Keeper<'_>, plan: &Plan, wanted: &Erase) -> Result<(), KeepError> {
     let goes: Vec<u128> = plan.goes.keys().map(|id| id.0).collect();
     let _noting = keeper.noting();
@@ -183,7 +182,7 @@ fn hide(keeper: &Keeper<'_>, plan: &Plan, wanted: &Erase) -> Result<(), KeepErro
     hidden.map_err(|error| KeepError::failed(error, "nothing was erased; ask again"))
 }
 
-/// Goes on with what earlier requests left.
+/// Resumes the erasures of earlier requests.
 fn go_on(keeper: &Keeper<'_>, raw: &Value) -> Result<Value, KeepError> {
     let pace = keeper.pace("erasing", keeper.store.bytes_on_disk());
     let waiting = keeper.store.item_erasures_pending().map_err(unfinished)?;
@@ -194,7 +193,7 @@ fn go_on(keeper: &Keeper<'_>, raw: &Value) -> Result<Value, KeepError> {
     finish(keeper, raw, report, [])
 }
 
-/// A report with all that any report has, before anything is found or done.
+/// Returns a report with every field, before anything is found or done.
 fn unasked() -> Value {
     json!({
         "items": [], "held": [], "missing": [], "already": 0, "erased": 0,
@@ -206,7 +205,7 @@ fn unfinished(error: WriteError) -> KeepError {
     KeepError::failed(format!("not everything is erased yet: {error}"), GO_ON)
 }
 
-/// The backups lose the ids, the ledger gets its entry, the report says what is still to do.
+/// Erases the ids in backups and on the remote, records the ledger entry, and reports what is pending.
 fn finish(
     keeper: &Keeper<'_>,
     raw: &Value,
@@ -231,7 +230,7 @@ fn finish(
     Ok(report)
 }
 
-/// Notes what a remote, and each known backup, has to lose.
+/// Adds the ids to the pending erasures of the remote and of every registered backup.
 fn pending_everywhere(data: &Path, workspace: &str, ids: &BTreeSet<u128>) -> Result<(), String> {
     erase_far::note(data, workspace, ids.iter().copied())?;
     let mut known = Known::read(data)?;
@@ -272,7 +271,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// An id of the request, with its chain if that is wanted.
+    /// Adds a requested id, with its chain if requested.
     fn take(
         &mut self,
         snapshot: &Snapshot,
@@ -302,7 +301,7 @@ impl Plan {
         Ok(())
     }
 
-    /// An item and, of a document, its chunks: they hold its words.
+    /// Adds an item and, for a document, its chunks, which have the document's text.
     fn add(
         &mut self,
         snapshot: &Snapshot,
@@ -323,8 +322,8 @@ impl Plan {
         if self.goes.len() > ERASE_ITEMS_MAX { Err(too_many()) } else { Ok(()) }
     }
 
-    /// First answers to calls with a key, which hold the ids and titles of items. A key whose answer is
-    /// gone makes a new item when it is used again.
+    /// Adds stored answers of idempotent calls, which have the ids and titles of items. If a key whose answer was
+    /// erased is used again, the call creates a new item.
     fn add_answers(&mut self, snapshot: &Snapshot) -> Result<(), KeepError> {
         for place in snapshot.places().map_err(damaged)? {
             if snapshot.kind(place).map_err(damaged)? != ANSWER_KIND {
@@ -367,7 +366,7 @@ impl Plan {
     }
 }
 
-/// The ids in the text of an answer.
+/// Returns the item ids in the text of an answer.
 fn named_items(text: &str) -> Vec<ItemId> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     words.filter_map(|word| names::parse_item(word).ok()).collect()

@@ -1,8 +1,7 @@
-//! Erasure in the backups that a data directory knows of.
+//! Erasure in the registered backups.
 //!
-//! A backup's store is a store: it is opened, loses the ids, and is closed. One that cannot be
-//! reached keeps its pending ids in `backups.json`; a server tries again by itself, and
-//! `recalld erase --pending` does.
+//! The store of a backup is opened, erases the ids, and is closed. The pending ids of an unreachable backup remain in
+//! `backups.json`; the server and `recalld erase --pending` retry.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,11 +20,11 @@ use crate::known::{Known, KnownBackup};
 use crate::limits::ERASE_ITEMS_MAX;
 use recalld_fs_util::copies;
 
-/// What became of one backup.
+/// Result of the erasure in one backup.
 pub(super) struct Lost {
     pub(super) path: String,
     erased: usize,
-    /// Why it still holds what it must lose.
+    /// The reason for which the backup still has pending ids.
     pub(super) why: Option<String>,
 }
 
@@ -37,7 +36,7 @@ impl Lost {
     }
 }
 
-/// Erases in each known backup what it has to lose. The caller has the turn.
+/// Erases the pending ids in each registered backup. The caller holds the job permit.
 pub(super) fn erase(keeper: &Keeper<'_>) -> Result<Vec<Lost>, KeepError> {
     let failed = |why| {
         KeepError::failed(why, "run `recalld erase --pending` when it may be read and written")
@@ -46,7 +45,7 @@ pub(super) fn erase(keeper: &Keeper<'_>) -> Result<Vec<Lost>, KeepError> {
         let _noting = keeper.noting();
         Known::read(keeper.data).map_err(failed)?
     };
-    // Taken after the list was read, so it has the tombstones of all that is noted there.
+    // Taken after the registry was read, so the snapshot has the tombstones of all recorded ids.
     let snapshot = keeper.store.snapshot();
     let mut lost = Vec::with_capacity(known.backups.len());
     for backup in known.backups.iter().filter(|backup| !backup.pending.is_empty()) {
@@ -64,7 +63,7 @@ pub(super) fn erase(keeper: &Keeper<'_>) -> Result<Vec<Lost>, KeepError> {
     Ok(lost)
 }
 
-/// Takes from the list what a backup has lost; more may have been noted meanwhile.
+/// Removes the erased ids of a backup from the registry; others may have been added in the meantime.
 fn note_lost(keeper: &Keeper<'_>, lost: &KnownBackup) -> Result<(), String> {
     let _noting = keeper.noting();
     let mut known = Known::read(keeper.data)?;
@@ -75,17 +74,17 @@ fn note_lost(keeper: &Keeper<'_>, lost: &KnownBackup) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a backup that still has to lose something is where it was seen last.
+/// Returns true if a backup with pending ids is still at its registered path.
 pub(super) fn is_due(known: &Known) -> bool {
     known.backups.iter().filter(|backup| !backup.pending.is_empty()).any(|backup| {
         let there = Catalogue::read(&backup.path);
-        // One that cannot be read is told as such by the attempt.
+        // A backup that cannot be read counts, because the attempt reports the error.
         there.map_or(true, |there| there.is_some_and(|there| there.id == backup.id))
     })
 }
 
-/// The store's own tombstones of the pending ids: who wanted them gone, when and why is said alike in
-/// the backup. An id without such a tombstone was never erased: the request did not come about.
+/// Returns the store's tombstones of the pending ids, so that the backup records the same author, time and reason. An
+/// id without an erasing tombstone was never erased, because its request failed.
 fn requests(snapshot: &Snapshot, pending: &BTreeSet<u128>) -> Result<Vec<TombstoneDraft>, String> {
     let mut requests = Vec::with_capacity(pending.len());
     for &target in pending {
@@ -135,7 +134,7 @@ fn erase_in(
     }
     drop(snapshot);
     let erased = tombstones.len();
-    // What waited for long may be more than one store takes on at a time.
+    // Ids that accumulated over time may exceed the batch limit of a store.
     for part in tombstones.chunks(ERASE_ITEMS_MAX) {
         let batch = Batch { tombstones: part.to_vec(), ..Batch::default() };
         store.write(batch).map_err(|error| text(&error))?;
@@ -149,7 +148,7 @@ fn erase_in(
     }
 }
 
-/// Whether a first backup was cut short before it had a manifest: its files are of no use.
+/// Returns true if a first backup was interrupted before it had a manifest; its files are then useless.
 fn is_begun_only(folder: &Path) -> Result<bool, String> {
     let disk = RealDisk::open(folder).map_err(|error| error.to_string())?;
     match Reader::open(Arc::new(disk)) {

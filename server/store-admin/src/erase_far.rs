@@ -1,5 +1,6 @@
-//! Erasure in what is carried to a remote, and in the nodes that follow it: what is to go is noted beside the store
-//! before it is hidden, and waits there until it is nowhere any more.
+//! Erasure on the remote and on the nodes that replicate it.
+//!
+//! Pending ids are recorded beside the store before the items are hidden, and remain there until no copy has the items.
 
 use std::path::Path;
 
@@ -13,10 +14,10 @@ use crate::keeping::Keeper;
 use recalld_cluster::seats::FarErasure;
 use recalld_fs_util::data_dir::tenant_dir;
 
-/// Notes what a workspace is about to hide, where it is carried.
+/// Records the ids that a replicated workspace is about to hide.
 ///
 /// # Errors
-/// It cannot be noted; nothing may be hidden then.
+/// The ids cannot be recorded; nothing may be hidden then.
 pub fn note(
     data: &Path,
     workspace: &str,
@@ -28,7 +29,7 @@ pub fn note(
     }
 }
 
-/// Goes on with the erasures of the keeper's workspace; `None` where it is not carried, or none waits.
+/// Resumes the remote erasures of the job's workspace; `None` if the workspace is not replicated or nothing is pending.
 pub(super) fn erase(keeper: &Keeper<'_>) -> Result<Option<FarErasure>, KeepError> {
     let failed = |why| KeepError::failed(why, "run `recalld erase --pending` when that is mended");
     let name = &keeper.caller.workspace;
@@ -41,7 +42,7 @@ pub(super) fn erase(keeper: &Keeper<'_>) -> Result<Option<FarErasure>, KeepError
     seats.go_on_erasing(keeper.data, name, &look, keeper.noting).map_err(failed)
 }
 
-/// What a server does by itself: goes on in all workspaces that it has open. Gives what waits.
+/// Resumes the remote erasures of all open workspaces, for the server's own thread.
 pub(super) fn go_on(admin: &StoreAdmin) -> Result<(), String> {
     let Some(seats) = &admin.seats else { return Ok(()) };
     let local = admin.local.get();
@@ -62,15 +63,15 @@ pub(super) fn go_on(admin: &StoreAdmin) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether an item was erased and is out of the store's files, as of now.
+/// Returns a predicate that is true for items that were erased and are no longer in the store's files.
 fn out_of(store: &Store) -> Box<dyn Fn(u128) -> bool> {
-    // In this order: what is hidden in between is not in the snapshot's list of what was erased.
+    // The snapshot comes first: an item hidden after it is not among the snapshot's erased items.
     let snapshot = store.snapshot();
     let is_all_out = store.erasures_pending().is_ok_and(|pending| pending == 0);
     Box::new(move |id| is_all_out && snapshot.is_erased(id).unwrap_or(false))
 }
 
-/// For a report.
+/// Returns the remote erasure for a report.
 pub(super) fn told(far: Option<&FarErasure>) -> Value {
     far.map_or(Value::Null, FarErasure::to_json)
 }

@@ -1,7 +1,7 @@
-//! What a server does by itself about erasures in backups, and on a remote: what a backup or a node out of reach still
-//! holds, or a process that was cut short left, goes as soon as it can be reached.
+//! Background erasure in backups and on a remote: erases what an unreachable backup or node or an interrupted process
+//! left, as soon as possible.
 //!
-//! Looks at its start and at intervals from then on. Erasing in the store itself is its upkeep's.
+//! Runs at start and then periodically. The store's own maintenance erases in the store itself.
 
 use std::io;
 use std::sync::Arc;
@@ -23,17 +23,17 @@ use recalld_telemetry::log;
 use recalld_telemetry::log::Level;
 use recalld_telemetry::ticker::Ticker;
 
-/// In the ledger.
+/// Operation of the ledger entry.
 const OPERATION: &str = "recalld erase: upkeep";
 
-/// The thread; it ends when this is dropped.
+/// Background thread; ends when dropped.
 pub struct EraseLater {
     cancel: CancellationToken,
     _ticker: Ticker,
 }
 
 impl EraseLater {
-    /// Looks now, and then `every` so often.
+    /// Starts the thread, which runs now and then at the interval `every`.
     pub fn start(admin: Arc<StoreAdmin>, every: Duration) -> io::Result<Self> {
         let cancel = CancellationToken::new();
         let theirs = cancel.clone();
@@ -51,18 +51,18 @@ impl EraseLater {
 
 impl Drop for EraseLater {
     fn drop(&mut self) {
-        // What it is at is called off; then the thread ends.
+        // Cancels the current run, after which the thread ends.
         self.cancel.cancel();
     }
 }
 
-/// Erases in the backups that can be reached. A backup that is away is no error.
+/// Erases in reachable backups. An unreachable backup is not an error.
 fn attempt(admin: &StoreAdmin, cancel: &CancellationToken) -> Result<(), KeepError> {
     let mend_far = "mend it; until then what was erased is not known to be gone from the remote";
     erase_far::go_on(admin).map_err(|why| KeepError::failed(why, mend_far))?;
     let mend = "mend it; until then what it names is not erased in backups";
     let known = Known::read(&admin.data).map_err(|why| KeepError::failed(why, mend))?;
-    // Looked at before the turn is taken, so that a place that does not answer holds nobody up.
+    // Checked without the job permit, so that an unresponsive disk does not block other jobs.
     if !erase_backups::is_due(&known) {
         return Ok(());
     }

@@ -1,7 +1,7 @@
-//! The backups that a data directory knows of: shown, and forgotten once they were deleted.
+//! Lists registered backups, and forgets deleted ones.
 //!
-//! Forgetting means that erasures wait for a backup no more, so one that is in its place is never
-//! forgotten: it would keep what is said to be gone everywhere.
+//! Erasures no longer wait for a forgotten backup. A backup that still exists is never forgotten, because it would
+//! retain items that are reported as erased everywhere.
 
 use std::path::Path;
 
@@ -12,15 +12,15 @@ use crate::keep_error::KeepError;
 use crate::keeping::Keeper;
 use crate::known::{Known, KnownBackup};
 
-/// What is in the place of a known backup.
+/// Content of a registered backup's path.
 enum Seen {
-    /// That backup; finished last at this time, if it ever was.
+    /// The registered backup, with the time of its last completion if any.
     There(Option<String>),
     /// No backup.
     Missing,
     /// Another backup.
     Another,
-    /// Something that cannot be read as a backup.
+    /// A folder that cannot be read as a backup.
     Unreadable(String),
 }
 
@@ -34,7 +34,7 @@ impl Seen {
         }
     }
 
-    /// Whether it may be forgotten.
+    /// Returns true if the backup may be forgotten.
     fn is_gone(&self) -> bool {
         matches!(self, Self::Missing | Self::Another)
     }
@@ -53,7 +53,7 @@ fn failed(why: String) -> KeepError {
     KeepError::failed(why, "try again")
 }
 
-/// All known backups: where, finished when, whether they are there, and how many ids each must lose.
+/// Lists the registered backups: path, completion time, presence, and number of pending erasures.
 pub(super) fn list(keeper: &Keeper<'_>) -> Result<Value, KeepError> {
     let known = Known::read(keeper.data).map_err(failed)?;
     let row = |backup: &KnownBackup| {
@@ -77,7 +77,7 @@ pub(super) fn list(keeper: &Keeper<'_>) -> Result<Value, KeepError> {
     Ok(json!({"backups": backups, "schedule": schedule}))
 }
 
-/// Takes a backup that was deleted from the list.
+/// Removes a deleted backup from the registry.
 pub(super) fn forget(keeper: &Keeper<'_>, path: &Path) -> Result<Value, KeepError> {
     let _noting = keeper.noting();
     let mut known = Known::read(keeper.data).map_err(failed)?;
@@ -101,7 +101,7 @@ pub(super) fn forget(keeper: &Keeper<'_>, path: &Path) -> Result<Value, KeepErro
     Ok(json!({"forgotten": [path.to_str()]}))
 }
 
-/// Takes every backup from the list that is not in its place.
+/// Removes every backup from the registry that is not at its path.
 pub(super) fn forget_missing(keeper: &Keeper<'_>) -> Result<Value, KeepError> {
     let _noting = keeper.noting();
     let mut known = Known::read(keeper.data).map_err(failed)?;

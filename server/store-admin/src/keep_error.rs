@@ -1,23 +1,23 @@
-//! Why a job on a whole store did not come about.
+//! Errors of jobs on a whole store.
 
 use serde_json::{Value, json};
 
-/// Why a job did not come about, or stopped. The text ends with what to do.
+/// The reason for which a job did not start or finish. The text ends with the remedy.
 #[derive(Debug)]
 pub enum KeepError {
-    /// What was asked for is wrong.
+    /// The request is invalid.
     Wrong(String),
-    /// It could not be done.
+    /// The job failed.
     Failed(String),
 }
 
 impl KeepError {
-    /// It could not be done: what was wrong, and what to do.
+    /// Returns a failure with its cause and remedy.
     pub(super) fn failed(why: impl std::fmt::Display, remedy: &str) -> Self {
         Self::Failed(format!("{why}; {remedy}"))
     }
 
-    /// As events of the operator's routes tell it.
+    /// The error as an event of the operator's routes.
     pub fn to_json(&self) -> Value {
         json!({"detail": self.to_string(), "wrong_use": matches!(self, Self::Wrong(_))})
     }

@@ -1,12 +1,10 @@
-//! What the operator's jobs on a whole store stand on: backup, compaction, erasure, a move to another
-//! model.
+//! Context of the operator's jobs on a whole store: backup, compaction, erasure, model migration.
 //!
-//! A job runs in the server that has the store, or in a command that opened it without its encoder.
-//! Every job that copies or rewrites takes the same turn, which may last for hours. What must not wait
-//! for it is done under a lock that is only ever held for moments: who notes a backup, or what backups
-//! have to lose, holds `noting`. A backup notes itself before it reads the store, and an erasure notes
-//! what backups have to lose and hides it in one go: so no erasure passes a backup that read the store
-//! before it.
+//! A job runs in the server that has the store, or in a command that opened the store without its encoder. Jobs that
+//! copy or rewrite share one permit, which may be held for hours. Acts that must not wait for the permit use the lock
+//! `noting`, held only briefly: registering a backup, and recording pending erasures. A backup is registered before it
+//! reads the store. An erasure records pending ids and hides the items under one lock. Therefore no erasure misses a
+//! backup that read the store before it.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,43 +37,43 @@ use recalld_workspace::opening;
 use recalld_workspace::opening::Kept;
 use recalld_workspace::workspace::Workspace;
 
-/// Bytes between two words of progress.
+/// Bytes between two progress reports.
 const PROGRESS_BYTES: u64 = 1 << 20;
 
-/// What a job works with.
+/// Context of a job.
 pub struct Keeper<'a> {
     /// The data directory.
     pub data: &'a Path,
-    /// The workspace's store.
+    /// Store of the operator's workspace.
     pub store: &'a Store,
-    /// Its ledger.
+    /// Ledger of the operator's workspace.
     pub audit: &'a Audit,
-    /// Signs the ledger's checkpoints.
+    /// Key that signs the ledger's checkpoints.
     pub signer: &'a Signer,
-    /// Who may do what.
+    /// Policy rules.
     pub rules: &'a Rules,
-    /// Who asks.
+    /// Principal on whose behalf the job runs.
     pub caller: &'a Caller,
-    /// Randomness.
+    /// Source of randomness.
     pub random: &'a dyn Random,
-    /// The workspaces of tenants, where there is a control store.
+    /// The tenants' workspaces, if there is a metastore.
     pub others: Option<Others<'a>>,
-    /// Backups that a server makes by itself.
+    /// The server's backup schedule; `None` in a command.
     pub scheduled: Option<&'a Scheduled>,
-    /// What this node is to a remote, in a server that has one.
+    /// This node's replicas on the remote, in a server with a remote.
     pub seats: Option<&'a Seats>,
-    /// One job at a time.
+    /// Permit for one job at a time.
     pub turns: &'a Turns,
-    /// Whoever reads `backups.json` to change it holds this, and takes no turn meanwhile.
+    /// Lock for changes to `backups.json`. The holder must not wait for a job permit.
     pub noting: &'a Mutex<()>,
-    /// Cancelled when nobody waits any more.
+    /// Cancelled when nobody waits for the job any more.
     pub cancel: &'a CancellationToken,
-    /// Whom to tell how far it has come.
+    /// Receiver of progress reports.
     pub progress: Progress<'a>,
 }
 
 impl<'a> Keeper<'a> {
-    /// Over the admin of a server.
+    /// Returns the context of a job in a server.
     pub fn of(
         admin: &'a StoreAdmin,
         local: &'a Workspace,
@@ -105,19 +103,19 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// Waits until no other job runs.
+    /// Waits until no other job runs, and acquires the job permit.
     pub(super) fn turn(&self) -> Result<Turn<'a>, KeepError> {
         self.turns.take(&CallScope { token: self.cancel, deadline: None }).ok_or_else(|| {
             KeepError::failed(ServiceError::Cancelled, "ask again when the other job is done")
         })
     }
 
-    /// The lock under which `backups.json` is changed. Held for moments, never for a copy.
+    /// Locks `backups.json` for a change. The lock is held briefly, never during a copy.
     pub(super) fn noting(&self) -> MutexGuard<'a, ()> {
         self.noting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An entry of the ledger, on disk when this returns.
+    /// Writes a ledger entry, which is on disk on return.
     pub fn record(&self, note: Note<'_>) -> Result<(), KeepError> {
         let trace = Trace {
             tool: note.operation,
@@ -137,30 +135,30 @@ impl<'a> Keeper<'a> {
         })
     }
 
-    /// A pace that tells of progress and ends when nobody waits any more.
+    /// Returns a throttle that reports progress and stops when the job is cancelled.
     pub(super) fn pace(&self, what: &'static str, total: u64) -> Telling<'_> {
         Telling { what, total, ..Telling::new(self.cancel, self.progress) }
     }
 }
 
-/// What goes into the ledger about a job.
+/// Content of a ledger entry about a job.
 pub struct Note<'a> {
-    /// The name of the operation.
+    /// Name of the operation.
     pub operation: &'static str,
-    /// Its arguments, of which the ledger keeps a hash.
+    /// Arguments, of which the ledger stores a hash.
     pub arguments: &'a Value,
-    /// The decision of policy.
+    /// Policy decision.
     pub decision: Decision,
-    /// The rule behind the decision.
+    /// Rule of the decision.
     pub rule: &'a str,
-    /// The items that the operation read or changed.
+    /// Items that the operation read or changed.
     pub touched: Vec<Touched>,
-    /// How the operation ended.
+    /// Outcome of the operation.
     pub outcome: Outcome,
 }
 
 impl<'a> Note<'a> {
-    /// That of a job that policy lets through.
+    /// Returns an entry for a job that policy allows.
     pub fn of(operation: &'static str, arguments: &'a Value) -> Self {
         Self {
             operation,
@@ -173,7 +171,7 @@ impl<'a> Note<'a> {
     }
 }
 
-/// Counts bytes that were written, tells of them, and ends the work when nobody waits any more.
+/// Counts written bytes, reports them, and stops the job on cancellation.
 pub(super) struct Telling<'a> {
     what: &'static str,
     total: u64,
@@ -189,7 +187,7 @@ impl<'a> Telling<'a> {
         Self { what: "", total: 0, done, told, cancel, progress }
     }
 
-    /// `bytes` more were written; `false` when the work is to end.
+    /// Adds `bytes` written bytes; returns false if the job must stop.
     pub(super) fn count(&self, bytes: usize) -> bool {
         let done = self.done.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
         if done >= self.told.load(Ordering::Relaxed) + PROGRESS_BYTES {
@@ -217,7 +215,7 @@ pub struct Alone {
     audit: Audit,
     signer: Signer,
     rules: Rules,
-    /// Opened by the first who needs it.
+    /// Opened on first use.
     control: Arc<Control>,
     caller: Caller,
     turns: Turns,
@@ -226,7 +224,7 @@ pub struct Alone {
 }
 
 impl Alone {
-    /// Opens the store of a data directory; [`StartError::Busy`] when a server has it.
+    /// Opens the store of a data directory; [`StartError::Busy`] if a server has it open.
     pub fn open(data: &Path) -> Result<Self, StartError> {
         let Kept { store, audit, control, .. } = opening::open_with_control(data)?;
         let (credentials, _) = opening::credentials(data)?;
@@ -244,11 +242,11 @@ impl Alone {
         })
     }
 
-    /// Gives all of a workspace to `write`: of the operator's, or of the tenant's of that name. The entry in its ledger
+    /// Passes a snapshot of a workspace to `write`: the operator's by default, or the named tenant's. The ledger entry
     /// is on disk before.
     ///
     /// # Errors
-    /// There is no such workspace, it cannot be opened, or its ledger takes no entry.
+    /// There is no such workspace, the workspace cannot be opened, or its ledger refuses the entry.
     pub fn export<T>(
         &self,
         workspace: Option<&str>,
@@ -274,7 +272,7 @@ impl Alone {
         })
     }
 
-    /// What a job works with.
+    /// Returns the context of a job.
     pub fn keeper<'a>(&'a self, progress: Progress<'a>) -> Keeper<'a> {
         Keeper {
             data: &self.data,
@@ -299,7 +297,7 @@ impl Alone {
     }
 }
 
-/// The entry of an export, on disk before the first line leaves.
+/// Writes the ledger entry of an export, which is on disk before the first line is output.
 pub fn record_export(audit: &Audit, principal: &str) -> Result<(), Unrecorded> {
     let operation = "recalld export";
     let trace = Trace {

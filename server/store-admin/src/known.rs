@@ -1,7 +1,7 @@
-//! The backups that a data directory knows of, and the ids that each still has to lose.
+//! Backup registry: the backups that a data directory knows, and the ids that each must still erase.
 //!
-//! Owns `backups.json` (`format-spec/backup.md`). It is written before a backup begins and before
-//! an erasure does, so a crash leaves a backup known, and an erasure pending.
+//! Implements `backups.json` (`format-spec/backup.md`). The file is written before a backup or an erasure begins, so
+//! after a crash the backup is known and the erasure is pending.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,42 +11,42 @@ use serde_json::{Value, json};
 
 use recalld_fs_util::copies;
 
-/// The file's name in the data directory.
+/// File name in the data directory.
 pub(super) const FILE: &str = "backups.json";
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Backups of one data directory, at most.
+    /// Backups per data directory.
     pub(super) const BACKUPS_MAX: usize = 64;
-    /// Ids that a backup may have to lose.
+    /// Pending erasures per backup.
     pub(super) const PENDING_MAX: usize = 65_536;
 }
 
-/// Bytes of the file: for each backup, each pending id in 40 bytes, a path, and room to spare.
+/// Bytes of the file: per backup, 40 bytes for each pending id, a path, and reserve.
 const FILE_BYTES_MAX: u64 = (BACKUPS_MAX * (PENDING_MAX * 40 + (64 << 10))) as u64;
 
-/// One backup.
+/// A registered backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct KnownBackup {
-    /// What its `backup.json` says it is.
+    /// Id in the backup's `backup.json`.
     pub(super) id: String,
-    /// Where it was seen last.
+    /// Last known path.
     pub(super) path: PathBuf,
-    /// Ids that it may still hold and must lose.
+    /// Ids that the backup may still have and must erase.
     pub(super) pending: BTreeSet<u128>,
-    /// Whether the server made it by itself, and may remove it.
+    /// True if the server created the backup on schedule, and may remove it.
     pub(super) is_scheduled: bool,
 }
 
-/// All of them, in the order in which they were made.
+/// The registry, in order of registration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Known {
     pub(super) backups: Vec<KnownBackup>,
 }
 
 impl Known {
-    /// Reads the list of a data directory; empty where there is none.
+    /// Reads the registry of a data directory; empty if there is no file.
     pub(super) fn read(data: &Path) -> Result<Self, String> {
         let file = data.join(FILE);
         let failed = copies::at(&file);
@@ -82,7 +82,7 @@ impl Known {
         Some(Self { backups: rows.iter().map(backup).collect::<Option<_>>()? })
     }
 
-    /// Puts the list in place.
+    /// Writes the registry atomically.
     pub(super) fn write(&self, data: &Path) -> Result<(), String> {
         let row = |backup: &KnownBackup| {
             let pending: Vec<String> =
@@ -99,7 +99,7 @@ impl Known {
         copies::put(&file, format!("{said:#}\n").as_bytes()).map_err(copies::at(&file))
     }
 
-    /// Notes where a backup is; whether it was not known before.
+    /// Registers a backup or updates its path; returns true if the backup is new.
     pub(super) fn note(&mut self, id: &str, path: &Path) -> Result<bool, String> {
         if let Some(known) = self.backups.iter_mut().find(|known| known.id == id) {
             path.clone_into(&mut known.path);
@@ -118,22 +118,22 @@ impl Known {
         Ok(true)
     }
 
-    /// Notes that the server made a backup by itself.
+    /// Marks a backup as created on schedule.
     pub(super) fn note_scheduled(&mut self, id: &str) {
         for known in self.backups.iter_mut().filter(|known| known.id == id) {
             known.is_scheduled = true;
         }
     }
 
-    /// Takes from the list what else was at the path of `id`, where a folder without a backup was
-    /// found: it was deleted. Gives how many that were.
+    /// Removes all other backups at the path of `id`, where no finished backup was found: they were deleted. Returns
+    /// the number of removed entries.
     pub(super) fn keep_only(&mut self, id: &str, path: &Path) -> usize {
         let before = self.backups.len();
         self.backups.retain(|known| known.id == id || known.path != path);
         before - self.backups.len()
     }
 
-    /// Their paths, for people.
+    /// Paths of all backups, for messages.
     pub(super) fn names(&self) -> String {
         let paths: Vec<String> =
             self.backups.iter().map(|it| it.path.display().to_string()).collect();
@@ -141,7 +141,7 @@ impl Known {
         format!("known: {paths}")
     }
 
-    /// Notes that every backup has to lose these ids.
+    /// Adds these ids to the pending erasures of every backup.
     pub(super) fn must_lose(&mut self, ids: &BTreeSet<u128>) -> Result<(), String> {
         for backup in &mut self.backups {
             backup.pending.extend(ids);

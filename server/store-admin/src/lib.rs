@@ -1,6 +1,6 @@
-//! Jobs on whole stores: backup, restore, erasure, compaction, a move to another model.
+//! Jobs on whole stores: backup, restore, erasure, compaction, model migration.
 //!
-//! The routes that ask for a job are in the API.
+//! The API has the routes that request a job.
 #![forbid(unsafe_code)]
 
 pub mod admin_state;

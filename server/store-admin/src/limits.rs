@@ -1,19 +1,19 @@
-//! Caps and timeouts of this crate, each with the reason for its size.
+//! Limits and timeouts of this crate, each with its reason.
 
 use std::time::Duration;
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Between two looks whether a backup is due.
+    /// Interval between two checks for a due backup.
     pub const BACKUP_SCHEDULE_EVERY: Duration = Duration::from_secs(20);
 
-    /// From a backup on schedule that failed to the next attempt.
+    /// Delay after a failed scheduled backup until the next attempt.
     pub const BACKUP_RETRY_AFTER: Duration = Duration::from_secs(600);
 
-    /// From the time at which a backup on schedule was due to when it is told as overdue.
+    /// Delay after a scheduled time until a missing backup is reported as overdue.
     pub const BACKUP_OVERDUE_AFTER: Duration = Duration::from_secs(3600);
 
-    /// Items that one request erases, chains and chunks included. Their ids fit a request's body.
+    /// Items erased by one request, including chains and chunks. A request body can list this many ids.
     pub const ERASE_ITEMS_MAX: usize = 16_384;
 }

@@ -1,6 +1,6 @@
-//! What a folder is that is to be checked or salvaged: a data directory, a backup, or a store alone.
+//! Type of a folder to verify or salvage: a data directory, a backup, or a single store.
 //!
-//! Reads and makes nothing: neither folders, nor keys, nor locks.
+//! Read-only: creates no folders, keys or locks.
 
 use std::path::{Path, PathBuf};
 
@@ -13,10 +13,10 @@ use recalld_common::slug::is_slug;
 use recalld_fs_util::copies;
 use recalld_fs_util::data_dir::{is_backup, tenant_dir, workspace_dir};
 
-/// How often a backup is read again that was made anew meanwhile.
+/// Maximum attempts to read a backup that changes during the check.
 const ATTEMPTS_MAX: u32 = 3;
 
-/// A folder with a store in it.
+/// A folder with a store.
 #[derive(Debug)]
 pub struct Place {
     root: PathBuf,
@@ -31,24 +31,24 @@ enum Kind {
     Store,
 }
 
-/// What a backup holds beside the store and the ledger's chain.
+/// Result of checking a backup's files outside the stores and the ledger's chain.
 #[derive(Debug)]
 pub struct BackupFiles {
-    /// When it was finished last.
+    /// Time of the last completion.
     pub made_at: Option<String>,
-    /// Files that `backup.json` lists.
+    /// Number of files listed in `backup.json`.
     pub files: usize,
-    /// Broken rules, each with its id.
+    /// Violated rules, each with its id.
     pub findings: Vec<String>,
 }
 
-/// What was found beside a store.
+/// Result of checking the ledger and files around a store.
 #[derive(Debug)]
 pub struct Beside {
-    /// The walk through the ledger, or why it could not be walked; `None` where there is none, or no
-    /// telling whose it is.
+    /// Result of walking the ledger, or the reason for which it could not be walked. `None` if there is no ledger, or
+    /// its owner is unknown.
     pub ledger: Option<Result<Report, String>>,
-    /// The files that a backup lists; `None` where this is none.
+    /// Result for the files that a backup lists; `None` if the folder is not a backup.
     pub backup: Option<BackupFiles>,
 }
 
@@ -60,13 +60,13 @@ impl Beside {
 }
 
 impl Place {
-    /// A data directory, or a backup that is named as one.
+    /// Describes a data directory, or a backup if `data` is one.
     pub fn data(data: &Path) -> Self {
         let kind = if is_backup(data) { Kind::Backup } else { Kind::Data };
         Self { root: data.to_owned(), kind, workspace: LOCAL_WORKSPACE.to_owned() }
     }
 
-    /// Whatever `folder` is.
+    /// Detects the type of `folder`.
     pub fn of(folder: &Path) -> Self {
         let kind = if is_backup(folder) {
             Kind::Backup
@@ -78,15 +78,15 @@ impl Place {
         Self { root: folder.to_owned(), kind, workspace: LOCAL_WORKSPACE.to_owned() }
     }
 
-    /// The places of the tenants whose stores are there, in order of their names.
+    /// Returns the directories of the tenants that have a store, sorted by name.
     ///
     /// # Errors
-    /// They cannot be listed; says which file.
+    /// The tenants cannot be listed; the text names the file.
     pub fn tenants(&self) -> Result<Vec<Self>, String> {
         let mut names: Vec<String> = match self.kind {
             Kind::Store => Vec::new(),
             Kind::Backup => {
-                // One that cannot be read is a finding of its own.
+                // A manifest that cannot be read is reported as a finding elsewhere.
                 let parts = self.made().ok().flatten().map(|made| made.parts).unwrap_or_default();
                 let with_store = parts.into_iter().filter(|part| part.seq.is_some());
                 with_store.map(|part| part.name).collect()
@@ -106,12 +106,12 @@ impl Place {
         Ok(names.into_iter().map(of).collect())
     }
 
-    /// Whose it is.
+    /// Name of the workspace.
     pub fn workspace(&self) -> &str {
         &self.workspace
     }
 
-    /// The store's folder, which may not be there.
+    /// Path of the store, which may not exist.
     pub fn store(&self) -> PathBuf {
         match self.kind {
             Kind::Data | Kind::Backup => self.home().join("store"),
@@ -123,16 +123,16 @@ impl Place {
         tenant_dir(&self.root, &self.workspace)
     }
 
-    /// Checks what is beside the store. The ledger's volumes and the files of a backup are read again
-    /// where a new backup was made into the folder meanwhile: it changes them before its `backup.json`,
-    /// and would be blamed for what is no damage.
+    /// Checks the ledger and files around the store. If a new backup was written into the folder during the check, the
+    /// ledger's volumes and the backup's files are checked again. A running backup changes these before its
+    /// `backup.json`, which would otherwise be reported as damage.
     ///
-    /// Tells of what it is at, and how much of it is done.
+    /// `tell` receives the current step and its progress.
     pub fn beside(&self, tell: &dyn Fn(&str, u64)) -> Beside {
         settled(|| self.made(), |made| self.read_beside(made, tell), Beside::is_clean)
     }
 
-    /// The catalogue of a backup, as it is now.
+    /// Reads the current manifest of a backup.
     fn made(&self) -> Result<Option<Catalogue>, String> {
         match self.kind {
             Kind::Backup => Catalogue::read(&self.root),
@@ -150,8 +150,7 @@ impl Place {
         Beside { ledger: self.ledger(made, tell).transpose(), backup }
     }
 
-    /// The walk through the ledger, with the keys that the folder trusts; `None` where there is no
-    /// ledger, or no telling whose it is.
+    /// Walks the ledger with the keys that the folder trusts; `None` if there is no ledger, or its owner is unknown.
     fn ledger(
         &self,
         made: &Result<Option<Catalogue>, String>,
@@ -161,7 +160,7 @@ impl Place {
         let keys = match self.kind {
             Kind::Store => return Ok(None),
             _ if !folder.is_dir() => return Ok(None),
-            // A backup.json that cannot be read, or is of no finished backup, is a finding of its own.
+            // A manifest that is unreadable or of an unfinished backup is reported as a finding elsewhere.
             Kind::Backup => match made {
                 Ok(Some(made)) if made.made_at.is_some() => {
                     let part = made.parts.iter().find(|part| part.name == self.workspace);
@@ -200,8 +199,7 @@ impl Place {
     }
 }
 
-/// Reads what is under a catalogue, and again as long as it is not clean and the catalogue is another one
-/// by then.
+/// Runs `read` under a catalogue, and repeats it while the result is not clean and the catalogue has changed.
 fn settled<C: PartialEq, F>(
     catalogue: impl Fn() -> C,
     read: impl Fn(&C) -> F,
@@ -228,7 +226,7 @@ mod tests {
     #[test]
     fn what_changes_meanwhile_is_read_again_and_damage_is_told() {
         let (changes, reads) = (Cell::new(0), Cell::new(0));
-        // A catalogue that is another one for so many times.
+        // A catalogue that changes a given number of times.
         let catalogue = || {
             changes.set(changes.get() - 1);
             changes.get().max(0)

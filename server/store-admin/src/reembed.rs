@@ -1,7 +1,7 @@
-//! The move of a store to another model, while calls are answered.
+//! Model migration: moves a store to another model while calls are answered.
 //!
-//! The engine owns the order in which segments are written again. Here is what it moves to, what is
-//! embedded of an item, who is told, and what the data directory remembers (`format-spec/model.md`).
+//! The engine decides the order in which segments are rewritten. This module provides the target model, the embedded
+//! text of an item, progress reports, and the record in the data directory (`format-spec/model.md`).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,18 +23,18 @@ use recalld_embedding::model_file;
 use recalld_tool_framework::args::{Text, args};
 
 const OPERATION: &str = "recalld reembed";
-/// The entry before the first item is embedded.
+/// Operation of the ledger entry before the first item is embedded.
 const BEGUN: &str = "recalld reembed: begun";
 
 args! {
-    /// What `POST /operator/reembed` takes.
+    /// Arguments of `POST /operator/reembed`.
     pub struct Reembed {
         model: Text<1, 4096> => "Folder of the new model's files, absolute.",
     }
 }
 
-/// Moves the store to the model in a folder. `encoders` are those that answer questions meanwhile;
-/// none where this process has opened the store for this job alone.
+/// Moves the store to the model in a folder. `encoders` answer queries in the meantime; `None` if this process opened
+/// the store only for this job.
 pub fn reembed(
     keeper: &Keeper<'_>,
     encoders: Option<&Encoders>,
@@ -51,15 +51,16 @@ pub fn reembed(
     let opened = open_model(Some(directory), encoding, &mut Opening(keeper.progress));
     let opened = opened.map_err(|error| KeepError::Failed(error.to_string()))?;
     let _turn = keeper.turn()?;
-    // What is to be erased does not wait for the move, and is not embedded for nothing.
+    // Pending erasures run first, so that they are not delayed and their items are not embedded.
     let erased = keeper.store.erase_pending(&Awaited(keeper.cancel));
     erased.map_err(|error| KeepError::failed(error, "run `recalld erase --pending` first"))?;
-    // Known before the first manifest names it: wherever this ends, the next start finds its model.
+    // Recorded before the first manifest names the model: after an interruption at any point, the next start finds the
+    // model.
     model_file::remember(keeper.data, &opened.known, keeper.store.snapshot().model())
         .map_err(|why| KeepError::failed(why, "nothing was changed; mend it, and try again"))?;
     let next = Arc::new(opened.embedder);
     let (before, total) = {
-        // Let go before the move: a snapshot keeps the space of files that are removed.
+        // Dropped before the migration, because a snapshot retains the disk space of removed files.
         let snapshot = keeper.store.snapshot();
         let counts = snapshot.counts();
         let counts = counts.map_err(|damage| KeepError::failed(damage, "restore a backup"))?;
@@ -111,7 +112,7 @@ fn unmoved(error: ReembedError) -> KeepError {
     KeepError::failed(error, remedy)
 }
 
-/// Goes on at full speed for as long as somebody waits.
+/// A throttle that runs at full speed until cancellation.
 struct Awaited<'a>(&'a CancellationToken);
 
 impl Pace for Awaited<'_> {
@@ -124,7 +125,7 @@ impl Pace for Awaited<'_> {
     }
 }
 
-/// Tells how far the fetch of a model is; what was put right on the way is for the log.
+/// Reports the progress of fetching a model; messages about repairs are logged.
 struct Opening<'a>(Progress<'a>);
 
 impl model::Progress for Opening<'_> {
@@ -137,7 +138,7 @@ impl model::Progress for Opening<'_> {
     }
 }
 
-/// Embeds items as every other way in does, and tells how many it has.
+/// Embeds items like every other ingest path, and reports their count.
 struct Telling<'a> {
     embedder: &'a Embedder,
     total: u64,

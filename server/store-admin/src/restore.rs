@@ -1,9 +1,8 @@
-//! Restoring: a data directory from a backup, every file checked where it is read and where it is
-//! written.
+//! Restores a data directory from a backup. Every file is checked when it is read and when it is written.
 //!
-//! Where nothing is, everything is made beside its place and renamed there. A folder that is there
-//! stays the folder that it is, since it may be a mount point: everything is made in a folder in it
-//! and moved up. As long as that folder is there, nothing takes the directory for data (BAK-08).
+//! If the destination does not exist, the data is staged beside it and renamed. An existing folder may be a mount point
+//! and is retained: the data is staged in a folder inside it and moved up. While the staging folder exists, the
+//! directory is not accepted as a data directory (BAK-08).
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -29,14 +28,14 @@ use recalld_fs_util::data_dir::{CONTROL_FILE, RESTORING, check_restored, tenant_
 use recalld_fs_util::told_disk::ToldDisk;
 use recalld_metastore::Control;
 
-/// What the name of a data directory ends with while it is restored where nothing was.
+/// Suffix of the staging directory if the destination does not exist.
 const UNFINISHED: &str = ".restoring";
-/// What a file system of its own has at its root without anybody's doing.
+/// Entry that a file system creates at its own root.
 const LOST_AND_FOUND: &str = "lost+found";
 const ANOTHER: &str = "use another backup";
 
-/// Restores the backup in `from` to `data`, which must not be there, or be empty. Whoever had signed in signs in
-/// again, unless `keeps_sign_ins` (BAK-11).
+/// Restores the backup in `from` to `data`, which must be absent or empty. Unless `keeps_sign_ins`, all sign-ins are
+/// revoked (BAK-11).
 pub fn restore(
     from: &Path,
     data: &Path,
@@ -57,8 +56,8 @@ pub fn restore(
         restore_file(from, root, file)?;
         count = (count.0 + 1, count.1 + file.bytes);
     }
-    // The store was copied under its lock; all else is of one backup while the catalogue, which is
-    // written last, is the same.
+    // The store was copied under its lock. All other files belong to one backup if the manifest, which is written last,
+    // has not changed.
     if finished(from)? != made {
         let why = format!("{}: it was made anew while it was copied", from.display());
         return Err(KeepError::failed(why, "try again"));
@@ -75,7 +74,7 @@ pub fn restore(
     let ended = if keeps_sign_ins { None } else { end_sign_ins(root)? };
     let failed = |why| KeepError::failed(why, "make sure that there is space, and try again");
     if !made.with_keys {
-        // A new signing key is made at the first start; the old checkpoints keep their witness.
+        // The first start creates a new signing key; the old public keys still verify the old checkpoints.
         let mut random = |bytes: &mut [u8]| SystemRandom.fill(bytes);
         let mut put = |folder: &Path, keys: &[[u8; 32]]| {
             put_former(folder, keys, &mut random).map_err(|error| failed(error.to_string()))
@@ -100,7 +99,8 @@ pub fn restore(
     }))
 }
 
-/// Ends what was had by signing in. Gives in how many workspaces; `None` where there is no control store.
+/// Revokes everything obtained by signing in. Returns the number of affected workspaces; `None` if there is no
+/// metastore.
 fn end_sign_ins(root: &Path) -> Result<Option<usize>, KeepError> {
     let file = root.join(CONTROL_FILE);
     if !file.exists() {
@@ -113,7 +113,7 @@ fn end_sign_ins(root: &Path) -> Result<Option<usize>, KeepError> {
         .map_err(|why| KeepError::failed(format!("the restored control store: {why}"), ANOTHER))
 }
 
-/// The catalogue of a backup that was finished.
+/// Reads the manifest of a backup; an error if the backup was never finished.
 fn finished(from: &Path) -> Result<Catalogue, KeepError> {
     let made = Catalogue::read(from).map_err(|why| KeepError::failed(why, ANOTHER))?;
     let made = made.ok_or_else(|| {
@@ -128,10 +128,10 @@ fn finished(from: &Path) -> Result<Catalogue, KeepError> {
     Ok(made)
 }
 
-/// Where a data directory is to be, without links.
+/// Destination of a restore, with resolved links.
 struct Destination {
     data: PathBuf,
-    /// An empty folder is there.
+    /// True if an empty folder exists at the destination.
     is_there: bool,
 }
 
@@ -194,7 +194,8 @@ fn restore_store(
     Ok((copied.files, copied.bytes))
 }
 
-/// A file beside the store: what lies beyond its listed bytes is of a backup that was cut short.
+/// Restores a file outside the stores. Bytes beyond the listed length come from an interrupted backup and are not
+/// copied.
 fn restore_file(from: &Path, root: &Path, file: &CopiedFile) -> Result<(), KeepError> {
     let target = root.join(&file.path);
     let source = file.find(from).map_err(|why| KeepError::failed(why, ANOTHER))?;
@@ -207,7 +208,7 @@ fn restore_file(from: &Path, root: &Path, file: &CopiedFile) -> Result<(), KeepE
     Ok(())
 }
 
-/// Reads the restored store as a server would; how many items are in it.
+/// Opens the restored store like a server; returns its number of items.
 fn items_of(root: &Path) -> Result<u64, KeepError> {
     let failed = |why: &dyn std::fmt::Display| {
         KeepError::failed(format!("the restored store: {why}"), ANOTHER)
@@ -218,30 +219,30 @@ fn items_of(root: &Path) -> Result<u64, KeepError> {
     Ok(counts.items)
 }
 
-/// A data directory that is being restored; removed unless it is put in place.
+/// A data directory under construction; removed unless it is moved into place.
 pub struct Fresh {
     path: PathBuf,
     data: PathBuf,
     is_within: bool,
-    /// From here on what is there stays.
+    /// True once the move has begun; nothing is removed from then on.
     is_moving: bool,
 }
 
 impl Fresh {
-    /// One that becomes `data`, which is not there, or a folder with nothing in it.
+    /// Creates a staging directory for `data`, which must be absent or an empty folder.
     ///
     /// # Errors
-    /// Something is there, or nothing can be made there.
+    /// The destination is not empty, or the directory cannot be created.
     pub fn at(data: &Path) -> Result<Self, KeepError> {
         Self::create(&Destination::of(data)?)
     }
 
-    /// Where it is until it is put in place.
+    /// Staging path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Makes the folder, which also shows that its place can be written before anything is copied.
+    /// Creates the staging directory, which also proves that its place is writable before anything is copied.
     fn create(destination: &Destination) -> Result<Self, KeepError> {
         let Destination { data, is_there: is_within } = destination;
         let Some(name) = data.file_name() else {
@@ -259,10 +260,10 @@ impl Fresh {
         Ok(Self { path, data: data.clone(), is_within: *is_within, is_moving: false })
     }
 
-    /// Puts it in place, in one step or so that a step that is left out shows.
+    /// Moves the directory into place: by one rename, or such that an interruption remains visible.
     ///
     /// # Errors
-    /// The system refuses.
+    /// The operating system refuses an operation.
     pub fn put_in_place(mut self) -> io::Result<()> {
         if !self.is_within {
             fs::rename(&self.path, &self.data)?;
@@ -274,7 +275,7 @@ impl Fresh {
             let entry = entry?;
             fs::rename(entry.path(), self.data.join(entry.file_name()))?;
         }
-        // All has its place on disk before the folder goes that says otherwise.
+        // All entries must be on disk before the removal of the folder that marks the restore as unfinished.
         copies::sync_folder(&self.path)?;
         copies::sync_folder(&self.data)?;
         fs::remove_dir(&self.path)?;
@@ -285,7 +286,7 @@ impl Fresh {
 impl Drop for Fresh {
     fn drop(&mut self) {
         if !self.is_moving {
-            // What stays is named as unfinished, and the next restore says so.
+            // If removal fails, the name marks the rest as unfinished, and the next restore reports it.
             let _left = fs::remove_dir_all(&self.path);
         }
     }

@@ -1,4 +1,4 @@
-//! When a backup is due: times of a settings' plan, in its time zone. Pure; the time is handed in.
+//! Due times of scheduled backups, in the plan's time zone. Pure functions of the given time.
 
 use engine::Micros;
 use jiff::civil::Date;
@@ -7,10 +7,10 @@ use jiff::{SignedDuration, Timestamp, ToSpan};
 
 use recalld_config::backups::{Every, ScheduledBackup};
 
-/// Days that are looked through for the last or the next time: a week, and one for a day that a zone left out.
+/// Days searched for the last or the next due time: a week, and one more for a day that a time zone skipped.
 const DAYS_LOOKED_THROUGH: i64 = 8;
 
-/// The newest moment, not after `now`, at which a backup was due. Nothing only at the ends of time.
+/// Returns the latest due time not after `now`; `None` only at the limits of the time range.
 pub(super) fn last_due(plan: &ScheduledBackup, now: Micros) -> Option<Micros> {
     let now = Timestamp::from_microsecond(now.0).ok()?;
     let found = match plan.every {
@@ -23,7 +23,7 @@ pub(super) fn last_due(plan: &ScheduledBackup, now: Micros) -> Option<Micros> {
     Some(Micros(found.as_microsecond()))
 }
 
-/// The first moment after `now` at which a backup is due.
+/// Returns the first due time after `now`.
 pub(super) fn next_due(plan: &ScheduledBackup, now: Micros) -> Option<Micros> {
     let now = Timestamp::from_microsecond(now.0).ok()?;
     let found = match plan.every {
@@ -36,13 +36,14 @@ pub(super) fn next_due(plan: &ScheduledBackup, now: Micros) -> Option<Micros> {
     Some(Micros(found.as_microsecond()))
 }
 
-/// The zone that the plan means.
+/// Returns the plan's time zone; the system's if none is set or known.
 fn zone(plan: &ScheduledBackup) -> TimeZone {
     let named = plan.time_zone.as_deref().and_then(|name| TimeZone::get(name).ok());
     named.unwrap_or_else(TimeZone::system)
 }
 
-/// The last time that clocks showed the minute: in time that passes, so that no hour is left out where they are set.
+/// Returns the last time at which local clocks showed the plan's minute. Computed in elapsed time, so that a clock
+/// change skips no hour.
 fn minute_before(plan: &ScheduledBackup, now: Timestamp) -> Option<Timestamp> {
     let here = now.to_zoned(zone(plan));
     let since = (i64::from(here.minute()) - i64::from(plan.at.1)).rem_euclid(60);
@@ -50,7 +51,7 @@ fn minute_before(plan: &ScheduledBackup, now: Timestamp) -> Option<Timestamp> {
     Timestamp::from_second(whole.checked_sub(since * 60)?).ok()
 }
 
-/// The time of the plan on the day that is so many after today; nothing where that is not its day of the week.
+/// Returns the plan's time on the day `days` after today; `None` on another day of the week.
 fn on_day(plan: &ScheduledBackup, now: Timestamp, days: i64) -> Option<Timestamp> {
     let zone = zone(plan);
     let today: Date = now.to_zoned(zone.clone()).date();
@@ -58,7 +59,8 @@ fn on_day(plan: &ScheduledBackup, now: Timestamp, days: i64) -> Option<Timestamp
     if plan.every == Every::Week && day.weekday() != plan.weekday.0 {
         return None;
     }
-    // A time that clocks leave out comes an hour later, one that they show twice is the first.
+    // A local time skipped by a clock change is moved one hour later; for a repeated local time, the first occurrence
+    // counts.
     let at = day.at(plan.at.0, plan.at.1, 0, 0).to_zoned(zone).ok()?;
     Some(at.timestamp())
 }
@@ -91,12 +93,12 @@ mod tests {
             ("2026-01-10T02:29:59Z", "2026-01-09T02:30:00Z", "2026-01-10T02:30:00Z"),
             // Summer time begins on March 29.
             ("2026-03-29T00:30:00Z", "2026-03-28T02:30:00Z", "2026-03-29T01:30:00Z"),
-            // And ends on October 25.
+            // Summer time ends on October 25.
             ("2026-10-25T12:00:00Z", "2026-10-25T02:30:00Z", "2026-10-26T02:30:00Z"),
         ] {
             assert_eq!(around(&daily, now), [last, next], "{now}");
         }
-        // 02:30 is not there on March 29, and there twice on October 25.
+        // 02:30 does not exist on March 29, and occurs twice on October 25.
         let gap = format!("{BERLIN}at = \"02:30\"");
         assert_eq!(around(&gap, "2026-03-29T12:00:00Z")[0], "2026-03-29T01:30:00Z");
         assert_eq!(around(&gap, "2026-10-25T12:00:00Z")[0], "2026-10-25T00:30:00Z");
@@ -116,7 +118,7 @@ mod tests {
             assert_eq!(time(last.unwrap()).get(14..16), Some("45"));
             now = next.unwrap();
         }
-        // A zone whose clocks are half an hour off.
+        // A time zone with an offset of half an hour.
         let half = "every = \"hour\"\nat = \"00:10\"\ntime_zone = \"Asia/Kolkata\"";
         let wanted = ["2026-01-10T11:40:00Z", "2026-01-10T12:40:00Z"];
         assert_eq!(around(half, "2026-01-10T12:00:00Z"), wanted);

@@ -1,4 +1,4 @@
-//! Backups that a server makes by itself, as they stand: what is wanted, and what became of it so far.
+//! State of scheduled backups: the plan and the results so far.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,16 +10,16 @@ use crate::schedule::{last_due, next_due};
 use recalld_common::names;
 use recalld_config::backups::ScheduledBackup;
 
-/// What is wanted, and what became of it so far.
+/// The plan of scheduled backups and their results so far.
 #[derive(Default)]
 pub struct Scheduled(Mutex<State>);
 
 #[derive(Default)]
 pub(super) struct State {
     pub(super) plan: Option<ScheduledBackup>,
-    /// When the newest one that is there was begun; looked up where it is not known.
+    /// Start time of the newest existing backup; read from disk if not known.
     pub(super) newest: Option<Option<Micros>>,
-    /// Since when it is looked whether one is due.
+    /// Time since which due backups are checked.
     pub(super) since: Option<Micros>,
     pub(super) failed: Option<Failed>,
     pub(super) made: u64,
@@ -33,32 +33,32 @@ pub(super) struct Failed {
     pub(super) why: String,
 }
 
-/// What metrics and commands tell of it.
+/// Status of scheduled backups for metrics and commands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToldSchedule {
-    /// Backups that this process made.
+    /// Backups created by this process.
     pub made: u64,
-    /// Attempts that came to nothing.
+    /// Failed attempts.
     pub failures: u64,
-    /// When the newest one was begun, as far as that is known.
+    /// Start time of the newest backup, if known.
     pub newest: Option<Micros>,
-    /// How they are.
+    /// Health of the schedule.
     pub standing: Standing,
 }
 
-/// How backups on schedule are.
+/// Health of scheduled backups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// What was due is made, or is being made.
+    /// Every due backup is finished or in progress.
     Good,
-    /// The last attempt came to nothing.
+    /// The last attempt failed.
     Failing,
-    /// One was due long ago, and there is neither it nor a failure: very likely its disk does not answer.
+    /// A backup is long overdue and no attempt has failed: very likely its disk does not respond.
     Overdue,
 }
 
 impl Standing {
-    /// Its name for programs.
+    /// Name for programs.
     pub fn word(self) -> &'static str {
         match self {
             Self::Good => "ok",
@@ -73,9 +73,9 @@ impl State {
         let allowed = i64::try_from(BACKUP_OVERDUE_AFTER.as_micros()).unwrap_or(i64::MAX);
         let before = Micros(now.0.saturating_sub(allowed));
         let due = self.plan.as_ref().and_then(|plan| last_due(plan, before));
-        // Whoever has just begun to look makes up for what was missed before.
+        // A server that has just started first makes up for missed backups.
         let had_time = self.since.is_some_and(|since| since <= before);
-        // One of a time to come was made while the clock was wrong.
+        // A backup with a future time was created while the clock was wrong.
         let newest = self.newest.flatten().filter(|newest| *newest <= now);
         match due {
             _ if self.failed.is_some() => Standing::Failing,
@@ -86,12 +86,12 @@ impl State {
 }
 
 impl Scheduled {
-    /// With what the settings say.
+    /// Creates the state for a plan from the settings.
     pub fn new(plan: Option<ScheduledBackup>) -> Self {
         Self(Mutex::new(State { plan, ..State::default() }))
     }
 
-    /// Takes other settings from now on.
+    /// Replaces the plan after a change of the settings.
     pub fn set(&self, plan: Option<ScheduledBackup>) {
         let mut state = self.state();
         if state.plan != plan {
@@ -103,7 +103,7 @@ impl Scheduled {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// For metrics and `/health`; nothing where none is wanted.
+    /// Returns the status for metrics and `/health`; `None` if no backups are scheduled.
     pub fn told(&self, now: Micros) -> Option<ToldSchedule> {
         let state = self.state();
         state.plan.as_ref()?;
@@ -115,7 +115,7 @@ impl Scheduled {
         })
     }
 
-    /// For `recalld backup --list` and `doctor`.
+    /// The status for `recalld backup --list` and `doctor`.
     pub(super) fn to_json(&self, now: Micros) -> Value {
         let state = self.state();
         let Some(plan) = &state.plan else { return Value::Null };

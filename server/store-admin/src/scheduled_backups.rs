@@ -1,7 +1,7 @@
-//! Backups that a server makes by itself: begun when they are due, checked, the older ones removed.
+//! Scheduled backups: created when due, verified, and older ones removed.
 //!
-//! Owns what is kept and what goes (`format-spec/backup.md`, Backups on a schedule). When one is due, `schedule.rs`
-//! says; how one is made, `backup.rs`.
+//! Decides which backups are retained (`format-spec/backup.md`, Backups on a schedule). `schedule.rs` computes due
+//! times; `backup.rs` creates a backup.
 
 use std::fs;
 use std::io;
@@ -35,22 +35,22 @@ use recalld_telemetry::log;
 use recalld_telemetry::log::Level;
 use recalld_telemetry::ticker::Ticker;
 
-/// What the folders of such backups begin with; behind it stands when it was begun.
+/// Prefix of the folders of scheduled backups; the start time follows.
 const NAME: &str = "recalld-";
 const REMEDY: &str = "the server tries again";
 
 impl Scheduled {
-    /// The plan, if its backup is due and the last failure is not too recent.
+    /// Returns the plan if its backup is due and the last failure is not too recent.
     fn due(&self, data: &Path, now: Micros) -> Option<ScheduledBackup> {
         let (plan, known) = {
             let mut state = self.state();
             let plan = state.plan.clone()?;
-            // The clock may have been ahead and been put right since.
+            // The clock may have been ahead and corrected since.
             state.since = Some(state.since.map_or(now, |since| since.min(now)));
             (plan, state.newest.filter(|newest| newest.is_none_or(|newest| newest <= now)))
         };
         let last = last_due(&plan, now)?;
-        // Looked up without the lock: the disk may be slow, and metrics wait for nobody.
+        // Read without the lock, because the disk may be slow and metrics must not wait.
         let newest = known.unwrap_or_else(|| newest(data, &plan.to, now));
         let mut state = self.state();
         if state.plan.as_ref() != Some(&plan) {
@@ -65,7 +65,7 @@ impl Scheduled {
         (newest.is_none_or(|newest| newest < last) && !waits).then_some(plan)
     }
 
-    /// Makes the backup that is due now, if one is; what became of it.
+    /// Creates the backup that is due now, if any, and returns the result.
     pub fn attempt(
         &self,
         admin: &StoreAdmin,
@@ -78,7 +78,7 @@ impl Scheduled {
         let keeper = Keeper::of(admin, &local, &caller, cancel, &|_, _, _| {});
         let done = make_one(&keeper, &plan, now);
         let mut state = self.state();
-        // Other settings may have come meanwhile: what became of these says nothing of them.
+        // If the settings changed in the meantime, this result does not apply to the new plan.
         let is_its_own = state.plan.as_ref() == Some(&plan);
         let why = match done {
             Ok(report) => {
@@ -100,17 +100,17 @@ impl Scheduled {
     }
 }
 
-/// The thread that makes them; it ends when this is dropped.
+/// Thread that creates scheduled backups; ends when dropped.
 pub struct ScheduledBackups {
     cancel: CancellationToken,
     _ticker: Ticker,
 }
 
 impl ScheduledBackups {
-    /// Looks now, and then again and again.
+    /// Starts the thread, which checks now and then periodically.
     ///
     /// # Errors
-    /// The system gives no thread.
+    /// The system cannot create a thread.
     pub fn start(admin: Arc<StoreAdmin>) -> io::Result<Self> {
         let cancel = CancellationToken::new();
         let theirs = cancel.clone();
@@ -136,15 +136,15 @@ impl ScheduledBackups {
 
 impl Drop for ScheduledBackups {
     fn drop(&mut self) {
-        // What it is at is called off; then the thread ends.
+        // Cancels the current backup, after which the thread ends.
         self.cancel.cancel();
     }
 }
 
-/// One backup from its begin to the removal of those that it makes superfluous.
+/// Runs one scheduled backup, from its start to the removal of superfluous older ones.
 fn make_one(keeper: &Keeper<'_>, plan: &ScheduledBackup, now: Micros) -> Result<Value, KeepError> {
     check_mounted(keeper.data, &plan.to)?;
-    // What was cut short, or failed, first: it may be what fills the disk.
+    // Interrupted and failed backups are removed first, because they may be what fills the disk.
     remove(keeper, plan, now, |made| made.made_at.is_none(), 0)?;
     let to = plan.to.join(name_of(now));
     let raw = json!({"path": to.to_str(), "with_keys": plan.with_keys, "scheduled": true});
@@ -152,7 +152,7 @@ fn make_one(keeper: &Keeper<'_>, plan: &ScheduledBackup, now: Micros) -> Result<
     if plan.verify
         && let Err(why) = checked(&to, keeper.cancel)
     {
-        // Never restored and never counted as kept; the next attempt removes it.
+        // An unfinished backup is never restored and not counted as retained; the next attempt removes it.
         let _the_fault_is_told = unfinish(&to);
         let why = format!("{} was made and is not known to be good: {why}", to.display());
         return Err(KeepError::failed(why, "see that the disk is sound; the server tries again"));
@@ -161,8 +161,8 @@ fn make_one(keeper: &Keeper<'_>, plan: &ScheduledBackup, now: Micros) -> Result<
     Ok(report)
 }
 
-/// Checks a backup on a thread of its own, which is left alone once nobody waits: it only reads, and a large backup
-/// takes longer than a server has to end.
+/// Verifies a backup on a thread of its own, which is abandoned on cancellation: it only reads, and verifying a large
+/// backup takes longer than a server's shutdown may.
 fn checked(to: &Path, cancel: &CancellationToken) -> Result<(), String> {
     let called_off = || Err("the check was called off".to_owned());
     let (tell, told) = channel();
@@ -181,8 +181,8 @@ fn checked(to: &Path, cancel: &CancellationToken) -> Result<(), String> {
     told.recv().expect("whoever may call it off holds an end of it")
 }
 
-/// Refuses a folder that backups were made in before and that has none of them: very likely its disk is away, and
-/// what is made there now would fill another one.
+/// Refuses a folder in which backups were created before and that now has none: very likely its disk is not mounted,
+/// and a new backup would fill another disk.
 fn check_mounted(data: &Path, to: &Path) -> Result<(), KeepError> {
     let known = Known::read(data).map_err(|why| KeepError::failed(why, REMEDY))?;
     let mut ours = known.backups.iter().filter(|backup| is_ours(backup, to)).peekable();
@@ -195,12 +195,12 @@ fn check_mounted(data: &Path, to: &Path) -> Result<(), KeepError> {
     Err(KeepError::failed(why, remedy))
 }
 
-/// Whether a known backup is one that the server made in this folder.
+/// Returns true if the server created a registered backup on schedule in this folder.
 fn is_ours(backup: &KnownBackup, to: &Path) -> bool {
     backup.is_scheduled && backup.path.parent() == Some(to) && begun_at(&backup.path).is_some()
 }
 
-/// The name of a backup that is begun now.
+/// Returns the folder name of a backup that starts now.
 fn name_of(now: Micros) -> String {
     let digits: String = names::time(now)
         .chars()
@@ -210,7 +210,7 @@ fn name_of(now: Micros) -> String {
     format!("{NAME}{digits}Z")
 }
 
-/// When a backup was begun, by the name of its folder.
+/// Returns the start time of a backup from its folder name.
 fn begun_at(path: &Path) -> Option<Micros> {
     let name = path.file_name()?.to_str()?.strip_prefix(NAME)?;
     let is_plain = name.len() == "20260131T090000Z".len() && name.is_ascii();
@@ -222,8 +222,8 @@ fn begun_at(path: &Path) -> Option<Micros> {
     (name_of(at) == format!("{NAME}{name}")).then_some(at)
 }
 
-/// When the newest finished backup in a folder was begun that the server made. One of a time to come was made while
-/// the clock was wrong, and says nothing of when the next is due.
+/// Returns the start time of the newest finished backup that the server created in a folder. A future time is ignored,
+/// because the clock was wrong and the next due time does not depend on it.
 fn newest(data: &Path, to: &Path, now: Micros) -> Option<Micros> {
     let known = Known::read(data).ok()?;
     let ours = known.backups.iter().filter(|backup| is_ours(backup, to));
@@ -241,15 +241,16 @@ fn newest(data: &Path, to: &Path, now: Micros) -> Option<Micros> {
     past.into_iter().max()
 }
 
-/// Says of a backup that it was never finished: nobody restores it (BAK-02).
+/// Marks a backup as never finished, so that nobody restores it (BAK-02).
 fn unfinish(to: &Path) -> Result<(), String> {
     let Some(mut made) = Catalogue::read(to)? else { return Ok(()) };
     made.made_at = None;
     made.write(to)
 }
 
-/// Removes the backups in a folder that the server made, that are `wanted`, and that are not among the `keep` newest.
-/// Those of a time to come count as the oldest. What cannot be read is left to the operator, and keeps no place.
+/// Removes the server's own backups in a folder that are `wanted`, except for the `keep` newest. Backups with a future
+/// time count as the oldest. A backup that cannot be read is left to the operator, and does not count among the
+/// retained ones.
 fn remove(
     keeper: &Keeper<'_>,
     plan: &ScheduledBackup,
@@ -283,7 +284,7 @@ fn remove(
     Ok(())
 }
 
-/// Removes a backup's folder, so that whatever is left of it at any moment is told as unfinished and found again.
+/// Removes a backup's folder. At every moment the rest is marked as unfinished and remains discoverable.
 fn clear(folder: &Path) -> io::Result<()> {
     if !fs::symlink_metadata(folder)?.is_dir() {
         return Err(io::Error::other("is no folder"));

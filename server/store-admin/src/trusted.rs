@@ -1,7 +1,7 @@
-//! The public keys that vouch for a ledger: the signing key's, and those that it had before.
+//! Public keys that verify a ledger: of the current signing key and of former ones.
 //!
-//! A data directory that was restored without its signing key gets a new one; `keys/former.json`
-//! keeps the public halves of the old ones (`format-spec/backup.md`). Makes no key.
+//! A data directory that was restored without its signing key gets a new one; `keys/former.json` has the public keys of
+//! the old ones (`format-spec/backup.md`). Creates no key.
 
 use std::path::{Path, PathBuf};
 
@@ -11,23 +11,23 @@ use recalld_auth::{Credentials, PUBLIC_KEYS_MAX, Verifier, former_keys};
 use recalld_common::slug::LOCAL_WORKSPACE;
 use recalld_fs_util::data_dir::{tenant_dir, workspace_dir};
 
-/// The ledger of a workspace in a data directory.
+/// Location of a workspace's ledger and of its keys.
 pub struct LedgerPlace {
     folder: PathBuf,
-    /// Where its signing key and the former ones are.
+    /// Folder of the signing key and the former keys.
     keys_in: PathBuf,
 }
 
 impl LedgerPlace {
-    /// `None` where that workspace has none.
+    /// Locates a workspace's ledger in a data directory; `None` if it has none.
     pub fn of(data: &Path, workspace: &str) -> Option<Self> {
         let folder = tenant_dir(data, workspace).join("ledger");
         folder.is_dir().then(|| Self::brought(folder, data, workspace))
     }
 
-    /// A ledger of that workspace that lies elsewhere, as one that came back from a remote.
+    /// Describes a ledger of that workspace in another folder, such as one downloaded from a remote.
     pub fn brought(folder: PathBuf, data: &Path, workspace: &str) -> Self {
-        // The operator's key is the data directory's own.
+        // The operator's key belongs to the data directory itself.
         let keys_in = match workspace == LOCAL_WORKSPACE {
             true => data.to_owned(),
             false => tenant_dir(data, workspace),
@@ -35,20 +35,20 @@ impl LedgerPlace {
         Self { folder, keys_in }
     }
 
-    /// Its folder.
+    /// Folder of the ledger.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The keys that may have signed it.
+    /// Returns a verifier for all keys that may have signed the ledger.
     ///
     /// # Errors
-    /// There is none, or they cannot be read; says which file.
+    /// There is no key, or the keys cannot be read; the text names the file.
     pub fn verifier(&self) -> Result<Verifier, String> {
         Verifier::new(&self.keys()?).map_err(|error| error.to_string())
     }
 
-    /// The same, as they are published: one at the least.
+    /// Returns at least one public key that may have signed the ledger.
     pub(super) fn keys(&self) -> Result<Vec<[u8; 32]>, String> {
         let own = Credentials::signing_key(&self.keys_in).map_err(|error| error.to_string())?;
         let keys = trusted_keys(&self.keys_in, own.map(|signer| signer.public()))?;
@@ -63,12 +63,12 @@ impl LedgerPlace {
     }
 }
 
-/// The ledger's folder of a data directory or a backup.
+/// Returns the ledger's folder in a data directory or a backup.
 pub(super) fn ledger_of(root: &Path) -> PathBuf {
     workspace_dir(root).join("ledger")
 }
 
-/// The key that signs now, if there is one, and those that did before.
+/// Returns the public keys of the current signing key, if any, and of the former ones.
 pub(super) fn trusted_keys(data: &Path, own: Option<[u8; 32]>) -> Result<Vec<[u8; 32]>, String> {
     let mut keys: Vec<[u8; 32]> = own.into_iter().collect();
     keys.extend(former_keys(data).map_err(|error| error.to_string())?);
@@ -76,7 +76,7 @@ pub(super) fn trusted_keys(data: &Path, own: Option<[u8; 32]>) -> Result<Vec<[u8
     Ok(keys)
 }
 
-/// Walks the ledger in a folder, telling how many entries it has met; what is wrong with it is in the report.
+/// Walks the ledger in a folder, reporting the number of entries to `tell`; faults are in the report.
 pub(super) fn walk_ledger_in(
     folder: &Path,
     keys: &[[u8; 32]],
@@ -91,7 +91,7 @@ pub(super) fn verify_ledger(root: &Path, keys: &[[u8; 32]]) -> Result<Report, St
     verify_ledger_in(&ledger_of(root), keys)
 }
 
-/// The same, of any ledger's folder.
+/// Verifies the ledger in a folder against public keys.
 pub(super) fn verify_ledger_in(folder: &Path, keys: &[[u8; 32]]) -> Result<Report, String> {
     let report = walk_ledger_in(folder, keys, &|_| {})?;
     match &report.fault {

@@ -1,7 +1,6 @@
-//! The workspaces of tenants, for a job on a whole data directory: those of a server, or of a command that has the
-//! data.
+//! Access to the tenants' workspaces for a job on a whole data directory, in a server or in a command.
 //!
-//! Owns how one is had for a moment. Must not know what is done with it.
+//! Must not know what the job does with a workspace.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,35 +18,35 @@ use recalld_workspace::tenants::Tenants;
 
 const AGAIN: &str = "mend that, and try again";
 
-/// One of them, as long as somebody works with it.
+/// A workspace that is open for the duration of a job's step.
 pub(super) struct Lent<'a> {
     pub(super) store: &'a Store,
     pub(super) audit: &'a Audit,
     pub(super) signer: &'a Signer,
 }
 
-/// Who opens them.
+/// Way to open a workspace.
 #[derive(Clone, Copy)]
 pub enum Opener<'a> {
-    /// The server that has the data.
+    /// By the server that has the data directory.
     Server(&'a Tenants),
-    /// This process, which has it alone.
+    /// By this process, which has the data directory exclusively.
     Alone,
 }
 
-/// The control store of a data directory, and the workspaces that are on record in it.
+/// The metastore of a data directory, and the workspaces recorded in it.
 #[derive(Clone, Copy)]
 pub struct Others<'a> {
     /// The data directory.
     pub data: &'a Path,
-    /// Its control store.
+    /// Metastore of the data directory.
     pub control: &'a Arc<Control>,
-    /// Opens them.
+    /// Way to open a workspace.
     pub opener: Opener<'a>,
 }
 
 impl Others<'_> {
-    /// Every workspace on record, the deleted ones among them, in order.
+    /// Returns the names of all recorded workspaces, including deleted ones, in order.
     pub(super) fn names(&self) -> Result<Vec<String>, KeepError> {
         let mut names: Vec<String> = Vec::new();
         loop {
@@ -61,7 +60,7 @@ impl Others<'_> {
         }
     }
 
-    /// Does `work` with an open workspace.
+    /// Calls `work` with an open workspace.
     pub(super) fn with<T>(
         &self,
         name: &str,
