@@ -1,4 +1,4 @@
-//! Log lines, metrics, and threads that work again and again.
+//! Logging, metrics, and periodic threads.
 #![forbid(unsafe_code)]
 
 pub mod limits;

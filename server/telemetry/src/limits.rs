@@ -1,8 +1,8 @@
-//! Caps and timeouts of this crate, each with the reason for its size.
+//! Limits and timeouts of this crate, with the reason for each value.
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Log lines that wait to be written; one more is dropped and counted. Some hundred bytes each.
+    /// Maximum number of queued log lines of some hundred bytes each. Further lines are dropped and counted.
     pub const LOG_QUEUE_MAX: usize = 4_096;
 }

@@ -1,16 +1,15 @@
-//! What a running service says of itself: one line for each event, on standard error.
+//! The log of a running service: one line per event on standard error.
 //!
-//! Knows levels, fields and escaping; must not know requests, tenants or stores. Whoever logs names
-//! what happened in words of our own and hands over values as fields: values are escaped, so nobody
-//! can write a line of ours, and nothing secret is ever handed over (no credential, no question, no
-//! body, no path that a client chose).
+//! Defines levels, fields and escaping; independent of requests, tenants and stores. A caller describes the event in a
+//! constant text and passes values as fields. Values are escaped, so nobody can forge a line, and secrets are never
+//! passed (no credential, no question, no body, no path chosen by a client).
 //!
-//! Our own and not `tracing` with its subscriber: these lines need no spans, no filters by module and
-//! no macros, and that pair brings some twenty crates for what fits here.
+//! An own implementation and not `tracing` with its subscriber: these lines need no spans, no filters by module and no
+//! macros, and that pair adds some twenty crates for the rest.
 //!
-//! In a server the lines go through a bounded queue to a thread of their own: the event loop logs too,
-//! and must not wait for whoever reads the other end. Lines that find the queue full are counted and
-//! dropped, and the count is logged once there is room.
+//! In a server, a bounded queue passes the lines to a writer thread: the event loop logs too, and must not wait for the
+//! reader of standard error. If the queue is full, lines are dropped and counted; the count is logged as soon as there
+//! is room.
 
 mod said;
 
@@ -29,24 +28,24 @@ pub use said::Said;
 use crate::limits::LOG_QUEUE_MAX;
 use recalld_common::limits::REQUEST_ID_BYTES_MAX;
 
-/// How much something matters.
+/// Severity of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Level {
-    /// Something failed that nobody asked to fail.
+    /// An unexpected failure.
     Error,
-    /// Something that an operator may want to mend.
+    /// A condition that an operator may want to correct.
     Warn,
-    /// What the service does as a whole.
+    /// An event of the service as a whole.
     Info,
-    /// Each request.
+    /// Events of single requests.
     Debug,
 }
 
 impl Level {
-    /// Each, the most important first.
+    /// All levels, most severe first.
     pub const ALL: &'static [Self] = &[Self::Error, Self::Warn, Self::Info, Self::Debug];
 
-    /// Its name.
+    /// Word in the settings.
     pub fn name(self) -> &'static str {
         match self {
             Level::Error => "error",
@@ -57,20 +56,20 @@ impl Level {
     }
 }
 
-/// How a line is written.
+/// Format of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
-    /// `recalld: what happened name=value`, for people.
+    /// `recalld: event name=value`, for people.
     Text,
-    /// One JSON object a line, for programs.
+    /// JSON Lines, for programs.
     Json,
 }
 
 impl Format {
-    /// Each.
+    /// All formats.
     pub const ALL: &'static [Self] = &[Self::Text, Self::Json];
 
-    /// Its name.
+    /// Word in the settings.
     pub fn name(self) -> &'static str {
         match self {
             Self::Text => "text",
@@ -79,23 +78,23 @@ impl Format {
     }
 }
 
-/// What is logged, and how.
+/// Settings of the log.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// The least important level that is written.
+    /// The least severe level that is written.
     pub level: Level,
-    /// How.
+    /// Format of the lines.
     pub format: Format,
-    /// Whether each request is written, whatever the level.
+    /// True if each request is logged, whatever the level.
     pub access: bool,
-    /// The wall clock, for `time` in JSON; text has none, as terminals and journals have their own.
+    /// Wall clock for `time` in JSON. Text lines contain no time, because terminals and journals add their own.
     pub clock: fn() -> SystemTime,
 }
 
-/// A field's value.
+/// Value of a field.
 #[derive(Clone, Copy)]
 pub enum Value<'a> {
-    /// A text, whatever is in it.
+    /// Arbitrary text.
     Text(&'a dyn Display),
     /// A count.
     Count(u64),
@@ -103,16 +102,16 @@ pub enum Value<'a> {
     Seconds(Duration),
 }
 
-/// Fields of a line, in their order.
+/// Ordered fields of a line.
 pub(crate) type Fields<'a> = [(&'a str, Value<'a>)];
 
 const PLAIN: Settings =
     Settings { level: Level::Info, format: Format::Text, access: false, clock: || UNIX_EPOCH };
 
-/// What goes to the writing thread.
+/// Message to the writer thread.
 enum Order {
     Line(String),
-    /// Everything before it has been written once this is dropped.
+    /// Dropped by the writer thread when all earlier lines are written.
     Flush(#[expect(dead_code, reason = "dropping it is the message")] SyncSender<()>),
 }
 
@@ -125,16 +124,16 @@ struct Logger {
 static LOGGER: OnceLock<Logger> = OnceLock::new();
 
 thread_local! {
-    /// The request that this thread works for; length 0 where there is none.
+    /// Id of the request that this thread processes; length 0 if there is none.
     static REQUEST: Cell<([u8; REQUEST_ID_BYTES_MAX], u8)> =
         const { Cell::new(([0; REQUEST_ID_BYTES_MAX], 0)) };
 }
 
-/// Sets how this process logs, and starts the thread that writes; also writes panics as lines. The
-/// first call counts; without one, lines are text and written at once.
+/// Sets the log's settings and starts the writer thread. Also logs panics as lines. The first call counts. Without a
+/// call, lines are text and written synchronously.
 ///
 /// # Errors
-/// The system started no thread.
+/// The system cannot start a thread.
 pub fn start(settings: Settings) -> io::Result<()> {
     let (queue, orders) = sync_channel(LOG_QUEUE_MAX);
     if LOGGER
@@ -147,7 +146,7 @@ pub fn start(settings: Settings) -> io::Result<()> {
     Ok(())
 }
 
-/// Changes what is logged from now on, where [`start`] was called.
+/// Changes the settings of a started log ([`start`]).
 pub fn change(level: Level, format: Format, access: bool) {
     if let Some(logger) = LOGGER.get() {
         let mut settings = logger.settings.write().unwrap_or_else(PoisonError::into_inner);
@@ -155,41 +154,41 @@ pub fn change(level: Level, format: Format, access: bool) {
     }
 }
 
-/// Logs one event. `what` is our own words.
+/// Logs one event. `what` is a constant text of the program.
 pub fn event(level: Level, what: &str, fields: &Fields<'_>) {
     if level <= settings().level {
         put(line(&settings(), level, what, fields));
     }
 }
 
-/// Logs one request, where requests are wanted.
+/// Logs one request if access logging is on.
 pub fn access(fields: &Fields<'_>) {
     if wants_access() {
         put(line(&settings(), Level::Debug, "request", fields));
     }
 }
 
-/// Whether [`access`] writes anything.
+/// Returns true if [`access`] writes lines.
 pub fn wants_access() -> bool {
     let settings = settings();
     settings.access || settings.level >= Level::Debug
 }
 
-/// Waits until all lines so far are written, or a second.
+/// Waits until all earlier lines are written, at most one second.
 pub fn flush() {
     const PATIENCE: Duration = Duration::from_secs(1);
     let Some(logger) = LOGGER.get() else { return };
     let (done, is_done) = sync_channel(0);
     let queue = logger.queue.clone();
-    // The queue may be full, and whoever should empty it stuck: a thread waits for a place.
+    // The queue may be full and the writer thread blocked, so a separate thread waits for room.
     let asking = thread::Builder::new().name("log-flush".to_owned());
     if asking.spawn(move || queue.send(Order::Flush(done))).is_ok() {
-        // Disconnected is the good outcome; on a timeout nobody reads our standard error.
+        // `Disconnected` means success; a timeout means that nobody reads standard error.
         let _written_or_late = is_done.recv_timeout(PATIENCE);
     }
 }
 
-/// Does `work` for a request: what this thread logs meanwhile, a panic included, names it.
+/// Runs `work` for a request. Lines of this thread contain the request's id meanwhile, including a panic's line.
 pub fn for_request<T>(id: &str, work: impl FnOnce() -> T) -> T {
     struct Reset;
     impl Drop for Reset {
@@ -217,13 +216,13 @@ fn put(line: String) {
         Err(TrySendError::Full(_)) => {
             logger.dropped.fetch_add(1, Ordering::Relaxed);
         }
-        // The thread is gone, which only the end of the process does.
+        // The writer thread ends only with the process.
         Err(TrySendError::Disconnected(Order::Line(line))) => write(&line),
         Err(TrySendError::Disconnected(Order::Flush(_))) => {}
     }
 }
 
-/// The life of the writing thread.
+/// Main loop of the writer thread.
 fn write_all(orders: &Receiver<Order>) {
     for order in orders {
         if let Order::Line(line) = order {
@@ -239,12 +238,12 @@ fn write_all(orders: &Receiver<Order>) {
 }
 
 fn write(line: &str) {
-    // In one piece, so that what others write at the same time stands before it or behind it. Where
-    // nobody can hear it, nobody has to.
+    // A single write, so that concurrent output of others does not split the line. An error is ignored: then there is
+    // no reader.
     let _unheard = io::stderr().lock().write_all(line.as_bytes());
 }
 
-/// A whole line, its end included.
+/// Formats a line with its line end.
 fn line(settings: &Settings, level: Level, what: &str, fields: &Fields<'_>) -> String {
     let (text, length) = REQUEST.get();
     let request = std::str::from_utf8(&text[..usize::from(length)]).unwrap_or_default();
@@ -285,8 +284,8 @@ fn text_line<'a>(
     Ok(())
 }
 
-/// A value as it is, or in quotes where it could be taken for something else. Whatever is not
-/// printable is escaped: line ends, terminal sequences, marks that turn the direction of writing.
+/// Appends a value, quoted if ambiguous. Escapes everything not printable: line ends, terminal sequences, bidirectional
+/// control characters.
 fn push_quoted(out: &mut String, text: &str) -> fmt::Result {
     let is_plain = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | '\\' | '=');
     if !text.is_empty() && text.chars().all(is_plain) {
@@ -328,7 +327,7 @@ fn json_line<'a>(
     Ok(())
 }
 
-/// A JSON string, with everything escaped that JSON asks for or that is not printable.
+/// Appends a JSON string. Escapes everything that JSON requires or that is not printable.
 fn push_json(out: &mut String, text: &str) -> fmt::Result {
     out.push('"');
     for c in text.chars() {
@@ -348,8 +347,8 @@ fn push_json(out: &mut String, text: &str) -> fmt::Result {
     Ok(())
 }
 
-/// A panic as one line. Its message is written only where it is a fixed text of the program's, or at
-/// level debug: one that was put together may quote what somebody asked or stored.
+/// Logs a panic as one line. The message is written only if it is a constant of the program, or at level debug: a
+/// formatted message may quote a question or stored data.
 fn log_panic(info: &PanicHookInfo<'_>) {
     let place = info.location().map_or_else(String::new, ToString::to_string);
     let fixed = info.payload().downcast_ref::<&'static str>().copied();

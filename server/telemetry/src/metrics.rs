@@ -1,4 +1,4 @@
-//! How long things took: fixed-size histograms that any thread adds to without a lock.
+//! Latencies: fixed-size histograms that any thread updates without a lock.
 
 mod text;
 
@@ -7,12 +7,12 @@ pub use text::{Kind, Page};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Buckets per doubling: a percentile is right to within a fifth.
+/// Buckets per doubling; a percentile is accurate to within a fifth.
 const STEPS: u32 = 4;
-/// From one microsecond to about 70 minutes.
+/// Number of buckets, from one microsecond to about 70 minutes.
 const BUCKETS: usize = 128;
 
-/// Durations, by size.
+/// A histogram of durations.
 #[derive(Debug)]
 pub struct Latencies {
     buckets: [AtomicU64; BUCKETS],
@@ -26,26 +26,26 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// Adds one.
+    /// Adds a duration.
     pub fn record(&self, took: Duration) {
         self.buckets[bucket(took)].fetch_add(1, Ordering::Relaxed);
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         self.sum_micros.fetch_add(micros, Ordering::Relaxed);
     }
 
-    /// How many are at most as long as each of [`BOUNDS_MICROS`], and how many there are.
+    /// Returns the number of durations up to each of [`BOUNDS_MICROS`], and the total number.
     pub(crate) fn cumulative(&self) -> ([u64; BOUNDS_MICROS.len()], u64) {
         let counts = self.buckets.each_ref().map(|bucket| bucket.load(Ordering::Relaxed));
         let below = |micros: u64| counts[..first_bucket(micros)].iter().sum();
         (BOUNDS_MICROS.map(below), counts.iter().sum())
     }
 
-    /// All of them together, in seconds.
+    /// Sum of all durations in seconds.
     pub(crate) fn sum_seconds(&self) -> f64 {
         Duration::from_micros(self.sum_micros.load(Ordering::Relaxed)).as_secs_f64()
     }
 
-    /// Milliseconds below which this share of all durations lies; `None` before the first.
+    /// Returns the upper bound in milliseconds of the given share of all durations; `None` if there are none.
     pub fn percentile_ms(&self, share: f64) -> Option<f64> {
         let counts = self.buckets.each_ref().map(|bucket| bucket.load(Ordering::Relaxed));
         let total: u64 = counts.iter().sum();
@@ -67,8 +67,8 @@ impl Latencies {
     }
 }
 
-/// Bounds of the histograms that are shown: each four times the one before, from 64 us to 67 s, and
-/// twice that where most answers are.
+/// Upper bounds of exported histograms: a factor of four apart from 64 us to 67 s, and a factor of two where most
+/// responses are.
 pub(crate) const BOUNDS_MICROS: [u64; 15] = [
     1 << 6,
     1 << 8,
@@ -87,37 +87,37 @@ pub(crate) const BOUNDS_MICROS: [u64; 15] = [
     1 << 26,
 ];
 
-/// A step of answering a question.
+/// A stage of answering a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Who calls, and for what.
+    /// Authentication and authorization of the caller.
     Authenticate,
-    /// The question to a vector.
+    /// Embedding of the question.
     Encode,
-    /// Candidates by words.
+    /// Candidates by full text.
     Words,
-    /// Candidates by meaning, without encoding.
+    /// Candidates by vector search, without the embedding.
     Meaning,
-    /// Candidates by the period that is named.
+    /// Candidates by the period that the question names.
     Time,
-    /// Candidates by the files and symbols that are named.
+    /// Candidates by the files and symbols that the question names.
     Place,
-    /// Candidates by links.
+    /// Candidates by edges of the graph.
     Graph,
-    /// One ranking, what stands now before what it replaced, and the gate.
+    /// Fusion into one ranking, promotion of successors, and abstention.
     Fuse,
-    /// What policy kept back, for the ledger.
+    /// Items withheld by policy, for the ledger.
     KeepBack,
-    /// Fields, tokens and files of each item.
+    /// Fields, grounding tokens and files of each item.
     Evidence,
-    /// The answer's JSON and text.
+    /// Serialization of the response's JSON and text.
     Render,
-    /// The entry in the ledger.
+    /// The ledger entry.
     Ledger,
 }
 
 impl Stage {
-    /// Each, in the order in which a call comes through them.
+    /// All stages, in the order of a call.
     pub const ALL: [Stage; 12] = [
         Stage::Authenticate,
         Stage::Encode,
@@ -133,7 +133,7 @@ impl Stage {
         Stage::Ledger,
     ];
 
-    /// Its name among the metrics.
+    /// Label value in the metrics.
     pub fn name(self) -> &'static str {
         match self {
             Stage::Authenticate => "authenticate",
@@ -152,33 +152,33 @@ impl Stage {
     }
 }
 
-/// How long each stage took, of all calls.
+/// Latencies of each stage, over all calls.
 #[derive(Debug, Default)]
 pub struct Stages([Latencies; Stage::ALL.len()]);
 
 impl Stages {
-    /// Adds one.
+    /// Adds a duration to a stage.
     pub fn record(&self, stage: Stage, took: Duration) {
         self.0[stage as usize].record(took);
     }
 
-    /// Those of one stage.
+    /// Latencies of one stage.
     pub fn of(&self, stage: Stage) -> &Latencies {
         &self.0[stage as usize]
     }
 }
 
 fn bucket(took: Duration) -> usize {
-    // Rounded so that a duration of just so many microseconds lies below the bound of that many.
+    // Minus one nanosecond, so that a duration of exactly a bound counts below that bound.
     let nanos = took.as_nanos().saturating_sub(1);
     first_bucket(u64::try_from(nanos / 1000).unwrap_or(u64::MAX))
 }
 
-/// The bucket that this many microseconds lie in.
+/// Returns the bucket of a number of microseconds.
 fn first_bucket(micros: u64) -> usize {
     let micros = micros.max(1);
     let doubling = micros.ilog2();
-    // The two bits below the highest one tell quarters of a doubling apart.
+    // The two bits below the highest bit select the quarter of a doubling.
     let quarter = if doubling >= 2 { (micros >> (doubling - 2)) & 3 } else { 0 };
     let at = doubling * STEPS + u32::try_from(quarter).unwrap_or(0);
     (at as usize).min(BUCKETS - 1)

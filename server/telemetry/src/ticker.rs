@@ -1,4 +1,4 @@
-//! A thread that does something again and again until nobody wants it any more.
+//! A thread that runs a task periodically until dropped.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::log;
 use crate::log::{Level, Value};
 
-/// The thread; it ends when this is dropped, after what it is at.
+/// A periodic task on its own thread. Dropping it waits for the current run and ends the thread.
 pub struct Ticker {
     stop: Arc<Stop>,
     thread: Option<JoinHandle<()>>,
@@ -22,10 +22,10 @@ struct Stop {
 }
 
 impl Ticker {
-    /// Does `work` now, and then again `every` so long after it has ended.
+    /// Runs `work` at once, and again `every` after the end of each run.
     ///
     /// # Errors
-    /// The system gives no thread.
+    /// The system cannot start a thread.
     pub fn start(
         name: &str,
         every: Duration,
@@ -35,7 +35,7 @@ impl Ticker {
         let (theirs, label) = (Arc::clone(&stop), name.to_owned());
         let run = move || {
             loop {
-                // Whatever went wrong with it, there is a next time.
+                // A panic does not end the task; the next run follows.
                 if catch_unwind(AssertUnwindSafe(&mut work)).is_err() {
                     let fields = [("thread", Value::Text(&label))];
                     log::event(Level::Error, "what is done again and again panicked", &fields);
@@ -65,7 +65,7 @@ impl Stop {
         self.is_over.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits; gives whether to go on.
+    /// Waits for the interval. Returns false if the task must end.
     fn wait(&self, every: Duration) -> bool {
         let (mut is_over, began) = (self.is_over(), Instant::now());
         while !*is_over {
@@ -93,10 +93,10 @@ mod tests {
             ticks.recv().unwrap();
         }
         drop(ticker.unwrap());
-        // What was sent before the end is there, and the sender is gone: so is its thread.
+        // Messages from before the end may remain. The disconnected sender shows that the thread has ended.
         while ticks.try_recv().is_ok() {}
         assert_eq!(ticks.try_recv(), Err(mpsc::TryRecvError::Disconnected));
-        // It goes on after a panic.
+        // The task continues after a panic.
         let (sender, ticks) = mpsc::channel();
         let ticker = Ticker::start("ticks", Duration::from_micros(1), move || {
             let _nobody_listens_any_more = sender.send(());
@@ -106,7 +106,7 @@ mod tests {
             ticks.recv().unwrap();
         }
         drop(ticker.unwrap());
-        // One that waits for an hour hears its end at once.
+        // A task that waits for an hour ends at once when dropped.
         let (sender, ticks) = mpsc::channel();
         let ticker = Ticker::start("ticks", Duration::from_secs(3600), move || {
             let _nobody_listens_any_more = sender.send(());

@@ -1,4 +1,4 @@
-//! Faults that every request meets are said now and then, not each time: nobody can flood the log with them.
+//! A log throttle: faults that affect every request are logged at intervals, so that nobody can flood the log.
 
 use std::fmt::Display;
 use std::sync::{Mutex, PoisonError};
@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use super::{Level, Value, event};
 
-/// How long nothing more is said of the same.
+/// Minimum interval between two lines with one text.
 const SAID_EVERY: Duration = Duration::from_secs(10);
 
-/// What was said, and when: one row for each text of ours.
+/// Last log time and suppressed count of each constant text.
 #[derive(Debug, Default)]
 pub struct Said(Mutex<Vec<Row>>);
 
@@ -21,13 +21,13 @@ struct Row {
 }
 
 impl Said {
-    /// Logs an error with its reason, unless the same was said a moment ago: then it is counted, and the count
-    /// stands in the next line.
+    /// Logs an error with its reason. Within the interval, an equal text is only counted, and the next line contains
+    /// the count.
     pub fn say(&self, what: &'static str, why: &dyn Display) {
         self.say_at(Level::Error, what, why);
     }
 
-    /// The same for what is no fault of ours.
+    /// Logs like [`Self::say`], at level warn.
     pub fn warn(&self, what: &'static str, why: &dyn Display) {
         self.say_at(Level::Warn, what, why);
     }
@@ -38,7 +38,7 @@ impl Said {
         event(level, what, &fields);
     }
 
-    /// How many were left out since the last line, where another one is due.
+    /// Returns the number of lines suppressed since the last line if a line is due.
     fn due(&self, what: &'static str, now: Instant) -> Option<u64> {
         let mut rows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(row) = rows.iter_mut().find(|row| row.what == what) else {

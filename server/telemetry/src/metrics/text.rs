@@ -1,27 +1,27 @@
-//! Numbers as text, in the exposition format 0.0.4 of Prometheus.
+//! The Prometheus exposition format 0.0.4.
 //!
-//! Our own and not `prometheus-client`: its families keep their labels in a map behind a lock, and ours
-//! are fixed; what is left of it is this file.
+//! An own implementation and not `prometheus-client`: its families store labels in a map behind a lock, whereas labels
+//! here are constant. This file replaces the rest.
 
 use std::fmt::Write;
 
 use super::{BOUNDS_MICROS, Latencies};
 
-/// What a family of samples is.
+/// Type of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Only grows; its name ends with `_total`.
+    /// A value that only grows; the name ends with `_total`.
     Counter,
-    /// Goes up and down.
+    /// A value that may rise and fall.
     Gauge,
-    /// Durations by size, in seconds.
+    /// A histogram of durations in seconds.
     Histogram,
 }
 
-/// Names and values that tell samples of a family apart.
+/// Label names and values of a sample.
 type Labels<'a> = [(&'a str, &'a str)];
 
-/// A page of samples, as far as it is written.
+/// A page of samples under construction.
 #[derive(Debug, Default)]
 pub struct Page {
     text: String,
@@ -29,10 +29,10 @@ pub struct Page {
 }
 
 impl Page {
-    /// What its answer's `Content-Type` says.
+    /// `Content-Type` of the page.
     pub const CONTENT_TYPE: &'static str = "text/plain; version=0.0.4; charset=utf-8";
 
-    /// Begins a family; the samples up to the next one are of it. `help` is one line.
+    /// Begins a family, to which all samples up to the next family belong. `help` is one line.
     pub fn family(&mut self, name: &'static str, kind: Kind, help: &str) {
         debug_assert!(!help.contains(['\n', '\\']), "it would need escapes");
         debug_assert_eq!(name.ends_with("_total"), kind == Kind::Counter, "{name}");
@@ -45,24 +45,24 @@ impl Page {
         self.family = name;
     }
 
-    /// One sample of a family that is no histogram.
+    /// Adds a sample of a counter or gauge.
     pub fn sample(&mut self, labels: &Labels<'_>, value: f64) {
         self.line("", labels, None, value);
     }
 
-    /// A count as a sample.
+    /// Adds an integer sample.
     pub fn count(&mut self, labels: &Labels<'_>, value: u64) {
         #[expect(clippy::cast_precision_loss, reason = "the format's numbers are doubles")]
         self.line("", labels, None, value as f64);
     }
 
-    /// A family of one count without labels.
+    /// Adds a family with one integer sample without labels.
     pub fn single(&mut self, name: &'static str, kind: Kind, help: &str, value: u64) {
         self.family(name, kind, help);
         self.count(&[], value);
     }
 
-    /// The samples of one histogram.
+    /// Adds the samples of one histogram.
     pub fn histogram(&mut self, labels: &Labels<'_>, latencies: &Latencies) {
         let (counts, all) = latencies.cumulative();
         for (bound, count) in BOUNDS_MICROS.iter().zip(counts) {
@@ -78,7 +78,7 @@ impl Page {
         self.line("_count", labels, None, all);
     }
 
-    /// The whole page.
+    /// Returns the finished page.
     pub fn into_bytes(self) -> Vec<u8> {
         self.text.into_bytes()
     }
