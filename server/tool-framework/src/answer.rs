@@ -1,5 +1,3 @@
-//! What a tool gives.
-
 use std::collections::BTreeSet;
 
 use engine::ItemId;
@@ -10,30 +8,30 @@ use recalld_audit::BY_SCOPE;
 use recalld_policy::Verdict;
 use recalld_secret_scan::Kind;
 
-/// What a tool gives.
+/// Result of a tool call before its receipt: structured content, text and item effects.
 #[derive(Debug)]
 pub struct Answer {
-    /// `structuredContent`, without the receipt: an object.
+    /// `structuredContent` as an object, without the receipt.
     pub structured: Value,
-    /// The same facts, short enough to read.
+    /// The facts of `structured` as short text.
     pub text: String,
-    /// What became of which items, sensitivity events first.
+    /// Effects on items for the ledger, sensitivity events first.
     pub touched: Vec<Touched>,
     /// The strictest policy decision of the call.
     pub decision: Decision,
-    /// Name of its rule.
+    /// Name of the rule behind `decision`.
     pub rule: String,
 }
 
 impl Answer {
-    /// An answer that no policy rule touched.
+    /// Builds an allowed answer without item effects; the rule is `BY_SCOPE`.
     pub fn plain(structured: Value, text: String) -> Self {
         let rule = BY_SCOPE.to_owned();
         Self { structured, text, touched: Vec::new(), decision: Decision::Allow, rule }
     }
 
-    /// Notes items that secrets of these kinds raised: the call's rule names them. Before [`Self::touching`], since
-    /// sensitivity events come first.
+    /// Records items whose sensitivity was raised because they contain secrets of `kinds`, and names the kinds in the
+    /// call's rule. Call before [`Self::touching`], because sensitivity events come first.
     pub fn raising(
         mut self,
         items: impl IntoIterator<Item = ItemId>,
@@ -48,7 +46,8 @@ impl Answer {
         self
     }
 
-    /// Notes items that are less sensitive than what they replace. Before [`Self::touching`], as [`Self::raising`].
+    /// Records items that are less sensitive than the items that they supersede. Call before [`Self::touching`],
+    /// because sensitivity events come first.
     pub fn lowering(mut self, items: impl IntoIterator<Item = ItemId>) -> Self {
         let before = self.touched.len();
         self = self.touching(Effect::Lowered, items);
@@ -56,15 +55,15 @@ impl Answer {
         self
     }
 
-    /// Notes items that were read or written.
+    /// Appends `effect` for every item read or written.
     pub fn touching(mut self, effect: Effect, items: impl IntoIterator<Item = ItemId>) -> Self {
         self.touched.extend(items.into_iter().map(|id| touched(effect, id)));
         self
     }
 }
 
-/// The name of the rule by which secrets of these kinds raise what holds them; as many kinds as a rule's name has
-/// room for.
+/// Rule name for items raised by secrets of these kinds: `secrets/A+B`, with as many kinds as fit into
+/// `RULE_BYTES_MAX`.
 pub(super) fn raised_by(kinds: &BTreeSet<Kind>) -> String {
     let mut rule = String::from("secrets/");
     for (at, kind) in kinds.iter().enumerate() {
@@ -77,12 +76,12 @@ pub(super) fn raised_by(kinds: &BTreeSet<Kind>) -> String {
     rule
 }
 
-/// An item in a ledger entry.
+/// Ledger record of one effect on one item.
 pub fn touched(effect: Effect, id: ItemId) -> Touched {
     Touched { effect, item: id.0.to_le_bytes() }
 }
 
-/// A policy verdict as the ledger names it.
+/// Converts a policy verdict to the decision that the ledger stores.
 pub fn decision_of(verdict: Verdict) -> Decision {
     match verdict {
         Verdict::Allow => Decision::Allow,

@@ -1,4 +1,4 @@
-//! What a tool takes: one list of fields gives the struct, the parser, the bounds and the schema.
+//! Arguments of a tool: one list of fields generates the struct, the parser, the bounds and the schema.
 //!
 //! ```text
 //! args! {
@@ -11,11 +11,11 @@
 //! }
 //! ```
 //!
-//! Clients have been seen to send numbers, lists and objects as strings of JSON; these are
-//! understood wherever no text was wanted.
+//! Some clients send numbers, lists and objects as JSON strings. The parser accepts such strings for every type but
+//! text.
 //!
-//! Every byte of a schema lands in a model's context, so it says what a model needs to know to get a
-//! call right: types, choices, ranges, how many. How long a text may be is told to who breaks it.
+//! Every byte of a schema enters a model's context, so a schema has only the parts needed for a correct call: types,
+//! choices, ranges and counts. Text length limits appear only in the error of a text that exceeds them.
 
 mod argument;
 mod choice;

@@ -1,4 +1,4 @@
-//! The families of tools that a service has, and which of their tools a caller may use.
+//! The tool families of a service, filtered by a caller's plan and scopes.
 
 use recalld_common::nearest;
 use recalld_common::scope::Scope;
@@ -14,27 +14,27 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// A catalog of these families, in this order.
+    /// Builds a catalog; the order of `families` is the order of all lists.
     pub const fn new(families: &'static [&'static Family]) -> Self {
         Self { families }
     }
 
-    /// Every family, in the order of the catalog.
+    /// All families in catalog order.
     pub fn families(self) -> impl Iterator<Item = &'static Family> {
         self.families.iter().copied()
     }
 
-    /// Every tool, in the order of the catalog.
+    /// All tools in catalog order.
     pub fn tools(self) -> impl Iterator<Item = &'static Tool> {
         self.families().flat_map(|family| family.tools)
     }
 
-    /// The names of all tools, in the order of the catalog: those that a plan may list.
+    /// Names of all tools in catalog order; a plan may list these names.
     pub fn tool_names(self) -> Vec<&'static str> {
         self.tools().map(|tool| tool.name).collect()
     }
 
-    /// The tools that this caller may use, in the order of the catalog, as far as the profile shows them.
+    /// Tools that this caller may use and `profile` shows, in catalog order.
     pub fn visible_to(
         self,
         caller: &Caller,
@@ -48,8 +48,8 @@ impl Catalog {
         shown.filter(|tool| tool.scope.is_none_or(|scope| caller.scopes.contains(&scope)))
     }
 
-    /// The scope that keeps a caller from a tool of its plan, and that its plan would grant it: another credential of
-    /// the same workspace could use the tool.
+    /// Returns the scope that the caller lacks for a tool of its plan, if the plan can grant the scope. Another
+    /// credential of the workspace could then use the tool.
     pub fn lacking(self, caller: &Caller, name: &str) -> Option<Scope> {
         let tool = self.families().find_map(|family| {
             let tool = family.tools.iter().find(|tool| tool.name == name)?;
@@ -59,20 +59,20 @@ impl Catalog {
         tool.scope.filter(|scope| !caller.scopes.contains(scope)).filter(may_have)
     }
 
-    /// The tool of this name, if the caller may use it: to anyone else it does not exist.
+    /// Finds a tool by name. For a caller that may not use the tool, the tool does not exist.
     ///
     /// # Errors
-    /// There is none: what to tell the caller, with the nearest name of a tool that it may use.
+    /// If there is no such tool, returns the message for the caller, which suggests the nearest usable tool name.
     pub fn find(self, caller: &Caller, name: &str) -> Result<&'static Tool, String> {
         self.named(caller, name).ok_or_else(|| self.unknown(caller, name))
     }
 
-    /// The same, without what to tell.
+    /// Finds a tool by name, as [`Self::find`], without an error message.
     pub fn named(self, caller: &Caller, name: &str) -> Option<&'static Tool> {
         self.visible_to(caller, Profile::Full).find(|tool| tool.name == name)
     }
 
-    /// Tells a caller that it has no tool of this name, with the nearest name of a tool that it may use.
+    /// Message for an unknown tool name; suggests the nearest tool that the caller may use.
     pub fn unknown(self, caller: &Caller, name: &str) -> String {
         let names = self.visible_to(caller, Profile::Full).map(|tool| tool.name);
         let hint = match nearest::nearest(name, names) {

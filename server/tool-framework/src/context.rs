@@ -1,4 +1,4 @@
-//! What a tool works with.
+//! Services and call state that a tool runs with.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,62 +24,62 @@ use recalld_telemetry::log::Said;
 use recalld_telemetry::metrics::Stages;
 use recalld_workspace::workspace::Workspace;
 
-/// The parts of the service that tools use.
+/// Service components that tools use.
 #[derive(Clone, Copy)]
 pub struct ToolServices<'a> {
-    /// Every tool that there is.
+    /// All tools of the service.
     pub catalog: Catalog,
     /// The data directory.
     pub data: &'a Path,
-    /// Tenants, credentials, clients, grants and usage.
+    /// The metastore: tenants, credentials, clients, grants and usage.
     pub control: &'a Control,
-    /// The replicated control store of nodes that share a secret.
+    /// The replicated metastore; `None` if the node shares no secret with other nodes.
     pub control_chain: Option<&'a ControlChain>,
-    /// How texts become vectors, and how vectors are compared.
+    /// Embedding model and vector distance.
     pub encoding: Encoding,
-    /// Calls out of quotas.
+    /// Meter of the monthly call quotas.
     pub meter: &'a Meter,
-    /// The rate limit of each credential.
+    /// Token buckets of the credentials.
     pub rates: &'a Buckets,
-    /// Reads PDFs in a process of its own; `None` where no PDF is read.
+    /// PDF reader in a separate process; `None` if PDFs are not read.
     pub pdf: Option<&'a PdfReader>,
-    /// The issuer of access tokens, where the server has a public URL.
+    /// Issuer of access tokens; `None` if the server has no public URL.
     pub issuer: Option<&'a str>,
-    /// Logs a fault that everybody meets once.
+    /// Throttle that logs a fault shared by many calls only once.
     pub said: &'a Said,
-    /// How long each step of answering takes.
+    /// Latencies of the steps of an answer.
     pub stages: &'a Stages,
-    /// The longest that a tool call may take.
+    /// Maximum duration of a tool call.
     pub call_time_max: Duration,
-    /// The time.
+    /// Wall clock.
     pub clock: &'a dyn Clock,
-    /// When the service started.
+    /// Start time of the service.
     pub started: Instant,
 }
 
-/// What a tool works with.
+/// Everything that one tool call runs with.
 pub struct Context<'a> {
-    /// The parts of the service that tools use.
+    /// Service components that tools use.
     pub services: ToolServices<'a>,
-    /// The workspace that the call is about.
+    /// Workspace that the call addresses.
     pub workspace: &'a Workspace,
-    /// Who calls.
+    /// Authenticated caller.
     pub caller: &'a Caller,
-    /// Cancelled when the caller has left.
+    /// Cancelled when the client disconnects.
     pub cancel: &'a CancellationToken,
-    /// When the call must have ended.
+    /// End of the time for this call.
     pub deadline: Instant,
-    /// Whom to tell how far it has come.
+    /// Receiver of progress reports; `None` if the client asked for none.
     pub progress: Option<Progress<'a>>,
 }
 
 impl Context<'_> {
-    /// What policy says of an item.
+    /// Evaluates policy for an item.
     pub fn judge(&self, item: &ItemView<'_>, action: Action) -> (Verdict, Arc<str>) {
         self.judge_class(item.kind, item.sensitivity, &item.gates, action)
     }
 
-    /// What policy says of items like this.
+    /// Evaluates policy for the class of items with this kind, sensitivity and gates.
     pub fn judge_class(
         &self,
         kind: &str,
@@ -91,24 +91,24 @@ impl Context<'_> {
         self.caller.judge(&self.workspace.rules, &what, action)
     }
 
-    /// Whether the caller may know that an item is there, if only by its id.
+    /// Returns true if the caller may know that the item exists, if only by its id.
     pub fn may_know(&self, item: &ItemView<'_>) -> bool {
         self.judge(item, Action::Read).0 != Verdict::Deny
     }
 
-    /// What policy hides of a snapshot from the caller; `None` where that is nothing.
+    /// Visibility mask of the snapshot for this caller; `None` if policy hides nothing.
     ///
     /// # Errors
-    /// Damage, or the snapshot's stop.
+    /// Returns an error if the store is damaged or the snapshot's stop signal fires.
     pub fn hidden(&self, snapshot: &Snapshot) -> Result<Option<Arc<Hidden>>, SearchError> {
         let hidden = &self.workspace.hidden;
         self.caller.as_who(|who| hidden.of(snapshot, &self.workspace.rules, who))
     }
 
-    /// The items of a snapshot that the caller may see.
+    /// Access view of the snapshot for this caller.
     ///
     /// # Errors
-    /// Damage, or the snapshot's stop.
+    /// Returns an error if the store is damaged or the snapshot's stop signal fires.
     pub fn access(&self, snapshot: &Snapshot) -> Result<AccessView<'_>, SearchError> {
         let Workspace { rules, hidden, .. } = self.workspace;
         AccessView::of(snapshot, self.caller, rules, hidden)
@@ -119,28 +119,28 @@ impl Context<'_> {
         self.workspace.name == LOCAL_WORKSPACE
     }
 
-    /// How long the work goes on.
+    /// Cancellation token and deadline of the call.
     pub fn scope(&self) -> CallScope<'_> {
         CallScope { token: self.cancel, deadline: Some(self.deadline) }
     }
 
-    /// Whether the work is to stop: nobody waits for it any more.
+    /// Returns true if the work must stop because the call was cancelled or has passed its deadline.
     pub fn is_over(&self) -> bool {
         self.scope().is_over()
     }
 
-    /// The same, for those that know no calls.
+    /// Stop signal for components that do not know [`CallScope`].
     fn stop(&self) -> Stop {
         let (token, deadline) = (self.cancel.clone(), Some(self.deadline));
         Stop::when(move || CallScope { token: &token, deadline }.is_over())
     }
 
-    /// The store as of the last acknowledged write; long reads of it end when the call is over.
+    /// Snapshot as of the last acknowledged write. Long reads of the snapshot stop when the call is over.
     pub fn snapshot(&self) -> Snapshot {
         self.workspace.store.snapshot().until(self.stop())
     }
 
-    /// The same, with the encoder that belongs to it.
+    /// Snapshot as of the last acknowledged write, together with the embedder of its model.
     pub fn view(&self) -> View {
         let View { snapshot, embedder } = self.workspace.encoders.view();
         View { snapshot: snapshot.until(self.stop()), embedder }

@@ -1,6 +1,4 @@
-//! Why a tool gave no answer, in words and for programs.
-//!
-//! Owns the kinds of failure and what each is told as. Must not know how an answer is sent.
+//! Errors of tool calls, as text and as reason codes for programs.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -17,101 +15,100 @@ use recalld_policy::identity::IdentityFault;
 use recalld_secret_scan::Kind;
 use recalld_workspace::tenants::Closed;
 
-/// What a tenant is told of the reasons for a fault of ours.
+/// Reason that a tenant gets for a server fault.
 pub const IN_THE_LOG: &str = "the server's log says why";
 
-/// What a job had stored when it broke off.
+/// Items that a job had stored before it stopped.
 #[derive(Debug, Default)]
 pub struct Stored {
-    /// Items that it had written.
+    /// Items that the job wrote.
     pub written: Vec<ItemId>,
-    /// Those that secrets raised, and the rule that names these.
+    /// Items raised by secrets, and the rule name that lists the kinds.
     pub raised: Option<(Vec<ItemId>, String)>,
-    /// Those that are less sensitive than what they replace.
+    /// Items that are less sensitive than the items that they supersede.
     pub lowered: Vec<ItemId>,
 }
 
-/// Why a tool gave no answer. Nothing was written, except by a job that broke off: what it had stored
-/// by then stays.
+/// Error of a tool call. Nothing was written, except by a partially applied job, whose stored items stay.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ServiceError {
     /// An argument is wrong.
     Argument {
-        /// Which.
+        /// Name of the argument.
         field: String,
-        /// What was given and what is allowed.
+        /// The value received and the allowed values.
         why: String,
     },
-    /// What the arguments name is not there.
+    /// An argument names a thing that does not exist.
     Missing {
-        /// Which argument.
+        /// Argument that names the missing thing.
         field: &'static str,
-        /// What was looked for.
+        /// Text for the caller.
         why: String,
     },
-    /// The call was called off.
+    /// The caller cancelled the call.
     Cancelled,
-    /// The call took longer than it may.
+    /// The call exceeded its time limit.
     TimedOut {
-        /// The longest it may take.
+        /// The time limit.
         limit: Duration,
     },
-    /// Policy denies it. To the caller this reads as if it were not there.
+    /// Policy denies access. The caller gets the response of [`Self::Missing`].
     Denied {
-        /// Which argument names it.
+        /// Argument that names the item.
         field: &'static str,
-        /// What was looked for, in the words that a missing one gets.
+        /// Text for the caller, equal to the text for a missing item.
         why: String,
-        /// The item.
+        /// The denied item.
         item: ItemId,
-        /// Name of the rule.
+        /// Name of the policy rule.
         rule: String,
     },
-    /// A job that had stored something broke off. Comes from a tool to [`governed`](super::governed()) alone, which
-    /// notes what was written and goes on with `error`.
+    /// A job stopped after it had stored items. Only [`governed`](super::governed()) receives this error from a tool:
+    /// `governed` records the written items and returns `error`.
     BrokenOff {
-        /// Why.
+        /// Cause of the stop.
         error: Box<ServiceError>,
-        /// What it had stored.
+        /// Items stored before the stop.
         stored: Box<Stored>,
     },
-    /// The work panicked: a fault of ours.
+    /// The tool panicked (server fault).
     Panicked,
     /// Stored bytes are damaged.
     Damaged(Damage),
-    /// The store takes no writes now.
+    /// The store does not accept writes now.
     Unwritable(String),
-    /// What was to be written is on its way, and nobody knows whether it arrives.
+    /// The write was submitted, but its outcome is unknown.
     Unsure(String),
-    /// The ledger takes no entries, so no governed call may be answered.
+    /// The ledger does not accept entries, so no audited call may be answered.
     Unaudited(String),
     /// The workspace is not open.
     Closed(Closed),
-    /// It belongs to another node, or what is here is too old.
+    /// Another node leads the workspace, or the local replica is too stale.
     NotHere(NotHere),
-    /// The calls of the month are used up.
+    /// The monthly call quota is exhausted.
     QuotaExceeded {
-        /// When the next month begins.
+        /// Start of the next month.
         resets_at: Micros,
-        /// Until then.
+        /// Time until `resets_at`.
         wait: Duration,
     },
-    /// No call can be reserved, so none may run.
+    /// The quota cannot be reserved, so the call must not run.
     Unmetered(String),
-    /// Nothing may be written before the workspace's e-mail address is verified.
+    /// Nothing may be written before the e-mail address of the workspace is verified.
     Unverified,
-    /// It is not known for whom the call is made, and has to be.
+    /// The call requires an identity of the acting user, and none is known.
     Unidentified(IdentityFault),
 }
 
 impl ServiceError {
-    /// A wrong argument.
+    /// Builds an argument error.
     pub fn argument(field: impl Into<String>, why: impl Into<String>) -> Self {
         Self::Argument { field: field.into(), why: why.into() }
     }
 
-    /// For programs, in `snake_case`.
+    /// Reason code in `snake_case`.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Argument { .. } => "invalid_argument",
@@ -133,7 +130,7 @@ impl ServiceError {
         }
     }
 
-    /// The error of a job that had stored so many items, documents among them, before it broke off.
+    /// Marks the error of a job as partially applied: the job had stored `items` items, including `documents`.
     pub fn after(mut self, items: u64, documents: Vec<ItemId>) -> Self {
         if documents.is_empty() {
             return self;
@@ -156,7 +153,8 @@ impl ServiceError {
         Self::BrokenOff { error: Box::new(self), stored: Box::new(stored) }
     }
 
-    /// The same of documents that are less sensitive than what they replace.
+    /// Records stored documents that are less sensitive than the documents that they supersede. No effect unless the
+    /// error is [`Self::BrokenOff`].
     pub fn lowering(mut self, items: Vec<ItemId>) -> Self {
         if let Self::BrokenOff { stored, .. } = &mut self {
             stored.lowered = items;
@@ -164,7 +162,8 @@ impl ServiceError {
         self
     }
 
-    /// The same of items that secrets of these kinds raised, where it had stored any.
+    /// Records stored items that secrets of these kinds raised. No effect if `items` is empty or the error is not
+    /// [`Self::BrokenOff`].
     pub fn raising(mut self, items: Vec<ItemId>, kinds: &BTreeSet<Kind>) -> Self {
         if let Self::BrokenOff { stored, .. } = &mut self
             && !items.is_empty()
@@ -174,19 +173,19 @@ impl ServiceError {
         self
     }
 
-    /// Whether it says that something is not there, which is what a denial says, too.
+    /// Returns true for "not found" errors, which are also the response to a denial.
     pub(super) fn may_hide_a_denial(&self) -> bool {
         matches!(self, Self::Missing { .. } | Self::Denied { .. })
     }
 
-    /// Whether only the operator can mend it.
+    /// Returns true if only the operator can fix the cause.
     pub fn is_ours(&self) -> bool {
         use ServiceError::{Closed, Damaged, Panicked, Unaudited, Unmetered, Unsure, Unwritable};
         let plain = matches!(self, Damaged(_) | Unwritable(_) | Unsure(_) | Unaudited(_));
         plain || matches!(self, Closed(_) | Unmetered(_) | Panicked)
     }
 
-    /// Whether it may name files of the server, or objects of its remote.
+    /// Returns true if the text may name files of the server or objects of its remote.
     pub(super) fn may_name_files(&self) -> bool {
         let is_filling = matches!(self, Self::NotHere(NotHere::Filling(_)));
         is_filling
@@ -196,7 +195,7 @@ impl ServiceError {
             )
     }
 
-    /// The same for those who may not know why: that may name a file.
+    /// Replaces the reason by [`IN_THE_LOG`], because the reason may name a file.
     pub(super) fn without_why(mut self) -> Self {
         match &mut self {
             Self::Unwritable(why)
@@ -252,7 +251,7 @@ impl fmt::Display for ServiceError {
                 "the calls of this month are used up; there are more from {} on",
                 names::time(*resets_at)
             ),
-            // Why may name a file, which is nothing for callers: the log has it.
+            // The reason may name a file, so only the log has it.
             Self::Unmetered(_) => f.write_str("calls cannot be counted now; try again"),
             Self::Unidentified(fault) => fault.fmt(f),
             Self::Unverified => f.write_str(
@@ -290,7 +289,7 @@ impl From<SearchError> for ServiceError {
     fn from(error: SearchError) -> Self {
         match error {
             SearchError::Damaged(damage) => damage.into(),
-            // Where it was the time that ran out, the call is told so when its outcome is recorded.
+            // A timeout also arrives here; `recorded` replaces it by `TimedOut` when it records the outcome.
             _ => Self::Cancelled,
         }
     }
@@ -301,7 +300,7 @@ impl From<WriteError> for ServiceError {
         match error {
             WriteError::Refused { field, why } => Self::argument(field, why),
             WriteError::Damaged(damage) => damage.into(),
-            // It was written here when the call came; the next one goes where it belongs.
+            // This node was the leader when the call arrived; the next call is routed to the new leader.
             WriteError::NotHere(why) => Self::NotHere(NotHere::Nowhere(why)),
             WriteError::Unsure(why) => Self::Unsure(why),
             other if other.remedy() == Remedy::FixRequest => {

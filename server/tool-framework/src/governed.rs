@@ -1,4 +1,4 @@
-//! What every governed call has in common: its entry in the ledger, and its receipt.
+//! Audited calls: every governed call gets an entry in the ledger, and a receipt for the entry.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,12 +21,12 @@ use recalld_telemetry::log::{Level, Value as Field};
 use recalld_telemetry::metrics::Stage;
 use recalld_workspace::workspace::Workspace;
 
-/// A governed call that gave no answer.
+/// Error of a governed call.
 #[derive(Debug)]
 pub struct Refused {
-    /// Why.
+    /// The error for the caller.
     pub error: ServiceError,
-    /// Proof of its entry; `None` when the ledger takes no entries.
+    /// Proof of the ledger entry; `None` if the ledger does not accept entries.
     pub receipt: Option<Value>,
 }
 
@@ -44,7 +44,7 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// The reservation of a call out of its workspace's quota; none for the operator of this machine.
+/// Reserves one call from the quota of the workspace; `None` for the operator of this machine, who has no quota.
 fn reserve(context: &Context<'_>) -> Result<Option<Reservation>, ServiceError> {
     let Some(metered) = &context.caller.metered else { return Ok(None) };
     let (services, now) = (context.services, context.services.clock.now());
@@ -62,22 +62,22 @@ fn reserve(context: &Context<'_>) -> Result<Option<Reservation>, ServiceError> {
     })
 }
 
-/// The rule's name where a call asks for what its caller has not: no such tool, or a scope that is missing.
+/// Rule name of a call that lacks an entitlement: no such tool, or a missing scope.
 pub const NOT_ENTITLED: &str = "fixed/not-entitled";
 
-/// The rule's name where it is not known for whom a call is made.
+/// Rule name of a call whose acting user is not identified.
 pub const NOT_IDENTIFIED: &str = "fixed/not-identified";
 
-/// The rule's name where the calls of the month are used up.
+/// Rule name of a call whose monthly quota is exhausted.
 pub const NO_QUOTA: &str = "fixed/quota";
 
-/// The rule's name where no call could be reserved.
+/// Rule name of a call for which the quota could not be reserved.
 pub const UNMETERED: &str = "fixed/unmetered";
 
-/// The rule's name where the workspace's e-mail address is not confirmed yet.
+/// Rule name of a write before the e-mail address of the workspace is confirmed.
 pub const UNVERIFIED: &str = "fixed/unverified";
 
-/// The fixed rule that an error stands for, where it is one.
+/// The fixed rule of an error; `None` if the error has none.
 fn fixed_rule(error: &ServiceError) -> Option<&'static str> {
     match error {
         ServiceError::QuotaExceeded { .. } => Some(NO_QUOTA),
@@ -88,16 +88,16 @@ fn fixed_rule(error: &ServiceError) -> Option<&'static str> {
     }
 }
 
-/// Whether it is known for whom the call is made, as far as it has to be.
+/// Fails if the acting user must be identified and is not.
 fn identify(context: &Context<'_>) -> Result<(), ServiceError> {
     let identity = context.caller.turn.identity();
     identity.map(drop).map_err(|fault| ServiceError::Unidentified(fault.clone()))
 }
 
-/// Leaves the entry of a call that is refused before anything is looked at.
+/// Records a call that was refused before any data was read.
 ///
 /// # Errors
-/// The ledger takes no entries.
+/// Returns an error if the ledger does not accept entries.
 pub fn record_refusal(
     workspace: &Workspace,
     caller: &Caller,
@@ -108,10 +108,10 @@ pub fn record_refusal(
     refused_unseen(workspace, caller, (operation, arguments), denied)
 }
 
-/// Leaves the entry of a call whose arguments mean nothing, so that nothing was looked at either.
+/// Records a call with invalid arguments, which was rejected before any data was read.
 ///
 /// # Errors
-/// The ledger takes no entries.
+/// Returns an error if the ledger does not accept entries.
 pub fn record_wrong(
     workspace: &Workspace,
     caller: &Caller,
@@ -143,7 +143,7 @@ fn refused_unseen(
         .map_err(|error| told(caller, operation, ServiceError::Unaudited(error.to_string())))
 }
 
-/// An error as its caller is told it: a tenant learns nothing of the server's files. What it is not told the log has.
+/// Removes file names of the server from an error for a tenant, and logs the full error.
 fn told(caller: &Caller, operation: &'static str, error: ServiceError) -> ServiceError {
     if caller.metered.is_none() || !error.may_name_files() {
         return error;
@@ -157,7 +157,7 @@ fn told(caller: &Caller, operation: &'static str, error: ServiceError) -> Servic
     error.without_why()
 }
 
-/// Does the work. One that panics has failed, and what is common to all calls goes on: its entry above all.
+/// Runs `work` and converts a panic into an error, so that the call still gets its ledger entry.
 fn caught(
     context: &Context<'_>,
     work: impl FnOnce(&Context<'_>) -> Result<Answer, ServiceError>,
@@ -166,7 +166,7 @@ fn caught(
     done.unwrap_or(Err(ServiceError::Panicked))
 }
 
-/// What became of items, sensitivity events first, and the rule that raised any.
+/// Extracts the item effects, sensitivity events first, and the rule that raised items.
 fn became(outcome: &mut Result<Answer, ServiceError>) -> (Vec<Touched>, Option<String>) {
     match outcome {
         Ok(answer) => {
@@ -186,9 +186,11 @@ fn became(outcome: &mut Result<Answer, ServiceError>) -> (Vec<Touched>, Option<S
     }
 }
 
-/// Does `work`, leaves its entry in the ledger, and gives the answer with its receipt. No entry,
-/// no answer; a refusal has one too, and so has work that panics. A call counts once it is answered, or has written
-/// something. `at_once` waits until the entry is on disk.
+/// Runs `work`, records the call in the ledger, and returns the answer with its receipt.
+///
+/// Without a ledger entry there is no answer. Refusals and panics are recorded, too. If a call is answered or has
+/// written something, the call counts against the quota. If `at_once` is set, the function waits until the entry is on
+/// disk.
 pub fn governed(
     context: &Context<'_>,
     operation: &'static str,
@@ -197,10 +199,10 @@ pub fn governed(
     work: impl FnOnce(&Context<'_>) -> Result<Answer, ServiceError>,
 ) -> Result<Answer, Refused> {
     if let Some(why) = context.workspace.audit.failure() {
-        // Before anything is written.
+        // Check the ledger before anything is written.
         return Err(told(context.caller, operation, ServiceError::Unaudited(why)).into());
     }
-    // No reservation, no call; one that is not committed is released.
+    // Without a reservation the call does not run. An uncommitted reservation is released on drop.
     let (outcome, reservation) = match identify(context).and_then(|()| reserve(context)) {
         Ok(reservation) => (caught(context, work), reservation),
         Err(error) => (Err(error), None),
@@ -208,8 +210,7 @@ pub fn governed(
     recorded(context, (operation, arguments), at_once, outcome, reservation).0
 }
 
-/// The same of a call within another one, which was identified and reserved. Gives beside the answer what became of
-/// items.
+/// Runs a call nested in another governed call, whose identity and reservation apply. Also returns the item effects.
 pub(super) fn within(
     context: &Context<'_>,
     operation: &'static str,
@@ -224,7 +225,7 @@ pub(super) fn within(
     recorded(context, (operation, arguments), at_once, caught(context, work), None)
 }
 
-/// Leaves the entry of a call that has this outcome, and gives its answer with the receipt; and what became of items.
+/// Records the call with its outcome in the ledger; returns the answer with the receipt, and the item effects.
 fn recorded(
     context: &Context<'_>,
     (operation, arguments): (&'static str, &impl Serialize),
@@ -232,13 +233,13 @@ fn recorded(
     mut outcome: Result<Answer, ServiceError>,
     reservation: Option<Reservation>,
 ) -> (Result<Answer, Refused>, Vec<Touched>) {
-    // What became of items is recorded whether or not the answer is still given.
+    // Item effects are recorded even if the answer is not returned.
     let (touched_items, raised_by) = became(&mut outcome);
     if let Err(ServiceError::BrokenOff { error, .. }) = outcome {
         outcome = Err(*error);
     }
     let has_written = touched_items.iter().any(|one| one.effect == Effect::Written);
-    // What was written stays, however late the answer is.
+    // If the call wrote, the ledger records its real outcome even if the response becomes a timeout or a cancellation.
     let ended = match &outcome {
         Ok(_) if has_written => Some(Outcome::Done),
         Err(_) if has_written => Some(Outcome::Failed),
@@ -299,7 +300,7 @@ fn recorded(
             Ok(answer)
         }
         (Err(error), Ok(receipt)) => {
-            // What is denied reads as what is not there, in its receipt as well.
+            // The receipt of a denial must read like the receipt of a missing item.
             let is_undecided = error.may_hide_a_denial() && !context.caller.audits();
             let receipt =
                 if is_undecided { receipt.to_json_undecided() } else { receipt.to_json() };
@@ -310,14 +311,14 @@ fn recorded(
 }
 
 impl Tool {
-    /// Runs the tool as a governed call.
+    /// Runs the tool as an audited call.
     pub fn call(&self, context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Refused> {
         let at_once = self.change != Change::Nothing;
         governed(context, self.name, raw, at_once, |context| self.checked(context, raw))
     }
 
-    /// Runs the tool within the call of another one, which was reserved: with an entry of its own. Beside what it
-    /// gives, what became of items.
+    /// Runs the tool nested in another audited call, whose reservation applies, with a ledger entry of its own. Also
+    /// returns the item effects.
     pub fn call_within(
         &self,
         context: &Context<'_>,

@@ -1,7 +1,7 @@
-//! The same key with the same arguments gives the first answer; with others it is an error.
+//! Idempotency keys: a repeated key with equal arguments returns the first response; with other arguments, an error.
 //!
-//! The first answer is stored as a hidden item in the very batch that it answers, under a ref made
-//! of tool and key; the store lets only one such item in, whoever comes first.
+//! The first response is stored as a hidden item in the batch that it describes, under a ref of tool and key. The store
+//! accepts one item per ref, so one of several concurrent calls wins.
 
 use engine::{ItemDraft, Snapshot, hex};
 use serde_json::{Map, Value, json};
@@ -12,20 +12,20 @@ use recalld_audit::hash_json;
 use recalld_common::own_kinds::ANSWER as KIND;
 use recalld_recall::show::OWN_REFS;
 
-/// One call with a key.
+/// A call with an idempotency key.
 pub struct Keyed {
     reference: String,
     arguments: String,
 }
 
 impl Keyed {
-    /// `key` belongs to `tool` alone.
+    /// Binds `key` to `tool`: keys of different tools do not collide.
     pub fn of(tool: &str, key: &str, raw: &Map<String, Value>) -> Self {
         let arguments = hex(&hash_json(raw));
         Self { reference: format!("{OWN_REFS}once:{tool}:{key}"), arguments }
     }
 
-    /// The first answer, if there was one.
+    /// The response stored by the first call; `None` if this is the first call.
     pub fn first_answer(&self, snapshot: &Snapshot) -> Result<Option<Value>, ServiceError> {
         let Some(place) = snapshot.find_ref(&self.reference)? else { return Ok(None) };
         let stored: Value = serde_json::from_str(snapshot.item(place)?.text).unwrap_or_default();
@@ -36,7 +36,7 @@ impl Keyed {
         Ok(Some(stored["answer"].clone()))
     }
 
-    /// The hidden item that remembers `answer`.
+    /// The hidden item that stores `answer`.
     pub fn remember(&self, context: &Context<'_>, tool: &str, answer: &Value) -> ItemDraft {
         ItemDraft {
             reference: Some(self.reference.clone()),

@@ -1,7 +1,7 @@
-//! The catalog: one row for each tool, read by everything that needs to know about it.
+//! Tool catalog: one row per tool, from which all other descriptions of the tool are derived.
 //!
-//! A family's file holds its tools' arguments, rows and functions side by side. The list, the
-//! schemas, the hints, the scope check and the audit label all come from the row.
+//! A family's file contains the arguments, rows and functions of its tools. Lists, schemas, MCP hints, scope checks and
+//! audit labels all come from the row.
 #![forbid(unsafe_code)]
 
 mod answer;

@@ -1,7 +1,7 @@
-//! Pages of a list: how much one answer holds, and the cursor from which the next one goes on.
+//! Paging: the size limits of a page, and the cursor of the next page.
 //!
-//! Owns the cursor's form (format-spec/records.md, Cursors) and the bounds of a page. Knows nothing of what is
-//! listed, nor in which order: the place of a row is whatever its list says.
+//! Owns the cursor's form (format-spec/records.md, Cursors) and the bounds of a page. Each list defines its rows, their
+//! order, and the position that the cursor encodes.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -20,20 +20,19 @@ use recalld_recall::Room;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Rows of a page.
+    /// Maximum rows of a page.
     pub const ROWS_MAX: usize = 20;
-    /// Bytes of a page's rows, as JSON.
+    /// Maximum bytes of a page's rows as JSON.
     pub const PAGE_BYTES_MAX: usize = 60 << 10;
-    /// Characters of a cursor (CUR-02).
+    /// Maximum characters of a cursor (CUR-02).
     const CURSOR_CHARS_MAX: usize = 512;
 }
 
-/// Of the cursor's form.
 const FORM: u64 = 1;
-/// Hex digits of the hash of tool and arguments.
+/// Hex digits of the hash over tool and arguments.
 const HASH_DIGITS: usize = 16;
 
-/// From where a list goes on.
+/// Opaque position at which a list continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cursor(String);
 
@@ -53,7 +52,7 @@ impl Shown for Cursor {
     }
 }
 
-/// One call of a tool that gives a list.
+/// Paging state of one call of a list tool.
 pub struct Paging {
     call: String,
     after: Option<Value>,
@@ -61,32 +60,33 @@ pub struct Paging {
 }
 
 impl Paging {
-    /// For a call with these arguments; `cursor` is the one among them.
+    /// Builds the state for a call with arguments `raw`; `cursor` is the parsed argument `cursor` of `raw`.
     pub fn of(
         tool: &'static str,
         raw: &Map<String, Value>,
         cursor: Option<&Cursor>,
     ) -> Result<Self, ServiceError> {
         let mut asked = raw.clone();
-        // One that is left out and one that is null ask for the same.
+        // A null argument is equivalent to an omitted argument.
         asked.retain(|name, value| name != "cursor" && !value.is_null());
         let call = hex(&hash_call(tool, &asked))[..HASH_DIGITS].to_owned();
         let after = cursor.map(|cursor| opened(&cursor.0, &call)).transpose()?;
         Ok(Self { call, after, rows_max: ROWS_MAX })
     }
 
-    /// With so many rows on a page.
+    /// Sets the maximum rows of a page.
     pub fn with_rows(self, rows_max: usize) -> Self {
         Self { rows_max, ..self }
     }
 
-    /// The place of the last row that was given before; `None` on the first page.
+    /// Position of the last row of the previous page; `None` on the first page.
     pub fn after<K: DeserializeOwned>(&self) -> Result<Option<K>, ServiceError> {
         let Some(after) = &self.after else { return Ok(None) };
         serde_json::from_value(after.clone()).map(Some).map_err(|_| not_ours())
     }
 
-    /// As many of these rows as a page holds. No more are made than that and one, of which nothing is told.
+    /// Fills a page with rows. Pulls at most one row more than the page returns; that row only shows that there are
+    /// more.
     pub fn page<K: Serialize>(
         &self,
         rows: impl IntoIterator<Item = Result<Row<K>, ServiceError>>,
@@ -96,7 +96,7 @@ impl Paging {
         let mut last = None;
         for row in rows {
             let Row { place, shown, line, touched } = row?;
-            // One row alone is given however long it is: else the list would never go on.
+            // The first row is returned at any size; otherwise the list could not advance.
             let has_room =
                 page.rows.len() < self.rows_max && (room.takes(&shown) || page.rows.is_empty());
             if !has_room {
@@ -111,13 +111,13 @@ impl Paging {
         Ok(page)
     }
 
-    /// The cursor of a place.
+    /// Encodes a position as a cursor.
     pub fn cursor<K: Serialize>(&self, place: &K) -> String {
         BASE64_URL_SAFE_NO_PAD.encode(json!([FORM, self.call, place]).to_string())
     }
 }
 
-/// The error of a cursor that this list did not give.
+/// Error for a cursor that this tool did not issue for these arguments.
 pub fn not_ours() -> ServiceError {
     let why = "is none that this tool gave for these arguments; leave it out to begin anew";
     ServiceError::argument("cursor", why)
@@ -132,46 +132,44 @@ fn opened(cursor: &str, call: &str) -> Result<Value, ServiceError> {
 
 /// A row of a list.
 pub struct Row<K> {
-    /// Where it is in the list's order.
+    /// Position in the order of the list.
     place: K,
     shown: Value,
-    /// The same for people, with the end of its line.
+    /// The row as a line of text, with its line end.
     line: String,
-    /// What became of the items that it tells of.
+    /// Effects on the items that the row describes.
     touched: Vec<Touched>,
 }
 
 impl<K> Row<K> {
-    /// A row at a place, as JSON and as a line of text.
+    /// Builds a row from its position, its JSON and its line of text.
     pub fn new(place: K, shown: Value, line: String) -> Self {
         Self { place, shown, line, touched: Vec::new() }
     }
 
-    /// With items that it tells of.
+    /// Adds effects on the items that the row describes.
     pub fn touching(mut self, touched: impl IntoIterator<Item = Touched>) -> Self {
         self.touched.extend(touched);
         self
     }
 }
 
-/// What one answer holds of a list.
+/// The part of a list returned by a call.
 #[derive(Debug, Default)]
 pub struct Page {
-    /// Its rows, in the list's order.
+    /// Rows in list order.
     pub rows: Vec<Value>,
-    /// Their lines.
+    /// The rows as lines of text.
     text: String,
-    /// What became of the items that they tell of.
+    /// Effects on the items that the rows describe.
     touched: Vec<Touched>,
-    /// Where there are more.
+    /// Cursor of the next page; `None` on the last page.
     pub next_cursor: Option<String>,
-    /// How many rows it may have.
     rows_max: usize,
 }
 
 impl Page {
-    /// The answer of a list: `{NAME: rows, truncated, next_cursor?, bounds?}`. `none` is what people read where there
-    /// is no row.
+    /// Converts the page to `{NAME: rows, truncated, next_cursor?, bounds?}`. `none` is the text of an empty list.
     pub fn into_answer(mut self, name: &str, none: &str) -> Answer {
         let text = std::mem::take(&mut self.text);
         let text = if self.rows.is_empty() { none.to_owned() } else { text };
@@ -199,7 +197,7 @@ mod tests {
         Paging::of("list_tool", &raw, cursor.as_ref())
     }
 
-    /// All numbers below `end`, page by page; each is `bytes` long.
+    /// All numbers below `end`, page by page, with `bytes` of padding per row.
     fn walk(end: u64, bytes: usize) -> Vec<Vec<u64>> {
         let mut pages = Vec::new();
         let mut cursor: Option<String> = None;

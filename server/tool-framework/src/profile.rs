@@ -1,15 +1,15 @@
-//! How much of the catalog a client is shown: `/mcp?profile=core`.
+//! Client profiles of the catalog: `/mcp?profile=core`.
 
 use recalld_common::nearest::cut;
 
-/// Which tools `tools/list` gives. It shortens the list only: a tool that a caller may use can be
-/// called by its name under either.
+/// Tools that `tools/list` returns. A profile shortens only the list: every tool that a caller may use can be called by
+/// name under either profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Profile {
-    /// All that the caller may use.
+    /// All tools that the caller may use.
     #[default]
     Full,
-    /// Those of them that an agent needs daily.
+    /// The tools that an agent needs daily, of those that the caller may use.
     Core,
 }
 
@@ -17,7 +17,7 @@ impl Profile {
     /// Every profile.
     pub const ALL: &'static [Self] = &[Self::Full, Self::Core];
 
-    /// Its name in a query.
+    /// Name in the query parameter `profile`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Full => "full",
@@ -25,11 +25,10 @@ impl Profile {
         }
     }
 
-    /// The profile that a query names by `profile=`; without one, the full one. Other parameters are
-    /// ignored.
+    /// Parses the `profile=` parameter of a query; without the parameter, returns `Full`. Other parameters are ignored.
     ///
     /// # Errors
-    /// No profile has this name, or two are named: which there are.
+    /// If the name is unknown or the parameter occurs twice, returns a message with the valid names.
     pub fn from_query(query: Option<&str>) -> Result<Self, String> {
         let pairs = query.unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
         let mut named = pairs.filter(|(name, _)| *name == "profile").map(|(_, value)| value);

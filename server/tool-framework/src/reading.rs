@@ -1,4 +1,4 @@
-//! Items that an argument names: found, and shown as far as policy lets them be.
+//! Lookup of items named by an argument, shown as far as policy allows.
 
 use engine::ledger::{Effect, Touched};
 use engine::{ItemId, ItemView, Place, Snapshot, Status};
@@ -10,13 +10,13 @@ use crate::error::ServiceError;
 use recalld_common::names;
 use recalld_policy::{Action, Verdict};
 
-/// What a caller is told of an item that is not there, be it for policy.
+/// Message for a missing item and for an item that policy hides.
 pub const NO_SUCH_ITEM: &str = "there is no such item";
 
-/// The item of an id that an argument gave: one that is not tombstoned, and that the caller may know.
+/// Finds an item by id. The item must not be tombstoned, and the caller must be allowed to know of the item.
 ///
 /// # Errors
-/// It is not there, was erased, or policy denies it.
+/// Returns an error if the item is missing or erased, or policy denies it.
 pub fn find<'s>(
     context: &Context<'_>,
     snapshot: &'s Snapshot,
@@ -28,11 +28,11 @@ pub fn find<'s>(
     Ok((place, item))
 }
 
-/// The item that this call wrote, or an earlier one with its key: to whoever wrote it, it is there, even where policy
-/// lets them read nothing of it.
+/// Finds an item that this call wrote, or an earlier call with its idempotency key. Policy is not checked: the writer
+/// may know that the item exists even if policy hides its content.
 ///
 /// # Errors
-/// It was tombstoned or erased since.
+/// Returns an error if the item has been tombstoned or erased since.
 pub fn written<'s>(
     snapshot: &'s Snapshot,
     field: &'static str,
@@ -46,7 +46,7 @@ pub fn written<'s>(
     }
 }
 
-/// The error of an id that names nothing that is there. Of one that is hidden it is not told that it was there.
+/// Error for an id without a live item. A hidden item is reported as "no such item", so its existence does not leak.
 fn gone(
     snapshot: &Snapshot,
     field: &'static str,
@@ -60,10 +60,10 @@ fn gone(
     Ok(ServiceError::Missing { field, why })
 }
 
-/// To someone who may not know of an item, it is not there.
+/// Fails with the "no such item" error if policy denies the item; otherwise returns the verdict.
 ///
 /// # Errors
-/// Policy denies it.
+/// Returns an error if policy denies the item.
 pub fn may_know(
     context: &Context<'_>,
     field: &'static str,
@@ -77,8 +77,8 @@ pub fn may_know(
     Err(ServiceError::Denied { field, why, item: item.id, rule: rule.to_string() })
 }
 
-/// Leaves as much of an item's text in its fields as an answer about it has room for, and says so where that is not
-/// all: who wrote it has the rest, and an export gives it.
+/// Truncates the field `text` to `bytes_max` bytes and sets `truncated`. The full text remains with its author and in
+/// exports.
 pub fn cut_text(item: &mut Map<String, Value>, bytes_max: usize) {
     let Some(Value::String(text)) = item.get_mut("text") else { return };
     let end = text.floor_char_boundary(bytes_max);
@@ -88,15 +88,15 @@ pub fn cut_text(item: &mut Map<String, Value>, bytes_max: usize) {
     }
 }
 
-/// What became of an item that is shown as policy lets it be.
+/// The effect of showing an item under `verdict`: read or redacted.
 pub fn seen(id: ItemId, verdict: Verdict) -> Touched {
     touched(if verdict == Verdict::Allow { Effect::Read } else { Effect::Redacted }, id)
 }
 
-/// The same of an item of which [`brief`] tells.
+/// The effect of showing an item by [`brief`].
 ///
 /// # Errors
-/// Damage.
+/// Returns an error if the store is damaged.
 pub fn seen_at(
     context: &Context<'_>,
     snapshot: &Snapshot,
@@ -106,10 +106,11 @@ pub fn seen_at(
     Ok(seen(item.id, context.judge(&item, Action::Read).0))
 }
 
-/// An item in a list: `{id, kind, title, status, recorded_at}`, its title as far as policy shows it.
+/// Summary of an item for lists: `{id, kind, title, status, recorded_at}`. Policy decides how much of the title is
+/// shown.
 ///
 /// # Errors
-/// Damage.
+/// Returns an error if the store is damaged.
 pub fn brief(
     context: &Context<'_>,
     snapshot: &Snapshot,

@@ -1,6 +1,7 @@
-//! Records whose state moves by supersession: follow-ups, task attempts, artifacts, agents' state.
+//! Stateful records, whose state moves by supersession: follow-ups, task attempts, artifacts, agents' state.
 //!
-//! Owns how a record is found, moved and listed (format-spec/records.md). What its attributes mean is its family's.
+//! Defines how a record is found, moved and listed (format-spec/records.md). The families define the meaning of the
+//! attributes.
 
 use std::cmp::Reverse;
 
@@ -15,31 +16,31 @@ use recalld_common::names;
 use recalld_policy::{Action, Verdict};
 use recalld_recall::show::OWN_REFS;
 
-/// What the operator is after.
+/// Kind of an operator's intent.
 pub const INTENT: &str = "intent";
-/// What was wrong, and what is right.
+/// Kind of a correction: the error, and the right statement.
 pub const CORRECTION: &str = "correction";
-/// The relation of a correction to the item that says what is right.
+/// Relation from a correction to the item that it corrects.
 pub const CORRECTS: &str = "corrects";
-/// How something turned out.
+/// Kind of a recorded outcome.
 pub const OUTCOME: &str = "outcome";
-/// The attribute that has the id of a record's first version, where the ref is made of something else.
+/// Attribute with the id of a record's first version, for records whose ref does not contain that id.
 pub const FIRST: &str = "first";
 
-/// A record as one of its versions says.
+/// A version of a record.
 pub struct Record<'s> {
-    /// The id of its first version, which names it.
+    /// Id of the first version, which identifies the record.
     pub id: ItemId,
-    /// Where this version lies.
+    /// Row address of this version.
     pub place: Place,
-    /// This version.
+    /// The item of this version.
     pub item: ItemView<'s>,
-    /// What it keeps beside its text.
+    /// Attributes of this version.
     pub attributes: Map<String, Value>,
 }
 
 impl<'s> Record<'s> {
-    /// The record that an item is a version of.
+    /// Loads the record of which the item at `place` is a version.
     pub fn of(snapshot: &'s Snapshot, place: Place) -> Result<Self, ServiceError> {
         let item = snapshot.item(place)?;
         let attributes: Map<String, Value> =
@@ -51,32 +52,32 @@ impl<'s> Record<'s> {
         Ok(Self { id: first.unwrap_or(item.id), place, attributes, item })
     }
 
-    /// The record's id, as clients see it.
+    /// Record id in wire form.
     pub fn name(&self) -> String {
         names::item(self.item.kind, self.id)
     }
 
-    /// What policy says of reading this version.
+    /// Policy verdict on reading this version.
     pub fn verdict(&self, context: &Context<'_>) -> Verdict {
         context.judge(&self.item, Action::Read).0
     }
 
-    /// Whether the caller may read what this version says.
+    /// Returns true if the caller may read the content of this version.
     pub fn is_open(&self, context: &Context<'_>) -> bool {
         self.verdict(context) == Verdict::Allow
     }
 
-    /// A text among its attributes; empty where there is none.
+    /// A text attribute; empty if missing.
     pub fn text(&self, attribute: &str) -> &str {
         self.attributes.get(attribute).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// A time among its attributes.
+    /// A time attribute; `None` if missing or malformed.
     pub fn time(&self, attribute: &str) -> Option<Micros> {
         names::parse_time(self.text(attribute)).ok()
     }
 
-    /// The draft of its next version: what is not given anew stays as it is.
+    /// Draft of the next version with new attributes. Ref, source, sensitivity, tags, gates, title and text are copied.
     pub fn next(&self, attributes: Map<String, Value>) -> ItemDraft {
         ItemDraft {
             reference: self.item.reference.map(str::to_owned),
@@ -92,7 +93,7 @@ impl<'s> Record<'s> {
     }
 }
 
-/// The draft of a version of the record whose first version has this id (REC-03).
+/// Draft of a version of the record whose first version has the id `first` (REC-03).
 pub fn draft(kind: &str, first: ItemId, attributes: Map<String, Value>) -> ItemDraft {
     ItemDraft {
         reference: Some(reference(kind, &first.to_string())),
@@ -103,7 +104,7 @@ pub fn draft(kind: &str, first: ItemId, attributes: Map<String, Value>) -> ItemD
     }
 }
 
-/// The ref that all versions of a record have.
+/// The ref shared by all versions of a record.
 pub fn reference(kind: &str, name: &str) -> String {
     format!("{OWN_REFS}{kind}:{name}")
 }
@@ -112,10 +113,10 @@ fn first_of(kind: &str, reference: &str) -> Option<ItemId> {
     reference.strip_prefix(OWN_REFS)?.strip_prefix(kind)?.strip_prefix(':')?.parse().ok()
 }
 
-/// The current version of the record that an argument names by the id of any of its versions.
+/// Finds the current version of a record by the id of any of its versions.
 ///
 /// # Errors
-/// There is none of this kind that the caller may know.
+/// Returns an error if the caller can know of no record of this kind with the id.
 pub fn current<'s>(
     context: &Context<'_>,
     snapshot: &'s Snapshot,
@@ -139,10 +140,10 @@ pub fn current<'s>(
     Record::of(snapshot, place)
 }
 
-/// The versions of a record that the caller may know, oldest first, and whether there may be more.
+/// Versions of a record that the caller may know, oldest first, and true if there may be more.
 ///
 /// # Errors
-/// Damage.
+/// Returns an error if the store is damaged.
 pub fn versions<'s>(
     context: &Context<'_>,
     snapshot: &'s Snapshot,
@@ -160,14 +161,14 @@ pub fn versions<'s>(
     Ok((versions, chain.truncated))
 }
 
-/// Where a row is in a list of the newest first: when it was recorded, in microseconds since 1970, and its id.
+/// Sort key of a newest-first list: recording time in microseconds since 1970, and the item id.
 pub type Recency = (i64, String);
 
-/// The items of a page of a list of the newest first, and one more where there are more: of these kinds, those that
-/// `wants` takes, and nothing that policy hides. With `current_only` none that is superseded.
+/// Items of one page of a newest-first list, plus one more if the list continues. Selects items of `kinds` that `wants`
+/// accepts and policy does not hide. If `current_only` is set, superseded items are skipped.
 ///
 /// # Errors
-/// Damage, a cursor of another list, or the call is over.
+/// Returns an error if the store is damaged, the cursor belongs to another list, or the call is over.
 pub fn newest(
     context: &Context<'_>,
     snapshot: &Snapshot,

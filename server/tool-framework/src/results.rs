@@ -1,29 +1,29 @@
-//! What a tool gives: one list of fields gives `outputSchema`, and tests hold the answers to it.
+//! Result fields of a tool: one list of fields generates `outputSchema`, and tests check the answers against the list.
 //!
-//! Every byte of the catalog lands in a model's context, so the schema is terse: the type of each
-//! field, and not which of them are always there. That is known here, and tested.
+//! Every byte of the catalog enters a model's context. The schema is therefore terse: types, but not which fields are
+//! required. [`Output::always`] states the required fields, and the tests check them.
 
 use serde_json::{Map, Value, json};
 
-/// The types that a field may have. One for each field: some clients know no unions.
+/// JSON types of a result field. Each field has one type, because some clients do not support union types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A text.
+    /// JSON string.
     Text,
-    /// A whole number.
+    /// JSON integer.
     Integer,
-    /// A number, with a fraction or without.
+    /// JSON number.
     Number,
-    /// True or false.
+    /// JSON boolean.
     Flag,
-    /// A list.
+    /// JSON array.
     List,
-    /// An object.
+    /// JSON object.
     Object,
 }
 
 impl Kind {
-    /// Its name in JSON Schema.
+    /// Type name in JSON Schema.
     pub fn name(self) -> &'static str {
         match self {
             Self::Text => "string",
@@ -39,47 +39,47 @@ impl Kind {
 /// One field of a tool's result.
 #[derive(Debug, Clone, Copy)]
 pub struct Output {
-    /// Its name.
+    /// Field name.
     pub name: &'static str,
-    /// Its type.
+    /// JSON type of the field.
     pub kind: Kind,
-    /// Whether every answer has it; else it is left out where there is nothing to say.
+    /// True if every answer has the field; false if the field is omitted when empty.
     pub always: bool,
-    /// What it says, for people: the catalog's page has it, the list that models read does not.
+    /// Description for people: shown on the catalog page, omitted from the list that models read.
     pub about: &'static str,
 }
 
 impl Output {
-    /// With what it says.
+    /// Sets the description.
     pub const fn says(self, about: &'static str) -> Self {
         Self { about, ..self }
     }
 }
 
-/// A field that every answer has.
+/// A required field.
 pub const fn always(name: &'static str, kind: Kind) -> Output {
     Output { name, kind, always: true, about: "" }
 }
 
-/// A field that is left out where there is nothing to say.
+/// A field that is omitted when empty.
 pub const fn sometimes(name: &'static str, kind: Kind) -> Output {
     Output { name, kind, always: false, about: "" }
 }
 
-/// The proof of the call's entry in the ledger, which every governed answer carries.
+/// Proof of the call's ledger entry; every audited answer has this field.
 pub const RECEIPT: Output = always("receipt", Kind::Object)
     .says("Proof of the call's entry in the ledger: receipt_id, seq, decision, rule, at.");
 
-/// Whether a bound cut the list that the answer has.
+/// True if a bound cut the list in the answer.
 pub const TRUNCATED: Output = always("truncated", Kind::Flag).says("Whether a bound cut the list.");
-/// Where a list goes on.
+/// Cursor at which the list continues.
 pub const NEXT_CURSOR: Output =
     sometimes("next_cursor", Kind::Text).says("Where the list goes on.");
 /// The bounds that cut a list.
 pub const BOUNDS: Output =
     sometimes("bounds", Kind::Object).says("The bounds that cut it: rows, bytes.");
 
-/// `outputSchema` of a tool that gives these fields and a receipt.
+/// Builds the `outputSchema` of a tool with these fields and a receipt.
 pub(super) fn output_schema(fields: &[Output]) -> Value {
     let fields = fields.iter().chain([&RECEIPT]);
     let properties: Map<String, Value> =
@@ -87,7 +87,7 @@ pub(super) fn output_schema(fields: &[Output]) -> Value {
     json!({"type": "object", "properties": properties})
 }
 
-/// An object without the fields that have nothing to say.
+/// Removes the null fields of an object.
 pub fn without_nulls(mut object: Value) -> Value {
     if let Value::Object(fields) = &mut object {
         fields.retain(|_, value| !value.is_null());

@@ -1,4 +1,4 @@
-//! One tool: its row, and how it is called.
+//! [`Tool`] and [`Family`]: the rows of the catalog.
 
 use serde_json::{Map, Value, json};
 
@@ -9,56 +9,56 @@ use super::{args, results};
 use recalld_common::scope::Scope;
 use recalld_common::wants::Wants;
 
-/// What a tool may change; the hints of the catalog come from here.
+/// Side effect of a tool; source of the MCP hints in the catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// Nothing.
+    /// Writes nothing.
     Nothing,
-    /// It adds; doing it again may add again.
+    /// Appends; a repeat may append again.
     Adds,
-    /// It adds; doing it again adds nothing.
+    /// Appends; a repeat appends nothing.
     AddsOnce,
-    /// It hides or erases what is there.
+    /// Hides or erases items.
     Removes,
 }
 
-/// One tool.
+/// Row of one tool in the catalog.
 pub struct Tool {
-    /// Its name.
+    /// Name in `tools/list` and `tools/call`.
     pub name: &'static str,
-    /// Its name for people.
+    /// Name for people.
     pub title: &'static str,
-    /// What it does, when to use it, when not.
+    /// Description for models: purpose, when to use the tool, when not.
     pub about: &'static str,
-    /// What it takes.
+    /// Argument fields.
     pub shape: args::Shape,
-    /// What it gives, beside the receipt.
+    /// Result fields, without the receipt.
     pub results: &'static [results::Output],
-    /// What the caller must hold; `None` where whoever may call at all may call it.
+    /// Required scope; `None` if every caller may use the tool.
     pub scope: Option<Scope>,
-    /// What it may change.
+    /// Side effect of a call.
     pub change: Change,
-    /// Whether an agent needs it daily: the core profile has it.
+    /// True if the core profile lists the tool, because agents need it daily.
     pub core: bool,
-    /// Does it.
+    /// Implementation.
     pub run: fn(&Context<'_>, &Map<String, Value>) -> Result<Answer, ServiceError>,
-    /// Arguments that work on a store with the sample of the tests in it
+    /// Example arguments, valid for a store with the sample data of the tests
     /// (`tests/support-server/src/sample_catalog.rs`).
     pub example: &'static str,
 }
 
-/// Tools that belong together; plans name families.
+/// A family of tools; plans list families.
 pub struct Family {
-    /// Its name.
+    /// Name in plans and in the catalog.
     pub name: &'static str,
-    /// What it is for.
+    /// Purpose of the family.
     pub about: &'static str,
-    /// Its tools.
+    /// Tools of the family.
     pub tools: &'static [Tool],
 }
 
 impl Tool {
-    /// What a call of it wants of its workspace.
+    /// Access mode that a call needs on its workspace.
     pub fn wants(&self) -> Wants {
         match self.change {
             Change::Nothing => Wants::Reads,
@@ -66,7 +66,7 @@ impl Tool {
         }
     }
 
-    /// The row as `tools/list` gives it.
+    /// The row as returned by `tools/list`.
     pub fn describe(&self) -> Value {
         json!({
             "name": self.name,

@@ -1,7 +1,7 @@
-//! What one call writes: a batch that is stored whole or not at all, once for each idempotency key.
+//! Write operation of one call: a batch that is stored whole or not at all, once per idempotency key.
 //!
-//! Owns what all tools that write have in common: policy on what is written and replaced, provenance, embeddings,
-//! the key. Knows no kinds.
+//! Owns the parts shared by all writing tools: policy on written and superseded items, provenance, embeddings and the
+//! idempotency key. Does not depend on item kinds.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,65 +29,65 @@ use recalld_secret_scan::Kind as Secret;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Characters of a title made from a text's first line.
+    /// Maximum characters of a title made from a text's first line.
     const TITLE_CHARS: usize = 80;
-    /// Corrections that go with the item that they put right.
+    /// Maximum corrections superseded together with the item that they correct.
     const CORRECTIONS_MAX: usize = 16;
-    /// Secrets that one call tells of; each kind of secret in each field is told once.
+    /// Maximum secrets that one call reports; each kind is reported once per field.
     const SECRETS_MAX: usize = 16;
 }
 
 const TEXT: &str = "text";
-/// Under this name it is told, and kept for a repeat, which secrets were found.
+/// Field of the found secrets, in the response and in the idempotency record.
 const SECRETS: &str = "secrets";
 
-/// The field that tells of them.
+/// Result field that lists the found secrets.
 pub const SECRETS_FOUND: Output = sometimes(SECRETS, Kind::List)
     .says("Each {field, line, kind}: what holds them is restricted now.");
 
-/// The key of a call, as every tool that writes takes it.
+/// The `idempotency_key` argument of all writing tools.
 pub type Key = Option<Text<1, 128>>;
 
-/// What is told of what was written: made from the store and from what was kept, so that a repeat is told the same,
-/// by what may be shown of it then.
+/// Builds the response from the stored rows and the idempotency record, so that a repeated call gets an equal response
+/// under current policy.
 pub type Tell<'a> = &'a dyn Fn(&Snapshot, &Value) -> Result<Answer, ServiceError>;
 
-/// What one call writes.
+/// A write operation in progress.
 pub struct Writing<'c> {
     context: &'c Context<'c>,
     tool: &'static str,
     keyed: Option<Keyed>,
     view: View,
-    /// When all of it is recorded.
+    /// Recording time of the whole batch.
     now: Micros,
     batch: Batch,
     found: Found,
-    /// Items that are less sensitive than what they replace.
+    /// Items that are less sensitive than the items that they supersede.
     lowered: Vec<ItemId>,
 }
 
-/// Secrets in what is written.
+/// Secrets found in the written items and sources.
 #[derive(Default)]
 struct Found {
-    /// Field, line and kind of the first ones.
+    /// Field, line and kind of the first secrets, at most `SECRETS_MAX`.
     listed: BTreeSet<(&'static str, u32, Secret)>,
     kinds: BTreeSet<Secret>,
-    /// Items that they raised.
+    /// Items raised because of secrets.
     raised: Vec<ItemId>,
-    /// Sources that hold one: what is said to come from there is raised.
+    /// Sources that contain a secret; items of these sources are raised, too.
     sources: Vec<SourceId>,
 }
 
-/// What became of a batch.
+/// Outcome of a commit.
 pub enum Committed {
-    /// It is stored, now or by an earlier call with the same key.
+    /// The batch is stored, by this call or by an earlier call with its idempotency key.
     Stored(Answer),
-    /// Another call has moved one of its records meanwhile: nothing is stored.
+    /// Another call moved one of the records first; nothing is stored.
     Overtaken,
 }
 
 impl<'c> Writing<'c> {
-    /// Begins; nothing is written yet.
+    /// Starts a write operation on the current snapshot; nothing is written yet.
     pub fn begin(
         context: &'c Context<'c>,
         tool: &'static str,
@@ -108,22 +108,22 @@ impl<'c> Writing<'c> {
         }
     }
 
-    /// When all of it is recorded.
+    /// Recording time of the whole batch.
     pub fn now(&self) -> Micros {
         self.now
     }
 
-    /// The store as it was when the call began.
+    /// The snapshot at the start of the call.
     pub fn snapshot(&self) -> &Snapshot {
         &self.view.snapshot
     }
 
-    /// The same, with its encoder.
+    /// The snapshot at the start of the call, with the embedder of its model.
     pub fn view(&self) -> &View {
         &self.view
     }
 
-    /// The answer of an earlier call with the same key: there is nothing left to do.
+    /// The response of an earlier call with this idempotency key; `None` if the call is new.
     pub fn first_answer(&self, tell: Tell<'_>) -> Result<Option<Answer>, ServiceError> {
         self.answered(&self.view.snapshot, tell)
     }
@@ -137,12 +137,15 @@ impl<'c> Writing<'c> {
         kept.flatten().map(|kept| tell(snapshot, &kept)).transpose()
     }
 
-    /// Adds an item, with its provenance; its text is embedded with the batch unless it has an embedding, or is not
-    /// to be found by searches. Policy is asked whether it may be written as sensitive as it is given, and whatever it
-    /// supersedes replaced; a secret in it raises it beyond that.
+    /// Adds an item with its provenance.
+    ///
+    /// Policy must allow a write at the item's sensitivity, and a write to all superseded items. If the item contains a
+    /// secret, its sensitivity is raised further. The text is embedded at commit, unless the item already has an
+    /// embedding or is not searchable.
     ///
     /// # Errors
-    /// Policy does not allow it: of the new item that names `text`.
+    /// Returns an error if policy does not allow the write; the error names the field `text` if policy refuses the new
+    /// item.
     pub fn add(&mut self, mut item: ItemDraft) -> Result<ItemId, ServiceError> {
         let gates: Vec<&str> = item.gates.iter().map(String::as_str).collect();
         let judged = self.context.judge_class(&item.kind, item.sensitivity, &gates, Action::Write);
@@ -172,7 +175,7 @@ impl<'c> Writing<'c> {
         Ok(id)
     }
 
-    /// How sensitive the most sensitive of these items is.
+    /// Highest sensitivity of these items; `None` if none exists.
     fn sensitivity_of(&self, items: &[ItemId]) -> Result<Option<Sensitivity>, ServiceError> {
         let snapshot = &self.view.snapshot;
         let mut most = None;
@@ -183,8 +186,8 @@ impl<'c> Writing<'c> {
         Ok(most)
     }
 
-    /// What replaces an item replaces what put it right before (CON-06): a correction that stood on would go on
-    /// telling what no longer holds.
+    /// Supersedes the corrections of the superseded items as well (CON-06): a correction that remained current would
+    /// keep asserting an outdated statement.
     fn supersede_corrections(&self, item: &mut ItemDraft) -> Result<(), ServiceError> {
         let which = EdgeFilter {
             relations: vec![CORRECTS.to_owned()],
@@ -205,7 +208,7 @@ impl<'c> Writing<'c> {
         Ok(())
     }
 
-    /// Adds a source.
+    /// Adds a source with its provenance.
     pub fn add_source(&mut self, mut source: SourceDraft) -> SourceId {
         let id = source.id.unwrap_or_else(|| self.context.workspace.store.new_source_id());
         source.id = Some(id);
@@ -220,7 +223,7 @@ impl<'c> Writing<'c> {
         id
     }
 
-    /// Adds an edge.
+    /// Adds an edge of weight 1 without validity, source or note.
     pub fn link(&mut self, from: ItemId, to: ItemId, relation: &str) -> EdgeId {
         self.add_edge(EdgeDraft {
             id: None,
@@ -237,7 +240,7 @@ impl<'c> Writing<'c> {
         })
     }
 
-    /// Adds an edge of which more is known.
+    /// Adds an edge with its provenance.
     pub fn add_edge(&mut self, mut edge: EdgeDraft) -> EdgeId {
         let id = edge.id.unwrap_or_else(|| self.context.workspace.store.new_edge_id());
         edge.id = Some(id);
@@ -247,7 +250,7 @@ impl<'c> Writing<'c> {
         id
     }
 
-    /// Hides an item or an edge.
+    /// Adds a tombstone for an item or an edge; `erase` removes the content, too.
     pub fn bury(&mut self, target: u128, reason: &str, erase: bool) {
         self.batch.tombstones.push(TombstoneDraft {
             target,
@@ -259,10 +262,10 @@ impl<'c> Writing<'c> {
         });
     }
 
-    /// Stores it all, and tells of it by `tell`. `kept` is what a repeat of the call is told by: ids, never texts.
+    /// Stores the batch and builds the response by `tell`. `kept` is stored for repeats of the call: ids, never texts.
     ///
     /// # Errors
-    /// The store refuses it, or takes no writes.
+    /// Returns an error if the store rejects the batch or does not accept writes.
     pub fn commit(mut self, kept: &Value, tell: Tell<'_>) -> Result<Committed, ServiceError> {
         let (context, encoders) = (self.context, &self.context.workspace.encoders);
         let kept = &self.found.kept(kept);
@@ -284,8 +287,8 @@ impl<'c> Writing<'c> {
                 let answer = answer.raising(found.raised, &found.kinds).lowering(lowered);
                 Ok(Committed::Stored(answer.touching(Effect::Written, items)))
             }
-            // Another call with the same key, or of the same record, came first. With the key, its answer is the
-            // answer, once it is on disk, which is when snapshots show it.
+            // Another call with this idempotency key, or on this record, was first. If the key matches, its response is
+            // returned once the response is on disk and thus in a snapshot.
             Err(WriteError::Refused { field: "ref", .. }) => {
                 encoders.store().sync()?;
                 let first = self.answered(&encoders.store().snapshot(), tell)?;
@@ -297,14 +300,14 @@ impl<'c> Writing<'c> {
 }
 
 impl Found {
-    /// Looks through all that an item says.
+    /// Scans all texts of an item for secrets.
     fn in_item(&mut self, item: &ItemDraft) -> bool {
         let said =
             [("text", &*item.text), ("title", &item.title), ("attributes", &item.attributes)];
         let tags = item.tags.iter().map(|tag| ("tags", tag.as_str()));
         let named = item.reference.iter().map(|name| ("ref", name.as_str()));
         let mut is_held = self.look(said.into_iter().chain(tags).chain(named));
-        // Behind `\n`, as JSON writes it, no word begins.
+        // JSON escapes such as `\n` hide word boundaries, so the parsed texts are scanned as well.
         if item.attributes.contains('\\') {
             let attributes: Value = serde_json::from_str(&item.attributes).unwrap_or_default();
             is_held |= self.in_value(&attributes);
@@ -312,7 +315,7 @@ impl Found {
         is_held || item.source.is_some_and(|source| self.sources.contains(&source))
     }
 
-    /// The same of the texts in a value, which is no deeper than JSON is read.
+    /// Scans the texts in a JSON value. The recursion is bounded by the depth limit of the JSON parser.
     fn in_value(&mut self, value: &Value) -> bool {
         match value {
             Value::String(text) => self.look([("attributes", text.as_str())]),
@@ -322,13 +325,13 @@ impl Found {
         }
     }
 
-    /// Whether one of the texts holds a secret.
+    /// Scans texts; returns true if one of them contains a secret.
     fn look<'t>(&mut self, told: impl IntoIterator<Item = (&'static str, &'t str)>) -> bool {
         let mut is_held = false;
         for (field, text) in told {
             recalld_secret_scan::each(text, |secret| {
                 is_held = true;
-                // A title is the first line of a text, attributes repeat it.
+                // Titles and attributes repeat the text, so a kind is listed again only for the text.
                 let is_new = self.kinds.insert(secret.kind)
                     || !self.listed.iter().any(|(_, _, kind)| *kind == secret.kind);
                 if (is_new || field == TEXT) && self.listed.len() < SECRETS_MAX {
@@ -339,7 +342,7 @@ impl Found {
         is_held
     }
 
-    /// What is kept for a repeat: where secrets were, too, and never what they are.
+    /// Adds the positions and kinds of secrets to the idempotency record, never the secrets.
     fn kept(&self, kept: &Value) -> Value {
         let mut kept = kept.clone();
         if let (false, Some(kept)) = (self.listed.is_empty(), kept.as_object_mut()) {
@@ -353,7 +356,7 @@ impl Found {
     }
 }
 
-/// Tells of the secrets that were found in what an answer is about, where there are any.
+/// Reports the secrets recorded in `kept`, if any, in the answer.
 pub fn tell_secrets(answer: &mut Answer, kept: &Value) {
     let Some(rows) = kept[SECRETS].as_array() else { return };
     for row in rows {
@@ -367,7 +370,7 @@ pub fn tell_secrets(answer: &mut Answer, kept: &Value) {
     answer.structured[SECRETS] = kept[SECRETS].clone();
 }
 
-/// The items that a batch writes for its caller, and those that it hides.
+/// Searchable items that the batch writes, and targets of its tombstones.
 fn written(batch: &Batch) -> Vec<ItemId> {
     let items = batch.items.iter().filter(|item| item.searchable);
     let buried = batch.tombstones.iter().map(|stone| ItemId(stone.target));
@@ -375,7 +378,7 @@ fn written(batch: &Batch) -> Vec<ItemId> {
 }
 
 impl Committed {
-    /// The answer; an error that names `field` where another call came first.
+    /// Returns the answer; for [`Self::Overtaken`], an error that names `field`.
     pub fn or_overtaken(self, field: &'static str) -> Result<Answer, ServiceError> {
         match self {
             Self::Stored(answer) => Ok(answer),
@@ -387,7 +390,7 @@ impl Committed {
     }
 }
 
-/// What a record keeps beside its text is made of several arguments: their sum is bounded, too.
+/// Bounds the sum of the attributes, because several arguments go into one attribute object.
 fn refuse_long(attributes: &str) -> Result<(), ServiceError> {
     let bytes = attributes.len();
     if bytes <= ATTRIBUTE_BYTES_MAX {
@@ -397,7 +400,7 @@ fn refuse_long(attributes: &str) -> Result<(), ServiceError> {
     Err(ServiceError::argument("arguments", why))
 }
 
-/// Nothing but an allowance lets something be written.
+/// Only the verdict `Allow` permits a write.
 fn refuse_unless_allowed(
     field: &'static str,
     (verdict, rule): (Verdict, Arc<str>),
@@ -408,10 +411,10 @@ fn refuse_unless_allowed(
     }
 }
 
-/// Refuses a text that nothing can restrict where it holds a secret: the note of a link, why something is hidden.
+/// Rejects a secret in a text that cannot be restricted, such as an edge note or the reason of a tombstone.
 ///
 /// # Errors
-/// It holds one; the secret itself is not repeated.
+/// Returns an error without the secret itself if `text` contains one.
 pub fn refuse_secret(field: &'static str, text: &str) -> Result<(), ServiceError> {
     let Some(kind) = recalld_secret_scan::first(text) else { return Ok(()) };
     let why = format!(
@@ -421,11 +424,11 @@ pub fn refuse_secret(field: &'static str, text: &str) -> Result<(), ServiceError
     Err(ServiceError::argument(field, why))
 }
 
-/// Whether the caller may replace, link or hide this item: one that it may not know is not there, and one that
-/// is tombstoned is there no more.
+/// Fails unless the caller may supersede, link or hide this item. An item that the caller may not know, or that is
+/// tombstoned, is reported as missing.
 ///
 /// # Errors
-/// It is missing, or policy does not allow it.
+/// Returns an error if the item is missing or policy does not allow the change.
 pub fn may_change(
     context: &Context<'_>,
     field: &'static str,
@@ -435,16 +438,16 @@ pub fn may_change(
     refuse_unless_allowed(field, context.judge(item, Action::Write))
 }
 
-/// An id among what was kept for a repeat.
+/// Parses an id from the idempotency record.
 ///
 /// # Errors
-/// It is none: what was stored is damaged.
+/// Returns an error if the value is not an id, because the stored record is damaged.
 pub fn kept_id(kept: &Value) -> Result<ItemId, ServiceError> {
     let id = names::parse_item(kept.as_str().unwrap_or_default());
     id.map_err(|error| ServiceError::argument("idempotency_key", error.to_string()))
 }
 
-/// The first line of a text with anything on it, as a title; a long one as far as whole words go.
+/// Makes a title of the first non-blank line, truncated at a word boundary after at most `TITLE_CHARS` characters.
 pub fn first_line(text: &str) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     let Some((end, next)) = line.char_indices().nth(TITLE_CHARS) else { return line.to_owned() };
@@ -467,7 +470,7 @@ mod tests {
         assert_eq!(first_line(&format!("{word} longer ones")), word);
         assert_eq!(first_line(&format!("{word} five ones")), format!("{word} five"));
         assert_eq!(first_line(&format!("{word} seven ones")), format!("{word} seven"));
-        // What has no end is cut where it must be.
+        // A word longer than the limit is cut.
         assert_eq!(first_line(&"b".repeat(TITLE_CHARS + 9)), "b".repeat(TITLE_CHARS));
     }
 }

@@ -1,4 +1,4 @@
-//! A kind of argument, and the kinds that every tool may take.
+//! The [`Argument`] trait and the argument types that every tool may use.
 
 use engine::{ItemId, Micros};
 use serde_json::{Map, Value, json};
@@ -7,17 +7,17 @@ use crate::error::ServiceError;
 use recalld_common::names;
 use recalld_common::nearest::{cut, nearest};
 
-/// A kind of argument: how it is described, and how it is read.
+/// An argument type: its schema and its parser.
 pub trait Argument: Sized {
-    /// Its JSON Schema, without description and default.
+    /// JSON Schema of the type, without description and default.
     fn schema() -> Value;
-    /// Reads a value; the error says what is allowed.
+    /// Parses a value; the error text names the allowed values.
     fn read(value: &Value) -> Result<Self, String>;
-    /// What stands for it when it is left out; `None` when it must be given.
+    /// Value of an omitted argument; `None` if the argument is required.
     fn absent() -> Option<Self> {
         None
     }
-    /// The fewest and the most characters of a text, where these are its bounds: no schema says them.
+    /// Minimum and maximum characters of a text; `None` for other types. Schemas omit these bounds.
     fn chars() -> Option<(usize, usize)> {
         None
     }
@@ -25,22 +25,22 @@ pub trait Argument: Sized {
 
 /// One field of a tool's arguments.
 pub struct Field {
-    /// Its name.
+    /// Argument name in the JSON object.
     pub name: &'static str,
-    /// What it means.
+    /// Description in the schema.
     pub about: &'static str,
-    /// Whether it must be given.
+    /// True if a call must pass the argument.
     pub required: bool,
-    /// Its schema, default included.
+    /// JSON Schema, including the default.
     pub schema: Value,
-    /// The fewest and the most characters of a text, where these are its bounds.
+    /// Minimum and maximum characters; `None` if the argument is not a text.
     pub chars: Option<(usize, usize)>,
 }
 
-/// All fields of a tool.
+/// Function that returns the fields of a tool's arguments.
 pub type Shape = fn() -> Vec<Field>;
 
-/// `inputSchema` of a tool: a flat object.
+/// Builds a tool's `inputSchema`: a flat object without additional properties.
 pub fn input_schema(fields: &[Field]) -> Value {
     let mut properties = Map::new();
     for field in fields {
@@ -59,7 +59,7 @@ pub fn input_schema(fields: &[Field]) -> Value {
     schema
 }
 
-/// Declares a tool's arguments. See the module's documentation.
+/// Declares a tool's arguments; see the documentation of the module `args`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! tool_args {
@@ -71,14 +71,14 @@ macro_rules! tool_args {
         $vis struct $name { $(#[doc = $help] $vis $field: $type),* }
 
         impl $name {
-            /// The fields, as the catalog describes them.
+            /// Fields as described in the catalog.
             $vis fn shape() -> Vec<$crate::args::Field> {
                 vec![$($crate::args::field::<$type>(
                     $crate::args::plain(stringify!($field)), $help, $crate::tool_args!(@default $type $(, $default)?),
                 )),*]
             }
 
-            /// Reads and checks them.
+            /// Parses and checks the arguments.
             $vis fn parse(
                 raw: &serde_json::Map<String, serde_json::Value>,
             ) -> Result<Self, $crate::ServiceError> {
@@ -96,12 +96,12 @@ macro_rules! tool_args {
 }
 pub use tool_args as args;
 
-/// A field's name without the mark of names that are words of Rust.
+/// Strips the `r#` prefix of a raw identifier.
 pub fn plain(name: &'static str) -> &'static str {
     name.strip_prefix("r#").unwrap_or(name)
 }
 
-/// Describes one field.
+/// Describes one field for the schema.
 pub fn field<T: Argument + Shown>(
     name: &'static str,
     about: &'static str,
@@ -115,14 +115,14 @@ pub fn field<T: Argument + Shown>(
     Field { name, about, required, schema, chars: T::chars() }
 }
 
-/// Reads one field.
+/// Parses one field; an omitted field gets `default`, then `T::absent()`.
 pub fn read<T: Argument>(
     raw: &Map<String, Value>,
     name: &'static str,
     default: Option<T>,
 ) -> Result<T, ServiceError> {
     let leaves_out = |value: &&Value| {
-        // Clients fill what they leave out with null.
+        // Some clients send null for arguments that they omit.
         !value.is_null() || default.is_none() && T::absent().is_none()
     };
     match raw.get(name).filter(leaves_out) {
@@ -133,10 +133,10 @@ pub fn read<T: Argument>(
     }
 }
 
-/// Refuses a text without a visible character.
+/// Rejects a text without a visible character.
 ///
 /// # Errors
-/// It has none.
+/// Returns an argument error if `text` is blank.
 pub fn refuse_blank(field: &'static str, text: &str) -> Result<(), ServiceError> {
     if text.trim().is_empty() {
         let why = "is blank; at least one visible character is wanted";
@@ -145,7 +145,7 @@ pub fn refuse_blank(field: &'static str, text: &str) -> Result<(), ServiceError>
     Ok(())
 }
 
-/// Refuses names that the tool does not take, with the nearest one that it does.
+/// Rejects unknown argument names; the error suggests the nearest known name.
 pub fn check_names(raw: &Map<String, Value>, known: &[&str]) -> Result<(), ServiceError> {
     let Some(stranger) = raw.keys().find(|key| !known.contains(&key.as_str())) else {
         return Ok(());
@@ -161,7 +161,7 @@ pub fn check_names(raw: &Map<String, Value>, known: &[&str]) -> Result<(), Servi
     ))
 }
 
-/// A value, or the JSON that a string holds.
+/// Parses a string that contains JSON; returns any other value unchanged.
 pub(super) fn unquoted(value: &Value) -> Value {
     match value {
         Value::String(text) => serde_json::from_str(text).unwrap_or_else(|_| value.clone()),
@@ -169,9 +169,9 @@ pub(super) fn unquoted(value: &Value) -> Value {
     }
 }
 
-/// How a default is shown in a schema.
+/// Schema form of a default value.
 pub trait Shown {
-    /// The default as JSON; `None` where there is nothing to show.
+    /// The default as JSON; `None` if the schema shows no default.
     fn shown(&self) -> Option<Value>;
 }
 
@@ -204,12 +204,12 @@ impl<const MIN: usize, const MAX: usize> Shown for Text<MIN, MAX> {
     }
 }
 
-/// The largest maximum that a schema shows; nobody comes near a larger one by mistake.
+/// Largest `maximum` that a schema shows. Larger maxima are omitted, because no caller exceeds one by mistake.
 const SHOWN_MAX: i64 = 1_000_000;
 
-/// A whole number, be it written `4` or `4.0`: JSON Schema calls both an integer.
+/// Parses an integer written as `4` or `4.0`; JSON Schema accepts both.
 fn whole(value: &Value) -> Option<i64> {
-    /// From here on not every whole number is an `f64` (IEEE 754: 53 bits).
+    /// From 2^53 on, `f64` cannot represent every integer (IEEE 754: 53 bits).
     const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
     value.as_i64().or_else(|| {
         let number = value.as_f64().filter(|number| number.fract() == 0.0)?;
@@ -319,7 +319,7 @@ impl<T> Shown for Option<T> {
     }
 }
 
-/// The id of an item.
+/// An item id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Id(pub ItemId);
 
@@ -340,7 +340,7 @@ impl Shown for Id {
     }
 }
 
-/// A moment.
+/// A timestamp in RFC 3339 form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Time(pub Micros);
 

@@ -1,6 +1,6 @@
-//! Arguments that are one of a few words.
+//! Arguments with a fixed set of words (JSON Schema `enum`).
 
-/// Declares one.
+/// Declares a choice.
 ///
 /// ```text
 /// choices! {
@@ -17,12 +17,12 @@ macro_rules! tool_choices {
         $vis enum $name { $(#[doc = $word] $variant),* }
 
         impl $name {
-            /// Its word.
+            /// The word of this variant.
             $vis const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $word),* }
             }
 
-            /// The one of this word.
+            /// The variant of `word`; `None` if `word` is unknown.
             #[allow(dead_code, reason = "not every choice is also stored and read again")]
             $vis fn of(word: &str) -> Option<Self> {
                 match word { $($word => Some(Self::$variant),)* _ => None }
@@ -54,7 +54,7 @@ use serde_json::Value;
 use super::argument::wanted;
 use recalld_common::nearest::nearest;
 
-/// Which of these words it is.
+/// Index of the value among `words`; the error suggests the nearest word.
 pub fn one_of(value: &Value, words: &[&str]) -> Result<usize, String> {
     let given = value.as_str();
     if let Some(at) = given.and_then(|given| words.iter().position(|word| *word == given)) {

@@ -1,6 +1,6 @@
-//! Arguments that are objects, or lists of objects: the same fields and bounds, one level further down.
+//! Arguments that are objects or lists of objects, with the field types and bounds of top-level arguments.
 
-/// Declares one, as [`args!`](super::args) does a tool's arguments.
+/// Declares an object argument; the syntax is that of [`args!`](super::args).
 #[doc(hidden)]
 #[macro_export]
 macro_rules! tool_object {
@@ -31,7 +31,7 @@ use serde_json::{Map, Value};
 
 use super::argument::{Field, input_schema, unquoted, wanted};
 
-/// The schema of an object among the arguments: terse, without what its fields mean.
+/// Schema of a nested object. Field descriptions are omitted to keep the catalog short.
 pub fn object_schema(fields: &[Field]) -> Value {
     let mut schema = input_schema(fields);
     for field in fields {
@@ -42,7 +42,7 @@ pub fn object_schema(fields: &[Field]) -> Value {
     schema
 }
 
-/// The object that a value is, or that a string of JSON holds.
+/// Returns the object in `value`, or the object in a JSON string.
 pub fn unquoted_object(value: &Value) -> Result<Map<String, Value>, String> {
     match unquoted(value) {
         Value::Object(fields) => Ok(fields),

@@ -3,7 +3,6 @@ use serde_json::{Value, json};
 use super::*;
 
 args! {
-    /// For the tests.
     struct Sample {
         text: Text<1, 5> => "A text.",
         hops: Int<1, 6> = Int(4) => "A number.",

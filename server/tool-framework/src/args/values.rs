@@ -1,4 +1,4 @@
-//! Arguments of their own form: numbers with a fraction, dates, hashes, ids, sources, any JSON.
+//! Argument types with a parser of their own: fractions, dates, hashes, ids, sources and arbitrary JSON.
 
 use engine::{EdgeId, Sensitivity, SourceId, hex};
 use jiff::civil::Date;
@@ -10,7 +10,6 @@ use super::choice::one_of;
 use recalld_common::names;
 use recalld_common::nearest::{cut, nearest};
 
-/// Thousandths in one.
 const THOUSAND: f64 = 1_000.0;
 
 /// A number from `MIN` to `MAX` thousandths.
@@ -46,7 +45,7 @@ impl<const MIN: i32, const MAX: i32> Shown for Real<MIN, MAX> {
     }
 }
 
-/// Shows nothing as a default.
+/// Implements `Shown` without a default in the schema.
 macro_rules! without_default {
     ($($name:ty),*) => { $(impl Shown for $name { fn shown(&self) -> Option<Value> { None } })* };
 }
@@ -75,8 +74,8 @@ impl<const BYTES: usize> Shown for AnyObject<BYTES> {
     }
 }
 
-/// Any JSON of at most `BYTES` bytes. A text that holds JSON stands for that JSON, as elsewhere; schemas call it an
-/// object, since some clients know no values of several types.
+/// Any JSON value of at most `BYTES` bytes. If the value is a string that contains JSON, the string is parsed, as for
+/// all types but text. The schema declares `object`, because some clients cannot handle union types.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AnyJson<const BYTES: usize>(pub Value);
 
@@ -116,7 +115,7 @@ impl Argument for AnyNumber {
     }
 }
 
-/// A day of the calendar.
+/// A calendar date (`2026-01-31`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Day(pub Date);
 
@@ -154,12 +153,12 @@ impl Shown for Zone {
     }
 }
 
-/// A SHA-256, in hex.
+/// A SHA-256 hash as 64 hex digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sha256(pub [u8; 32]);
 
 impl Sha256 {
-    /// In lower case.
+    /// Lower-case hex digits.
     pub fn to_hex(self) -> String {
         hex(&self.0)
     }
@@ -185,7 +184,7 @@ impl Argument for Sha256 {
     }
 }
 
-/// The id of an edge.
+/// An edge id (`edg_...`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Edge(pub EdgeId);
 
@@ -201,7 +200,7 @@ impl Argument for Edge {
     }
 }
 
-/// The id of a source.
+/// A source id (`src_...`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Source(pub SourceId);
 
@@ -217,12 +216,12 @@ impl Argument for Source {
     }
 }
 
-/// Where something was read: `{uri, title}`.
+/// Origin of a text: `{uri, title}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceGiven {
-    /// Where it is.
+    /// URI of 1 to 2048 characters.
     pub uri: String,
-    /// One line.
+    /// Title of 0 to 1000 characters.
     pub title: String,
 }
 
